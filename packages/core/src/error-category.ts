@@ -1,0 +1,86 @@
+import { isOsmosisError, type OsmosisErrorCode } from './errors.ts'
+
+/** Coarse cause of a failed rollout, as it crosses the wire in `err_category`. */
+export type ErrorCategory = 'timeout' | 'validation_error' | 'http_error' | 'agent_error'
+
+const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
+  no_rollout_context: 'validation_error',
+  wrong_rollout_context: 'validation_error',
+  placeholder_model: 'validation_error',
+  missing_session: 'validation_error',
+  duplicate_sample: 'validation_error',
+  invalid_id: 'validation_error',
+  unknown_sample: 'validation_error',
+  invalid_reward: 'validation_error',
+  missing_reward: 'validation_error',
+  no_samples: 'validation_error',
+  not_graded: 'validation_error',
+  invalid_config: 'validation_error',
+  invalid_entrypoint: 'validation_error',
+  invalid_request: 'validation_error',
+  invalid_dataset: 'validation_error',
+  policy_http_error: 'http_error',
+  policy_unreachable: 'http_error',
+  policy_stream_error: 'http_error',
+  timeout: 'timeout',
+  cancelled: 'agent_error',
+  rollout_ended: 'agent_error',
+  server_shutdown: 'agent_error',
+  unauthorized: 'http_error',
+  protocol_error: 'http_error',
+  port_in_use: 'agent_error',
+}
+
+const validationErrorNames = new Set([
+  'TypeError',
+  'RangeError',
+  'SyntaxError',
+  'AssertionError',
+  'ZodError',
+  '$ZodError',
+  'ValidationError',
+])
+
+// Codes of node:net, node:dns and undici for "the other machine could not be talked to".
+const networkCode = /^(ECONN|EPIPE$|ENOTFOUND$|EAI_|EHOSTUNREACH$|ENETUNREACH$|ETIMEDOUT$|UND_ERR_)/
+
+/**
+ * Sorts an error of user code into the four categories of the protocol. Frameworks wrap what a
+ * model call threw, so an error that is none of the known kinds is judged by its `cause`.
+ */
+export function errorCategory(error: unknown): ErrorCategory {
+  const chain = causes(error)
+  for (const link of chain) {
+    if (isOsmosisError(link)) return categoryOfCode[link.code]
+    if (link.name === 'TimeoutError') return 'timeout'
+    if (isHttpError(link)) return 'http_error'
+  }
+  // Only the error itself: a TypeError somewhere below is not what the workflow failed of.
+  const [outermost] = chain
+  return outermost && validationErrorNames.has(outermost.name) ? 'validation_error' : 'agent_error'
+}
+
+/** `error.message`, or the class name when that is empty; thrown non-errors as text. */
+export function errorMessage(error: unknown): string {
+  if (error instanceof Error) return error.message || error.constructor.name
+  return String(error)
+}
+
+function isHttpError(error: Error): boolean {
+  const { status, statusCode, code } = error as {
+    status?: unknown
+    statusCode?: unknown
+    code?: unknown
+  }
+  if ([status, statusCode].some((value) => typeof value === 'number' && value >= 400)) return true
+  return typeof code === 'string' && networkCode.test(code)
+}
+
+function causes(error: unknown): Error[] {
+  const chain: Error[] = []
+  // Eight links are deeper than any framework nests, and end a cycle.
+  for (let link = error; link instanceof Error && chain.length < 8; link = link.cause) {
+    chain.push(link)
+  }
+  return chain
+}

@@ -1,0 +1,82 @@
+/**
+ * What went wrong, as a stable word. Codes are API; messages are for people and may change.
+ *
+ * | code | when |
+ * |---|---|
+ * | `no_rollout_context` | something that needs a rollout was used outside of one |
+ * | `wrong_rollout_context` | a session or agent of one rollout was used inside another |
+ * | `placeholder_model` | the placeholder model was called itself |
+ * | `missing_session` | a model call cannot be attributed to a sample |
+ * | `duplicate_sample` | two sample sources with one name in a rollout |
+ * | `invalid_id` | a rollout or sample id that cannot travel in a header or a path |
+ * | `unknown_sample` | a reward for a sample that does not exist |
+ * | `invalid_reward`, `missing_reward` | a reward is not a finite number; a kept sample has none |
+ * | `no_samples` | the workflow registered no sample source |
+ * | `not_graded` | there is no grader, or nothing to grade against |
+ * | `invalid_config`, `invalid_entrypoint`, `invalid_request`, `invalid_dataset` | bad input, named |
+ * | `policy_http_error` | the policy endpoint answered with an error status (`status`) |
+ * | `policy_unreachable` | no answer from the policy endpoint |
+ * | `policy_stream_error` | the answer broke off, was malformed or carried an error |
+ * | `timeout` | a deadline of the rollout passed |
+ * | `cancelled` | somebody cancelled the rollout |
+ * | `rollout_ended` | a model call came after its rollout was over |
+ * | `server_shutdown` | the server stopped before the rollout was done |
+ * | `unauthorized` | a bearer key is missing or wrong |
+ * | `protocol_error` | the other side broke the rollout protocol |
+ * | `port_in_use` | the address to listen on is taken |
+ */
+export type OsmosisErrorCode =
+  | 'no_rollout_context'
+  | 'wrong_rollout_context'
+  | 'placeholder_model'
+  | 'missing_session'
+  | 'duplicate_sample'
+  | 'invalid_id'
+  | 'unknown_sample'
+  | 'invalid_reward'
+  | 'missing_reward'
+  | 'no_samples'
+  | 'not_graded'
+  | 'invalid_config'
+  | 'invalid_entrypoint'
+  | 'invalid_request'
+  | 'invalid_dataset'
+  | 'policy_http_error'
+  | 'policy_unreachable'
+  | 'policy_stream_error'
+  | 'timeout'
+  | 'cancelled'
+  | 'rollout_ended'
+  | 'server_shutdown'
+  | 'unauthorized'
+  | 'protocol_error'
+  | 'port_in_use'
+
+const brand = Symbol.for('osmosis.error')
+
+/** Every error this SDK throws on purpose; programming mistakes stay `TypeError` and `RangeError`. */
+export class OsmosisError extends Error {
+  override readonly name = 'OsmosisError'
+  readonly [brand] = true
+  readonly code: OsmosisErrorCode
+  /** HTTP status of the answer, for `policy_http_error`. */
+  readonly status: number | undefined
+  /** How long the other side asked us to wait before the next try. Milliseconds. */
+  readonly retryAfterMs: number | undefined
+
+  constructor(
+    code: OsmosisErrorCode,
+    message: string,
+    options: { cause?: unknown; status?: number; retryAfterMs?: number | undefined } = {},
+  ) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    this.code = code
+    this.status = options.status
+    this.retryAfterMs = options.retryAfterMs
+  }
+}
+
+/** True for an {@link OsmosisError} of this or any other installed copy of the package. */
+export function isOsmosisError(value: unknown): value is OsmosisError {
+  return typeof value === 'object' && value !== null && brand in value
+}

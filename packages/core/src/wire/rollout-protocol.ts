@@ -1,0 +1,157 @@
+import { z } from 'zod'
+
+import { isPathSegment } from '../identifiers.ts'
+
+/**
+ * HTTP bodies between a training cluster (the controller) and a rollout server. Unknown keys are
+ * ignored in what is received; every key is written, nulls included, in what is sent.
+ */
+
+const rolloutId = z
+  .string()
+  .refine(isPathSegment, 'must be a single path segment of printable ASCII, at most 256 characters')
+
+const httpUrl = z
+  .string()
+  .refine(isPlainHttpUrl, 'must be an http or https URL without credentials')
+
+const jsonObject = z.record(z.string(), z.unknown())
+
+// JSON has no infinities, but `1e999` parses to one.
+const timeoutSeconds = z
+  .number('must be finite; omit it to run unbounded')
+  .refine(Number.isFinite, 'must be finite; omit it to run unbounded')
+
+const errorCategory = z.enum(['timeout', 'validation_error', 'http_error', 'agent_error'])
+
+const terminalStatus = z.enum(['success', 'failure'])
+
+/** Body of `POST /rollout`. */
+export const rolloutRequestSchema = z.object({
+  rollout_id: rolloutId.nullish(),
+  initial_messages: z.array(jsonObject),
+  label: z.string().nullish(),
+  metadata: jsonObject.nullish(),
+  /** Base URL; `/chat/completions` is appended. */
+  chat_completions_url: httpUrl,
+  /** Bearer of the callbacks, and of the policy when `llm_api_key` is absent. */
+  controller_api_key: z.string().nullish(),
+  llm_api_key: z
+    .string()
+    .min(1, 'must be omitted or a non-empty string; an empty string is not a fallback')
+    .nullish(),
+  completion_callback_url: httpUrl,
+  /** Absent: the rollout is not graded. */
+  grader_callback_url: httpUrl.nullish(),
+  /** Seconds; zero or less is already expired, null is unbounded. */
+  agent_timeout_sec: timeoutSeconds.nullish(),
+  grader_timeout_sec: timeoutSeconds.nullish(),
+  extra_fields: jsonObject.nullish(),
+})
+export type RolloutRequestBody = z.infer<typeof rolloutRequestSchema>
+
+/** Body of the callback that says how the workflow ended. */
+export const completionCallbackSchema = z.object({
+  rollout_id: z.string().nullish(),
+  status: terminalStatus,
+  extra_fields: jsonObject.nullish(),
+  err_message: z.string().nullish(),
+  err_category: errorCategory.nullish(),
+})
+export type CompletionCallbackBody = z.infer<typeof completionCallbackSchema>
+
+const sampleWithoutId = z.object({
+  messages: z.array(z.unknown()),
+  label: z.string().nullish(),
+  /** Null unless the sample was kept and graded successfully. */
+  reward: z.number().nullish(),
+  remove_sample: z.boolean().default(false),
+  metrics: jsonObject.default({}),
+  extra_fields: jsonObject.default({}),
+})
+
+/** A sample inside the grader callback. */
+export const sampleSchema = sampleWithoutId.extend({ id: z.string() })
+export type SampleBody = z.infer<typeof sampleSchema>
+
+/** Body of the callback that carries the rewards. */
+export const graderCallbackSchema = z.object({
+  rollout_id: z.string().nullish(),
+  status: terminalStatus,
+  /** By sample id. */
+  samples: z.record(z.string(), sampleSchema).default({}),
+  /** The only sample, for controllers that expect exactly one. */
+  sample: sampleWithoutId.nullish(),
+  err_message: z.string().nullish(),
+  err_category: errorCategory.nullish(),
+})
+export type GraderCallbackBody = z.infer<typeof graderCallbackSchema>
+
+/** Where a rollout stands: how far it has come, or how it ended. */
+export const rolloutStatusSchema = z.enum([
+  'queued',
+  'running',
+  'grading',
+  'success',
+  'failure',
+  'cancelled',
+  'unknown',
+])
+export type RolloutStatus = z.infer<typeof rolloutStatusSchema>
+
+/** Answer of `GET /rollout/{id}/status`. */
+export const statusResponseSchema = z.object({
+  rollout_id: z.string(),
+  status: rolloutStatusSchema,
+  reward: z.number().nullable(),
+  err_message: z.string().nullable(),
+})
+export type StatusResponseBody = z.infer<typeof statusResponseSchema>
+
+const oneSelector = 'pass exactly one selector: ids, prefix, or all'
+
+/** Body of `POST /rollout/cancel`. */
+export const cancelRequestSchema = z
+  .object({
+    ids: z.array(z.string()).nullish(),
+    // An empty prefix would select every rollout by accident; `all` says it on purpose.
+    prefix: z.string().min(1, 'must not be empty; use all to cancel everything').nullish(),
+    all: z.boolean().nullish(),
+  })
+  .refine(
+    ({ ids, prefix, all }) =>
+      [ids !== undefined && ids !== null, typeof prefix === 'string', all === true].filter(Boolean)
+        .length === 1,
+    oneSelector,
+  )
+export type CancelRequestBody = z.infer<typeof cancelRequestSchema>
+
+/** What became of one rollout that was asked to be cancelled. */
+export const cancelDispositionSchema = z.enum(['cancelled_queued', 'cancelled_running', 'not_found'])
+export type CancelDisposition = z.infer<typeof cancelDispositionSchema>
+
+/** Answer of `POST /rollout/cancel`. */
+export const cancelResponseSchema = z.object({
+  dispositions: z.record(z.string(), cancelDispositionSchema),
+})
+
+/** Answer of `GET /health`. */
+export const healthResponseSchema = z.object({
+  status: z.literal('ok'),
+  concurrency: z.object({
+    /** Null: unlimited. */
+    max_concurrent: z.number().int().nullable(),
+    queued: z.number().int(),
+    running: z.number().int(),
+  }),
+  /** Callbacks that no controller has acknowledged yet. */
+  undelivered: z.number().int(),
+  instance_id: z.string().optional(),
+})
+export type HealthResponseBody = z.infer<typeof healthResponseSchema>
+
+function isPlainHttpUrl(value: string): boolean {
+  if (!URL.canParse(value)) return false
+  const { protocol, username, password } = new URL(value)
+  return (protocol === 'http:' || protocol === 'https:') && username === '' && password === ''
+}
