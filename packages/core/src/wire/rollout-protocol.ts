@@ -127,7 +127,11 @@ export const cancelRequestSchema = z
 export type CancelRequestBody = z.infer<typeof cancelRequestSchema>
 
 /** What became of one rollout that was asked to be cancelled. */
-export const cancelDispositionSchema = z.enum(['cancelled_queued', 'cancelled_running', 'not_found'])
+export const cancelDispositionSchema = z.enum([
+  'cancelled_queued',
+  'cancelled_running',
+  'not_found',
+])
 export type CancelDisposition = z.infer<typeof cancelDispositionSchema>
 
 /** Answer of `POST /rollout/cancel`. */

@@ -1,0 +1,68 @@
+/** Slots handed out first come, first served. */
+export class ConcurrencyLimiter {
+  /** Null: unlimited. */
+  readonly maxConcurrent: number | null
+  readonly #waiting = new Set<() => void>()
+  #running = 0
+
+  constructor(maxConcurrent: number | null) {
+    this.maxConcurrent = maxConcurrent
+  }
+
+  /** How many hold a slot. */
+  get running(): number {
+    return this.#running
+  }
+
+  /** How many wait for one. */
+  get queued(): number {
+    return this.#waiting.size
+  }
+
+  /**
+   * Waits for a slot and resolves with the function that gives it back; calling that twice does
+   * no harm.
+   *
+   * @throws the reason of `signal` when that is aborted first; no slot is taken then
+   */
+  async acquire(signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted()
+    if (this.maxConcurrent !== null && this.#running >= this.maxConcurrent) {
+      await this.#turn(signal)
+    } else {
+      this.#running += 1
+    }
+    let held = true
+    return () => {
+      if (!held) return
+      held = false
+      this.#release()
+    }
+  }
+
+  /** Resolves when a slot was passed on to this waiter: `running` already counts it. */
+  async #turn(signal: AbortSignal): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<undefined>()
+    const onAbort = (): void => {
+      this.#waiting.delete(onTurn)
+      reject(signal.reason)
+    }
+    const onTurn = (): void => {
+      signal.removeEventListener('abort', onAbort)
+      resolve(undefined)
+    }
+    signal.addEventListener('abort', onAbort, { once: true })
+    this.#waiting.add(onTurn)
+    await promise
+  }
+
+  #release(): void {
+    const [next] = this.#waiting
+    if (next === undefined) {
+      this.#running -= 1
+      return
+    }
+    this.#waiting.delete(next)
+    next()
+  }
+}

@@ -1,0 +1,91 @@
+import type { ErrorCategory } from '../error-category.ts'
+import type { RolloutSample } from '../rollout-sample.ts'
+import type { CancelDisposition, RolloutStatus } from '../wire/rollout-protocol.ts'
+import type { PromptMessage } from '../workflow/prompt-message.ts'
+
+/** One rollout to execute. */
+export interface RolloutRequest {
+  readonly rolloutId: string
+  /** The row's prompt, in chat completions form. */
+  readonly initialMessages: readonly PromptMessage[]
+  readonly label: string | null
+  readonly metadata: Readonly<Record<string, unknown>> | null
+  /** Base URL of the policy. */
+  readonly chatCompletionsUrl: string
+  /** Bearer of the policy. */
+  readonly apiKey: string | undefined
+  /** Seconds the workflow may take, counted from `execute`: time in the queue is part of it. */
+  readonly agentTimeoutSec: number | null
+  /** Seconds the grader may take. */
+  readonly graderTimeoutSec: number | null
+  /** Whether anybody waits for rewards; without, the grader is not run. */
+  readonly grade: boolean
+}
+
+/** Why a phase failed. */
+export interface RolloutFailure {
+  readonly message: string
+  readonly category: ErrorCategory
+  /** What was thrown. */
+  readonly cause: unknown
+}
+
+/** How the workflow of a rollout ended. */
+export interface WorkflowOutcome {
+  readonly status: 'success' | 'failure'
+  readonly failure: RolloutFailure | null
+  /** Things that look wrong but are no failure, one sentence each. */
+  readonly warnings: readonly string[]
+}
+
+/** How the grading of a rollout ended. */
+export interface GradingOutcome {
+  readonly status: 'success' | 'failure'
+  readonly failure: RolloutFailure | null
+  /** By sample id; empty when the workflow failed. A failed grading keeps its samples. */
+  readonly samples: ReadonlyMap<string, RolloutSample>
+}
+
+/** Told how a rollout goes. Each method is called at most once, in this order. */
+export interface RolloutObserver {
+  /** Grading waits for what this returns; no slot is held meanwhile. */
+  workflowFinished(outcome: WorkflowOutcome): Promise<void>
+  /** Not called when the request did not ask for grading. */
+  gradingFinished(outcome: GradingOutcome): Promise<void>
+}
+
+/** Where a rollout stands. */
+export interface RolloutState {
+  readonly status: RolloutStatus
+  /** The single sample's reward; null with several, and until it is graded. */
+  readonly reward: number | null
+  readonly errorMessage: string | null
+}
+
+/** How busy a backend is. */
+export interface BackendLoad {
+  /** Null: unlimited. */
+  readonly maxConcurrent: number | null
+  readonly queued: number
+  readonly running: number
+}
+
+/** Which rollouts to cancel. */
+export type RolloutSelector =
+  | { readonly ids: readonly string[] }
+  | { readonly prefix: string }
+  | { readonly all: true }
+
+/** Executes rollouts. It knows nothing of HTTP or of how results are delivered. */
+export interface ExecutionBackend {
+  /** Runs and grades one rollout. Never rejects: everything that happens goes to `observer`. */
+  execute(request: RolloutRequest, observer: RolloutObserver): Promise<void>
+  /** Whether one more rollout may be handed over now. */
+  hasCapacity(): boolean
+  load(): BackendLoad
+  status(rolloutId: string): RolloutState
+  /** Cancels what is still going on; `ids` are all answered, other selectors name live ones only. */
+  cancel(selector: RolloutSelector): Map<string, CancelDisposition>
+  /** Fails everything that is still going on because the process is about to end. */
+  shutdown(): void
+}

@@ -1,0 +1,145 @@
+import { OsmosisError } from '../errors.ts'
+import { assertReward, type RolloutSample } from '../rollout-sample.ts'
+import { cloneConfig } from '../workflow/config.ts'
+import type { GraderClass, GraderContext } from '../workflow/grader.ts'
+import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
+import { Deadline } from './deadline.ts'
+import type { GradingOutcome } from './execution-backend.ts'
+import type { LiveRollout } from './live-rollout.ts'
+import { toFailure } from './workflow-phase.ts'
+
+type Samples = ReadonlyMap<string, RolloutSample>
+
+/** Runs the grader over the samples of a workflow that succeeded. Never rejects. */
+export async function runGradingPhase<TConfig>(
+  live: LiveRollout,
+  samples: Samples,
+  slots: ConcurrencyLimiter,
+  grader: GraderClass<TConfig> | undefined,
+  config: TConfig,
+): Promise<GradingOutcome> {
+  const { request } = live
+  let release: (() => void) | undefined
+  let deadline: Deadline | undefined
+  try {
+    live.ending.throwIfAborted()
+    if (grader === undefined) return notGraded(noGrader)
+    if (request.label === null && request.metadata === null) return notGraded(nothingToGradeAgainst)
+    if (samples.size === 0) throw noSamples()
+
+    release = await slots.acquire(live.ending)
+    const phase = new Deadline(request.graderTimeoutSec, () => expired(request.graderTimeoutSec))
+    deadline = phase
+    live.enter(phase)
+    await phase.race(async () => {
+      const copy = cloneConfig(config)
+      await new grader(copy).grade(new SampleGrading(live, samples, copy, phase.signal))
+    })
+    for (const sample of samples.values()) assertRewarded(sample)
+    return { status: 'success', failure: null, samples }
+  } catch (error) {
+    return { status: 'failure', failure: toFailure(error), samples }
+  } finally {
+    release?.()
+    deadline?.clear()
+  }
+}
+
+const noGrader =
+  'There is no grader, so this rollout has no reward. Export a class that extends Grader from the entrypoint.'
+
+const nothingToGradeAgainst =
+  'The row has neither a label nor metadata, so there is nothing to grade against. Add ground_truth or metadata to the dataset.'
+
+/** A workflow did well, but there is no way to a reward. */
+function notGraded(why: string): GradingOutcome {
+  const failure = toFailure(new OsmosisError('not_graded', why))
+  return { status: 'failure', failure, samples: new Map() }
+}
+
+function noSamples(): OsmosisError {
+  return new OsmosisError(
+    'no_samples',
+    'The workflow registered no sample source, so there is no sample to grade. Construct the agent or session of an adapter inside run(), or call registerSampleSource() of the rollout context.',
+  )
+}
+
+function assertRewarded({ id, reward, removeSample }: RolloutSample): void {
+  if (removeSample) return
+  if (reward === null) {
+    throw new OsmosisError(
+      'missing_reward',
+      `Sample "${id}" has no reward after grading. Call ctx.setSampleReward("${id}", reward) for every sample, or ctx.removeSample("${id}").`,
+    )
+  }
+  assertReward(id, reward)
+}
+
+function expired(seconds: number | null): OsmosisError {
+  return new OsmosisError('timeout', `grader exceeded its ${seconds}s deadline`)
+}
+
+class SampleGrading<TConfig> implements GraderContext<TConfig> {
+  readonly samples: Samples
+  readonly config: TConfig
+  readonly signal: AbortSignal
+  readonly #live: LiveRollout
+
+  constructor(live: LiveRollout, samples: Samples, config: TConfig, signal: AbortSignal) {
+    this.#live = live
+    this.samples = samples
+    this.config = config
+    this.signal = signal
+  }
+
+  get label(): string | null {
+    return this.#live.request.label
+  }
+
+  get metadata(): Readonly<Record<string, unknown>> | null {
+    return this.#live.request.metadata
+  }
+
+  get rolloutId(): string {
+    return this.#live.request.rolloutId
+  }
+
+  get artifactsDir(): string | null {
+    return this.#live.artifacts.path
+  }
+
+  get sample(): RolloutSample {
+    const [only, ...others] = this.samples.values()
+    if (only && others.length === 0) return only
+    throw new OsmosisError(
+      'unknown_sample',
+      `This rollout has ${this.samples.size} samples (${[...this.samples.keys()].join(', ')}), so "the" sample is ambiguous. Use ctx.samples and ctx.setSampleReward().`,
+    )
+  }
+
+  setReward(reward: number): void {
+    this.setSampleReward(this.sample.id, reward)
+  }
+
+  setSampleReward(sampleId: string, reward: number): void {
+    const sample = this.#find(sampleId)
+    assertReward(sampleId, reward)
+    // A grader that was given up must not change what has been reported.
+    if (this.signal.aborted) return
+    ;(sample as { reward: number | null }).reward = reward
+  }
+
+  removeSample(sampleId: string): void {
+    const sample = this.#find(sampleId)
+    if (!this.signal.aborted) sample.removeSample = true
+  }
+
+  #find(sampleId: string): RolloutSample {
+    const sample = this.samples.get(sampleId)
+    if (sample) return sample
+    throw new OsmosisError(
+      'unknown_sample',
+      `There is no sample "${sampleId}" in this rollout. Its samples are: ${[...this.samples.keys()].join(', ')}.`,
+    )
+  }
+}

@@ -1,0 +1,101 @@
+import { errorCategory, errorMessage } from '../error-category.ts'
+import { OsmosisError } from '../errors.ts'
+import { RolloutContext } from '../rollout-context.ts'
+import type { RolloutSample } from '../rollout-sample.ts'
+import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
+import { cloneConfig } from '../workflow/config.ts'
+import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
+import { Deadline } from './deadline.ts'
+import type { RolloutFailure, WorkflowOutcome } from './execution-backend.ts'
+import type { LiveRollout } from './live-rollout.ts'
+
+/** What the workflow phase leaves to the grading phase. */
+export interface WorkflowResult {
+  outcome: WorkflowOutcome
+  samples: ReadonlyMap<string, RolloutSample>
+}
+
+/** Waits for a slot, runs the workflow and collects its samples. Never rejects. */
+export async function runWorkflowPhase<TConfig>(
+  live: LiveRollout,
+  slots: ConcurrencyLimiter,
+  workflow: AgentWorkflowClass<TConfig>,
+  config: TConfig,
+): Promise<WorkflowResult> {
+  const { request } = live
+  const clock = new QueueClock()
+  const deadline = new Deadline(request.agentTimeoutSec, () =>
+    expired(request.agentTimeoutSec, clock),
+  )
+  live.enter(deadline)
+
+  let release: (() => void) | undefined
+  try {
+    release = await slots.acquire(deadline.signal)
+    clock.stop()
+    live.status = 'running'
+    const context = new RolloutContext({ ...request, signal: deadline.signal })
+    const samples = await deadline.race(() =>
+      context.run(async () => {
+        const copy = cloneConfig(config)
+        await new workflow(copy).run({
+          prompt: [...request.initialMessages],
+          config: copy,
+          metadata: request.metadata,
+          rolloutId: request.rolloutId,
+          signal: deadline.signal,
+          get artifactsDir() {
+            return live.artifacts.path
+          },
+        })
+        return context.getSamples()
+      }),
+    )
+    const warnings = context.policyCallCount === 0 ? [noModelCall] : []
+    return { outcome: { status: 'success', failure: null, warnings }, samples }
+  } catch (error) {
+    return {
+      outcome: { status: 'failure', failure: toFailure(error), warnings: [] },
+      samples: new Map(),
+    }
+  } finally {
+    release?.()
+    deadline.clear()
+    // Calls that the workflow left behind end here: nobody would record what they return.
+    deadline.abort(over)
+  }
+}
+
+/** An error as the outcome of a phase. */
+export function toFailure(error: unknown): RolloutFailure {
+  return { message: errorMessage(error), category: errorCategory(error), cause: error }
+}
+
+const noModelCall =
+  'The workflow made no model call through its rollout. Did the agent use a model of its own instead of the rollout model?'
+
+// One for all: it carries no data, and a stack trace of this place would help nobody.
+const over = new OsmosisError(
+  'rollout_ended',
+  'The workflow of this rollout has ended; a model call made now would belong to no sample. Await everything the workflow starts.',
+)
+
+function expired(seconds: number | null, clock: QueueClock): OsmosisError {
+  const queued = clock.seconds
+  const detail = queued >= 0.1 ? ` (${queued.toFixed(1)}s of it spent queued)` : ''
+  return new OsmosisError('timeout', `workflow exceeded its ${seconds}s deadline${detail}`)
+}
+
+/** How long a rollout has waited for its slot. */
+class QueueClock {
+  readonly #start = performance.now()
+  #stop: number | undefined
+
+  stop(): void {
+    this.#stop = performance.now()
+  }
+
+  get seconds(): number {
+    return ((this.#stop ?? performance.now()) - this.#start) / 1000
+  }
+}

@@ -1,0 +1,50 @@
+export {
+  type BackendLoad,
+  type ExecutionBackend,
+  type GradingOutcome,
+  type RolloutFailure,
+  type RolloutObserver,
+  type RolloutRequest,
+  type RolloutSelector,
+  type RolloutState,
+  type WorkflowOutcome,
+} from './backend/execution-backend.ts'
+export { LocalBackend, type LocalBackendOptions } from './backend/local-backend.ts'
+export { errorCategory, errorMessage, type ErrorCategory } from './error-category.ts'
+export { isOsmosisError, OsmosisError, type OsmosisErrorCode } from './errors.ts'
+export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
+export type { PolicyCall } from './policy/call-log.ts'
+export type { PolicyCallOptions, PolicyClient } from './policy/policy-client.ts'
+export {
+  getRolloutContext,
+  requireRolloutContext,
+  RolloutContext,
+  type RolloutContextInit,
+} from './rollout-context.ts'
+export { toRolloutSample, type RolloutSample, type RolloutSampleInit } from './rollout-sample.ts'
+export type { SampleSource } from './sample-registry.ts'
+export type {
+  ChatCompletion,
+  ChatCompletionChunk,
+  ChatCompletionRequest,
+  ChatMessage,
+} from './wire/chat-completion.ts'
+export type { CancelDisposition, RolloutStatus } from './wire/rollout-protocol.ts'
+export {
+  AgentWorkflow,
+  isAgentWorkflowClass,
+  type AgentWorkflowClass,
+  type AgentWorkflowContext,
+} from './workflow/agent-workflow.ts'
+export {
+  defineGraderConfig,
+  defineWorkflowConfig,
+  type BaseConfig,
+  type ConcurrencyConfig,
+  type GraderConfig,
+  type WorkflowConfig,
+} from './workflow/config.ts'
+export { discoverEntrypoint, type Entrypoint } from './workflow/discover-entrypoint.ts'
+export { Grader, isGraderClass, type GraderClass, type GraderContext } from './workflow/grader.ts'
+export { lastAssistantText } from './workflow/last-assistant-text.ts'
+export type { PromptMessage } from './workflow/prompt-message.ts'

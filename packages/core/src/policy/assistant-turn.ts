@@ -1,0 +1,89 @@
+import { isDeepStrictEqual } from 'node:util'
+
+import type { AssistantMessage, ChatMessage, ChatToolCall } from '../wire/chat-completion.ts'
+
+/**
+ * An assistant message in the form that goes over the wire, when it is not one that the policy is
+ * known to have written: text parts are joined to the plain string that chat templates expect, and
+ * arguments that are not a JSON object become `{}`, because templates parse them again.
+ */
+export function toWireAssistant(message: ChatMessage): ChatMessage {
+  const wire: ChatMessage = { ...message }
+  const text = plainText(message.content)
+  if (text !== undefined) wire.content = text
+  if (typeof message.reasoning === 'string') wire.reasoning_content ??= message.reasoning
+  if (message.tool_calls) wire.tool_calls = message.tool_calls.map(withObjectArguments)
+  return wire
+}
+
+/**
+ * Whether `echo` is the turn `said` after a framework carried it through its own data model:
+ * arguments re-serialised, text in parts, thinking dropped.
+ */
+export function isEchoOf(said: AssistantMessage, echo: ChatMessage): boolean {
+  const text = echo.content ?? ''
+  if ((plainText(text) ?? text) !== (said.content ?? '')) return false
+  const reasoning = echo.reasoning_content ?? echo.reasoning
+  if (reasoning && reasoning !== (said.reasoning_content ?? said.reasoning)) return false
+
+  const saidCalls = said.tool_calls ?? []
+  const echoCalls = echo.tool_calls ?? []
+  return (
+    saidCalls.length === echoCalls.length &&
+    saidCalls.every((call, index) => isSameCall(call, echoCalls[index]))
+  )
+}
+
+/** What a turn is looked up by: the ids of its tool calls, or its text when it has none. */
+export function turnKey(message: ChatMessage): string {
+  const ids = message.tool_calls?.map(({ id }) => id) ?? []
+  if (ids.length > 0) return `calls ${ids.join(' ')}`
+  return `text ${plainText(message.content) ?? ''}`
+}
+
+function isSameCall(said: ChatToolCall, echo: ChatToolCall | undefined): boolean {
+  return (
+    echo !== undefined &&
+    said.id === echo.id &&
+    said.function.name === echo.function.name &&
+    isSameArguments(said.function.arguments, echo.function.arguments)
+  )
+}
+
+function isSameArguments(said: string, echo: unknown): boolean {
+  if (said === echo) return true
+  const parsed = parseObject(said)
+  const echoed = parseObject(echo)
+  // Frameworks that cannot carry malformed arguments replace them by an empty object.
+  return isDeepStrictEqual(parsed ?? {}, echoed)
+}
+
+function withObjectArguments(call: ChatToolCall): ChatToolCall {
+  const text: unknown = call.function.arguments
+  if (typeof text === 'string' && parseObject(text)) return call
+  const object = parseObject(text)
+  const json = object ? JSON.stringify(object) : '{}'
+  return { ...call, function: { ...call.function, arguments: json } }
+}
+
+function parseObject(value: unknown): object | undefined {
+  let parsed = value
+  if (typeof value === 'string') {
+    try {
+      parsed = JSON.parse(value)
+    } catch {
+      return undefined
+    }
+  }
+  return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
+    ? parsed
+    : undefined
+}
+
+/** The text of a content that is nothing but text; undefined for null and for other parts. */
+function plainText(content: ChatMessage['content']): string | undefined {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content) || content.length === 0) return undefined
+  if (!content.every((part) => part.type === 'text')) return undefined
+  return content.map((part) => part.text ?? '').join('')
+}

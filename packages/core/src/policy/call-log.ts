@@ -1,0 +1,178 @@
+import { errorMessage } from '../error-category.ts'
+import type {
+  ChatCompletion,
+  ChatLogprobs,
+  ChatMessage,
+  ChatUsage,
+} from '../wire/chat-completion.ts'
+import { ConversationTree, type MessageNode } from './conversation-tree.ts'
+
+/** One model call of a sample, measured. */
+export interface PolicyCall {
+  /** When the request was made. Milliseconds since the epoch. */
+  readonly startedAt: number
+  /** From the request to the end of the answer, retries included. Milliseconds. */
+  readonly durationMs: number
+  /** From the request to the first chunk of the answer. Milliseconds. */
+  readonly timeToFirstChunkMs: number | null
+  /** How often the request was sent. */
+  readonly attempts: number
+  /**
+   * Whether the request continued a conversation of this sample as it stood, or was its first.
+   * False where history was rewritten or another conversation was begun: trainers split there.
+   */
+  readonly extendsPrevious: boolean
+  readonly finishReason: string | null
+  readonly usage: ChatUsage | null
+  readonly model: string | null
+  readonly promptTokenIds: readonly number[] | null
+  readonly completionTokenIds: readonly number[] | null
+  readonly logprobs: ChatLogprobs | null
+  /** Why there is no answer; null when there is one. */
+  readonly error: string | null
+}
+
+interface LoggedCall {
+  /** The last message of the request, then the answer. */
+  end: MessageNode
+  settled: PolicyCall | undefined
+}
+
+/** Everything the policy was asked and said under one sample id. */
+export class CallLog {
+  readonly #tree = new ConversationTree()
+  readonly #calls: LoggedCall[] = []
+  /** Ends of conversations that no later call has continued yet. */
+  readonly #tips = new Set<MessageNode>()
+
+  /** Notes a call that is about to be made. */
+  begin(messages: readonly ChatMessage[]): CallRecorder {
+    const path = this.#tree.path(messages)
+    let extendsPrevious = this.#calls.length === 0
+    for (const node of path) if (this.#tips.delete(node)) extendsPrevious = true
+
+    const logged: LoggedCall = { end: path.at(-1) ?? this.#tree.root, settled: undefined }
+    this.#calls.push(logged)
+    const settle = (end: MessageNode, call: PolicyCall): void => {
+      logged.end = end
+      logged.settled = call
+      this.#tips.add(end)
+    }
+    return new CallRecorder(this.#tree, path, extendsPrevious, settle)
+  }
+
+  /** Number of calls made, failed ones included. */
+  get size(): number {
+    return this.#calls.length
+  }
+
+  /** The finished calls, in the order they were made. */
+  get calls(): PolicyCall[] {
+    return this.#calls.flatMap(({ settled }) => settled ?? [])
+  }
+
+  /**
+   * The last message of each conversation, in the order of their latest calls. Most samples hold
+   * one; rewritten histories, sub-agents and repeated sampling make more.
+   */
+  conversationEnds(): MessageNode[] {
+    const ends = new Set<MessageNode>()
+    for (const { end } of this.#calls) {
+      ends.delete(end)
+      ends.add(end)
+    }
+    for (const end of ends) {
+      for (let at = end.parent; at !== undefined; at = at.parent) ends.delete(at)
+    }
+    return [...ends]
+  }
+}
+
+/** Takes down how one call went. */
+export class CallRecorder {
+  readonly #tree: ConversationTree
+  readonly #path: readonly MessageNode[]
+  readonly #extendsPrevious: boolean
+  readonly #settle: (end: MessageNode, call: PolicyCall) => void
+  readonly #startedAt = Date.now()
+  readonly #start = performance.now()
+  #firstChunkMs: number | null = null
+  #settled = false
+  /** How often the request was sent so far. */
+  attempts = 0
+
+  constructor(
+    tree: ConversationTree,
+    path: readonly MessageNode[],
+    extendsPrevious: boolean,
+    settle: (end: MessageNode, call: PolicyCall) => void,
+  ) {
+    this.#tree = tree
+    this.#path = path
+    this.#extendsPrevious = extendsPrevious
+    this.#settle = (end, call) => {
+      this.#settled = true
+      settle(end, call)
+    }
+  }
+
+  /** Whether it is known how the call ended. */
+  get settled(): boolean {
+    return this.#settled
+  }
+
+  /** The request's messages as a JSON array, with the policy's turns in its own words. */
+  messagesJson(): string {
+    return `[${this.#path.map(({ json }) => json).join(',')}]`
+  }
+
+  firstChunk(): void {
+    this.#firstChunkMs ??= performance.now() - this.#start
+  }
+
+  succeed(completion: ChatCompletion): void {
+    const [choice] = completion.choices
+    if (choice === undefined) return
+    const end = this.#tree.answer(this.#requestEnd(), choice.message)
+    this.#settle(end, {
+      ...this.#measured(),
+      finishReason: choice.finish_reason,
+      usage: completion.usage ?? null,
+      model: completion.model || null,
+      promptTokenIds: completion.prompt_token_ids ?? null,
+      completionTokenIds: choice.token_ids ?? null,
+      logprobs: choice.logprobs,
+      error: null,
+    })
+  }
+
+  fail(error: unknown): void {
+    this.#settle(this.#requestEnd(), {
+      ...this.#measured(),
+      finishReason: null,
+      usage: null,
+      model: null,
+      promptTokenIds: null,
+      completionTokenIds: null,
+      logprobs: null,
+      error: errorMessage(error),
+    })
+  }
+
+  #requestEnd(): MessageNode {
+    return this.#path.at(-1) ?? this.#tree.root
+  }
+
+  #measured(): Pick<
+    PolicyCall,
+    'startedAt' | 'durationMs' | 'timeToFirstChunkMs' | 'attempts' | 'extendsPrevious'
+  > {
+    return {
+      startedAt: this.#startedAt,
+      durationMs: performance.now() - this.#start,
+      timeToFirstChunkMs: this.#firstChunkMs,
+      attempts: this.attempts,
+      extendsPrevious: this.#extendsPrevious,
+    }
+  }
+}

@@ -1,0 +1,147 @@
+import type {
+  AssistantMessage,
+  ChatCompletion,
+  ChatCompletionChunk,
+  ChatDelta,
+  ChatToolCall,
+  ChatToolCallDelta,
+  ChatUsage,
+} from '../wire/chat-completion.ts'
+
+/**
+ * Puts the chunks of one streamed answer together. Servers differ: a chunk may hold one token or
+ * the whole answer, tool calls may lack their `index`, roles and usage may never come.
+ */
+export class CompletionAccumulator {
+  #id: string | undefined
+  #created: number | undefined
+  #model: string | undefined
+  #content: string | undefined
+  #refusal: string | undefined
+  #reasoning: string | undefined
+  #reasoningContent: string | undefined
+  readonly #toolCalls: { index: number | undefined; call: ChatToolCall }[] = []
+  readonly #logprobs: unknown[] = []
+  readonly #tokenIds: number[] = []
+  #promptTokenIds: number[] | undefined
+  #usage: ChatUsage | undefined
+  #finishReason: string | undefined
+  #sawChoice = false
+
+  /** Why the policy stopped; undefined until it said so. */
+  get finishReason(): string | undefined {
+    return this.#finishReason
+  }
+
+  /** Whether any chunk carried a choice: an answer without one is no answer. */
+  get sawChoice(): boolean {
+    return this.#sawChoice
+  }
+
+  add(chunk: ChatCompletionChunk): void {
+    this.#id ??= chunk.id
+    this.#created ??= chunk.created
+    this.#model ??= chunk.model
+    if (chunk.usage) this.#usage = chunk.usage
+    if (chunk.prompt_token_ids) this.#promptTokenIds = chunk.prompt_token_ids
+
+    const choice = chunk.choices?.find(({ index }) => (index ?? 0) === 0)
+    if (choice === undefined) return
+    this.#sawChoice = true
+    if (choice.delta) this.#addDelta(choice.delta)
+    if (choice.finish_reason) this.#finishReason = choice.finish_reason
+    if (choice.logprobs?.content) append(this.#logprobs, choice.logprobs.content)
+    if (choice.token_ids) append(this.#tokenIds, choice.token_ids)
+  }
+
+  /** The answer as one object, as an endpoint gives it that does not stream. */
+  completion(): ChatCompletion {
+    return {
+      id: this.#id ?? '',
+      object: 'chat.completion',
+      created: this.#created ?? 0,
+      model: this.#model ?? '',
+      choices: [
+        {
+          index: 0,
+          message: this.#message(),
+          finish_reason: this.#finishReason ?? null,
+          logprobs: this.#logprobs.length > 0 ? { content: this.#logprobs } : null,
+          ...(this.#tokenIds.length > 0 ? { token_ids: this.#tokenIds } : {}),
+        },
+      ],
+      ...(this.#usage ? { usage: this.#usage } : {}),
+      ...(this.#promptTokenIds ? { prompt_token_ids: this.#promptTokenIds } : {}),
+    }
+  }
+
+  #message(): AssistantMessage {
+    const toolCalls = this.#toolCalls.map(({ call }) => call)
+    return {
+      role: 'assistant',
+      // Streams open with an empty text even when only tool calls follow; that is no text.
+      content: this.#content || toolCalls.length === 0 ? (this.#content ?? '') : null,
+      ...(this.#reasoningContent === undefined
+        ? {}
+        : { reasoning_content: this.#reasoningContent }),
+      ...(this.#reasoning === undefined ? {} : { reasoning: this.#reasoning }),
+      ...(this.#refusal === undefined ? {} : { refusal: this.#refusal }),
+      ...(toolCalls.length > 0 ? { tool_calls: toolCalls } : {}),
+    }
+  }
+
+  #addDelta(delta: ChatDelta): void {
+    this.#content = joined(this.#content, delta.content)
+    this.#refusal = joined(this.#refusal, delta.refusal)
+    this.#reasoning = joined(this.#reasoning, delta.reasoning)
+    this.#reasoningContent = joined(this.#reasoningContent, delta.reasoning_content)
+    for (const call of delta.tool_calls ?? []) this.#addToolCall(call)
+  }
+
+  #addToolCall(delta: ChatToolCallDelta): void {
+    const call = this.#toolCallFor(delta)
+    // Some servers repeat id and name in every delta, so they are taken once and not appended.
+    call.id ||= delta.id ?? ''
+    call.function.name ||= delta.function?.name ?? ''
+    const text: unknown = delta.function?.arguments
+    if (typeof text === 'string') call.function.arguments += text
+    else if (text !== undefined && text !== null) call.function.arguments += JSON.stringify(text)
+  }
+
+  #toolCallFor({ index, id }: ChatToolCallDelta): ChatToolCall {
+    const known = this.#toolCalls.findLast((entry) =>
+      index === undefined ? id === undefined || entry.call.id === id : entry.index === index,
+    )
+    // The same index with another id is another call: some servers number every call 0.
+    if (known && (!id || !known.call.id || known.call.id === id)) return known.call
+    const call: ChatToolCall = { id: '', type: 'function', function: { name: '', arguments: '' } }
+    this.#toolCalls.push({ index, call })
+    return call
+  }
+}
+
+/** A whole answer as the single chunk of a stream, for endpoints that do not stream. */
+export function chunkFromCompletion(completion: ChatCompletion): ChatCompletionChunk {
+  return {
+    ...completion,
+    object: 'chat.completion.chunk',
+    choices: (completion.choices ?? []).map(({ message, ...choice }) => ({
+      ...choice,
+      delta: {
+        ...message,
+        ...(message.tool_calls
+          ? { tool_calls: message.tool_calls.map((call, index) => ({ index, ...call })) }
+          : {}),
+      },
+    })),
+  }
+}
+
+function joined(text: string | undefined, more: string | null | undefined): string | undefined {
+  return typeof more === 'string' ? (text ?? '') + more : text
+}
+
+// Answers hold tens of thousands of tokens; spreading that many arguments overflows the stack.
+function append<T>(list: T[], items: readonly T[]): void {
+  for (const item of items) list.push(item)
+}

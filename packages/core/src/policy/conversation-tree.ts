@@ -1,0 +1,79 @@
+import type { AssistantMessage, ChatMessage } from '../wire/chat-completion.ts'
+import { isEchoOf, toWireAssistant, turnKey } from './assistant-turn.ts'
+
+/** One message at one place of a conversation. */
+export interface MessageNode {
+  readonly parent: MessageNode | undefined
+  /** The message as it goes over the wire. */
+  readonly json: string
+  /** What the policy wrote, where this node is its answer. */
+  said?: AssistantMessage
+  readonly children: Map<string, MessageNode>
+}
+
+/**
+ * Everything that was said under one sample id, each message kept once: every request is a path
+ * from the root, so a conversation that grows by two messages per call costs two nodes per call.
+ *
+ * The tree is also the memory of what the policy wrote. Frameworks re-serialise a turn when they
+ * send it back (`1.0` becomes `1`, spaces vanish, thinking is dropped); a message that is an echo
+ * of a turn the policy wrote at this place goes out in the policy's own words.
+ */
+export class ConversationTree {
+  readonly root: MessageNode = { parent: undefined, json: '', children: new Map() }
+  readonly #turns = new Map<string, MessageNode[]>()
+
+  /** The path of a request. Its last node is the one the answer will follow. */
+  path(messages: readonly ChatMessage[]): MessageNode[] {
+    let node = this.root
+    return messages.map((message) => {
+      node = message.role === 'assistant' ? this.#assistant(node, message) : child(node, message)
+      return node
+    })
+  }
+
+  /** Adds the policy's answer behind the last message of its request. */
+  answer(parent: MessageNode, said: AssistantMessage): MessageNode {
+    const node = child(parent, toWireAssistant(said))
+    node.said ??= said
+    const key = turnKey(said)
+    const turns = this.#turns.get(key)
+    if (turns === undefined) this.#turns.set(key, [node])
+    else if (!turns.includes(node)) turns.push(node)
+    return node
+  }
+
+  #assistant(parent: MessageNode, message: ChatMessage): MessageNode {
+    const turns = this.#turns.get(turnKey(message)) ?? []
+    const echoed = turns.filter(({ said }) => said && isEchoOf(said, message))
+    const inPlace = echoed.find((node) => node.parent === parent)
+    if (inPlace) return inPlace
+    // The history was cut or rewritten: still the policy's words, at another place.
+    const moved = echoed.at(-1)
+    if (moved === undefined) return child(parent, toWireAssistant(message))
+    const node = childOf(parent, moved.json)
+    if (moved.said) node.said ??= moved.said
+    return node
+  }
+}
+
+/** The messages from the start of the conversation to `node`, as the policy wrote them. */
+export function messagesUpTo(node: MessageNode): ChatMessage[] {
+  const messages: ChatMessage[] = []
+  for (let at = node; at.parent !== undefined; at = at.parent) {
+    messages.push(at.said ?? (JSON.parse(at.json) as ChatMessage))
+  }
+  return messages.toReversed()
+}
+
+function child(parent: MessageNode, message: ChatMessage): MessageNode {
+  return childOf(parent, JSON.stringify(message))
+}
+
+function childOf(parent: MessageNode, json: string): MessageNode {
+  const known = parent.children.get(json)
+  if (known) return known
+  const node: MessageNode = { parent, json, children: new Map() }
+  parent.children.set(json, node)
+  return node
+}

@@ -1,0 +1,70 @@
+import { OsmosisError } from '../errors.ts'
+
+/** Who is calling: what every model request of a sample carries. */
+export interface PolicyIdentity {
+  readonly rolloutId: string
+  readonly sampleId: string
+  /** Bearer of the policy endpoint; no `authorization` header without one. */
+  readonly apiKey: string | undefined
+}
+
+/**
+ * Headers of one model request. The identity comes last: whatever a framework or a user passes,
+ * the request still reaches the right sample with the right key.
+ */
+export function policyHeaders(
+  identity: PolicyIdentity,
+  extra: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  const headers: Record<string, string> = {}
+  for (const [name, value] of Object.entries(extra)) headers[name.toLowerCase()] = value
+  // Without a key there must be no bearer at all, also none that a framework made up.
+  delete headers['authorization']
+  return {
+    ...headers,
+    'content-type': 'application/json',
+    accept: 'text/event-stream, application/json',
+    ...(identity.apiKey ? { authorization: `Bearer ${identity.apiKey}` } : {}),
+    'x-rollout-id': identity.rolloutId,
+    'x-sample-id': identity.sampleId,
+  }
+}
+
+/**
+ * The address model requests go to. A rollout gives a base URL; one that already ends in
+ * `/chat/completions` is taken as it is, and a query string is kept.
+ *
+ * @throws OsmosisError with code `invalid_request` when it is not a plain http(s) URL
+ */
+export function chatCompletionsEndpoint(baseUrl: string): string {
+  const url = parseHttpUrl(baseUrl)
+  const path = url.pathname.replace(/\/+$/, '')
+  url.pathname = path.endsWith(suffix) ? path : `${path}${suffix}`
+  return url.href
+}
+
+/** The base URL of a policy, without `/chat/completions` and without a slash at the end. */
+export function policyBaseUrl(url: string): string {
+  const base = parseHttpUrl(url)
+  base.pathname = base.pathname.replace(/\/+$/, '').replace(/\/chat\/completions$/, '')
+  return base.href.replace(/\/$/, '')
+}
+
+const suffix = '/chat/completions'
+
+function parseHttpUrl(value: string): URL {
+  const url = URL.canParse(value) ? new URL(value) : undefined
+  if (
+    url !== undefined &&
+    (url.protocol === 'http:' || url.protocol === 'https:') &&
+    url.username === '' &&
+    url.password === ''
+  ) {
+    return url
+  }
+  // The value may hold credentials, so only what is wrong with it is said.
+  throw new OsmosisError(
+    'invalid_request',
+    `chatCompletionsUrl must be an http or https URL without credentials${url ? '' : `, got ${JSON.stringify(value)}`}.`,
+  )
+}

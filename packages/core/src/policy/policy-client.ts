@@ -1,0 +1,180 @@
+import { isOsmosisError, OsmosisError } from '../errors.ts'
+import type {
+  ChatCompletion,
+  ChatCompletionChunk,
+  ChatCompletionRequest,
+} from '../wire/chat-completion.ts'
+import { readAnswer } from './answer-stream.ts'
+import type { CallLog, CallRecorder } from './call-log.ts'
+import { CompletionAccumulator } from './completion-accumulator.ts'
+import { chatCompletionsEndpoint, policyBaseUrl, policyHeaders } from './headers.ts'
+import { createPolicyFetch } from './policy-fetch.ts'
+import { retryRequest } from './retry.ts'
+import { isRetryablePolicyError, postToPolicy } from './transport.ts'
+
+/** The name that every request gives as its model; the endpoint knows which weights that means. */
+export const policyModelName = 'osmosis-rollout'
+
+/** Options of one model call. */
+export interface PolicyCallOptions {
+  /** Ends the call; the rollout's own signal ends it as well. */
+  signal?: AbortSignal | undefined
+  /** More request headers. They cannot replace the ids and the bearer of the rollout. */
+  headers?: Readonly<Record<string, string>> | undefined
+}
+
+/**
+ * The way from one sample to the policy: every model call of every framework goes through here.
+ * Requests carry the rollout's identity, failures before the answer are retried, an answer that
+ * breaks off is an error, and all of it is logged under the sample.
+ */
+export interface PolicyClient {
+  /** Base URL of the policy, without `/chat/completions`. */
+  readonly baseUrl: string
+  /**
+   * Asks the policy and hands out the chunks of its answer as they come.
+   *
+   * @throws OsmosisError with code `policy_http_error`, `policy_unreachable`,
+   * `policy_stream_error` or `invalid_request`; the signal's reason when aborted; the deadline or
+   * cancellation of the rollout (`timeout`, `cancelled`, `rollout_ended`)
+   */
+  stream(
+    request: ChatCompletionRequest,
+    options?: PolicyCallOptions,
+  ): AsyncIterable<ChatCompletionChunk>
+  /** Asks the policy and resolves with its whole answer. Throws what {@link stream} throws. */
+  complete(request: ChatCompletionRequest, options?: PolicyCallOptions): Promise<ChatCompletion>
+  /**
+   * The same, as a `fetch` for SDKs that take one. It serves `POST …/chat/completions` only, and
+   * passes on no header of the SDK, because those are filled from the environment.
+   */
+  readonly fetch: typeof globalThis.fetch
+}
+
+/** What a client needs to know of its rollout. */
+export interface PolicyClientInit {
+  readonly rolloutId: string
+  readonly sampleId: string
+  readonly chatCompletionsUrl: string
+  readonly apiKey: string | undefined
+  readonly signal: AbortSignal
+  readonly log: CallLog
+}
+
+export function createPolicyClient(init: PolicyClientInit): PolicyClient {
+  const endpoint = chatCompletionsEndpoint(init.chatCompletionsUrl)
+
+  async function* stream(
+    request: ChatCompletionRequest,
+    options: PolicyCallOptions = {},
+  ): AsyncGenerator<ChatCompletionChunk> {
+    const signal = options.signal ? AbortSignal.any([init.signal, options.signal]) : init.signal
+    signal.throwIfAborted()
+    assertOneAnswer(request)
+
+    const call = init.log.begin(request.messages)
+    const answer = new CompletionAccumulator()
+    try {
+      for await (const chunk of answerChunks(request, call, options, signal)) {
+        call.firstChunk()
+        answer.add(chunk)
+        yield chunk
+      }
+      assertComplete(answer)
+      call.succeed(answer.completion())
+    } catch (error) {
+      call.fail(error)
+      throw error
+    } finally {
+      // No verdict yet: the caller stopped reading. Behind the finish reason only usage can
+      // follow, so what was read is the answer; before it, nobody knows the answer.
+      if (!call.settled) {
+        if (answer.finishReason === undefined) call.fail(new Error('The caller stopped reading.'))
+        else call.succeed(answer.completion())
+      }
+    }
+  }
+
+  async function* answerChunks(
+    request: ChatCompletionRequest,
+    call: CallRecorder,
+    options: PolicyCallOptions,
+    signal: AbortSignal,
+  ): AsyncGenerator<ChatCompletionChunk> {
+    const body = requestBody(request, call.messagesJson())
+    const headers = policyHeaders(init, options.headers)
+    // Only until the answer begins: asking again after that would be a second sample.
+    const { contentType, body: bytes } = await retryRequest(
+      async (attempt) => {
+        call.attempts = attempt
+        return postToPolicy(endpoint, headers, body, signal)
+      },
+      {
+        retries: 2,
+        minDelayMs: 250,
+        maxDelayMs: 8_000,
+        signal,
+        isRetryable: isRetryablePolicyError,
+      },
+    )
+    try {
+      yield* readAnswer(contentType, bytes)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (isOsmosisError(error)) throw error
+      throw new OsmosisError(
+        'policy_stream_error',
+        `The answer of the policy broke off: ${error instanceof Error ? error.message : String(error)}`,
+        { cause: error },
+      )
+    }
+    // An aborted connection can look like an ordinary end of the answer.
+    signal.throwIfAborted()
+  }
+
+  const client: PolicyClient = {
+    baseUrl: policyBaseUrl(init.chatCompletionsUrl),
+    stream,
+    async complete(request, options) {
+      const answer = new CompletionAccumulator()
+      for await (const chunk of stream(request, options)) answer.add(chunk)
+      return answer.completion()
+    },
+    fetch: createPolicyFetch((request, options) => client.stream(request, options)),
+  }
+  return client
+}
+
+/** The endpoint may be streaming-only, so every request streams. */
+function requestBody(request: ChatCompletionRequest, messagesJson: string): string {
+  const { messages: _messages, ...rest } = request
+  const settings = JSON.stringify({
+    ...rest,
+    model: policyModelName,
+    stream: true,
+    stream_options: { ...(rest['stream_options'] as object | undefined), include_usage: true },
+  })
+  return `${settings.slice(0, -1)},"messages":${messagesJson}}`
+}
+
+function assertOneAnswer({ messages, n }: ChatCompletionRequest): void {
+  if (!Array.isArray(messages)) {
+    throw new OsmosisError(
+      'invalid_request',
+      'A chat completions request needs messages: an array.',
+    )
+  }
+  if (n === undefined || n === null || n === 1) return
+  throw new OsmosisError(
+    'invalid_request',
+    `n must be 1, got ${JSON.stringify(n)}: ask several times for several answers, so that each is recorded.`,
+  )
+}
+
+function assertComplete(answer: CompletionAccumulator): void {
+  if (answer.sawChoice) return
+  throw new OsmosisError(
+    'policy_stream_error',
+    'The policy sent no choices; an empty answer is not made up.',
+  )
+}

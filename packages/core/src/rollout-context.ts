@@ -1,0 +1,141 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+
+import { OsmosisError } from './errors.ts'
+import { assertHeaderSafeId } from './identifiers.ts'
+import { createPolicyClient, type PolicyClient } from './policy/policy-client.ts'
+import { policyBaseUrl } from './policy/headers.ts'
+import type { RolloutSample } from './rollout-sample.ts'
+import { SampleRegistry, type SampleSource } from './sample-registry.ts'
+
+// On globalThis, so that two installed copies of this package see the same ambient rollout.
+const storageKey = Symbol.for('osmosis.rollout-context')
+const holder = globalThis as { [storageKey]?: AsyncLocalStorage<RolloutContext> }
+const storage = (holder[storageKey] ??= new AsyncLocalStorage<RolloutContext>())
+
+/** What a {@link RolloutContext} is made of. */
+export interface RolloutContextInit {
+  rolloutId: string
+  /** Base URL of the policy; `/chat/completions` is appended. */
+  chatCompletionsUrl: string
+  /** Bearer of the policy endpoint. */
+  apiKey?: string | undefined
+  /** Aborts at the rollout's deadline or cancellation; default: never. */
+  signal?: AbortSignal | undefined
+}
+
+/**
+ * One rollout in flight: where its policy is, whose samples belong to it. Agents built inside
+ * {@link RolloutContext.run} find it by themselves.
+ */
+export class RolloutContext {
+  readonly rolloutId: string
+  /** Base URL of the policy, without `/chat/completions`. */
+  readonly chatCompletionsUrl: string
+  /** Aborted when the rollout's deadline passed, or somebody cancelled it, or it is over. */
+  readonly signal: AbortSignal
+  // A private field: the key appears in no log line, no JSON and no inspected object.
+  readonly #apiKey: string | undefined
+  readonly #registry = new SampleRegistry()
+  readonly #clients = new Map<string, PolicyClient>()
+
+  /**
+   * @throws OsmosisError with code `invalid_id` or `invalid_request`
+   */
+  constructor(init: RolloutContextInit) {
+    assertHeaderSafeId('rollout', init.rolloutId)
+    this.rolloutId = init.rolloutId
+    this.chatCompletionsUrl = policyBaseUrl(init.chatCompletionsUrl)
+    this.#apiKey = init.apiKey || undefined
+    this.signal = init.signal ?? new AbortController().signal
+  }
+
+  /**
+   * The context that a process was started for, from `OSMOSIS_CHAT_COMPLETIONS_URL`,
+   * `OSMOSIS_API_KEY` (optional) and `OSMOSIS_ROLLOUT_ID`.
+   *
+   * @throws OsmosisError with code `no_rollout_context` when a variable is missing
+   */
+  static fromEnv(
+    env: Readonly<Record<string, string | undefined>> = readEnvironment(),
+  ): RolloutContext {
+    const chatCompletionsUrl = env['OSMOSIS_CHAT_COMPLETIONS_URL']
+    const rolloutId = env['OSMOSIS_ROLLOUT_ID']
+    if (!chatCompletionsUrl || !rolloutId) {
+      throw new OsmosisError(
+        'no_rollout_context',
+        `RolloutContext.fromEnv() needs OSMOSIS_CHAT_COMPLETIONS_URL and OSMOSIS_ROLLOUT_ID; ${chatCompletionsUrl ? 'OSMOSIS_ROLLOUT_ID' : 'OSMOSIS_CHAT_COMPLETIONS_URL'} is not set.`,
+      )
+    }
+    return new RolloutContext({ chatCompletionsUrl, rolloutId, apiKey: env['OSMOSIS_API_KEY'] })
+  }
+
+  /** Makes this the ambient rollout of everything that `fn` starts, and restores the outer one. */
+  run<T>(fn: () => T): T {
+    return storage.run(this, fn)
+  }
+
+  /**
+   * Adds a sample to the rollout. Its name becomes the sample id of every model call of `source`.
+   *
+   * @throws OsmosisError with code `duplicate_sample` or `invalid_id`
+   */
+  registerSampleSource(name: string, source: SampleSource): void {
+    this.#registry.register(name, source)
+  }
+
+  /** Asks every source for its sample, in the order they were registered. */
+  async getSamples(): Promise<ReadonlyMap<string, RolloutSample>> {
+    return this.#registry.samples()
+  }
+
+  /**
+   * The way to the policy for one sample; the same client each time.
+   *
+   * @throws OsmosisError with code `invalid_id`
+   */
+  policy(sampleId: string): PolicyClient {
+    const known = this.#clients.get(sampleId)
+    if (known) return known
+    const client = createPolicyClient({
+      rolloutId: this.rolloutId,
+      sampleId,
+      chatCompletionsUrl: this.chatCompletionsUrl,
+      apiKey: this.#apiKey,
+      signal: this.signal,
+      log: this.#registry.log(sampleId),
+    })
+    this.#clients.set(sampleId, client)
+    return client
+  }
+
+  /** How many model calls went through this rollout so far. */
+  get policyCallCount(): number {
+    return this.#registry.callCount
+  }
+}
+
+/** The rollout this code runs in; undefined outside of one. */
+export function getRolloutContext(): RolloutContext | undefined {
+  return storage.getStore()
+}
+
+/**
+ * The rollout this code runs in.
+ *
+ * @param who - what needs it, as the first words of the error message
+ * @throws OsmosisError with code `no_rollout_context`
+ */
+export function requireRolloutContext(who: string): RolloutContext {
+  const context = getRolloutContext()
+  if (context) return context
+  throw new OsmosisError(
+    'no_rollout_context',
+    `${who} needs an active rollout: construct it inside AgentWorkflow.run(), where the backend has set one up.`,
+  )
+}
+
+// Only fromEnv reads the environment: a server must never fall back to what its host has set.
+function readEnvironment(): NodeJS.ProcessEnv {
+  // oxlint-disable-next-line node/no-process-env
+  return process.env
+}

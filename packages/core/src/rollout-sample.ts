@@ -1,0 +1,59 @@
+import { OsmosisError } from './errors.ts'
+import type { PolicyCall } from './policy/call-log.ts'
+import type { ChatMessage } from './wire/chat-completion.ts'
+
+/** One conversation with the policy inside a rollout: what a grader judges and a reward is for. */
+export interface RolloutSample {
+  readonly id: string
+  /** The conversation as the agent framework keeps it; its form is the framework's own. */
+  readonly messages: readonly unknown[]
+  /**
+   * The conversation as the policy saw and wrote it, in chat completions form; null when no model
+   * call was made under this id. Never sent in a callback.
+   */
+  readonly trajectoryMessages: readonly ChatMessage[] | null
+  /** The model calls of the sample, in the order they were made. Never sent in a callback. */
+  readonly calls: readonly PolicyCall[]
+  /** Set through the grader's context; null until then. */
+  readonly reward: number | null
+  /** A label of the sample's own; the row's label is the grader's. */
+  label: string | null
+  /** True keeps the sample out of training: it needs no reward, and none is reported. */
+  removeSample: boolean
+  /** Numbers to be shown next to the reward. */
+  metrics: Record<string, unknown>
+  /** Anything else that is worth keeping with the sample; must have a JSON form. */
+  extraFields: Record<string, unknown>
+}
+
+/** What {@link toRolloutSample} takes; everything but the first two is optional. */
+export type RolloutSampleInit = Pick<RolloutSample, 'id' | 'messages'> &
+  Partial<Pick<RolloutSample, 'trajectoryMessages' | 'label' | 'metrics' | 'extraFields'>>
+
+/** Builds a sample with nothing but what is given. For sample sources. */
+export function toRolloutSample(init: RolloutSampleInit): RolloutSample {
+  return {
+    id: init.id,
+    messages: init.messages,
+    trajectoryMessages: init.trajectoryMessages ?? null,
+    calls: [],
+    reward: null,
+    label: init.label ?? null,
+    removeSample: false,
+    metrics: { ...init.metrics },
+    extraFields: { ...init.extraFields },
+  }
+}
+
+/**
+ * A reward is a finite number: JSON turns NaN into null, which trainers read as "no reward".
+ *
+ * @throws OsmosisError with code `invalid_reward`
+ */
+export function assertReward(sampleId: string, reward: unknown): asserts reward is number {
+  if (typeof reward === 'number' && Number.isFinite(reward)) return
+  throw new OsmosisError(
+    'invalid_reward',
+    `The reward of sample "${sampleId}" must be a finite number, got ${typeof reward === 'number' ? reward : `${typeof reward} ${JSON.stringify(reward) ?? ''}`.trim()}.`,
+  )
+}

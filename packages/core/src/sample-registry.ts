@@ -1,0 +1,71 @@
+import { OsmosisError } from './errors.ts'
+import { assertHeaderSafeId } from './identifiers.ts'
+import { CallLog } from './policy/call-log.ts'
+import { wireTranscript } from './policy/transcript.ts'
+import type { RolloutSample } from './rollout-sample.ts'
+
+/** Whatever holds a conversation and can hand it out as a sample; adapters register one per agent. */
+export interface SampleSource {
+  /** Called when the workflow is done, so it may reflect everything up to then. */
+  getSample(sampleId: string): RolloutSample | Promise<RolloutSample>
+}
+
+/** The samples of one rollout: who can produce them, and what was said under each id. */
+export class SampleRegistry {
+  readonly #sources = new Map<string, SampleSource>()
+  readonly #logs = new Map<string, CallLog>()
+
+  register(sampleId: string, source: SampleSource): void {
+    assertHeaderSafeId('sample', sampleId)
+    if (this.#sources.has(sampleId)) {
+      throw new OsmosisError(
+        'duplicate_sample',
+        `A sample named "${sampleId}" is already registered in this rollout. Give every agent or session of the workflow a name of its own.`,
+      )
+    }
+    this.#sources.set(sampleId, source)
+  }
+
+  log(sampleId: string): CallLog {
+    const known = this.#logs.get(sampleId)
+    if (known) return known
+    assertHeaderSafeId('sample', sampleId)
+    const log = new CallLog()
+    this.#logs.set(sampleId, log)
+    return log
+  }
+
+  /** Number of model calls made under any id. */
+  get callCount(): number {
+    let count = 0
+    for (const log of this.#logs.values()) count += log.size
+    return count
+  }
+
+  /** All samples in the order they were registered. */
+  async samples(): Promise<Map<string, RolloutSample>> {
+    const samples = new Map<string, RolloutSample>()
+    for (const [sampleId, source] of this.#sources) {
+      samples.set(sampleId, this.#withTranscript(await source.getSample(sampleId), sampleId))
+    }
+    return samples
+  }
+
+  #withTranscript(sample: RolloutSample, id: string): RolloutSample {
+    const log = this.#logs.get(id)
+    const transcript = log && wireTranscript(log)
+    if (transcript === undefined) return { ...sample, id }
+    const { otherConversations, historyRewritten } = transcript
+    return {
+      ...sample,
+      id,
+      trajectoryMessages: sample.trajectoryMessages ?? transcript.messages,
+      calls: transcript.calls,
+      extraFields: {
+        ...(historyRewritten ? { history_rewritten: true } : {}),
+        ...(otherConversations.length > 0 ? { other_conversations: otherConversations } : {}),
+        ...sample.extraFields,
+      },
+    }
+  }
+}

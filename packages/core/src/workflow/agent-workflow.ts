@@ -1,0 +1,47 @@
+import type { PromptMessage } from './prompt-message.ts'
+
+const brand = Symbol.for('osmosis.agent-workflow')
+
+/** What a workflow gets to work on. The reference answer is not part of it: graders see that. */
+export interface AgentWorkflowContext<TConfig = unknown> {
+  /** The row's prompt in chat completions form; yours to change. */
+  readonly prompt: PromptMessage[]
+  /** This rollout's own copy of the config the backend was given. */
+  readonly config: TConfig
+  /** The row's metadata; null when it has none. */
+  readonly metadata: Readonly<Record<string, unknown>> | null
+  readonly rolloutId: string
+  /** Aborted at the deadline or cancellation of the rollout; pass it to what can wait. */
+  readonly signal: AbortSignal
+  /** A folder for files worth keeping, made when first asked for; null when it cannot be made. */
+  readonly artifactsDir: string | null
+}
+
+/**
+ * What an agent does with one row of a dataset. Subclass it, build your agent inside
+ * {@link AgentWorkflow.run} and run it there: agents made inside find the rollout by themselves.
+ * One instance serves one rollout.
+ */
+export abstract class AgentWorkflow<TConfig = unknown> {
+  static readonly [brand] = true
+  readonly config: TConfig
+
+  constructor(config: TConfig) {
+    this.config = config
+  }
+
+  /** Produces the rollout's samples. What it returns is ignored. */
+  abstract run(ctx: AgentWorkflowContext<TConfig>): Promise<unknown>
+}
+
+/** A concrete subclass of {@link AgentWorkflow}. */
+export type AgentWorkflowClass<TConfig = unknown> = new (config: TConfig) => AgentWorkflow<TConfig>
+
+/** True for a class that extends AgentWorkflow (of any installed copy) and implements `run`. */
+export function isAgentWorkflowClass(value: unknown): value is AgentWorkflowClass {
+  return (
+    typeof value === 'function' &&
+    brand in value &&
+    typeof (value.prototype as { run?: unknown } | undefined)?.run === 'function'
+  )
+}

@@ -1,0 +1,85 @@
+import { OsmosisError } from '../errors.ts'
+
+const brand = Symbol.for('osmosis.config')
+
+type ConfigKind = 'workflow' | 'grader'
+
+/** How many executions of one kind may run at the same time in one backend. */
+export interface ConcurrencyConfig {
+  /** At least 1; unset: unlimited. */
+  readonly maxConcurrent?: number
+}
+
+/** What every config has; your own keys stand next to these. */
+export interface BaseConfig {
+  readonly name: string
+  readonly description?: string
+  readonly concurrency?: ConcurrencyConfig
+}
+
+/** A config made by {@link defineWorkflowConfig}. */
+export type WorkflowConfig<T extends BaseConfig = BaseConfig> = T & { readonly [brand]: 'workflow' }
+
+/** A config made by {@link defineGraderConfig}. */
+export type GraderConfig<T extends BaseConfig = BaseConfig> = T & { readonly [brand]: 'grader' }
+
+/**
+ * Declares the config of a workflow. Keys of your own are allowed and keep their types. Each
+ * rollout gets a copy: plain data is copied deeply, functions and class instances (models, tools)
+ * are shared.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
+export function defineWorkflowConfig<const T extends BaseConfig>(config: T): WorkflowConfig<T> {
+  return branded('workflow', config)
+}
+
+/**
+ * Declares the config of a grader; see {@link defineWorkflowConfig}.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
+export function defineGraderConfig<const T extends BaseConfig>(config: T): GraderConfig<T> {
+  return branded('grader', config)
+}
+
+/** What kind of config `value` is; undefined when it is none. */
+export function configKind(value: unknown): ConfigKind | undefined {
+  return typeof value === 'object' && value !== null && brand in value
+    ? (value as { [brand]: ConfigKind })[brand]
+    : undefined
+}
+
+/** A copy of a config for one rollout: plain data deeply, everything else by reference. */
+export function cloneConfig<T>(value: T): T {
+  if (Array.isArray(value)) return value.map((item: unknown) => cloneConfig(item)) as T
+  if (typeof value !== 'object' || value === null || !isPlainObject(value)) return value
+  const copy: Record<PropertyKey, unknown> = {}
+  for (const key of Reflect.ownKeys(value)) {
+    copy[key] = cloneConfig((value as Record<PropertyKey, unknown>)[key])
+  }
+  return copy as T
+}
+
+function branded<T extends BaseConfig, K extends ConfigKind>(
+  kind: K,
+  config: T,
+): T & { readonly [brand]: K } {
+  const verb = `define${kind === 'workflow' ? 'Workflow' : 'Grader'}Config`
+  if (typeof config.name !== 'string' || config.name.trim() === '') {
+    throw new OsmosisError('invalid_config', `${verb} needs a name: a non-empty string.`)
+  }
+  const limit = config.concurrency?.maxConcurrent
+  if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1)) {
+    throw new OsmosisError(
+      'invalid_config',
+      `concurrency.maxConcurrent of "${config.name}" must be a whole number of at least 1, got ${String(limit)}. Leave it out for no limit.`,
+    )
+  }
+  return { ...config, [brand]: kind }
+}
+
+function isPlainObject(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}

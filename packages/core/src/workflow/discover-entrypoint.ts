@@ -1,0 +1,79 @@
+import { OsmosisError } from '../errors.ts'
+import { isAgentWorkflowClass, type AgentWorkflowClass } from './agent-workflow.ts'
+import { configKind, type GraderConfig, type WorkflowConfig } from './config.ts'
+import { isGraderClass, type GraderClass } from './grader.ts'
+
+/** What an entrypoint module exports for the backend to run. */
+export interface Entrypoint {
+  readonly workflow: AgentWorkflowClass
+  readonly workflowConfig: WorkflowConfig | undefined
+  readonly grader: GraderClass | undefined
+  readonly graderConfig: GraderConfig | undefined
+}
+
+/**
+ * Finds the workflow of a module by what it exports: exactly one concrete workflow, at most one
+ * grader, at most one config of each kind. Several export names of one thing count once.
+ *
+ * @param exports - the module's namespace object
+ * @param file - how error messages name the module
+ * @throws OsmosisError with code `invalid_entrypoint` that lists what was found
+ */
+export function discoverEntrypoint(
+  exports: Readonly<Record<string, unknown>>,
+  file = 'the entrypoint',
+): Entrypoint {
+  const found = findAll(exports)
+  const [workflow] = atMostOne(found.workflows, 'AgentWorkflow subclasses', file)
+  if (workflow === undefined) {
+    throw new OsmosisError(
+      'invalid_entrypoint',
+      `No AgentWorkflow subclass with a run() method is exported from ${file} (exports: ${Object.keys(exports).join(', ') || 'none'}). Export the one class that extends AgentWorkflow.`,
+    )
+  }
+  return {
+    workflow: workflow.value,
+    workflowConfig: atMostOne(found.workflowConfigs, 'workflow configs', file)[0]?.value,
+    grader: atMostOne(found.graders, 'Grader subclasses', file)[0]?.value,
+    graderConfig: atMostOne(found.graderConfigs, 'grader configs', file)[0]?.value,
+  }
+}
+
+interface Found<T> {
+  name: string
+  value: T
+}
+
+function findAll(exports: Readonly<Record<string, unknown>>): {
+  workflows: Found<AgentWorkflowClass>[]
+  graders: Found<GraderClass>[]
+  workflowConfigs: Found<WorkflowConfig>[]
+  graderConfigs: Found<GraderConfig>[]
+} {
+  const found = {
+    workflows: [] as Found<AgentWorkflowClass>[],
+    graders: [] as Found<GraderClass>[],
+    workflowConfigs: [] as Found<WorkflowConfig>[],
+    graderConfigs: [] as Found<GraderConfig>[],
+  }
+  const seen = new Set<unknown>()
+  for (const [name, value] of Object.entries(exports)) {
+    if (seen.has(value)) continue
+    seen.add(value)
+    if (isAgentWorkflowClass(value)) found.workflows.push({ name, value })
+    else if (isGraderClass(value)) found.graders.push({ name, value })
+    const kind = configKind(value)
+    if (kind === 'workflow') found.workflowConfigs.push({ name, value: value as WorkflowConfig })
+    if (kind === 'grader') found.graderConfigs.push({ name, value: value as GraderConfig })
+  }
+  return found
+}
+
+function atMostOne<T>(found: Found<T>[], what: string, file: string): Found<T>[] {
+  if (found.length <= 1) return found
+  const names = found.map(({ name }) => name).toSorted()
+  throw new OsmosisError(
+    'invalid_entrypoint',
+    `Several ${what} are exported from ${file}: ${names.join(', ')}. Export only the one to run; move the others to files of their own.`,
+  )
+}

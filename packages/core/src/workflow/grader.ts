@@ -1,0 +1,64 @@
+import type { RolloutSample } from '../rollout-sample.ts'
+
+const brand = Symbol.for('osmosis.grader')
+
+/** What a grader judges, and where it puts its verdict. */
+export interface GraderContext<TConfig = unknown> {
+  /** The row's reference answer; null when it has none. */
+  readonly label: string | null
+  /** The row's metadata; null when it has none. */
+  readonly metadata: Readonly<Record<string, unknown>> | null
+  /** All samples of the rollout by their ids, in the order they were registered. */
+  readonly samples: ReadonlyMap<string, RolloutSample>
+  /**
+   * The only sample of the rollout.
+   *
+   * @throws OsmosisError with code `unknown_sample` when there is not exactly one
+   */
+  readonly sample: RolloutSample
+  readonly config: TConfig
+  readonly rolloutId: string
+  /** Aborted at the grader's deadline or the cancellation of the rollout. */
+  readonly signal: AbortSignal
+  /** The folder the workflow could keep files in; null when it cannot be made. */
+  readonly artifactsDir: string | null
+  /**
+   * Rewards a sample; a later call replaces an earlier one.
+   *
+   * @throws OsmosisError with code `unknown_sample` or `invalid_reward`
+   */
+  setSampleReward(sampleId: string, reward: number): void
+  /** Rewards the only sample. Throws what {@link sample} and {@link setSampleReward} throw. */
+  setReward(reward: number): void
+  /**
+   * Keeps a sample out of training: it needs no reward, and none is reported.
+   *
+   * @throws OsmosisError with code `unknown_sample`
+   */
+  removeSample(sampleId: string): void
+}
+
+/** Judges the samples of a rollout. One instance serves one rollout. */
+export abstract class Grader<TConfig = unknown> {
+  static readonly [brand] = true
+  readonly config: TConfig
+
+  constructor(config: TConfig) {
+    this.config = config
+  }
+
+  /** Gives every sample that is kept a reward. What it returns is ignored. */
+  abstract grade(ctx: GraderContext<TConfig>): Promise<unknown>
+}
+
+/** A concrete subclass of {@link Grader}. */
+export type GraderClass<TConfig = unknown> = new (config: TConfig) => Grader<TConfig>
+
+/** True for a class that extends Grader (of any installed copy) and implements `grade`. */
+export function isGraderClass(value: unknown): value is GraderClass {
+  return (
+    typeof value === 'function' &&
+    brand in value &&
+    typeof (value.prototype as { grade?: unknown } | undefined)?.grade === 'function'
+  )
+}
