@@ -1,0 +1,173 @@
+import { createHash } from 'node:crypto'
+
+import {
+  type AssistantMessage,
+  type ChatCompletion,
+  type ChatCompletionChunk,
+  type ChatDelta,
+  type ChatToolCall,
+  type ChatUsage,
+} from '@osmosis/core/wire'
+
+import { type ScriptedAnswer } from './scripted-answer.ts'
+
+/** What the encoding of an answer takes from the request it answers. */
+export interface AnswerContext {
+  /** Id of the completion; the ids of tool calls are derived from it. */
+  readonly id: string
+  readonly model: string
+  readonly promptTokens: number
+}
+
+const charactersPerToken = 4
+const argumentsPerDelta = 8
+
+/** Derives ids from a request: the same request gets the same ids, any other gets others. */
+export function answerContext(
+  request: Readonly<Record<string, unknown>>,
+  scope: { rolloutId?: string; sampleId?: string } = {},
+): AnswerContext {
+  const messages = JSON.stringify(request['messages'] ?? [])
+  const seed = JSON.stringify([scope.rolloutId ?? '', scope.sampleId ?? '', messages])
+  const { model } = request
+  return {
+    id: `chatcmpl-${shortDigest(seed)}`,
+    model: typeof model === 'string' ? model : 'scripted',
+    promptTokens: estimateTokens(messages),
+  }
+}
+
+/** The answer as one JSON object. `created` is 0: scripts have no clock. */
+export function answerCompletion(answer: ScriptedAnswer, context: AnswerContext): ChatCompletion {
+  const said = readAnswer(answer, context)
+  return {
+    id: context.id,
+    object: 'chat.completion',
+    created: 0,
+    model: context.model,
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: 'assistant',
+          content: said.content,
+          ...(said.reasoning === undefined ? {} : { reasoning_content: said.reasoning }),
+          ...(said.toolCalls.length === 0 ? {} : { tool_calls: said.toolCalls }),
+        } satisfies AssistantMessage,
+        finish_reason: said.finishReason,
+        logprobs: said.tokens.logprobs ?? null,
+        ...(said.tokens.token_ids === undefined ? {} : { token_ids: said.tokens.token_ids }),
+      },
+    ],
+    usage: said.usage,
+  }
+}
+
+/**
+ * The answer as the chunks of a stream: role, reasoning, content word by word, each tool call with
+ * its arguments in pieces, the finish reason (with logprobs and token ids), and the usage when
+ * `includeUsage` is set.
+ */
+export function answerChunks(
+  answer: ScriptedAnswer,
+  context: AnswerContext,
+  options: { includeUsage: boolean },
+): ChatCompletionChunk[] {
+  const said = readAnswer(answer, context)
+  const head = { id: context.id, object: 'chat.completion.chunk', created: 0, model: context.model }
+  const chunk = (delta: ChatDelta): ChatCompletionChunk => ({
+    ...head,
+    choices: [{ index: 0, delta, finish_reason: null }],
+  })
+  const finish = { index: 0, delta: {}, finish_reason: said.finishReason, ...said.tokens }
+  return [
+    chunk({ role: 'assistant', content: said.content === null ? null : '' }),
+    ...words(said.reasoning ?? '').map((text) => chunk({ reasoning_content: text })),
+    ...words(said.content ?? '').map((text) => chunk({ content: text })),
+    ...said.toolCalls.flatMap(toolCallDeltas).map(chunk),
+    { ...head, choices: [finish] },
+    ...(options.includeUsage ? [{ ...head, choices: [], usage: said.usage }] : []),
+  ]
+}
+
+/** Whether a streaming request wants its last chunk to carry the usage. */
+export function asksForUsage(body: Readonly<Record<string, unknown>>): boolean {
+  const options = body['stream_options']
+  return (
+    typeof options === 'object' &&
+    options !== null &&
+    'include_usage' in options &&
+    options.include_usage === true
+  )
+}
+
+/** The text of a server-sent event stream with one event per chunk, closed by `[DONE]`. */
+export function encodeSse(chunks: readonly ChatCompletionChunk[]): string {
+  return `${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('')}data: [DONE]\n\n`
+}
+
+interface SaidAnswer {
+  readonly content: string | null
+  readonly reasoning: string | undefined
+  readonly toolCalls: ChatToolCall[]
+  readonly finishReason: string
+  readonly usage: ChatUsage
+  /** Only those that were given. */
+  readonly tokens: { logprobs?: { content: unknown[] }; token_ids?: number[] }
+}
+
+function readAnswer(answer: ScriptedAnswer, context: AnswerContext): SaidAnswer {
+  const given = typeof answer === 'string' ? { content: answer } : answer
+  const { content = null, reasoning, logprobs, tokenIds } = given
+  const toolCalls = (given.toolCalls ?? []).map((call, index): ChatToolCall => {
+    const id = call.id ?? `call_${shortDigest(`${context.id}/${index}`)}`
+    const { name, arguments: args } = call
+    const text = typeof args === 'string' ? args : JSON.stringify(args)
+    return { id, type: 'function', function: { name, arguments: text } }
+  })
+  const texts = [content, reasoning, ...toolCalls.map((call) => call.function.arguments)]
+  const prompt = given.usage?.promptTokens ?? context.promptTokens
+  const completion = given.usage?.completionTokens ?? estimateTokens(texts.join(''))
+  return {
+    content,
+    reasoning,
+    toolCalls,
+    finishReason: given.finishReason ?? (toolCalls.length > 0 ? 'tool_calls' : 'stop'),
+    usage: {
+      prompt_tokens: prompt,
+      completion_tokens: completion,
+      total_tokens: prompt + completion,
+    },
+    tokens: {
+      ...(logprobs === undefined ? {} : { logprobs: { content: [...logprobs] } }),
+      ...(tokenIds === undefined ? {} : { token_ids: [...tokenIds] }),
+    },
+  }
+}
+
+function toolCallDeltas(call: ChatToolCall, index: number): ChatDelta[] {
+  const { id, type, function: called } = call
+  return [
+    { tool_calls: [{ index, id, type, function: { name: called.name, arguments: '' } }] },
+    ...pieces(called.arguments).map((text) => ({
+      tool_calls: [{ index, function: { arguments: text } }],
+    })),
+  ]
+}
+
+function words(text: string): string[] {
+  return text.match(/\S+\s*|\s+/g) ?? []
+}
+
+// By code point: half a surrogate pair does not survive the way over UTF-8.
+function pieces(text: string): string[] {
+  return text.match(new RegExp(`[^]{1,${argumentsPerDelta}}`, 'gu')) ?? []
+}
+
+function estimateTokens(text: string): number {
+  return Math.ceil(text.length / charactersPerToken)
+}
+
+function shortDigest(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 24)
+}

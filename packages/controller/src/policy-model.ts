@@ -1,0 +1,24 @@
+/** One model call of a running rollout, as the policy endpoint received it. */
+export interface PolicyCall {
+  readonly rolloutId: string
+  /** The `x-sample-id` header; empty when the caller sent none. */
+  readonly sampleId: string
+  /** The parsed request body, in the wire's own snake_case. */
+  readonly body: Readonly<Record<string, unknown>>
+  /** By lower-case name, without `authorization`. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Aborts when the caller disconnects or the rollout ends. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * Whatever answers the model calls of rollouts.
+ *
+ * `respond` returns a chat completions answer: one JSON object, or server-sent events when
+ * `body.stream` is true. Its status, content type and bytes reach the caller unchanged. A thrown
+ * error becomes a 500 that carries its message.
+ */
+export interface PolicyModel {
+  readonly name: string
+  respond(call: PolicyCall): Promise<Response>
+}

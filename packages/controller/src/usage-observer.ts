@@ -1,0 +1,71 @@
+import { z } from 'zod'
+
+import { type TokenUsage } from './rollout-result.ts'
+
+const tokens = z.number().nonnegative().catch(0)
+const answerWithUsage = z.object({
+  usage: z.object({
+    prompt_tokens: tokens,
+    completion_tokens: tokens,
+    total_tokens: z.number().nonnegative().optional().catch(undefined),
+  }),
+})
+
+type Bytes = AsyncIterable<Uint8Array>
+
+/**
+ * Passes an answer's bytes through unchanged and reports the usage it finds in them. Usage is
+ * reported before the bytes that carry it go on: whoever has read an answer to its end, and ends
+ * the rollout for it, finds the answer counted.
+ */
+export function observeUsage(
+  contentType: string,
+  report: (usage: TokenUsage) => void,
+): (chunks: Bytes) => Bytes {
+  const observe = contentType.startsWith('text/event-stream') ? observeEvents : observeObject
+  return (chunks) => observe(chunks, report)
+}
+
+async function* observeEvents(chunks: Bytes, report: (usage: TokenUsage) => void): Bytes {
+  const decoder = new TextDecoder()
+  let unfinished = ''
+  for await (const chunk of chunks) {
+    const lines = (unfinished + decoder.decode(chunk, { stream: true })).split('\n')
+    unfinished = lines.pop() ?? ''
+    for (const line of lines) {
+      if (line.startsWith('data:') && line.includes('"usage"')) reportUsage(line.slice(5), report)
+    }
+    yield chunk
+  }
+}
+
+async function* observeObject(chunks: Bytes, report: (usage: TokenUsage) => void): Bytes {
+  const decoder = new TextDecoder()
+  let text = ''
+  // One chunk is held back, so that the object is whole and counted before its last byte leaves.
+  let held: Uint8Array | undefined
+  for await (const chunk of chunks) {
+    if (held !== undefined) yield held
+    held = chunk
+    text += decoder.decode(chunk, { stream: true })
+  }
+  reportUsage(text, report)
+  if (held !== undefined) yield held
+}
+
+function reportUsage(text: string, report: (usage: TokenUsage) => void): void {
+  const usage = answerWithUsage.safeParse(parseJson(text)).data?.usage
+  if (usage === undefined) return
+  const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage
+  const totalTokens = usage.total_tokens ?? promptTokens + completionTokens
+  report({ promptTokens, completionTokens, totalTokens })
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    // What is not JSON carries no usage; the caller gets it as it is.
+    return undefined
+  }
+}
