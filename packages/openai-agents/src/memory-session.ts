@@ -1,0 +1,83 @@
+import { randomUUID } from 'node:crypto'
+
+import { type AgentInputItem, MemorySession } from '@openai/agents'
+import { assertHeaderSafeId, getRolloutContext, toRolloutSample } from '@osmosis/core'
+
+import { registerSession } from './rollout-sessions.ts'
+import { sessionTouched } from './run-scope.ts'
+import { prepareSdk } from './sdk-preparation.ts'
+import { SessionRecord, sessionRecordKey } from './session-record.ts'
+
+/** Options of {@link OsmosisMemorySession}. */
+export interface OsmosisMemorySessionOptions {
+  /**
+   * The sample id: 1 to 256 printable ASCII characters, unique in its rollout. Default: a random
+   * one.
+   */
+  readonly name?: string
+  /** What was said before; part of the sample. */
+  readonly initialItems?: AgentInputItem[]
+}
+
+/**
+ * A `MemorySession` that is a sample of the rollout it is made in: runs it is passed to call the
+ * policy under its name, and the items it holds in the end are the sample's `messages`, in the
+ * SDK's own form. Instructions are not among them. Runs that fail, are aborted or run out of turns
+ * are part of the sample too, although the SDK does not store them.
+ *
+ * Made outside of a rollout it is a plain in-memory session, of no use inside one.
+ */
+export class OsmosisMemorySession extends MemorySession {
+  /** The sample id. */
+  readonly name: string
+  readonly [sessionRecordKey]: SessionRecord
+
+  /** @throws OsmosisError with code `invalid_id` or `duplicate_sample` */
+  constructor(options: OsmosisMemorySessionOptions = {}) {
+    const { name = randomUUID().replaceAll('-', ''), initialItems } = options
+    assertHeaderSafeId('sample', name)
+    super({ sessionId: name, ...(initialItems ? { initialItems } : {}) })
+    this.name = name
+    const context = getRolloutContext()
+    const record = new SessionRecord(name, context)
+    this[sessionRecordKey] = record
+    if (context === undefined) return
+    prepareSdk()
+    context.registerSampleSource(name, {
+      getSample: async (id) =>
+        toRolloutSample({ id, messages: record.unfinished ?? (await super.getItems()) }),
+    })
+    registerSession(context, record)
+  }
+
+  /** @throws OsmosisError with code `wrong_rollout_context` inside another rollout than its own */
+  override async getItems(limit?: number): Promise<AgentInputItem[]> {
+    this.#touch()
+    return super.getItems(limit)
+  }
+
+  /** @throws OsmosisError with code `wrong_rollout_context` inside another rollout than its own */
+  override async addItems(items: AgentInputItem[]): Promise<void> {
+    this.#touch()
+    return super.addItems(items)
+  }
+
+  /** @throws OsmosisError with code `wrong_rollout_context` inside another rollout than its own */
+  override async popItem(): Promise<AgentInputItem | undefined> {
+    this.#touch()
+    return super.popItem()
+  }
+
+  /** @throws OsmosisError with code `wrong_rollout_context` inside another rollout than its own */
+  override async clearSession(): Promise<void> {
+    this.#touch()
+    this[sessionRecordKey].noteSuccess()
+    return super.clearSession()
+  }
+
+  #touch(): void {
+    const record = this[sessionRecordKey]
+    record.assertBelongsTo(getRolloutContext())
+    if (record.context) sessionTouched(record)
+  }
+}

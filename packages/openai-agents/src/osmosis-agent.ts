@@ -1,0 +1,78 @@
+import {
+  Agent,
+  type AgentConfiguration,
+  type AgentConfigWithHandoffs,
+  type AgentOptions,
+  type AgentOutputType,
+  type Handoff,
+  type TextOutput,
+  type UnknownContext,
+} from '@openai/agents'
+import { requireRolloutContext } from '@osmosis/core'
+
+import { PolicyModel } from './policy-model.ts'
+import { isRolloutModel } from './rollout-model.ts'
+import { prepareSdk } from './sdk-preparation.ts'
+
+// The SDK's own `create` bounds its handoffs this way; only `any` is wide enough for agents of
+// every context and output.
+// oxlint-disable-next-line typescript/no-explicit-any
+type AnyHandoff = Agent<any, any> | Handoff<any, any>
+
+/** The output types of the agents that may take over; the SDK has this type but does not export it. */
+type HandoffOutput<THandoff extends AnyHandoff> =
+  | (THandoff extends Agent<infer _TContext, infer TOutput> ? TOutput : never)
+  | (THandoff extends Handoff<infer _TContext, infer TOutput> ? TOutput : never)
+
+/**
+ * An `Agent` whose {@link OsmosisRolloutModel} is the policy of the rollout it was made in.
+ * Everything else is the SDK's agent: tools, handoffs, guardrails, hooks, `asTool`, output types.
+ * Make it inside `AgentWorkflow.run()`. With any other model it is a plain agent, inside a rollout
+ * and out.
+ */
+export class OsmosisAgent<
+  TContext = UnknownContext,
+  TOutput extends AgentOutputType = TextOutput,
+> extends Agent<TContext, TOutput> {
+  /**
+   * @throws OsmosisError with code `no_rollout_context` when the model is an
+   * {@link OsmosisRolloutModel} and there is no active rollout
+   */
+  constructor(config: AgentOptions<TContext, TOutput>) {
+    super(bound(config))
+  }
+
+  /** As `Agent.create`: infers the output type from those of the handoffs. */
+  static override create<
+    TOutput extends AgentOutputType = TextOutput,
+    THandoffs extends readonly AnyHandoff[] = [],
+  >(
+    config: AgentConfigWithHandoffs<TOutput, THandoffs>,
+  ): OsmosisAgent<UnknownContext, TOutput | HandoffOutput<THandoffs[number]>> {
+    return adopted(Agent.create<TOutput, THandoffs>(bound(config)))
+  }
+
+  /** As `Agent.clone`; a placeholder in `config` is bound to the active rollout. */
+  override clone(
+    config: Partial<AgentConfiguration<TContext, TOutput>>,
+  ): OsmosisAgent<TContext, TOutput> {
+    return adopted(super.clone(bound(config)))
+  }
+}
+
+function bound<T extends { model?: unknown }>(config: T): T {
+  if (!isRolloutModel(config.model)) return config
+  const context = requireRolloutContext('An OsmosisAgent with an OsmosisRolloutModel')
+  prepareSdk()
+  return { ...config, model: new PolicyModel(context) }
+}
+
+/**
+ * The SDK's `create` and `clone` build plain agents, with settings that a constructor call from
+ * here could not repeat. OsmosisAgent adds no fields, so changing the prototype is exact.
+ */
+function adopted<TContext, TOutput extends AgentOutputType>(
+  agent: Agent<TContext, TOutput>,
+): OsmosisAgent<TContext, TOutput> {
+  return Object.setPrototypeOf(agent, OsmosisAgent.prototype) as OsmosisAgent<TContext, TOutput>
+}

@@ -1,0 +1,89 @@
+import { type AgentInputItem, Runner } from '@openai/agents'
+import { getRolloutContext } from '@osmosis/core'
+
+import { isChatMessage, toAgentInput } from './agent-input.ts'
+import { currentScope, type RunScope, withScope } from './run-scope.ts'
+import { sessionRecordOf } from './session-record.ts'
+
+/** The class that executes runs, of whichever copy of the SDK. */
+export interface RunnerClass {
+  // Methods of the class differ between versions of the SDK; of `run`, only that it takes
+  // (agent, input, options) and returns a promise is relied on.
+  readonly prototype: object
+}
+
+type RunMethod = (this: unknown, ...args: unknown[]) => Promise<unknown>
+
+const wrapped = Symbol.for('osmosis.openai-agents.instrumented')
+
+/**
+ * Makes the runs of a `Runner` class find their sessions inside rollouts. For the copies of
+ * `@openai/agents` that this package sees by itself (the one it imports, and the CommonJS form of
+ * that) this happens when the first session or agent binds to a rollout. Call it for a further copy
+ * in the same process; calling it again does nothing. Outside of rollouts runs are left as they are.
+ */
+export function instrumentRunner(runnerClass: RunnerClass = Runner): void {
+  const prototype = runnerClass.prototype as { run: RunMethod; [wrapped]?: true }
+  if (prototype[wrapped]) return
+  const original = prototype.run
+  // The one seam that `run()`, runners of the user's own and agents used as tools have in common.
+  Object.defineProperty(prototype, 'run', {
+    configurable: true,
+    writable: true,
+    enumerable: false,
+    value(this: unknown, ...args: unknown[]): Promise<unknown> {
+      if (getRolloutContext() === undefined) return Reflect.apply(original, this, args)
+      return runInScope(args, (runArgs) => Reflect.apply(original, this, runArgs))
+    },
+  })
+  Object.defineProperty(prototype, wrapped, { value: true, configurable: true })
+}
+
+async function runInScope(
+  [agent, input, options, ...rest]: unknown[],
+  start: (args: unknown[]) => Promise<unknown>,
+): Promise<unknown> {
+  const session = (options as { session?: unknown } | undefined)?.session
+  const record = sessionRecordOf(session)
+  const scope: RunScope = {
+    record,
+    mayWrapSession: record === undefined && session !== undefined,
+    parent: currentScope(),
+  }
+  try {
+    const result = await withScope(scope, () => start([agent, sdkInput(input), options, ...rest]))
+    if (isStreamed(result)) followStream(scope, result)
+    else scope.record?.noteSuccess()
+    return result
+  } catch (error) {
+    scope.record?.noteFailure(historyOf((error as { state?: unknown } | null)?.state))
+    throw error
+  }
+}
+
+/** `ctx.prompt` is in chat completions form, which the SDK understands in part only. */
+function sdkInput(input: unknown): unknown {
+  return Array.isArray(input) && input.some(isChatMessage) ? toAgentInput(input) : input
+}
+
+/** A streamed run goes on after `run` has resolved. */
+interface StreamedRun {
+  readonly completed: Promise<void>
+  readonly cancelled: boolean
+}
+
+function isStreamed(result: unknown): result is StreamedRun {
+  return (result as { completed?: unknown } | null)?.completed instanceof Promise
+}
+
+function followStream(scope: RunScope, result: StreamedRun): void {
+  const stored = (): void => scope.record?.noteSuccess()
+  const lost = (): void => scope.record?.noteFailure(historyOf(result))
+  // An aborted stream completes as well, but nothing beyond its input is stored.
+  result.completed.then(() => (result.cancelled ? lost() : stored()), lost)
+}
+
+function historyOf(state: unknown): AgentInputItem[] | undefined {
+  const history = (state as { history?: unknown } | null | undefined)?.history
+  return Array.isArray(history) ? (history as AgentInputItem[]) : undefined
+}

@@ -1,0 +1,80 @@
+import { isDeepStrictEqual } from 'node:util'
+
+import type { AgentInputItem } from '@openai/agents'
+import { OsmosisError, type RolloutContext } from '@osmosis/core'
+
+/** How every copy of this package finds the record of a session. */
+export const sessionRecordKey: unique symbol = Symbol.for('osmosis.openai-agents.session-record')
+
+/**
+ * What is known of a session besides the items that the SDK stores in it. The SDK stores the items
+ * of a run when it ends well and nothing of one that fails; such runs are graded as well, so the
+ * conversation as of the latest model call is kept here until the SDK has stored it.
+ */
+export class SessionRecord {
+  readonly name: string
+  /** The rollout the session was made in; undefined for one made outside of any. */
+  readonly context: RolloutContext | undefined
+  #unfinished: readonly AgentInputItem[] | undefined
+
+  constructor(name: string, context: RolloutContext | undefined) {
+    this.name = name
+    this.context = context
+  }
+
+  /**
+   * @throws OsmosisError with code `wrong_rollout_context` when the session is used in another
+   * rollout than the one it was made in
+   */
+  assertBelongsTo(context: RolloutContext | undefined): void {
+    if (context === undefined || context === this.context) return
+    const origin =
+      this.context === undefined
+        ? 'it was made outside of any rollout'
+        : `it belongs to rollout "${this.context.rolloutId}"`
+    throw new OsmosisError(
+      'wrong_rollout_context',
+      `The OsmosisMemorySession "${this.name}" is not part of this rollout: ${origin}. Construct the session inside AgentWorkflow.run().`,
+    )
+  }
+
+  /** Notes what a model call is asked with, and afterwards what it answered. */
+  noteModelCall(
+    input: string | readonly AgentInputItem[],
+    output: readonly AgentInputItem[],
+  ): void {
+    const asked: readonly AgentInputItem[] =
+      typeof input === 'string' ? [{ role: 'user', content: input }] : input
+    this.#unfinished = [...asked, ...output]
+  }
+
+  /** The SDK has stored the run. */
+  noteSuccess(): void {
+    this.#unfinished = undefined
+  }
+
+  /**
+   * A run ended without being stored.
+   *
+   * @param history - the items that the SDK's run state holds, when there is one: they include the
+   * tool results that came after the latest model call
+   */
+  noteFailure(history: readonly AgentInputItem[] | undefined): void {
+    const known = this.#unfinished
+    if (known === undefined || history === undefined || history.length <= known.length) return
+    // The state may be that of another run, e.g. of an agent that was used as a tool.
+    if (isDeepStrictEqual(history[0], known[0])) this.#unfinished = [...history]
+  }
+
+  /** The conversation of a run that has not been stored; undefined when all is stored. */
+  get unfinished(): AgentInputItem[] | undefined {
+    return this.#unfinished && structuredClone([...this.#unfinished])
+  }
+}
+
+/** The record of a session of this package; undefined for any other value. */
+export function sessionRecordOf(value: unknown): SessionRecord | undefined {
+  return typeof value === 'object' && value !== null && sessionRecordKey in value
+    ? (value as { [sessionRecordKey]: SessionRecord })[sessionRecordKey]
+    : undefined
+}
