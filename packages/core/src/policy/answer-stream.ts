@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 
 import { OsmosisError } from '../errors.ts'
 import type { ChatCompletion, ChatCompletionChunk } from '../wire/chat-completion.ts'
@@ -24,8 +25,14 @@ export async function* readAnswer(
     complete = true
   } finally {
     body.on('error', ignore)
-    if (complete) body.resume()
-    else body.destroy()
+    if (complete) {
+      body.resume()
+      // The end of the body is most likely here already; noticed now, the next call of the
+      // conversation finds this connection free instead of opening another.
+      await setImmediate()
+    } else {
+      body.destroy()
+    }
   }
 }
 

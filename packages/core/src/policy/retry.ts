@@ -42,7 +42,8 @@ export async function retryRequest<T>(
       if (!options.isRetryable(error)) return false
       const asked = isOsmosisError(error) ? (error.retryAfterMs ?? 0) : 0
       const extra = Math.min(asked, longestRetryAfterMs) - retryDelay
-      if (extra > 0) await sleep(extra, undefined, { signal })
+      // An abort is thrown by pRetry itself, with the signal's own reason.
+      if (extra > 0) await sleep(extra, undefined, { signal }).catch(() => {})
       return true
     },
   })

@@ -30,7 +30,7 @@ export type GraderConfig<T extends BaseConfig = BaseConfig> = T & { readonly [br
  *
  * @throws OsmosisError with code `invalid_config`
  */
-export function defineWorkflowConfig<const T extends BaseConfig>(config: T): WorkflowConfig<T> {
+export function defineWorkflowConfig<T extends BaseConfig>(config: T): WorkflowConfig<T> {
   return branded('workflow', config)
 }
 
@@ -39,7 +39,7 @@ export function defineWorkflowConfig<const T extends BaseConfig>(config: T): Wor
  *
  * @throws OsmosisError with code `invalid_config`
  */
-export function defineGraderConfig<const T extends BaseConfig>(config: T): GraderConfig<T> {
+export function defineGraderConfig<T extends BaseConfig>(config: T): GraderConfig<T> {
   return branded('grader', config)
 }
 

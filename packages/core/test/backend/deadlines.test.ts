@@ -1,0 +1,165 @@
+import { getRolloutContext, LocalBackend, type RolloutContext } from '@osmosis/core'
+import { describe, expect, it } from 'vitest'
+
+import { startPolicyEndpoint } from '../policy-endpoint.ts'
+import { grader, registerSamples, run, workflow } from '../rollouts.ts'
+
+const never = new Promise<void>(() => {})
+const oneSample = workflow(() => registerSamples('main'))
+const rewardAll = grader((ctx) => ctx.setReward(1))
+
+function block(milliseconds: number): void {
+  const until = performance.now() + milliseconds
+  while (performance.now() < until);
+}
+
+describe('the deadline of a workflow', () => {
+  it('is reported at once even if the code never settles, and aborts the signal', async () => {
+    let signal: AbortSignal | undefined
+    const backend = new LocalBackend({
+      workflow: workflow((ctx) => {
+        ;({ signal } = ctx)
+        return never
+      }),
+      grader: grader(() => expect.fail()),
+    })
+    const { completion, grading } = await run(backend, { agentTimeoutSec: 0.02 })
+    expect(completion?.failure).toMatchObject({
+      message: 'workflow exceeded its 0.02s deadline',
+      category: 'timeout',
+    })
+    expect(grading?.failure).toEqual(completion?.failure)
+    expect(signal?.aborted).toBe(true)
+    expect(backend.load()).toEqual({ maxConcurrent: 4, queued: 0, running: 0 })
+  })
+
+  it.each([
+    [
+      'swallows the abort and returns',
+      workflow(async (ctx) => {
+        await new Promise((resolve) => {
+          ctx.signal.addEventListener('abort', resolve)
+        })
+      }),
+    ],
+    [
+      'throws something of its own on abort',
+      workflow(async (ctx) => {
+        await new Promise((resolve) => {
+          ctx.signal.addEventListener('abort', resolve)
+        })
+        throw new Error('interrupted')
+      }),
+    ],
+    ['blocks the thread past it and then returns', workflow(() => block(40))],
+  ])('counts when the code %s', async (_what, late) => {
+    const { completion } = await run(new LocalBackend({ workflow: late }), {
+      agentTimeoutSec: 0.02,
+    })
+    expect(completion?.failure).toMatchObject({
+      message: 'workflow exceeded its 0.02s deadline',
+      category: 'timeout',
+    })
+  })
+
+  it.each([0, -5])(
+    'is over before the workflow starts when %i seconds are left',
+    async (agentTimeoutSec) => {
+      const { completion } = await run(
+        new LocalBackend({ workflow: workflow(() => expect.fail()) }),
+        { agentTimeoutSec },
+      )
+      expect(completion?.failure?.message).toBe(
+        `workflow exceeded its ${agentTimeoutSec}s deadline`,
+      )
+    },
+  )
+
+  it('includes the time in the queue, and says so', async () => {
+    const backend = new LocalBackend({ workflow: workflow(() => never), maxConcurrent: 1 })
+    const [, second] = await Promise.all([
+      run(backend, { rolloutId: 'a', agentTimeoutSec: 0.3 }),
+      run(backend, { rolloutId: 'b', agentTimeoutSec: 0.15 }),
+    ])
+    expect(second.completion?.failure?.message).toMatch(
+      /^workflow exceeded its 0\.15s deadline \(0\.[12]s of it spent queued\)$/,
+    )
+  })
+
+  it('further away than a timer can be set is no deadline yet', async () => {
+    const { completion } = await run(new LocalBackend({ workflow: oneSample }), {
+      agentTimeoutSec: 1e9,
+    })
+    expect(completion?.status).toBe('success')
+  })
+
+  it('ends a model call, closes its socket and refuses later ones', async () => {
+    const policy = await startPolicyEndpoint(() => {})
+    let context: RolloutContext | undefined
+    const backend = new LocalBackend({
+      workflow: workflow(async () => {
+        context = getRolloutContext()
+        await context?.policy('main').complete({ messages: [] })
+      }),
+    })
+    const { completion } = await run(backend, {
+      chatCompletionsUrl: policy.url,
+      agentTimeoutSec: 0.05,
+    })
+    expect(completion?.failure?.category).toBe('timeout')
+    await policy.requests[0]?.closed
+    await expect(context?.policy('main').complete({ messages: [] })).rejects.toThrow(/deadline/)
+    expect(policy.requests).toHaveLength(1)
+  })
+})
+
+describe('the deadline of a grader', () => {
+  it('is its own, and keeps the samples', async () => {
+    const backend = new LocalBackend({ workflow: oneSample, grader: grader(() => never) })
+    const { completion, grading } = await run(backend, { graderTimeoutSec: 0.02 })
+    expect(completion?.status).toBe('success')
+    expect(grading?.failure).toMatchObject({
+      message: 'grader exceeded its 0.02s deadline',
+      category: 'timeout',
+    })
+    expect(grading?.samples.get('main')?.reward).toBeNull()
+  })
+
+  it('makes a reward that comes later come to nothing', async () => {
+    const late = Promise.withResolvers<undefined>()
+    const backend = new LocalBackend({
+      workflow: oneSample,
+      grader: grader(async (ctx) => {
+        await new Promise((resolve) => {
+          ctx.signal.addEventListener('abort', resolve)
+        })
+        ctx.setReward(1)
+        late.resolve(undefined)
+      }),
+    })
+    const { grading } = await run(backend, { graderTimeoutSec: 0.02 })
+    await late.promise
+    expect(grading?.samples.get('main')?.reward).toBeNull()
+  })
+
+  it('does not start before the grader does', async () => {
+    const backend = new LocalBackend({ workflow: oneSample, grader: rewardAll })
+    const { grading } = await run(backend, { graderTimeoutSec: 5, agentTimeoutSec: 5 })
+    expect(grading?.status).toBe('success')
+  })
+})
+
+it('refuses model calls that a workflow left behind, because nobody would record the answer', async () => {
+  const policy = await startPolicyEndpoint(() => {})
+  let stray: Promise<unknown> | undefined
+  const backend = new LocalBackend({
+    workflow: workflow(() => {
+      registerSamples('main')
+      stray = getRolloutContext()?.policy('main').complete({ messages: [] })
+      stray?.catch(() => {})
+    }),
+    grader: rewardAll,
+  })
+  await run(backend, { chatCompletionsUrl: policy.url })
+  await expect(stray).rejects.toMatchObject({ code: 'rollout_ended' })
+})

@@ -1,0 +1,266 @@
+import { RolloutContext, type ChatMessage, type PolicyClient } from '@osmosis/core'
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+
+import {
+  answerStream,
+  sendStream,
+  startPolicyEndpoint,
+  type PolicyEndpoint,
+} from '../policy-endpoint.ts'
+
+const prompt: ChatMessage = { role: 'user', content: 'go' }
+
+/** A policy that says `turns` one after the other, and a client to hear it. */
+async function conversation(
+  ...turns: (string | Record<string, unknown>)[]
+): Promise<{ policy: PolicyEndpoint; client: PolicyClient }> {
+  const policy = await startPolicyEndpoint((response, n) =>
+    sendStream(response, answerStream(turns[n - 1] ?? 'done')),
+  )
+  const rollout = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
+  return { policy, client: rollout.policy('main') }
+}
+
+function toolCall(id: string, args: string, name = 'f'): object {
+  return { id, type: 'function', function: { name, arguments: args } }
+}
+
+/** What the request `n` (1 is the first) said, message by message, as text on the wire. */
+function sentMessages(policy: PolicyEndpoint, n: number): unknown {
+  return policy.requests[n - 1]?.body.messages
+}
+
+describe('a turn of the policy that a framework sends back', () => {
+  it.each([
+    [
+      're-serialised arguments',
+      '{ "a" : 12.0, "big": 12345678901234567890 }',
+      '{"a":12,"big":12345678901234567000}',
+    ],
+    ['reordered keys', '{"a": 1, "b": [1, 2]}', '{"b":[1,2],"a":1}'],
+    ['escaped unicode', '{"city": "K\\u00f6ln"}', '{"city":"Köln"}'],
+    ['no change at all', '{"a":1}', '{"a":1}'],
+  ])('goes out in the words of the policy despite %s', async (_what, said, echoed) => {
+    const { policy, client } = await conversation({
+      content: 'let me see',
+      tool_calls: [toolCall('c1', said)],
+    })
+    await client.complete({ messages: [prompt] })
+    const result = { role: 'tool', tool_call_id: 'c1', content: '4' }
+    await client.complete({
+      messages: [
+        prompt,
+        {
+          role: 'assistant',
+          content: [{ type: 'text', text: 'let me see', annotations: [] }],
+          tool_calls: [toolCall('c1', echoed)],
+        } as ChatMessage,
+        result,
+      ],
+    })
+    expect(sentMessages(policy, 2)).toEqual([
+      prompt,
+      { role: 'assistant', content: 'let me see', tool_calls: [toolCall('c1', said)] },
+      result,
+    ])
+  })
+
+  it('keeps its thinking when the framework drops it, and when it sends it back', async () => {
+    for (const echo of [{}, { reasoning: 'hmm' }, { reasoning_content: 'hmm' }]) {
+      const { policy, client } = await conversation({ content: 'yes', reasoning_content: 'hmm' })
+      await client.complete({ messages: [prompt] })
+      await client.complete({ messages: [prompt, { role: 'assistant', content: 'yes', ...echo }] })
+      expect(sentMessages(policy, 2)).toEqual([
+        prompt,
+        { role: 'assistant', content: 'yes', reasoning_content: 'hmm' },
+      ])
+    }
+  })
+
+  it('keeps thinking of its own where the same words were said twice', async () => {
+    const first = { content: 'yes', reasoning_content: 'first thought' }
+    const second = { content: 'yes', reasoning_content: 'second thought' }
+    const { policy, client } = await conversation(first, second)
+    const echo: ChatMessage = { role: 'assistant', content: 'yes' }
+    await client.complete({ messages: [prompt] })
+    await client.complete({ messages: [prompt, echo, prompt] })
+    await client.complete({ messages: [prompt, echo, prompt, echo, prompt] })
+    expect(sentMessages(policy, 3)).toEqual([
+      prompt,
+      { role: 'assistant', ...first },
+      prompt,
+      { role: 'assistant', ...second },
+      prompt,
+    ])
+  })
+
+  it('is found again when earlier messages were cut off', async () => {
+    const said = toolCall('c1', '{"a": 1.0}')
+    const { policy, client } = await conversation({ tool_calls: [said] })
+    await client.complete({ messages: [{ role: 'system', content: 'long' }, prompt] })
+    await client.complete({
+      messages: [
+        prompt,
+        { role: 'assistant', content: '', tool_calls: [toolCall('c1', '{"a":1}')] } as ChatMessage,
+      ],
+    })
+    expect(sentMessages(policy, 2)).toEqual([
+      prompt,
+      { role: 'assistant', content: null, tool_calls: [said] },
+    ])
+  })
+
+  it('goes out as the framework says when the framework changed what was said', async () => {
+    const { policy, client } = await conversation(
+      { content: 'secret', tool_calls: [toolCall('c1', '{"a": 1}')] },
+      'x',
+    )
+    await client.complete({ messages: [prompt] })
+    const edited: ChatMessage[] = [
+      {
+        role: 'assistant',
+        content: '[removed]',
+        tool_calls: [toolCall('c1', '{"a": 1}')],
+      } as ChatMessage,
+      {
+        role: 'assistant',
+        content: 'secret',
+        tool_calls: [toolCall('c1', '{"a":2}')],
+      } as ChatMessage,
+      {
+        role: 'assistant',
+        content: 'secret',
+        tool_calls: [toolCall('c1', '{"a":1}', 'g')],
+      } as ChatMessage,
+      { role: 'assistant', content: 'secret' },
+    ]
+    await client.complete({ messages: edited })
+    expect(sentMessages(policy, 2)).toEqual(edited)
+  })
+
+  it.each([
+    ['cut off', '{"a": 1'],
+    ['not an object', '[1, 2]'],
+    ['not JSON', 'a=1'],
+    ['empty', ''],
+  ])(
+    'has {} for arguments that are %s, because templates parse them, and the record keeps them',
+    async (_what, said) => {
+      for (const echoed of [said, '{}']) {
+        const policy = await startPolicyEndpoint((response, n) =>
+          sendStream(
+            response,
+            answerStream(n === 1 ? { tool_calls: [toolCall('c1', said)] } : 'done'),
+          ),
+        )
+        const rollout = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
+        rollout.registerSampleSource('main', {
+          getSample: () => ({
+            id: 'main',
+            messages: [],
+            trajectoryMessages: null,
+            calls: [],
+            reward: null,
+            label: null,
+            removeSample: false,
+            metrics: {},
+            extraFields: {},
+          }),
+        })
+        const client = rollout.policy('main')
+        const completion = await client.complete({ messages: [prompt] })
+        expect(completion.choices[0]?.message.tool_calls).toEqual([toolCall('c1', said)])
+        await client.complete({
+          messages: [
+            prompt,
+            {
+              role: 'assistant',
+              content: null,
+              tool_calls: [toolCall('c1', echoed)],
+            } as ChatMessage,
+          ],
+        })
+        expect(sentMessages(policy, 2)).toEqual([
+          prompt,
+          { role: 'assistant', content: null, tool_calls: [toolCall('c1', '{}')] },
+        ])
+        const sample = (await rollout.getSamples()).get('main')
+        expect(sample?.trajectoryMessages).toEqual([
+          prompt,
+          { role: 'assistant', content: null, tool_calls: [toolCall('c1', said)] },
+          { role: 'assistant', content: 'done' },
+        ])
+      }
+    },
+  )
+})
+
+it('joins text parts of assistant messages only: other roles go out untouched', async () => {
+  const { policy, client } = await conversation()
+  const parts = [
+    { type: 'text', text: 'a' },
+    { type: 'text', text: 'b' },
+  ]
+  await client.complete({
+    messages: [
+      { role: 'user', content: parts },
+      { role: 'assistant', content: parts },
+      { role: 'user', content: parts },
+    ],
+  })
+  expect(sentMessages(policy, 1)).toEqual([
+    { role: 'user', content: parts },
+    { role: 'assistant', content: 'ab' },
+    { role: 'user', content: parts },
+  ])
+})
+
+it('sends every random turn back byte for byte, whatever JSON.parse and stringify did to it', async () => {
+  const spaced = fc
+    .dictionary(
+      fc.string(),
+      fc.oneof(
+        fc.string(),
+        fc.integer(),
+        fc.double({ noNaN: true, noDefaultInfinity: true }),
+        fc.boolean(),
+        fc.constant(null),
+      ),
+    )
+    .map((value) => JSON.stringify(value, null, 1))
+  const turn = fc.record({
+    content: fc.string(),
+    reasoning: fc.string(),
+    calls: fc.array(spaced, { maxLength: 3 }),
+  })
+
+  await fc.assert(
+    fc.asyncProperty(turn, async ({ content, reasoning, calls }) => {
+      const said = {
+        role: 'assistant',
+        content: content === '' && calls.length > 0 ? null : content,
+        ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+        ...(calls.length > 0
+          ? { tool_calls: calls.map((args, index) => toolCall(`c${index}`, args)) }
+          : {}),
+      }
+      const { policy, client } = await conversation(said)
+      await client.complete({ messages: [prompt] })
+      const echo = {
+        role: 'assistant',
+        content: [{ type: 'text', text: content }],
+        ...(calls.length > 0
+          ? {
+              tool_calls: calls.map((args, index) =>
+                toolCall(`c${index}`, JSON.stringify(JSON.parse(args))),
+              ),
+            }
+          : {}),
+      } as ChatMessage
+      await client.complete({ messages: [prompt, echo] })
+      expect(sentMessages(policy, 2)).toEqual([prompt, said])
+    }),
+    { numRuns: 50 },
+  )
+})

@@ -1,0 +1,113 @@
+import { RolloutContext } from '@osmosis/core'
+import { describe, expect, it } from 'vitest'
+
+import {
+  answerStream,
+  chunk,
+  eventStream,
+  sendJson,
+  sendStream,
+  startPolicyEndpoint,
+  usage,
+} from '../policy-endpoint.ts'
+
+const post = (body: object, init: RequestInit = {}): RequestInit => ({
+  method: 'POST',
+  body: JSON.stringify(body),
+  ...init,
+})
+const messages = [{ role: 'user', content: 'hi' }]
+
+function policyFetch(url: string): typeof fetch {
+  const context = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: url, apiKey: 'key' })
+  return context.policy('main').fetch
+}
+
+describe('the fetch of a policy client', () => {
+  it('answers with one JSON object, and passes on no header of the SDK', async () => {
+    const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('ok')))
+    const response = await policyFetch(policy.url)(
+      'https://api.example.com/v1/chat/completions',
+      post(
+        { messages, model: 'gpt' },
+        { headers: { authorization: 'Bearer sk-own', 'openai-organization': 'org' } },
+      ),
+    )
+    expect(response.status).toBe(200)
+    expect(await response.json()).toMatchObject({
+      choices: [{ message: { role: 'assistant', content: 'ok' }, finish_reason: 'stop' }],
+      usage,
+    })
+    expect(policy.requests[0]?.headers).toMatchObject({
+      authorization: 'Bearer key',
+      'x-sample-id': 'main',
+    })
+    expect(policy.requests[0]?.headers).not.toHaveProperty('openai-organization')
+  })
+
+  it('streams when a stream was asked for', async () => {
+    const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('ok')))
+    const response = await policyFetch(policy.url)(
+      `${policy.url}/chat/completions`,
+      post({ messages, stream: true }),
+    )
+    expect(response.headers.get('content-type')).toBe('text/event-stream')
+    expect(await response.text()).toBe(answerStream('ok'))
+  })
+
+  it('tells a refusal as the status it was, and that asking again is useless', async () => {
+    const policy = await startPolicyEndpoint((response) =>
+      sendJson(response, 401, { detail: 'no' }),
+    )
+    for (const stream of [true, false]) {
+      const response = await policyFetch(policy.url)(
+        `${policy.url}/chat/completions`,
+        post({ messages, stream }),
+      )
+      expect(response.status).toBe(401)
+      expect(response.headers.get('x-should-retry')).toBe('false')
+      expect(await response.json()).toMatchObject({ error: { code: 'policy_http_error' } })
+    }
+  })
+
+  it('breaks the body off when the stream breaks off', async () => {
+    const policy = await startPolicyEndpoint((response) =>
+      sendStream(response, eventStream(chunk({ content: 'half' })).replace('data: [DONE]\n\n', '')),
+    )
+    const response = await policyFetch(policy.url)(
+      `${policy.url}/chat/completions`,
+      post({ messages, stream: true }),
+    )
+    await expect(response.text()).rejects.toMatchObject({ code: 'policy_stream_error' })
+  })
+
+  it('closes the socket when the body is cancelled or the request aborted', async () => {
+    const open = eventStream(chunk({ content: 'a' })).replace('data: [DONE]\n\n', '')
+    const policy = await startPolicyEndpoint((response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(open)
+    })
+    const response = await policyFetch(policy.url)(
+      `${policy.url}/chat/completions`,
+      post({ messages, stream: true }),
+    )
+    await response.body?.cancel()
+    await policy.requests[0]?.closed
+
+    const abort = new AbortController()
+    const aborted = await policyFetch(policy.url)(
+      `${policy.url}/chat/completions`,
+      post({ messages, stream: true }, { signal: abort.signal }),
+    )
+    abort.abort(new Error('enough'))
+    await expect(aborted.text()).rejects.toThrow('enough')
+    await policy.requests[1]?.closed
+  })
+
+  it('refuses every other request', async () => {
+    const fetch = policyFetch('http://127.0.0.1:1/v1')
+    await expect(fetch('http://x/v1/models')).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: 'The policy answers POST …/chat/completions only, got GET http://x/v1/models.',
+    })
+  })
+})

@@ -1,0 +1,153 @@
+import {
+  RolloutContext,
+  toRolloutSample,
+  type ChatMessage,
+  type RolloutSample,
+} from '@osmosis/core'
+import { describe, expect, it } from 'vitest'
+
+import {
+  answerStream,
+  sendJson,
+  sendStream,
+  startPolicyEndpoint,
+  usage,
+} from '../policy-endpoint.ts'
+
+const user = (content: string): ChatMessage => ({ role: 'user', content })
+const assistant = (content: string): ChatMessage => ({ role: 'assistant', content })
+
+/** A rollout whose policy answers `a1`, `a2`, … and fails the calls listed in `failing`. */
+async function rollout(failing: readonly number[] = []): Promise<{
+  ask: (...messages: ChatMessage[]) => Promise<void>
+  sample: () => Promise<RolloutSample | undefined>
+}> {
+  const policy = await startPolicyEndpoint((response, n) =>
+    failing.includes(n) ? sendJson(response, 400, {}) : sendStream(response, answerStream(`a${n}`)),
+  )
+  const context = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
+  context.registerSampleSource('main', {
+    getSample: (id) => toRolloutSample({ id, messages: ['native'], extraFields: { own: 1 } }),
+  })
+  return {
+    ask: async (...messages) => {
+      await context
+        .policy('main')
+        .complete({ messages })
+        .catch(() => {})
+    },
+    sample: async () => (await context.getSamples()).get('main'),
+  }
+}
+
+describe('the record of a sample', () => {
+  it('is the conversation as it went over the wire, with every call measured', async () => {
+    const { ask, sample } = await rollout()
+    await ask(user('q1'))
+    await ask(user('q1'), assistant('a1'), user('q2'))
+
+    const recorded = await sample()
+    expect(recorded).toMatchObject({
+      id: 'main',
+      messages: ['native'],
+      trajectoryMessages: [user('q1'), assistant('a1'), user('q2'), assistant('a2')],
+      extraFields: { own: 1 },
+      reward: null,
+    })
+    expect(recorded?.calls).toEqual(
+      Array.from({ length: 2 }, () => ({
+        startedAt: expect.any(Number),
+        durationMs: expect.any(Number),
+        timeToFirstChunkMs: expect.any(Number),
+        attempts: 1,
+        extendsPrevious: true,
+        finishReason: 'stop',
+        usage,
+        model: 'policy',
+        promptTokenIds: null,
+        completionTokenIds: null,
+        logprobs: null,
+        error: null,
+      })),
+    )
+  })
+
+  it('has no transcript when no call was made', async () => {
+    const { sample } = await rollout()
+    expect(await sample()).toMatchObject({
+      trajectoryMessages: null,
+      calls: [],
+      extraFields: { own: 1 },
+    })
+  })
+
+  it('ends with the request when the last call failed', async () => {
+    const { ask, sample } = await rollout([2])
+    await ask(user('q1'))
+    await ask(user('q1'), assistant('a1'), user('q2'))
+    const recorded = await sample()
+    expect(recorded?.trajectoryMessages).toEqual([user('q1'), assistant('a1'), user('q2')])
+    expect(recorded?.calls.map(({ error }) => error)).toEqual([
+      null,
+      expect.stringContaining('400'),
+    ])
+  })
+
+  it('counts a repeated request after a failure as the same conversation', async () => {
+    const { ask, sample } = await rollout([1])
+    await ask(user('q1'))
+    await ask(user('q1'))
+    expect(await sample()).toMatchObject({
+      trajectoryMessages: [user('q1'), assistant('a2')],
+      extraFields: { own: 1 },
+    })
+  })
+
+  it('flags a rewritten history and keeps both conversations', async () => {
+    const { ask, sample } = await rollout()
+    await ask(user('long'), user('q1'))
+    await ask(user('short'), assistant('a1'), user('q2'))
+    const recorded = await sample()
+    expect(recorded?.trajectoryMessages).toEqual([
+      user('short'),
+      assistant('a1'),
+      user('q2'),
+      assistant('a2'),
+    ])
+    expect(recorded?.extraFields).toEqual({
+      own: 1,
+      history_rewritten: true,
+      other_conversations: [[user('long'), user('q1'), assistant('a1')]],
+    })
+    expect(recorded?.calls.map(({ extendsPrevious }) => extendsPrevious)).toEqual([true, false])
+  })
+
+  it('holds interleaved conversations apart, the latest in front', async () => {
+    const { ask, sample } = await rollout()
+    await ask(user('x'))
+    await ask(user('y'))
+    await ask(user('x'), assistant('a1'), user('more'))
+    const recorded = await sample()
+    expect(recorded?.trajectoryMessages).toEqual([
+      user('x'),
+      assistant('a1'),
+      user('more'),
+      assistant('a3'),
+    ])
+    expect(recorded?.extraFields['other_conversations']).toEqual([[user('y'), assistant('a2')]])
+    expect(recorded?.calls.map(({ extendsPrevious }) => extendsPrevious)).toEqual([
+      true,
+      false,
+      true,
+    ])
+  })
+
+  it('holds several answers to one question apart', async () => {
+    const { ask, sample } = await rollout()
+    await ask(user('q'))
+    await ask(user('q'))
+    const recorded = await sample()
+    expect(recorded?.trajectoryMessages).toEqual([user('q'), assistant('a2')])
+    expect(recorded?.extraFields['other_conversations']).toEqual([[user('q'), assistant('a1')]])
+  })
+})

@@ -1,0 +1,87 @@
+import {
+  AgentWorkflow,
+  defineGraderConfig,
+  defineWorkflowConfig,
+  discoverEntrypoint,
+  Grader,
+} from '@osmosis/core'
+import { expect, it } from 'vitest'
+
+// A query makes the loader run the module a second time, as a second installed copy would.
+const secondCopy = '../../src/workflow/agent-workflow.ts?copy'
+
+class Search extends AgentWorkflow {
+  async run(): Promise<void> {}
+}
+class Other extends AgentWorkflow {
+  async run(): Promise<void> {}
+}
+abstract class Unfinished extends AgentWorkflow {}
+class Exact extends Grader {
+  async grade(): Promise<void> {}
+}
+const workflowConfig = defineWorkflowConfig({ name: 'w' })
+const graderConfig = defineGraderConfig({ name: 'g' })
+
+it('finds the one workflow, grader and config of each kind among everything else', () => {
+  expect(
+    discoverEntrypoint({
+      Search,
+      Exact,
+      workflowConfig,
+      graderConfig,
+      helper: () => {},
+      limit: 3,
+      nothing: null,
+      AgentWorkflow,
+      Grader,
+    }),
+  ).toEqual({ workflow: Search, grader: Exact, workflowConfig, graderConfig })
+})
+
+it('needs no grader and no config', () => {
+  expect(discoverEntrypoint({ Search })).toEqual({
+    workflow: Search,
+    grader: undefined,
+    workflowConfig: undefined,
+    graderConfig: undefined,
+  })
+})
+
+it('counts a thing with several names once, and base classes without run not at all', () => {
+  expect(discoverEntrypoint({ default: Search, Search, Unfinished }).workflow).toBe(Search)
+})
+
+it.each([
+  [
+    {},
+    'No AgentWorkflow subclass with a run() method is exported from main.ts (exports: none). Export the one class that extends AgentWorkflow.',
+  ],
+  [
+    { Exact, Unfinished },
+    'No AgentWorkflow subclass with a run() method is exported from main.ts (exports: Exact, Unfinished). Export the one class that extends AgentWorkflow.',
+  ],
+  [
+    { Search, Other },
+    'Several AgentWorkflow subclasses are exported from main.ts: Other, Search. Export only the one to run; move the others to files of their own.',
+  ],
+  [
+    { Search, a: workflowConfig, b: defineWorkflowConfig({ name: 'x' }) },
+    'Several workflow configs are exported from main.ts: a, b. Export only the one to run; move the others to files of their own.',
+  ],
+])('says what was found in %o and what to do', (exports, message) => {
+  expect(() => discoverEntrypoint(exports, 'main.ts')).toThrow(
+    expect.objectContaining({ code: 'invalid_entrypoint', message }),
+  )
+})
+
+it('knows the classes of another installed copy of the package', async () => {
+  const copy = (await import(secondCopy)) as {
+    AgentWorkflow: typeof AgentWorkflow
+  }
+  class Foreign extends copy.AgentWorkflow {
+    async run(): Promise<void> {}
+  }
+  expect(Foreign.prototype).not.toBeInstanceOf(AgentWorkflow)
+  expect(discoverEntrypoint({ Foreign }).workflow).toBe(Foreign)
+})
