@@ -413,9 +413,10 @@ describe('an answer of the policy', () => {
         )
       outcomes.push(outcome)
     }
-    expect(outcomes).toEqual(
-      outcomes.map((_, length) => (length < finishAt ? 'error' : 'two words')),
-    )
+    // Behind the finish reason a cut can still spoil the event with the usage.
+    expect(new Set(outcomes.slice(0, finishAt))).toEqual(new Set(['error']))
+    expect(new Set(outcomes)).toEqual(new Set(['error', 'two words']))
+    expect(outcomes.at(-1)).toBe('two words')
   })
 })
 
