@@ -1,0 +1,42 @@
+/** A JSON number that has to be remembered as it was written: `9007199254740993`, `1.0`, `1e3`. */
+export class WrittenNumber {
+  readonly value: number
+  readonly source: string
+
+  constructor(value: number, source: string) {
+    this.value = value
+    this.source = source
+  }
+}
+
+/**
+ * Parses JSON, with every number that JavaScript would write differently as a
+ * {@link WrittenNumber}.
+ *
+ * @throws SyntaxError
+ */
+export function parseExactJson(text: string): unknown {
+  return JSON.parse(text, (_key, value: unknown, context?: { source?: string }) => {
+    const source = context?.source
+    if (typeof value !== 'number' || source === undefined || String(value) === source) return value
+    return new WrittenNumber(value, source)
+  })
+}
+
+/** The JSON text of what {@link parseExactJson} returned, numbers as they were written. */
+export function toExactText(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) =>
+    part instanceof WrittenNumber ? rawJson(part.source) : part,
+  )
+}
+
+/** What {@link parseExactJson} returned, as plain JSON data. Large integers become the nearest number. */
+export function toPlainJson(value: unknown): unknown {
+  if (value instanceof WrittenNumber) return value.value
+  if (Array.isArray(value)) return value.map(toPlainJson)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, toPlainJson(part)]))
+}
+
+// Node.js has had it since 21; TypeScript's library for ES2024 does not know it.
+const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown }

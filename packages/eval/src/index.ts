@@ -1,0 +1,31 @@
+export {
+  type EvalConfig,
+  type EvaluationConfig,
+  type ExperimentConfig,
+  type PolicyConfig,
+} from './config/eval-config.ts'
+export { type DatasetRow } from './dataset/dataset-row.ts'
+export { readDataset } from './dataset/read-dataset.ts'
+export { type RowSelection, selectRows } from './dataset/select-rows.ts'
+export { computeMetrics } from './metrics/compute-metrics.ts'
+export {
+  type EvaluationMetrics,
+  type FailureGroup,
+  type PassAtK,
+  type RewardStats,
+} from './metrics/evaluation-metrics.ts'
+export { passAtK } from './metrics/pass-at-k.ts'
+export { type ReportStyle } from './report/report-style.ts'
+export {
+  type EvaluationOptions,
+  type EvaluationProgress,
+  type RunRollout,
+} from './run/evaluation-options.ts'
+export {
+  type EvaluationResult,
+  type EvaluationSnapshot,
+  type RunNames,
+} from './run/evaluation-result.ts'
+export { type EvaluationSink } from './run/evaluation-sink.ts'
+export { type ItemRecord, type ItemStatus } from './run/item-record.ts'
+export { runEvaluation } from './run/run-evaluation.ts'
