@@ -4,9 +4,17 @@ export {
   type ExperimentConfig,
   type PolicyConfig,
 } from './config/eval-config.ts'
+export { readEvalConfig, type ReadEvalConfigOptions } from './config/read-eval-config.ts'
 export { type DatasetRow } from './dataset/dataset-row.ts'
 export { readDataset } from './dataset/read-dataset.ts'
 export { type RowSelection, selectRows } from './dataset/select-rows.ts'
+export {
+  createRunFolder,
+  defaultOutputRoot,
+  type RunFolder,
+  type RunFolderOptions,
+} from './files/run-folder.ts'
+export { assertRunName, generateRunName } from './files/run-name.ts'
 export { computeMetrics } from './metrics/compute-metrics.ts'
 export {
   type EvaluationMetrics,
@@ -15,6 +23,7 @@ export {
   type RewardStats,
 } from './metrics/evaluation-metrics.ts'
 export { passAtK } from './metrics/pass-at-k.ts'
+export { formatReport, type FormatReportOptions } from './report/format-report.ts'
 export { type ReportStyle } from './report/report-style.ts'
 export {
   type EvaluationOptions,

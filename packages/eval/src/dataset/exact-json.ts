@@ -38,5 +38,7 @@ export function toPlainJson(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, toPlainJson(part)]))
 }
 
-// Node.js has had it since 21; TypeScript's library for ES2024 does not know it.
-const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown }
+// Node.js has had JSON.rawJSON since version 21; TypeScript's library for ES2024 does not know it.
+function rawJson(text: string): unknown {
+  return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(text)
+}

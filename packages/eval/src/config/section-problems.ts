@@ -1,0 +1,42 @@
+import { type z } from 'zod'
+
+import { closestName } from './closest-name.ts'
+import { knownKeys, type SectionName, sectionNames } from './config-sections.ts'
+
+const longestShown = 40
+
+/** The problem of a section nobody knows. */
+export function unknownSection(name: string): string {
+  return `${name}: unknown section${suggestion(name, sectionNames)}`
+}
+
+/** The problems of one section, one line each. `issues` have to carry their input. */
+export function sectionProblems(
+  section: SectionName,
+  issues: readonly z.core.$ZodIssue[],
+): string[] {
+  return issues.flatMap((issue) => {
+    const place = [section, ...issue.path].join('.')
+    if (issue.code === 'unrecognized_keys') {
+      return issue.keys.map(
+        (key) => `${place}.${key}: unknown key${suggestion(key, knownKeys(section))}`,
+      )
+    }
+    if (issue.path.length === 0) return [`${place}: must be a section, [${section}]`]
+    if (issue.input === undefined) return [`${place}: missing`]
+    // A value that belongs into [secrets] may have ended in [env]; it is not repeated.
+    const got = section === 'env' ? typeof issue.input : shown(issue.input)
+    return [`${place}: ${issue.message}, got ${got}`]
+  })
+}
+
+function suggestion(word: string, names: readonly string[]): string {
+  const meant = closestName(word, names)
+  return meant === undefined ? '' : `; did you mean ${meant}?`
+}
+
+function shown(value: unknown): string {
+  // JSON would show infinities and NaN, which TOML has, as null.
+  const text = typeof value === 'number' ? String(value) : JSON.stringify(value)
+  return text.length > longestShown ? `${text.slice(0, longestShown - 1)}…` : text
+}

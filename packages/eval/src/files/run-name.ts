@@ -1,0 +1,38 @@
+import { createHash } from 'node:crypto'
+import { basename, extname } from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+
+const longestName = 96
+// What follows the stem: two hyphens, a UTC time and 8 hexadecimal digits.
+const longestStem = longestName - 26
+
+/**
+ * Checks the name of a run, which becomes the name of its folder.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
+export function assertRunName(name: string): void {
+  if (/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name) && name.length <= longestName) return
+  throw new OsmosisError(
+    'invalid_config',
+    `A run name has up to ${longestName} letters, digits, '.', '_' and '-' and starts with a letter or digit, got '${name}'.`,
+  )
+}
+
+/**
+ * Makes up a run name: the config's file name, the time, and a digest of `inputs`, which is
+ * whatever decides the outcome of the run, as JSON data.
+ */
+export function generateRunName(configFile: string, inputs: unknown, now = new Date()): string {
+  const stem = basename(configFile, extname(configFile))
+    .replaceAll(/[^A-Za-z0-9._-]+/g, '-')
+    .replace(/^[^A-Za-z0-9]+/, '')
+    .slice(0, longestStem)
+  const time = now
+    .toISOString()
+    .replace(/\.\d+Z$/, 'Z')
+    .replaceAll(/[-:]/g, '')
+  const digest = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 8)
+  return `${stem || 'eval'}-${time}-${digest}`
+}

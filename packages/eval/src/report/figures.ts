@@ -1,0 +1,35 @@
+const grouped = new Intl.NumberFormat('en-US')
+
+/** `1,234,567`. */
+export function formatCount(count: number): string {
+  return grouped.format(count)
+}
+
+/** `1 row`, `20 rows`. */
+export function formatQuantity(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`
+}
+
+/** A reward: up to three decimals, no more than it needs. */
+export function formatReward(reward: number): string {
+  return String(Number(reward.toFixed(3)))
+}
+
+/** `81.3 %`. */
+export function formatShare(share: number): string {
+  return `${(share * 100).toFixed(1)} %`
+}
+
+/** `0.8 s`, `12.3 s`, `4 min 05 s`, `2 h 03 min`. */
+export function formatDuration(durationMs: number): string {
+  const seconds = durationMs / 1000
+  if (seconds < 59.95) return `${seconds.toFixed(1)} s`
+  const whole = Math.round(seconds)
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${pad(whole % 60)} s`
+  const minutes = Math.round(whole / 60)
+  return `${Math.floor(minutes / 60)} h ${pad(minutes % 60)} min`
+}
+
+function pad(value: number): string {
+  return String(value).padStart(2, '0')
+}
