@@ -1,3 +1,12 @@
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+import { getRequestListener } from '@hono/node-server'
+
+import { HttpRefusal } from './http-refusal.ts'
+import { assertGuarded, toListenError } from './listen-address.ts'
+import { ownProcess } from './process-owner.ts'
 import type { RolloutServer } from './rollout-server.ts'
 
 /** Options of {@link serve}. */
@@ -23,11 +32,27 @@ export interface ListeningServer extends AsyncDisposable {
   /** Where it listens, without a slash at the end. */
   readonly url: string
   readonly port: number
-  /** Resolves when it has been closed, whoever asked for it. */
-  readonly closed: Promise<void>
-  /** Drains the rollout server, then closes the port. Idempotent. */
-  close(): Promise<void>
+  /** Resolves when it has been closed, whoever asked for that. */
+  readonly closed: Promise<unknown>
+  /**
+   * Drains the rollout server, then closes the port. A later call waits for the same end.
+   *
+   * @param options - `waitSeconds` overrides the `drainSeconds` of the rollout server
+   */
+  close(options?: { waitSeconds?: number | undefined }): Promise<void>
 }
+
+// Thousands of clients keep a connection each; one that is told to go while it sends the next
+// request sees a reset, so connections are kept longer than load balancers (60 s) keep theirs.
+const keepAliveMs = 75_000
+const headersMs = 30_000
+const requestMs = 120_000
+/** How many clients may be waiting to be let in; a burst of a whole batch fits. */
+const backlog = 4096
+/** Idle connections are looked for this often while closing. */
+const idleCheckMs = 100
+/** A client that neither reads nor hangs up does not hold the end of the process. */
+const closeMs = 5000
 
 /**
  * Serves HTTP on Node. Resolves when it listens; the caller closes it, or a signal does.
@@ -35,7 +60,81 @@ export interface ListeningServer extends AsyncDisposable {
  * @throws OsmosisError with code `port_in_use`, or `invalid_config` for an open address without
  * a key
  */
-export declare function serve(
+export async function serve(
   server: RolloutServer,
-  options?: ServeOptions,
-): Promise<ListeningServer>
+  options: ServeOptions = {},
+): Promise<ListeningServer> {
+  const { port = 8000, host = '127.0.0.1', signal, handleSignals = true } = options
+  signal?.throwIfAborted()
+  if (options.allowUnauthenticated !== true) assertGuarded(host, server.requiresKey)
+  const http = createHttpServer(server)
+  await listen(http, host, port)
+  const { address, port: boundPort, family } = http.address() as AddressInfo
+  const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${boundPort}`
+
+  const closed = Promise.withResolvers<undefined>()
+  const shutDown = async (): Promise<void> => {
+    await closeHttpServer(http)
+    signal?.removeEventListener('abort', onAbort)
+    disown?.()
+    server.logger.info({ url }, 'closed')
+    closed.resolve(undefined)
+  }
+  let closing: Promise<void> | undefined
+  const close: ListeningServer['close'] = async ({ waitSeconds } = {}) => {
+    await server.drain({ waitSeconds })
+    closing ??= shutDown()
+    await closing
+  }
+  const onAbort = (): void => {
+    close().catch((error: unknown) => server.logger.error({ error }, 'closing failed'))
+  }
+  const disown = handleSignals ? ownProcess(close, server.logger) : undefined
+  signal?.addEventListener('abort', onAbort, { once: true })
+  server.logger.info({ url }, 'listening')
+  return { url, port: boundPort, closed: closed.promise, close, [Symbol.asyncDispose]: close }
+}
+
+function createHttpServer(server: RolloutServer): Server {
+  const listener = getRequestListener((request) => server.fetch(request), {
+    // User code of any kind runs in this process and may rely on the real Request and Response.
+    overrideGlobalObjects: false,
+    errorHandler: () => new HttpRefusal(400, 'Bad Request').toResponse(),
+  })
+  return createServer(
+    {
+      keepAliveTimeout: keepAliveMs,
+      headersTimeout: headersMs,
+      requestTimeout: requestMs,
+    },
+    (incoming, outgoing) => {
+      listener(incoming, outgoing).catch((error: unknown) => {
+        server.logger.error({ error }, 'request could not be answered')
+        outgoing.destroy()
+      })
+    },
+  )
+}
+
+async function listen(http: Server, host: string, port: number): Promise<void> {
+  http.listen({ host, port, backlog })
+  try {
+    await once(http, 'listening')
+  } catch (error) {
+    throw toListenError(error as Error, host, port)
+  }
+}
+
+async function closeHttpServer(http: Server): Promise<void> {
+  const closed = once(http, 'close')
+  http.close()
+  // A connection whose answer ends after close() would otherwise stay for its keep-alive time.
+  const idle = setInterval(() => http.closeIdleConnections(), idleCheckMs)
+  const late = setTimeout(() => http.closeAllConnections(), closeMs)
+  try {
+    await closed
+  } finally {
+    clearInterval(idle)
+    clearTimeout(late)
+  }
+}

@@ -1,0 +1,101 @@
+import {
+  errorMessage,
+  type GradingOutcome,
+  type RolloutFailure,
+  type RolloutSample,
+  type WorkflowOutcome,
+} from '@osmosis/core'
+import type { CompletionCallbackBody, GraderCallbackBody, SampleBody } from '@osmosis/core/wire'
+
+import { toTelemetryJson } from './telemetry-json.ts'
+
+/** A callback body, ready to be sent. */
+export interface EncodedBody {
+  readonly json: string
+  /** What had to be left out of it, one sentence; null when it is complete. */
+  readonly warning: string | null
+}
+
+/** The body that says how the workflow ended. */
+export function completionBody(
+  rolloutId: string,
+  { status, failure }: WorkflowOutcome,
+): EncodedBody {
+  const body: Required<CompletionCallbackBody> = {
+    rollout_id: rolloutId,
+    status,
+    extra_fields: null,
+    ...failureFields(failure),
+  }
+  return { json: JSON.stringify(body), warning: null }
+}
+
+/** The body that carries the rewards, in the form that both callback generations read. */
+export function graderBody(rolloutId: string, outcome: GradingOutcome): EncodedBody {
+  const dropped = new Set<string>()
+  try {
+    const json = encode(rolloutId, outcome, (sample) => ({
+      messages: Array.isArray(sample.messages) ? (sample.messages as unknown[]) : [],
+      metrics: toTelemetryJson(sample.metrics, dropped),
+      extra_fields: toTelemetryJson(sample.extraFields, dropped),
+    }))
+    const kinds = [...dropped].join(', ')
+    return {
+      json,
+      warning: kinds === '' ? null : `metrics or extra fields without a JSON form: ${kinds}`,
+    }
+  } catch (error) {
+    // The conversation is optional, the reward is not.
+    return {
+      json: encode(rolloutId, outcome, () => ({ messages: [], metrics: {}, extra_fields: {} })),
+      warning: `messages, metrics and extra fields, as they cannot be encoded: ${errorMessage(error)}`,
+    }
+  }
+}
+
+type SampleContent = Pick<SampleBody, 'messages' | 'metrics' | 'extra_fields'>
+
+function encode(
+  rolloutId: string,
+  { status, failure, samples }: GradingOutcome,
+  contentOf: (sample: RolloutSample) => SampleContent,
+): string {
+  const bodies = new Map<string, Required<SampleBody>>()
+  for (const [id, sample] of samples) {
+    bodies.set(id, {
+      id,
+      label: typeof sample.label === 'string' ? sample.label : null,
+      reward: status === 'success' ? earnedReward(sample) : null,
+      remove_sample: Boolean(sample.removeSample),
+      ...contentOf(sample),
+    })
+  }
+  const body: Required<GraderCallbackBody> = {
+    rollout_id: rolloutId,
+    status,
+    samples: Object.fromEntries(bodies),
+    sample: onlyOne(bodies),
+    ...failureFields(failure),
+  }
+  return JSON.stringify(body)
+}
+
+function onlyOne(
+  bodies: ReadonlyMap<string, Required<SampleBody>>,
+): Omit<Required<SampleBody>, 'id'> | null {
+  const [first, ...others] = bodies.values()
+  if (first === undefined || others.length > 0) return null
+  const { id: _, ...sample } = first
+  return sample
+}
+
+// Consumers take any number they see for a reward, so none is shown that was not earned.
+function earnedReward({ reward, removeSample }: RolloutSample): number | null {
+  return typeof reward === 'number' && Number.isFinite(reward) && !removeSample ? reward : null
+}
+
+function failureFields(
+  failure: RolloutFailure | null,
+): Required<Pick<CompletionCallbackBody, 'err_message' | 'err_category'>> {
+  return { err_message: failure?.message ?? null, err_category: failure?.category ?? null }
+}
