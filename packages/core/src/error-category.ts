@@ -62,8 +62,13 @@ export function errorCategory(error: unknown): ErrorCategory {
 
 /** `error.message`, or the class name when that is empty; thrown non-errors as text. */
 export function errorMessage(error: unknown): string {
-  if (error instanceof Error) return error.message || error.constructor.name
-  return String(error)
+  try {
+    if (error instanceof Error) return `${error.message}` || error.constructor.name
+    return String(error)
+  } catch {
+    // Not every value has a text: `Object.create(null)` throws when it is asked for one.
+    return 'something without a message was thrown'
+  }
 }
 
 function isHttpError(error: Error): boolean {
