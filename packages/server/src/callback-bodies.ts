@@ -62,11 +62,13 @@ function encode(
 ): string {
   const bodies = new Map<string, Required<SampleBody>>()
   for (const [id, sample] of samples) {
+    // Sources are user code: what they leave out must not be missing from the body.
+    const { label = null, removeSample = false } = sample as Partial<RolloutSample>
     bodies.set(id, {
       id,
-      label: typeof sample.label === 'string' ? sample.label : null,
+      label,
       reward: status === 'success' ? earnedReward(sample) : null,
-      remove_sample: Boolean(sample.removeSample),
+      remove_sample: removeSample,
       ...contentOf(sample),
     })
   }
