@@ -63,8 +63,9 @@ export function errorCategory(error: unknown): ErrorCategory {
 /** `error.message`, or the class name when that is empty; thrown non-errors as text. */
 export function errorMessage(error: unknown): string {
   try {
-    if (error instanceof Error) return `${error.message}` || error.constructor.name
-    return String(error)
+    if (!(error instanceof Error)) return String(error)
+    const message: unknown = error.message
+    return String(message ?? '') || error.constructor.name
   } catch {
     // Not every value has a text: `Object.create(null)` throws when it is asked for one.
     return 'something without a message was thrown'
