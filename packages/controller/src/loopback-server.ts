@@ -7,12 +7,14 @@ import { OsmosisError } from '@osmosis/core'
 const backlog = 4096
 // Longer than the pauses between the model calls of a rollout usually are.
 const keepAliveTimeout = 75_000
+// Enough for acknowledgements: a caller may close as soon as it knows its last rollout's end.
+const graceMs = 500
 
 /** An HTTP server that listens. */
 export interface LoopbackServer {
   /** Base URL with the port it really has, without a slash at the end. */
   readonly url: string
-  /** Stops listening and closes every connection, busy or idle. */
+  /** Stops listening; answers under way get half a second, then every connection is closed. */
   close(): Promise<void>
 }
 
@@ -32,13 +34,19 @@ export async function listen(
   const bound = await bind(server, host, port)
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
-    close: async () => {
-      const closed = Promise.withResolvers<void>()
-      server.close(() => closed.resolve())
-      server.closeAllConnections()
-      await closed.promise
-    },
+    close: () => stop(server),
   }
+}
+
+async function stop(server: Server): Promise<void> {
+  const closed = Promise.withResolvers<void>()
+  server.close(() => closed.resolve())
+  // Node keeps a connection open for reuse even if its answer ends after `close`.
+  const idle = setInterval(() => server.closeIdleConnections(), 5)
+  const cutoff = setTimeout(() => server.closeAllConnections(), graceMs)
+  await closed.promise
+  clearInterval(idle)
+  clearTimeout(cutoff)
 }
 
 async function bind(server: Server, host: string, port: number): Promise<number> {

@@ -30,18 +30,19 @@ export function policyRoute(
     if (session === undefined) return refuse(unknownRollout(rolloutId))
     if (session === 'finished') return refuse(finishedRollout(rolloutId))
     const { outgoing } = c.env
+    const disconnected = new AbortController()
+    outgoing.once('close', () => disconnected.abort())
     const body = parseObject(await c.req.text())
     if (body === undefined) return refuse(notAnObject)
     // The rollout may have ended while the body came in.
     if (session.signal.aborted) return refuse(finishedRollout(rolloutId))
 
-    const disconnected = new AbortController()
-    outgoing.once('close', () => disconnected.abort())
     const signal = AbortSignal.any([disconnected.signal, session.signal])
     const { authorization: _secret, ...headers } = c.req.header()
     const sampleId = headers['x-sample-id'] ?? ''
     const report = session.usage.beginCall()
     const answer = await ask(policy, { rolloutId, sampleId, body, headers, signal })
+    if (session.signal.aborted) return refuse(finishedRollout(rolloutId))
     const observe = observeUsage(answer.headers.get('content-type') ?? '', report)
     await sendAnswer(answer, observe, outgoing, signal)
     return RESPONSE_ALREADY_SENT
@@ -50,8 +51,12 @@ export function policyRoute(
 }
 
 async function ask(policy: PolicyModel, call: PolicyCall): Promise<Response> {
+  const { signal } = call
+  const aborted = Promise.withResolvers<never>()
+  signal.addEventListener('abort', () => aborted.reject(signal.reason), { once: true })
   try {
-    return await policy.respond(call)
+    // A policy that pays no attention to its signal must not hold the caller.
+    return await Promise.race([policy.respond(call), aborted.promise])
   } catch (error) {
     const message = `The policy ${policy.name} failed: ${errorMessage(error)}`
     return Response.json(policyErrorBody(500, 'policy_failed', message), { status: 500 })

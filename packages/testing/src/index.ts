@@ -1,4 +1,14 @@
 export {
+  type AdapterUnderTest,
+  type ContractRun,
+  type ContractTool,
+} from './adapter-contract/adapter-under-test.ts'
+export { type ContractRule, contractRules } from './adapter-contract/contract-rules.ts'
+export {
+  type ContractTestRunner,
+  runAdapterContract,
+} from './adapter-contract/run-adapter-contract.ts'
+export {
   fault,
   type Faults,
   type FaultyReply,

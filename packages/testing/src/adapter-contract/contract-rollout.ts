@@ -1,0 +1,101 @@
+import {
+  AgentWorkflow,
+  type ChatMessage,
+  Grader,
+  type GraderContext,
+  type GradingOutcome,
+  isOsmosisError,
+  LocalBackend,
+  type OsmosisError,
+  RolloutContext,
+  type WorkflowOutcome,
+} from '@osmosis/core'
+
+import { type PolicyServer } from '../policy-server.ts'
+import { type ReceivedRequest } from '../received-request.ts'
+import { type ContractTool } from './adapter-under-test.ts'
+
+/** Bearer of every rollout of the suite. */
+export const contractKey = 'contract-key'
+
+/** A rollout whose policy is `server`. */
+export function contractRollout(server: PolicyServer, rolloutId = 'rollout-1'): RolloutContext {
+  return new RolloutContext({ rolloutId, chatCompletionsUrl: server.url, apiKey: contractKey })
+}
+
+/** The messages of a request, as they came over the wire. */
+export function messagesOf(request: ReceivedRequest | undefined): ChatMessage[] {
+  return (request?.body['messages'] ?? []) as ChatMessage[]
+}
+
+/** Adds two numbers; what else the policy passes is ignored. */
+export const addTool: ContractTool = {
+  name: 'add',
+  description: 'Adds two numbers.',
+  parameters: {
+    type: 'object',
+    properties: { a: { type: 'number' }, b: { type: 'number' } },
+    required: ['a', 'b'],
+    additionalProperties: true,
+  },
+  execute: (input) => {
+    const { a, b } = input as { a: number; b: number }
+    return `sum: ${a + b}`
+  },
+}
+
+/** The {@link OsmosisError} that a framework was given to wrap or to pass on. */
+export function osmosisErrorIn(error: unknown): OsmosisError | undefined {
+  let link = error
+  for (let depth = 0; depth < 8 && link instanceof Error; depth += 1) {
+    if (isOsmosisError(link)) return link
+    link = link.cause
+  }
+  return undefined
+}
+
+/** How a rollout ended that was executed by a backend, with a grader that rewards every sample. */
+export interface ContractOutcome {
+  readonly workflow: WorkflowOutcome
+  readonly grading: GradingOutcome
+}
+
+/** Executes `run` as the workflow of a rollout. */
+export async function executeRollout(
+  server: PolicyServer,
+  run: () => Promise<unknown>,
+  agentTimeoutSec: number | null = null,
+): Promise<ContractOutcome> {
+  class ContractWorkflow extends AgentWorkflow {
+    override async run(): Promise<void> {
+      await run()
+    }
+  }
+  const backend = new LocalBackend({ workflow: ContractWorkflow, grader: RewardEverything })
+  const workflow = Promise.withResolvers<WorkflowOutcome>()
+  const grading = Promise.withResolvers<GradingOutcome>()
+  await backend.execute(
+    {
+      rolloutId: 'rollout-1',
+      initialMessages: [],
+      label: 'label',
+      metadata: null,
+      chatCompletionsUrl: server.url,
+      apiKey: contractKey,
+      agentTimeoutSec,
+      graderTimeoutSec: null,
+      grade: true,
+    },
+    {
+      workflowFinished: async (outcome) => workflow.resolve(outcome),
+      gradingFinished: async (outcome) => grading.resolve(outcome),
+    },
+  )
+  return { workflow: await workflow.promise, grading: await grading.promise }
+}
+
+class RewardEverything extends Grader {
+  override async grade(ctx: GraderContext): Promise<void> {
+    for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
+  }
+}

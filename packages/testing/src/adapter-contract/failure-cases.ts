@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+
+import { errorCategory } from '@osmosis/core'
+
+import { fault } from '../policy-reply.ts'
+import { startPolicyServer } from '../policy-server.ts'
+import { type ContractCase } from './adapter-under-test.ts'
+import { addTool, contractRollout, executeRollout, messagesOf } from './contract-rollout.ts'
+import { type ContractRule } from './contract-rules.ts'
+
+const callAdd = {
+  content: 'Let me add that up.',
+  toolCalls: [{ id: 'call-1', name: 'add', arguments: '{"a":1,"b":2}' }],
+}
+
+/** What goes wrong ends the run, is told once, and is never made into an answer. */
+export const failureCases = {
+  'retries-before-answer': async (adapter) => {
+    await using server = await startPolicyServer([fault.status(503), 'done'])
+    const text = await contractRollout(server).run(async () =>
+      adapter.run({ name: 'solver', prompt: 'go' }),
+    )
+    assert.equal(text, 'done')
+    assert.equal(server.requests.length, 2)
+  },
+
+  'refused-once': async (adapter) => {
+    await using server = await startPolicyServer(() => fault.status(401))
+    const run = contractRollout(server).run(async () =>
+      adapter.run({ name: 'solver', prompt: 'go' }),
+    )
+    await assert.rejects(run, (error) => errorCategory(error) === 'http_error')
+    assert.equal(server.requests.length, 1)
+  },
+
+  'cut-is-no-answer': async (adapter) => {
+    const answer = 'an answer of which only half will ever arrive'
+    await using server = await startPolicyServer(() => fault.on(answer, { cutAfterBytes: 700 }))
+    const { workflow, grading } = await executeRollout(server, async () =>
+      adapter.run({ name: 'solver', prompt: 'go' }),
+    )
+    assert.equal(server.requests.length, 1)
+    assert.equal(workflow.failure?.category, 'http_error')
+    assert.equal(grading.status, 'failure')
+    assert.deepEqual([...grading.samples.values()], [])
+  },
+
+  'keeps-failed-runs': async (adapter) => {
+    await using server = await startPolicyServer([callAdd, fault.status(400)])
+    const rollout = contractRollout(server)
+    const run = rollout.run(async () =>
+      adapter.run({ name: 'solver', prompt: 'go', tools: [addTool] }),
+    )
+    await assert.rejects(run, (error) => errorCategory(error) === 'http_error')
+    const sample = (await rollout.getSamples()).get('solver')
+    assert.match(JSON.stringify(sample?.messages), /Let me add that up\.[^]*sum: 3/)
+    assert.deepEqual(sample?.trajectoryMessages, messagesOf(server.requests[1]))
+  },
+
+  'aborts-for-real': async (adapter) => {
+    await using server = await startPolicyServer([callAdd, fault.hang('body')])
+    const rollout = contractRollout(server)
+    const abort = new AbortController()
+    const run = rollout.run(async () =>
+      adapter.run({ name: 'solver', prompt: 'go', tools: [addTool], signal: abort.signal }),
+    )
+    const hanging = await server.waitForRequest(1)
+    abort.abort()
+    // Frameworks differ in whether an aborted run rejects; it must not go on.
+    await Promise.allSettled([run])
+    assert.equal(await hanging.closed, true)
+    assert.equal(server.requests.length, 2)
+    const sample = (await rollout.getSamples()).get('solver')
+    assert.match(JSON.stringify(sample?.messages), /Let me add that up\.[^]*sum: 3/)
+    assert.deepEqual(sample?.trajectoryMessages, messagesOf(hanging))
+  },
+
+  'ends-at-deadline': async (adapter) => {
+    await using server = await startPolicyServer(() => fault.hang('headers'))
+    const { workflow } = await executeRollout(
+      server,
+      async () => adapter.run({ name: 'solver', prompt: 'go' }),
+      0.2,
+    )
+    assert.equal(workflow.failure?.category, 'timeout')
+    const [hanging] = server.requests
+    assert.equal(await hanging?.closed, true)
+    assert.equal(server.requests.length, 1)
+  },
+} satisfies Partial<Record<ContractRule, ContractCase>>

@@ -1,0 +1,40 @@
+import { type AdapterUnderTest, type ContractCase } from './adapter-under-test.ts'
+import { contractRules, type ContractRule } from './contract-rules.ts'
+import { fidelityCases } from './fidelity-cases.ts'
+import { failureCases } from './failure-cases.ts'
+import { identityCases } from './identity-cases.ts'
+
+/** The part of a test runner that the suite needs; vitest and `node:test` both have it. */
+export interface ContractTestRunner {
+  describe(name: string, body: () => void): unknown
+  readonly it: {
+    (name: string, body: () => Promise<void>): unknown
+    skip(name: string, body: () => Promise<void>): unknown
+  }
+}
+
+const cases: Readonly<Record<ContractRule, ContractCase>> = {
+  ...identityCases,
+  ...fidelityCases,
+  ...failureCases,
+}
+
+/**
+ * Declares one test per rule of {@link contractRules}, each against a policy server of its own on
+ * the loopback interface. The suite every adapter passes. Give tests 30 seconds: one of them runs
+ * 800 agents.
+ */
+export function runAdapterContract(
+  runner: ContractTestRunner,
+  adapterName: string,
+  adapter: AdapterUnderTest,
+): void {
+  runner.describe(`adapter contract: ${adapterName}`, () => {
+    for (const [rule, sentence] of Object.entries(contractRules) as [ContractRule, string][]) {
+      const reason = adapter.exempt?.[rule]
+      const prove = async (): Promise<void> => cases[rule](adapter)
+      if (reason === undefined) runner.it(sentence, prove)
+      else runner.it.skip(`${sentence} (exempt: ${reason})`, prove)
+    }
+  })
+}
