@@ -1,0 +1,147 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { createWriteStream, existsSync } from 'node:fs'
+import path from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+
+import { isListeningMessage } from '../server-channel.ts'
+
+/** How long a server may take to end after it was asked to. */
+const patienceMs = 5_000
+const remembered = 20
+
+/** What to start, and with what environment. */
+export interface ServerProcessOptions {
+  readonly entrypointFile: string
+  /** Where the process runs: relative paths of the user's code mean this folder. */
+  readonly folder: string
+  /** Added to the environment of this process. */
+  readonly env: Readonly<Record<string, string>>
+  /** Gets everything the process prints. */
+  readonly logFile: string
+}
+
+/** A rollout server that runs as a process of its own. */
+export interface ServerProcess extends AsyncDisposable {
+  readonly url: string
+  readonly apiKey: string
+  /** Aborted, with the reason, when the process ends. */
+  readonly died: AbortSignal
+  /** Ends the process and everything it started. Idempotent. */
+  close(): Promise<void>
+}
+
+/**
+ * Serves an entrypoint in a process of its own and resolves when it listens.
+ *
+ * @throws OsmosisError with code `invalid_entrypoint` and what the process printed, when it ends
+ * before; the reason of `signal` when aborted
+ */
+export async function startServerProcess(
+  options: ServerProcessOptions,
+  signal: AbortSignal,
+): Promise<ServerProcess> {
+  signal.throwIfAborted()
+  const apiKey = randomBytes(32).toString('base64url')
+  const child = spawn(
+    process.execPath,
+    [...process.execArgv, commandFile(), 'serve', options.entrypointFile, '--port', '0'],
+    {
+      cwd: options.folder,
+      env: { ...process.env, ...options.env, OSMOSIS_ROLLOUT_SERVER_API_KEY: apiKey }, // oxlint-disable-line node/no-process-env
+      // A group of its own: Ctrl-C reaches the evaluation alone, which then ends the server.
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    },
+  )
+  const printed = collectOutput(child, options.logFile)
+  const died = new AbortController()
+  const ended = new Promise<string>((resolve) => {
+    const onEnd = (how: string): void => {
+      died.abort(
+        new OsmosisError(
+          'protocol_error',
+          `The rollout server ${how}. It printed last:\n${printed()}`,
+        ),
+      )
+      resolve(how)
+    }
+    child.once('error', (error) => onEnd(`could not be started: ${error.message}`))
+    child.once('close', (code, endSignal) =>
+      onEnd(code === null ? `was ended by ${endSignal}` : `ended with code ${code}`),
+    )
+  })
+  let closing: Promise<void> | undefined
+  const close = (): Promise<void> => (closing ??= end(child, ended))
+
+  try {
+    const url = await Promise.race([
+      listening(child),
+      ended.then((how): never => {
+        throw new OsmosisError(
+          'invalid_entrypoint',
+          `The rollout server ${how} before it listened:\n${printed()}`,
+        )
+      }),
+      aborted(signal),
+    ])
+    return { url, apiKey, died: died.signal, close, [Symbol.asyncDispose]: close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** The `osmosis` command next to this file, as source or as built code. */
+function commandFile(): string {
+  const folder = path.dirname(import.meta.dirname)
+  const source = path.join(folder, 'bin.ts')
+  return existsSync(source) ? source : path.join(folder, 'bin.js')
+}
+
+function listening(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.on('message', (message) => {
+      if (isListeningMessage(message)) resolve(message.url)
+    })
+  })
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
+  })
+}
+
+/** Writes the output to a file, and returns its last lines when asked. */
+function collectOutput(child: ChildProcess, logFile: string): () => string {
+  const log = createWriteStream(logFile, { flags: 'a', mode: 0o600 })
+  const lines: string[] = []
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.pipe(log, { end: false })
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      lines.push(...text.split('\n').filter((line) => line !== ''))
+      lines.splice(0, lines.length - remembered)
+    })
+  }
+  child.once('close', () => log.end())
+  return () => lines.join('\n')
+}
+
+async function end(child: ChildProcess, ended: Promise<string>): Promise<void> {
+  signalGroup(child, 'SIGTERM')
+  const force = setTimeout(() => signalGroup(child, 'SIGKILL'), patienceMs)
+  await ended
+  clearTimeout(force)
+}
+
+/** Reaches what the user's code started as well. */
+function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+  try {
+    process.kill(-child.pid, signal)
+  } catch {
+    // It ended in this moment.
+  }
+}

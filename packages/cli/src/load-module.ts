@@ -1,0 +1,55 @@
+import { statSync } from 'node:fs'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+import { OsmosisError } from '@osmosis/core'
+
+const moduleFile = /\.[cm]?[jt]s$/
+
+/**
+ * Loads a module of the user, TypeScript or JavaScript, without a build step. Node.js alone would
+ * refuse enums, parameter properties and imports that leave out the extension.
+ *
+ * @param what - what the file is called in error messages, e.g. `entrypoint`
+ * @throws OsmosisError with code `invalid_entrypoint`
+ */
+export async function loadModule(what: string, file: string): Promise<Record<string, unknown>> {
+  const fullPath = path.resolve(file)
+  if (!statSync(fullPath, { throwIfNoEntry: false })?.isFile()) {
+    throw new OsmosisError('invalid_entrypoint', `There is no ${what} file ${fullPath}.`)
+  }
+  if (!moduleFile.test(fullPath)) {
+    throw new OsmosisError(
+      'invalid_entrypoint',
+      `The ${what} ${file} is no TypeScript or JavaScript module: its name should end in .ts, .mts, .cts, .js, .mjs or .cjs.`,
+    )
+  }
+  await registerTypeScript()
+  try {
+    return (await import(pathToFileURL(fullPath).href)) as Record<string, unknown>
+  } catch (error) {
+    throw new OsmosisError(
+      'invalid_entrypoint',
+      `Cannot load the ${what} ${file}:\n${located(error)}`,
+      {
+        cause: error,
+      },
+    )
+  }
+}
+
+let registered: Promise<void> | undefined
+
+async function registerTypeScript(): Promise<void> {
+  registered ??= (async () => {
+    const [esm, cjs] = await Promise.all([import('tsx/esm/api'), import('tsx/cjs/api')])
+    esm.register()
+    cjs.register()
+  })()
+  await registered
+}
+
+/** The user wants to know the line, so the stack is part of the message. */
+function located(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+}

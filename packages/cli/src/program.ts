@@ -1,0 +1,78 @@
+import { Command, InvalidArgumentError } from 'commander'
+
+import type { EvalRunFlags } from './eval-run/eval-run-command.ts'
+import type { ServeFlags } from './serve/serve-command.ts'
+
+/**
+ * The command line. Commands load their code when they are called, so that `--help` does not wait
+ * for servers and frameworks.
+ */
+export function createProgram(setExitCode: (code: number) => void): Command {
+  const program = new Command('osmosis')
+    .description('Train and evaluate agents by reinforcement learning.')
+    .exitOverride()
+    .showHelpAfterError('(osmosis --help shows what can be said)')
+
+  program
+    .command('serve')
+    .description('serve the rollouts of an entrypoint over HTTP')
+    .argument('<entrypoint>', 'a TypeScript or JavaScript module that exports one AgentWorkflow')
+    .option(
+      '--port <port>',
+      'port to listen on; 0 takes a free one (default: $_OSMOSIS_ROLLOUT_PORT, $ROLLOUT_PORT, 8000)',
+      wholeNumber,
+    )
+    .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .option(
+      '--api-key <key>',
+      'bearer key that callers must present (default: $OSMOSIS_ROLLOUT_SERVER_API_KEY)',
+    )
+    .option('--no-auth', 'ask for no key, also on an address that other machines reach')
+    .action(async (entrypoint: string, flags: ServeFlags) => {
+      const { serveCommand } = await import('./serve/serve-command.ts')
+      await serveCommand(entrypoint, flags)
+    })
+
+  program
+    .command('eval')
+    .description('evaluate rollouts')
+    .command('run')
+    .description('run an evaluation on this machine')
+    .argument('<config>', 'an eval config, e.g. configs/eval/my-rollout.toml')
+    .option('--limit <rows>', 'take only the first rows of the dataset', wholeNumber)
+    .option('--rows <list>', 'take these rows, counted from 0, e.g. 0-4,7')
+    .option('--policy <module>', 'let a module that exports a policy answer the model calls')
+    .option('--base-url <url>', 'let an OpenAI-compatible endpoint answer the model calls')
+    .option(
+      '--model <name>',
+      'model to ask for at the endpoint (default: model_path of the config)',
+    )
+    .option(
+      '--api-key-env <name>',
+      'environment variable with the key of the endpoint (default: no key is sent)',
+    )
+    .option(
+      '--max-in-flight <rollouts>',
+      'most rollouts at the same time (default: batch_size of the config)',
+      wholeNumber,
+    )
+    .option(
+      '--name <name>',
+      'name of the run (default: made from the config, the time and the inputs)',
+    )
+    .option(
+      '--output <folder>',
+      'folder that gets a folder for the run (default: .osmosis/evals in the workspace)',
+    )
+    .action(async (config: string, flags: EvalRunFlags) => {
+      const { evalRunCommand } = await import('./eval-run/eval-run-command.ts')
+      setExitCode(await evalRunCommand(config, flags))
+    })
+
+  return program
+}
+
+function wholeNumber(value: string): number {
+  if (/^\d+$/.test(value)) return Number(value)
+  throw new InvalidArgumentError('It must be a whole number.')
+}
