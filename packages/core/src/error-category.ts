@@ -64,8 +64,8 @@ export function errorCategory(error: unknown): ErrorCategory {
 export function errorMessage(error: unknown): string {
   try {
     if (!(error instanceof Error)) return String(error)
-    const message: unknown = error.message
-    return String(message ?? '') || error.constructor.name
+    const { message } = error as { message: unknown }
+    return typeof message === 'string' && message !== '' ? message : error.constructor.name
   } catch {
     // Not every value has a text: `Object.create(null)` throws when it is asked for one.
     return 'something without a message was thrown'
