@@ -1,0 +1,143 @@
+import { tmpdir } from 'node:os'
+
+import {
+  AgentWorkflow,
+  type AgentWorkflowClass,
+  type AgentWorkflowContext,
+  Grader,
+  type GraderClass,
+  type GraderContext,
+  LocalBackend,
+  requireRolloutContext,
+  toRolloutSample,
+} from '@osmosis/core'
+import {
+  createRolloutServer,
+  type Logger,
+  type RolloutServer,
+  type RolloutServerOptions,
+  serve,
+} from '@osmosis/server'
+
+import { FakeController } from './fake-controller.ts'
+
+/** Everything a test talks to; leaving the block ends it all. */
+export interface RunningServer extends AsyncDisposable {
+  readonly controller: FakeController
+  readonly server: RolloutServer
+  readonly url: string
+  readonly log: LogLine[]
+  /** Sends the controller's rollout body, with these keys changed. */
+  post(overrides?: Record<string, unknown>, headers?: Record<string, string>): Promise<Response>
+}
+
+export interface LogLine {
+  level: keyof Logger
+  message: string
+  fields: Record<string, unknown>
+}
+
+export interface RunningServerOptions extends Partial<RolloutServerOptions> {
+  workflow?: AgentWorkflowClass
+  grader?: GraderClass | null
+  maxConcurrent?: number
+  maxQueueDepth?: number
+}
+
+/** A real server on a free port, in front of a fake controller. */
+export async function startServer(options: RunningServerOptions = {}): Promise<RunningServer> {
+  const { workflow, grader, maxConcurrent, maxQueueDepth, ...serverOptions } = options
+  const controller = await new FakeController().start()
+  const log: LogLine[] = []
+  const server = createRolloutServer({
+    backend: new LocalBackend({
+      workflow: workflow ?? AskOnce,
+      grader: grader === null ? undefined : (grader ?? OneForYes),
+      maxConcurrent,
+      maxQueueDepth,
+      artifactRoot: tmpdir(),
+    }),
+    callbackRetry: { minDelayMs: 1, maxDelayMs: 5 },
+    shutdownGraceSeconds: 1,
+    logger: recordingLogger(log),
+    ...serverOptions,
+  })
+  const listening = await serve(server, { port: 0, handleSignals: false })
+  return {
+    controller,
+    server,
+    url: listening.url,
+    log,
+    post: (overrides, headers) =>
+      postJson(`${listening.url}/rollout`, controller.rolloutBody(overrides), headers),
+    async [Symbol.asyncDispose]() {
+      await listening.close({ waitSeconds: 0 })
+      await controller[Symbol.asyncDispose]()
+    },
+  }
+}
+
+export async function postJson(
+  url: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  return fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  })
+}
+
+/** Status and parsed body of an answer: what most tests compare. */
+export async function told(response: Response): Promise<{ status: number; body: unknown }> {
+  return { status: response.status, body: await response.json() }
+}
+
+export function recordingLogger(log: LogLine[]): Logger {
+  const at = (level: keyof Logger): Logger[keyof Logger] => {
+    return (fields, message) => void log.push({ level, message, fields })
+  }
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
+
+/** Registers a conversation of two messages, and has the policy say the second one. */
+export async function askPolicy(ctx: AgentWorkflowContext, sampleId = 'main'): Promise<void> {
+  const context = requireRolloutContext('askPolicy')
+  const messages: unknown[] = [...ctx.prompt]
+  context.registerSampleSource(sampleId, {
+    getSample: (id) => toRolloutSample({ id, messages }),
+  })
+  const answer = await context.policy(sampleId).complete({ messages: [...ctx.prompt] as never })
+  messages.push({ role: 'assistant', content: answer.choices[0]?.message.content })
+}
+
+export class AskOnce extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    await askPolicy(ctx)
+  }
+}
+
+export class OneForYes extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
+  }
+}
+
+/** A workflow class that does what `run` does. */
+export function workflowOf(run: (ctx: AgentWorkflowContext) => unknown): AgentWorkflowClass {
+  return class extends AgentWorkflow {
+    async run(ctx: AgentWorkflowContext): Promise<void> {
+      await run(ctx)
+    }
+  }
+}
+
+/** A grader class that does what `grade` does. */
+export function graderOf(grade: (ctx: GraderContext) => unknown): GraderClass {
+  return class extends Grader {
+    async grade(ctx: GraderContext): Promise<void> {
+      await grade(ctx)
+    }
+  }
+}
