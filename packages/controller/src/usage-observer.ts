@@ -15,8 +15,8 @@ type Bytes = AsyncIterable<Uint8Array>
 
 /**
  * Passes an answer's bytes through unchanged and reports the usage it finds in them. Usage is
- * reported before the bytes that carry it go on: whoever has read an answer to its end, and ends
- * the rollout for it, finds the answer counted.
+ * reported before the event that carries it goes on, or before the response ends: whoever has read
+ * an answer, and ends the rollout for it, finds the answer counted.
  */
 export function observeUsage(
   contentType: string,
@@ -42,15 +42,12 @@ async function* observeEvents(chunks: Bytes, report: (usage: TokenUsage) => void
 async function* observeObject(chunks: Bytes, report: (usage: TokenUsage) => void): Bytes {
   const decoder = new TextDecoder()
   let text = ''
-  // One chunk is held back, so that the object is whole and counted before its last byte leaves.
-  let held: Uint8Array | undefined
   for await (const chunk of chunks) {
-    if (held !== undefined) yield held
-    held = chunk
     text += decoder.decode(chunk, { stream: true })
+    yield chunk
   }
+  // The caller has all the bytes, but only the end of the response tells it so; that comes after.
   reportUsage(text, report)
-  if (held !== undefined) yield held
 }
 
 function reportUsage(text: string, report: (usage: TokenUsage) => void): void {
