@@ -1,0 +1,316 @@
+import type { ServerResponse } from 'node:http'
+
+import { CallbackDelivery, type CallbackRetryOptions } from '@osmosis/server'
+import { describe, expect, it } from 'vitest'
+
+import { FakeController, type Answer } from './fake-controller.ts'
+import { graderOf, recordingLogger, startServer, type LogLine } from './running-server.ts'
+
+const reset = (response: ServerResponse): void => {
+  response.socket?.destroy()
+}
+const halfAnswer = (response: ServerResponse): void => {
+  response.writeHead(200, { 'content-length': '100' })
+  response.write('{"trajec', () => response.socket?.destroy())
+}
+const askToWait =
+  (status: number, seconds: string): Answer =>
+  (response) =>
+    void response.writeHead(status, { 'retry-after': seconds }).end()
+
+const impatient = { minDelayMs: 1, maxDelayMs: 5 }
+
+async function deliverTo(
+  answers: Answer[],
+  options: { retry?: CallbackRetryOptions; apiKey?: string; url?: string } = {},
+): Promise<{
+  outcome: string
+  undelivered: number
+  received: FakeController['callbacks']
+  log: LogLine[]
+}> {
+  await using controller = await new FakeController().start()
+  const log: LogLine[] = []
+  const delivery = new CallbackDelivery({
+    retry: { ...impatient, ...options.retry },
+    logger: recordingLogger(log),
+  })
+  controller.answers['completion'] = answers
+  const outcome = await delivery.deliver({
+    rolloutId: 'r1',
+    kind: 'completion',
+    url: options.url ?? `${controller.url}/completion`,
+    apiKey: options.apiKey ?? null,
+    idempotencyKey: 'r1/completion',
+    body: '{"status":"success"}',
+  })
+  const { undelivered } = delivery
+  await delivery.close()
+  return { outcome, undelivered, received: controller.callbacks, log }
+}
+
+describe('delivering a callback', () => {
+  it.each([200, 202, 204])('takes %i for an acknowledgement', async (status) => {
+    const { outcome, undelivered, received } = await deliverTo([status])
+
+    expect({ outcome, undelivered, times: received.length }).toStrictEqual({
+      outcome: 'acknowledged',
+      undelivered: 0,
+      times: 1,
+    })
+  })
+
+  it.each<[string, Answer]>([
+    ['408', 408],
+    ['425', 425],
+    ['429', 429],
+    ['500', 500],
+    ['503', 503],
+    ['a reset', reset],
+    ['429 with Retry-After', askToWait(429, '0.01')],
+    ['503 with a Retry-After that makes no sense', askToWait(503, 'soon')],
+  ])('tries again after %s, with the same key and body', async (_, answer) => {
+    const { outcome, undelivered, received } = await deliverTo([answer, answer])
+
+    expect({ outcome, undelivered }).toStrictEqual({ outcome: 'acknowledged', undelivered: 0 })
+    expect(received.map(({ headers, body }) => [headers['idempotency-key'], body])).toStrictEqual(
+      Array.from({ length: 3 }, () => ['r1/completion', { status: 'success' }]),
+    )
+  })
+
+  it.each([302, 400, 401, 404, 409, 422])('takes %i for final', async (status) => {
+    const { outcome, undelivered, received } = await deliverTo([status])
+
+    expect({ outcome, undelivered, times: received.length }).toStrictEqual({
+      outcome: 'refused',
+      undelivered: 1,
+      times: 1,
+    })
+  })
+
+  it('does not follow a redirect, which would carry the key elsewhere', async () => {
+    const { outcome, received } = await deliverTo([
+      (response) => void response.writeHead(307, { location: '/grader' }).end(),
+    ])
+
+    expect({ outcome, kinds: received.map(({ kind }) => kind) }).toStrictEqual({
+      outcome: 'refused',
+      kinds: ['completion'],
+    })
+  })
+
+  it('takes the status for the answer when its body breaks off', async () => {
+    const { outcome, received } = await deliverTo([halfAnswer])
+
+    expect({ outcome, times: received.length }).toStrictEqual({
+      outcome: 'acknowledged',
+      times: 1,
+    })
+  })
+
+  it('waits as long as it is asked to', async () => {
+    const start = performance.now()
+    await deliverTo([askToWait(429, '0.3')])
+
+    expect(performance.now() - start).toBeGreaterThan(290)
+  })
+
+  it('tries again when an attempt gets no answer in its time', async () => {
+    const { outcome, received } = await deliverTo([() => undefined], {
+      retry: { attemptTimeoutMs: 50 },
+    })
+
+    expect({ outcome, times: received.length }).toStrictEqual({
+      outcome: 'acknowledged',
+      times: 2,
+    })
+  })
+
+  it('gives up when its time is over', async () => {
+    const { outcome, undelivered, received, log } = await deliverTo(
+      Array.from({ length: 1000 }, () => 503),
+      { retry: { budgetMs: 60 } },
+    )
+
+    expect({ outcome, undelivered }).toStrictEqual({ outcome: 'gave_up', undelivered: 1 })
+    expect(received.length).toBeGreaterThan(1)
+    expect(log.at(-1)).toStrictEqual({
+      level: 'error',
+      message: 'callback not delivered',
+      fields: {
+        rollout_id: 'r1',
+        callback: 'completion',
+        attempts: received.length,
+        outcome: 'gave_up',
+        reason: 'answered 503',
+      },
+    })
+  })
+
+  it('gives up what is on its way when it is closed', async () => {
+    await using controller = await new FakeController().start()
+    const delivery = new CallbackDelivery({ logger: recordingLogger([]) })
+    controller.answers['completion'] = [() => undefined]
+    const outcome = delivery.deliver({
+      rolloutId: 'r1',
+      kind: 'completion',
+      url: `${controller.url}/completion`,
+      apiKey: null,
+      idempotencyKey: 'r1/completion',
+      body: '{}',
+    })
+    await controller.bodies(1)
+
+    expect(delivery.undelivered).toBe(1)
+    await delivery.close()
+    expect(await outcome).toBe('gave_up')
+  })
+
+  it('sends the key as bearer, and no authorization header without one', async () => {
+    const withKey = await deliverTo([], { apiKey: 'controller-key' })
+    const without = await deliverTo([], {})
+    const empty = await deliverTo([], { apiKey: '' })
+
+    expect(withKey.received[0]?.headers).toMatchObject({
+      authorization: 'Bearer controller-key',
+      'content-type': 'application/json',
+    })
+    expect(without.received[0]?.headers).not.toHaveProperty('authorization')
+    expect(empty.received[0]?.headers).not.toHaveProperty('authorization')
+  })
+
+  it('refuses at once what cannot be sent at all', async () => {
+    const { outcome, received } = await deliverTo([], { apiKey: 'line\nbreak' })
+
+    expect({ outcome, times: received.length }).toStrictEqual({ outcome: 'refused', times: 0 })
+  })
+})
+
+describe('callbacks of a rollout', () => {
+  it('have the completion acknowledged before grading starts', async () => {
+    await using running = await startServer({
+      grader: graderOf((ctx) => {
+        running.controller.note('grading')
+        ctx.setReward(1)
+      }),
+    })
+    const { controller } = running
+    controller.answers['completion'] = [503, 500]
+    await running.post()
+    await controller.bodies()
+    await controller.until(() => controller.events.includes('grader 200'))
+
+    expect(controller.events.filter((event) => !event.startsWith('policy'))).toStrictEqual([
+      'completion 503',
+      'completion 500',
+      'completion 200',
+      'grading',
+      'grader 200',
+    ])
+  })
+
+  it.each([400, 404, 302])(
+    'grade and deliver the reward once although the completion was answered %i',
+    async (status) => {
+      await using running = await startServer()
+      const { controller, server } = running
+      controller.answers['completion'] = [status]
+      await running.post()
+      await server.drain()
+
+      expect(controller.callbacks.map(({ kind, body }) => [kind, body])).toStrictEqual([
+        ['completion', expect.objectContaining({ status: 'success' })],
+        ['grader', expect.objectContaining({ status: 'success' })],
+      ])
+      expect(server.undelivered).toBe(1)
+    },
+  )
+
+  it.each([400, 409])(
+    'send no second, contradicting result when the first is answered %i',
+    async (status) => {
+      await using running = await startServer()
+      const { controller, server } = running
+      controller.answers['grader'] = [status]
+      await running.post()
+      await server.drain()
+
+      expect(controller.callbacks.map(({ kind, body }) => [kind, body])).toStrictEqual([
+        ['completion', expect.objectContaining({ status: 'success' })],
+        ['grader', expect.objectContaining({ status: 'success' })],
+      ])
+    },
+  )
+
+  it('repeat one body with one idempotency key, each its own', async () => {
+    await using running = await startServer()
+    const { controller, server } = running
+    controller.answers['completion'] = [503, reset]
+    controller.answers['grader'] = [reset, 429]
+    await running.post()
+    await controller.until(() => controller.events.includes('grader 200'))
+    await server.drain()
+
+    const seen = controller.callbacks.map(({ headers, body }) =>
+      JSON.stringify([headers['idempotency-key'], headers.authorization, body]),
+    )
+    expect(seen).toHaveLength(6)
+    expect(new Set(seen.slice(0, 3)).size).toBe(1)
+    expect(new Set(seen.slice(3)).size).toBe(1)
+    expect(seen[0]).toContain('["r1/completion","Bearer controller-key",')
+    expect(seen[3]).toContain('["r1/grader","Bearer controller-key",')
+  })
+
+  it('hold no slot while a controller is slow to acknowledge', async () => {
+    await using running = await startServer({ maxConcurrent: 1 })
+    const { controller } = running
+    const held: ServerResponse[] = []
+    controller.answers['completion'] = [(response) => void held.push(response)]
+    await running.post({ rollout_id: 'slow' })
+    await controller.until(() => held.length === 1)
+    await running.post({ rollout_id: 'next' })
+
+    await controller.until(() => controller.callbacks.length === 3)
+    expect(controller.callbacks.map(({ headers }) => headers['idempotency-key'])).toStrictEqual([
+      'slow/completion',
+      'next/completion',
+      'next/grader',
+    ])
+    for (const response of held) response.end()
+    await controller.until(() => controller.callbacks.length === 4)
+  })
+
+  it('are counted as undelivered until they are acknowledged', async () => {
+    await using running = await startServer()
+    const { controller, url } = running
+    const held: ServerResponse[] = []
+    controller.answers['grader'] = [(response) => void held.push(response)]
+    await running.post()
+    await controller.until(() => held.length === 1)
+    const undelivered = async (): Promise<unknown> =>
+      ((await (await fetch(`${url}/health`)).json()) as { undelivered: number }).undelivered
+
+    expect(await undelivered()).toBe(1)
+    for (const response of held) response.end()
+    await expect.poll(undelivered).toBe(0)
+  })
+
+  it('give the policy llm_api_key, and controller_api_key when that is absent', async () => {
+    await using running = await startServer()
+    const { controller } = running
+    await running.post({ rollout_id: 'own', llm_api_key: 'llm-key' })
+    await running.post({ rollout_id: 'shared' })
+    await running.post({ rollout_id: 'open', controller_api_key: null })
+    await controller.until(() => controller.callbacks.length === 6)
+
+    const keys = controller.policyHeaders.map((headers) => [
+      headers['x-rollout-id'],
+      headers.authorization,
+    ])
+    expect(Object.fromEntries(keys)).toStrictEqual({
+      own: 'Bearer llm-key',
+      shared: 'Bearer controller-key',
+      open: undefined,
+    })
+  })
+})

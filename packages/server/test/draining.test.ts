@@ -1,0 +1,177 @@
+import { describe, expect, it } from 'vitest'
+
+import { LocalBackend } from '@osmosis/core'
+
+import { AskOnce, askPolicy, OneForYes, startServer, workflowOf } from './running-server.ts'
+
+describe('draining', () => {
+  it('lets running and queued rollouts finish and delivers their results', async () => {
+    const release = Promise.withResolvers<void>()
+    await using running = await startServer({
+      maxConcurrent: 1,
+      workflow: workflowOf(async (ctx) => {
+        await askPolicy(ctx)
+        await release.promise
+      }),
+    })
+    const { controller, server } = running
+    await running.post({ rollout_id: 'runs' })
+    await running.post({ rollout_id: 'waits' })
+    const drained = server.drain()
+    expect((await running.post({ rollout_id: 'late' })).status).toBe(503)
+    release.resolve()
+    await drained
+
+    const results = controller.callbacks.map(({ headers, body }) => [
+      headers['idempotency-key'],
+      (body as { status: string }).status,
+    ])
+    expect(Object.fromEntries(results)).toStrictEqual({
+      'runs/completion': 'success',
+      'runs/grader': 'success',
+      'waits/completion': 'success',
+      'waits/grader': 'success',
+    })
+  })
+
+  it('fails what outlasts the wait and delivers that', async () => {
+    await using running = await startServer({
+      drainSeconds: 0.05,
+      workflow: workflowOf(() => new Promise(() => undefined)),
+    })
+    const { controller, server } = running
+    await running.post()
+    await server.drain()
+
+    expect(controller.callbacks.map(({ body }) => body)).toStrictEqual([
+      {
+        rollout_id: 'r1',
+        status: 'failure',
+        extra_fields: null,
+        err_message: 'rollout server shut down',
+        err_category: 'agent_error',
+      },
+      {
+        rollout_id: 'r1',
+        status: 'failure',
+        samples: {},
+        sample: null,
+        err_message: 'rollout server shut down',
+        err_category: 'agent_error',
+      },
+    ])
+    expect(server.undelivered).toBe(0)
+  })
+
+  it('ends although a controller never answers, and tells what it left undelivered', async () => {
+    await using running = await startServer({ drainSeconds: 0, shutdownGraceSeconds: 0.05 })
+    const { controller, server } = running
+    controller.answers['completion'] = [() => undefined]
+    await running.post()
+    await controller.bodies(1)
+    await server.drain()
+
+    expect(server.undelivered).toBe(2)
+    expect(running.log.at(-1)).toStrictEqual({
+      level: 'info',
+      message: 'drained',
+      fields: { undelivered: 2, running: 0 },
+    })
+  })
+
+  it('happens once, and a later call can only shorten its wait', async () => {
+    await using running = await startServer()
+    const { controller, server } = running
+    controller.hanging = true
+    await running.post()
+    await controller.until(() => controller.openPolicyCalls === 1)
+
+    await Promise.all([server.drain(), server.drain(), server.drain({ waitSeconds: 0 })])
+    await server.close()
+    expect(controller.callbacks).toHaveLength(2)
+  })
+
+  it('is what leaving an await using block does', async () => {
+    await using running = await startServer()
+    await running.server[Symbol.asyncDispose]()
+
+    expect((await running.post()).status).toBe(503)
+  })
+})
+
+describe('a backend that breaks its promises', () => {
+  class BrokenBackend extends LocalBackend {
+    constructor() {
+      super({ workflow: AskOnce, grader: OneForYes })
+    }
+  }
+  const failure = (message: string): unknown[] => [
+    {
+      rollout_id: 'r1',
+      status: 'failure',
+      extra_fields: null,
+      err_message: message,
+      err_category: 'agent_error',
+    },
+    {
+      rollout_id: 'r1',
+      status: 'failure',
+      samples: {},
+      sample: null,
+      err_message: message,
+      err_category: 'agent_error',
+    },
+  ]
+
+  it('still gives the controller both results when it rejects', async () => {
+    const backend = new BrokenBackend()
+    backend.execute = () => Promise.reject(new Error('out of machines'))
+    await using running = await startServer({ backend })
+    await running.post()
+
+    expect(await running.controller.bodies()).toStrictEqual(failure('out of machines'))
+  })
+
+  it('still gives the controller both results when it throws', async () => {
+    const backend = new BrokenBackend()
+    backend.execute = () => {
+      throw new Error('out of machines')
+    }
+    await using running = await startServer({ backend })
+    await running.post()
+
+    expect(await running.controller.bodies()).toStrictEqual(failure('out of machines'))
+  })
+
+  it('still gives the controller both results when it returns without any', async () => {
+    const backend = new BrokenBackend()
+    backend.execute = () => Promise.resolve()
+    await using running = await startServer({ backend })
+    await running.post()
+
+    expect(await running.controller.bodies()).toStrictEqual(
+      failure('The backend ended the rollout without a result.'),
+    )
+  })
+
+  it('never contradicts a result that was reported', async () => {
+    const backend = new BrokenBackend()
+    backend.execute = async (_, observer) => {
+      await observer.workflowFinished({ status: 'success', failure: null, warnings: [] })
+      throw new Error('out of machines')
+    }
+    await using running = await startServer({ backend })
+    await running.post()
+
+    expect(await running.controller.bodies()).toStrictEqual([
+      {
+        rollout_id: 'r1',
+        status: 'success',
+        extra_fields: null,
+        err_message: null,
+        err_category: null,
+      },
+      failure('out of machines')[1],
+    ])
+  })
+})
