@@ -1,3 +1,4 @@
+import { isPathSegment } from '@osmosis/core'
 import { z } from 'zod'
 
 const text = z.string('must be a non-empty string').min(1, 'must be a non-empty string')
@@ -5,11 +6,18 @@ const positiveInteger = z.int('must be a positive integer').min(1, 'must be a po
 const seconds = z
   .number('must be a positive number of seconds; omit it to run unbounded')
   .positive('must be a positive number of seconds; omit it to run unbounded')
+const variableName = z
+  .string()
+  .regex(/^[A-Z_][A-Z0-9_]*$/, 'must be named in capitals, digits and underscores')
+  .refine((name) => !name.startsWith('_OSMOSIS_'), 'names that start with _OSMOSIS_ are reserved')
+const secretName = z
+  .string('must be a string')
+  .regex(/^[A-Z][A-Z0-9_]*$/, 'must be a name in capitals, digits and underscores')
 
 /** The sections of an eval config, as they are written. */
 export const configSections = {
   experiment: z.strictObject({
-    rollout: text,
+    rollout: text.refine(isPathSegment, 'must be the name of a folder in rollouts/'),
     entrypoint: text,
     model_path: text,
     dataset: text,
@@ -27,9 +35,9 @@ export const configSections = {
     agent_workflow_timeout_s: seconds.optional(),
     grader_timeout_s: seconds.optional(),
   }),
-  env: z.record(z.string(), z.string('must be a string')),
+  env: z.record(variableName, z.string('must be a string')),
   secrets: z.strictObject({
-    required: z.array(z.string('must be a string'), 'must be a list of names').default([]),
+    required: z.array(secretName, 'must be a list of names').default([]),
   }),
   policy: z.strictObject({
     module: text.optional(),

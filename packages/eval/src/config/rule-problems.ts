@@ -1,50 +1,27 @@
-import { isPathSegment } from '@osmosis/core'
-
 import { type CheckedSections } from './config-sections.ts'
 
-/** Problems that no single value has: what excludes what, and how names must look. */
+/** Problems that no single value has: what cannot be combined, and what must not be repeated. */
 export function ruleProblems(sections: CheckedSections): string[] {
   return [
     ...experimentProblems(sections.experiment),
-    ...variableProblems(sections),
+    ...secretProblems(sections),
     ...policyProblems(sections.policy),
   ]
 }
 
 function experimentProblems(experiment: CheckedSections['experiment']): string[] {
-  if (!experiment) return []
-  const problems: string[] = []
-  if (!isPathSegment(experiment.rollout)) {
-    problems.push(
-      `experiment.rollout: must be the name of a folder in rollouts/, got "${experiment.rollout}"`,
-    )
-  }
-  if (experiment.branch !== undefined && experiment.commit_sha !== undefined) {
-    problems.push('experiment.commit_sha: cannot be combined with branch; keep one of them')
-  }
-  return problems
+  if (experiment?.branch === undefined || experiment.commit_sha === undefined) return []
+  return ['experiment.commit_sha: cannot be combined with branch; keep one of them']
 }
 
-function variableProblems({ env = {}, secrets }: CheckedSections): string[] {
-  const problems: string[] = []
-  for (const name of Object.keys(env)) {
-    if (!/^[A-Z_][A-Z0-9_]*$/.test(name)) {
-      problems.push(`env.${name}: must be named in capitals, digits and underscores`)
-    } else if (name.startsWith('_OSMOSIS_')) {
-      problems.push(`env.${name}: names that start with _OSMOSIS_ are reserved`)
-    }
-  }
-  for (const [index, name] of (secrets?.required ?? []).entries()) {
+function secretProblems({ env = {}, secrets }: CheckedSections): string[] {
+  const required = secrets?.required ?? []
+  return required.flatMap((name, index) => {
     const place = `secrets.required.${index}`
-    if (!/^[A-Z][A-Z0-9_]*$/.test(name)) {
-      problems.push(`${place}: must be a name in capitals, digits and underscores, got "${name}"`)
-    } else if (secrets?.required.indexOf(name) !== index) {
-      problems.push(`${place}: ${name} is listed twice`)
-    } else if (Object.hasOwn(env, name)) {
-      problems.push(`${place}: ${name} is set in [env] too; keep one of them`)
-    }
-  }
-  return problems
+    if (required.indexOf(name) !== index) return [`${place}: ${name} is listed twice`]
+    if (!Object.hasOwn(env, name)) return []
+    return [`${place}: ${name} is set in [env] too; keep one of them`]
+  })
 }
 
 function policyProblems(policy: CheckedSections['policy']): string[] {

@@ -22,6 +22,9 @@ export function sectionProblems(
         (key) => `${place}.${key}: unknown key${suggestion(key, knownKeys(section))}`,
       )
     }
+    if (issue.code === 'invalid_key') {
+      return issue.issues.map(({ message }) => `${place}: ${message}`)
+    }
     if (issue.path.length === 0) return [`${place}: must be a section, [${section}]`]
     if (issue.input === undefined) return [`${place}: missing`]
     // A value that belongs into [secrets] may have ended in [env]; it is not repeated.

@@ -28,7 +28,8 @@ export async function readDataset(file: string): Promise<DatasetRow[]> {
   assertJsonLines(file)
   const problems: string[] = []
   const rawRows = await readRawRows(file, problems)
-  const columns = new Set(rawRows.flatMap(({ cells }) => Object.keys(cells)))
+  const columns = new Set<string>()
+  for (const { cells } of rawRows) for (const column in cells) columns.add(column)
   if (problems.length === 0) problems.push(...missingColumns(columns))
   if (problems.length > 0) throw invalidDataset(file, problems)
 

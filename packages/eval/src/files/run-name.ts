@@ -27,7 +27,7 @@ export function assertRunName(name: string): void {
 export function generateRunName(configFile: string, inputs: unknown, now = new Date()): string {
   const stem = basename(configFile, extname(configFile))
     .replaceAll(/[^A-Za-z0-9._-]+/g, '-')
-    .replace(/^[^A-Za-z0-9]+/, '')
+    .replaceAll(/^[^A-Za-z0-9]+|-+$/g, '')
     .slice(0, longestStem)
   const time = now
     .toISOString()

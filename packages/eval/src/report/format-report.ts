@@ -8,6 +8,7 @@ import {
   formatShare,
 } from './figures.ts'
 import { type ReportStyle } from './report-style.ts'
+import { cutToWidth, wrapToWidth } from './text-width.ts'
 
 const width = 80
 const labelWidth = 14
@@ -33,7 +34,7 @@ export function formatReport(result: EvaluationResult, options: FormatReportOpti
   const sections = [
     [
       `${style('bold', 'Evaluation')}    ${names.run}  ${status}`,
-      ...(reason === null ? [] : [field('Stopped', oneLine(reason, width - labelWidth))]),
+      ...(reason === null ? [] : [field('Stopped', indented(reason))]),
       style('dim', '─'.repeat(width)),
       field('Rollout', names.rollout),
       field('Dataset', names.dataset),
@@ -54,6 +55,10 @@ export function formatReport(result: EvaluationResult, options: FormatReportOpti
     .filter((lines) => lines.length > 0)
     .map((lines) => lines.join('\n'))
     .join('\n\n')
+}
+
+function indented(text: string): string {
+  return wrapToWidth(text, width - labelWidth).join(`\n${' '.repeat(labelWidth)}`)
 }
 
 function itemsText({ rowCount, attempts, pending, metrics }: EvaluationResult): string {
@@ -81,6 +86,7 @@ function rewardText({ rewardStats: stats }: EvaluationMetrics): string {
 
 function passText(metrics: EvaluationMetrics, style: ReportStyle): string {
   const { passRate, passed, completedSamples, passThreshold } = metrics
+  if (completedSamples === 0) return 'none'
   const counts = `${formatCount(passed)} of ${formatCount(completedSamples)}`
   return `${style('bold', formatShare(passRate))}  (${counts} with a reward of ${passThreshold} or more)`
 }
@@ -92,7 +98,7 @@ function tokensText({ tokensUsed, promptTokens, completionTokens }: EvaluationMe
 
 function timeText({ durationMs, metrics }: EvaluationResult): string {
   const time = formatDuration(durationMs)
-  if (durationMs <= 0) return time
+  if (durationMs <= 0 || metrics.totalSamples === 0) return time
   const rate = metrics.totalSamples / (durationMs / 1000)
   return `${time}  (${rate.toFixed(rate < 10 ? 2 : 1)} rollouts/s)`
 }
@@ -105,16 +111,11 @@ function failureLines({ failures, failed }: EvaluationMetrics, style: ReportStyl
     style('red', formatQuantity(failed, 'failure')),
     ...failures.map(({ errorType, count, example }) => {
       const head = `  ${formatCount(count).padStart(countWidth)} × ${errorType.padEnd(typeWidth)}  `
-      return (head + oneLine(example, Math.max(20, width - head.length))).trimEnd()
+      return (head + cutToWidth(example, Math.max(20, width - head.length))).trimEnd()
     }),
   ]
 }
 
 function bypassWarning({ withoutModelCalls }: EvaluationMetrics): string {
-  return `${formatQuantity(withoutModelCalls, 'rollout')} succeeded without a model call: does the agent use the rollout's model?`
-}
-
-function oneLine(text: string, maxWidth: number): string {
-  const line = text.replaceAll(/\s+/g, ' ').trim()
-  return line.length > maxWidth ? `${line.slice(0, maxWidth - 1)}…` : line
+  return `${formatQuantity(withoutModelCalls, 'rollout')} succeeded without a model call: does the agent use the policy?`
 }

@@ -1,0 +1,201 @@
+import { join } from 'node:path'
+
+import { type DatasetRow, readDataset } from '@osmosis/eval'
+import { describe, expect, it } from 'vitest'
+
+import { temporaryFolder } from '../temporary-folder.ts'
+import { osmosisErrorOf } from '../thrown-by.ts'
+
+async function readText(text: string | Uint8Array): Promise<DatasetRow[]> {
+  const folder = await temporaryFolder({ 'rows.jsonl': text })
+  return readDataset(join(folder, 'rows.jsonl'))
+}
+
+/** The lines below the heading, which names the file. */
+async function problemsOf(text: string | Uint8Array): Promise<string[]> {
+  const folder = await temporaryFolder({ 'rows.jsonl': text })
+  const file = join(folder, 'rows.jsonl')
+  const { code, message } = await osmosisErrorOf(() => readDataset(file))
+  const [heading, ...lines] = message.split('\n')
+  expect([code, heading]).toEqual(['invalid_dataset', `Invalid dataset ${file}:`])
+  return lines
+}
+
+describe('rows', () => {
+  it('are a system prompt, a user prompt, a label and metadata', async () => {
+    const cells = {
+      user_prompt: '6 × 7',
+      system_prompt: 'Multiply.',
+      ground_truth: '42',
+      metadata: { level: 1 },
+      ignored: true,
+    }
+    expect(await readText(JSON.stringify(cells))).toEqual([
+      {
+        sourceRowIndex: 0,
+        initialMessages: [
+          { role: 'system', content: 'Multiply.' },
+          { role: 'user', content: '6 × 7' },
+        ],
+        label: '42',
+        metadata: { level: 1 },
+      },
+    ])
+  })
+
+  it('are counted without blank lines, and end in LF, CRLF or the end of the file', async () => {
+    const rows = await readText(
+      '{"user_prompt":"a","label":"1"}\r\n\n  \n{"user_prompt":"b","label":"2"}',
+    )
+    expect(rows.map(({ sourceRowIndex, label }) => [sourceRowIndex, label])).toEqual([
+      [0, '1'],
+      [1, '2'],
+    ])
+  })
+
+  it('may start with a byte order mark', async () => {
+    const [row] = await readText('\uFEFF{"user_prompt":"a","label":"1"}\n')
+    expect(row?.label).toBe('1')
+  })
+
+  it('are not split at U+2028, U+2029 or U+0085 inside a string', async () => {
+    const rows = await readText('{"user_prompt":"a\u2028b\u2029c\u0085d","label":"1"}\n')
+    expect(rows.map(({ initialMessages }) => initialMessages)).toEqual([
+      [{ role: 'user', content: 'a\u2028b\u2029c\u0085d' }],
+    ])
+  })
+
+  it('may be longer than what is read from the disk at once', async () => {
+    const prompts = ['x'.repeat(200_000), '×'.repeat(100_000), 'y']
+    const text = prompts.map((prompt) => JSON.stringify({ user_prompt: prompt, label: 1 }))
+    const rows = await readText(`${text.join('\n')}\n`)
+    expect(rows.map(({ initialMessages }) => initialMessages[0]?.content)).toEqual(prompts)
+  })
+})
+
+describe('labels', () => {
+  it.each([
+    ['a large integer', '9007199254740993', '9007199254740993'],
+    ['a large negative integer', '-123456789012345678901', '-123456789012345678901'],
+    ['a float', '1.0', '1.0'],
+    ['a boolean', 'true', 'true'],
+    ['a list with a large integer', '[9007199254740993, "a"]', '[9007199254740993,"a"]'],
+    ['an object', '{"a": 1.50}', '{"a":1.50}'],
+    ['text', '"0042"', '0042'],
+  ])('keep %s as it is written', async (_name, json, label) => {
+    const [row] = await readText(`{"user_prompt":"a","ground_truth":${json}}`)
+    expect(row?.label).toBe(label)
+  })
+
+  it.each([
+    ['ground_truth before label', '"ground_truth":"g","label":"l"', 'g'],
+    ['label when ground_truth is empty', '"ground_truth":"","label":"l"', 'l'],
+    ['label when ground_truth is null', '"ground_truth":null,"label":0', '0'],
+    ['none when both are empty', '"ground_truth":"","label":null,"metadata":{"a":1}', null],
+  ])('are %s', async (_name, cells, label) => {
+    const [row] = await readText(`{"user_prompt":"a",${cells}}`)
+    expect(row?.label).toBe(label)
+  })
+})
+
+describe('metadata', () => {
+  it.each([
+    ['an object', '{"a":{"b":[1.0]}}', { a: { b: [1] } }],
+    ['the text of an object', '"{\\"a\\":1}"', { a: 1 }],
+    ['null', 'null', null],
+    ['empty text', '""', null],
+    ['an empty object', '{}', null],
+  ])('may be %s', async (_name, json, metadata) => {
+    const [row] = await readText(`{"user_prompt":"a","metadata":${json}}`)
+    expect(row?.metadata).toEqual(metadata)
+  })
+
+  it('replaces prompt and label', async () => {
+    expect(await readText('{"metadata":{"task":"t"}}')).toEqual([
+      { sourceRowIndex: 0, initialMessages: [], label: null, metadata: { task: 't' } },
+    ])
+  })
+})
+
+describe('a bad dataset', () => {
+  const good = '{"user_prompt":"a","ground_truth":"1"}'
+
+  it.each<[string, string | Uint8Array, string[]]>([
+    ['no rows', '\n\n', ['- contains no rows']],
+    [
+      'lines that are no objects',
+      `${good}\n\n[1]\n1.0\nnull`,
+      [3, 4, 5].map(
+        (line) => `- line ${line}: invalid JSONL row - top-level value must be an object`,
+      ),
+    ],
+    ['broken UTF-8', Buffer.from([0x22, 0xff, 0x22]), ['- line 1: invalid UTF-8']],
+    [
+      'missing columns',
+      '{"prompt":"a"}\n{"prompt":"b"}',
+      [
+        '- missing required columns: user_prompt, ground_truth. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias).',
+      ],
+    ],
+    [
+      'rows that lack what others have',
+      `${good}\n{"ground_truth":"1"}\n\n{"user_prompt":"a","label":""}`,
+      [
+        "- line 2: user_prompt is required for a dataset with no 'metadata' column",
+        "- line 4: ground_truth (or label) is required for a dataset with no 'metadata' column",
+      ],
+    ],
+    [
+      'prompts that are no text',
+      '{"user_prompt":["a"],"label":"1"}\n{"user_prompt":"a","system_prompt":{},"label":"1"}',
+      [
+        '- line 1: user_prompt must be text, got array',
+        '- line 2: system_prompt must be text, got object',
+      ],
+    ],
+    [
+      'metadata that is no object',
+      '{"user_prompt":"a","metadata":[1]}\n{"user_prompt":"a","metadata":"1.0"}\n{"metadata":{}}',
+      [
+        '- line 1: metadata must be a JSON object, got array',
+        '- line 2: metadata must be a JSON object, got number',
+        '- line 3: has no prompt and no metadata; fill in user_prompt or metadata',
+      ],
+    ],
+  ])('names %s', async (_name, text, problems) => {
+    expect(await problemsOf(text)).toEqual(problems)
+  })
+
+  it('names the line of broken JSON, in cells too', async () => {
+    expect(await problemsOf(`${good}\n{"a":`)).toEqual([
+      '- line 2: invalid JSON - Unexpected end of JSON input',
+    ])
+    expect(await problemsOf('{"user_prompt":"a","metadata":"{"}')).toEqual([
+      expect.stringMatching(/^- line 1: metadata is not valid JSON \(.+\)$/),
+    ])
+  })
+
+  it('shows five problems at most', async () => {
+    expect(await problemsOf('[]\n'.repeat(6))).toEqual([
+      ...[1, 2, 3, 4, 5].map(
+        (line) => `- line ${line}: invalid JSONL row - top-level value must be an object`,
+      ),
+      '... (showing first 5 errors)',
+    ])
+  })
+
+  it.each(['rows.csv', 'rows.parquet'])('is one in another format: %s', async (file) => {
+    expect(await osmosisErrorOf(() => readDataset(file))).toEqual({
+      code: 'invalid_dataset',
+      message: `Cannot read ${file}: only JSON Lines (.jsonl) datasets are supported. Convert it to one JSON object per line.`,
+    })
+  })
+
+  it('is one that is not there', async () => {
+    const file = join(await temporaryFolder(), 'rows.jsonl')
+    expect(await osmosisErrorOf(() => readDataset(file))).toEqual({
+      code: 'invalid_dataset',
+      message: `Cannot read the dataset ${file}: ENOENT: no such file or directory, open '${file}'`,
+    })
+  })
+})

@@ -1,0 +1,155 @@
+import { computeMetrics, type ItemRecord } from '@osmosis/eval'
+import { expect, it } from 'vitest'
+
+function record(rowIndex: number, runIndex: number, init: Partial<ItemRecord> = {}): ItemRecord {
+  return {
+    rowIndex,
+    sourceRowIndex: rowIndex,
+    runIndex,
+    rolloutId: `${rowIndex}-${runIndex}`,
+    status: 'success',
+    reward: 1,
+    sampleRewards: {},
+    usage: { promptTokens: 10, completionTokens: 5, totalTokens: 15 },
+    durationMs: 1,
+    errorType: null,
+    errorMessage: null,
+    ...init,
+  }
+}
+
+function failure(errorType: string, errorMessage: string): Partial<ItemRecord> {
+  return { status: 'failed', reward: null, errorType, errorMessage }
+}
+
+/** One row whose attempts have these rewards. */
+function rewards(...values: number[]): ItemRecord[] {
+  return values.map((reward, runIndex) => record(0, runIndex, { reward }))
+}
+
+it('finds 0.5, 0.8333 and 1 for two rows with four attempts that pass in turn', () => {
+  const records = [0, 1].flatMap((row) =>
+    [0, 1, 0, 1].map((reward, run) => record(row, run, { reward })),
+  )
+  expect(computeMetrics(records, { nRuns: 4, passThreshold: 1 })).toEqual({
+    totalSamples: 8,
+    completedSamples: 8,
+    graded: 8,
+    passed: 4,
+    failed: 0,
+    skipped: 0,
+    passRate: 0.5,
+    passThreshold: 1,
+    tokensUsed: 120,
+    promptTokens: 80,
+    completionTokens: 40,
+    rewardStats: { mean: 0.5, median: 0.5, std: 0.5, min: 0, max: 1 },
+    nRuns: 4,
+    passAtK: [
+      { k: 1, value: 0.5 },
+      { k: 2, value: expect.closeTo(5 / 6, 10) },
+      { k: 4, value: 1 },
+    ],
+    failures: [],
+    withoutModelCalls: 0,
+  })
+})
+
+it('is all zeros and nulls for no records', () => {
+  expect(computeMetrics([], { nRuns: 2, passThreshold: 0 })).toEqual({
+    totalSamples: 0,
+    completedSamples: 0,
+    graded: 0,
+    passed: 0,
+    failed: 0,
+    skipped: 0,
+    passRate: 0,
+    passThreshold: 0,
+    tokensUsed: 0,
+    promptTokens: 0,
+    completionTokens: 0,
+    rewardStats: null,
+    nRuns: 2,
+    passAtK: null,
+    failures: [],
+    withoutModelCalls: 0,
+  })
+})
+
+it('counts failures without a reward as not passed, and skipped items for their tokens only', () => {
+  const metrics = computeMetrics(
+    [
+      record(0, 0),
+      record(1, 0, failure('timeout', 'late')),
+      record(2, 0, { status: 'skipped', reward: null }),
+      record(3, 0, { ...failure('grader_failed', 'broken'), reward: 1 }),
+    ],
+    { nRuns: 1, passThreshold: 1 },
+  )
+  const { totalSamples, completedSamples, graded, passed, failed, skipped } = metrics
+  expect({ totalSamples, completedSamples, graded, passed, failed, skipped }).toEqual({
+    totalSamples: 4,
+    completedSamples: 3,
+    graded: 2,
+    passed: 2,
+    failed: 2,
+    skipped: 1,
+  })
+  expect([metrics.passRate, metrics.tokensUsed]).toEqual([2 / 3, 60])
+})
+
+it('groups failures by type, the most frequent first, with the first message of each', () => {
+  const metrics = computeMetrics(
+    [
+      record(0, 0, failure('timeout', 'late')),
+      record(1, 0, failure('agent_error', 'first')),
+      record(2, 0, failure('agent_error', 'second')),
+    ],
+    { nRuns: 1, passThreshold: 1 },
+  )
+  expect(metrics.failures).toEqual([
+    { errorType: 'agent_error', count: 2, example: 'first' },
+    { errorType: 'timeout', count: 1, example: 'late' },
+  ])
+})
+
+it('counts successes that made no model call', () => {
+  const records = [
+    record(0, 0, { usage: null }),
+    record(1, 0),
+    record(2, 0, { ...failure('timeout', ''), usage: null }),
+  ]
+  expect(computeMetrics(records, { nRuns: 1, passThreshold: 1 }).withoutModelCalls).toBe(1)
+})
+
+it.each([
+  ['at a threshold of 0, every graded attempt', 0, [0, 0.5, 1], 3],
+  ['at a threshold in between, those that reach it', 0.5, [0, 0.5, 1], 2],
+  ['at a negative threshold, negative rewards too', -1, [-2, -1, 0], 2],
+])('passes %s', (_name, passThreshold, values, passed) => {
+  expect(computeMetrics(rewards(...values), { nRuns: 3, passThreshold }).passed).toBe(passed)
+})
+
+it.each([
+  [[3], { mean: 3, median: 3, std: 0, min: 3, max: 3 }],
+  [
+    [4, 1, 2],
+    { mean: 7 / 3, median: 2, std: expect.closeTo(Math.sqrt(14 / 9), 10), min: 1, max: 4 },
+  ],
+  [[10, 2, 4, 0], { mean: 4, median: 3, std: Math.sqrt(14), min: 0, max: 10 }],
+])('describes the rewards %j', (values, expected) => {
+  const { rewardStats } = computeMetrics(rewards(...values), { nRuns: 4, passThreshold: 1 })
+  expect(rewardStats).toEqual(expected)
+})
+
+it('leaves pass@k out for a single attempt per row', () => {
+  expect(computeMetrics(rewards(1), { nRuns: 1, passThreshold: 1 }).passAtK).toBeNull()
+})
+
+it('takes only rows with enough attempts into pass@k', () => {
+  const records = [record(0, 0), record(0, 1, { reward: 0 }), record(1, 0, { reward: 0 })]
+  expect(computeMetrics(records, { nRuns: 4, passThreshold: 1 }).passAtK).toEqual([
+    { k: 1, value: 0.25 },
+    { k: 2, value: 1 },
+  ])
+})

@@ -1,0 +1,363 @@
+import { type RolloutOrder } from '@osmosis/controller'
+import { OsmosisError } from '@osmosis/core'
+import { type EvaluationProgress, runEvaluation } from '@osmosis/eval'
+import { describe, expect, it } from 'vitest'
+
+import { datasetRows, evaluate, names, placeOf, placeOfRecord } from '../evaluations.ts'
+import { failedWorkflow, rewarded } from '../rollout-results.ts'
+
+describe('orders', () => {
+  it('carry the row, its place, the budgets and a fresh id', async () => {
+    const orders: RolloutOrder[] = []
+    await runEvaluation({
+      names,
+      rows: [
+        {
+          sourceRowIndex: 7,
+          initialMessages: [{ role: 'user', content: '6 × 7' }],
+          label: '42',
+          metadata: { level: 1 },
+        },
+      ],
+      n: 2,
+      agentTimeoutSec: 20,
+      graderTimeoutSec: 5,
+      runRollout: async (order) => {
+        orders.push(order)
+        return rewarded(1)
+      },
+    })
+    expect(orders).toEqual(
+      [0, 1].map((runIndex) => ({
+        rolloutId: expect.stringMatching(/^[0-9a-f]{32}$/),
+        initialMessages: [{ role: 'user', content: '6 × 7' }],
+        label: '42',
+        metadata: { level: 1 },
+        extraFields: { row_index: 0, run_index: runIndex },
+        agentTimeoutSec: 20,
+        graderTimeoutSec: 5,
+        timeoutMs: 85_000,
+      })),
+    )
+    expect(orders[0]?.rolloutId).not.toBe(orders[1]?.rolloutId)
+  })
+
+  it.each([
+    ['agent', { graderTimeoutSec: 5 }],
+    ['grader', { agentTimeoutSec: 20 }],
+  ])('have an hour when the %s is unbounded', async (_who, budgets) => {
+    const deadlines: unknown[] = []
+    await evaluate(
+      1,
+      (order) => {
+        deadlines.push(order.timeoutMs)
+        return rewarded(1)
+      },
+      budgets,
+    )
+    expect(deadlines).toEqual([3_600_000])
+  })
+})
+
+describe('dispatch', () => {
+  it('goes row by row, attempt by attempt', async () => {
+    const places: string[] = []
+    await evaluate(
+      3,
+      (order) => {
+        places.push(placeOf(order))
+        return rewarded(1)
+      },
+      { n: 2 },
+    )
+    expect(places).toEqual(['0/0', '0/1', '1/0', '1/1', '2/0', '2/1'])
+  })
+
+  it('fills up to maxInFlight, and starts the next item when one has ended', async () => {
+    const running = new Map<string, () => void>()
+    const seen: string[][] = []
+    await evaluate(
+      4,
+      async (order) => {
+        const { promise, resolve } = Promise.withResolvers<void>()
+        running.set(placeOf(order), resolve)
+        seen.push([...running.keys()])
+        // The newest ends first, until only the oldest is left.
+        if (running.size === 2) resolve()
+        if (placeOf(order) === '3/0') running.get('0/0')?.()
+        await promise
+        running.delete(placeOf(order))
+        return rewarded(1)
+      },
+      { maxInFlight: 2 },
+    )
+    expect(seen).toEqual([['0/0'], ['0/0', '1/0'], ['0/0', '2/0'], ['0/0', '3/0']])
+  })
+
+  it.each([
+    ['n', { n: 0 }],
+    ['n', { n: 1.5 }],
+    ['maxInFlight', { maxInFlight: Infinity }],
+  ])('refuses a bad %s', async (name, options) => {
+    await expect(evaluate(1, () => rewarded(1), options)).rejects.toThrow(
+      new RangeError(`${name} must be a positive integer, got ${Object.values(options)[0]}.`),
+    )
+  })
+})
+
+describe('the result', () => {
+  it('holds the records in row order, whatever the order they ended in', async () => {
+    const { promise: release, resolve } = Promise.withResolvers<void>()
+    const ended: string[] = []
+    const result = await evaluate(
+      2,
+      async (order) => {
+        if (placeOf(order) === '0/0') await release
+        return placeOf(order) === '1/1' ? failedWorkflow('boom') : rewarded(1)
+      },
+      {
+        n: 2,
+        maxInFlight: 2,
+        onItem: (record) => {
+          ended.push(placeOfRecord(record))
+          if (ended.length === 3) resolve()
+        },
+      },
+    )
+    expect(ended).toEqual(['0/1', '1/0', '1/1', '0/0'])
+    expect(result).toEqual({
+      id: expect.stringMatching(/^[0-9a-f]{32}$/),
+      names,
+      status: 'finished',
+      incompleteReason: null,
+      startedAt: expect.any(Date),
+      completedAt: expect.any(Date),
+      durationMs: expect.any(Number),
+      rowCount: 2,
+      attempts: 2,
+      pending: 0,
+      records: [
+        ['0/0', 'success'],
+        ['0/1', 'success'],
+        ['1/0', 'success'],
+        ['1/1', 'failed'],
+      ].map(([place, status]) => expect.objectContaining({ rowIndex: Number(place?.[0]), status })),
+      metrics: expect.objectContaining({ totalSamples: 4, passed: 3, failed: 1 }),
+      location: null,
+    })
+  })
+
+  it('keeps source row, tokens, rewards by sample and the error message of an item', async () => {
+    const rows = datasetRows(9).slice(8)
+    const { records } = await runEvaluation({
+      names,
+      rows,
+      runRollout: async () => failedWorkflow('boom'),
+    })
+    expect(records).toEqual([
+      {
+        rowIndex: 0,
+        sourceRowIndex: 8,
+        runIndex: 0,
+        rolloutId: 'r',
+        status: 'failed',
+        reward: null,
+        sampleRewards: {},
+        usage: { promptTokens: 10, completionTokens: 5, totalTokens: 15 },
+        durationMs: 12.5,
+        errorType: 'agent_error',
+        errorMessage: 'boom',
+      },
+    ])
+  })
+
+  it('is announced item by item', async () => {
+    const heard: [number, number, string][] = []
+    await evaluate(2, () => rewarded(1), {
+      onProgress: ({ done, total, item }: EvaluationProgress) =>
+        heard.push([done, total, placeOfRecord(item)]),
+    })
+    expect(heard).toEqual([
+      [1, 2, '0/0'],
+      [2, 2, '1/0'],
+    ])
+  })
+})
+
+describe('a refused rollout', () => {
+  it.each([
+    ['an answer of 4xx', new OsmosisError('protocol_error', 'answered 422', { status: 422 })],
+    ['an order that cannot be sent', new OsmosisError('invalid_request', 'answered 422')],
+  ])('is a failed item after %s, and the others go on', async (_name, error) => {
+    const { status, records } = await evaluate(2, (order) => {
+      if (placeOf(order) === '0/0') throw error
+      return rewarded(1)
+    })
+    const outcomes = records.map((record) => [record.status, record.errorType, record.errorMessage])
+    expect([status, outcomes]).toEqual([
+      'finished',
+      [
+        ['failed', 'rollout_protocol_error', 'answered 422'],
+        ['success', null, null],
+      ],
+    ])
+  })
+})
+
+describe('a halt', () => {
+  const unreachable = new OsmosisError('protocol_error', 'POST /rollout got no answer')
+  const broken = new OsmosisError('protocol_error', 'answered with 500', { status: 500 })
+  const wrongKey = new OsmosisError('unauthorized', 'answered with 401', { status: 401 })
+
+  it.each([
+    ['the server is unreachable', unreachable],
+    ['the server answers with 5xx', broken],
+    ['the key is wrong', wrongKey],
+    ['something unforeseen is thrown', new TypeError('x is undefined')],
+  ])('leaves the rest pending when %s', async (_name, error) => {
+    const started: string[] = []
+    const result = await evaluate(3, (order) => {
+      started.push(placeOf(order))
+      if (placeOf(order) === '1/0') throw error
+      return rewarded(1)
+    })
+    const { status, incompleteReason, pending, records } = result
+    expect({
+      status,
+      incompleteReason,
+      pending,
+      records: records.map(placeOfRecord),
+      started,
+    }).toEqual({
+      status: 'incomplete',
+      incompleteReason: error.message,
+      pending: 2,
+      records: ['0/0'],
+      started: ['0/0', '1/0'],
+    })
+    expect(result.metrics.totalSamples).toBe(1)
+  })
+
+  it('by a 5xx lets rollouts under way come to their end', async () => {
+    const { promise: halted, resolve } = Promise.withResolvers<void>()
+    const signals: AbortSignal[] = []
+    const { records } = await runEvaluation({
+      names,
+      rows: datasetRows(3),
+      maxInFlight: 2,
+      runRollout: async (order, { signal }) => {
+        signals.push(signal)
+        if (placeOf(order) === '1/0') {
+          resolve()
+          throw broken
+        }
+        await halted
+        return rewarded(1)
+      },
+    })
+    expect(records.map(placeOfRecord)).toEqual(['0/0'])
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false, false])
+  })
+
+  it('by an unreachable server cancels rollouts under way, which stay pending', async () => {
+    const { pending, records } = await runEvaluation({
+      names,
+      rows: datasetRows(3),
+      maxInFlight: 2,
+      runRollout: async (order, { signal }) => {
+        if (placeOf(order) === '1/0') throw unreachable
+        return untilAborted(signal)
+      },
+    })
+    expect([pending, records]).toEqual([3, []])
+  })
+})
+
+describe('an abort', () => {
+  it('cancels what runs, keeps what has ended, and gives its reason', async () => {
+    const abort = new AbortController()
+    const { status, incompleteReason, pending, records } = await runEvaluation({
+      names,
+      rows: datasetRows(4),
+      maxInFlight: 2,
+      signal: abort.signal,
+      runRollout: async (order, { signal }) => {
+        if (placeOf(order) === '0/0') return rewarded(1)
+        if (placeOf(order) === '2/0') abort.abort(new Error('interrupted'))
+        return untilAborted(signal)
+      },
+    })
+    expect({ status, incompleteReason, pending, records: records.map(placeOfRecord) }).toEqual({
+      status: 'incomplete',
+      incompleteReason: 'interrupted',
+      pending: 3,
+      records: ['0/0'],
+    })
+  })
+
+  it('keeps the end of a rollout that came in spite of it', async () => {
+    const abort = new AbortController()
+    const { status, pending, records } = await evaluate(
+      2,
+      () => {
+        abort.abort(new Error('interrupted'))
+        return rewarded(1)
+      },
+      { signal: abort.signal },
+    )
+    expect([status, pending, records.map(placeOfRecord)]).toEqual(['incomplete', 1, ['0/0']])
+  })
+
+  it('that comes before the start starts nothing', async () => {
+    const started: string[] = []
+    const { status, pending } = await evaluate(
+      2,
+      (order) => {
+        started.push(placeOf(order))
+        return rewarded(1)
+      },
+      { signal: AbortSignal.abort(new Error('interrupted')) },
+    )
+    expect([status, pending, started]).toEqual(['incomplete', 2, []])
+  })
+
+  it('that comes with the last end does not make the evaluation incomplete', async () => {
+    const abort = new AbortController()
+    const { status, incompleteReason } = await evaluate(1, () => rewarded(1), {
+      signal: abort.signal,
+      onItem: () => abort.abort(new Error('interrupted')),
+    })
+    expect([status, incompleteReason]).toEqual(['finished', null])
+  })
+})
+
+it('rejects with what a callback throws, after rollouts under way were cancelled', async () => {
+  const cancelled: string[] = []
+  const evaluation = runEvaluation({
+    names,
+    rows: datasetRows(3),
+    maxInFlight: 2,
+    onItem: () => {
+      throw new Error('disk full')
+    },
+    runRollout: async (order, { signal }) => {
+      if (placeOf(order) === '0/0') return rewarded(1)
+      try {
+        return await untilAborted(signal)
+      } finally {
+        cancelled.push(placeOf(order))
+      }
+    },
+  })
+  await expect(evaluation).rejects.toThrow('disk full')
+  expect(cancelled).toEqual(['1/0'])
+})
+
+/** Rejects with the signal's reason, as the controller does. */
+async function untilAborted(signal: AbortSignal): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  // oxlint-disable-next-line typescript/prefer-promise-reject-errors
+  signal.addEventListener('abort', () => reject(signal.reason))
+  if (signal.aborted) throw signal.reason
+  return promise
+}
