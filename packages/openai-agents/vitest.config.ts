@@ -4,10 +4,22 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: 'newest', provide: { sdkVersion: '0.20.0' } } },
+      {
+        test: {
+          name: 'newest',
+          provide: { sdkPackage: '@openai/agents' },
+          setupFiles: ['test/fail-on-console.ts'],
+          testTimeout: 30_000,
+        },
+      },
       {
         resolve: { alias: [{ find: /^@openai\/agents$/, replacement: '@openai/agents-lowest' }] },
-        test: { name: 'lowest', provide: { sdkVersion: '0.15.0' } },
+        test: {
+          name: 'lowest',
+          provide: { sdkPackage: '@openai/agents-lowest' },
+          setupFiles: ['test/fail-on-console.ts'],
+          testTimeout: 30_000,
+        },
       },
     ],
   },

@@ -6,7 +6,7 @@ export interface ContractTool {
   readonly description: string
   /** JSON schema of an object. What the policy sends need not keep to it; do not make it strict. */
   readonly parameters: Readonly<Record<string, unknown>>
-  execute(input: unknown): string
+  readonly execute: (input: unknown) => string
 }
 
 /** One run of an agent. */

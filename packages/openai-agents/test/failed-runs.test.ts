@@ -1,0 +1,186 @@
+import { MaxTurnsExceededError, run, tool } from '@openai/agents'
+import { lastAssistantText } from '@osmosis/core'
+import { OsmosisMemorySession } from '@osmosis/openai-agents'
+import { fault, startPolicyServer } from '@osmosis/testing'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+
+import { addTool, callAdd, execute, kindsOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+
+describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ stream }) => {
+  async function runToEnd(agent: ReturnType<typeof policyAgent>, options: object): Promise<void> {
+    const session = new OsmosisMemorySession({ name: 'main' })
+    if (!stream) {
+      await run(agent, 'go', { ...options, session })
+      return
+    }
+    const result = await run(agent, 'go', { ...options, session, stream: true })
+    await result.completed
+  }
+
+  test('a run out of turns is a sample with its last tool results', async () => {
+    await using server = await startPolicyServer((_request, n) => ({
+      toolCalls: [{ id: `call-${n}`, name: 'add', arguments: '{"a":1,"b":2}' }],
+    }))
+    const rollout = rolloutOn(server)
+    const run = rollout.run(async () =>
+      runToEnd(policyAgent({ tools: [addTool()] }), { maxTurns: 2 }),
+    )
+    await expect(run).rejects.toBeInstanceOf(MaxTurnsExceededError)
+    expect(server.requests).toHaveLength(2)
+    const call = ['function_call', 'function_call_result']
+    expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual(['user', ...call, ...call])
+  })
+
+  test('a run whose second model call fails is a sample up to there', async () => {
+    await using server = await startPolicyServer([callAdd, fault.status(400)])
+    const rollout = rolloutOn(server)
+    const run = rollout.run(async () => runToEnd(policyAgent({ tools: [addTool()] }), {}))
+    await expect(run).rejects.toMatchObject({ code: 'policy_http_error', status: 400 })
+    expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual([
+      'user',
+      'function_call',
+      'function_call_result',
+    ])
+  })
+
+  test('a run whose first model call fails is a sample with its prompt', async () => {
+    await using server = await startPolicyServer([fault.status(400)])
+    const rollout = rolloutOn(server)
+    const run = rollout.run(async () => runToEnd(policyAgent(), {}))
+    await expect(run).rejects.toMatchObject({ code: 'policy_http_error' })
+    expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual(['user'])
+  })
+
+  test('a run that a throwing tool ends is a sample with the call', async () => {
+    await using server = await startPolicyServer([callAdd])
+    const rollout = rolloutOn(server)
+    const broken = tool({
+      name: 'add',
+      description: 'Breaks.',
+      parameters: z.object({ a: z.number(), b: z.number() }),
+      errorFunction: null,
+      execute: async () => {
+        throw new RangeError('broken')
+      },
+    })
+    const run = rollout.run(async () => runToEnd(policyAgent({ tools: [broken] }), {}))
+    await expect(run).rejects.toThrow('broken')
+    expect(kindsOf(await sampleOf(rollout, 'main')).slice(0, 2)).toEqual(['user', 'function_call'])
+  })
+
+  test('a call of an unknown tool ends the run and is in the sample', async () => {
+    await using server = await startPolicyServer([
+      { toolCalls: [{ id: 'call-1', name: 'subtract', arguments: '{}' }] },
+    ])
+    const rollout = rolloutOn(server)
+    const run = rollout.run(async () => runToEnd(policyAgent({ tools: [addTool()] }), {}))
+    await expect(run).rejects.toThrow('subtract')
+    const { messages } = await sampleOf(rollout, 'main')
+    expect(JSON.stringify(messages)).toContain('"name":"subtract"')
+  })
+
+  test('an aborted run closes the socket and never returns half an answer', async () => {
+    await using server = await startPolicyServer([callAdd, fault.hang('body')])
+    const rollout = rolloutOn(server)
+    const abort = new AbortController()
+    let output: unknown = 'none'
+    const run = rollout.run(async () => {
+      await runToEnd(policyAgent({ tools: [addTool()] }), { signal: abort.signal })
+      output = 'finished'
+    })
+    const hanging = await server.waitForRequest(1)
+    abort.abort()
+    await Promise.allSettled([run])
+    expect(await hanging.closed).toBe(true)
+    // The SDK lets an aborted stream complete; a plain run rejects.
+    expect(output).toBe(stream ? 'finished' : 'none')
+    const sample = await sampleOf(rollout, 'main')
+    expect(lastAssistantText(sample)).toBe('')
+    expect(kindsOf(sample)).toEqual(['user', 'function_call', 'function_call_result'])
+  })
+
+  test('a run that ends well after one that failed is the sample', async () => {
+    await using server = await startPolicyServer([fault.status(400), 'better'])
+    const rollout = rolloutOn(server)
+    await rollout.run(async () => {
+      const session = new OsmosisMemorySession({ name: 'main' })
+      await expect(run(policyAgent(), 'first', { session })).rejects.toThrow('400')
+      if (stream) await (await run(policyAgent(), 'second', { session, stream: true })).completed
+      else await run(policyAgent(), 'second', { session })
+    })
+    const sample = await sampleOf(rollout, 'main')
+    expect(lastAssistantText(sample)).toBe('better')
+    expect(kindsOf(sample).at(-2)).toBe('user')
+  })
+})
+
+test('a failing run keeps what earlier runs of its session said', async () => {
+  await using server = await startPolicyServer(['one', callAdd, fault.status(400)])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const session = new OsmosisMemorySession({ name: 'main' })
+    const agent = policyAgent({ tools: [addTool()] })
+    await run(agent, 'first', { session })
+    await expect(run(agent, 'second', { session })).rejects.toThrow('400')
+  })
+  expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual([
+    'user',
+    'assistant',
+    'user',
+    'function_call',
+    'function_call_result',
+  ])
+})
+
+test('a run that a guardrail ends before any model call leaves the sample as it was', async () => {
+  await using server = await startPolicyServer(['one'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const session = new OsmosisMemorySession({ name: 'main' })
+    const guarded = policyAgent({
+      inputGuardrails: [
+        {
+          name: 'no',
+          runInParallel: false,
+          execute: async () => ({ tripwireTriggered: true, outputInfo: {} }),
+        },
+      ],
+    })
+    await run(policyAgent(), 'first', { session })
+    await expect(run(guarded, 'second', { session })).rejects.toThrow('guardrail')
+  })
+  expect(kindsOf(await sampleOf(rollout, 'main')).slice(0, 2)).toEqual(['user', 'assistant'])
+  expect(server.requests).toHaveLength(1)
+})
+
+test('a sample that is taken in the middle of a run holds what was said so far', async () => {
+  await using server = await startPolicyServer([callAdd, 'done'])
+  const rollout = rolloutOn(server)
+  const seen: string[][] = []
+  await rollout.run(async () => {
+    const peek = tool({
+      name: 'add',
+      description: 'Peeks.',
+      parameters: z.object({ a: z.number(), b: z.number() }),
+      execute: async () => {
+        seen.push(kindsOf(await sampleOf(rollout, 'main')))
+        return 'ok'
+      },
+    })
+    const session = new OsmosisMemorySession({ name: 'main' })
+    await run(policyAgent({ tools: [peek] }), 'go', { session })
+  })
+  expect(seen).toEqual([['user', 'function_call']])
+})
+
+test('the error of the policy, not one of the SDK, is why a rollout failed', async () => {
+  await using server = await startPolicyServer([fault.status(401)])
+  const { workflow } = await execute(server, async (prompt) =>
+    run(policyAgent(), prompt, { session: new OsmosisMemorySession() }),
+  )
+  expect(workflow.failure).toMatchObject({
+    category: 'http_error',
+    message: expect.stringContaining('answered 401'),
+  })
+})

@@ -1,0 +1,96 @@
+import { Agent, run } from '@openai/agents'
+import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
+import { startPolicyServer } from '@osmosis/testing'
+import { expect, test } from 'vitest'
+import { z } from 'zod'
+
+import { policyAgent, rolloutOn } from './rollout.ts'
+
+test('create, clone and the constructor make agents of the policy', async () => {
+  await using server = await startPolicyServer(() => 'hi')
+  const outputs = await rolloutOn(server).run(async () => {
+    const model = new OsmosisRolloutModel()
+    const made = new OsmosisAgent({ name: 'made', model })
+    const created = OsmosisAgent.create({ name: 'created', model, handoffs: [made] })
+    const plain = new OsmosisAgent({ name: 'plain', model: 'gpt-5' })
+    const agents = [made, created, made.clone({ name: 'cloned' }), plain.clone({ model })]
+    const results = []
+    for (const agent of agents) {
+      expect(agent).toBeInstanceOf(OsmosisAgent)
+      expect(agent).toBeInstanceOf(Agent)
+      const { finalOutput } = await run(agent as Agent, 'hello', {
+        session: new OsmosisMemorySession(),
+      })
+      results.push([agent.name, finalOutput])
+    }
+    return results
+  })
+  expect(outputs).toEqual([
+    ['made', 'hi'],
+    ['created', 'hi'],
+    ['cloned', 'hi'],
+    ['plain', 'hi'],
+  ])
+})
+
+test('with a model of its own it is a plain agent, outside of rollouts as well', () => {
+  const agent = new OsmosisAgent({ name: 'plain', model: 'gpt-5', instructions: 'Be brief.' })
+  expect(agent.model).toBe('gpt-5')
+  expect(Object.keys(agent).toSorted()).toEqual(
+    Object.keys(new Agent({ name: 'plain', model: 'gpt-5' })).toSorted(),
+  )
+})
+
+test('structured output is asked for and parsed', async () => {
+  await using server = await startPolicyServer(['{"sum":3}'])
+  const result = await rolloutOn(server).run(async () => {
+    const agent = new OsmosisAgent({
+      name: 'structured',
+      model: new OsmosisRolloutModel(),
+      outputType: z.object({ sum: z.number() }),
+    })
+    return run(agent, 'go', { session: new OsmosisMemorySession() })
+  })
+  expect(result.finalOutput).toEqual({ sum: 3 })
+  expect(server.requests[0]?.body['response_format']).toMatchObject({
+    type: 'json_schema',
+    json_schema: { strict: true, schema: { properties: { sum: { type: 'number' } } } },
+  })
+})
+
+test('instructions may be a function of the run context', async () => {
+  await using server = await startPolicyServer(['hi'])
+  await rolloutOn(server).run(async () => {
+    const agent = new OsmosisAgent<{ user: string }>({
+      name: 'dynamic',
+      model: new OsmosisRolloutModel(),
+      instructions: ({ context }) => `You talk to ${context.user}.`,
+    })
+    await run(agent, 'go', { session: new OsmosisMemorySession(), context: { user: 'Ada' } })
+  })
+  expect(server.requests[0]?.body['messages']).toMatchObject([
+    { role: 'system', content: 'You talk to Ada.' },
+    { role: 'user' },
+  ])
+})
+
+test('output guardrails see what the policy said', async () => {
+  await using server = await startPolicyServer(['forbidden words'])
+  const seen: unknown[] = []
+  const guarded = rolloutOn(server).run(async () => {
+    const agent = policyAgent({
+      outputGuardrails: [
+        {
+          name: 'clean',
+          execute: async ({ agentOutput }) => {
+            seen.push(agentOutput)
+            return { tripwireTriggered: true, outputInfo: {} }
+          },
+        },
+      ],
+    })
+    await run(agent, 'go', { session: new OsmosisMemorySession() })
+  })
+  await expect(guarded).rejects.toThrow('guardrail')
+  expect(seen).toEqual(['forbidden words'])
+})

@@ -1,0 +1,168 @@
+import {
+  type AgentInputItem,
+  MemorySession,
+  run,
+  Runner,
+  RunState,
+  type Session,
+  tool,
+} from '@openai/agents'
+import { OsmosisMemorySession } from '@osmosis/openai-agents'
+import { startPolicyServer } from '@osmosis/testing'
+import { expect, test } from 'vitest'
+import { z } from 'zod'
+
+import {
+  addTool,
+  callAdd,
+  kindsOf,
+  messagesOf,
+  policyAgent,
+  rolloutOn,
+  sampleIds,
+  sampleOf,
+} from './rollout.ts'
+
+test('twenty sessions at once on one agent keep their calls apart', async () => {
+  await using server = await startPolicyServer((request) => {
+    const messages = messagesOf(request)
+    return messages.length === 1 ? callAdd : `I am ${String(messages[0]?.content)}`
+  })
+  const names = Array.from({ length: 20 }, (_, index) => `session-${index}`)
+  const outputs = await rolloutOn(server).run(async () => {
+    const agent = policyAgent({ tools: [addTool()] })
+    const runs = names.map(async (name) =>
+      run(agent, name, { session: new OsmosisMemorySession({ name }) }),
+    )
+    return (await Promise.all(runs)).map(({ finalOutput }) => finalOutput)
+  })
+  expect(outputs).toEqual(names.map((name) => `I am ${name}`))
+  for (const request of server.requests) {
+    expect(messagesOf(request)[0]?.content).toBe(request.headers['x-sample-id'])
+  }
+})
+
+test('a streamed and a plain run in parallel keep their calls apart', async () => {
+  await using server = await startPolicyServer((request) =>
+    messagesOf(request).length === 1 ? callAdd : 'done',
+  )
+  await rolloutOn(server).run(async () => {
+    const agent = policyAgent({ tools: [addTool()] })
+    const streamed = async (): Promise<void> => {
+      const session = new OsmosisMemorySession({ name: 'planner' })
+      const result = await run(agent, 'planner', { session, stream: true })
+      await result.completed
+    }
+    const session = new OsmosisMemorySession({ name: 'executor' })
+    await Promise.all([streamed(), new Runner().run(agent, 'executor', { session })])
+  })
+  expect(sampleIds(server).toSorted()).toEqual(['executor', 'executor', 'planner', 'planner'])
+  for (const request of server.requests) {
+    expect(messagesOf(request)[0]?.content).toBe(request.headers['x-sample-id'])
+  }
+})
+
+test('a session that is used for three runs holds one conversation', async () => {
+  await using server = await startPolicyServer(['one', 'two', 'three'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const session = new OsmosisMemorySession({ name: 'main' })
+    for (const input of ['first', 'second', 'third']) await run(policyAgent(), input, { session })
+  })
+  const sample = await sampleOf(rollout, 'main')
+  expect(kindsOf(sample)).toEqual(['user', 'assistant', 'user', 'assistant', 'user', 'assistant'])
+  expect(sample.trajectoryMessages).toHaveLength(6)
+  expect(sample.extraFields).toEqual({})
+})
+
+test('items a session starts with are part of its conversation', async () => {
+  await using server = await startPolicyServer(['two'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const initialItems: AgentInputItem[] = [{ role: 'user', content: 'before' }]
+    const session = new OsmosisMemorySession({ name: 'main', initialItems })
+    await run(policyAgent(), 'now', { session })
+  })
+  expect(messagesOf(server.requests[0]).map(({ content }) => content)).toEqual(['before', 'now'])
+  expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual(['user', 'user', 'assistant'])
+})
+
+test('a run without a session does not inherit that of the run before it', async () => {
+  await using server = await startPolicyServer(['one', 'never asked'])
+  const second = rolloutOn(server).run(async () => {
+    await run(policyAgent(), 'first', { session: new OsmosisMemorySession({ name: 'main' }) })
+    await run(policyAgent(), 'second')
+  })
+  await expect(second).rejects.toMatchObject({ code: 'missing_session' })
+  expect(server.requests).toHaveLength(1)
+})
+
+test('a session inside a session of the user’s own gives the sample its name', async () => {
+  class SlowSession implements Session {
+    readonly #inner: OsmosisMemorySession
+    constructor(inner: OsmosisMemorySession) {
+      this.#inner = inner
+    }
+    async getSessionId(): Promise<string> {
+      return 'slow'
+    }
+    async getItems(limit?: number): Promise<AgentInputItem[]> {
+      await new Promise((resolve) => setImmediate(resolve))
+      return this.#inner.getItems(limit)
+    }
+    async addItems(items: AgentInputItem[]): Promise<void> {
+      await this.#inner.addItems(items)
+    }
+    async popItem(): Promise<AgentInputItem | undefined> {
+      return this.#inner.popItem()
+    }
+    async clearSession(): Promise<void> {
+      await this.#inner.clearSession()
+    }
+  }
+  await using server = await startPolicyServer([callAdd, 'done'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const session = new SlowSession(new OsmosisMemorySession({ name: 'main' }))
+    await run(policyAgent({ tools: [addTool()] }), 'go', { session })
+  })
+  expect(sampleIds(server)).toEqual(['main', 'main'])
+  expect(kindsOf(await sampleOf(rollout, 'main'))).toHaveLength(4)
+})
+
+test('a run that waits for an approval goes on in its sample from a serialized state', async () => {
+  await using server = await startPolicyServer([
+    { toolCalls: [{ id: 'call-1', name: 'pay', arguments: '{"amount":5}' }] },
+    'paid',
+  ])
+  const rollout = rolloutOn(server)
+  const finalOutput = await rollout.run(async () => {
+    const pay = tool({
+      name: 'pay',
+      description: 'Pays.',
+      parameters: z.object({ amount: z.number() }),
+      needsApproval: true,
+      execute: async ({ amount }) => `paid ${amount}`,
+    })
+    const agent = policyAgent({ tools: [pay] })
+    const session = new OsmosisMemorySession({ name: 'main' })
+    const paused = await run(agent, 'go', { session })
+    const state = await RunState.fromString(agent, paused.state.toString())
+    for (const interruption of state.getInterruptions()) state.approve(interruption)
+    return (await run(agent, state, { session })).finalOutput
+  })
+  expect(finalOutput).toBe('paid')
+  expect(sampleIds(server)).toEqual(['main', 'main'])
+  const sample = await sampleOf(rollout, 'main')
+  expect(kindsOf(sample)).toEqual(['user', 'function_call', 'function_call_result', 'assistant'])
+  expect(sample.extraFields).toEqual({})
+})
+
+test('outside of rollouts a session is a plain memory session', async () => {
+  const session = new OsmosisMemorySession({ name: 'plain' })
+  expect(session).toBeInstanceOf(MemorySession)
+  await session.addItems([{ role: 'user', content: 'hello' }])
+  expect(await session.getItems()).toEqual([{ role: 'user', content: 'hello' }])
+  expect(await session.getSessionId()).toBe('plain')
+  expect(await session.popItem()).toEqual({ role: 'user', content: 'hello' })
+})
