@@ -1,6 +1,6 @@
 import { type RolloutOrder } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
-import { type EvaluationProgress, runEvaluation } from '@osmosis/eval'
+import { computeMetrics, type EvaluationProgress, runEvaluation } from '@osmosis/eval'
 import { describe, expect, it } from 'vitest'
 
 import { datasetRows, evaluate, names, placeOf, placeOfRecord } from '../evaluations.ts'
@@ -125,7 +125,15 @@ describe('the result', () => {
       },
     )
     expect(ended).toEqual(['0/1', '1/0', '1/1', '0/0'])
-    expect(result).toEqual({
+    const { records, metrics, ...rest } = result
+    expect(records.map((record) => [placeOfRecord(record), record.status])).toEqual([
+      ['0/0', 'success'],
+      ['0/1', 'success'],
+      ['1/0', 'success'],
+      ['1/1', 'failed'],
+    ])
+    expect(metrics).toEqual(computeMetrics(records, { nRuns: 2, passThreshold: 1 }))
+    expect(rest).toEqual({
       id: expect.stringMatching(/^[0-9a-f]{32}$/),
       names,
       status: 'finished',
@@ -136,13 +144,6 @@ describe('the result', () => {
       rowCount: 2,
       attempts: 2,
       pending: 0,
-      records: [
-        ['0/0', 'success'],
-        ['0/1', 'success'],
-        ['1/0', 'success'],
-        ['1/1', 'failed'],
-      ].map(([place, status]) => expect.objectContaining({ rowIndex: Number(place?.[0]), status })),
-      metrics: expect.objectContaining({ totalSamples: 4, passed: 3, failed: 1 }),
       location: null,
     })
   })
@@ -356,7 +357,6 @@ it('rejects with what a callback throws, after rollouts under way were cancelled
 /** Rejects with the signal's reason, as the controller does. */
 async function untilAborted(signal: AbortSignal): Promise<never> {
   const { promise, reject } = Promise.withResolvers<never>()
-  // oxlint-disable-next-line typescript/prefer-promise-reject-errors
   signal.addEventListener('abort', () => reject(signal.reason))
   if (signal.aborted) throw signal.reason
   return promise
