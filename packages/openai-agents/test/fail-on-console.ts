@@ -1,4 +1,6 @@
-import { afterEach, beforeEach, expect, vi } from 'vitest'
+import assert from 'node:assert/strict'
+
+import { afterEach, beforeEach, vi } from 'vitest'
 
 const methods = ['debug', 'error', 'info', 'log', 'warn'] as const
 const written: unknown[][] = []
@@ -11,5 +13,5 @@ beforeEach(() => {
 
 afterEach(() => {
   vi.restoreAllMocks()
-  expect(written.splice(0), 'console output of the test').toEqual([])
+  assert.deepEqual(written.splice(0), [], 'a test wrote to the console')
 })

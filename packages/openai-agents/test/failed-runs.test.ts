@@ -23,10 +23,10 @@ describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ 
       toolCalls: [{ id: `call-${n}`, name: 'add', arguments: '{"a":1,"b":2}' }],
     }))
     const rollout = rolloutOn(server)
-    const run = rollout.run(async () =>
+    const failing = rollout.run(async () =>
       runToEnd(policyAgent({ tools: [addTool()] }), { maxTurns: 2 }),
     )
-    await expect(run).rejects.toBeInstanceOf(MaxTurnsExceededError)
+    await expect(failing).rejects.toBeInstanceOf(MaxTurnsExceededError)
     expect(server.requests).toHaveLength(2)
     const call = ['function_call', 'function_call_result']
     expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual(['user', ...call, ...call])
@@ -35,8 +35,8 @@ describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ 
   test('a run whose second model call fails is a sample up to there', async () => {
     await using server = await startPolicyServer([callAdd, fault.status(400)])
     const rollout = rolloutOn(server)
-    const run = rollout.run(async () => runToEnd(policyAgent({ tools: [addTool()] }), {}))
-    await expect(run).rejects.toMatchObject({ code: 'policy_http_error', status: 400 })
+    const failing = rollout.run(async () => runToEnd(policyAgent({ tools: [addTool()] }), {}))
+    await expect(failing).rejects.toMatchObject({ code: 'policy_http_error', status: 400 })
     expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual([
       'user',
       'function_call',
@@ -47,8 +47,8 @@ describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ 
   test('a run whose first model call fails is a sample with its prompt', async () => {
     await using server = await startPolicyServer([fault.status(400)])
     const rollout = rolloutOn(server)
-    const run = rollout.run(async () => runToEnd(policyAgent(), {}))
-    await expect(run).rejects.toMatchObject({ code: 'policy_http_error' })
+    const failing = rollout.run(async () => runToEnd(policyAgent(), {}))
+    await expect(failing).rejects.toMatchObject({ code: 'policy_http_error' })
     expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual(['user'])
   })
 
@@ -64,8 +64,8 @@ describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ 
         throw new RangeError('broken')
       },
     })
-    const run = rollout.run(async () => runToEnd(policyAgent({ tools: [broken] }), {}))
-    await expect(run).rejects.toThrow('broken')
+    const failing = rollout.run(async () => runToEnd(policyAgent({ tools: [broken] }), {}))
+    await expect(failing).rejects.toThrow('broken')
     expect(kindsOf(await sampleOf(rollout, 'main')).slice(0, 2)).toEqual(['user', 'function_call'])
   })
 
@@ -74,8 +74,8 @@ describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ 
       { toolCalls: [{ id: 'call-1', name: 'subtract', arguments: '{}' }] },
     ])
     const rollout = rolloutOn(server)
-    const run = rollout.run(async () => runToEnd(policyAgent({ tools: [addTool()] }), {}))
-    await expect(run).rejects.toThrow('subtract')
+    const failing = rollout.run(async () => runToEnd(policyAgent({ tools: [addTool()] }), {}))
+    await expect(failing).rejects.toThrow('subtract')
     const { messages } = await sampleOf(rollout, 'main')
     expect(JSON.stringify(messages)).toContain('"name":"subtract"')
   })
@@ -85,13 +85,13 @@ describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ 
     const rollout = rolloutOn(server)
     const abort = new AbortController()
     let output: unknown = 'none'
-    const run = rollout.run(async () => {
+    const failing = rollout.run(async () => {
       await runToEnd(policyAgent({ tools: [addTool()] }), { signal: abort.signal })
       output = 'finished'
     })
     const hanging = await server.waitForRequest(1)
     abort.abort()
-    await Promise.allSettled([run])
+    await Promise.allSettled([failing])
     expect(await hanging.closed).toBe(true)
     // The SDK lets an aborted stream complete; a plain run rejects.
     expect(output).toBe(stream ? 'finished' : 'none')

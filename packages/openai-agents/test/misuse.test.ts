@@ -95,9 +95,9 @@ describe('the placeholder model', () => {
     expect(await refusal(async () => run(agent, 'go'))).toMatch(message)
     const runner = new Runner({ model: new OsmosisRolloutModel() })
     expect(await refusal(async () => runner.run(agent, 'go'))).toMatch(message)
-    expect(
-      await refusal(async () => (await run(agent, 'go', { stream: true })).completed),
-    ).toMatch(message)
+    expect(await refusal(async () => (await run(agent, 'go', { stream: true })).completed)).toMatch(
+      message,
+    )
   })
 })
 

@@ -18,7 +18,7 @@ test('create, clone and the constructor make agents of the policy', async () => 
     for (const agent of agents) {
       expect(agent).toBeInstanceOf(OsmosisAgent)
       expect(agent).toBeInstanceOf(Agent)
-      const { finalOutput } = await run(agent as Agent, 'hello', {
+      const { finalOutput } = await run(agent, 'hello', {
         session: new OsmosisMemorySession(),
       })
       results.push([agent.name, finalOutput])

@@ -16,7 +16,10 @@ import type { PolicyServer, ReceivedRequest } from '@osmosis/testing'
 import { z } from 'zod'
 
 /** A rollout whose policy is `server`. */
-export function rolloutOn(server: { readonly url: string }, rolloutId = 'rollout-1'): RolloutContext {
+export function rolloutOn(
+  server: { readonly url: string },
+  rolloutId = 'rollout-1',
+): RolloutContext {
   return new RolloutContext({ rolloutId, chatCompletionsUrl: server.url, apiKey: 'key' })
 }
 

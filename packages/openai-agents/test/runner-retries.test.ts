@@ -57,8 +57,8 @@ test('an answer that broke off is not asked again, whatever the retry settings',
   await using server = await startPolicyServer(() =>
     fault.on('an answer of several words', { cutAfterBytes: 700 }),
   )
-  const run = rolloutOn(server).run(async () => ask(eagerRetry))
-  await expect(run).rejects.toMatchObject({ code: 'policy_stream_error' })
+  const cut = rolloutOn(server).run(async () => ask(eagerRetry))
+  await expect(cut).rejects.toMatchObject({ code: 'policy_stream_error' })
   expect(server.requests).toHaveLength(1)
 })
 
@@ -74,9 +74,12 @@ test('a mistake of usage is not tried again, whatever the retry settings', async
   expect(attempts.length).toBeLessThanOrEqual(1)
 })
 
-test.runIf(isNewestSdk)('timeoutMs of the model settings ends one call and its socket', async () => {
-  await using server = await startPolicyServer(() => fault.hang('headers'))
-  const { workflow } = await execute(server, async () => ask({ timeoutMs: 20 } as ModelSettings))
-  expect(workflow.failure?.message).toMatch(/20/)
-  expect(await server.requests[0]?.closed).toBe(true)
-})
+test.runIf(isNewestSdk)(
+  'timeoutMs of the model settings ends one call and its socket',
+  async () => {
+    await using server = await startPolicyServer(() => fault.hang('headers'))
+    const { workflow } = await execute(server, async () => ask({ timeoutMs: 20 }))
+    expect(workflow.failure?.message).toMatch(/20/)
+    expect(await server.requests[0]?.closed).toBe(true)
+  },
+)

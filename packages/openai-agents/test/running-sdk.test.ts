@@ -15,9 +15,7 @@ test('the adapter runs on the version of the SDK that this project is for', asyn
 })
 
 test('the two versions are the ends of the peer range', () => {
-  const { peerDependencies } = readJson<{ peerDependencies: Record<string, string> }>(
-    '../package.json',
-  )
+  const { peerDependencies } = readJson('../package.json') as { peerDependencies: object }
   const lowest = versionOf('@openai/agents-lowest')
   expect(peerDependencies).toEqual({ '@openai/agents': `>=${lowest} <1` })
   expect(versionOf('@openai/agents')).not.toBe(lowest)

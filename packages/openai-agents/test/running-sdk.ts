@@ -20,10 +20,10 @@ export const isNewestSdk = sdkPackage === '@openai/agents'
 
 /** Version of an installed package. */
 export function versionOf(name: string): string {
-  return readJson<{ version: string }>(`../node_modules/${name}/package.json`).version
+  return (readJson(`../node_modules/${name}/package.json`) as { version: string }).version
 }
 
 /** A JSON file, by its path from this folder. */
-export function readJson<T>(path: string): T {
-  return JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')) as T
+export function readJson(path: string): unknown {
+  return JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8'))
 }

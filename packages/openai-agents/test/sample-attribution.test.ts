@@ -26,7 +26,7 @@ import {
 test('twenty sessions at once on one agent keep their calls apart', async () => {
   await using server = await startPolicyServer((request) => {
     const messages = messagesOf(request)
-    return messages.length === 1 ? callAdd : `I am ${String(messages[0]?.content)}`
+    return messages.length === 1 ? callAdd : `I am ${JSON.stringify(messages[0]?.content)}`
   })
   const names = Array.from({ length: 20 }, (_, index) => `session-${index}`)
   const outputs = await rolloutOn(server).run(async () => {
@@ -36,7 +36,7 @@ test('twenty sessions at once on one agent keep their calls apart', async () => 
     )
     return (await Promise.all(runs)).map(({ finalOutput }) => finalOutput)
   })
-  expect(outputs).toEqual(names.map((name) => `I am ${name}`))
+  expect(outputs).toEqual(names.map((name) => `I am "${name}"`))
   for (const request of server.requests) {
     expect(messagesOf(request)[0]?.content).toBe(request.headers['x-sample-id'])
   }
@@ -56,7 +56,11 @@ test('a streamed and a plain run in parallel keep their calls apart', async () =
     const session = new OsmosisMemorySession({ name: 'executor' })
     await Promise.all([streamed(), new Runner().run(agent, 'executor', { session })])
   })
-  expect(sampleIds(server).toSorted()).toEqual(['executor', 'executor', 'planner', 'planner'])
+  expect(
+    sampleIds(server)
+      .map(String)
+      .toSorted((a, b) => a.localeCompare(b)),
+  ).toEqual(['executor', 'executor', 'planner', 'planner'])
   for (const request of server.requests) {
     expect(messagesOf(request)[0]?.content).toBe(request.headers['x-sample-id'])
   }

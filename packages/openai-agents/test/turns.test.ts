@@ -3,7 +3,15 @@ import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
 import { describe, expect, test } from 'vitest'
 
-import { addTool, callAdd, kindsOf, messagesOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import {
+  addTool,
+  callAdd,
+  kindsOf,
+  messagesOf,
+  policyAgent,
+  rolloutOn,
+  sampleOf,
+} from './rollout.ts'
 
 describe('a turn goes back as one message', () => {
   test('with its thinking, its text and its tool calls', async () => {
