@@ -1,10 +1,4 @@
-export {
-  CallbackDelivery,
-  type Callback,
-  type CallbackDeliveryOptions,
-  type CallbackRetryOptions,
-  type DeliveryOutcome,
-} from './callback-delivery.ts'
+export type { CallbackRetryOptions } from './callback-delivery.ts'
 export {
   createStderrLogger,
   silentLogger,
@@ -14,5 +8,5 @@ export {
 } from './logger.ts'
 export type { RolloutServerOptions } from './rollout-server-options.ts'
 export { createRolloutServer, type RolloutServer } from './rollout-server.ts'
-export { serve, type ListeningServer, type ServeOptions } from './serve.ts'
+export { serve, type ListeningServer, type ServableApp, type ServeOptions } from './serve.ts'
 export { readServerEnvironment, type ServerEnvironment } from './server-environment.ts'

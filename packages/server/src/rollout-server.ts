@@ -8,14 +8,11 @@ import { createRoutes } from './rollout-routes.ts'
 import { RolloutRuns } from './rollout-runs.ts'
 import type { RolloutServerOptions } from './rollout-server-options.ts'
 import { SecretValues } from './secret-values.ts'
+import type { ServableApp } from './serve.ts'
 import { ServerDrain } from './server-drain.ts'
 
 /** A rollout server without a port: a Web-standard handler, and the work behind it. */
-export interface RolloutServer extends AsyncDisposable {
-  /** Answers one request. */
-  readonly fetch: (request: Request) => Promise<Response>
-  /** Whether callers have to present a key. */
-  readonly requiresKey: boolean
+export interface RolloutServer extends ServableApp, AsyncDisposable {
   /** Callbacks that no controller has acknowledged: on their way, refused, or given up. */
   readonly undelivered: number
   /** The server's log; secrets are removed before a line gets there. */

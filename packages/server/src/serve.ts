@@ -7,7 +7,18 @@ import { getRequestListener } from '@hono/node-server'
 import { HttpRefusal } from './http-refusal.ts'
 import { assertGuarded, toListenError } from './listen-address.ts'
 import { ownProcess } from './process-owner.ts'
-import type { RolloutServer } from './rollout-server.ts'
+import type { Logger } from './logger.ts'
+
+/** What {@link serve} gives a port to: a rollout server, or anything that ends like one. */
+export interface ServableApp {
+  /** Answers one request. */
+  readonly fetch: (request: Request) => Promise<Response>
+  /** Whether callers have to present a key. */
+  readonly requiresKey: boolean
+  readonly logger: Logger
+  /** Takes no new work and resolves when the old one is done. */
+  drain(options?: { waitSeconds?: number | undefined }): Promise<void>
+}
 
 /** Options of {@link serve}. */
 export interface ServeOptions {
@@ -61,13 +72,13 @@ const closeMs = 5000
  * a key
  */
 export async function serve(
-  server: RolloutServer,
+  app: ServableApp,
   options: ServeOptions = {},
 ): Promise<ListeningServer> {
   const { port = 8000, host = '127.0.0.1', signal, handleSignals = true } = options
   signal?.throwIfAborted()
-  if (options.allowUnauthenticated !== true) assertGuarded(host, server.requiresKey)
-  const http = createHttpServer(server)
+  if (options.allowUnauthenticated !== true) assertGuarded(host, app.requiresKey)
+  const http = createHttpServer(app)
   await listen(http, host, port)
   const { address, port: boundPort, family } = http.address() as AddressInfo
   const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${boundPort}`
@@ -77,26 +88,26 @@ export async function serve(
     await closeHttpServer(http)
     signal?.removeEventListener('abort', onAbort)
     disown?.()
-    server.logger.info({ url }, 'closed')
+    app.logger.info({ url }, 'closed')
     closed.resolve(undefined)
   }
   let closing: Promise<void> | undefined
   const close: ListeningServer['close'] = async ({ waitSeconds } = {}) => {
-    await server.drain({ waitSeconds })
+    await app.drain({ waitSeconds })
     closing ??= shutDown()
     await closing
   }
   const onAbort = (): void => {
-    close().catch((error: unknown) => server.logger.error({ error }, 'closing failed'))
+    close().catch((error: unknown) => app.logger.error({ error }, 'closing failed'))
   }
-  const disown = handleSignals ? ownProcess(close, server.logger) : undefined
+  const disown = handleSignals ? ownProcess(close, app.logger) : undefined
   signal?.addEventListener('abort', onAbort, { once: true })
-  server.logger.info({ url }, 'listening')
+  app.logger.info({ url }, 'listening')
   return { url, port: boundPort, closed: closed.promise, close, [Symbol.asyncDispose]: close }
 }
 
-function createHttpServer(server: RolloutServer): Server {
-  const listener = getRequestListener((request) => server.fetch(request), {
+function createHttpServer(app: ServableApp): Server {
+  const listener = getRequestListener((request) => app.fetch(request), {
     // User code of any kind runs in this process and may rely on the real Request and Response.
     overrideGlobalObjects: false,
     errorHandler: () => new HttpRefusal(400, 'Bad Request').toResponse(),
@@ -109,7 +120,7 @@ function createHttpServer(server: RolloutServer): Server {
     },
     (incoming, outgoing) => {
       listener(incoming, outgoing).catch((error: unknown) => {
-        server.logger.error({ error }, 'request could not be answered')
+        app.logger.error({ error }, 'request could not be answered')
         outgoing.destroy()
       })
     },

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 
@@ -56,7 +57,9 @@ describe('accepting a rollout', () => {
     await using running = await startServer()
     const body = running.controller.rolloutBody({ surprise: true })
 
-    const response = await postJson(`${running.url}/rollout`, body, { 'content-type': 'text/plain' })
+    const response = await postJson(`${running.url}/rollout`, body, {
+      'content-type': 'text/plain',
+    })
 
     expect(await told(response)).toStrictEqual({ status: 202, body: {} })
   })
@@ -73,6 +76,23 @@ describe('accepting a rollout', () => {
     )
 
     expect(await controller.bodies()).toHaveLength(2)
+  })
+})
+
+describe('a client that goes away', () => {
+  it('in the middle of its body leaves no trace', async () => {
+    await using running = await startServer()
+    const { url, log, controller } = running
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.write(
+      'POST /rollout HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{"rollout_id"',
+      () => socket.destroy(),
+    )
+    await once(socket, 'close')
+
+    expect((await running.post()).status).toBe(202)
+    await controller.bodies()
+    expect(log.filter(({ level }) => level === 'error')).toStrictEqual([])
   })
 })
 
@@ -278,7 +298,10 @@ describe('a body that is wrong', () => {
     const body = JSON.stringify(running.controller.rolloutBody({ metadata: { deep: 1 } }))
     const deep = `${'['.repeat(500_000)}${']'.repeat(500_000)}`
 
-    const response = await postJson(`${running.url}/rollout`, body.replace('"deep":1', `"deep":${deep}`))
+    const response = await postJson(
+      `${running.url}/rollout`,
+      body.replace('"deep":1', `"deep":${deep}`),
+    )
 
     expect(await told(response)).toStrictEqual({
       status: 422,
@@ -323,7 +346,10 @@ describe('the bearer', () => {
       const [method = '', path = ''] = route.split(' ')
 
       for (const authorization of ['', 'Bearer ', 'Bearer wrong', `Basic ${key}`, key]) {
-        const response = await fetch(`${running.url}${path}`, { method, headers: { authorization } })
+        const response = await fetch(`${running.url}${path}`, {
+          method,
+          headers: { authorization },
+        })
         expect(response.headers.get('www-authenticate')).toBe('Bearer')
         expect(await told(response)).toStrictEqual(unauthorized)
       }

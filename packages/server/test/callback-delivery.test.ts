@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 
-import { CallbackDelivery, type CallbackRetryOptions } from '@osmosis/server'
+import type { CallbackRetryOptions } from '@osmosis/server'
+import { CallbackDelivery } from '@osmosis/server/parts'
 import { describe, expect, it } from 'vitest'
 
 import { FakeController, type Answer } from './fake-controller.ts'

@@ -67,7 +67,6 @@ export class FakeController implements AsyncDisposable {
     while (!test()) {
       const { promise, resolve } = Promise.withResolvers<void>()
       this.#waiting.add(resolve)
-      // oxlint-disable-next-line no-await-in-loop -- one event after the other
       await promise
     }
   }

@@ -2,6 +2,7 @@ import { requireRolloutContext, toRolloutSample } from '@osmosis/core'
 import { describe, expect, it } from 'vitest'
 
 import {
+  AskOnce,
   askPolicy,
   graderOf,
   startServer,
@@ -109,7 +110,7 @@ const rows: Row[] = [
   {
     situation: 'workflow constructor threw',
     options: {
-      workflow: class extends workflowOf(() => undefined) {
+      workflow: class extends AskOnce {
         constructor(config: unknown) {
           super(config)
           throw new Error('not today')

@@ -113,9 +113,7 @@ describe('cancelling', () => {
     await using running = await startServer()
     const { controller, url } = running
     controller.hanging = true
-    await Promise.all(
-      ['x-1', 'x-2', 'y-1'].map((rollout_id) => running.post({ rollout_id })),
-    )
+    await Promise.all(['x-1', 'x-2', 'y-1'].map((rollout_id) => running.post({ rollout_id })))
     await controller.until(() => controller.openPolicyCalls === 3)
     const cancel = async (body: unknown): Promise<unknown> =>
       (await postJson(`${url}/rollout/cancel`, body)).json()

@@ -1,0 +1,91 @@
+import * as fc from 'fast-check'
+import { expect, it } from 'vitest'
+
+import { postJson, startServer } from './running-server.ts'
+
+// Strings that name a place would have the server talk to it.
+const value = fc.jsonValue({ maxDepth: 4 })
+const mostlyValid = (
+  valid: Record<string, unknown>,
+  requiredKeys: string[] = [],
+): fc.Arbitrary<unknown> =>
+  fc
+    .record(
+      Object.fromEntries(
+        Object.entries(valid).map(([key, good]) => [
+          key,
+          fc.oneof({ weight: 5, arbitrary: fc.constant(good) }, value),
+        ]),
+      ),
+      { requiredKeys },
+    )
+    .chain((body) => fc.dictionary(fc.string(), value).map((extra) => ({ ...extra, ...body })))
+
+it('answers every body for /rollout with a documented status, and stays up', async () => {
+  await using running = await startServer()
+  const { controller, url } = running
+  const valid = controller.rolloutBody({
+    rollout_id: undefined,
+    metadata: { a: 1 },
+    llm_api_key: 'k',
+    agent_timeout_sec: 5,
+    grader_timeout_sec: 5,
+    extra_fields: {},
+  })
+  const required = ['initial_messages', 'chat_completions_url', 'completion_callback_url']
+  const seen = new Set<number>()
+
+  await fc.assert(
+    fc.asyncProperty(
+      fc.oneof(mostlyValid(valid, required), value, fc.string(), fc.json()),
+      async (body) => {
+        const response = await postJson(`${url}/rollout`, body)
+        await response.body?.cancel()
+        seen.add(response.status)
+      },
+    ),
+    { numRuns: 300 },
+  )
+  // Two bodies may happen to share an id.
+  seen.delete(409)
+  expect(seen).toStrictEqual(new Set([202, 422]))
+  expect((await fetch(`${url}/health`)).status).toBe(200)
+})
+
+it('answers every body for /rollout/cancel with a documented status', async () => {
+  await using running = await startServer()
+  const valid = { ids: ['a'], prefix: 'b', all: true }
+
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(mostlyValid(valid), value, fc.string()), async (body) => {
+      const response = await postJson(`${running.url}/rollout/cancel`, body)
+      await response.body?.cancel()
+      expect([200, 422]).toContain(response.status)
+    }),
+    { numRuns: 200 },
+  )
+})
+
+it('answers every path with a documented status', async () => {
+  await using running = await startServer()
+
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom('GET', 'POST', 'PUT', 'DELETE'),
+      fc.array(
+        fc.oneof(
+          fc.constantFrom('rollout', 'cancel', 'status', 'health', '..', '%2e%2e', '%zz', '%00'),
+          fc.string(),
+        ),
+        { maxLength: 5 },
+      ),
+      async (method, steps) => {
+        const path = steps.map((step) => (step.startsWith('%') ? step : encodeURIComponent(step)))
+        const response = await fetch(`${running.url}/${path.join('/')}`, { method })
+        await response.body?.cancel()
+        expect([200, 404, 405, 422]).toContain(response.status)
+      },
+    ),
+    { numRuns: 200 },
+  )
+})

@@ -1,0 +1,38 @@
+import { tmpdir } from 'node:os'
+
+import { LocalBackend } from '@osmosis/core'
+import { createRolloutServer, serve } from '@osmosis/server'
+
+import { AskOnce, OneForYes, workflowOf } from './running-server.ts'
+
+/**
+ * A rollout server as a user's program has it, run by tests in a process of its own. The row's
+ * label says how its workflow misbehaves. Prints its URL when it listens.
+ */
+const server = createRolloutServer({
+  backend: new LocalBackend({
+    workflow: workflowOf(async (ctx) => {
+      if (ctx.metadata?.['stray'] === 'rejection') {
+        // oxlint-disable-next-line typescript/no-floating-promises -- as user code does
+        Promise.reject(new Error('forgotten await'))
+      }
+      if (ctx.metadata?.['stray'] === 'exception') {
+        setImmediate(() => {
+          throw new Error('thrown from a timer')
+        })
+      }
+      if (ctx.metadata?.['never'] === true) {
+        setInterval(() => undefined, 60_000)
+        await new Promise(() => undefined)
+      }
+      await new AskOnce(undefined).run(ctx)
+    }),
+    grader: OneForYes,
+    artifactRoot: tmpdir(),
+  }),
+  drainSeconds: Number(process.argv[2] ?? 30),
+  shutdownGraceSeconds: 2,
+  callbackRetry: { minDelayMs: 1, maxDelayMs: 5 },
+})
+const { url } = await serve(server, { port: 0 })
+process.stdout.write(`${url}\n`)

@@ -1,0 +1,63 @@
+import { expect, it } from 'vitest'
+
+import { startServer } from './running-server.ts'
+
+interface Document {
+  openapi: string
+  paths: Record<string, Record<string, { responses: Record<string, unknown>; security?: unknown }>>
+}
+
+async function describedBy(options?: { admissionStatus: 200 }): Promise<Document> {
+  await using running = await startServer(options)
+  return (await (await fetch(`${running.url}/openapi.json`)).json()) as Document
+}
+
+it('describes every route with every status, in OpenAPI 3.1', async () => {
+  const { openapi, paths } = await describedBy()
+
+  expect(openapi).toBe('3.1.0')
+  const routes = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { responses, security }]) => [
+      `${method} ${path}`,
+      Object.keys(responses).join(' '),
+      security,
+    ]),
+  )
+  const bearer = [{ bearer: [] }]
+  expect(routes).toStrictEqual([
+    ['post /rollout', '202 401 409 413 422 429 503', bearer],
+    ['get /rollout/{rollout_id}/status', '200 401', bearer],
+    ['post /rollout/cancel', '200 401 413 422', bearer],
+    ['get /health', '200', undefined],
+    ['get /openapi.json', '200 401', bearer],
+  ])
+})
+
+it('describes the request of a rollout as its schema has it', async () => {
+  const { paths } = await describedBy()
+
+  expect(paths['/rollout']?.['post']).toMatchObject({
+    requestBody: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: {
+            type: 'object',
+            required: ['initial_messages', 'chat_completions_url', 'completion_callback_url'],
+            properties: {
+              label: { type: ['string', 'null'] },
+              agent_timeout_sec: { type: ['number', 'null'] },
+              initial_messages: { type: 'array' },
+            },
+          },
+        },
+      },
+    },
+  })
+})
+
+it('tells the status that the server accepts with', async () => {
+  const { paths } = await describedBy({ admissionStatus: 200 })
+
+  expect(Object.keys(paths['/rollout']?.['post']?.responses ?? {})).toContain('200')
+})

@@ -1,0 +1,32 @@
+import { readServerEnvironment } from '@osmosis/server'
+import { describe, expect, it } from 'vitest'
+
+describe('the environment of a server process', () => {
+  it('has defaults', () => {
+    expect(readServerEnvironment({ OSMOSIS_ROLLOUT_SERVER_API_KEY: '' })).toStrictEqual({
+      port: 8000,
+      apiKey: undefined,
+      instanceId: undefined,
+      artifactRoot: undefined,
+    })
+  })
+
+  it('says everything the server can be told', () => {
+    expect(
+      readServerEnvironment({
+        _OSMOSIS_ROLLOUT_PORT: '9001',
+        ROLLOUT_PORT: '9002',
+        OSMOSIS_ROLLOUT_SERVER_API_KEY: 'key',
+        _OSMOSIS_ROLLOUT_INSTANCE_ID: 'pod-7',
+        _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: '/data',
+      }),
+    ).toStrictEqual({ port: 9001, apiKey: 'key', instanceId: 'pod-7', artifactRoot: '/data' })
+    expect(readServerEnvironment({ ROLLOUT_PORT: '9002' }).port).toBe(9002)
+  })
+
+  it.each(['http', '-1', '65536', '1.5'])('refuses the port %j by its name', (port) => {
+    expect(() => readServerEnvironment({ ROLLOUT_PORT: port })).toThrow(
+      `ROLLOUT_PORT must be a port number from 0 to 65535, got "${port}".`,
+    )
+  })
+})

@@ -1,0 +1,209 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { Agent as HttpAgent, get } from 'node:http'
+import { fileURLToPath } from 'node:url'
+
+import { LocalBackend } from '@osmosis/core'
+import { createRolloutServer, serve, type RolloutServer } from '@osmosis/server'
+import { describe, expect, it } from 'vitest'
+
+import { FakeController } from './fake-controller.ts'
+import { AskOnce, postJson } from './running-server.ts'
+
+const quiet = { handleSignals: false } as const
+
+function createServer(apiKey?: string): RolloutServer {
+  return createRolloutServer({
+    backend: new LocalBackend({ workflow: AskOnce }),
+    logger: false,
+    apiKey,
+  })
+}
+
+describe('serving', () => {
+  it('listens on a free port of this machine and tells where', async () => {
+    await using listening = await serve(createServer(), { port: 0, ...quiet })
+
+    expect(listening.url).toBe(`http://127.0.0.1:${listening.port}`)
+    expect((await fetch(`${listening.url}/health`)).status).toBe(200)
+  })
+
+  it('says what to do when the port is taken', async () => {
+    await using first = await serve(createServer(), { port: 0, ...quiet })
+
+    await expect(serve(createServer(), { port: first.port, ...quiet })).rejects.toMatchObject({
+      code: 'port_in_use',
+      message: `Port ${first.port} of 127.0.0.1 is taken by another program. Stop that one, or choose another port; 0 picks a free one.`,
+    })
+  })
+
+  it('refuses an address that others can reach unless there is a key or an explicit word', async () => {
+    const open = { port: 0, host: '0.0.0.0', ...quiet }
+
+    await expect(serve(createServer(), open)).rejects.toMatchObject({ code: 'invalid_config' })
+    await using withKey = await serve(createServer('server-key'), open)
+    await using allowed = await serve(createServer(), { ...open, allowUnauthenticated: true })
+    expect([withKey.port, allowed.port]).toStrictEqual([expect.any(Number), expect.any(Number)])
+  })
+
+  it.each(['localhost', '::1', '127.0.0.2'])(
+    'takes %s for an address of this machine',
+    async (host) => {
+      await using listening = await serve(createServer(), { port: 0, host, ...quiet })
+
+      expect(listening.url).toMatch(/^http:\/\/(?:127\.0\.0\.\d|\[::1\]):\d+$/)
+    },
+  )
+
+  it('closes soon although clients keep their connections', async () => {
+    const listening = await serve(createServer(), { port: 0, ...quiet })
+    const agent = new HttpAgent({ keepAlive: true })
+    const [response] = (await once(get(`${listening.url}/health`, { agent }), 'response')) as [
+      NodeJS.ReadableStream,
+    ]
+    response.resume()
+    await once(response, 'end')
+
+    const start = performance.now()
+    await listening.close()
+    agent.destroy()
+    expect(performance.now() - start).toBeLessThan(1000)
+  })
+
+  it('closes when its signal is aborted', async () => {
+    const controller = new AbortController()
+    const listening = await serve(createServer(), {
+      port: 0,
+      signal: controller.signal,
+      ...quiet,
+    })
+    controller.abort()
+    await listening.closed
+
+    await expect(fetch(`${listening.url}/health`)).rejects.toThrow('fetch failed')
+  })
+
+  it('does not start when its signal is aborted already', async () => {
+    await expect(
+      serve(createServer(), { port: 0, signal: AbortSignal.abort(), ...quiet }),
+    ).rejects.toMatchObject({ name: 'AbortError' })
+  })
+
+  it('leaves the Request and Response of the process alone', async () => {
+    const before = [globalThis.Request, globalThis.Response]
+    await using _ = await serve(createServer(), { port: 0, ...quiet })
+
+    expect([globalThis.Request, globalThis.Response]).toStrictEqual(before)
+  })
+})
+
+describe('a server that owns its process', () => {
+  it('finishes what runs on SIGTERM, and exits with 0', async () => {
+    await using child = await startChild()
+    const { controller } = child
+    let answerPolicy = (): void => undefined
+    controller.answers['completion'] = [
+      (response) => {
+        answerPolicy = () => void response.end()
+      },
+    ]
+    await child.post()
+    await controller.bodies(1)
+    child.kill('SIGTERM')
+    await child.logged('draining: no new rollouts are admitted')
+    answerPolicy()
+
+    expect(await child.exit).toStrictEqual([0, null])
+    expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
+  })
+
+  it('fails what outlasts the drain, and exits although user code left a timer', async () => {
+    await using child = await startChild(0.1)
+    await child.post({ metadata: { never: true } })
+    child.kill('SIGINT')
+
+    expect(await child.exit).toStrictEqual([0, null])
+    expect(await child.controller.bodies()).toMatchObject([
+      { status: 'failure', err_message: 'rollout server shut down' },
+      { status: 'failure', err_message: 'rollout server shut down' },
+    ])
+  })
+
+  it('ends at once on a second signal', async () => {
+    await using child = await startChild()
+    await child.post({ metadata: { never: true } })
+    child.kill('SIGTERM')
+    await child.logged('draining: no new rollouts are admitted')
+    child.kill('SIGTERM')
+
+    expect(await child.exit).toStrictEqual([143, null])
+  })
+
+  it('survives a stray rejection of user code', async () => {
+    await using child = await startChild()
+    await child.post({ metadata: { stray: 'rejection' } })
+    expect(await child.controller.bodies()).toMatchObject([
+      { status: 'success' },
+      { status: 'success' },
+    ])
+    await child.logged('unhandled rejection in user code: forgotten await')
+
+    expect((await fetch(`${child.url}/health`)).status).toBe(200)
+    child.kill('SIGTERM')
+    expect(await child.exit).toStrictEqual([0, null])
+  })
+
+  it('fails what runs after an uncaught exception, and exits with 1', async () => {
+    await using child = await startChild()
+    child.controller.hanging = true
+    await child.post({ metadata: { stray: 'exception' } })
+
+    expect(await child.exit).toStrictEqual([1, null])
+    expect(await child.controller.bodies()).toMatchObject([
+      { status: 'failure', err_message: 'rollout server shut down' },
+      { status: 'failure', err_message: 'rollout server shut down' },
+    ])
+    await child.logged('uncaught exception, shutting down: thrown from a timer')
+  })
+})
+
+interface Child extends AsyncDisposable {
+  url: string
+  controller: FakeController
+  /** Exit code and signal. */
+  exit: Promise<unknown[]>
+  kill(signal: NodeJS.Signals): void
+  post(overrides?: Record<string, unknown>): Promise<Response>
+  /** Resolves when a line with this message has been logged. */
+  logged(message: string): Promise<void>
+}
+
+async function startChild(drainSeconds = 30): Promise<Child> {
+  const controller = await new FakeController().start()
+  const script = fileURLToPath(new URL('./child-server.ts', import.meta.url))
+  const child = spawn(process.execPath, [script, String(drainSeconds)], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const exit = once(child, 'exit')
+  let log = ''
+  child.stderr.on('data', (data: Buffer) => (log += data.toString()))
+  const [line] = (await once(child.stdout, 'data')) as [Buffer]
+  const url = line.toString().trim()
+  return {
+    url,
+    controller,
+    exit,
+    kill: (signal) => void child.kill(signal),
+    post: (overrides) => postJson(`${url}/rollout`, controller.rolloutBody(overrides)),
+    logged: async (message) => {
+      while (!log.includes(JSON.stringify(message))) {
+        await once(child.stderr, 'data')
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await exit
+      await controller[Symbol.asyncDispose]()
+    },
+  }
+}
