@@ -40,7 +40,7 @@ export function arithmeticPolicy({ errorRate, seed }: ArithmeticPolicyOptions): 
   })
 }
 
-export const policy: PolicyModel = arithmeticPolicy({ errorRate: 0.2, seed: 1 })
+export const policy: PolicyModel = arithmeticPolicy({ errorRate: 0.2, seed: 25 })
 
 function lastText({ messages }: ScriptedCall, role: string): string {
   const content = messages.findLast((message) => message.role === role)?.content

@@ -59,7 +59,7 @@ export class OsmosisError extends Error {
   override readonly name = 'OsmosisError'
   readonly [brand] = true
   readonly code: OsmosisErrorCode
-  /** HTTP status of the answer, for `policy_http_error`. */
+  /** HTTP status of the answer, where the other side gave one. */
   readonly status: number | undefined
   /** How long the other side asked us to wait before the next try. Milliseconds. */
   readonly retryAfterMs: number | undefined

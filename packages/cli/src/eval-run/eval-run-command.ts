@@ -81,14 +81,22 @@ export async function evalRunCommand(configFile: string, flags: EvalRunFlags): P
       agentTimeoutSec: evaluation.agentWorkflowTimeoutS,
       graderTimeoutSec: evaluation.graderTimeoutS,
       signal: AbortSignal.any([interrupt.signal, server.died]),
-      runRollout: (order, options) => controller.run(order, options),
+      runRollout: async (order, options) => {
+        try {
+          return await controller.run(order, options)
+        } catch (error) {
+          throw await server.explain(error)
+        }
+      },
       sink: runFolder,
       onProgress: (update) => progress.update(update),
     })
     progress.end()
     process.stdout.write(`\n${formatReport(result, { style: styleText })}\n`)
     if (interrupt.signal.aborted) return interruptedExitCode
-    return result.status === 'finished' ? 0 : 1
+    if (result.incompleteReason === null) return 0
+    process.stderr.write(`error: The run is incomplete. ${result.incompleteReason}\n`)
+    return 1
   } catch (error) {
     if (interrupt.signal.aborted && error === interrupt.signal.reason) return interruptedExitCode
     throw error

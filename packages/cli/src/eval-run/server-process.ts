@@ -2,8 +2,9 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { createWriteStream, existsSync } from 'node:fs'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 
-import { OsmosisError } from '@osmosis/core'
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
 
 import { isListeningMessage } from '../server-channel.ts'
 
@@ -28,6 +29,11 @@ export interface ServerProcess extends AsyncDisposable {
   readonly apiKey: string
   /** Aborted, with the reason, when the process ends. */
   readonly died: AbortSignal
+  /**
+   * The better reason when `failure` is a connection that broke: that the process has ended, if
+   * it has. Otherwise `failure`.
+   */
+  explain(failure: unknown): Promise<unknown>
   /** Ends the process and everything it started. Idempotent. */
   close(): Promise<void>
 }
@@ -86,11 +92,30 @@ export async function startServerProcess(
       }),
       aborted(signal),
     ])
-    return { url, apiKey, died: died.signal, close, [Symbol.asyncDispose]: close }
+    return {
+      url,
+      apiKey,
+      died: died.signal,
+      explain: (failure) => explain(failure, died.signal, ended),
+      close,
+      [Symbol.asyncDispose]: close,
+    }
   } catch (error) {
     await close()
     throw error
   }
+}
+
+async function explain(
+  failure: unknown,
+  died: AbortSignal,
+  ended: Promise<unknown>,
+): Promise<unknown> {
+  const answered = !isOsmosisError(failure) || failure.status !== undefined
+  if (answered || failure.code !== 'protocol_error') return failure
+  // The connection breaks a moment before the end of the process is known.
+  await Promise.race([ended, sleep(1_000, undefined, { ref: false })])
+  return died.aborted ? died.reason : failure
 }
 
 /** The `osmosis` command next to this file, as source or as built code. */

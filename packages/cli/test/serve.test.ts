@@ -1,0 +1,124 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import path from 'node:path'
+
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { osmosis, startOsmosis, workspace } from './osmosis.ts'
+
+const echo = 'rollouts/echo/main.ts'
+
+describe('osmosis serve', () => {
+  it('says what it serves and where, and ends cleanly on SIGTERM', async () => {
+    const command = startOsmosis(['serve', echo, '--port', '0'])
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    const health = await fetch(`${url}/health`)
+    expect(await health.json()).toEqual({
+      status: 'ok',
+      concurrency: { max_concurrent: 4, queued: 0, running: 0 },
+      undelivered: 0,
+    })
+    command.child.kill('SIGTERM')
+    expect((await command.finished).stdout).toBe(
+      `Serving EchoWorkflow of ${echo} (EchoGrader)\nListening on ${url} (open, no key asked for)\n`,
+    )
+    expect((await command.finished).code).toBe(0)
+  })
+
+  it('asks for the key of the flag, else of the environment', async () => {
+    for (const [args, env] of [
+      [['--api-key', 'k1'], {}],
+      [[], { OSMOSIS_ROLLOUT_SERVER_API_KEY: 'k1' }],
+    ] as const) {
+      const command = startOsmosis(['serve', echo, '--port', '0', ...args], env)
+      const [, url = ''] = await command.printed(/Listening on (\S+) \(with a bearer key\)/)
+      const status = async (key?: string): Promise<number> =>
+        (
+          await fetch(`${url}/rollout/x/status`, {
+            headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
+          })
+        ).status
+      expect([await status(), await status('k2'), await status('k1')]).toEqual([401, 401, 200])
+    }
+  })
+
+  it('takes the port from the environment when no flag says otherwise', async () => {
+    const command = startOsmosis(['serve', echo], { _OSMOSIS_ROLLOUT_PORT: '0', ROLLOUT_PORT: '1' })
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    expect(url).not.toBe('http://127.0.0.1:1')
+  })
+
+  it('listens beyond this machine only with a key, or when told that none is meant', async () => {
+    const refused = await osmosis(['serve', echo, '--port', '0', '--host', '0.0.0.0'])
+    expect(refused.code).toBe(1)
+    expect(refused.stderr).toMatch(/^error: .*0\.0\.0\.0.*key/)
+    const open = startOsmosis(['serve', echo, '--port', '0', '--host', '0.0.0.0', '--no-auth'])
+    await open.printed(/Listening on/)
+  })
+})
+
+describe('osmosis serve refuses', () => {
+  const fails = async (...args: string[]): Promise<string> => {
+    const { code, stdout, stderr } = await osmosis(['serve', ...args])
+    expect([code, stdout]).toEqual([1, ''])
+    return stderr
+  }
+
+  it('a file that is not there', async () => {
+    expect(await fails('nowhere.ts')).toBe(
+      `error: There is no entrypoint file ${path.join(workspace, 'nowhere.ts')}.\n`,
+    )
+  })
+
+  it('a file that is not TypeScript', async () => {
+    expect(await fails('rollouts/broken/notes.md')).toBe(
+      'error: The entrypoint rollouts/broken/notes.md is no TypeScript or JavaScript module: its name should end in .ts, .mts, .cts, .js, .mjs or .cjs.\n',
+    )
+  })
+
+  it('a module with two workflows', async () => {
+    expect(await fails('rollouts/broken/two-workflows.ts')).toBe(
+      'error: Several AgentWorkflow subclasses are exported from rollouts/broken/two-workflows.ts: First, Second. Export only the one to run; move the others to files of their own.\n',
+    )
+  })
+
+  it('a module without a workflow', async () => {
+    expect(await fails('rollouts/echo/normalise.ts')).toBe(
+      'error: No AgentWorkflow subclass with a run() method is exported from rollouts/echo/normalise.ts (exports: normalise). Export the one class that extends AgentWorkflow.\n',
+    )
+  })
+
+  it('a module that cannot be loaded, and shows where', async () => {
+    expect(await fails('rollouts/broken/throws.ts')).toMatch(
+      /^error: Cannot load the entrypoint rollouts\/broken\/throws\.ts:\nError: this module cannot be loaded\n.*throws\.ts:1/,
+    )
+  })
+
+  it('a port in use', async () => {
+    const server = createServer()
+    await new Promise<void>((resolve) => {
+      server.listen(0, '127.0.0.1', resolve)
+    })
+    onTestFinished(() => {
+      server.close()
+    })
+    const { port } = server.address() as AddressInfo
+    expect(await fails(echo, '--port', String(port))).toBe(
+      `error: Port ${port} of 127.0.0.1 is taken by another program. Stop that one, or choose another port; 0 picks a free one.\n`,
+    )
+  })
+
+  it('a flag it does not know, with the one that was meant', async () => {
+    const { code, stderr } = await osmosis(['serve', echo, '--prot', '8000'])
+    expect(code).toBe(1)
+    expect(stderr).toContain("unknown option '--prot'")
+    expect(stderr).toContain('Did you mean --port?')
+  })
+})
+
+it('shows its commands without loading servers or frameworks', async () => {
+  const { code, stdout } = await osmosis(['--help'])
+  expect(code).toBe(0)
+  expect(stdout).toContain('serve [options] <entrypoint>')
+  expect(stdout).toContain('eval')
+})

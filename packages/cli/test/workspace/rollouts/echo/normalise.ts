@@ -1,0 +1,3 @@
+export function normalise(text: string): string {
+  return text.trim().toLowerCase()
+}

@@ -1,0 +1,133 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { start } from './command.ts'
+import { startPlainController, type Answer } from './plain-controller.ts'
+
+/** Serves an example with the command and resolves with where it listens. */
+async function serveExample(entrypoint: string): Promise<string> {
+  const child = start('osmosis', ['serve', entrypoint, '--port', '0'])
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  let printed = ''
+  return new Promise((resolve, reject) => {
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      printed += text
+      const [, url] = /Listening on (\S+)/.exec(printed) ?? []
+      if (url !== undefined) resolve(url)
+    })
+    child.once('close', () => reject(new Error(`ended before it listened:\n${printed}`)))
+  })
+}
+
+function call(id: string, args: string): NonNullable<Answer['tool_calls']>[number] {
+  return { id, type: 'function', function: { name: 'multiply', arguments: args } }
+}
+
+describe.each(['examples/rollouts/multiply-openai-agents/main.ts'])('%s', (entrypoint) => {
+  it('is driven by any HTTP client that plays the controller', async () => {
+    const answers: Answer[] = [
+      {
+        content: 'First the product, twice.',
+        reasoning_content: 'Spaces matter.',
+        tool_calls: [call('c1', '{ "a" : 12.0,  "b": 3 }'), call('c2', '{"b": 3,"a": 1.2e1}')],
+      },
+      { content: null, tool_calls: [call('c3', '{"a": 12345678901234567890, "b": 1}')] },
+      { content: null, tool_calls: [call('c4', '{"a": 12, "b"')] },
+      { content: 'The product is below.\n#### 36' },
+    ]
+    await using controller = await startPlainController(answers)
+    const server = await serveExample(entrypoint)
+    const prompt = [
+      { role: 'system', content: 'You multiply.' },
+      { role: 'user', content: 'val1 = 12\nval2 = 3' },
+    ]
+    const admitted = await fetch(`${server}/rollout`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        rollout_id: 'r-1',
+        initial_messages: prompt,
+        label: '36',
+        chat_completions_url: `${controller.url}/v1`,
+        controller_api_key: 'controller-key',
+        llm_api_key: 'llm-key',
+        completion_callback_url: `${controller.url}/completion`,
+        grader_callback_url: `${controller.url}/grader`,
+      }),
+    })
+    expect([admitted.status, await admitted.json()]).toEqual([202, {}])
+    await controller.graded
+
+    const { received } = controller
+    expect(received.map(({ kind }) => kind)).toEqual([
+      'policy',
+      'policy',
+      'policy',
+      'policy',
+      'completion',
+      'grader',
+    ])
+
+    const requests = received
+      .filter(({ kind }) => kind === 'policy')
+      .map(({ raw }) => JSON.parse(raw) as { messages: unknown[]; model: string; stream: boolean })
+    for (const [turn, request] of requests.entries()) {
+      expect(received[turn]?.headers).toMatchObject({
+        'x-rollout-id': 'r-1',
+        'x-sample-id': 'multiply-agent',
+        authorization: 'Bearer llm-key',
+      })
+      expect(request).toMatchObject({ model: 'osmosis-rollout', stream: true })
+      const previous = requests[turn - 1]
+      if (previous === undefined) continue
+      expect(request.messages.slice(0, previous.messages.length + 1)).toEqual([
+        ...previous.messages,
+        onTheWire(answers[turn - 1]),
+      ])
+    }
+    expect(requests[3]?.messages.filter(isToolResult).map(({ content }) => content)).toEqual([
+      '36',
+      '36',
+      String(12345678901234567890),
+      expect.any(String),
+    ])
+
+    const [completion, grader] = received.slice(4)
+    expect([completion?.headers.authorization, grader?.headers.authorization]).toEqual([
+      'Bearer controller-key',
+      'Bearer controller-key',
+    ])
+    expect(JSON.parse(completion?.raw ?? '')).toEqual({
+      rollout_id: 'r-1',
+      status: 'success',
+      extra_fields: null,
+      err_message: null,
+      err_category: null,
+    })
+    const graded = JSON.parse(grader?.raw ?? '') as { samples: Record<string, object> }
+    const { id: _id, ...sample } = graded.samples['multiply-agent'] as { id: string }
+    expect(graded).toEqual({
+      rollout_id: 'r-1',
+      status: 'success',
+      samples: { 'multiply-agent': { id: 'multiply-agent', ...sample } },
+      sample,
+      err_message: null,
+      err_category: null,
+    })
+    expect(sample).toMatchObject({ reward: 1, remove_sample: false, label: null, metrics: {} })
+  })
+})
+
+/** What the policy said, as the next request has to repeat it. */
+function onTheWire(answer: Answer | undefined): object {
+  const calls = answer?.tool_calls?.map((toolCall) =>
+    // Arguments that are no JSON object go back as an empty one: chat templates parse them.
+    toolCall.id === 'c4' ? call('c4', '{}') : toolCall,
+  )
+  return { role: 'assistant', ...answer, ...(calls ? { tool_calls: calls } : {}) }
+}
+
+function isToolResult(message: unknown): message is { content: string } {
+  return (message as { role?: string }).role === 'tool'
+}

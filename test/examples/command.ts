@@ -1,0 +1,32 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import path from 'node:path'
+
+export const root = path.resolve(import.meta.dirname, '../..')
+
+export interface Finished {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+/** Starts a command of the workspace's own, e.g. `osmosis`, in its root. */
+export function start(command: string, args: readonly string[]): ChildProcess {
+  return spawn(path.join(root, 'node_modules/.bin', command), args, {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
+/** Runs a command of the workspace's own to its end. */
+export async function run(command: string, args: readonly string[]): Promise<Finished> {
+  const child = start(command, args)
+  const output = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name]?.setEncoding('utf8').on('data', (text: string) => {
+      output[name] += text
+    })
+  }
+  return new Promise((resolve) => {
+    child.once('close', (code) => resolve({ code, ...output }))
+  })
+}

@@ -1,0 +1,46 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+import { expect, it, onTestFinished } from 'vitest'
+
+import { root, run } from './command.ts'
+
+const { scripts } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
+  scripts: { demo: string }
+}
+
+interface IndexLine {
+  row_index: number
+  run_index: number
+  status: string
+  reward: number
+}
+
+it('the demo runs 200 graded rollouts, and its table and files agree with the error rate of the policy', async () => {
+  const output = mkdtempSync(path.join(tmpdir(), 'osmosis-demo-'))
+  onTestFinished(() => rmSync(output, { recursive: true }))
+  const [command = '', ...args] = scripts.demo.split(' ')
+  const { code, stdout } = await run(command, [...args, '--output', output, '--name', 'demo'])
+  expect(code).toBe(0)
+
+  // examples/policies/arithmetic.ts errs on one answer in five.
+  expect(stdout).toMatch(/Items +50 rows × 4 attempts = 200\n/)
+  expect(stdout).toMatch(/Pass rate +80\.0 % {2}\(160 of 200 /)
+  expect(stdout).not.toMatch(/failure/)
+
+  const lines = readFileSync(path.join(output, 'demo/index.jsonl'), 'utf8').trimEnd().split('\n')
+  const records = lines.map((line) => JSON.parse(line) as IndexLine)
+  expect(records.map(({ row_index, run_index }) => [row_index, run_index])).toEqual(
+    Array.from({ length: 200 }, (_, item) => [Math.floor(item / 4), item % 4]),
+  )
+  expect(new Set(records.map(({ status }) => status))).toEqual(new Set(['success']))
+  expect(records.filter(({ reward }) => reward === 1)).toHaveLength(160)
+  expect(records.filter(({ reward }) => reward === 0)).toHaveLength(40)
+
+  const metrics = JSON.parse(readFileSync(path.join(output, 'demo/metrics.json'), 'utf8')) as object
+  expect(metrics).toMatchObject({
+    eval_run: { status: 'finished', rollout_name: 'multiply-openai-agents' },
+    summary: { total_samples: 200, passed: 160, failed: 0, pass_rate: 0.8, n_runs: 4 },
+  })
+})
