@@ -1,0 +1,38 @@
+import { MaxTurnsExceededError, run, webSearchTool } from '@openai/agents'
+import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
+import { startPolicyServer } from '@osmosis/testing'
+import { expect, test } from 'vitest'
+import { z } from 'zod'
+
+import { addTool, callAdd, policyAgent, rolloutOn } from './rollout.ts'
+
+// What the README says of the SDK; a test that fails here means that a sentence can go.
+
+test('hosted tools are refused before the policy is asked', async () => {
+  await using server = await startPolicyServer([])
+  const searching = rolloutOn(server).run(async () =>
+    run(policyAgent({ tools: [webSearchTool()] }), 'go', { session: new OsmosisMemorySession() }),
+  )
+  await expect(searching).rejects.toThrow('Hosted tools are not supported')
+  expect(server.requests).toHaveLength(0)
+})
+
+test('an empty answer where structured output is due is asked for again', async () => {
+  await using server = await startPolicyServer(() => '')
+  const structured = rolloutOn(server).run(async () => {
+    const outputType = z.object({ sum: z.number() })
+    const agent = new OsmosisAgent({ name: 'x', model: new OsmosisRolloutModel(), outputType })
+    await run(agent, 'go', { session: new OsmosisMemorySession(), maxTurns: 3 })
+  })
+  await expect(structured).rejects.toBeInstanceOf(MaxTurnsExceededError)
+  expect(server.requests).toHaveLength(3)
+})
+
+test('a tool call id that was used before ends the run', async () => {
+  const again = { toolCalls: [{ id: 'call-1', name: 'add', arguments: '{"a":5,"b":6}' }] }
+  await using server = await startPolicyServer([callAdd, again, 'done'])
+  const reusing = rolloutOn(server).run(async () =>
+    run(policyAgent({ tools: [addTool()] }), 'go', { session: new OsmosisMemorySession() }),
+  )
+  await expect(reusing).rejects.toThrow('call-1')
+})
