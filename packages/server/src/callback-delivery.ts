@@ -95,7 +95,8 @@ export class CallbackDelivery {
           signal: this.#closing.signal,
           isRetryable: (error) => {
             if (!isPassing(error)) return false
-            this.#logger.info(
+            // Once for each callback: a controller that restarts keeps thousands waiting.
+            this.#logger[attempts === 1 ? 'info' : 'debug'](
               { ...line, attempt: attempts, reason: errorMessage(error) },
               'callback not acknowledged; trying again',
             )

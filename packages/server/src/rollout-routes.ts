@@ -69,7 +69,7 @@ export function createRoutes(parts: RoutedParts): OpenAPIHono {
     const json = await readJsonBody(c.req.raw, maxBodyBytes)
     const body = checkBody(cancelRequestSchema, json, { ids: (id) => typeof id === 'string' })
     const dispositions = backend.cancel(toSelector(body))
-    logger.info({ dispositions: Object.fromEntries(dispositions) }, 'cancel')
+    logger.info({ rollouts: dispositions.size }, 'cancel requested')
     return c.json({
       dispositions: Object.fromEntries(dispositions) as Record<string, CancelDisposition>,
     })

@@ -44,7 +44,7 @@ export interface ListeningServer extends AsyncDisposable {
   readonly url: string
   readonly port: number
   /** Resolves when it has been closed, whoever asked for that. */
-  readonly closed: Promise<unknown>
+  readonly closed: Promise<void>
   /**
    * Drains the rollout server, then closes the port. A later call waits for the same end.
    *
@@ -83,13 +83,13 @@ export async function serve(
   const { address, port: boundPort, family } = http.address() as AddressInfo
   const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${boundPort}`
 
-  const closed = Promise.withResolvers<undefined>()
+  const closed = Promise.withResolvers<void>()
   const shutDown = async (): Promise<void> => {
     await closeHttpServer(http)
     signal?.removeEventListener('abort', onAbort)
     disown?.()
     app.logger.info({ url }, 'closed')
-    closed.resolve(undefined)
+    closed.resolve()
   }
   let closing: Promise<void> | undefined
   const close: ListeningServer['close'] = async ({ waitSeconds } = {}) => {
@@ -101,7 +101,9 @@ export async function serve(
     close().catch((error: unknown) => app.logger.error({ error }, 'closing failed'))
   }
   const disown = handleSignals ? ownProcess(close, app.logger) : undefined
+  http.on('error', (error) => app.logger.error({ error }, 'connection failed'))
   signal?.addEventListener('abort', onAbort, { once: true })
+  if (signal?.aborted) onAbort()
   app.logger.info({ url }, 'listening')
   return { url, port: boundPort, closed: closed.promise, close, [Symbol.asyncDispose]: close }
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 
 import { LocalBackend } from '@osmosis/core'
 
-import { AskOnce, askPolicy, OneForYes, startServer, workflowOf } from './running-server.ts'
+import { AskOnce, askPolicy, OneForYes, startServer, told, workflowOf } from './running-server.ts'
 
 describe('draining', () => {
   it('lets running and queued rollouts finish and delivers their results', async () => {
@@ -152,6 +152,23 @@ describe('a backend that breaks its promises', () => {
     expect(await running.controller.bodies()).toStrictEqual(
       failure('The backend ended the rollout without a result.'),
     )
+  })
+
+  it('leads to a 500 that says nothing, and a log line that does', async () => {
+    const backend = new BrokenBackend()
+    backend.load = () => {
+      throw new Error('no connection to the workers')
+    }
+    await using running = await startServer({ backend })
+
+    expect(await told(await fetch(`${running.url}/health`))).toStrictEqual({
+      status: 500,
+      body: { detail: 'Internal Server Error' },
+    })
+    expect(running.log.at(-1)).toMatchObject({
+      level: 'error',
+      message: 'request failed: no connection to the workers',
+    })
   })
 
   it('never contradicts a result that was reported', async () => {

@@ -23,6 +23,8 @@ export class FakeController implements AsyncDisposable {
   readonly policyHeaders: IncomingHttpHeaders[] = []
   /** Answers of the next requests by route; 200 when used up. */
   readonly answers: Record<string, Answer[]> = {}
+  /** Answers callbacks for which {@link answers} has nothing; undefined is 200. */
+  otherwise: () => Answer | undefined = () => undefined
   /** Answers policy calls that are to hang; each is told when its connection was closed. */
   hanging = false
   openPolicyCalls = 0
@@ -90,7 +92,7 @@ export class FakeController implements AsyncDisposable {
 
   #callback(kind: string, headers: IncomingHttpHeaders, body: unknown, out: ServerResponse): void {
     this.callbacks.push({ kind, headers, body })
-    const answer = this.answers[kind]?.shift() ?? 200
+    const answer = this.answers[kind]?.shift() ?? this.otherwise() ?? 200
     this.note(typeof answer === 'number' ? `${kind} ${answer}` : kind)
     if (typeof answer === 'function') answer(out)
     else out.writeHead(answer).end()

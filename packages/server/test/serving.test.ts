@@ -20,6 +20,32 @@ function createServer(apiKey?: string): RolloutServer {
   })
 }
 
+describe('the fetch handler', () => {
+  it('answers without a port, and keeps the limit of a body without a length', async () => {
+    await using server = createRolloutServer({
+      backend: new LocalBackend({ workflow: AskOnce }),
+      logger: false,
+      maxBodyBytes: 10,
+    })
+    const post = async (body: string): Promise<number> =>
+      (await server.fetch(new Request('http://x/rollout', { method: 'POST', body }))).status
+
+    expect((await server.fetch(new Request('http://x/health'))).status).toBe(200)
+    expect(await post('{}        ')).toBe(422)
+    expect(await post('{}         ')).toBe(413)
+  })
+
+  it.each([{ apiKey: '' }, { drainSeconds: Number.NaN }, { maxBodyBytes: -1 }])(
+    'is not made with %j',
+    (options) => {
+      const backend = new LocalBackend({ workflow: AskOnce })
+      expect(() => createRolloutServer({ backend, ...options })).toThrow(
+        expect.objectContaining({ code: 'invalid_config' }) as Error,
+      )
+    },
+  )
+})
+
 describe('serving', () => {
   it('listens on a free port of this machine and tells where', async () => {
     await using listening = await serve(createServer(), { port: 0, ...quiet })
