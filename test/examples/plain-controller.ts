@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'no
 import type { AddressInfo } from 'node:net'
 
 /** One request that reached the controller. */
-export interface Received {
+interface Received {
   kind: 'policy' | 'completion' | 'grader'
   headers: IncomingHttpHeaders
   /** The bytes of the body, as text. */

@@ -24,10 +24,17 @@ export {
 export { toRolloutSample, type RolloutSample, type RolloutSampleInit } from './rollout-sample.ts'
 export type { SampleSource } from './sample-registry.ts'
 export type {
+  AssistantMessage,
   ChatCompletion,
   ChatCompletionChunk,
   ChatCompletionRequest,
+  ChatContentPart,
+  ChatDelta,
+  ChatLogprobs,
   ChatMessage,
+  ChatToolCall,
+  ChatToolCallDelta,
+  ChatUsage,
 } from './wire/chat-completion.ts'
 export type { CancelDisposition, RolloutStatus } from './wire/rollout-protocol.ts'
 export {

@@ -42,7 +42,7 @@ export interface PolicyClient {
     request: ChatCompletionRequest,
     options?: PolicyCallOptions,
   ): AsyncIterable<ChatCompletionChunk>
-  /** Asks the policy and resolves with its whole answer. Throws what {@link stream} throws. */
+  /** Asks the policy and resolves with its whole answer. Throws what `stream` throws. */
   complete(request: ChatCompletionRequest, options?: PolicyCallOptions): Promise<ChatCompletion>
   /**
    * The same, as a `fetch` for SDKs that take one. It serves `POST …/chat/completions` only, and

@@ -24,7 +24,7 @@ export interface RetryOptions {
 
 /**
  * Sends a request again while it fails for reasons that pass: the one retry loop for model calls
- * and callbacks. An {@link OsmosisError} with `retryAfterMs` is honoured, up to a minute.
+ * and callbacks. An `OsmosisError` with `retryAfterMs` is honoured, up to a minute.
  */
 export async function retryRequest<T>(
   attempt: (attemptNumber: number) => Promise<T>,

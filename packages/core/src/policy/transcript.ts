@@ -6,7 +6,7 @@ import { messagesUpTo } from './conversation-tree.ts'
 export interface WireTranscript {
   /** The conversation of the latest call, ending with its answer when there was one. */
   readonly messages: ChatMessage[]
-  /** Other conversations of the sample, oldest first; see {@link CallLog.conversationEnds}. */
+  /** Other conversations of the sample, oldest first: rewritten histories, sub-agents, repeated sampling. */
   readonly otherConversations: ChatMessage[][]
   /** Whether some call did not simply continue a conversation. */
   readonly historyRewritten: boolean

@@ -88,7 +88,15 @@ export const graderCallbackSchema = z.object({
 export type GraderCallbackBody = z.infer<typeof graderCallbackSchema>
 
 /** Where a rollout stands: how far it has come, or how it ended. */
-export const rolloutStatusSchema = z.enum([
+export type RolloutStatus =
+  | 'queued'
+  | 'running'
+  | 'grading'
+  | 'success'
+  | 'failure'
+  | 'cancelled'
+  | 'unknown'
+export const rolloutStatusSchema: z.ZodType<RolloutStatus> = z.enum([
   'queued',
   'running',
   'grading',
@@ -97,7 +105,6 @@ export const rolloutStatusSchema = z.enum([
   'cancelled',
   'unknown',
 ])
-export type RolloutStatus = z.infer<typeof rolloutStatusSchema>
 
 /** Answer of `GET /rollout/{id}/status`. */
 export const statusResponseSchema = z.object({
@@ -127,12 +134,12 @@ export const cancelRequestSchema = z
 export type CancelRequestBody = z.infer<typeof cancelRequestSchema>
 
 /** What became of one rollout that was asked to be cancelled. */
-export const cancelDispositionSchema = z.enum([
+export type CancelDisposition = 'cancelled_queued' | 'cancelled_running' | 'not_found'
+export const cancelDispositionSchema: z.ZodType<CancelDisposition> = z.enum([
   'cancelled_queued',
   'cancelled_running',
   'not_found',
 ])
-export type CancelDisposition = z.infer<typeof cancelDispositionSchema>
 
 /** Answer of `POST /rollout/cancel`. */
 export const cancelResponseSchema = z.object({

@@ -28,7 +28,7 @@ export interface GraderContext<TConfig = unknown> {
    * @throws OsmosisError with code `unknown_sample` or `invalid_reward`
    */
   setSampleReward(sampleId: string, reward: number): void
-  /** Rewards the only sample. Throws what {@link sample} and {@link setSampleReward} throw. */
+  /** Rewards the only sample. Throws what `sample` and `setSampleReward` throw. */
   setReward(reward: number): void
   /**
    * Keeps a sample out of training: it needs no reward, and none is reported.

@@ -1,0 +1,34 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { expect, it } from 'vitest'
+
+import { root } from './command.ts'
+
+const read = (file: string): string => readFileSync(path.join(root, file), 'utf8')
+
+function codeBlocks(language: string): string[] {
+  const blocks = read('README.md').matchAll(new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 'gs'))
+  return [...blocks].map(([, code = '']) => code)
+}
+
+it('the README shows the example as it is', () => {
+  const [example = 'nothing'] = codeBlocks('ts')
+  expect(read('examples/rollouts/multiply-openai-agents/main.ts')).toContain(example)
+})
+
+it('the commands at the top of the README are scripts of the workspace', () => {
+  const [commands = ''] = codeBlocks('bash')
+  const names = [...commands.matchAll(/^npx -y pnpm@12 (\S+)/gm)].map(([, name]) => name)
+  expect(names).toEqual(['demo', 'test'])
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+  expect(Object.keys(scripts)).toEqual(expect.arrayContaining(names))
+})
+
+it('the files that the README points at are there', () => {
+  const links = [...read('README.md').matchAll(/\]\((?!https?:)([^)#]+)\)/g)]
+  for (const [, link = ''] of links) {
+    if (link.endsWith('.md') || link.endsWith('.ts')) expect(read(link)).not.toBe('')
+    else expect(readFileSync(path.join(root, link, 'README.md'), 'utf8')).not.toBe('')
+  }
+})
