@@ -150,8 +150,8 @@ export class CallbackDelivery {
         signal: attempt.signal,
         dispatcher: this.#agent,
       })
-      // The status is the answer; a body that breaks off afterwards takes nothing back.
-      await answer.dump().catch(() => undefined)
+      // The status is the answer: a body that breaks off takes nothing back, and is no error here.
+      await answer.dump()
       if (statusCode >= 200 && statusCode < 300) return
       const retryAfter = headers['retry-after']
       throw new OsmosisError('protocol_error', `answered ${statusCode}`, {

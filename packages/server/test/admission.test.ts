@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 
 import { askPolicy, postJson, startServer, told, workflowOf } from './running-server.ts'
 
@@ -101,8 +102,9 @@ describe('a rollout_id that is known', () => {
     const { open, workflow } = gate()
     await using running = await startServer({ workflow })
     const { controller, url } = running
-    await running.post()
-    const reversed = Object.fromEntries(Object.entries(controller.rolloutBody()).toReversed())
+    await running.post({ metadata: { a: [{ x: 1, y: 2 }], b: 2 } })
+    const again = controller.rolloutBody({ metadata: { b: 2, a: [{ y: 2, x: 1 }] } })
+    const reversed = Object.fromEntries(Object.entries(again).toReversed())
 
     expect(await told(await postJson(`${url}/rollout`, reversed))).toStrictEqual({
       status: 202,
@@ -140,6 +142,29 @@ describe('a rollout_id that is known', () => {
     expect((await running.post({ label: 'no' })).status).toBe(409)
     await running.server.drain()
     expect(controller.callbacks).toHaveLength(2)
+  })
+})
+
+describe('a rollout_id that was known', () => {
+  it('is free again 15 minutes after the rollout ended', async () => {
+    await using running = await startServer()
+    await running.post()
+    await running.controller.bodies()
+    await expect.poll(() => running.log.map(({ message }) => message)).toContain('rollout ended')
+    const now = performance.now()
+
+    const clock = vi.spyOn(performance, 'now')
+    try {
+      clock.mockReturnValue(now + 14 * 60_000)
+      expect((await running.post({ label: 'no' })).status).toBe(409)
+      clock.mockReturnValue(now + 16 * 60_000)
+      // The cache reads the clock once in a millisecond.
+      await sleep(2)
+      expect((await running.post({ label: 'no' })).status).toBe(202)
+    } finally {
+      clock.mockRestore()
+    }
+    await running.controller.until(() => running.controller.callbacks.length === 4)
   })
 })
 

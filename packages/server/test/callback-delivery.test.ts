@@ -109,6 +109,18 @@ describe('delivering a callback', () => {
     })
   })
 
+  it('takes the status for the answer when its body never ends', async () => {
+    const { outcome, received } = await deliverTo(
+      [(response) => void response.writeHead(200, { 'content-length': '100' }).write('{')],
+      { retry: { attemptTimeoutMs: 50 } },
+    )
+
+    expect({ outcome, times: received.length }).toStrictEqual({
+      outcome: 'acknowledged',
+      times: 1,
+    })
+  })
+
   it('waits as long as it is asked to', async () => {
     const start = performance.now()
     await deliverTo([askToWait(429, '0.3')])

@@ -21,6 +21,13 @@ const server = createRolloutServer({
           throw new Error('thrown from a timer')
         })
       }
+      if (ctx.metadata?.['stray'] === 'after the end') {
+        ctx.signal.addEventListener('abort', () => {
+          // oxlint-disable-next-line typescript/no-misused-promises -- as user code does
+          setTimeout(() => Promise.reject(new Error('too late to matter')), 500)
+        })
+        await new Promise(() => undefined)
+      }
       if (ctx.metadata?.['never'] === true) {
         setInterval(() => undefined, 60_000)
         await new Promise(() => undefined)

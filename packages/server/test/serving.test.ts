@@ -4,7 +4,7 @@ import { Agent as HttpAgent, get } from 'node:http'
 import { fileURLToPath } from 'node:url'
 
 import { LocalBackend } from '@osmosis/core'
-import { createRolloutServer, serve, type RolloutServer } from '@osmosis/server'
+import { createRolloutServer, serve, silentLogger, type RolloutServer } from '@osmosis/server'
 import { describe, expect, it } from 'vitest'
 
 import { FakeController } from './fake-controller.ts'
@@ -81,17 +81,31 @@ describe('serving', () => {
     },
   )
 
-  it('closes soon although clients keep their connections', async () => {
-    const listening = await serve(createServer(), { port: 0, ...quiet })
+  it('closes soon although clients keep the connection of an answer that came while closing', async () => {
+    const answer = Promise.withResolvers<Response>()
+    const asked = Promise.withResolvers<void>()
+    const listening = await serve(
+      {
+        requiresKey: false,
+        logger: silentLogger,
+        drain: () => Promise.resolve(),
+        fetch: () => {
+          asked.resolve()
+          return answer.promise
+        },
+      },
+      { port: 0, ...quiet },
+    )
     const agent = new HttpAgent({ keepAlive: true })
-    const [response] = (await once(get(`${listening.url}/health`, { agent }), 'response')) as [
-      NodeJS.ReadableStream,
-    ]
-    response.resume()
-    await once(response, 'end')
-
+    const response = once(get(listening.url, { agent }), 'response')
+    await asked.promise
+    const closed = listening.close()
     const start = performance.now()
-    await listening.close()
+    setTimeout(() => answer.resolve(new Response('late')), 20)
+
+    const [message] = (await response) as [NodeJS.ReadableStream]
+    message.resume()
+    await closed
     agent.destroy()
     expect(performance.now() - start).toBeLessThan(1000)
   })
@@ -176,6 +190,15 @@ describe('a server that owns its process', () => {
 
     expect((await fetch(`${child.url}/health`)).status).toBe(200)
     child.kill('SIGTERM')
+    expect(await child.exit).toStrictEqual([0, null])
+  })
+
+  it('ends well although an ended rollout leaves a rejection behind', async () => {
+    await using child = await startChild(0)
+    await child.post({ metadata: { stray: 'after the end' } })
+    child.kill('SIGTERM')
+    await child.logged('unhandled rejection in user code: too late to matter')
+
     expect(await child.exit).toStrictEqual([0, null])
   })
 
