@@ -2,7 +2,7 @@ import { OsmosisError } from './errors.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import { CallLog } from './policy/call-log.ts'
 import { wireTranscript } from './policy/transcript.ts'
-import type { RolloutSample } from './rollout-sample.ts'
+import { toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 
 /** Whatever holds a conversation and can hand it out as a sample; adapters register one per agent. */
 export interface SampleSource {
@@ -46,19 +46,21 @@ export class SampleRegistry {
   async samples(): Promise<Map<string, RolloutSample>> {
     const samples = new Map<string, RolloutSample>()
     for (const [sampleId, source] of this.#sources) {
-      samples.set(sampleId, this.#withTranscript(await source.getSample(sampleId), sampleId))
+      samples.set(
+        sampleId,
+        this.#withTranscript(complete(sampleId, await source.getSample(sampleId))),
+      )
     }
     return samples
   }
 
-  #withTranscript(sample: RolloutSample, id: string): RolloutSample {
-    const log = this.#logs.get(id)
+  #withTranscript(sample: RolloutSample): RolloutSample {
+    const log = this.#logs.get(sample.id)
     const transcript = log && wireTranscript(log)
-    if (transcript === undefined) return { ...sample, id }
+    if (transcript === undefined) return sample
     const { otherConversations, historyRewritten } = transcript
     return {
       ...sample,
-      id,
       trajectoryMessages: sample.trajectoryMessages ?? transcript.messages,
       calls: transcript.calls,
       extraFields: {
@@ -68,4 +70,14 @@ export class SampleRegistry {
       },
     }
   }
+}
+
+/** Sources are user code: what is no sample is refused, what they leave out is filled in. */
+function complete(id: string, sample: RolloutSample): RolloutSample {
+  if (Array.isArray((sample as RolloutSample | null | undefined)?.messages)) {
+    return { ...toRolloutSample({ id, messages: [] }), ...sample, id }
+  }
+  throw new TypeError(
+    `The source of sample "${id}" returned no sample: expected an object with messages, e.g. from toRolloutSample().`,
+  )
 }

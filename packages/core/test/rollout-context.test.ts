@@ -115,6 +115,17 @@ describe('samples', () => {
     })
   })
 
+  it.each([null, undefined, {}, { messages: 'none' }])(
+    'are refused when a source returns %j instead',
+    async (returned) => {
+      const rollout = context()
+      rollout.registerSampleSource('main', { getSample: () => returned as never })
+      await expect(rollout.getSamples()).rejects.toThrow(
+        'The source of sample "main" returned no sample: expected an object with messages, e.g. from toRolloutSample().',
+      )
+    },
+  )
+
   it('need names of their own', () => {
     const rollout = context()
     const source = { getSample: () => expect.fail() }

@@ -1,3 +1,5 @@
+import { setImmediate } from 'node:timers/promises'
+
 import { errorCategory, errorMessage } from '../error-category.ts'
 import { OsmosisError } from '../errors.ts'
 import { RolloutContext } from '../rollout-context.ts'
@@ -34,6 +36,8 @@ export async function runWorkflowPhase<TConfig>(
     release = await slots.acquire(deadline.signal)
     clock.stop()
     live.status = 'running'
+    // Whoever handed the rollout over gets the thread back before user code can block it.
+    await setImmediate()
     const context = new RolloutContext({ ...request, signal: deadline.signal })
     const samples = await deadline.race(() =>
       context.run(async () => {

@@ -111,7 +111,7 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
       },
       {
         retries: 2,
-        minDelayMs: 250,
+        minDelayMs: 500,
         maxDelayMs: 8_000,
         signal,
         isRetryable: isRetryablePolicyError,

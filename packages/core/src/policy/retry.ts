@@ -11,7 +11,7 @@ const longestRetryAfterMs = 60_000
 export interface RetryOptions {
   /** Tries after the first one. */
   retries: number
-  /** Wait before the first retry; doubles each time, with jitter. */
+  /** Longest wait before the first retry; doubles each time. Waits are random up to it. */
   minDelayMs: number
   /** Longest wait between two tries that the server did not ask for. */
   maxDelayMs: number
@@ -33,17 +33,18 @@ export async function retryRequest<T>(
   const { signal } = options
   return pRetry(attempt, {
     retries: options.retries,
-    minTimeout: options.minDelayMs,
-    maxTimeout: options.maxDelayMs,
     maxRetryTime: options.totalMs ?? Number.POSITIVE_INFINITY,
-    randomize: true,
     signal,
-    shouldRetry: async ({ error, retryDelay }) => {
+    // The waiting is done below: pRetry's own neither spreads clients over the whole interval, as
+    // it takes to let an overloaded server recover, nor knows what the server asked for.
+    minTimeout: 0,
+    shouldRetry: async ({ error, attemptNumber }) => {
       if (!options.isRetryable(error)) return false
+      const cap = Math.min(options.minDelayMs * 2 ** (attemptNumber - 1), options.maxDelayMs)
       const asked = isOsmosisError(error) ? (error.retryAfterMs ?? 0) : 0
-      const extra = Math.min(asked, longestRetryAfterMs) - retryDelay
+      const delay = Math.max(Math.random() * cap, Math.min(asked, longestRetryAfterMs))
       // An abort is thrown by pRetry itself, with the signal's own reason.
-      if (extra > 0) await sleep(extra, undefined, { signal }).catch(() => {})
+      await sleep(delay, undefined, { signal }).catch(() => {})
       return true
     },
   })
