@@ -117,6 +117,29 @@ test('a nested run that fails leaves the items of the outer sample alone', async
   ])
 })
 
+test('a run that fails in a tool, behind a nested run, is a sample of its own words only', async () => {
+  await using server = await startPolicyServer([askHelper, 'inner answer'])
+  const rollout = rolloutOn(server)
+  const failing = rollout.run(async () => {
+    const helper = tool({
+      name: 'helper',
+      description: 'Helps, then breaks.',
+      parameters: z.object({ input: z.string() }),
+      errorFunction: null,
+      execute: async () => {
+        await run(policyAgent(), 'inner question')
+        throw new RangeError('broken')
+      },
+    })
+    const session = new OsmosisMemorySession({ name: 'main' })
+    await run(policyAgent({ tools: [helper] }), 'go', { session })
+  })
+  await expect(failing).rejects.toThrow('broken')
+  const { messages } = await sampleOf(rollout, 'main')
+  expect(JSON.stringify(messages)).toContain('call-1')
+  expect(JSON.stringify(messages)).not.toContain('inner')
+})
+
 test('handoffs stay in the run and its sample', async () => {
   await using server = await startPolicyServer([
     { toolCalls: [{ id: 'call-1', name: 'transfer_to_billing', arguments: '{}' }] },

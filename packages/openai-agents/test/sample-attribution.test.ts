@@ -91,6 +91,18 @@ test('items a session starts with are part of its conversation', async () => {
   expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual(['user', 'user', 'assistant'])
 })
 
+test('what the user does to a session behind a run is done to the sample', async () => {
+  await using server = await startPolicyServer(['one'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const session = new OsmosisMemorySession({ name: 'main' })
+    await run(policyAgent(), 'first', { session })
+    await session.popItem()
+    await session.addItems([{ role: 'user', content: 'verdict: good' }])
+  })
+  expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual(['user', 'user'])
+})
+
 test('a run without a session does not inherit that of the run before it', async () => {
   await using server = await startPolicyServer(['one', 'never asked'])
   const second = rolloutOn(server).run(async () => {
