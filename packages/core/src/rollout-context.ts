@@ -89,6 +89,17 @@ export class RolloutContext {
   }
 
   /**
+   * For backends, to be asked when the workflow is done and its samples are collected: a model call
+   * that failed inside a stream which nobody read must not look like an empty success.
+   *
+   * @throws the error of that call, as the sample source gives it
+   */
+  throwUnnoticedError(): void {
+    const error = this.#registry.unnoticedError()
+    if (error) throw error
+  }
+
+  /**
    * The way to the policy for one sample; the same client each time.
    *
    * @throws OsmosisError with code `invalid_id`

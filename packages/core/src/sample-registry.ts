@@ -8,6 +8,12 @@ import { toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 export interface SampleSource {
   /** Called when the workflow is done, so it may reflect everything up to then. */
   getSample(sampleId: string): RolloutSample | Promise<RolloutSample>
+  /**
+   * For frameworks whose streams may be left unread: the error that the latest model call of the
+   * sample ended with inside a stream, where the workflow may not have noticed it. Asked after
+   * `getSample`, when the workflow is done; the rollout fails with what is returned.
+   */
+  unnoticedError?(): Error | undefined
 }
 
 /** The samples of one rollout: who can produce them, and what was said under each id. */
@@ -52,6 +58,15 @@ export class SampleRegistry {
       )
     }
     return samples
+  }
+
+  /** The first error that a source has and that the workflow may not have noticed. */
+  unnoticedError(): Error | undefined {
+    for (const source of this.#sources.values()) {
+      const error = source.unnoticedError?.()
+      if (error) return error
+    }
+    return undefined
   }
 
   #withTranscript(sample: RolloutSample): RolloutSample {

@@ -52,7 +52,9 @@ export async function runWorkflowPhase<TConfig>(
             return live.artifacts.path
           },
         })
-        return context.getSamples()
+        const collected = await context.getSamples()
+        context.throwUnnoticedError()
+        return collected
       }),
     )
     const warnings = context.policyCallCount === 0 ? [noModelCall] : []

@@ -18,11 +18,10 @@ export function toWireAssistant(message: ChatMessage): ChatMessage {
 
 /**
  * Whether `echo` is the turn `said` after a framework carried it through its own data model:
- * arguments re-serialised, text in parts, thinking dropped.
+ * arguments re-serialised, text in parts, a refusal among the text, thinking dropped.
  */
 export function isEchoOf(said: AssistantMessage, echo: ChatMessage): boolean {
-  const text = echo.content ?? ''
-  if ((plainText(text) ?? text) !== (said.content ?? '')) return false
+  if (saidText(echo) !== saidText(said)) return false
   const reasoning = echo.reasoning_content ?? echo.reasoning
   if (reasoning && reasoning !== (said.reasoning_content ?? said.reasoning)) return false
 
@@ -38,7 +37,7 @@ export function isEchoOf(said: AssistantMessage, echo: ChatMessage): boolean {
 export function turnKey(message: ChatMessage): string {
   const ids = message.tool_calls?.map(({ id }) => id) ?? []
   if (ids.length > 0) return `calls ${ids.join(' ')}`
-  return `text ${plainText(message.content) ?? ''}`
+  return `text ${saidText(message) ?? ''}`
 }
 
 function isSameCall(said: ChatToolCall, echo: ChatToolCall | undefined): boolean {
@@ -78,6 +77,12 @@ function parseObject(value: unknown): object | undefined {
   return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
     ? parsed
     : undefined
+}
+
+/** What a message says, refusal included; undefined when it has parts that are no text. */
+function saidText({ content, refusal }: ChatMessage): string | undefined {
+  const text = plainText(content ?? '')
+  return text === undefined ? undefined : text + (refusal ?? '')
 }
 
 /** The text of a content that is nothing but text; undefined for null and for other parts. */

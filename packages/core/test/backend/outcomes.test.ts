@@ -3,6 +3,7 @@ import {
   getRolloutContext,
   LocalBackend,
   OsmosisError,
+  toRolloutSample,
   type GraderContext,
 } from '@osmosis/core'
 import { describe, expect, it } from 'vitest'
@@ -133,6 +134,17 @@ describe('a workflow that fails', () => {
         }),
       ),
       failed('no messages', 'agent_error'),
+    ],
+    [
+      'left a stream unread that broke off',
+      workflow(() => {
+        registerSamples('planner')
+        getRolloutContext()?.registerSampleSource('main', {
+          getSample: (id) => toRolloutSample({ id, messages: [] }),
+          unnoticedError: () => new OsmosisError('policy_stream_error', 'it broke off'),
+        })
+      }),
+      failed('it broke off', 'http_error'),
     ],
     [
       'cannot be constructed',

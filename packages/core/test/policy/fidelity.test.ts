@@ -78,6 +78,16 @@ describe('a turn of the policy that a framework sends back', () => {
     }
   })
 
+  it('stays a refusal when the framework makes a text of it', async () => {
+    const { policy, client } = await conversation({ content: '', refusal: 'I will not.' })
+    await client.complete({ messages: [prompt] })
+    await client.complete({ messages: [prompt, { role: 'assistant', content: 'I will not.' }] })
+    expect(sentMessages(policy, 2)).toEqual([
+      prompt,
+      { role: 'assistant', content: '', refusal: 'I will not.' },
+    ])
+  })
+
   it('keeps thinking of its own where the same words were said twice', async () => {
     const first = { content: 'yes', reasoning_content: 'first thought' }
     const second = { content: 'yes', reasoning_content: 'second thought' }
