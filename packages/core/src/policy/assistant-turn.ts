@@ -18,12 +18,13 @@ export function toWireAssistant(message: ChatMessage): ChatMessage {
 
 /**
  * Whether `echo` is the turn `said` after a framework carried it through its own data model:
- * arguments re-serialised, text in parts, a refusal among the text, thinking dropped.
+ * arguments re-serialised, text in parts or dropped when it is nothing but white space, a refusal
+ * among the text, thinking dropped.
  */
 export function isEchoOf(said: AssistantMessage, echo: ChatMessage): boolean {
-  if (saidText(echo) !== saidText(said)) return false
-  const reasoning = echo.reasoning_content ?? echo.reasoning
-  if (reasoning && reasoning !== (said.reasoning_content ?? said.reasoning)) return false
+  if (visibleText(echo) !== visibleText(said)) return false
+  const reasoning = thinking(echo)
+  if (reasoning && reasoning !== thinking(said)) return false
 
   const saidCalls = said.tool_calls ?? []
   const echoCalls = echo.tool_calls ?? []
@@ -37,7 +38,7 @@ export function isEchoOf(said: AssistantMessage, echo: ChatMessage): boolean {
 export function turnKey(message: ChatMessage): string {
   const ids = message.tool_calls?.map(({ id }) => id) ?? []
   if (ids.length > 0) return `calls ${ids.join(' ')}`
-  return `text ${saidText(message) ?? ''}`
+  return `text ${visibleText(message) ?? ''}`
 }
 
 function isSameCall(said: ChatToolCall, echo: ChatToolCall | undefined): boolean {
@@ -54,7 +55,13 @@ function isSameArguments(said: string, echo: unknown): boolean {
   const parsed = parseObject(said)
   const echoed = parseObject(echo)
   // Frameworks that cannot carry malformed arguments replace them by an empty object.
-  return isDeepStrictEqual(parsed ?? {}, echoed)
+  if (parsed === undefined || echoed === undefined) return isDeepStrictEqual(parsed ?? {}, echoed)
+  return isDeepStrictEqual(parsed, echoed) || isDeepStrictEqual(jsonForm(parsed), jsonForm(echoed))
+}
+
+/** Writing it again is what turns `-0` into `0` and `1e999` into `null`. */
+function jsonForm(value: object): unknown {
+  return JSON.parse(JSON.stringify(value))
 }
 
 function withObjectArguments(call: ChatToolCall): ChatToolCall {
@@ -79,10 +86,19 @@ function parseObject(value: unknown): object | undefined {
     : undefined
 }
 
-/** What a message says, refusal included; undefined when it has parts that are no text. */
-function saidText({ content, refusal }: ChatMessage): string | undefined {
+/**
+ * What a message says, refusal included, '' when that is white space only; undefined when it has
+ * parts that are no text.
+ */
+function visibleText({ content, refusal }: ChatMessage): string | undefined {
   const text = plainText(content ?? '')
-  return text === undefined ? undefined : text + (refusal ?? '')
+  if (text === undefined) return undefined
+  const said = text + (refusal ?? '')
+  return said.trim() === '' ? '' : said
+}
+
+function thinking({ reasoning_content, reasoning }: ChatMessage): string | undefined {
+  return reasoning_content || reasoning
 }
 
 /** The text of a content that is nothing but text; undefined for null and for other parts. */

@@ -40,6 +40,7 @@ describe('a turn of the policy that a framework sends back', () => {
     ],
     ['reordered keys', '{"a": 1, "b": [1, 2]}', '{"b":[1,2],"a":1}'],
     ['escaped unicode', '{"city": "K\\u00f6ln"}', '{"city":"Köln"}'],
+    ['numbers that JSON cannot write', '{"a": -0, "b": 1e999}', '{"a":0,"b":null}'],
     ['no change at all', '{"a":1}', '{"a":1}'],
   ])('goes out in the words of the policy despite %s', async (_what, said, echoed) => {
     const { policy, client } = await conversation({
@@ -76,6 +77,34 @@ describe('a turn of the policy that a framework sends back', () => {
         { role: 'assistant', content: 'yes', reasoning_content: 'hmm' },
       ])
     }
+  })
+
+  it('keeps text that is nothing but white space when the framework drops it', async () => {
+    const said = [{ content: '\n\n', tool_calls: [toolCall('c1', '{}')] }, { content: ' \n' }]
+    const { policy, client } = await conversation(...said)
+    const echoes: ChatMessage[] = [
+      { role: 'assistant', content: '', tool_calls: [toolCall('c1', '{}')] } as ChatMessage,
+      { role: 'assistant', content: null },
+    ]
+    const result = { role: 'tool', tool_call_id: 'c1', content: '4' }
+    await client.complete({ messages: [prompt] })
+    await client.complete({ messages: [prompt, ...echoes.slice(0, 1), result] })
+    await client.complete({ messages: [prompt, ...echoes.slice(0, 1), result, ...echoes.slice(1)] })
+    expect(sentMessages(policy, 3)).toEqual([
+      prompt,
+      { role: 'assistant', ...said[0] },
+      result,
+      { role: 'assistant', ...said[1] },
+    ])
+  })
+
+  it('keeps its thinking where both names of it came and one is empty', async () => {
+    const said = { content: 'yes', reasoning_content: '', reasoning: 'hmm' }
+    const { policy, client } = await conversation(said)
+    await client.complete({ messages: [prompt] })
+    const echo: ChatMessage = { role: 'assistant', content: 'yes', reasoning_content: 'hmm' }
+    await client.complete({ messages: [prompt, echo] })
+    expect(sentMessages(policy, 2)).toEqual([prompt, { role: 'assistant', ...said }])
   })
 
   it('stays a refusal when the framework makes a text of it', async () => {
