@@ -15,6 +15,8 @@ type SdkClient = ConstructorParameters<typeof OpenAIChatCompletionsModel>[0]
 interface CreateOptions {
   readonly headers?: Readonly<Record<string, unknown>>
   readonly signal?: AbortSignal
+  /** 0 where the call is a repetition by the SDK, on a retry policy of the user's. */
+  readonly maxRetries?: number
 }
 
 /** The client of one model call: what the SDK calls, over the policy client of the sample. */
@@ -47,7 +49,7 @@ export class ChatClient {
 
   #create(
     body: Readonly<Record<string, unknown>>,
-    { headers, signal }: CreateOptions,
+    { headers, signal, maxRetries }: CreateOptions,
   ): AsyncIterable<ChatCompletionChunk> {
     // Settings of the `openai` package for a request, which providerData carries into its body.
     const { extra_headers, extraHeaders, extra_body, extraBody, ...rest } = body
@@ -62,6 +64,7 @@ export class ChatClient {
     return chunks.read(
       this.#policy.stream(request, {
         signal,
+        retries: maxRetries,
         headers: textHeaders({
           ...headers,
           ...(extra_headers as object),

@@ -1,5 +1,5 @@
 export { toAgentInput } from './agent-input.ts'
 export { OsmosisMemorySession, type OsmosisMemorySessionOptions } from './memory-session.ts'
-export { OsmosisAgent } from './osmosis-agent.ts'
+export { OsmosisAgent, type AnyHandoff, type HandoffOutput } from './osmosis-agent.ts'
 export { OsmosisRolloutModel } from './rollout-model.ts'
 export { instrumentRunner, type RunnerClass } from './runner-instrumentation.ts'

@@ -30,7 +30,9 @@ export interface OsmosisMemorySessionOptions {
 export class OsmosisMemorySession extends MemorySession {
   /** The sample id. */
   readonly name: string
-  readonly [sessionRecordKey]: SessionRecord
+  /** Of this package's own concern. */
+  readonly [sessionRecordKey]: unknown
+  readonly #record: SessionRecord
 
   /** @throws OsmosisError with code `invalid_id` or `duplicate_sample` */
   constructor(options: OsmosisMemorySessionOptions = {}) {
@@ -41,6 +43,7 @@ export class OsmosisMemorySession extends MemorySession {
     const context = getRolloutContext()
     const record = new SessionRecord(name, context)
     this[sessionRecordKey] = record
+    this.#record = record
     if (context === undefined) return
     prepareSdk()
     context.registerSampleSource(name, {
@@ -71,12 +74,12 @@ export class OsmosisMemorySession extends MemorySession {
   /** @throws OsmosisError with code `wrong_rollout_context` inside another rollout than its own */
   override async clearSession(): Promise<void> {
     this.#touch()
-    this[sessionRecordKey].noteSuccess()
+    this.#record.noteSuccess()
     return super.clearSession()
   }
 
   #touch(): void {
-    const record = this[sessionRecordKey]
+    const record = this.#record
     record.assertBelongsTo(getRolloutContext())
     if (record.context) sessionTouched(record)
   }

@@ -17,10 +17,10 @@ import { prepareSdk } from './sdk-preparation.ts'
 // The SDK's own `create` bounds its handoffs this way; only `any` is wide enough for agents of
 // every context and output.
 // oxlint-disable-next-line typescript/no-explicit-any
-type AnyHandoff = Agent<any, any> | Handoff<any, any>
+export type AnyHandoff = Agent<any, any> | Handoff<any, any>
 
 /** The output types of the agents that may take over; the SDK has this type but does not export it. */
-type HandoffOutput<THandoff extends AnyHandoff> =
+export type HandoffOutput<THandoff extends AnyHandoff> =
   | (THandoff extends Agent<infer _TContext, infer TOutput> ? TOutput : never)
   | (THandoff extends Handoff<infer _TContext, infer TOutput> ? TOutput : never)
 

@@ -37,6 +37,13 @@ test('retry settings of the user are obeyed once the policy client has given up'
   ])
 })
 
+test('the tries that the SDK adds on a retry policy of the user are one request each', async () => {
+  await using server = await startPolicyServer(() => fault.status(503))
+  const rollout = rolloutOn(server)
+  await expect(rollout.run(async () => ask(eagerRetry))).rejects.toMatchObject({ status: 503 })
+  expect((await sampleOf(rollout, 'main')).calls.map(({ attempts }) => attempts)).toEqual([3, 1, 1])
+})
+
 test('the statuses of a retry policy are those of the policy endpoint', async () => {
   await using server = await startPolicyServer([fault.status(422), 'second', fault.status(400)])
   const retry = {

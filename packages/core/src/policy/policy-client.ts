@@ -19,6 +19,8 @@ export const policyModelName = 'osmosis-rollout'
 export interface PolicyCallOptions {
   /** Ends the call; the rollout's own signal ends it as well. */
   signal?: AbortSignal | undefined
+  /** Tries after a first one that failed before its answer began; default 2. */
+  retries?: number | undefined
   /** More request headers. They cannot replace the ids and the bearer of the rollout. */
   headers?: Readonly<Record<string, string>> | undefined
 }
@@ -110,7 +112,7 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
         return postToPolicy(endpoint, headers, body, signal)
       },
       {
-        retries: 2,
+        retries: options.retries ?? 2,
         minDelayMs: 500,
         maxDelayMs: 8_000,
         signal,

@@ -447,6 +447,12 @@ describe('a failing policy', () => {
     expect(policy.requests).toHaveLength(3)
   })
 
+  it('is asked once when the caller repeats calls itself', async () => {
+    const policy = await startPolicyEndpoint((response) => sendJson(response, 503, {}))
+    await failure(context(policy.url).policy('main').complete({ messages }, { retries: 0 }))
+    expect(policy.requests).toHaveLength(1)
+  })
+
   it('is left alone for as long as it asks to be', async () => {
     const times: number[] = []
     const policy = await startPolicyEndpoint((response, n) => {
