@@ -29,6 +29,7 @@ const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
   unauthorized: 'http_error',
   protocol_error: 'http_error',
   port_in_use: 'agent_error',
+  tool_failed: 'agent_error',
 }
 
 const validationErrorNames = new Set([

@@ -24,6 +24,7 @@
  * | `unauthorized` | a bearer key is missing or wrong |
  * | `protocol_error` | the other side broke the rollout protocol |
  * | `port_in_use` | the address to listen on is taken |
+ * | `tool_failed` | a tool call could not be read or carried out |
  */
 export type OsmosisErrorCode =
   | 'no_rollout_context'
@@ -51,12 +52,13 @@ export type OsmosisErrorCode =
   | 'unauthorized'
   | 'protocol_error'
   | 'port_in_use'
+  | 'tool_failed'
 
 const brand = Symbol.for('osmosis.error')
 
 /** Every error this SDK throws on purpose; programming mistakes stay `TypeError` and `RangeError`. */
 export class OsmosisError extends Error {
-  override readonly name = 'OsmosisError'
+  override readonly name: string = 'OsmosisError'
   readonly [brand] = true
   readonly code: OsmosisErrorCode
   /** HTTP status of the answer, where the other side gave one. */

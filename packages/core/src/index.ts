@@ -1,3 +1,4 @@
+export { ConcurrencyLimiter } from './backend/concurrency-limiter.ts'
 export {
   type BackendLoad,
   type ExecutionBackend,

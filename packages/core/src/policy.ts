@@ -12,3 +12,9 @@ export {
   type RetryOptions,
 } from './policy/retry.ts'
 export type { WireTranscript } from './policy/transcript.ts'
+export {
+  isRetryablePolicyError,
+  postToPolicy,
+  type PolicyAnswer,
+  type PolicyPostOptions,
+} from './policy/transport.ts'

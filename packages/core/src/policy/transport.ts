@@ -23,8 +23,17 @@ export interface PolicyAnswer {
   readonly body: Readable
 }
 
+/** Options of {@link postToPolicy}. */
+export interface PolicyPostOptions {
+  /** Closes the connection behind the answer instead of keeping it for the next request. */
+  closeConnection?: boolean | undefined
+  /** What to do about an error status, said behind it; default: the hints of rollouts. */
+  hints?: Readonly<Record<number, string>> | undefined
+}
+
 /**
- * Sends one model request.
+ * Sends one model request, over connections that the whole process shares. Only `signal` limits
+ * how long the answer may take.
  *
  * @throws OsmosisError with code `policy_http_error` or `policy_unreachable`, or the reason of
  * `signal` when that was aborted
@@ -34,10 +43,18 @@ export async function postToPolicy(
   headers: Record<string, string>,
   body: string,
   signal: AbortSignal,
+  { closeConnection = false, hints = rolloutHints }: PolicyPostOptions = {},
 ): Promise<PolicyAnswer> {
   let response: Dispatcher.ResponseData
   try {
-    response = await request(url, { method: 'POST', headers, body, signal, dispatcher: agent })
+    response = await request(url, {
+      method: 'POST',
+      headers,
+      body,
+      signal,
+      dispatcher: agent,
+      reset: closeConnection,
+    })
   } catch (error) {
     signal.throwIfAborted()
     throw new OsmosisError(
@@ -47,7 +64,9 @@ export async function postToPolicy(
     )
   }
   if (response.statusCode < 200 || response.statusCode > 299) {
-    throw await httpError(url, response, headers['authorization'], signal)
+    const said = await refusalText(response, headers['authorization'])
+    signal.throwIfAborted()
+    throw httpError(url, response, said, hints)
   }
   return { contentType: String(response.headers['content-type'] ?? ''), body: response.body }
 }
@@ -61,17 +80,21 @@ export function isRetryablePolicyError(error: unknown): boolean {
   return code !== 'UND_ERR_INVALID_ARG' && code !== 'UND_ERR_NOT_SUPPORTED'
 }
 
-async function httpError(
-  url: string,
-  response: Dispatcher.ResponseData,
+async function refusalText(
+  { body }: Dispatcher.ResponseData,
   authorization: string | undefined,
-  signal: AbortSignal,
-): Promise<OsmosisError> {
-  const { statusCode: status } = response
-  const text = await response.body.text().catch(() => '')
-  signal.throwIfAborted()
-  const said = redacted(errorText(text), authorization)
-  const retryAfter = response.headers['retry-after']
+): Promise<string> {
+  const text = await body.text().catch(() => '')
+  return redacted(errorText(text), authorization)
+}
+
+function httpError(
+  url: string,
+  { statusCode: status, headers }: Dispatcher.ResponseData,
+  said: string,
+  hints: Readonly<Record<number, string>>,
+): OsmosisError {
+  const retryAfter = headers['retry-after']
   return new OsmosisError(
     'policy_http_error',
     `The policy endpoint ${url} answered ${status}${said && `: ${said}`}${hints[status] ?? ''}`,
@@ -83,7 +106,7 @@ async function httpError(
 }
 
 const keyHint = '. Check the API key that the rollout was sent with (llm_api_key).'
-const hints: Record<number, string> = {
+const rolloutHints: Readonly<Record<number, string>> = {
   401: keyHint,
   403: keyHint,
   404: '. chat_completions_url is a base URL: "/chat/completions" is appended to it.',
