@@ -14,6 +14,8 @@ export interface CallbackRetryOptions {
   maxDelayMs?: number | undefined
   /** No attempt starts later than this after the first one; default 10 minutes. */
   budgetMs?: number | undefined
+  /** Most attempts after the first one; default: as many as the budget has time for. */
+  retries?: number | undefined
 }
 
 /** One message that has to arrive: built once, never changed on the way. */
@@ -61,13 +63,14 @@ export class CallbackDelivery {
       minDelayMs: retry.minDelayMs ?? 500,
       maxDelayMs: retry.maxDelayMs ?? 30_000,
       budgetMs: retry.budgetMs ?? 600_000,
+      retries: retry.retries ?? Number.POSITIVE_INFINITY,
     }
     this.#logger = logger
     // As many connections as one slow controller may hold; further callbacks wait for a free one.
     this.#agent = new Agent({
       connections: 256,
       keepAliveTimeout: 30_000,
-      connect: { timeout: this.#retry.attemptTimeoutMs },
+      connect: { timeout: Math.min(this.#retry.attemptTimeoutMs, 10_000) },
     })
   }
 
@@ -88,7 +91,7 @@ export class CallbackDelivery {
           await this.#post(callback)
         },
         {
-          retries: Number.POSITIVE_INFINITY,
+          retries: this.#retry.retries,
           minDelayMs: this.#retry.minDelayMs,
           maxDelayMs: this.#retry.maxDelayMs,
           totalMs: this.#retry.budgetMs,

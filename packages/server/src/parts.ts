@@ -1,5 +1,6 @@
 // What servers of other rollout protocols are made of; users of this one need none of it.
 export { carriesKey } from './bearer-key.ts'
+export { bodyDigest } from './body-digest.ts'
 export { checkBody } from './body-schema.ts'
 export {
   CallbackDelivery,
@@ -17,3 +18,4 @@ export {
   type DrainedWork,
   type DrainTimes,
 } from './server-drain.ts'
+export { toTelemetryJson } from './telemetry-json.ts'

@@ -18,6 +18,8 @@ export interface ServableApp {
   readonly logger: Logger
   /** Takes no new work and resolves when the old one is done. */
   drain(options?: { waitSeconds?: number | undefined }): Promise<void>
+  /** Gets ready; called before the port is opened. When it rejects, nothing is served. */
+  start?(): Promise<void>
 }
 
 /** Options of {@link serve}. */
@@ -78,6 +80,7 @@ export async function serve(
   const { port = 8000, host = '127.0.0.1', signal, handleSignals = true } = options
   signal?.throwIfAborted()
   if (options.allowUnauthenticated !== true) assertGuarded(host, app.requiresKey)
+  await app.start?.()
   const http = createHttpServer(app)
   await listen(http, host, port)
   const { address, port: boundPort, family } = http.address() as AddressInfo

@@ -11,7 +11,7 @@ export interface ServerEnvironment {
 
 /**
  * Reads the variables that an operator or the hosting platform sets: `_OSMOSIS_ROLLOUT_PORT`,
- * else `ROLLOUT_PORT`, else 8000; `OSMOSIS_ROLLOUT_SERVER_API_KEY`;
+ * else `ROLLOUT_PORT`, else `defaultPort` (8000); `OSMOSIS_ROLLOUT_SERVER_API_KEY`;
  * `_OSMOSIS_ROLLOUT_INSTANCE_ID`; `_OSMOSIS_ROLLOUT_ARTIFACT_ROOT`. An empty value counts as
  * unset. Nothing else in this package looks at the environment.
  *
@@ -20,9 +20,10 @@ export interface ServerEnvironment {
 export function readServerEnvironment(
   // oxlint-disable-next-line node/no-process-env
   env: Readonly<Record<string, string | undefined>> = process.env,
+  defaultPort = 8000,
 ): ServerEnvironment {
   const name = env['_OSMOSIS_ROLLOUT_PORT'] ? '_OSMOSIS_ROLLOUT_PORT' : 'ROLLOUT_PORT'
-  const port = Number(env[name] || 8000)
+  const port = Number(env[name] || defaultPort)
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
     throw new OsmosisError(
       'invalid_config',

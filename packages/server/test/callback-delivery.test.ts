@@ -51,6 +51,12 @@ async function deliverTo(
 }
 
 describe('delivering a callback', () => {
+  it('tries no more often than it is told to', async () => {
+    const { outcome, received } = await deliverTo([500, 500, 500], { retry: { retries: 1 } })
+
+    expect({ outcome, times: received.length }).toStrictEqual({ outcome: 'gave_up', times: 2 })
+  })
+
   it.each([200, 202, 204])('takes %i for an acknowledgement', async (status) => {
     const { outcome, undelivered, received } = await deliverTo([status])
 

@@ -21,10 +21,12 @@ it('exports the parts that servers of other rollout protocols share', () => {
       'HttpRefusal',
       'SecretValues',
       'ServerDrain',
+      'bodyDigest',
       'carriesKey',
       'checkBody',
       'readJsonBody',
       'redactingLogger',
+      'toTelemetryJson',
     ]),
   )
 })

@@ -24,6 +24,11 @@ describe('the environment of a server process', () => {
     expect(readServerEnvironment({ ROLLOUT_PORT: '9002' }).port).toBe(9002)
   })
 
+  it('leaves the default port to the server', () => {
+    expect(readServerEnvironment({}, 9000).port).toBe(9000)
+    expect(readServerEnvironment({ ROLLOUT_PORT: '9002' }, 9000).port).toBe(9002)
+  })
+
   it.each(['http', '-1', '65536', '1.5'])('refuses the port %j by its name', (port) => {
     expect(() => readServerEnvironment({ ROLLOUT_PORT: port })).toThrow(
       `ROLLOUT_PORT must be a port number from 0 to 65535, got "${port}".`,

@@ -4,7 +4,13 @@ import { Agent as HttpAgent, get } from 'node:http'
 import { fileURLToPath } from 'node:url'
 
 import { LocalBackend } from '@osmosis/core'
-import { createRolloutServer, serve, silentLogger, type RolloutServer } from '@osmosis/server'
+import {
+  createRolloutServer,
+  serve,
+  silentLogger,
+  type RolloutServer,
+  type ServableApp,
+} from '@osmosis/server'
 import { describe, expect, it } from 'vitest'
 
 import { FakeController } from './fake-controller.ts'
@@ -47,6 +53,28 @@ describe('the fetch handler', () => {
 })
 
 describe('serving', () => {
+  it('gets an app ready before it listens, and opens no port for one that cannot be', async () => {
+    const events: string[] = []
+    const app = (failure?: Error): ServableApp => ({
+      fetch: async () => new Response(String(events.push('request'))),
+      requiresKey: false,
+      logger: silentLogger,
+      start: async () => {
+        events.push('start')
+        if (failure) throw failure
+      },
+      drain: async () => void events.push('drain'),
+    })
+    const listening = await serve(app(), { port: 0, ...quiet })
+    await fetch(listening.url)
+    await listening.close()
+
+    expect(events).toStrictEqual(['start', 'request', 'drain'])
+    await expect(serve(app(new Error('no database')), { port: 0, ...quiet })).rejects.toThrow(
+      'no database',
+    )
+  })
+
   it('listens on a free port of this machine and tells where', async () => {
     await using listening = await serve(createServer(), { port: 0, ...quiet })
 
