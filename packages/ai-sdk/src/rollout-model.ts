@@ -1,0 +1,199 @@
+import { randomUUID } from 'node:crypto'
+
+import { getRolloutContext, OsmosisError, type RolloutContext } from '@osmosis/core'
+import { policyModelName } from '@osmosis/core/policy'
+
+import { AnswerFold } from './answer-fold.ts'
+import { answerParts } from './answer-parts.ts'
+import { drainedStream } from './drained-stream.ts'
+import type {
+  CallOptions,
+  GenerateResult,
+  RolloutLanguageModel,
+  StreamPart,
+  StreamResult,
+} from './language-model-types.ts'
+import {
+  type PolicyEndpointModel,
+  policyEndpointModel,
+  providerName,
+} from './policy-endpoint-model.ts'
+import { recordOf } from './rollout-records.ts'
+import type { SampleRecord } from './sample-record.ts'
+import { watchSteps } from './step-results.ts'
+
+/**
+ * Settings of {@link rolloutModel}. Sampling settings are defaults: those of `generateText`,
+ * `streamText` or an agent win.
+ */
+export interface RolloutModelSettings {
+  /** The sample id of the model's calls; default: a random one for each model object. */
+  name?: string | undefined
+  temperature?: number | undefined
+  topP?: number | undefined
+  /** Sent as `top_k`. */
+  topK?: number | undefined
+  frequencyPenalty?: number | undefined
+  presencePenalty?: number | undefined
+  maxOutputTokens?: number | undefined
+  seed?: number | undefined
+  stopSequences?: string[] | undefined
+  /** More fields of the request body, sent as they are: `min_p`, `logprobs`, … */
+  extraBody?: Readonly<Record<string, unknown>> | undefined
+  /** Answers outside of rollouts, with settings of its own, so that one program serves both. */
+  fallback?: RolloutLanguageModel | undefined
+}
+
+/**
+ * The policy, whichever that is at the time, as a model of the AI SDK. Pass it wherever a model is
+ * expected: `generateText`, `streamText`, `Output`, `ToolLoopAgent`, `wrapLanguageModel`,
+ * `prepareStep`. The rollout is found when the model is called, so one object may serve many
+ * rollouts at once.
+ *
+ * Errors of the policy are thrown as `OsmosisError` and not retried: whatever was worth asking again
+ * has been asked again. Outside of rollouts, calls of a model without a `fallback` fail with code
+ * `no_rollout_context`.
+ *
+ * @param settings - a name alone, or settings
+ */
+export function rolloutModel(settings: string | RolloutModelSettings = {}): RolloutLanguageModel {
+  return new RolloutModel(typeof settings === 'string' ? { name: settings } : settings)
+}
+
+/** What {@link rolloutModel} makes. */
+export class RolloutModel implements RolloutLanguageModel {
+  readonly specificationVersion = 'v4'
+  readonly settings: RolloutModelSettings
+  /** The sample id of its calls. */
+  readonly name: string
+  // Code that has lost its async context, such as a callback of a native addon, finds it here.
+  readonly #origin = getRolloutContext()
+  readonly #endpoints = new WeakMap<SampleRecord, PolicyEndpointModel>()
+
+  constructor(settings: RolloutModelSettings) {
+    this.settings = settings
+    this.name = settings.name ?? randomUUID()
+  }
+
+  get provider(): string {
+    return this.#substitute?.provider ?? providerName
+  }
+
+  get modelId(): string {
+    return this.#substitute?.modelId ?? policyModelName
+  }
+
+  /** The endpoint fetches these itself. What is not listed the SDK downloads and inlines. */
+  get supportedUrls(): RolloutLanguageModel['supportedUrls'] {
+    return this.#substitute?.supportedUrls ?? { 'image/*': [/^https?:/], 'video/*': [/^https?:/] }
+  }
+
+  async doGenerate(options: CallOptions): Promise<GenerateResult> {
+    const substitute = this.#substitute
+    if (substitute) return substitute.doGenerate(options)
+    const { record, endpoint } = this.#sample()
+    const call = record.begin(options.prompt)
+    const { stream, request, response } = await endpoint.doStream(this.#withDefaults(options))
+    const answer = new AnswerFold()
+    for await (const part of answerParts(stream, call.turnId, options.abortSignal)) answer.add(part)
+    const result = answer.result()
+    record.succeed(call, result.content)
+    return {
+      ...result,
+      ...(request ? { request } : {}),
+      response: { ...result.response, ...response },
+    }
+  }
+
+  async doStream(options: CallOptions): Promise<StreamResult> {
+    const substitute = this.#substitute
+    if (substitute) return substitute.doStream(options)
+    const opened = Promise.withResolvers<Omit<StreamResult, 'stream'>>()
+    const { stream, drained } = drainedStream(this.#streamedParts(options, opened.resolve))
+    // A text stream of the SDK ends like an empty answer when this method rejects. An error of the
+    // stream itself reaches whoever reads it.
+    const about = await Promise.race([opened.promise, drained.then(() => ({}))])
+    return { ...about, stream }
+  }
+
+  async *#streamedParts(
+    options: CallOptions,
+    opened: (about: Omit<StreamResult, 'stream'>) => void,
+  ): AsyncGenerator<StreamPart> {
+    const { record, endpoint } = this.#sample()
+    const call = record.begin(options.prompt)
+    const over = record.waitForStream()
+    try {
+      const { stream, ...about } = await endpoint.doStream(this.#withDefaults(options))
+      opened(about)
+      const answer = new AnswerFold()
+      for await (const part of answerParts(stream, call.turnId, options.abortSignal)) {
+        answer.add(part)
+        // Before the SDK knows: the step it makes of the answer refers to it.
+        if (part.type === 'finish') record.succeed(call, answer.content)
+        yield part
+      }
+    } catch (error) {
+      if (!options.abortSignal?.aborted) record.failUnnoticed(error)
+      throw error
+    } finally {
+      over()
+    }
+  }
+
+  /** The model that answers here instead of the policy. */
+  get #substitute(): RolloutLanguageModel | undefined {
+    return this.#rollout === undefined ? this.settings.fallback : undefined
+  }
+
+  get #rollout(): RolloutContext | undefined {
+    return getRolloutContext() ?? this.#origin
+  }
+
+  /** The sample that a call made now belongs to. */
+  #sample(): { record: SampleRecord; endpoint: PolicyEndpointModel } {
+    const rollout = this.#rollout
+    if (rollout === undefined) {
+      throw new OsmosisError(
+        'no_rollout_context',
+        'rolloutModel() needs an active rollout: call the model inside AgentWorkflow.run(), or give it another model for outside: rolloutModel({ fallback: … }).',
+      )
+    }
+    watchSteps()
+    const record = recordOf(rollout, this.name)
+    const known = this.#endpoints.get(record)
+    if (known) return { record, endpoint: known }
+    const endpoint = policyEndpointModel(rollout.policy(this.name))
+    this.#endpoints.set(record, endpoint)
+    return { record, endpoint }
+  }
+
+  #withDefaults({ topK, ...options }: CallOptions): CallOptions {
+    const {
+      name: _name,
+      fallback: _fallback,
+      extraBody,
+      topK: defaultTopK,
+      ...defaults
+    } = this.settings
+    const top_k = topK ?? defaultTopK
+    return {
+      ...definedFields(defaults),
+      ...definedFields(options),
+      providerOptions: {
+        ...options.providerOptions,
+        // What stands here goes into the body. The SDK itself would leave `topK` out.
+        [providerName]: {
+          ...(top_k === undefined ? {} : { top_k }),
+          ...extraBody,
+          ...options.providerOptions?.[providerName],
+        },
+      },
+    } as CallOptions
+  }
+}
+
+function definedFields<T extends object>(fields: T): Partial<T> {
+  const defined = Object.entries(fields).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(defined) as Partial<T>
+}

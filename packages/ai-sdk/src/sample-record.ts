@@ -1,0 +1,74 @@
+import { isDeepStrictEqual } from 'node:util'
+
+import { type RolloutSample, type SampleSource, toRolloutSample } from '@osmosis/core'
+
+import type { AnswerPart, CallPrompt } from './language-model-types.ts'
+import { plainMessages } from './plain-messages.ts'
+import { RecordedCall } from './recorded-call.ts'
+
+/**
+ * What is known of a sample besides its wire transcript: its latest conversation in the SDK's own
+ * messages, the last tool results included, and whether a stream failed that may not have been read.
+ */
+export class SampleRecord implements SampleSource {
+  readonly #streams = new Set<Promise<void>>()
+  #latest: RecordedCall | undefined
+  #answered: RecordedCall | undefined
+  /** `seenUpTo`: how many calls had begun by then. */
+  #failed: { error: Error; seenUpTo: number } | undefined
+  #count = 0
+
+  /** Notes a call that is about to be made. */
+  begin(prompt: CallPrompt): RecordedCall {
+    this.#latest = new RecordedCall(prompt, (this.#count += 1))
+    return this.#latest
+  }
+
+  /** The sample is not complete before what is returned has been called. */
+  waitForStream(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#streams.add(promise)
+    return () => {
+      this.#streams.delete(promise)
+      resolve()
+    }
+  }
+
+  succeed(call: RecordedCall, content: readonly AnswerPart[]): void {
+    call.answered(content)
+    if (call.number > (this.#answered?.number ?? 0)) this.#answered = call
+    // A call that began before another failed is no recovery from that failure.
+    if (this.#failed && call.number > this.#failed.seenUpTo) this.#failed = undefined
+  }
+
+  /** A call failed inside a stream, which may have no reader. */
+  failUnnoticed(error: unknown): void {
+    this.#failed = {
+      error: error instanceof Error ? error : new Error(String(error)),
+      seenUpTo: this.#count,
+    }
+  }
+
+  /** The call that a step of the SDK came from, when it is the latest. */
+  callOfTurn(turnId: unknown): RecordedCall | undefined {
+    return [this.#latest, this.#answered].find((call) => call?.turnId === turnId)
+  }
+
+  async getSample(id: string): Promise<RolloutSample> {
+    await Promise.all(this.#streams)
+    return toRolloutSample({ id, messages: plainMessages(this.#conversation?.messages ?? []) })
+  }
+
+  unnoticedError(): Error | undefined {
+    return this.#failed?.error
+  }
+
+  get #conversation(): RecordedCall | undefined {
+    const latest = this.#latest
+    const answered = this.#answered
+    if (latest === undefined || latest.isAnswered || answered === undefined) return latest
+    // Asked once more for what was answered before, and refused: the answer stays the conversation.
+    const known = answered.messages.slice(0, latest.prompt.length)
+    return isDeepStrictEqual(known, latest.prompt) ? answered : latest
+  }
+}

@@ -1,0 +1,41 @@
+import { getRolloutContext } from '@osmosis/core'
+import { type ModelMessage, registerTelemetry } from 'ai'
+
+import { providerName } from './policy-endpoint-model.ts'
+import { recordsOf } from './rollout-records.ts'
+
+/** The part of the SDK's `StepResult` that is looked at, in any of its versions. */
+export interface FinishedStep {
+  readonly providerMetadata?:
+    | Readonly<Record<string, Readonly<Record<string, unknown>>>>
+    | undefined
+  readonly response: { readonly messages: readonly ModelMessage[] }
+}
+
+/**
+ * Adds the tool results of a step to the call it came from. The policy is told of them with the
+ * next call; those of the last step, after a stop condition, reach no model.
+ */
+export function noteStep({ providerMetadata, response }: FinishedStep): void {
+  const turnId = providerMetadata?.[providerName]?.['turnId']
+  const context = getRolloutContext()
+  if (turnId === undefined || context === undefined) return
+  for (const record of recordsOf(context).values()) {
+    record.callOfTurn(turnId)?.stepped(response.messages)
+  }
+}
+
+// On globalThis: every copy of this package would be told of the same steps.
+const watching = Symbol.for('osmosis.ai-sdk.watching-steps')
+const holder = globalThis as { [watching]?: true }
+
+/**
+ * Makes the SDK tell of the steps of plain `generateText` and `streamText` calls, which have no
+ * other place to listen at. It does not when a call turns telemetry off, gives integrations of its
+ * own, or sets `recordOutputs: false`.
+ */
+export function watchSteps(): void {
+  if (holder[watching]) return
+  holder[watching] = true
+  registerTelemetry({ onStepEnd: (step) => noteStep(step) })
+}
