@@ -1,0 +1,116 @@
+import {
+  type BaseModelConfig,
+  type Message,
+  Model,
+  type ModelStreamEvent,
+  type StreamOptions,
+} from '@strands-agents/sdk'
+import {
+  type ChatCompletionRequest,
+  getRolloutContext,
+  OsmosisError,
+  type PolicyClient,
+  type RolloutContext,
+} from '@osmosis/core'
+import { policyModelName } from '@osmosis/core/policy'
+
+import { AnswerEvents } from './answer-events.ts'
+import { toModelError } from './model-errors.ts'
+import type { RequestSettings } from './sampling-params.ts'
+import { TurnMemory, turnMemoryKey } from './turn-memory.ts'
+import { toWireMessages } from './wire-messages.ts'
+import { toWireTools } from './wire-tools.ts'
+
+/** The policy of a rollout as a model of Strands, for one sample. */
+export class PolicyModel extends Model {
+  readonly [turnMemoryKey] = new TurnMemory()
+  readonly #context: RolloutContext
+  readonly #policy: PolicyClient
+  readonly #settings: RequestSettings
+  readonly #onLength: 'throw' | 'stop'
+  #config: BaseModelConfig = {}
+
+  constructor(
+    context: RolloutContext,
+    sampleId: string,
+    settings: RequestSettings,
+    onLength: 'throw' | 'stop',
+  ) {
+    super()
+    this.#context = context
+    this.#policy = context.policy(sampleId)
+    this.#settings = settings
+    this.#onLength = onLength
+  }
+
+  override updateConfig(config: BaseModelConfig): void {
+    this.#config = { ...this.#config, ...config }
+  }
+
+  override getConfig(): BaseModelConfig {
+    const { temperature, top_p, max_tokens, max_completion_tokens } = this.#settings.body
+    return withoutUndefined({
+      temperature: numberOrUndefined(temperature),
+      topP: numberOrUndefined(top_p),
+      maxTokens: numberOrUndefined(max_completion_tokens ?? max_tokens),
+      ...this.#config,
+      modelId: policyModelName,
+    })
+  }
+
+  override async *stream(
+    messages: Message[],
+    options: StreamOptions = {},
+  ): AsyncGenerator<ModelStreamEvent> {
+    this.#assertOwnRollout()
+    const answer = new AnswerEvents(this[turnMemoryKey], this.#onLength)
+    try {
+      const chunks = this.#policy.stream(this.#request(messages, options), {
+        signal: options.cancelSignal,
+        headers: this.#settings.headers,
+      })
+      for await (const chunk of chunks) yield* answer.add(chunk)
+    } catch (error) {
+      throw toModelError(error)
+    }
+    yield* answer.end()
+  }
+
+  #request(messages: readonly Message[], options: StreamOptions): ChatCompletionRequest {
+    if (messages.length === 0) {
+      throw new OsmosisError(
+        'invalid_request',
+        'The conversation of the agent is empty: pass `messages: ctx.prompt` to the agent, or an input to invoke().',
+      )
+    }
+    const { temperature, topP, maxTokens } = this.#config
+    const tokenLimit =
+      'max_completion_tokens' in this.#settings.body ? 'max_completion_tokens' : 'max_tokens'
+    return {
+      ...this.#settings.body,
+      ...withoutUndefined({ temperature, top_p: topP, [tokenLimit]: maxTokens }),
+      ...toWireTools(options),
+      messages: toWireMessages(messages, options.systemPrompt, this[turnMemoryKey]),
+    }
+  }
+
+  #assertOwnRollout(): void {
+    const ambient = getRolloutContext()
+    if (ambient === undefined || ambient === this.#context) return
+    throw new OsmosisError(
+      'wrong_rollout_context',
+      `An OsmosisStrandsAgent of rollout "${this.#context.rolloutId}" was run inside rollout "${ambient.rolloutId}". Construct the agent inside AgentWorkflow.run(), once per rollout.`,
+    )
+  }
+}
+
+function numberOrUndefined(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined
+}
+
+function withoutUndefined<T extends object>(
+  value: T,
+): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const set = Object.entries(value).filter(([, field]) => field !== undefined)
+  return Object.fromEntries(set) as { [K in keyof T]?: Exclude<T[K], undefined> }
+}

@@ -1,0 +1,133 @@
+import {
+  type ContentBlock,
+  Message,
+  type MessageData,
+  ReasoningBlock,
+  ToolResultBlock,
+  ToolUseBlock,
+} from '@strands-agents/sdk'
+import { type ChatMessage, OsmosisError, type PromptMessage } from '@osmosis/core'
+
+import { joinedText, toBlocks } from './prompt-parts.ts'
+import type { TurnMemory } from './turn-memory.ts'
+
+/** Messages as an agent takes them: `ctx.prompt`, messages of Strands, or both. */
+export type PromptMessages = readonly (Message | MessageData | PromptMessage)[]
+
+/** A prompt in the form of Strands. */
+export interface ConvertedPrompt {
+  readonly messages: Message[]
+  /** The text of the system messages it begins with: Strands has a system prompt for them. */
+  readonly system: string | undefined
+}
+
+/**
+ * A prompt as messages of Strands. Messages of Strands stay as they are.
+ *
+ * @param memory - notes what each message was made of, so that it goes out as it was given
+ * @throws OsmosisError with code `invalid_request` for what Strands has no form for, with its place
+ */
+export function fromPrompt(
+  prompt: PromptMessages,
+  memory: TurnMemory | undefined,
+): ConvertedPrompt {
+  const converted: { message: Message; given: ChatMessage[] }[] = []
+  const system: string[] = []
+  for (const [index, item] of prompt.entries()) {
+    const where = `messages[${index}]`
+    const previous = converted.at(-1)
+    if (!isChatMessage(item)) {
+      converted.push({ message: toMessage(item), given: [] })
+    } else if (isSystem(item) && previous === undefined) {
+      system.push(joinedText((item as ChatMessage).content, where))
+    } else if (item.role === 'tool' && previous?.given.at(-1)?.role === 'tool') {
+      // Strands answers all calls of one turn in one message.
+      previous.message.content.push(toolResult(item, where))
+      previous.given.push(item)
+    } else {
+      converted.push({ message: convert(item, where), given: [item] })
+    }
+  }
+  for (const { message, given } of converted) {
+    if (given.length > 0) memory?.notePrompt(message, given)
+  }
+  return {
+    messages: converted.map(({ message }) => message),
+    system: system.length > 0 ? system.join('\n\n') : undefined,
+  }
+}
+
+/** Whether a value is a message in a form that only chat completions has. */
+export function isChatMessage(value: unknown): value is ChatMessage {
+  if (typeof value !== 'object' || value === null) return false
+  const { type, role, content, tool_calls } = value as ChatMessage
+  if (typeof role !== 'string' || type === 'message') return false
+  if ((role !== 'user' && role !== 'assistant') || tool_calls !== undefined) return true
+  if (!Array.isArray(content)) return true
+  // Blocks of Strands have a type when they are instances (`textBlock`), and none as plain data.
+  return content.some((part) => typeof part.type === 'string' && !part.type.endsWith('Block'))
+}
+
+function toMessage(message: Message | MessageData): Message {
+  return message instanceof Message ? message : Message.fromMessageData(message)
+}
+
+function isSystem({ role }: ChatMessage): boolean {
+  return role === 'system' || role === 'developer'
+}
+
+function convert(message: ChatMessage, where: string): Message {
+  const { role, content } = message
+  switch (role) {
+    case 'system':
+    case 'developer':
+    case 'user':
+      return new Message({ role: 'user', content: toBlocks(content, where) })
+    case 'assistant':
+      return new Message({ role: 'assistant', content: assistantBlocks(message, where) })
+    case 'tool':
+      return new Message({ role: 'user', content: [toolResult(message, where)] })
+    default:
+      throw new OsmosisError(
+        'invalid_request',
+        `${where} has the role ${JSON.stringify(role)}; the roles of a prompt are system, developer, user, assistant and tool.`,
+      )
+  }
+}
+
+function assistantBlocks(message: ChatMessage, where: string): ContentBlock[] {
+  const { content, reasoning_content, reasoning, refusal, tool_calls = [] } = message
+  const thinking = reasoning_content || reasoning
+  return [
+    ...(thinking ? [new ReasoningBlock({ text: thinking })] : []),
+    ...toBlocks(content, where),
+    ...toBlocks(refusal, where),
+    ...tool_calls.map(({ id, function: { name, arguments: text } }) => {
+      return new ToolUseBlock({ toolUseId: id, name, input: argumentsOf(text) as never })
+    }),
+  ]
+}
+
+/** The arguments of a call in the data set; what is no JSON object is an empty one to Strands. */
+function argumentsOf(text: unknown): object {
+  let value = text
+  if (typeof text === 'string') {
+    try {
+      value = JSON.parse(text)
+    } catch {
+      return {}
+    }
+  }
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : {}
+}
+
+function toolResult({ tool_call_id, content }: ChatMessage, where: string): ToolResultBlock {
+  if (typeof tool_call_id !== 'string' || tool_call_id === '') {
+    throw new OsmosisError('invalid_request', `${where} is a tool message without a tool_call_id.`)
+  }
+  return new ToolResultBlock({
+    toolUseId: tool_call_id,
+    status: 'success',
+    content: toBlocks(content, where),
+  })
+}

@@ -1,0 +1,79 @@
+import { type BaseModelConfig, Model, type ModelStreamEvent } from '@strands-agents/sdk'
+import { OsmosisError, type RolloutContext } from '@osmosis/core'
+import { policyModelName } from '@osmosis/core/policy'
+
+import { PolicyModel } from './policy-model.ts'
+import { type SamplingParams, toRequestSettings } from './sampling-params.ts'
+
+const brand = Symbol.for('osmosis.strands.rollout-model')
+
+/** Options of {@link OsmosisRolloutModel}. */
+export interface OsmosisRolloutModelOptions {
+  readonly params?: Readonly<SamplingParams>
+  /**
+   * What an answer that the token limit cut off does: `throw` Strands' `MaxTokensError` (the
+   * default), or `stop` the turn with the stop reason `length`.
+   */
+  readonly onLength?: 'throw' | 'stop'
+}
+
+/**
+ * Stands where an agent's model stands, until `OsmosisStrandsAgent` puts the policy of its rollout
+ * there. It carries the sampling parameters and may be shared by any number of agents; which
+ * weights answer is decided outside of the program.
+ */
+export class OsmosisRolloutModel extends Model {
+  readonly [brand] = true
+  readonly params: Readonly<SamplingParams>
+  readonly onLength: 'throw' | 'stop'
+
+  /** @throws OsmosisError with code `invalid_config` for parameters that cannot be set here */
+  constructor(options: OsmosisRolloutModelOptions = {}) {
+    super()
+    this.params = Object.freeze({ ...options.params })
+    this.onLength = options.onLength ?? 'throw'
+    toRequestSettings(this.params)
+  }
+
+  /**
+   * The policy as a model of Strands, for one sample. `OsmosisStrandsAgent` calls this.
+   *
+   * @throws OsmosisError with code `invalid_id`
+   */
+  forSample(sampleId: string, context: RolloutContext): Model {
+    return new PolicyModel(context, sampleId, toRequestSettings(this.params), this.onLength)
+  }
+
+  override getConfig(): BaseModelConfig {
+    return { modelId: policyModelName }
+  }
+
+  /** @throws OsmosisError with code `placeholder_model`, always */
+  override updateConfig(): never {
+    throw placeholderCalled()
+  }
+
+  /** @throws OsmosisError with code `placeholder_model`, when the first event is asked for */
+  // oxlint-disable-next-line require-yield
+  override async *stream(): AsyncGenerator<ModelStreamEvent> {
+    throw placeholderCalled()
+  }
+
+  /** @throws OsmosisError with code `placeholder_model`, when the first event is asked for */
+  // oxlint-disable-next-line require-yield
+  override async *streamAggregated(): ReturnType<Model['streamAggregated']> {
+    throw placeholderCalled()
+  }
+}
+
+/** True for a placeholder of this or any other installed copy of the package. */
+export function isRolloutModel(value: unknown): value is OsmosisRolloutModel {
+  return typeof value === 'object' && value !== null && brand in value
+}
+
+function placeholderCalled(): OsmosisError {
+  return new OsmosisError(
+    'placeholder_model',
+    'OsmosisRolloutModel is a placeholder and answers nothing itself. Pass it as the `model` of an OsmosisStrandsAgent (not of an Agent), which replaces it with the policy of the active rollout.',
+  )
+}

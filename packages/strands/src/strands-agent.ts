@@ -1,0 +1,101 @@
+import {
+  Agent,
+  type AgentConfig,
+  type AgentResult,
+  type AgentStreamEvent,
+  type InvokeArgs,
+  type InvokeOptions,
+} from '@strands-agents/sdk'
+
+import { fromPrompt, isChatMessage, type PromptMessages } from './prompt-messages.ts'
+import { RolloutBinding } from './rollout-binding.ts'
+import { isRolloutModel } from './rollout-model.ts'
+import { mergedSystemPrompt } from './system-prompt.ts'
+
+/** The config of an `Agent`, whose `messages` may also be those of a prompt. */
+export type OsmosisStrandsAgentConfig = Omit<AgentConfig, 'messages'> & {
+  /** `ctx.prompt` as it is, messages of Strands, or both. */
+  messages?: PromptMessages
+}
+
+/** What an agent can be invoked with: the input of an `Agent`, or a prompt as it is. */
+export type OsmosisInvokeArgs = InvokeArgs | PromptMessages
+
+/**
+ * An `Agent` whose `OsmosisRolloutModel` is the policy of the rollout it is made in, and which is a
+ * sample of that rollout under its `name`, else its `id`, else a random one. Make it inside
+ * `AgentWorkflow.run()`. There it prints nothing and keeps its whole history, unless the config
+ * says otherwise. With any other model it is a plain agent, inside a rollout and out.
+ */
+export class OsmosisStrandsAgent extends Agent {
+  /** The sample id; undefined for an agent with a model of its own. */
+  readonly sampleId: string | undefined
+  readonly #rollout: RolloutBinding | undefined
+
+  /**
+   * @throws OsmosisError with code `no_rollout_context`, `invalid_id` or `duplicate_sample` when
+   * the model is an `OsmosisRolloutModel`, and with code `invalid_request` for messages that
+   * Strands has no form for
+   */
+  constructor(config: OsmosisStrandsAgentConfig = {}) {
+    const { messages: given = [], ...rest } = config
+    const rollout = isRolloutModel(config.model)
+      ? new RolloutBinding(config.model, config)
+      : undefined
+    const { messages, system } = fromPrompt(given, rollout?.memory)
+    const converted: AgentConfig = { ...rest, messages }
+    if (system !== undefined) converted.systemPrompt = mergedSystemPrompt(rest.systemPrompt, system)
+    super(rollout ? rollout.applyTo(converted) : converted)
+    this.sampleId = rollout?.sampleId
+    this.#rollout = rollout
+    if (rollout === undefined) return
+    rollout.system = system
+    rollout.register(this)
+  }
+
+  /** As `Agent.invoke`; without input the agent continues from its messages. */
+  override async invoke(args?: OsmosisInvokeArgs, options?: InvokeOptions): Promise<AgentResult> {
+    try {
+      return await super.invoke(args as InvokeArgs, options)
+    } finally {
+      // The caller gets the error.
+      this.#rollout?.noteStreamEnd()
+    }
+  }
+
+  /** As `Agent.stream`; leaving it early ends the model call that is under way. */
+  override async *stream(
+    args?: OsmosisInvokeArgs,
+    options?: InvokeOptions,
+  ): AsyncGenerator<AgentStreamEvent, AgentResult, undefined> {
+    const input = this.#toInput(args)
+    const rollout = this.#rollout
+    if (rollout === undefined) return yield* super.stream(input, options)
+    // Strands does not close the stream of a model when its own is left.
+    const left = new AbortController()
+    const cancelSignal = options?.cancelSignal
+      ? AbortSignal.any([options.cancelSignal, left.signal])
+      : left.signal
+    try {
+      const result = yield* super.stream(input, { ...options, cancelSignal })
+      rollout.noteStreamEnd()
+      return result
+    } catch (error) {
+      rollout.noteStreamEnd(error)
+      throw error
+    } finally {
+      left.abort()
+    }
+  }
+
+  #toInput(args: OsmosisInvokeArgs | undefined): InvokeArgs {
+    if (!Array.isArray(args) || !args.some(isChatMessage)) return args as InvokeArgs
+    const { messages, system } = fromPrompt(args as PromptMessages, this.#rollout?.memory)
+    // A second run at the same time is refused by Strands and must not leave a trace.
+    if (system !== undefined && !this.isInvoking) {
+      this.systemPrompt = mergedSystemPrompt(this.systemPrompt, system)
+      if (this.#rollout) this.#rollout.system = mergedSystemPrompt(this.#rollout.system, system)
+    }
+    return messages
+  }
+}
