@@ -1,0 +1,200 @@
+import { Agent, ConcurrentInvocationError } from '@strands-agents/sdk'
+import { isOsmosisError } from '@osmosis/core'
+import { OsmosisRolloutModel, OsmosisStrandsAgent, type SamplingParams } from '@osmosis/strands'
+import { fault, startPolicyServer } from '@osmosis/testing'
+import { describe, expect, test, vi } from 'vitest'
+
+import { policyAgent, rolloutOn, sampleIds } from './rollout.ts'
+
+const nowhere = { url: 'http://policy.invalid' }
+
+/** Code and message of what `body` throws, itself or wrapped by Strands. */
+async function refusal(body: () => unknown): Promise<string> {
+  try {
+    await body()
+  } catch (error) {
+    const told = isOsmosisError(error) ? error : (error as Error).cause
+    if (isOsmosisError(told)) return `${told.code}: ${told.message}`
+    throw error
+  }
+  throw new Error('nothing was refused')
+}
+
+describe('params', () => {
+  test.each([
+    ['maxTokens', /write "max_tokens" instead of "maxTokens"/],
+    ['topP', /write "top_p" instead of "topP"/],
+    ['model', /"model" .* the rollout decides which policy answers/],
+    ['modelId', /"modelId" .* the rollout decides which policy answers/],
+    ['messages', /Leave it out/],
+    ['stream', /Leave it out/],
+    ['tools', /Leave it out/],
+    ['tool_choice', /Leave it out/],
+    ['n', /Leave it out/],
+    ['api_key', /Leave it out/],
+    ['baseUrl', /Leave it out/],
+  ])('refuse %s and say what to do', async (name, hint) => {
+    const create = (params: SamplingParams) => async () =>
+      refusal(() => new OsmosisRolloutModel({ params }))
+    const told = await create({ [name]: 1 })()
+    expect(told).toMatch(/^invalid_config: /)
+    expect(told).toMatch(hint)
+    expect(await create({ extra_body: { [name]: 1 } })()).toBe(told)
+  })
+
+  test.each([{ 'x-name': 'Zoë' }, { 'x-name': 'a\r\nb' }, { 'bad name': 'x' }])(
+    'refuse headers that cannot be sent: %j',
+    async (extra_headers) => {
+      const told = await refusal(() => new OsmosisRolloutModel({ params: { extra_headers } }))
+      expect(told).toMatch(/^invalid_config: The header ".+" in extra_headers/)
+    },
+  )
+
+  test('cannot be changed afterwards', () => {
+    const params = { temperature: 1 }
+    const model = new OsmosisRolloutModel({ params })
+    params.temperature = 2
+    expect(model.params).toEqual({ temperature: 1 })
+    expect(Object.isFrozen(model.params)).toBe(true)
+  })
+})
+
+describe('the placeholder model', () => {
+  test('is refused outside of a rollout', async () => {
+    expect(await refusal(() => policyAgent())).toBe(
+      'no_rollout_context: An OsmosisStrandsAgent with an OsmosisRolloutModel needs an active rollout: construct it inside AgentWorkflow.run(), where the backend has set one up.',
+    )
+  })
+
+  test('answers nothing itself', async () => {
+    const message =
+      /^placeholder_model: OsmosisRolloutModel is a placeholder .* Pass it as the `model` of an OsmosisStrandsAgent/
+    const model = new OsmosisRolloutModel()
+    const agent = new Agent({ model, printer: false })
+    expect(await refusal(async () => agent.invoke('go'))).toMatch(message)
+    expect(await refusal(async () => model.stream().next())).toMatch(message)
+    expect(await refusal(() => model.updateConfig())).toMatch(message)
+  })
+
+  test('serves any number of agents and rollouts', async () => {
+    await using server = await startPolicyServer(() => 'hi')
+    const model = new OsmosisRolloutModel({ params: { temperature: 1 } })
+    for (const rolloutId of ['one', 'two']) {
+      await rolloutOn(server, rolloutId).run(async () => {
+        for (const name of ['a', 'b']) await policyAgent({ name, model }).invoke('go')
+      })
+    }
+    const ids = server.requests.map(({ headers }) => [
+      headers['x-rollout-id'],
+      headers['x-sample-id'],
+    ])
+    expect(ids).toEqual([
+      ['one', 'a'],
+      ['one', 'b'],
+      ['two', 'a'],
+      ['two', 'b'],
+    ])
+  })
+
+  test('of another loaded copy of this package is recognised', async () => {
+    vi.resetModules()
+    const copy = await import('@osmosis/strands')
+    expect(copy.OsmosisRolloutModel).not.toBe(OsmosisRolloutModel)
+    await using server = await startPolicyServer([
+      { toolCalls: [{ id: 'c', name: 'x', arguments: '{"' }] },
+      'hi',
+    ])
+    const rollout = rolloutOn(server)
+    await rollout.run(async () =>
+      policyAgent({ model: new copy.OsmosisRolloutModel() }).invoke('go'),
+    )
+    expect(sampleIds(server)).toEqual(['main', 'main'])
+    expect(server.requests[1]?.rawBody).toContain('tool arguments are not valid JSON')
+  })
+
+  test('may be subclassed to change what its model is', async () => {
+    class Sharper extends OsmosisRolloutModel {
+      override forSample(...args: Parameters<OsmosisRolloutModel['forSample']>) {
+        const model = super.forSample(...args)
+        model.updateConfig({ temperature: 0 })
+        return model
+      }
+    }
+    await using server = await startPolicyServer(['hi'])
+    await rolloutOn(server).run(async () => policyAgent({ model: new Sharper() }).invoke('go'))
+    expect(server.requests[0]?.body).toMatchObject({ temperature: 0 })
+  })
+})
+
+describe('the sample id', () => {
+  test('is the name, else the id, else random', async () => {
+    const rollout = rolloutOn(nowhere)
+    const ids = rollout.run(() =>
+      [{ name: 'n', id: 'i' }, { id: 'i' }, {}, {}].map(
+        (config) =>
+          new OsmosisStrandsAgent({ model: new OsmosisRolloutModel(), ...config }).sampleId,
+      ),
+    )
+    expect(ids).toEqual([
+      'n',
+      'i',
+      expect.stringMatching(/^\w{32}$/),
+      expect.stringMatching(/^\w{32}$/),
+    ])
+    expect(new Set(ids).size).toBe(4)
+    expect([...(await rollout.getSamples()).keys()]).toEqual(ids)
+  })
+
+  test('is unique in its rollout', async () => {
+    const rollout = rolloutOn(nowhere)
+    await rollout.run(async () => {
+      policyAgent({ name: 'same' })
+      expect(await refusal(() => policyAgent({ name: 'same' }))).toMatch(
+        /^duplicate_sample: A sample named "same"/,
+      )
+    })
+  })
+
+  test('can travel in a header', async () => {
+    const made = async () => refusal(() => policyAgent({ name: 'plänner' }))
+    expect(await rolloutOn(nowhere).run(made)).toMatch(/^invalid_id: The sample id "plänner"/)
+  })
+
+  test('is not taken by an agent whose config is refused', async () => {
+    const rollout = rolloutOn(nowhere)
+    rollout.run(() => expect(() => policyAgent({ toolExecutor: 'nonsense' as never })).toThrow())
+    expect([...(await rollout.getSamples()).keys()]).toEqual([])
+  })
+})
+
+test('an agent of another rollout is refused', async () => {
+  const agent = rolloutOn(nowhere, 'there').run(() => policyAgent())
+  const here = rolloutOn(nowhere, 'here')
+  expect(await here.run(async () => refusal(async () => agent.invoke('go')))).toBe(
+    'wrong_rollout_context: An OsmosisStrandsAgent of rollout "there" was run inside rollout "here". Construct the agent inside AgentWorkflow.run(), once per rollout.',
+  )
+})
+
+test('an agent with nothing to say is told what to pass', async () => {
+  const rollout = rolloutOn(nowhere)
+  expect(await rollout.run(async () => refusal(async () => policyAgent().invoke()))).toBe(
+    'invalid_request: The conversation of the agent is empty: pass `messages: ctx.prompt` to the agent, or an input to invoke().',
+  )
+})
+
+test('a second invocation at the same time is refused by Strands and leaves no trace', async () => {
+  await using server = await startPolicyServer([fault.on('hi', { delayMs: 20 })])
+  await rolloutOn(server).run(async () => {
+    const agent = policyAgent()
+    const first = agent.invoke('one')
+    await server.waitForRequest(0)
+    const second = agent.invoke([
+      { role: 'system', content: 'Other.' },
+      { role: 'user', content: 'two' },
+    ])
+    await expect(second).rejects.toBeInstanceOf(ConcurrentInvocationError)
+    await first
+    expect(agent.systemPrompt).toBeUndefined()
+  })
+  expect(server.requests).toHaveLength(1)
+})
