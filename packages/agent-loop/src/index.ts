@@ -1,1 +1,63 @@
-export {}
+export { type ChatResult, type ChatResultUsage } from './chat/chat-result.ts'
+export { defineReward, type RewardFunction } from './define-reward.ts'
+export {
+  countMessagesByRole,
+  getLastAssistantContent,
+  getMessageContent,
+  getMessageRole,
+  isAssistantMessage,
+  isToolMessage,
+  isUserMessage,
+  parseToolCalls,
+} from './messages/message-fields.ts'
+export { normalizeStop } from './messages/normalize-stop.ts'
+export {
+  isRolloutAgentLoop,
+  isRolloutAgentLoopClass,
+  RolloutAgentLoop,
+} from './rollout-agent-loop.ts'
+export { type RolloutContext } from './rollout-context.ts'
+export {
+  OsmosisRolloutError,
+  OsmosisServerError,
+  OsmosisTimeoutError,
+  OsmosisTransportError,
+  OsmosisValidationError,
+  type RolloutErrorOptions,
+} from './rollout-errors.ts'
+export { type CompletionParams, type RolloutRequest } from './rollout-request.ts'
+export { type RolloutResult } from './rollout-result.ts'
+export { type CreateAppOptions } from './server/app-options.ts'
+export { type AgentLoopApp, createApp } from './server/create-app.ts'
+export {
+  resolveSettings,
+  type RolloutClientSettings,
+  type RolloutServerSettings,
+  type RolloutSettings,
+  type RolloutSettingsInput,
+} from './settings/rollout-settings.ts'
+export { executeToolCalls, type ExecuteToolCallsOptions } from './tools/execute-tool-calls.ts'
+export {
+  type FunctionTool,
+  functionTool,
+  type JsonSchema,
+  type StandardJsonSchema,
+  type ToolInput,
+} from './tools/function-tool.ts'
+export {
+  serializeToolResult,
+  type SerializeToolResultOptions,
+} from './tools/serialize-tool-result.ts'
+export { getToolCallInfo, parseToolArguments, type ToolCallInfo } from './tools/tool-call-info.ts'
+export { type FailedToolCall, ToolArgumentError, ToolExecutionError } from './tools/tool-errors.ts'
+export {
+  createToolErrorResult,
+  createToolResult,
+  type ToolResultMessage,
+} from './tools/tool-results.ts'
+export {
+  AgentLoopValidationError,
+  validateAgentLoop,
+  type ValidationReport,
+} from './validate-agent-loop.ts'
+export { formatIssue, type ValidationIssue } from './validation-issue.ts'

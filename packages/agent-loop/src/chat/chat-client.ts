@@ -1,0 +1,173 @@
+import { ConcurrencyLimiter, type PromptMessage } from '@osmosis/core'
+import { isRetryablePolicyError, postToPolicy, retryRequest } from '@osmosis/core/policy'
+
+import { OsmosisTimeoutError, OsmosisValidationError } from '../rollout-errors.ts'
+import type { MetricsCounter } from '../rollout-metrics.ts'
+import type { CompletionParams } from '../rollout-request.ts'
+import { assertMessages } from '../rollout-result.ts'
+import type { RolloutClientSettings } from '../settings/rollout-settings.ts'
+import { withTimeLimit } from './attempt-limit.ts'
+import { brokenAnswer, toChatError, trainerHints } from './chat-errors.ts'
+import { toSentParameters } from './chat-parameters.ts'
+import { messageIn, toChatResult, type ChatResult } from './chat-result.ts'
+import type { MessageTexts } from './message-texts.ts'
+import { headerSafe, trainerUrl } from './trainer-url.ts'
+
+/** What the model calls of one rollout need. */
+export interface ChatClientInit {
+  readonly rolloutId: string
+  readonly serverUrl: string
+  readonly apiKey: string | null
+  readonly settings: RolloutClientSettings
+  readonly signal: AbortSignal
+  readonly metrics: MetricsCounter
+  readonly texts: MessageTexts
+}
+
+/** The way from one rollout to the policy behind its trainer. */
+export class ChatClient {
+  readonly #init: ChatClientInit
+  readonly #calls: ConcurrencyLimiter
+  #turn = 0
+  /** The messages of the latest call and its answer, as JSON without brackets. */
+  #conversation = ''
+
+  constructor(init: ChatClientInit) {
+    this.#init = init
+    this.#calls = new ConcurrencyLimiter(init.settings.maxConnections)
+  }
+
+  /** The conversation as the latest call left it: a JSON array. */
+  get conversationJson(): string {
+    return `[${this.#conversation}]`
+  }
+
+  /** See `chat` of the context. */
+  async chat(
+    messages: readonly PromptMessage[],
+    params: Readonly<CompletionParams>,
+    callerSignal: AbortSignal | undefined,
+  ): Promise<ChatResult> {
+    const { signal: rolloutSignal, texts } = this.#init
+    assertMessages(messages)
+    const conversation = messages.map((message) => texts.of(message)).join(',')
+    const body = this.#body(conversation, params)
+    const signal = callerSignal ? AbortSignal.any([rolloutSignal, callerSignal]) : rolloutSignal
+    this.#turn += 1
+    const turn = this.#turn
+    const release = await this.#calls.acquire(signal)
+    try {
+      this.#conversation = conversation
+      const { result, text } = await this.#ask(body, turn, signal)
+      this.#conversation = conversation === '' ? text : `${conversation},${text}`
+      return result
+    } catch (error) {
+      throw toChatError(error)
+    } finally {
+      release()
+    }
+  }
+
+  #body(messagesJson: string, params: Readonly<CompletionParams>): string {
+    const { model, stop, ...others } = toSentParameters(params)
+    const { temperature, top_p, max_tokens, logprobs } = others
+    const head = `"model":${JSON.stringify(model)},"messages":[${messagesJson}]`
+    const tail = JSON.stringify({
+      rollout_id: this.#init.rolloutId,
+      temperature,
+      top_p,
+      max_tokens,
+      ...(stop === null ? {} : { stop }),
+      logprobs,
+    })
+    return `{${head},${tail.slice(1)}`
+  }
+
+  async #ask(
+    body: string,
+    turn: number,
+    signal: AbortSignal,
+  ): Promise<{ result: ChatResult; text: string }> {
+    const { settings, metrics, texts } = this.#init
+    const { answer, latencyMs } = await retryRequest(
+      async () => {
+        const started = performance.now()
+        const text = await this.#attempt(body, turn, signal)
+        return { answer: text, latencyMs: performance.now() - started }
+      },
+      {
+        retries: settings.maxRetries,
+        minDelayMs: settings.retryBaseDelay * 1000,
+        maxDelayMs: settings.retryMaxDelay * 1000,
+        signal,
+        isRetryable: (error) =>
+          error instanceof OsmosisTimeoutError || isRetryablePolicyError(error),
+      },
+    )
+    const text = answer()
+    const result = toChatResult(parseAnswer(text))
+    metrics.llmCall(latencyMs, result.usage)
+    return { result, text: texts.remember(result.message, text, messageIn) }
+  }
+
+  /**
+   * Sends the request once. Rejects only as long as no answer has begun: from there on asking
+   * again would be a second answer, so what goes wrong then waits in the function it resolves with.
+   */
+  async #attempt(body: string, turn: number, outer: AbortSignal): Promise<() => string> {
+    const { rolloutId, serverUrl, apiKey, settings } = this.#init
+    const url = trainerUrl(serverUrl, '/v1/chat/completions')
+    const { timeoutSeconds } = settings
+    const limit = {
+      limitMs: timeoutSeconds * 1000,
+      outer,
+      late: () =>
+        new OsmosisTimeoutError(
+          `The trainer at ${url} gave no whole answer in ${timeoutSeconds} s.`,
+        ),
+    }
+    return withTimeLimit(limit, async (signal) => {
+      const headers = {
+        'content-type': 'application/json',
+        accept: 'application/json',
+        // The same for every attempt: a trainer can see that it is asked for one answer.
+        'idempotency-key': `${headerSafe(rolloutId)}/chat/${turn}`,
+        ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}),
+      }
+      const answer = await postToPolicy(url, headers, body, signal, {
+        closeConnection: this.#calls.running > settings.maxKeepaliveConnections,
+        hints: trainerHints,
+      })
+      return readText(answer.body, signal)
+    })
+  }
+}
+
+async function readText(
+  body: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): Promise<() => string> {
+  const parts: Uint8Array[] = []
+  try {
+    for await (const part of body) parts.push(part)
+  } catch (error) {
+    const failure: unknown = signal.aborted ? signal.reason : brokenAnswer(error)
+    return () => {
+      throw failure
+    }
+  }
+  const text = Buffer.concat(parts).toString('utf8')
+  return () => text
+}
+
+function parseAnswer(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new OsmosisValidationError(
+      'policy_stream_error',
+      `The trainer answered a model call with something that is not JSON: ${text.slice(0, 200)}`,
+      { cause: error },
+    )
+  }
+}

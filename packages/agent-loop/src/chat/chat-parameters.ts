@@ -1,0 +1,57 @@
+import { OsmosisValidationError } from '../rollout-errors.ts'
+import { normalizeStop } from '../messages/normalize-stop.ts'
+import type { CompletionParams } from '../rollout-request.ts'
+
+const known = new Set(['temperature', 'top_p', 'max_tokens', 'stop', 'logprobs', 'model'])
+/** These name the call itself. */
+const reserved = ['messages', 'rollout_id']
+
+/** The parameters of a model call around its messages, in the order they are sent. */
+export interface SentParameters {
+  readonly model: string
+  readonly temperature: number
+  readonly top_p: number
+  readonly max_tokens: number
+  readonly stop: readonly string[] | null
+  readonly logprobs: boolean
+}
+
+/**
+ * What is sent of the parameters that a loop passes.
+ *
+ * @throws OsmosisValidationError with code `invalid_request` for values of the wrong type
+ */
+export function toSentParameters(params: Readonly<CompletionParams>): SentParameters {
+  for (const name of reserved) {
+    if (params[name] !== undefined) {
+      throw invalid(`${name} is set by ctx.chat and cannot be passed as a parameter.`)
+    }
+  }
+  const { model = 'default', logprobs = true } = params
+  if (typeof model !== 'string') throw invalid('model must be a string.')
+  if (typeof logprobs !== 'boolean') throw invalid('logprobs must be a boolean.')
+  return {
+    model,
+    temperature: numberOf(params, 'temperature', 1),
+    top_p: numberOf(params, 'top_p', 1),
+    max_tokens: numberOf(params, 'max_tokens', 512),
+    stop: normalizeStop(params.stop),
+    logprobs,
+  }
+}
+
+/** The parameters that the protocol has no place for. */
+export function unknownParameters(params: Readonly<CompletionParams>): string[] {
+  return Object.keys(params).filter((name) => !known.has(name) && !reserved.includes(name))
+}
+
+function numberOf(params: Readonly<CompletionParams>, name: string, fallback: number): number {
+  const value = params[name]
+  if (value === undefined) return fallback
+  if (typeof value === 'number' && Number.isFinite(value)) return value
+  throw invalid(`${name} must be a number, got ${JSON.stringify(value)}.`)
+}
+
+function invalid(message: string): OsmosisValidationError {
+  return new OsmosisValidationError('invalid_request', message)
+}

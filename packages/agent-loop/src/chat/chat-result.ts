@@ -1,0 +1,79 @@
+import type { AssistantMessage, ChatToolCall } from '@osmosis/core'
+
+import { OsmosisValidationError } from '../rollout-errors.ts'
+
+/** Tokens of one call; what the trainer did not tell is missing. */
+export interface ChatResultUsage {
+  readonly prompt_tokens?: number
+  readonly completion_tokens?: number
+  readonly total_tokens?: number
+}
+
+/** One answer of the policy. */
+export interface ChatResult {
+  /** In chat completions form; append it to the conversation as it is. */
+  readonly message: AssistantMessage
+  /** Never null: empty when the trainer told nothing. */
+  readonly usage: ChatResultUsage
+  /** `stop` when the trainer gave none; null when it said null. */
+  readonly finishReason: string | null
+  /** Empty when the trainer sent none. */
+  readonly tokenIds: readonly number[]
+  /** Empty when the trainer sent none. */
+  readonly logprobs: readonly unknown[]
+  readonly hasToolCalls: boolean
+  /** Those of the message; none when it has none. */
+  readonly toolCalls: readonly ChatToolCall[]
+  /** Text of the message; null when it only calls tools. */
+  readonly content: string | null
+}
+
+/**
+ * Reads an answer of the trainer.
+ *
+ * @throws OsmosisValidationError with code `policy_stream_error` when there is no message in it
+ */
+export function toChatResult(answer: unknown): ChatResult {
+  const { choices, usage, token_ids: tokenIds, logprobs } = fieldsOf(answer)
+  const choice = fieldsOf(Array.isArray(choices) ? choices[0] : undefined)
+  const message = messageIn(answer)
+  if (message === undefined) {
+    const said = JSON.stringify(answer).slice(0, 200)
+    throw new OsmosisValidationError(
+      'policy_stream_error',
+      `The trainer answered a model call without choices[0].message: ${said}`,
+    )
+  }
+  const { finish_reason: finishReason = 'stop' } = choice
+  const toolCalls = Array.isArray(message.tool_calls) ? message.tool_calls : []
+  return {
+    message,
+    usage: toUsage(fieldsOf(usage)),
+    finishReason: typeof finishReason === 'string' ? finishReason : null,
+    tokenIds: Array.isArray(tokenIds) ? (tokenIds as number[]) : [],
+    logprobs: Array.isArray(logprobs) ? (logprobs as unknown[]) : [],
+    hasToolCalls: toolCalls.length > 0,
+    toolCalls,
+    content: typeof message.content === 'string' ? message.content : null,
+  }
+}
+
+/** The first choice's message in a parsed answer. */
+export function messageIn(answer: unknown): AssistantMessage | undefined {
+  const { choices } = fieldsOf(answer)
+  const { message } = fieldsOf(Array.isArray(choices) ? choices[0] : undefined)
+  return isRecord(message) ? (message as AssistantMessage) : undefined
+}
+
+function toUsage(usage: Readonly<Record<string, unknown>>): ChatResultUsage {
+  const numbers = Object.entries(usage).filter(([, value]) => typeof value === 'number')
+  return Object.fromEntries(numbers)
+}
+
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return isRecord(value) ? value : {}
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,72 @@
+/**
+ * A reward function as the platform calls it: the text to judge, the reference answer, the rest of
+ * the row.
+ */
+export type RewardFunction<Reward extends number | Promise<number>> = (
+  solutionStr: string,
+  groundTruth: string,
+  extraInfo?: Readonly<Record<string, unknown>> | null,
+  others?: Readonly<Record<string, unknown>>,
+) => Reward
+
+/**
+ * Wraps a reward function in the checks of the `osmosis_reward` contract: both texts are strings,
+ * `extraInfo` is an object or null, and the reward is a finite number. The function may be
+ * asynchronous; `others` takes what platforms add and is not checked.
+ *
+ * @throws TypeError for anything else; an asynchronous function rejects with it
+ */
+export function defineReward<Reward extends number | Promise<number>>(
+  compute: (
+    solutionStr: string,
+    groundTruth: string,
+    extraInfo: Readonly<Record<string, unknown>> | null,
+    others: Readonly<Record<string, unknown>>,
+  ) => Reward,
+): RewardFunction<Reward> {
+  const name = compute.name || 'the reward function'
+  const reward: RewardFunction<Reward> = (
+    solutionStr,
+    groundTruth,
+    extraInfo = null,
+    others = {},
+  ) => {
+    assertText('solutionStr', solutionStr)
+    assertText('groundTruth', groundTruth)
+    assertExtraInfo(extraInfo)
+    const computed = compute(solutionStr, groundTruth, extraInfo, others)
+    if (isPromise(computed)) {
+      return computed.then((value) => checkedReward(name, value)) as Reward
+    }
+    return checkedReward(name, computed) as Reward
+  }
+  Object.defineProperty(reward, 'name', { value: compute.name })
+  return reward
+}
+
+function assertText(name: string, value: unknown): void {
+  if (typeof value !== 'string') {
+    throw new TypeError(`'${name}' must be a string, got ${typeName(value)}`)
+  }
+}
+
+function assertExtraInfo(value: unknown): void {
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    throw new TypeError(`'extraInfo' must be an object or null, got ${typeName(value)}`)
+  }
+}
+
+function checkedReward(name: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isFinite(value)) return value
+  throw new TypeError(`${name} must return a finite number, got ${typeName(value)}`)
+}
+
+function isPromise(value: number | Promise<number>): value is Promise<number> {
+  return typeof (value as Partial<Promise<number>>).then === 'function'
+}
+
+function typeName(value: unknown): string {
+  if (value === null) return 'null'
+  if (typeof value === 'number') return String(value)
+  return Array.isArray(value) ? 'array' : typeof value
+}

@@ -1,0 +1,52 @@
+/** What a rollout cost, as it goes to the trainer. Latencies are milliseconds. */
+export interface RolloutMetrics {
+  /** From acceptance to the end, time in the queue included. */
+  readonly total_latency_ms: number
+  /** Of the requests that brought an answer. */
+  readonly llm_latency_ms: number
+  /** As told to `ctx.recordToolCall`. */
+  readonly tool_latency_ms: number
+  readonly num_llm_calls: number
+  readonly num_tool_calls: number
+  readonly prompt_tokens: number
+  readonly response_tokens: number
+  /** Always 0; the protocol has the field. */
+  readonly max_context_tokens: number
+}
+
+/** Counts what a rollout costs, from the moment it is made. */
+export class MetricsCounter {
+  readonly #start = performance.now()
+  #llmMs = 0
+  #toolMs = 0
+  #llmCalls = 0
+  #toolCalls = 0
+  #promptTokens = 0
+  #responseTokens = 0
+
+  llmCall(latencyMs: number, usage: { prompt_tokens?: number; completion_tokens?: number }): void {
+    this.#llmCalls += 1
+    this.#llmMs += latencyMs
+    this.#promptTokens += usage.prompt_tokens ?? 0
+    this.#responseTokens += usage.completion_tokens ?? 0
+  }
+
+  toolCall(latencyMs: number): void {
+    this.#toolCalls += 1
+    this.#toolMs += latencyMs
+  }
+
+  /** As of now. */
+  snapshot(): RolloutMetrics {
+    return {
+      total_latency_ms: performance.now() - this.#start,
+      llm_latency_ms: this.#llmMs,
+      tool_latency_ms: this.#toolMs,
+      num_llm_calls: this.#llmCalls,
+      num_tool_calls: this.#toolCalls,
+      prompt_tokens: this.#promptTokens,
+      response_tokens: this.#responseTokens,
+      max_context_tokens: 0,
+    }
+  }
+}

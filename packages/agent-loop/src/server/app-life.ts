@@ -1,0 +1,40 @@
+import type { ServerDrain } from '@osmosis/server/parts'
+
+import type { CreateAppOptions } from './app-options.ts'
+
+/** The beginning and the end of an app: the user's hooks around everything else, each once. */
+export class AppLife {
+  readonly #drain: ServerDrain
+  readonly #hooks: Pick<CreateAppOptions, 'onStartup' | 'onShutdown'>
+  #starting: Promise<void> | undefined
+  #ready = false
+  #ended: Promise<void> | undefined
+
+  constructor(drain: ServerDrain, hooks: Pick<CreateAppOptions, 'onStartup' | 'onShutdown'>) {
+    this.#drain = drain
+    this.#hooks = hooks
+  }
+
+  async start(): Promise<void> {
+    if (this.#ready) return
+    this.#starting ??= this.#startUp()
+    await this.#starting
+  }
+
+  /** Later calls wait for the same end; one with less time cuts the wait for rollouts short. */
+  async end(waitSeconds?: number): Promise<void> {
+    await this.#drain.drain(waitSeconds)
+    this.#ended ??= this.#shutDown()
+    await this.#ended
+  }
+
+  async #startUp(): Promise<void> {
+    await this.#hooks.onStartup?.()
+    this.#ready = true
+  }
+
+  // What never began has nothing to shut down.
+  async #shutDown(): Promise<void> {
+    if (this.#ready) await this.#hooks.onShutdown?.()
+  }
+}

@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto'
+import { appendFile, mkdir } from 'node:fs/promises'
+import path from 'node:path'
+
+import { errorMessage } from '@osmosis/core'
+import type { Logger } from '@osmosis/server'
+import { toTelemetryJson, type SecretValues } from '@osmosis/server/parts'
+
+/** Where the events of rollouts are written. */
+export interface TraceFolder {
+  readonly folder: string
+  readonly secrets: SecretValues
+  readonly logger: Logger
+}
+
+/**
+ * The trace of one rollout: JSON lines in a file of its own, written behind the back of the
+ * rollout. Nothing that goes wrong here reaches it.
+ */
+export class EventTrace {
+  readonly #init: TraceFolder
+  readonly #rolloutId: string
+  readonly #file: string
+  #sequence = 0
+  #pending: string[] = []
+  #writing: Promise<void> | undefined
+
+  constructor(init: TraceFolder, rolloutId: string) {
+    this.#init = init
+    this.#rolloutId = rolloutId
+    this.#file = path.join(init.folder, traceFileName(rolloutId))
+  }
+
+  log(event: string, data: Readonly<Record<string, unknown>>): void {
+    // The names of the line itself come last: data cannot pass for another rollout's.
+    const line = JSON.stringify({
+      event,
+      rollout_id: this.#rolloutId,
+      time: new Date().toISOString(),
+      sequence: this.#sequence,
+      ...withoutReserved(toTelemetryJson(data, new Set())),
+    })
+    this.#sequence += 1
+    this.#pending.push(`${this.#init.secrets.redact(line)}\n`)
+    this.#writing ??= this.#write()
+  }
+
+  /** Resolves when everything logged so far is in the file. Never rejects. */
+  async flushed(): Promise<void> {
+    await this.#writing
+  }
+
+  async #write(): Promise<void> {
+    try {
+      await mkdir(this.#init.folder, { recursive: true })
+      while (this.#pending.length > 0) {
+        const lines = this.#pending.splice(0).join('')
+        await appendFile(this.#file, lines)
+      }
+    } catch (error) {
+      this.#pending = []
+      this.#init.logger.warn(
+        { rollout_id: this.#rolloutId, file: this.#file },
+        `the trace cannot be written: ${errorMessage(error)}`,
+      )
+    } finally {
+      this.#writing = undefined
+    }
+  }
+}
+
+const reserved = new Set(['event', 'rollout_id', 'time', 'sequence'])
+
+function withoutReserved(data: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(data).map(([key, value]) => [reserved.has(key) ? `data_${key}` : key, value]),
+  )
+}
+
+/** The id itself where that is a harmless file name, else one made from it. */
+export function traceFileName(rolloutId: string): string {
+  if (/^\w[\w.-]{0,199}$/.test(rolloutId)) return `${rolloutId}.jsonl`
+  const readable = rolloutId.replaceAll(/[^\w-]+/g, '_').slice(0, 60)
+  const digest = createHash('sha256').update(rolloutId).digest('hex').slice(0, 16)
+  return `${readable}-${digest}.jsonl`
+}

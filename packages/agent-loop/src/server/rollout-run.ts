@@ -1,0 +1,133 @@
+import { errorMessage, OsmosisError, type ConcurrencyLimiter } from '@osmosis/core'
+import type { Logger } from '@osmosis/server'
+import type { Callback, SecretValues } from '@osmosis/server/parts'
+
+import { ChatClient } from '../chat/chat-client.ts'
+import { MessageTexts } from '../chat/message-texts.ts'
+import { headerSafe, trainerUrl } from '../chat/trainer-url.ts'
+import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
+import { MetricsCounter } from '../rollout-metrics.ts'
+import type { RolloutRequest } from '../rollout-request.ts'
+import { checkedResult, type RolloutResult } from '../rollout-result.ts'
+import type { RolloutSettings } from '../settings/rollout-settings.ts'
+import type { FunctionTool } from '../tools/function-tool.ts'
+import { completedBody, failedBody } from './completed-body.ts'
+import { EventTrace, type TraceFolder } from './event-trace.ts'
+import { RunContext } from './run-context.ts'
+
+import { untilAborted } from './until-aborted.ts'
+
+/** What the runs of one app share. */
+export interface RunServices {
+  readonly loop: RolloutAgentLoop
+  readonly settings: RolloutSettings
+  readonly limiter: ConcurrencyLimiter
+  readonly secrets: SecretValues
+  readonly logger: Logger
+  /** Null: no traces are kept. */
+  readonly traces: TraceFolder | null
+  readonly onUnknownParameters: (names: readonly string[]) => void
+}
+
+/** A rollout that was accepted. */
+export interface AcceptedRollout {
+  readonly request: RolloutRequest
+  readonly tools: readonly FunctionTool[]
+  /** Bearer for everything that goes to the trainer. */
+  readonly apiKey: string | null
+}
+
+/** One rollout from its acceptance to the body of its `completed` call, which is built once. */
+export class RolloutRun {
+  readonly #services: RunServices
+  readonly #rollout: AcceptedRollout
+  readonly #end = new AbortController()
+  readonly #metrics = new MetricsCounter()
+  readonly #texts = new MessageTexts()
+  readonly #client: ChatClient
+  readonly #trace: EventTrace | null
+
+  constructor(services: RunServices, rollout: AcceptedRollout) {
+    const { rolloutId, serverUrl } = rollout.request
+    this.#services = services
+    this.#rollout = rollout
+    this.#trace = services.traces && new EventTrace(services.traces, rolloutId)
+    this.#client = new ChatClient({
+      rolloutId,
+      serverUrl,
+      apiKey: rollout.apiKey,
+      settings: services.settings.client,
+      signal: this.#end.signal,
+      metrics: this.#metrics,
+      texts: this.#texts,
+    })
+  }
+
+  /** Ends the rollout early; `reason` is what the trainer is told. */
+  abort(reason: OsmosisError): void {
+    this.#end.abort(reason)
+  }
+
+  /** Runs the loop and resolves with the one message about it. Never rejects. */
+  async finish(): Promise<Callback> {
+    const { rolloutId, serverUrl } = this.#rollout.request
+    const body = await this.#body()
+    // Nobody would hear the answers of calls that the loop left behind.
+    this.abort(new OsmosisError('rollout_ended', 'the rollout is over'))
+    await this.#trace?.flushed()
+    return {
+      rolloutId,
+      kind: 'completed',
+      url: trainerUrl(serverUrl, '/v1/rollout/completed'),
+      apiKey: this.#rollout.apiKey,
+      idempotencyKey: `${headerSafe(rolloutId)}/completed`,
+      body,
+    }
+  }
+
+  async #body(): Promise<string> {
+    const { rolloutId } = this.#rollout.request
+    const { logger, secrets } = this.#services
+    try {
+      const { errorMessage: said, ...result } = await this.#run()
+      const shown = said === null ? null : secrets.redact(said)
+      const metrics = this.#metrics.snapshot()
+      const parts = { rolloutId, metrics, texts: this.#texts }
+      return completedBody({ ...result, errorMessage: shown }, parts)
+    } catch (error) {
+      const message = secrets.redact(errorMessage(error))
+      logger.warn({ rollout_id: rolloutId, error }, `rollout failed: ${message}`)
+      const metrics = this.#metrics.snapshot()
+      return failedBody(message, this.#client.conversationJson, { rolloutId, metrics })
+    }
+  }
+
+  async #run(): Promise<RolloutResult> {
+    const { loop, limiter, settings, onUnknownParameters } = this.#services
+    const { signal } = this.#end
+    const release = await limiter.acquire(signal)
+    const timer = this.#startClock(settings.server.requestTimeoutSeconds)
+    try {
+      const context = new RunContext({
+        request: this.#rollout.request,
+        tools: this.#rollout.tools,
+        signal,
+        client: this.#client,
+        metrics: this.#metrics,
+        trace: this.#trace,
+        onUnknownParameters,
+      })
+      return checkedResult(await untilAborted(signal, async () => loop.run(context)))
+    } finally {
+      clearTimeout(timer)
+      release()
+    }
+  }
+
+  #startClock(seconds: number | null): NodeJS.Timeout | undefined {
+    if (seconds === null) return undefined
+    return setTimeout(() => {
+      this.abort(new OsmosisError('timeout', `the rollout took longer than ${seconds} s`))
+    }, seconds * 1000)
+  }
+}

@@ -1,0 +1,43 @@
+import { ConcurrencyLimiter } from '@osmosis/core'
+
+/** Options of {@link executeToolCalls}. */
+export interface ExecuteToolCallsOptions {
+  /** Most calls at the same time; default: all of them. */
+  maxConcurrent?: number | undefined
+  /** Calls that have not begun when it aborts are not made; pass `ctx.signal`. */
+  signal?: AbortSignal | undefined
+}
+
+/**
+ * Carries out the tool calls of one answer at the same time and resolves with the results in the
+ * order of the calls. When `execute` fails for one, the others are still waited for, so that
+ * nothing goes on unobserved; then the first failure, in the order of the calls, is thrown.
+ *
+ * @throws whatever `execute` threw; the reason of `signal` when it aborted; RangeError for a
+ * `maxConcurrent` that is no whole number of at least 1
+ */
+export async function executeToolCalls<Call, Result>(
+  toolCalls: readonly Call[] | null | undefined,
+  execute: (toolCall: Call) => Result | Promise<Result>,
+  options: ExecuteToolCallsOptions = {},
+): Promise<Result[]> {
+  const { maxConcurrent, signal = new AbortController().signal } = options
+  if (maxConcurrent !== undefined && !(Number.isInteger(maxConcurrent) && maxConcurrent >= 1)) {
+    throw new RangeError(`maxConcurrent must be a whole number of at least 1, got ${maxConcurrent}`)
+  }
+  const limiter = new ConcurrencyLimiter(maxConcurrent ?? null)
+  const settled = await Promise.allSettled(
+    (toolCalls ?? []).map(async (toolCall) => {
+      const release = await limiter.acquire(signal)
+      try {
+        return await execute(toolCall)
+      } finally {
+        release()
+      }
+    }),
+  )
+  return settled.map((outcome) => {
+    if (outcome.status === 'rejected') throw outcome.reason
+    return outcome.value
+  })
+}

@@ -1,0 +1,72 @@
+/**
+ * JSON text as Python's `json.dumps` writes it: `", "` and `": "` between the parts, everything
+ * beyond ASCII escaped. Numbers without a fraction are written as integers.
+ *
+ * @throws TypeError for values without a JSON form (functions, symbols, maps, sets, bytes) and for
+ * cycles
+ */
+export function pythonJson(value: unknown): string {
+  return write(value, [])
+}
+
+/** A number as Python prints it: `1e-05`, `1e+16`, `-0.0`. NaN and the infinities as given. */
+export function pythonNumber(
+  value: number,
+  words: Readonly<{ nan: string; infinity: string }>,
+): string {
+  if (Number.isNaN(value)) return words.nan
+  if (!Number.isFinite(value)) return `${value < 0 ? '-' : ''}${words.infinity}`
+  if (Object.is(value, -0)) return '-0.0'
+  // Python switches to exponents at other magnitudes than JavaScript.
+  const exponent = Number(value.toExponential().split('e')[1])
+  if (exponent >= -4 && exponent < 16) return plainDigits(value)
+  const [digits = '', power = ''] = value.toExponential().split('e')
+  return `${digits}e${power[0]}${power.slice(1).padStart(2, '0')}`
+}
+
+const jsonWords = { nan: 'NaN', infinity: 'Infinity' }
+
+/** In this range JavaScript itself uses no exponent. */
+function plainDigits(value: number): string {
+  return String(value)
+}
+
+function write(value: unknown, path: readonly object[]): string {
+  switch (typeof value) {
+    case 'string':
+      return asciiString(value)
+    case 'number':
+      return pythonNumber(value, jsonWords)
+    case 'bigint':
+    case 'boolean':
+      return String(value)
+    case 'undefined':
+      return 'null'
+    case 'object':
+      return value === null ? 'null' : writeObject(value, path)
+    case 'function':
+    case 'symbol':
+      throw new TypeError(`a ${typeof value} has no JSON form`)
+  }
+}
+
+function writeObject(value: object, path: readonly object[]): string {
+  if (path.includes(value)) throw new TypeError('a value that contains itself has no JSON form')
+  const below = [...path, value]
+  if (Array.isArray(value)) return `[${value.map((item) => write(item, below)).join(', ')}]`
+  const { toJSON } = value as { toJSON?: unknown }
+  if (typeof toJSON === 'function') return write(toJSON.call(value), below)
+  if (value instanceof Map || value instanceof Set || ArrayBuffer.isView(value)) {
+    throw new TypeError(`a ${value.constructor.name} has no JSON form; convert it first`)
+  }
+  const entries = Object.entries(value).filter(([, item]) => item !== undefined)
+  const parts = entries.map(([key, item]) => `${asciiString(key)}: ${write(item, below)}`)
+  return `{${parts.join(', ')}}`
+}
+
+function asciiString(text: string): string {
+  return JSON.stringify(text).replaceAll(
+    /[\u007f-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}
