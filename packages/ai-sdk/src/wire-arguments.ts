@@ -19,7 +19,13 @@ export function recognisableArguments(message: WireMessage): WireMessage {
 }
 
 function asWritten(json: string): string {
-  const value: unknown = JSON.parse(json)
+  let value: unknown
+  try {
+    value = JSON.parse(json)
+  } catch {
+    // From a prompt of the user's own; the rollout knows what to do with it.
+    return json
+  }
   if (typeof value === 'string') return value
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? json : '{}'
 }

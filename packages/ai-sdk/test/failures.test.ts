@@ -1,0 +1,258 @@
+import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
+import { fault, type PolicyServer, type Reply, startPolicyServer } from '@osmosis/testing'
+import { generateText, streamObject, streamText } from 'ai'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+
+import { callAdd, execute, loops, messagesOf, rolloutOn, sampleOf, tools } from './rollout.ts'
+import { isNewestSdk } from './running-sdk.ts'
+
+const agent = async (): Promise<string> => {
+  const policyAgent = new OsmosisToolLoopAgent({ id: 'agent', model: rolloutModel(), tools })
+  return (await policyAgent.generate({ prompt: 'go' })).text
+}
+const ways = {
+  generateText: async (): Promise<string> => loops.generateText({}, 'go'),
+  streamText: async (): Promise<string> => loops.streamText({}, 'go'),
+  'OsmosisToolLoopAgent.generate': agent,
+  async 'OsmosisToolLoopAgent.stream'(): Promise<string> {
+    const policyAgent = new OsmosisToolLoopAgent({ id: 'agent', model: rolloutModel(), tools })
+    return (await policyAgent.stream({ prompt: 'go' })).text
+  },
+}
+
+const half = 'an answer of which only half will ever arrive'
+const failures: [what: string, reply: Reply, requests: number, code: string, status?: number][] = [
+  ['a 400', fault.status(400), 1, 'policy_http_error', 400],
+  ['a 401', fault.status(401), 1, 'policy_http_error', 401],
+  ['429s without end', fault.status(429), 3, 'policy_http_error', 429],
+  ['500s without end', fault.status(500), 3, 'policy_http_error', 500],
+  ['a socket that closes', fault.on('x', { cutBeforeHeaders: true }), 3, 'policy_unreachable'],
+  ['half an answer', fault.on(half, { cutAfterBytes: 700 }), 1, 'policy_stream_error'],
+  [
+    'an answer without an end',
+    fault.on(half, { omit: ['finish', 'done'] }),
+    1,
+    'policy_stream_error',
+  ],
+  ['an error event', fault.on(half, { errorEvent: 'out of memory' }), 1, 'policy_stream_error'],
+  ['an error object', fault.on(half, { errorData: 'out of memory' }), 1, 'policy_stream_error'],
+]
+
+describe.each(Object.entries(ways))('%s', (_way, run) => {
+  test.concurrent.each(failures)(
+    'asks no more than the rollout does and throws its error after %s',
+    async (_what, reply, requests, code, status) => {
+      await using server = await startPolicyServer(() => reply)
+      const { workflow } = await execute(server, run)
+      expect(workflow.failure).toMatchObject({
+        category: 'http_error',
+        cause: { name: 'OsmosisError', code, status },
+      })
+      expect(server.requests).toHaveLength(requests)
+    },
+  )
+})
+
+test.runIf(isNewestSdk)('streamRetries do not sample the policy a second time', async () => {
+  await using server = await startPolicyServer(() => fault.on(half, { cutAfterBytes: 700 }))
+  const { workflow } = await execute(server, async () => {
+    const options = { model: rolloutModel(), prompt: 'go', streamRetries: 2 }
+    return streamText(options).text
+  })
+  expect(workflow.failure?.category).toBe('http_error')
+  expect(server.requests).toHaveLength(1)
+})
+
+test('an answer that the SDK cannot read fails the rollout as http_error', async () => {
+  const event = { choices: [{ index: 0, delta: { tool_calls: 'none' }, finish_reason: 'stop' }] }
+  const unreadable = fault.raw(`data: ${JSON.stringify(event)}\n\ndata: [DONE]\n\n`)
+  for (const run of [ways.generateText, ways.streamText]) {
+    await using server = await startPolicyServer([unreadable])
+    const { workflow } = await execute(server, run)
+    expect(workflow.failure).toMatchObject({ category: 'http_error' })
+    expect(server.requests).toHaveLength(1)
+  }
+})
+
+describe('a stream that broke off fails the rollout', () => {
+  const broken = fault.on(half, { cutAfterBytes: 700 })
+  const call = { model: rolloutModel('main'), prompt: 'go' }
+
+  test.each<[string, (server: PolicyServer) => Promise<unknown>]>([
+    [
+      'when nobody read it',
+      async (server) => {
+        streamText(call)
+        await server.waitForRequest(0)
+      },
+    ],
+    [
+      'when its reader left before',
+      async () => {
+        for await (const text of streamText(call).textStream) if (text !== '') break
+      },
+    ],
+    ['when consumeStream swallowed the error', async () => streamText(call).consumeStream()],
+    [
+      'when a handler took the error',
+      async () => {
+        const result = streamText({ ...call, onError: () => {} })
+        await result.text.then(undefined, () => {})
+      },
+    ],
+    [
+      'when it was that of an object',
+      async () => {
+        const schema = z.object({ a: z.string() })
+        const { partialObjectStream, object } = streamObject({ ...call, schema, onError: () => {} })
+        object.catch(() => {})
+        const reader = partialObjectStream.getReader()
+        await reader.read().catch(() => {})
+      },
+    ],
+  ])('%s', async (_how, run) => {
+    await using server = await startPolicyServer([broken])
+    const { workflow } = await execute(server, async () => run(server))
+    expect(workflow).toMatchObject({
+      status: 'failure',
+      failure: { category: 'http_error', cause: { code: 'policy_stream_error' } },
+    })
+    expect(server.requests).toHaveLength(1)
+  })
+
+  test('also when it was refused before it began', async () => {
+    await using server = await startPolicyServer([fault.status(400)])
+    const { workflow } = await execute(server, async () => streamText(call).consumeStream())
+    expect(workflow.failure).toMatchObject({ category: 'http_error', cause: { status: 400 } })
+  })
+
+  test('but not when the workflow asked again and was answered', async () => {
+    await using server = await startPolicyServer([broken, 'done'])
+    const { workflow } = await execute(server, async () => {
+      await streamText(call).text.then(undefined, () => {})
+      await streamText(call).text
+    })
+    expect(workflow).toEqual({ status: 'success', failure: null, warnings: [] })
+  })
+
+  test('and an answer to a call that began before it does not make up for it', async () => {
+    await using server = await startPolicyServer([fault.on('one', { delayMs: 300 }), broken])
+    const { workflow } = await execute(server, async () => {
+      const first = streamText(call)
+      await server.waitForRequest(0)
+      const second = streamText(call)
+      await second.consumeStream()
+      await first.text
+    })
+    expect(workflow.failure?.category).toBe('http_error')
+  })
+
+  test('while an error that generateText threw is the business of whoever caught it', async () => {
+    await using server = await startPolicyServer([fault.status(400)])
+    const { workflow } = await execute(server, async () =>
+      generateText(call).then(undefined, () => {}),
+    )
+    expect(workflow.status).toBe('success')
+  })
+})
+
+describe('an abort', () => {
+  async function abortSecondCall(
+    ask: (call: { abortSignal: AbortSignal }) => PromiseLike<unknown>,
+  ): Promise<void> {
+    await using server = await startPolicyServer([callAdd, fault.hang('body')])
+    const { workflow } = await execute(server, async () => {
+      const abort = new AbortController()
+      await ask({ abortSignal: abort.signal })
+      const aborted = ask({ abortSignal: abort.signal })
+      await server.waitForRequest(1)
+      abort.abort()
+      await aborted
+    })
+    expect(await server.requests[1]?.closed).toBe(true)
+    expect(workflow.failure).toBeNull()
+  }
+  const call = { model: rolloutModel('main'), prompt: 'go' }
+
+  test('of generateText closes the socket and is no failure of the policy', async () => {
+    const errors: unknown[] = []
+    await abortSecondCall(async (options) =>
+      generateText({ ...call, ...options }).catch((error: unknown) => errors.push(error)),
+    )
+    expect(errors).toEqual([expect.objectContaining({ name: 'AbortError' })])
+  })
+
+  test('of streamText closes the socket and is no failure of the policy', async () => {
+    const told: string[] = []
+    const onAbort = (): void => void told.push('aborted')
+    await abortSecondCall(async (options) =>
+      streamText({ ...call, ...options, onAbort }).consumeStream(),
+    )
+    expect(told).toEqual(['aborted'])
+  })
+
+  test('before the first call asks nothing', async () => {
+    await using server = await startPolicyServer([])
+    const { workflow } = await execute(server, async () => {
+      const aborted = { ...call, abortSignal: AbortSignal.abort() }
+      await expect(generateText(aborted)).rejects.toThrow(/abort/i)
+      await streamText(aborted).consumeStream()
+    })
+    expect(workflow.failure).toBeNull()
+    expect(server.requests).toHaveLength(0)
+  })
+
+  test('by a timeout of the SDK is an abort as well', async () => {
+    await using server = await startPolicyServer(() => fault.hang('headers'))
+    await rolloutOn(server).run(async () => {
+      await expect(generateText({ ...call, timeout: 50 })).rejects.toThrow(/timeout/i)
+    })
+    expect(await server.requests[0]?.closed).toBe(true)
+    expect(server.requests).toHaveLength(1)
+  })
+})
+
+test('a policy that ignores toolChoice is recorded, and ends the run where the SDK minds', async () => {
+  await using server = await startPolicyServer(['no tool for you'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const call = {
+      model: rolloutModel('main'),
+      prompt: 'go',
+      tools,
+      toolChoice: 'required',
+    } as const
+    await generateText(call).then(undefined, () => {})
+  })
+  expect(server.requests).toHaveLength(1)
+  expect((await sampleOf(rollout, 'main')).trajectoryMessages?.at(-1)?.content).toBe(
+    'no tool for you',
+  )
+})
+
+test('a run that failed half way is recorded up to the last tool result', async () => {
+  await using server = await startPolicyServer([callAdd, fault.status(400)])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => ways.streamText().then(undefined, () => {}))
+  const [sample] = (await rollout.getSamples()).values()
+  expect(sample?.trajectoryMessages).toEqual(messagesOf(server.requests[1]))
+  expect(sample?.messages).toMatchObject([
+    { role: 'user', content: [{ type: 'text', text: 'go' }] },
+    { role: 'assistant', content: [{ type: 'tool-call', toolCallId: 'call-1' }] },
+    { role: 'tool', content: [{ type: 'tool-result', output: { type: 'text', value: 'sum: 3' } }] },
+  ])
+})
+
+test('an answer stays the conversation when it is asked for once more in vain', async () => {
+  await using server = await startPolicyServer(['one', fault.status(400)])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const call = { model: rolloutModel('main'), prompt: 'go' }
+    await generateText(call)
+    await generateText(call).then(undefined, () => {})
+  })
+  const sample = await sampleOf(rollout, 'main')
+  expect(sample.trajectoryMessages?.at(-1)).toEqual({ role: 'assistant', content: 'one' })
+  expect(sample.messages.at(-1)).toMatchObject({ role: 'assistant', content: [{ text: 'one' }] })
+})

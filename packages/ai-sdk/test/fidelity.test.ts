@@ -1,0 +1,266 @@
+import { OsmosisToolLoopAgent, rolloutModel, type RolloutModelSettings } from '@osmosis/ai-sdk'
+import type { ChatMessage } from '@osmosis/core'
+import {
+  fault,
+  type Faults,
+  type ReceivedRequest,
+  type Reply,
+  startPolicyServer,
+} from '@osmosis/testing'
+import { extractReasoningMiddleware, generateText, isStepCount, wrapLanguageModel } from 'ai'
+import { describe, expect, test } from 'vitest'
+
+import { callAdd, firstText, loops, messagesOf, rolloutOn, sampleOf, tools } from './rollout.ts'
+
+/** Every way to run a tool loop; the name of the model or agent is the sample id. */
+const ways = {
+  ...loops,
+  async 'OsmosisToolLoopAgent.generate'({ name }: RolloutModelSettings, prompt: string) {
+    const agent = new OsmosisToolLoopAgent({ id: String(name), model: rolloutModel(), tools })
+    return (await agent.generate({ prompt })).text
+  },
+  async 'OsmosisToolLoopAgent.stream'({ name }: RolloutModelSettings, prompt: string) {
+    const agent = new OsmosisToolLoopAgent({ id: String(name), model: rolloutModel(), tools })
+    return (await agent.stream({ prompt })).text
+  },
+}
+
+function call(id: string, args: string): { id: string; name: string; arguments: string } {
+  return { id, name: 'add', arguments: args }
+}
+
+/** What the policy says, turn by turn: everything that a data model may lose. */
+const turns: Exclude<Reply, string>[] = [
+  {
+    content: ' Two  spaces, Zoë 😀.\n',
+    reasoning: 'Think\n  hard.',
+    toolCalls: [
+      call('c1', '{ "a" : 1.0,   "b":2 }'),
+      call('c2', '{"b":1e2,"a":12345678901234567890}'),
+    ],
+  },
+  { toolCalls: [call('c3', '{"a":1,"b":2,"note":"\\u00e9 \\/ 😀"}'), call('c4', '{"a": 1, "b')] },
+  {
+    toolCalls: [call('c5', '[1, 2]'), call('c6', ''), call('c7', '"text"'), call('c8', '{"b":1}')],
+  },
+  {
+    reasoning: 'Nearly.',
+    toolCalls: [{ id: 'c9', name: 'unknown_tool', arguments: '{"x": 1.50}' }],
+  },
+  { content: 'done' },
+]
+
+function turnsIn(messages: readonly ChatMessage[]): ChatMessage[] {
+  return messages.filter(({ role }) => role === 'assistant')
+}
+
+function assertIdentity(requests: readonly ReceivedRequest[], sampleId: string): void {
+  for (const { headers, body, path } of requests) {
+    expect(path).toBe('/v1/chat/completions')
+    expect(headers).toMatchObject({
+      authorization: 'Bearer key',
+      'x-rollout-id': 'rollout-1',
+      'x-sample-id': sampleId,
+    })
+    expect(body).toMatchObject({ model: 'osmosis-rollout', stream: true })
+  }
+}
+
+describe.each(Object.entries(ways))('%s', (_way, run) => {
+  test('carries the identity and repeats what was said byte for byte, in order', async () => {
+    await using server = await startPolicyServer(turns)
+    const rollout = rolloutOn(server)
+    expect(await rollout.run(async () => run({ name: 'main' }, 'go'))).toContain('done')
+    assertIdentity(server.requests, 'main')
+    expect(server.requests).toHaveLength(turns.length)
+    for (const [index, request] of server.requests.entries()) {
+      const before = messagesOf(server.requests[index - 1])
+      const messages = messagesOf(request)
+      expect(JSON.stringify(messages.slice(0, before.length))).toBe(JSON.stringify(before))
+    }
+
+    const last = messagesOf(server.requests.at(-1))
+    expect(turnsIn(last)).toEqual([
+      {
+        role: 'assistant',
+        content: ' Two  spaces, Zoë 😀.\n',
+        reasoning_content: 'Think\n  hard.',
+        tool_calls: [
+          wireCall('c1', '{ "a" : 1.0,   "b":2 }'),
+          wireCall('c2', '{"b":1e2,"a":12345678901234567890}'),
+        ],
+      },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [wireCall('c3', '{"a":1,"b":2,"note":"\\u00e9 \\/ 😀"}'), wireCall('c4', '{}')],
+      },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [
+          wireCall('c5', '{}'),
+          wireCall('c6', '{}'),
+          wireCall('c7', '{}'),
+          wireCall('c8', '{"b":1}'),
+        ],
+      },
+      {
+        role: 'assistant',
+        content: null,
+        reasoning_content: 'Nearly.',
+        tool_calls: [wireCall('c9', '{"x": 1.50}', 'unknown_tool')],
+      },
+    ])
+    // The oldest SDK puts results of calls that it refused before those of the others.
+    const results = last.filter(({ role }) => role === 'tool')
+    expect(new Set(results.map(({ tool_call_id }) => tool_call_id))).toEqual(
+      new Set(['c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', 'c8', 'c9']),
+    )
+    expect(results).toHaveLength(9)
+
+    const sample = await sampleOf(rollout, 'main')
+    expect(sample.extraFields).toEqual({})
+    expect(sample.calls.every(({ extendsPrevious }) => extendsPrevious)).toBe(true)
+    const said = turnsIn(sample.trajectoryMessages as ChatMessage[])
+    expect(
+      said.flatMap(({ tool_calls = [] }) => tool_calls.map((c) => c.function.arguments)),
+    ).toEqual(
+      turns.flatMap((turn) => ('toolCalls' in turn ? turn.toolCalls : [])?.map((c) => c.arguments)),
+    )
+  })
+
+  test('never mixes planner and executor, nor one of 200 rollouts with another', async () => {
+    await using server = await startPolicyServer((request) =>
+      messagesOf(request).length > 1 ? firstText(request) : callAdd,
+    )
+    const rollouts = Array.from({ length: 200 }, (_, index) => `rollout-${index}`)
+    const texts = await Promise.all(
+      rollouts.map(async (id) =>
+        rolloutOn(server, id).run(async () =>
+          Promise.all(['planner', 'executor'].map(async (name) => run({ name }, `${id}/${name}`))),
+        ),
+      ),
+    )
+    expect(texts).toEqual(rollouts.map((id) => [`${id}/planner`, `${id}/executor`]))
+    expect(server.requests).toHaveLength(800)
+    for (const request of server.requests) {
+      const { 'x-rollout-id': rolloutId, 'x-sample-id': sampleId } = request.headers
+      expect(firstText(request)).toBe(`${String(rolloutId)}/${String(sampleId)}`)
+    }
+  })
+})
+
+function wireCall(id: string, args: string, name = 'add'): object {
+  return { id, type: 'function', function: { name, arguments: args } }
+}
+
+describe.each<[string, Faults]>([
+  ['in one chunk', { oneFatChunk: true }],
+  ['as JSON', { json: true }],
+  ['without any index', { omit: ['index'] }],
+  ['without a role', { omit: ['role'] }],
+  ['without usage', { omit: ['usage'] }],
+  ['without [DONE]', { omit: ['done'] }],
+  ['with comments and CRLF', { comments: true, crlf: true }],
+  ['in seven bytes at a time', { chunkBytes: 7 }],
+])('an answer %s', (_how, faults) => {
+  test.each(Object.entries(loops))(
+    'is heard right by %s and goes back as it was',
+    async (_way, run) => {
+      const answer = {
+        content: 'Adding.',
+        reasoning: 'Hm.',
+        toolCalls: [call('c1', '{ "a": 1, "b": 2 }'), call('c2', '{"a":3,"b":4}')],
+      }
+      await using server = await startPolicyServer([
+        fault.on(answer, faults),
+        fault.on('done', faults),
+      ])
+      const rollout = rolloutOn(server)
+      expect(await rollout.run(async () => run({ name: 'main' }, 'go'))).toContain('done')
+      expect(messagesOf(server.requests[1]).slice(1)).toEqual([
+        {
+          role: 'assistant',
+          content: 'Adding.',
+          reasoning_content: 'Hm.',
+          tool_calls: [wireCall('c1', '{ "a": 1, "b": 2 }'), wireCall('c2', '{"a":3,"b":4}')],
+        },
+        { role: 'tool', tool_call_id: 'c1', content: 'sum: 3' },
+        { role: 'tool', tool_call_id: 'c2', content: 'sum: 7' },
+      ])
+      expect((await sampleOf(rollout, 'main')).extraFields).toEqual({})
+    },
+  )
+})
+
+test('a refusal is a text for the SDK and stays a refusal for the policy', async () => {
+  const chunk = (delta: object, finish_reason: string | null = null): string =>
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`
+  await using server = await startPolicyServer([
+    fault.raw(`${chunk({ refusal: 'I will not.' })}${chunk({}, 'stop')}data: [DONE]\n\n`),
+    'fine',
+  ])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const model = rolloutModel('main')
+    const refused = await generateText({ model, prompt: 'go' })
+    expect(refused).toMatchObject({ text: 'I will not.', finishReason: 'content-filter' })
+    const messages = [
+      { role: 'user' as const, content: 'go' },
+      ...refused.responseMessages,
+      { role: 'user' as const, content: 'please' },
+    ]
+    await generateText({ model, messages })
+  })
+  expect(messagesOf(server.requests[1])[1]).toEqual({
+    role: 'assistant',
+    content: '',
+    refusal: 'I will not.',
+  })
+  expect((await sampleOf(rollout, 'main')).extraFields).toEqual({})
+})
+
+test('text that a middleware rewrites is sent as it was rewritten, and flagged', async () => {
+  const thought = '<think>Hm.</think>'
+  await using server = await startPolicyServer([{ content: `${thought}Hi.` }, 'Bye.'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const model = wrapLanguageModel({
+      model: rolloutModel('main'),
+      middleware: extractReasoningMiddleware({ tagName: 'think' }),
+    })
+    const first = await generateText({ model, prompt: 'go' })
+    expect(first).toMatchObject({ text: 'Hi.', reasoningText: 'Hm.' })
+    await generateText({
+      model,
+      messages: [
+        { role: 'user', content: 'go' },
+        ...first.responseMessages,
+        { role: 'user', content: 'more' },
+      ],
+    })
+  })
+  const sample = await sampleOf(rollout, 'main')
+  expect(sample.extraFields).toMatchObject({
+    history_rewritten: true,
+    other_conversations: [[{ content: 'go' }, { content: `${thought}Hi.` }]],
+  })
+})
+
+test('instructions that change begin another conversation', async () => {
+  await using server = await startPolicyServer([callAdd, 'done'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () =>
+    generateText({
+      model: rolloutModel('main'),
+      prompt: 'go',
+      tools,
+      stopWhen: isStepCount(3),
+      prepareStep: ({ stepNumber }) => ({ instructions: `This is step ${stepNumber}.` }),
+    }),
+  )
+  const sample = await sampleOf(rollout, 'main')
+  expect(sample.extraFields).toMatchObject({ history_rewritten: true })
+  expect(sample.trajectoryMessages?.[0]).toEqual({ role: 'system', content: 'This is step 1.' })
+})

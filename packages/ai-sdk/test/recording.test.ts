@@ -1,0 +1,454 @@
+import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
+import { lastAssistantText, type RolloutSample } from '@osmosis/core'
+import { fault, type PolicyServer, startPolicyServer } from '@osmosis/testing'
+import {
+  generateText,
+  hasToolCall,
+  isStepCount,
+  type ModelMessage,
+  pruneMessages,
+  streamText,
+  tool,
+  ToolLoopAgent,
+} from 'ai'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+
+import { callAdd, messagesOf, rolesOf, rolloutOn, sampleIds, sampleOf, tools } from './rollout.ts'
+
+const untilDone = isStepCount(20)
+const stopAfterAdd = [untilDone, hasToolCall('add')]
+
+function call(id: string, args = '{"a":1,"b":2}'): { id: string; name: string; arguments: string } {
+  return { id, name: 'add', arguments: args }
+}
+
+/** What the tools returned, in the messages of a sample. */
+function toolOutputs({ messages }: RolloutSample): unknown[] {
+  return (messages as ModelMessage[]).flatMap((message) =>
+    message.role === 'tool'
+      ? message.content.map((part) => 'output' in part && [part.toolCallId, part.output])
+      : [],
+  )
+}
+
+test('a tool loop of many steps is one conversation', async () => {
+  await using server = await startPolicyServer([
+    { content: 'First.', reasoning: 'Hm.', toolCalls: [call('c1', '{ "a": 1.0, "b": 2 }')] },
+    { toolCalls: [call('c2'), call('c3'), call('c4')] },
+    'It is 3.',
+  ])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () =>
+    generateText({ model: rolloutModel('main'), prompt: 'go', tools, stopWhen: untilDone }),
+  )
+  const sample = await sampleOf(rollout, 'main')
+  expect(sample.messages).toEqual([
+    { role: 'user', content: [{ type: 'text', text: 'go' }] },
+    {
+      role: 'assistant',
+      content: [
+        { type: 'reasoning', text: 'Hm.' },
+        { type: 'text', text: 'First.' },
+        { type: 'tool-call', toolCallId: 'c1', toolName: 'add', input: { a: 1, b: 2 } },
+      ],
+    },
+    { role: 'tool', content: [result('c1')] },
+    {
+      role: 'assistant',
+      content: ['c2', 'c3', 'c4'].map((id) => ({
+        type: 'tool-call',
+        toolCallId: id,
+        toolName: 'add',
+        input: { a: 1, b: 2 },
+      })),
+    },
+    { role: 'tool', content: ['c2', 'c3', 'c4'].map(result) },
+    { role: 'assistant', content: [{ type: 'text', text: 'It is 3.' }] },
+  ])
+  expect(lastAssistantText(sample)).toBe('It is 3.')
+  expect(sample.extraFields).toEqual({})
+  expect(sample.trajectoryMessages).toEqual([
+    ...messagesOf(server.requests[2]),
+    { role: 'assistant', content: 'It is 3.' },
+  ])
+})
+
+function result(toolCallId: string): object {
+  const output = { type: 'text', value: 'sum: 3' }
+  return { type: 'tool-result', toolCallId, toolName: 'add', output }
+}
+
+describe('the last tool result, which no model is told of, is part of the sample', () => {
+  const answer = { toolCalls: [call('c1'), call('c2', '{"a":2,"b":2}')] }
+  const outputs = [
+    ['c1', { type: 'text', value: 'sum: 3' }],
+    ['c2', { type: 'text', value: 'sum: 4' }],
+  ]
+  const options = { prompt: 'go', tools, stopWhen: stopAfterAdd }
+
+  test.each<[string, () => Promise<unknown>]>([
+    ['of generateText', async () => generateText({ model: rolloutModel('main'), ...options })],
+    [
+      'of streamText',
+      async () => streamText({ model: rolloutModel('main'), ...options }).consumeStream(),
+    ],
+    [
+      'of a ToolLoopAgent',
+      async () =>
+        new ToolLoopAgent({ model: rolloutModel('main'), tools, stopWhen: stopAfterAdd }).generate({
+          prompt: 'go',
+        }),
+    ],
+    [
+      'of an agent without telemetry',
+      async () =>
+        new OsmosisToolLoopAgent({
+          id: 'main',
+          model: rolloutModel(),
+          tools,
+          stopWhen: stopAfterAdd,
+          telemetry: { isEnabled: false },
+        }).generate({ prompt: 'go' }),
+    ],
+    [
+      'of an agent that streams',
+      async () => {
+        const agent = new OsmosisToolLoopAgent({
+          id: 'main',
+          model: rolloutModel(),
+          tools,
+          stopWhen: stopAfterAdd,
+          telemetry: { recordOutputs: false },
+        })
+        await (await agent.stream({ prompt: 'go' })).consumeStream()
+      },
+    ],
+  ])('%s', async (_of, run) => {
+    await using server = await startPolicyServer([answer])
+    const rollout = rolloutOn(server)
+    await rollout.run(run)
+    const sample = await sampleOf(rollout, 'main')
+    expect(rolesOf(sample)).toEqual(['user', 'assistant', 'tool'])
+    expect(toolOutputs(sample)).toEqual(outputs)
+    expect(sample.trajectoryMessages?.map(({ role }) => role)).toEqual(['user', 'assistant'])
+  })
+
+  test('as the tool shows it to the model, errors included', async () => {
+    await using server = await startPolicyServer([
+      {
+        toolCalls: [
+          { id: 'c1', name: 'submit', arguments: '{}' },
+          { id: 'c2', name: 'fail', arguments: '{}' },
+        ],
+      },
+    ])
+    const rollout = rolloutOn(server)
+    const inputSchema = z.object({})
+    await rollout.run(async () =>
+      generateText({
+        model: rolloutModel('main'),
+        prompt: 'go',
+        tools: {
+          submit: tool({
+            inputSchema,
+            execute: () => ({ secret: 1, shown: 2 }),
+            toModelOutput: ({ output }) => ({ type: 'json', value: { shown: output.shown } }),
+          }),
+          fail: tool({
+            inputSchema,
+            execute: (): string => {
+              throw new Error('no disk')
+            },
+          }),
+        },
+      }),
+    )
+    expect(toolOutputs(await sampleOf(rollout, 'main'))).toEqual([
+      ['c1', { type: 'json', value: { shown: 2 } }],
+      ['c2', { type: 'error-text', value: 'Error: no disk' }],
+    ])
+  })
+
+  test('also of two agents in parallel that use the same ids for their calls', async () => {
+    await using server = await startPolicyServer((request) => ({
+      toolCalls: [
+        call(
+          'c1',
+          request.headers['x-sample-id'] === 'planner' ? '{"a":1,"b":1}' : '{"a":9,"b":9}',
+        ),
+      ],
+    }))
+    const rollout = rolloutOn(server)
+    await rollout.run(async () =>
+      Promise.all([
+        generateText({ model: rolloutModel('planner'), ...options }),
+        streamText({ model: rolloutModel('executor'), ...options }).consumeStream(),
+      ]),
+    )
+    expect(toolOutputs(await sampleOf(rollout, 'planner'))).toEqual([
+      ['c1', { type: 'text', value: 'sum: 2' }],
+    ])
+    expect(toolOutputs(await sampleOf(rollout, 'executor'))).toEqual([
+      ['c1', { type: 'text', value: 'sum: 18' }],
+    ])
+  })
+
+  test('unless a plain call keeps its outputs to itself', async () => {
+    for (const telemetry of [{ isEnabled: false }, { integrations: [] }]) {
+      await using server = await startPolicyServer([answer])
+      const rollout = rolloutOn(server)
+      await rollout.run(async () =>
+        generateText({ model: rolloutModel('main'), ...options, telemetry }),
+      )
+      expect(rolesOf(await sampleOf(rollout, 'main'))).toEqual(['user', 'assistant'])
+    }
+  })
+})
+
+describe('a stream is recorded as a whole', () => {
+  const words = Array.from({ length: 200 }, (_, index) => `word-${index}`).join(' ')
+  const options = { model: rolloutModel('main'), prompt: 'go' }
+
+  test.each<[string, (server: PolicyServer) => Promise<unknown>]>([
+    ['when it is read', async () => streamText(options).text],
+    [
+      'when nobody reads it',
+      async (server) => {
+        streamText(options)
+        await server.waitForRequest(0)
+      },
+    ],
+    [
+      'when its reader leaves after the first word',
+      async () => {
+        for await (const text of streamText(options).textStream) if (text !== '') break
+      },
+    ],
+    [
+      'when its reader cancels it',
+      async () => {
+        const reader = streamText(options).textStream.getReader()
+        await reader.read()
+        await reader.cancel()
+      },
+    ],
+  ])('%s', async (_when, run) => {
+    await using server = await startPolicyServer([fault.on(words, { chunkBytes: 4096 })])
+    const rollout = rolloutOn(server)
+    await rollout.run(async () => run(server))
+    const sample = await sampleOf(rollout, 'main')
+    expect(lastAssistantText(sample)).toBe(words)
+    expect(sample.trajectoryMessages?.at(-1)).toEqual({ role: 'assistant', content: words })
+    expect(await server.requests[0]?.closed).toBe(false)
+  })
+})
+
+test('a chat that goes on over several calls is one conversation', async () => {
+  await using server = await startPolicyServer(['one', callAdd, 'two', 'three'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const messages: ModelMessage[] = []
+    for (const content of ['a', 'b', 'c']) {
+      messages.push({ role: 'user', content })
+      const { responseMessages } = await generateText({
+        model: rolloutModel('main'),
+        messages,
+        tools,
+        stopWhen: untilDone,
+      })
+      messages.push(...responseMessages)
+    }
+  })
+  const sample = await sampleOf(rollout, 'main')
+  expect(sample.extraFields).toEqual({})
+  expect(sample.calls.every(({ extendsPrevious }) => extendsPrevious)).toBe(true)
+  expect(sample.trajectoryMessages).toHaveLength(8)
+  expect(rolesOf(sample)).toEqual(sample.trajectoryMessages?.map(({ role }) => role))
+})
+
+test('compaction in prepareStep is flagged, and what was cut off is kept', async () => {
+  await using server = await startPolicyServer([
+    { toolCalls: [call('c1')] },
+    { toolCalls: [call('c2')] },
+    'done',
+  ])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () =>
+    generateText({
+      model: rolloutModel('main'),
+      prompt: 'go',
+      tools,
+      stopWhen: untilDone,
+      prepareStep: ({ stepNumber, messages }) =>
+        stepNumber === 2
+          ? { messages: pruneMessages({ messages, toolCalls: 'before-last-2-messages' }) }
+          : {},
+    }),
+  )
+  const sample = await sampleOf(rollout, 'main')
+  expect(sample.calls.map(({ extendsPrevious }) => extendsPrevious)).toEqual([true, true, false])
+  expect(sample.extraFields).toMatchObject({
+    history_rewritten: true,
+    other_conversations: [
+      [{ role: 'user' }, { role: 'assistant' }, { role: 'tool' }, { role: 'assistant' }],
+    ],
+  })
+  expect(rolesOf(sample)).toEqual(['user', 'assistant', 'tool', 'assistant'])
+  expect(lastAssistantText(sample)).toBe('done')
+})
+
+test('pruned thinking goes back all the same, so that the conversation goes on', async () => {
+  await using server = await startPolicyServer([
+    { reasoning: 'Hm.', toolCalls: [call('c1')] },
+    'done',
+  ])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () =>
+    generateText({
+      model: rolloutModel('main'),
+      prompt: 'go',
+      tools,
+      stopWhen: untilDone,
+      prepareStep: ({ messages }) => ({ messages: pruneMessages({ messages, reasoning: 'all' }) }),
+    }),
+  )
+  expect(messagesOf(server.requests[1])[1]).toMatchObject({ reasoning_content: 'Hm.' })
+  expect((await sampleOf(rollout, 'main')).extraFields).toEqual({})
+})
+
+test('the best of several answers: the latest is the sample, the others are kept with it', async () => {
+  await using server = await startPolicyServer(['one', 'two', 'three'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const model = rolloutModel('main')
+    for (let attempt = 0; attempt < 3; attempt += 1) await generateText({ model, prompt: 'go' })
+  })
+  const sample = await sampleOf(rollout, 'main')
+  expect(lastAssistantText(sample)).toBe('three')
+  expect(sample.extraFields).toMatchObject({
+    history_rewritten: true,
+    other_conversations: [
+      [{ content: 'go' }, { content: 'one' }],
+      [{ content: 'go' }, { content: 'two' }],
+    ],
+  })
+})
+
+describe('an agent used as a tool', () => {
+  const outer = { toolCalls: [{ id: 'c1', name: 'ask', arguments: '{"question":"what?"}' }] }
+  const script = [outer, 'inner answer', 'outer answer']
+
+  function asking(model: ReturnType<typeof rolloutModel>) {
+    return {
+      ask: tool({
+        inputSchema: z.object({ question: z.string() }),
+        execute: async ({ question }) => (await generateText({ model, prompt: question })).text,
+      }),
+    }
+  }
+
+  test('with a name of its own is a sample of its own', async () => {
+    await using server = await startPolicyServer(script)
+    const rollout = rolloutOn(server)
+    await rollout.run(async () =>
+      generateText({
+        model: rolloutModel('outer'),
+        prompt: 'go',
+        tools: asking(rolloutModel('inner')),
+        stopWhen: untilDone,
+      }),
+    )
+    expect(sampleIds(server)).toEqual(['outer', 'inner', 'outer'])
+    const samples = await rollout.getSamples()
+    expect([...samples].map(([id, sample]) => [id, lastAssistantText(sample)])).toEqual([
+      ['outer', 'outer answer'],
+      ['inner', 'inner answer'],
+    ])
+    expect(samples.get('outer')?.extraFields).toEqual({})
+  })
+
+  test('with the model of the outer one is kept next to its conversation', async () => {
+    await using server = await startPolicyServer(script)
+    const rollout = rolloutOn(server)
+    await rollout.run(async () => {
+      const model = rolloutModel('outer')
+      await generateText({ model, prompt: 'go', tools: asking(model), stopWhen: untilDone })
+    })
+    const sample = await sampleOf(rollout, 'outer')
+    expect(rolesOf(sample)).toEqual(['user', 'assistant', 'tool', 'assistant'])
+    expect(lastAssistantText(sample)).toBe('outer answer')
+    expect(sample.calls.map(({ extendsPrevious }) => extendsPrevious)).toEqual([true, false, true])
+    expect(sample.extraFields['other_conversations']).toEqual([
+      [
+        { role: 'user', content: 'what?' },
+        { role: 'assistant', content: 'inner answer' },
+      ],
+    ])
+  })
+})
+
+test.each([
+  [true, { type: 'text', value: 'paid 5' }],
+  [false, expect.objectContaining({ type: 'execution-denied' })],
+])(
+  'a tool call that waits for an approval (%s) goes on in its sample',
+  async (approved, output) => {
+    await using server = await startPolicyServer([
+      { toolCalls: [{ id: 'c1', name: 'pay', arguments: '{ "amount": 5 }' }] },
+      'done',
+    ])
+    const rollout = rolloutOn(server)
+    await rollout.run(async () => {
+      const pay = tool({
+        inputSchema: z.object({ amount: z.number() }),
+        needsApproval: true,
+        execute: ({ amount }) => `paid ${amount}`,
+      })
+      const options = { model: rolloutModel('main'), tools: { pay }, stopWhen: untilDone }
+      const messages: ModelMessage[] = [{ role: 'user', content: 'go' }]
+      const paused = await generateText({ ...options, messages })
+      const requests = paused.content.filter((part) => part.type === 'tool-approval-request')
+      messages.push(...paused.responseMessages, {
+        role: 'tool',
+        content: requests.map(({ approvalId }) => ({
+          type: 'tool-approval-response',
+          approvalId,
+          approved,
+        })),
+      })
+      await generateText({ ...options, messages })
+    })
+    const sample = await sampleOf(rollout, 'main')
+    expect(rolesOf(sample)).toEqual(['user', 'assistant', 'tool', 'assistant'])
+    expect(toolOutputs(sample)).toEqual([['c1', output]])
+    expect(sample.calls.map(({ extendsPrevious }) => extendsPrevious)).toEqual([true, true])
+    expect(messagesOf(server.requests[1])[1]?.tool_calls).toMatchObject([
+      { id: 'c1', function: { arguments: '{ "amount": 5 }' } },
+    ])
+  },
+)
+
+test('bytes and addresses in a prompt have a JSON form in the sample', async () => {
+  await using server = await startPolicyServer(['A cat.'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () =>
+    generateText({
+      model: rolloutModel('main'),
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { type: 'file', mediaType: 'image/png', data: new Uint8Array([1, 2, 3]) },
+            { type: 'file', mediaType: 'image/png', data: new URL('http://127.0.0.1:9/cat') },
+          ],
+        },
+      ],
+    }),
+  )
+  const [first] = (await sampleOf(rollout, 'main')).messages
+  expect(first).toMatchObject({
+    content: [{ data: { data: 'AQID' } }, { data: { url: 'http://127.0.0.1:9/cat' } }],
+  })
+  expect(JSON.parse(JSON.stringify(first))).toEqual(first)
+})

@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs'
+
+import type { GradingOutcome } from '@osmosis/core'
+import { startPolicyServer } from '@osmosis/testing'
+import { expect, test } from 'vitest'
+
+import { DraftWorkflow } from './examples/functions.ts'
+import { MultiplyGrader, MultiplyWorkflow } from './examples/multiply.ts'
+import { execute, rolesOf, sampleIds } from './rollout.ts'
+
+function rewards(grading: GradingOutcome | undefined): Record<string, number | null> {
+  const samples = [...(grading?.samples.values() ?? [])]
+  return Object.fromEntries(samples.map(({ id, reward }) => [id, reward]))
+}
+
+test.each([
+  ['right', '12 times 34 is 408.', 1],
+  ['wrong', '12 times 34 is 400.', 0],
+])('the complete example rewards a %s answer', async (_verdict, answer, reward) => {
+  await using server = await startPolicyServer([
+    { toolCalls: [{ name: 'multiply', arguments: '{"a": 12, "b": 34}' }] },
+    answer,
+  ])
+  const { workflow, grading } = await execute(server, MultiplyWorkflow, {
+    prompt: [
+      { role: 'system', content: 'Be exact.' },
+      { role: 'user', content: 'What is 12 times 34?' },
+    ],
+    label: '408',
+    grader: MultiplyGrader,
+  })
+  expect(workflow.failure).toBeNull()
+  expect(rewards(grading)).toEqual({ 'multiply-agent': reward })
+  const sample = grading?.samples.get('multiply-agent')
+  expect(sample && rolesOf(sample)).toEqual([
+    'system',
+    'system',
+    'user',
+    'assistant',
+    'tool',
+    'assistant',
+  ])
+  expect(sample?.trajectoryMessages?.at(-2)).toMatchObject({ role: 'tool', content: '408' })
+})
+
+test('the example without an agent makes two samples', async () => {
+  await using server = await startPolicyServer(['A draft.', 'Fine.'])
+  const { workflow, grading } = await execute(server, DraftWorkflow, {
+    prompt: [
+      { role: 'system', content: 'You write.' },
+      { role: 'user', content: 'Go.' },
+    ],
+    label: '408',
+    grader: MultiplyGrader,
+  })
+  expect(workflow).toEqual({ status: 'success', failure: null, warnings: [] })
+  expect(rewards(grading)).toEqual({ writer: 0, reviewer: 0 })
+  expect(sampleIds(server)).toEqual(['writer', 'reviewer'])
+})
+
+test.each(['multiply.ts', 'functions.ts'])('the README shows %s as it is run here', (file) => {
+  const example = readFileSync(new URL(`examples/${file}`, import.meta.url), 'utf8')
+  const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+  expect(readme).toContain(`\`\`\`ts\n${example}\`\`\`\n`)
+})
