@@ -60,8 +60,16 @@ export function rolloutModel(settings: string | RolloutModelSettings = {}): Roll
   return new RolloutModel(typeof settings === 'string' ? { name: settings } : settings)
 }
 
+const brand = Symbol.for('osmosis.ai-sdk.rollout-model')
+
+/** Whether a model was made by {@link rolloutModel}, of this or any other copy of the package. */
+export function isRolloutModel(model: unknown): model is RolloutModel {
+  return typeof model === 'object' && model !== null && brand in model
+}
+
 /** What {@link rolloutModel} makes. */
 export class RolloutModel implements RolloutLanguageModel {
+  readonly [brand] = true
   readonly specificationVersion = 'v4'
   readonly settings: RolloutModelSettings
   /** The sample id of its calls. */

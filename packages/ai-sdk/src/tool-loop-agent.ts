@@ -2,7 +2,7 @@ import { getRolloutContext, OsmosisError } from '@osmosis/core'
 import { type Output, ToolLoopAgent, type ToolLoopAgentSettings, type ToolSet } from 'ai'
 
 import { newRecord } from './rollout-records.ts'
-import { RolloutModel } from './rollout-model.ts'
+import { isRolloutModel, RolloutModel } from './rollout-model.ts'
 import { noteStep } from './step-results.ts'
 
 /**
@@ -38,7 +38,7 @@ function bound<
   settings: ToolLoopAgentSettings<CALL_OPTIONS, TOOLS, RUNTIME_CONTEXT, OUTPUT>,
 ): ToolLoopAgentSettings<CALL_OPTIONS, TOOLS, RUNTIME_CONTEXT, OUTPUT> {
   const { model, onStepEnd = settings.onStepFinish } = settings
-  if (!(model instanceof RolloutModel)) return settings
+  if (!isRolloutModel(model)) return settings
   const id = settings.id ?? model.name
   const rollout = getRolloutContext()
   if (rollout) newRecord(rollout, id)

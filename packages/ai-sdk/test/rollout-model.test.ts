@@ -16,7 +16,7 @@ const usage = {
 const finishReason = { unified: 'stop', raw: 'stop' } as const
 
 // A query makes the loader run the module a second time, as a second installed copy would.
-const secondCopy = '../src/rollout-records.ts?copy'
+const secondCopy = '../src/rollout-model.ts?copy'
 
 /** A model as providers have them. */
 function production(): MockLanguageModelV4 {
@@ -184,15 +184,18 @@ describe('names', () => {
     })
   })
 
-  test('two installed copies of the package share the samples of a rollout', async () => {
-    const copy = (await import(secondCopy)) as {
-      recordOf: (rollout: object, name: string) => object
-    }
-    await using server = await startPolicyServer(['one'])
+  test('two installed copies of the package share models and the samples of a rollout', async () => {
+    const copy = (await import(secondCopy)) as { rolloutModel: typeof rolloutModel }
+    expect(copy.rolloutModel).not.toBe(rolloutModel)
+    await using server = await startPolicyServer(['one', 'two'])
     const rollout = rolloutOn(server)
-    await rollout.run(async () => generateText({ model: rolloutModel('main'), prompt: 'go' }))
-    expect(() => copy.recordOf(rollout, 'main')).not.toThrow()
-    expect((await sampleOf(rollout, 'main')).messages).toHaveLength(2)
+    await rollout.run(async () => {
+      const agent = new OsmosisToolLoopAgent({ id: 'main', model: copy.rolloutModel() })
+      await agent.generate({ prompt: 'go' })
+      await generateText({ model: copy.rolloutModel('main'), prompt: 'go' })
+    })
+    expect(sampleIds(server)).toEqual(['main', 'main'])
+    expect([...(await rollout.getSamples()).keys()]).toEqual(['main'])
   })
 })
 
