@@ -16,8 +16,10 @@ export class TurnMemory {
 
   /** Notes what the message of Strands was made of; the note goes with it when it is copied. */
   notePrompt(message: Message, given: readonly ChatMessage[]): void {
-    const content = JSON.stringify(message.content)
-    const index = this.#prompt.push({ content, given }) - 1
+    for (const block of message.content) {
+      if (block.type === 'toolUseBlock') this.#names.set(block.toolUseId, block.name)
+    }
+    const index = this.#prompt.push({ content: this.#textOf(message), given }) - 1
     message.metadata = {
       ...message.metadata,
       custom: { ...message.metadata?.custom, [promptKey]: index },
@@ -28,7 +30,7 @@ export class TurnMemory {
   promptOf(message: Message): readonly ChatMessage[] | undefined {
     const index = message.metadata?.custom?.[promptKey]
     const note = typeof index === 'number' ? this.#prompt[index] : undefined
-    return note?.content === JSON.stringify(message.content) ? note?.given : undefined
+    return note?.content === this.#textOf(message) ? note?.given : undefined
   }
 
   /**
@@ -54,6 +56,14 @@ export class TurnMemory {
   /** The name as the policy wrote it: Strands replaces those that no tool can have. */
   nameOf({ toolUseId, name }: ToolUseBlock): string {
     return name === 'INVALID_TOOL_NAME' ? (this.#names.get(toolUseId) ?? name) : name
+  }
+
+  #textOf({ content }: Message): string {
+    return JSON.stringify(
+      content.map((block) =>
+        block.type === 'toolUseBlock' ? [block.toolUseId, this.nameOf(block), block.input] : block,
+      ),
+    )
   }
 }
 

@@ -162,7 +162,9 @@ describe('the sample id', () => {
 
   test('is not taken by an agent whose config is refused', async () => {
     const rollout = rolloutOn(nowhere)
-    rollout.run(() => expect(() => policyAgent({ toolExecutor: 'nonsense' as never })).toThrow())
+    rollout.run(() =>
+      expect(() => policyAgent({ toolExecutor: 'nonsense' as never })).toThrow('nonsense'),
+    )
     expect([...(await rollout.getSamples()).keys()]).toEqual([])
   })
 })

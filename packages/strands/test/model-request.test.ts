@@ -16,7 +16,7 @@ async function requestOf(
     change?.(agent)
     await agent.invoke('hello')
   })
-  return server.waitForRequest(0)
+  return await server.waitForRequest(0)
 }
 
 describe('params', () => {

@@ -77,10 +77,16 @@ export async function execute(
     label?: string
     grader?: GraderClass
     agentTimeoutSec?: number
+    workflowConfig?: unknown
   } = {},
 ): Promise<{ workflow: WorkflowOutcome; grading: GradingOutcome | undefined }> {
-  const { prompt = [{ role: 'user', content: 'go' }], label = null, grader } = options
-  const backend = new LocalBackend({ workflow: toWorkflowClass(workflow), grader })
+  const {
+    prompt = [{ role: 'user', content: 'go' }],
+    label = null,
+    grader,
+    workflowConfig,
+  } = options
+  const backend = new LocalBackend({ workflow: toWorkflowClass(workflow), workflowConfig, grader })
   let finished: WorkflowOutcome | undefined
   let grading: GradingOutcome | undefined
   await backend.execute(

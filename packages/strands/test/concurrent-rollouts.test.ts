@@ -1,0 +1,103 @@
+import type { ChatMessage } from '@osmosis/core'
+import { type ReceivedRequest, startPolicyServer } from '@osmosis/testing'
+import { expect, test } from 'vitest'
+
+import { addTool, messagesOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+
+const rollouts = Array.from({ length: 400 }, (_, index) => `rollout-${index}`)
+const names = ['planner', 'executor']
+const maxIterations = 8
+
+/** What the policy writes when it calls a tool: nothing that JSON.stringify would. */
+const callsAdd = '{ "a" : 1.0,\t"b":2, "big": 12345678901234567890 }'
+
+function callsHelper(who: string): string {
+  return `{"input" :  "help ${who}" ,"\\u0061": -0}`
+}
+
+/** Calls the helper, then adds, then says who it thinks it is; the helper says what it heard. */
+function answer(request: ReceivedRequest): object | string {
+  const messages = messagesOf(request)
+  const first = String(messages[0]?.content)
+  if (first.startsWith('help ')) return `helped: ${first}`
+  const results = messages.filter(({ role }) => role === 'tool')
+  const called = (name: string, args: string): object => ({
+    content: '\n\n',
+    reasoning: `${first} calls ${name}`,
+    toolCalls: [{ id: `${name}-${first}`, name, arguments: args }],
+  })
+  if (results.length === 0) return called(`${first.split('/')[1]}_helper`, callsHelper(first))
+  if (results.length === 1) return called('add', callsAdd)
+  return `${first}: ${results.map(({ content }) => String(content)).join(', ')}`
+}
+
+async function runAgent(rolloutId: string, name: string): Promise<string> {
+  const helper = policyAgent({ name: `${name}_helper` })
+  const messages = [{ role: 'user', content: `${rolloutId}/${name}` }]
+  const agent = policyAgent({ name, messages, tools: [helper, addTool()] })
+  for (let iteration = 0; iteration < maxIterations; iteration += 1) {
+    const result = await agent.invoke(undefined, { limits: { turns: 1 } })
+    if (result.stopReason !== 'limitTurns') return result.toString()
+  }
+  throw new Error('the loop never ended')
+}
+
+test('400 rollouts of two agents with helpers, in loops, are kept apart word for word', async () => {
+  await using server = await startPolicyServer(answer as () => string)
+  const contexts = rollouts.map((id) => rolloutOn(server, id))
+  const texts = await Promise.all(
+    contexts.map(async (context) =>
+      context.run(async () =>
+        Promise.all(names.map(async (name) => runAgent(context.rolloutId, name))),
+      ),
+    ),
+  )
+  expect(texts).toEqual(
+    rollouts.map((id) => names.map((name) => `${id}/${name}: helped: help ${id}/${name}, sum: 3`)),
+  )
+  expect(server.requests).toHaveLength(rollouts.length * names.length * 4)
+
+  const conversations = new Map<string, ChatMessage[][]>()
+  for (const request of server.requests) {
+    const { 'x-rollout-id': rolloutId, 'x-sample-id': sampleId, authorization } = request.headers
+    expect(authorization).toBe('Bearer key')
+    const who = `${String(rolloutId)}/${String(sampleId)}`
+    const messages = messagesOf(request)
+    expect(String(messages[0]?.content).replace(/^help (.*)$/, '$1_helper')).toBe(who)
+    conversations.set(who, [...(conversations.get(who) ?? []), messages])
+  }
+  for (const [who, requests] of conversations) expectToGrow(who, requests)
+
+  for (const context of contexts.slice(0, 5)) {
+    for (const name of names) {
+      const { extraFields, calls, messages } = await sampleOf(context, name)
+      expect(extraFields).toEqual({})
+      expect(calls).toHaveLength(3)
+      expect(messages).toHaveLength(6)
+    }
+  }
+}, 60_000)
+
+/** Each request is the one before it, the turn of the policy as it was written, and one result. */
+function expectToGrow(who: string, requests: readonly ChatMessage[][]): void {
+  expect(requests).toHaveLength(who.endsWith('_helper') ? 1 : 3)
+  const written = [callsHelper(who), callsAdd]
+  for (const [index, before] of requests.slice(0, -1).entries()) {
+    const name = index === 0 ? `${who.split('/')[1]}_helper` : 'add'
+    const id = `${name}-${who}`
+    expect(requests[index + 1]).toEqual([
+      ...before,
+      {
+        role: 'assistant',
+        content: '\n\n',
+        reasoning_content: `${who} calls ${name}`,
+        tool_calls: [{ id, type: 'function', function: { name, arguments: written[index] } }],
+      },
+      {
+        role: 'tool',
+        tool_call_id: id,
+        content: index === 0 ? `helped: help ${who}` : 'sum: 3',
+      },
+    ])
+  }
+}

@@ -1,0 +1,40 @@
+import {
+  AgentWorkflow,
+  type AgentWorkflowContext,
+  Grader,
+  type GraderContext,
+  lastAssistantText,
+} from '@osmosis/core'
+import { OsmosisRolloutModel, OsmosisStrandsAgent } from '@osmosis/strands'
+import { tool } from '@strands-agents/sdk'
+import { z } from 'zod'
+
+const multiply = tool({
+  name: 'multiply',
+  description: 'Multiply two integers.',
+  inputSchema: z.object({ a: z.number().int(), b: z.number().int() }),
+  callback: ({ a, b }) => String(a * b),
+})
+
+export class MathAgentWorkflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const agent = new OsmosisStrandsAgent({
+      name: 'math-agent',
+      model: new OsmosisRolloutModel({ params: { temperature: 1, max_tokens: 4096 } }),
+      tools: [multiply],
+      systemPrompt: 'You are a math assistant. Use the multiply tool.',
+      messages: ctx.prompt,
+    })
+    await agent.invoke()
+  }
+}
+
+export class MathGrader extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    for (const [sampleId, sample] of ctx.samples) {
+      const answer = lastAssistantText(sample)
+      const correct = ctx.label !== null && answer.includes(ctx.label.trim())
+      ctx.setSampleReward(sampleId, correct ? 1 : 0)
+    }
+  }
+}
