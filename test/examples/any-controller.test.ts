@@ -24,7 +24,11 @@ function call(id: string, args: string): NonNullable<Answer['tool_calls']>[numbe
   return { id, type: 'function', function: { name: 'multiply', arguments: args } }
 }
 
-describe.each(['examples/rollouts/multiply-openai-agents/main.ts'])('%s', (entrypoint) => {
+describe.each([
+  'examples/rollouts/multiply-openai-agents/main.ts',
+  'examples/rollouts/multiply-strands/main.ts',
+  'examples/rollouts/multiply-ai-sdk/main.ts',
+])('%s', (entrypoint) => {
   it('is driven by any HTTP client that plays the controller', async () => {
     const answers: Answer[] = [
       {

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
@@ -17,30 +17,42 @@ interface IndexLine {
   reward: number
 }
 
-it('the demo runs 200 graded rollouts, and its table and files agree with the error rate of the policy', async () => {
-  const output = mkdtempSync(path.join(tmpdir(), 'osmosis-demo-'))
-  onTestFinished(() => rmSync(output, { recursive: true }))
-  const [command = '', ...args] = scripts.demo.split(' ')
-  const { code, stdout } = await run(command, [...args, '--output', output, '--name', 'demo'])
-  expect(code).toBe(0)
+const evaluations = scripts.demo.split(' && ')
 
-  // examples/policies/arithmetic.ts errs on one answer in five.
-  expect(stdout).toMatch(/Items +50 rows × 4 attempts = 200\n/)
-  expect(stdout).toMatch(/Pass rate +80\.0 % {2}\(160 of 200 /)
-  expect(stdout).not.toMatch(/failure/)
+it.each(evaluations)(
+  '%s runs 200 graded rollouts, and its table and files agree with the error rate of the policy',
+  async (evaluation) => {
+    const output = mkdtempSync(path.join(tmpdir(), 'osmosis-demo-'))
+    onTestFinished(() => rmSync(output, { recursive: true }))
+    const [command = '', ...args] = evaluation.split(' ')
+    const { code, stdout } = await run(command, [...args, '--output', output, '--name', 'demo'])
+    expect(code).toBe(0)
 
-  const lines = readFileSync(path.join(output, 'demo/index.jsonl'), 'utf8').trimEnd().split('\n')
-  const records = lines.map((line) => JSON.parse(line) as IndexLine)
-  expect(records.map(({ row_index, run_index }) => [row_index, run_index])).toEqual(
-    Array.from({ length: 200 }, (_, item) => [Math.floor(item / 4), item % 4]),
+    // examples/policies/arithmetic.ts errs on one answer in five.
+    expect(stdout).toMatch(/Items +50 rows × 4 attempts = 200\n/)
+    expect(stdout).toMatch(/Pass rate +80\.0 % {2}\(160 of 200 /)
+    expect(stdout).not.toMatch(/failure/)
+
+    const lines = readFileSync(path.join(output, 'demo/index.jsonl'), 'utf8').trimEnd().split('\n')
+    const records = lines.map((line) => JSON.parse(line) as IndexLine)
+    expect(records.map(({ row_index, run_index }) => [row_index, run_index])).toEqual(
+      Array.from({ length: 200 }, (_, item) => [Math.floor(item / 4), item % 4]),
+    )
+    expect(new Set(records.map(({ status }) => status))).toEqual(new Set(['success']))
+    expect(records.filter(({ reward }) => reward === 1)).toHaveLength(160)
+    expect(records.filter(({ reward }) => reward === 0)).toHaveLength(40)
+
+    const metrics = readFileSync(path.join(output, 'demo/metrics.json'), 'utf8')
+    expect(JSON.parse(metrics)).toMatchObject({
+      eval_run: { status: 'finished' },
+      summary: { total_samples: 200, passed: 160, failed: 0, pass_rate: 0.8, n_runs: 4 },
+    })
+  },
+)
+
+it('the demo runs every eval config of the examples', () => {
+  const configs = globSync('examples/configs/eval/*.toml', { cwd: root })
+  expect(evaluations.map((evaluation) => evaluation.split(' ').at(-1)).toSorted()).toEqual(
+    configs.toSorted(),
   )
-  expect(new Set(records.map(({ status }) => status))).toEqual(new Set(['success']))
-  expect(records.filter(({ reward }) => reward === 1)).toHaveLength(160)
-  expect(records.filter(({ reward }) => reward === 0)).toHaveLength(40)
-
-  const metrics = JSON.parse(readFileSync(path.join(output, 'demo/metrics.json'), 'utf8')) as object
-  expect(metrics).toMatchObject({
-    eval_run: { status: 'finished', rollout_name: 'multiply-openai-agents' },
-    summary: { total_samples: 200, passed: 160, failed: 0, pass_rate: 0.8, n_runs: 4 },
-  })
 })

@@ -1,0 +1,100 @@
+/**
+ * Programs of users, with the packages they have installed. Frameworks stand apart: they need not
+ * be installable next to one another.
+ */
+export const strictConsumers: readonly (readonly [names: readonly string[], program: string])[] = [
+  [
+    [
+      '@osmosis/cli',
+      '@osmosis/controller',
+      '@osmosis/core',
+      '@osmosis/eval',
+      '@osmosis/openai-agents',
+      '@osmosis/server',
+      '@osmosis/testing',
+    ],
+    `
+import { run } from '@openai/agents'
+import { main } from '@osmosis/cli'
+import { createController, scriptedPolicy } from '@osmosis/controller'
+import { AgentWorkflow, defineWorkflowConfig, discoverEntrypoint, Grader, LocalBackend } from '@osmosis/core'
+import type { AgentWorkflowContext, GraderContext } from '@osmosis/core'
+import { retryRequest } from '@osmosis/core/policy'
+import { rolloutRequestSchema } from '@osmosis/core/wire'
+import { runEvaluation } from '@osmosis/eval'
+import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
+import { createRolloutServer, serve } from '@osmosis/server'
+import { startPolicyServer } from '@osmosis/testing'
+
+export const config = defineWorkflowConfig({ name: 'w', maxTurns: 8 })
+export class Workflow extends AgentWorkflow<typeof config> {
+  async run(ctx: AgentWorkflowContext<typeof config>): Promise<void> {
+    const agent = new OsmosisAgent({ name: 'a', model: new OsmosisRolloutModel() })
+    const session = new OsmosisMemorySession({ name: 'a' })
+    const result = await run(agent, ctx.prompt, { session, maxTurns: ctx.config.maxTurns })
+    const text: string | undefined = result.finalOutput
+    void text
+  }
+}
+export class Exact extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    for (const [id] of ctx.samples) ctx.setSampleReward(id, 1)
+  }
+}
+export const backend = new LocalBackend({ workflow: Workflow, workflowConfig: config, grader: Exact })
+export const server = createRolloutServer({ backend })
+export const rest = [main, createController, scriptedPolicy, discoverEntrypoint, retryRequest,
+  rolloutRequestSchema, runEvaluation, serve, startPolicyServer]
+`,
+  ],
+  [
+    ['@osmosis/strands'],
+    `
+import { tool } from '@strands-agents/sdk'
+import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
+import { OsmosisRolloutModel, OsmosisStrandsAgent } from '@osmosis/strands'
+import { z } from 'zod'
+
+const multiply = tool({
+  name: 'multiply',
+  description: 'Multiply two numbers.',
+  inputSchema: z.object({ a: z.number(), b: z.number() }),
+  callback: ({ a, b }) => String(a * b),
+})
+export class Workflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const model = new OsmosisRolloutModel({ params: { temperature: 1 } })
+    const agent = new OsmosisStrandsAgent({ name: 'a', model, tools: [multiply], messages: ctx.prompt })
+    await agent.invoke()
+  }
+}
+`,
+  ],
+  [
+    ['@osmosis/ai-sdk'],
+    `
+import { generateText, isStepCount, streamText, tool } from 'ai'
+import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
+import { fromChatMessages, OsmosisToolLoopAgent, rolloutModel, toModelMessages } from '@osmosis/ai-sdk'
+import { z } from 'zod'
+
+const multiply = tool({
+  description: 'Multiply two numbers.',
+  inputSchema: z.object({ a: z.number(), b: z.number() }),
+  execute: async ({ a, b }) => String(a * b),
+})
+export class Workflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const model = rolloutModel('main')
+    const stopWhen = isStepCount(8)
+    await generateText({ model, ...fromChatMessages(ctx.prompt), tools: { multiply }, stopWhen })
+    await streamText({ model, ...fromChatMessages(ctx.prompt) }).text
+    const agent = new OsmosisToolLoopAgent({ id: 'agent', model: rolloutModel(), tools: { multiply } })
+    const { text } = await agent.generate({ messages: toModelMessages(ctx.prompt) })
+    const said: string = text
+    void said
+  }
+}
+`,
+  ],
+]
