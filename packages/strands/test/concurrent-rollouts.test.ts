@@ -1,5 +1,5 @@
 import type { ChatMessage } from '@osmosis/core'
-import { type ReceivedRequest, startPolicyServer } from '@osmosis/testing'
+import { type ReceivedRequest, type Reply, startPolicyServer } from '@osmosis/testing'
 import { expect, test } from 'vitest'
 
 import { addTool, messagesOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
@@ -15,20 +15,24 @@ function callsHelper(who: string): string {
   return `{"input" :  "help ${who}" ,"\\u0061": -0}`
 }
 
+function textOf(message: ChatMessage | undefined): string {
+  return typeof message?.content === 'string' ? message.content : ''
+}
+
 /** Calls the helper, then adds, then says who it thinks it is; the helper says what it heard. */
-function answer(request: ReceivedRequest): object | string {
+function answer(request: ReceivedRequest): Reply {
   const messages = messagesOf(request)
-  const first = String(messages[0]?.content)
+  const first = textOf(messages[0])
   if (first.startsWith('help ')) return `helped: ${first}`
   const results = messages.filter(({ role }) => role === 'tool')
-  const called = (name: string, args: string): object => ({
+  const called = (name: string, args: string): Reply => ({
     content: '\n\n',
     reasoning: `${first} calls ${name}`,
     toolCalls: [{ id: `${name}-${first}`, name, arguments: args }],
   })
   if (results.length === 0) return called(`${first.split('/')[1]}_helper`, callsHelper(first))
   if (results.length === 1) return called('add', callsAdd)
-  return `${first}: ${results.map(({ content }) => String(content)).join(', ')}`
+  return `${first}: ${results.map(textOf).join(', ')}`
 }
 
 async function runAgent(rolloutId: string, name: string): Promise<string> {
@@ -43,7 +47,7 @@ async function runAgent(rolloutId: string, name: string): Promise<string> {
 }
 
 test('400 rollouts of two agents with helpers, in loops, are kept apart word for word', async () => {
-  await using server = await startPolicyServer(answer as () => string)
+  await using server = await startPolicyServer(answer)
   const contexts = rollouts.map((id) => rolloutOn(server, id))
   const texts = await Promise.all(
     contexts.map(async (context) =>
@@ -63,7 +67,7 @@ test('400 rollouts of two agents with helpers, in loops, are kept apart word for
     expect(authorization).toBe('Bearer key')
     const who = `${String(rolloutId)}/${String(sampleId)}`
     const messages = messagesOf(request)
-    expect(String(messages[0]?.content).replace(/^help (.*)$/, '$1_helper')).toBe(who)
+    expect(textOf(messages[0]).replace(/^help (.*)$/, '$1_helper')).toBe(who)
     conversations.set(who, [...(conversations.get(who) ?? []), messages])
   }
   for (const [who, requests] of conversations) expectToGrow(who, requests)

@@ -1,4 +1,4 @@
-import { Agent, type AgentConfig, type InvokeArgs } from '@strands-agents/sdk'
+import type { Agent, AgentConfig, InvokeArgs } from '@strands-agents/sdk'
 import type { AgentWorkflowContext } from '@osmosis/core'
 import {
   type OsmosisInvokeArgs,

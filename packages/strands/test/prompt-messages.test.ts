@@ -38,9 +38,9 @@ const everythingSent: ChatMessage[] = everything.map((message, index) => {
     return {
       ...message,
       tool_calls: [first, { ...second, function: { name: 'not/valid', arguments: '{}' } }],
-    } as ChatMessage
+    }
   }
-  return (index === 6 ? { role: 'assistant', content: 'Bien.' } : message) as ChatMessage
+  return index === 6 ? { role: 'assistant', content: 'Bien.' } : message
 })
 
 describe.each(['messages', 'input'] as const)('a prompt given as %s', (way) => {
