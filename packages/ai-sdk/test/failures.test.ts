@@ -4,6 +4,7 @@ import { generateText, streamObject, streamText } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
+import { MultiplyGrader } from './examples/multiply.ts'
 import { callAdd, execute, loops, messagesOf, rolloutOn, sampleOf, tools } from './rollout.ts'
 import { isNewestSdk } from './running-sdk.ts'
 
@@ -210,6 +211,47 @@ describe('an abort', () => {
     })
     expect(await server.requests[0]?.closed).toBe(true)
     expect(server.requests).toHaveLength(1)
+  })
+})
+
+describe('a workflow that does not wait for its stream', () => {
+  const call = { model: rolloutModel('main'), prompt: 'go' }
+
+  test('is not done before the answer is', async () => {
+    await using server = await startPolicyServer([fault.on('late', { delayMs: 100 })])
+    const { workflow, grading } = await execute(
+      server,
+      async () => {
+        streamText(call)
+        await server.waitForRequest(0)
+      },
+      { label: 'late', grader: MultiplyGrader },
+    )
+    expect(workflow).toEqual({ status: 'success', failure: null, warnings: [] })
+    expect(grading?.samples.get('main')?.reward).toBe(1)
+  })
+
+  test('ends at its deadline when the policy hangs', async () => {
+    await using server = await startPolicyServer([fault.hang('body')])
+    const { workflow } = await execute(
+      server,
+      async () => {
+        streamText(call)
+        await server.waitForRequest(0)
+      },
+      { agentTimeoutSec: 0.2 },
+    )
+    expect(workflow.failure?.category).toBe('timeout')
+    expect(await server.requests[0]?.closed).toBe(true)
+  })
+
+  test('asks nothing any more once it is over', async () => {
+    await using server = await startPolicyServer([])
+    const late: PromiseLike<string>[] = []
+    const { workflow } = await execute(server, async () => void late.push(streamText(call).text))
+    expect(workflow.warnings).toEqual([expect.stringContaining('made no model call')])
+    await expect(late[0]).rejects.toMatchObject({ code: 'rollout_ended' })
+    expect(server.requests).toHaveLength(0)
   })
 })
 

@@ -194,11 +194,101 @@ describe.each<[string, Faults]>([
   )
 })
 
-test('a refusal is a text for the SDK and stays a refusal for the policy', async () => {
-  const chunk = (delta: object, finish_reason: string | null = null): string =>
-    `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`
+function event(delta: object, finish_reason: string | null = null): string {
+  return `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`
+}
+
+const add = { name: 'add', arguments: '{"a": 1, "b": 2}' }
+describe.each<[string, object[]]>([
+  [
+    'all on index 0',
+    [
+      { tool_calls: [{ index: 0, id: 'c1', function: add }] },
+      { tool_calls: [{ index: 0, id: 'c2', function: add }] },
+    ],
+  ],
+  [
+    'with the id and name in every piece',
+    [
+      { tool_calls: [{ index: 0, id: 'c1', function: { name: 'add', arguments: '{"a": 1, ' } }] },
+      { tool_calls: [{ index: 0, id: 'c1', function: { name: 'add', arguments: '"b": 2}' } }] },
+      { tool_calls: [{ index: 1, id: 'c2', function: add }] },
+    ],
+  ],
+  [
+    'with a blank id in later pieces',
+    [
+      { tool_calls: [{ index: 0, id: 'c1', function: { name: 'add', arguments: '' } }] },
+      { tool_calls: [{ index: 0, id: '', function: { arguments: '{"a": 1, "b": 2}' } }] },
+      { tool_calls: [{ index: 1, id: 'c2', function: add }] },
+    ],
+  ],
+  [
+    'with the name after the id',
+    [
+      { tool_calls: [{ index: 0, id: 'c1', function: { arguments: '' } }] },
+      { tool_calls: [{ index: 0, function: { name: 'add', arguments: '{"a": 1, ' } }] },
+      { tool_calls: [{ index: 0, function: { arguments: '"b": 2}' } }] },
+      { tool_calls: [{ index: 1, id: 'c2', function: add }] },
+    ],
+  ],
+])('tool calls %s', (_how, deltas) => {
+  test.each(Object.entries(loops))('are what %s executes and repeats', async (_way, run) => {
+    const stream = deltas.map((delta) => event(delta)).join('')
+    await using server = await startPolicyServer([
+      fault.raw(`${stream}${event({}, 'tool_calls')}data: [DONE]\n\n`),
+      'done',
+    ])
+    const rollout = rolloutOn(server)
+    await rollout.run(async () => run({ name: 'main' }, 'go'))
+    expect(messagesOf(server.requests[1]).slice(1)).toEqual([
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: ['c1', 'c2'].map((id) => wireCall(id, '{"a": 1, "b": 2}')),
+      },
+      { role: 'tool', tool_call_id: 'c1', content: 'sum: 3' },
+      { role: 'tool', tool_call_id: 'c2', content: 'sum: 3' },
+    ])
+    expect((await sampleOf(rollout, 'main')).extraFields).toEqual({})
+  })
+})
+
+test('thinking under its other name is heard, and goes back', async () => {
+  const delta = { tool_calls: [{ index: 0, id: 'c1', function: add }] }
   await using server = await startPolicyServer([
-    fault.raw(`${chunk({ refusal: 'I will not.' })}${chunk({}, 'stop')}data: [DONE]\n\n`),
+    fault.raw(`${event({ reasoning: 'Hm.' })}${event(delta, 'tool_calls')}data: [DONE]\n\n`),
+    'done',
+  ])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => loops.generateText({ name: 'main' }, 'go'))
+  expect(messagesOf(server.requests[1])[1]).toMatchObject({ reasoning_content: 'Hm.' })
+  const sample = await sampleOf(rollout, 'main')
+  expect(sample.extraFields).toEqual({})
+  expect(sample.messages[1]).toMatchObject({ content: [{ type: 'reasoning', text: 'Hm.' }, {}] })
+})
+
+test('an empty answer is no message for the SDK, which is flagged', async () => {
+  await using server = await startPolicyServer([{ content: '' }, 'now'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const model = rolloutModel('main')
+    const first = await generateText({ model, prompt: 'a' })
+    expect(first).toMatchObject({ text: '', responseMessages: [] })
+    await generateText({ model, prompt: [user('a'), ...first.responseMessages, user('b')] })
+  })
+  const sample = await sampleOf(rollout, 'main')
+  expect(sample.trajectoryMessages?.map(({ content }) => content)).toEqual(['a', 'b', 'now'])
+  expect(sample.extraFields).toMatchObject({ history_rewritten: true })
+})
+
+function user(content: string): { role: 'user'; content: string } {
+  return { role: 'user', content }
+}
+
+test('a refusal is a text for the SDK and stays a refusal for the policy', async () => {
+  await using server = await startPolicyServer([
+    fault.raw(`${event({ refusal: 'I will not.' })}${event({}, 'stop')}data: [DONE]\n\n`),
     'fine',
   ])
   const rollout = rolloutOn(server)

@@ -82,7 +82,12 @@ export function rolesOf({ messages }: Pick<RolloutSample, 'messages'>): string[]
 export async function execute(
   server: PolicyServer,
   workflow: AgentWorkflowClass | ((prompt: PromptMessage[]) => Promise<unknown>),
-  options: { prompt?: PromptMessage[]; label?: string; grader?: GraderClass } = {},
+  options: {
+    prompt?: PromptMessage[]
+    label?: string
+    grader?: GraderClass
+    agentTimeoutSec?: number
+  } = {},
 ): Promise<{ workflow: WorkflowOutcome; grading: GradingOutcome | undefined }> {
   const { prompt = [{ role: 'user', content: 'go' }], label = null, grader } = options
   const backend = new LocalBackend({ workflow: toWorkflowClass(workflow), grader })
@@ -96,7 +101,7 @@ export async function execute(
       metadata: null,
       chatCompletionsUrl: server.url,
       apiKey: 'key',
-      agentTimeoutSec: 20,
+      agentTimeoutSec: options.agentTimeoutSec ?? 20,
       graderTimeoutSec: 20,
       grade: grader !== undefined,
     },
