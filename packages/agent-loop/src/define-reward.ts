@@ -62,7 +62,7 @@ function checkedReward(name: string, value: unknown): number {
 }
 
 function isPromise(value: number | Promise<number>): value is Promise<number> {
-  return typeof (value as Partial<Promise<number>>).then === 'function'
+  return typeof (value as Partial<Promise<number>> | null | undefined)?.then === 'function'
 }
 
 function typeName(value: unknown): string {

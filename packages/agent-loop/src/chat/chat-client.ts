@@ -24,6 +24,15 @@ export interface ChatClientInit {
   readonly texts: MessageTexts
 }
 
+/** One model call, as it is sent on every try. */
+interface Call {
+  readonly body: string
+  /** From 1 in its rollout. */
+  readonly turn: number
+  readonly signal: AbortSignal
+  readonly closeConnection: boolean
+}
+
 /** The way from one rollout to the policy behind its trainer. */
 export class ChatClient {
   readonly #init: ChatClientInit
@@ -55,10 +64,11 @@ export class ChatClient {
     const signal = callerSignal ? AbortSignal.any([rolloutSignal, callerSignal]) : rolloutSignal
     this.#turn += 1
     const turn = this.#turn
+    const closeConnection = this.#calls.running >= this.#init.settings.maxKeepaliveConnections
     const release = await this.#calls.acquire(signal)
     try {
       this.#conversation = conversation
-      const { result, text } = await this.#ask(body, turn, signal)
+      const { result, text } = await this.#ask({ body, turn, signal, closeConnection })
       this.#conversation = conversation === '' ? text : `${conversation},${text}`
       return result
     } catch (error) {
@@ -83,23 +93,19 @@ export class ChatClient {
     return `{${head},${tail.slice(1)}`
   }
 
-  async #ask(
-    body: string,
-    turn: number,
-    signal: AbortSignal,
-  ): Promise<{ result: ChatResult; text: string }> {
+  async #ask(call: Call): Promise<{ result: ChatResult; text: string }> {
     const { settings, metrics, texts } = this.#init
     const { answer, latencyMs } = await retryRequest(
       async () => {
         const started = performance.now()
-        const text = await this.#attempt(body, turn, signal)
+        const text = await this.#attempt(call)
         return { answer: text, latencyMs: performance.now() - started }
       },
       {
         retries: settings.maxRetries,
         minDelayMs: settings.retryBaseDelay * 1000,
         maxDelayMs: settings.retryMaxDelay * 1000,
-        signal,
+        signal: call.signal,
         isRetryable: (error) =>
           error instanceof OsmosisTimeoutError || isRetryablePolicyError(error),
       },
@@ -114,7 +120,7 @@ export class ChatClient {
    * Sends the request once. Rejects only as long as no answer has begun: from there on asking
    * again would be a second answer, so what goes wrong then waits in the function it resolves with.
    */
-  async #attempt(body: string, turn: number, outer: AbortSignal): Promise<() => string> {
+  async #attempt({ body, turn, signal: outer, closeConnection }: Call): Promise<() => string> {
     const { rolloutId, serverUrl, apiKey, settings } = this.#init
     const url = trainerUrl(serverUrl, '/v1/chat/completions')
     const { timeoutSeconds } = settings
@@ -135,7 +141,7 @@ export class ChatClient {
         ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}),
       }
       const answer = await postToPolicy(url, headers, body, signal, {
-        closeConnection: this.#calls.running > settings.maxKeepaliveConnections,
+        closeConnection,
         hints: trainerHints,
       })
       return readText(answer.body, signal)

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import path from 'node:path'
 import { parseEnv } from 'node:util'
 
 /**
@@ -17,7 +18,7 @@ export function readSettingsEnvironment(): Readonly<Record<string, string | unde
 
 function readEnvFile(): NodeJS.Dict<string> {
   try {
-    return parseEnv(readFileSync('.env', 'utf8'))
+    return parseEnv(readFileSync(path.resolve('.env'), 'utf8'))
   } catch {
     // Most folders have none.
     return {}

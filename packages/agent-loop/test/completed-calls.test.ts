@@ -1,0 +1,292 @@
+import type { RolloutContext, RolloutResult } from '@osmosis/agent-loop'
+import { describe, expect, it } from 'vitest'
+
+import { hang, reset, said, type Answer } from './fake-trainer.ts'
+import { answerOnce, loopOf, metrics, startApp, type RunningAppOptions } from './running-app.ts'
+
+const oneCall = { num_llm_calls: 1, prompt_tokens: 10, response_tokens: 4 }
+const conversation = [
+  { role: 'user', content: 'hi' },
+  { role: 'assistant', content: 'ok' },
+]
+
+/** The `completed` bodies that one rollout of `run` leads to. */
+async function resultsOf(
+  run: (ctx: RolloutContext) => RolloutResult | Promise<RolloutResult>,
+  options: RunningAppOptions & { answers?: Answer[]; chatAnswers?: Answer[] } = {},
+): Promise<unknown[]> {
+  const { answers = [], chatAnswers = [], ...appOptions } = options
+  await using running = await startApp({ loop: loopOf(run), ...appOptions })
+  running.trainer.completedAnswers.push(...answers)
+  running.trainer.chatAnswers.push(...chatAnswers)
+  await running.init()
+  await running.app.drain()
+  return running.trainer.completed.map(({ body }) => body)
+}
+
+describe('the completed call', () => {
+  it('has the fields of the protocol in their order, and names no reward when there is none', async () => {
+    await using running = await startApp()
+    await running.init({ api_key: 'trainer-key' })
+    await running.trainer.results()
+
+    const [call] = running.trainer.completed
+    expect(call?.body).toStrictEqual({
+      rollout_id: 'r1',
+      status: 'COMPLETED',
+      final_messages: conversation,
+      finish_reason: 'stop',
+      metrics: expect.objectContaining(oneCall),
+      extra_fields: {},
+    })
+    expect(Object.keys(call?.body ?? {})).toStrictEqual([
+      'rollout_id',
+      'status',
+      'final_messages',
+      'finish_reason',
+      'metrics',
+      'extra_fields',
+    ])
+    expect(call?.body['metrics']).toEqual(metrics(oneCall))
+    expect(call?.path).toBe('/v1/rollout/completed')
+    expect(call?.headers).toMatchObject({
+      'content-type': 'application/json',
+      authorization: 'Bearer trainer-key',
+      'idempotency-key': 'r1/completed',
+    })
+  })
+
+  it('sends a reward of 0, a finish reason of your own, and the tools and time that were counted', async () => {
+    const [body] = await resultsOf((ctx) => {
+      ctx.recordToolCall({ latencyMs: 30 })
+      ctx.recordToolCall()
+      return ctx.complete([], { finishReason: 'max_turns', reward: 0 })
+    })
+    expect(body).toEqual({
+      rollout_id: 'r1',
+      status: 'COMPLETED',
+      final_messages: [],
+      finish_reason: 'max_turns',
+      reward: 0,
+      metrics: metrics({ num_tool_calls: 2, tool_latency_ms: 30 }),
+      extra_fields: {},
+    })
+  })
+
+  it('tells an error that the loop reports', async () => {
+    expect(await resultsOf((ctx) => ctx.error('Agent failed: no'))).toEqual([
+      {
+        rollout_id: 'r1',
+        status: 'ERROR',
+        final_messages: [],
+        finish_reason: 'error',
+        error_message: 'Agent failed: no',
+        metrics: metrics(),
+        extra_fields: {},
+      },
+    ])
+  })
+
+  it('is one ERROR with the conversation so far and all metrics when run throws', async () => {
+    const bodies = await resultsOf(async (ctx) => {
+      ctx.recordToolCall({ latencyMs: 5 })
+      await answerOnce(ctx)
+      throw new Error('the tool broke')
+    })
+    expect(bodies).toEqual([
+      {
+        rollout_id: 'r1',
+        status: 'ERROR',
+        final_messages: conversation,
+        finish_reason: 'error',
+        error_message: 'the tool broke',
+        metrics: metrics({ ...oneCall, num_tool_calls: 1, tool_latency_ms: 5 }),
+        extra_fields: {},
+      },
+    ])
+  })
+
+  it('names the class of an error that has no message', async () => {
+    const bodies = await resultsOf(() => {
+      throw new RangeError()
+    })
+    expect(bodies).toMatchObject([{ status: 'ERROR', error_message: 'RangeError' }])
+  })
+
+  it.each<[string, (ctx: RolloutContext) => unknown, string]>([
+    [
+      'nothing',
+      () => undefined,
+      'run() must return what ctx.complete() or ctx.error() gives, got undefined.',
+    ],
+    [
+      'a status of its own',
+      () => ({ status: 'DONE', finalMessages: [] }),
+      'run() must return what ctx.complete() or ctx.error() gives, got an object.',
+    ],
+    [
+      'a reward that is NaN',
+      (ctx) => ctx.complete([], { reward: Number.NaN }),
+      'A reward must be a finite number, or null when the platform computes it; got NaN.',
+    ],
+    [
+      'a message that is a string',
+      (ctx) => ctx.complete(['hi' as unknown as object]),
+      'The final messages must be objects; number 0 is "hi".',
+    ],
+    [
+      'a message that is no JSON',
+      (ctx) => ctx.complete([{ role: 'user', content: 1n }]),
+      'Do not know how to serialize a BigInt',
+    ],
+  ])('is one ERROR that says what is wrong when run returns %s', async (_, run, message) => {
+    const bodies = await resultsOf((ctx) => run(ctx) as RolloutResult)
+    expect(bodies).toEqual([
+      {
+        rollout_id: 'r1',
+        status: 'ERROR',
+        final_messages: [],
+        finish_reason: 'error',
+        error_message: message,
+        metrics: metrics(),
+        extra_fields: {},
+      },
+    ])
+  })
+})
+
+describe('delivering the completed call', () => {
+  it.each<[string, Answer[]]>([
+    ['500s', [500, 500, 500]],
+    ['a reset', [reset]],
+    ['408, 425 and 429', [408, 425, 429]],
+    ['an answer that breaks off', [(response) => void response.writeHead(503).destroy()]],
+  ])('repeats the same body under the same key after %s', async (_, answers) => {
+    await using running = await startApp({ loop: loopOf((ctx) => ctx.complete([], { reward: 1 })) })
+    running.trainer.completedAnswers.push(...answers)
+    await running.init()
+    await running.app.drain()
+
+    const { completed } = running.trainer
+    expect(completed.map(({ headers }) => headers['idempotency-key'])).toStrictEqual(
+      Array.from({ length: answers.length + 1 }, () => 'r1/completed'),
+    )
+    expect(new Set(completed.map(({ raw }) => raw)).size).toBe(1)
+    expect(completed[0]?.body).toMatchObject({ status: 'COMPLETED', reward: 1 })
+    expect(running.app.undelivered).toBe(0)
+  })
+
+  it.each([200, 201, 202, 204])('takes %i for an acknowledgement', async (status) => {
+    expect(await resultsOf((ctx) => ctx.complete([]), { answers: [status] })).toHaveLength(1)
+  })
+
+  it.each([302, 400, 404, 409])(
+    'takes %i for a refusal: once, and never as an ERROR',
+    async (status) => {
+      const bodies = await resultsOf((ctx) => ctx.complete([], { reward: 1 }), {
+        answers: [status],
+      })
+      expect(bodies).toMatchObject([{ status: 'COMPLETED', reward: 1 }])
+    },
+  )
+
+  it('never turns a success that was not delivered into a failure, and tells it is not delivered', async () => {
+    await using running = await startApp({ loop: loopOf((ctx) => ctx.complete([], { reward: 1 })) })
+    running.trainer.otherwise = () => 500
+    await running.init()
+    await running.app.drain()
+
+    const { completed } = running.trainer
+    expect(completed.map(({ body }) => body['status'])).toStrictEqual(
+      Array.from({ length: 4 }, () => 'COMPLETED'),
+    )
+    expect(await running.health()).toEqual({
+      status: 'healthy',
+      agent_loop: 'test-loop',
+      active_rollouts: 0,
+      queued_rollouts: 0,
+      completed_rollouts: 1,
+      undelivered: 1,
+    })
+  })
+
+  it('sends the success again when its acknowledgement comes too late, and nothing else', async () => {
+    const bodies = await resultsOf((ctx) => ctx.complete([], { reward: 1 }), {
+      settings: { client: { timeoutSeconds: 1 } },
+      answers: [hang],
+    })
+    expect(bodies).toMatchObject([
+      { status: 'COMPLETED', reward: 1 },
+      { status: 'COMPLETED', reward: 1 },
+    ])
+    expect(bodies[0]).toStrictEqual(bodies[1])
+  })
+
+  it('tries once when no retries are wanted', async () => {
+    const bodies = await resultsOf((ctx) => ctx.complete([]), {
+      settings: { client: { completeRolloutRetries: 0 } },
+      answers: [500],
+    })
+    expect(bodies).toHaveLength(1)
+  })
+
+  it('keeps secrets out of what it tells and logs', async () => {
+    await using running = await startApp({
+      apiKey: 'server-key',
+      loop: loopOf(async (ctx) => {
+        await answerOnce(ctx)
+        throw new Error('sent trainer-key to the wrong place')
+      }),
+    })
+    await running.init({ api_key: 'trainer-key' }, { authorization: 'Bearer server-key' })
+    const [body] = await running.trainer.results()
+    await running.app.drain()
+
+    expect(body).toMatchObject({ error_message: 'sent [redacted] to the wrong place' })
+    expect(JSON.stringify(running.log)).not.toMatch(/trainer-key|server-key/)
+  })
+
+  it('goes to the base path that the trainer gave, without doubled slashes', async () => {
+    await using running = await startApp()
+    await running.init({ server_url: `${running.trainer.url}/base///` })
+    await running.trainer.results()
+
+    const { chats, completed } = running.trainer
+    expect([chats[0]?.path, completed[0]?.path]).toStrictEqual([
+      '/base/v1/chat/completions',
+      '/base/v1/rollout/completed',
+    ])
+  })
+
+  it('carries ids of any characters in its headers', async () => {
+    await using running = await startApp()
+    await running.init({ rollout_id: 'exp/1 ü' })
+    const [body] = await running.trainer.results()
+
+    expect(body?.['rollout_id']).toBe('exp/1 ü')
+    expect(running.trainer.completed[0]?.headers['idempotency-key']).toBe(
+      'exp%2F1%20%C3%BC/completed',
+    )
+    expect(running.trainer.chats[0]?.headers['idempotency-key']).toBe('exp%2F1%20%C3%BC/chat/1')
+  })
+})
+
+it('sends what the policy said back to the trainer as it was written', async () => {
+  const answer = `{"choices":[{"message":{"role":"assistant","content":null,"x":1.0,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":{"a":1.0,"b":9007199254740993}}}]}}]}`
+  const message = /"message":(\{.*\})\}\]\}$/.exec(answer)?.[1]
+  await using running = await startApp({
+    loop: loopOf(async (ctx) => {
+      const first = await ctx.chat(ctx.request.messages)
+      const messages = [...ctx.request.messages, { ...first.message }]
+      const second = await ctx.chat(messages)
+      return ctx.complete([...messages, second.message])
+    }),
+  })
+  running.trainer.chatAnswers.push((response) => void response.end(answer), said('ok'))
+  await running.init()
+  await running.trainer.results()
+
+  const asked = `[{"role":"user","content":"hi"},${message}]`
+  expect(running.trainer.chats[1]?.raw).toContain(`"messages":${asked}`)
+  expect(running.trainer.completed[0]?.raw).toContain(`"final_messages":${asked.slice(0, -1)},`)
+})

@@ -1,0 +1,110 @@
+import { createApp } from '@osmosis/agent-loop'
+import { serve } from '@osmosis/server'
+import { describe, expect, it } from 'vitest'
+
+import { hang, said } from './fake-trainer.ts'
+import { answerOnce, loopOf, metrics, startApp } from './running-app.ts'
+
+describe('draining', () => {
+  it('refuses new rollouts, lets running ones finish, and shuts down after their results', async () => {
+    const events: string[] = []
+    await using running = await startApp({
+      onStartup: () => void events.push('startup'),
+      onShutdown: async () => void events.push('shutdown'),
+    })
+    let finish = (): void => undefined
+    running.trainer.policy = () => (response) => {
+      finish = () => void response.end(JSON.stringify(said('ok')))
+    }
+    running.trainer.otherwise = () => {
+      events.push('completed')
+      return 200
+    }
+    await running.init()
+    await running.trainer.until(() => running.trainer.chats.length === 1)
+    const drained = running.app.drain()
+    const refused = await running.init({ rollout_id: 'r2' })
+    expect([refused.status, refused.headers.get('retry-after')]).toStrictEqual([503, '5'])
+    finish()
+    await drained
+    expect(events).toStrictEqual(['startup', 'completed', 'shutdown'])
+  })
+
+  it('ends running and waiting rollouts that outlast it, each with one ERROR, and frees their calls', async () => {
+    await using running = await startApp({ maxConcurrent: 1 })
+    running.trainer.policy = () => hang
+    await running.init({ rollout_id: 'r1' })
+    await running.init({ rollout_id: 'r2' })
+    await running.trainer.until(() => running.trainer.chats.length === 1)
+    await running.app.drain({ waitSeconds: 0 })
+
+    const bodies = running.trainer.completed.map(({ body }) => body)
+    const ended = (rollout_id: string, final_messages: unknown[]): unknown => ({
+      rollout_id,
+      status: 'ERROR',
+      final_messages,
+      finish_reason: 'error',
+      error_message: 'rollout server shut down',
+      metrics: metrics(),
+      extra_fields: {},
+    })
+    expect(bodies).toHaveLength(2)
+    expect(bodies).toEqual(
+      expect.arrayContaining([ended('r1', [{ role: 'user', content: 'hi' }]), ended('r2', [])]),
+    )
+    await running.trainer.until(() => running.trainer.openChats === 0)
+  })
+
+  it('does not wait for a loop that ignores its signal', async () => {
+    await using running = await startApp({
+      loop: loopOf(async () => Promise.withResolvers<never>().promise),
+    })
+    await running.init()
+    await running.app.drain({ waitSeconds: 0 })
+    expect(running.trainer.completed.map(({ body }) => body['error_message'])).toStrictEqual([
+      'rollout server shut down',
+    ])
+  })
+
+  it('runs its hooks once however often it is asked, and none when nothing was started', async () => {
+    const events: string[] = []
+    const hooks = {
+      logger: false,
+      onStartup: () => void events.push('startup'),
+      onShutdown: () => void events.push('shutdown'),
+    } as const
+    const idle = createApp(loopOf(answerOnce), hooks)
+    await idle.close()
+    expect(events).toStrictEqual([])
+
+    await using app = createApp(loopOf(answerOnce), hooks)
+    await Promise.all([app.start(), app.fetch(new Request('http://app/health'))])
+    await Promise.all([app.drain(), app.close()])
+    expect(events).toStrictEqual(['startup', 'shutdown'])
+  })
+
+  it('is not needed when startup fails: no port is opened', async () => {
+    const app = createApp(loopOf(answerOnce), {
+      logger: false,
+      onStartup: () => {
+        throw new Error('no database')
+      },
+    })
+    await expect(serve(app, { port: 0, handleSignals: false })).rejects.toThrow('no database')
+  })
+})
+
+it('aborts the model calls that a loop leaves behind', async () => {
+  const left: Promise<unknown>[] = []
+  await using running = await startApp({
+    loop: loopOf(async (ctx) => {
+      left.push(ctx.chat(ctx.request.messages).catch((error: unknown) => error))
+      await running.trainer.until(() => running.trainer.chats.length === 1)
+      return ctx.complete([])
+    }),
+  })
+  running.trainer.policy = () => hang
+  await running.init()
+  expect(await running.trainer.results()).toMatchObject([{ status: 'COMPLETED' }])
+  expect(await left[0]).toMatchObject({ code: 'rollout_ended' })
+})

@@ -1,0 +1,292 @@
+import { createApp, functionTool } from '@osmosis/agent-loop'
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+
+import { answerOnce, loopOf, post, startApp, told } from './running-app.ts'
+
+const add = {
+  type: 'function',
+  function: {
+    name: 'add',
+    description: 'Add numbers',
+    parameters: {
+      type: 'object',
+      properties: { numbers: { type: 'array', items: { type: 'number' }, minItems: 2 } },
+      required: ['numbers'],
+      additionalProperties: false,
+    },
+  },
+}
+
+describe('accepting a rollout', () => {
+  it('answers 202 with the tools, whole, and the keys that readers insist on', async () => {
+    const tools = [
+      add,
+      functionTool({ name: 'now' }),
+      functionTool({
+        name: 'search',
+        description: 'Search',
+        parameters: z.object({ query: z.string().describe('what for'), limit: z.int().optional() }),
+        strict: true,
+      }),
+    ]
+    await using running = await startApp({ loop: loopOf(answerOnce, () => tools) })
+
+    const answer = await running.init()
+    expect(answer.headers.get('content-type')).toBe('application/json')
+    expect(await told(answer)).toStrictEqual({
+      status: 202,
+      body: {
+        rollout_id: 'r1',
+        tools: [
+          { type: 'function', function: { ...add.function, strict: false } },
+          {
+            type: 'function',
+            function: {
+              name: 'now',
+              description: '',
+              parameters: { type: 'object', properties: {}, required: [] },
+              strict: false,
+            },
+          },
+          {
+            type: 'function',
+            function: {
+              name: 'search',
+              description: 'Search',
+              parameters: {
+                type: 'object',
+                properties: {
+                  query: { type: 'string', description: 'what for' },
+                  limit: {
+                    type: 'integer',
+                    minimum: Number.MIN_SAFE_INTEGER,
+                    maximum: Number.MAX_SAFE_INTEGER,
+                  },
+                },
+                required: ['query'],
+              },
+              strict: true,
+            },
+          },
+        ],
+      },
+    })
+  })
+
+  it('gives the loop the request with its defaults, without the key of the trainer', async () => {
+    const requests: unknown[] = []
+    await using running = await startApp({
+      loop: loopOf(
+        (ctx) => {
+          requests.push(ctx.request, ctx.tools)
+          return ctx.complete([])
+        },
+        async (request) => {
+          requests.push(request)
+          return [add]
+        },
+      ),
+    })
+    await running.init({ api_key: 'trainer-key', metadata: { ground_truth: '4' }, more: 1 })
+    await running.trainer.results()
+
+    const request = {
+      rolloutId: 'r1',
+      serverUrl: running.trainer.url,
+      messages: [{ role: 'user', content: 'hi' }],
+      completionParams: {},
+      toolServerUrl: null,
+      maxTurns: 10,
+      maxTokensTotal: 8192,
+      metadata: { ground_truth: '4' },
+      idempotencyKey: null,
+    }
+    expect(requests).toStrictEqual([
+      request,
+      request,
+      [{ type: 'function', function: { ...add.function, strict: false } }],
+    ])
+  })
+
+  it('takes integers in the forms that Python takes', async () => {
+    const turns: number[] = []
+    await using running = await startApp({
+      loop: loopOf((ctx) => {
+        turns.push(ctx.request.maxTurns)
+        return ctx.complete([])
+      }),
+    })
+    for (const [n, max_turns] of ['7', 7, true, -1].entries()) {
+      await running.init({ rollout_id: `r${n}`, max_turns })
+    }
+    await running.trainer.results(4)
+    expect(turns).toStrictEqual([7, 7, 1, -1])
+  })
+})
+
+describe('refusing a rollout', () => {
+  const withSetting = { settings: { maxMetadataSizeBytes: 1024 } }
+
+  it.each<[string, Record<string, unknown>, object]>([
+    ['no id', { rollout_id: undefined }, { type: 'missing', loc: ['body', 'rollout_id'] }],
+    ['an empty id', { rollout_id: '' }, { loc: ['body', 'rollout_id'] }],
+    ['a blank id', { rollout_id: ' \t\u001c\u0085' }, { loc: ['body', 'rollout_id'] }],
+    ['an id of 257 characters', { rollout_id: '😀'.repeat(257) }, { loc: ['body', 'rollout_id'] }],
+    ['an id that is a number', { rollout_id: 5 }, { type: 'type_error' }],
+    ['an ftp URL', { server_url: 'ftp://host' }, { loc: ['body', 'server_url'] }],
+    ['a URL without a host', { server_url: 'http://:80' }, { loc: ['body', 'server_url'] }],
+    ['a URL with a space', { server_url: ' http://host' }, { loc: ['body', 'server_url'] }],
+    ['a URL with credentials', { server_url: 'http://a:b@host' }, { loc: ['body', 'server_url'] }],
+    ['a URL with a query', { server_url: 'http://host/?x=1' }, { loc: ['body', 'server_url'] }],
+    ['a message that is text', { messages: [{}, 'hi'] }, { loc: ['body', 'messages', 1] }],
+    [
+      'no completion parameters',
+      { completion_params: null },
+      { loc: ['body', 'completion_params'] },
+    ],
+    ['half a turn', { max_turns: 7.5 }, { loc: ['body', 'max_turns'] }],
+    ['metadata that is null', { metadata: null }, { loc: ['body', 'metadata'] }],
+    [
+      'metadata over the limit',
+      { metadata: { a: 'é'.repeat(170) } },
+      { loc: ['body', 'metadata'] },
+    ],
+  ])('answers 422 for %s, and repeats nothing of it', async (_, overrides, problem) => {
+    await using running = await startApp(withSetting)
+    const { status, body } = await told(await running.init({ ...overrides, api_key: 'sk-secret' }))
+
+    expect(status).toBe(422)
+    expect(body).toEqual({ detail: [expect.objectContaining(problem)] })
+    expect(JSON.stringify(body)).not.toContain('sk-secret')
+    expect(running.trainer.completed).toStrictEqual([])
+  })
+
+  it('accepts what is just within the limits', async () => {
+    await using running = await startApp(withSetting)
+    // {"a": "…"} are 9 bytes, and é is six.
+    const metadata = { a: `${'é'.repeat(169)}x` }
+    expect((await running.init({ rollout_id: '😀'.repeat(256), metadata })).status).toBe(202)
+    await running.trainer.results()
+  })
+
+  it('answers 422 for what is not JSON and 413 for what is too large', async () => {
+    await using running = await startApp({ maxBodyBytes: 300 })
+    const url = `${running.url}/v1/rollout/init`
+
+    expect(await told(await post(url, '{'))).toStrictEqual({
+      status: 422,
+      body: { detail: [{ type: 'json_invalid', loc: ['body'], msg: 'JSON decode error' }] },
+    })
+    expect((await running.init({ metadata: { a: 'x'.repeat(300) } })).status).toBe(413)
+  })
+
+  it('answers 500 when the tools fail, runs nothing, and takes the same rollout afterwards', async () => {
+    const returned: unknown[] = [null, [{ type: 'function' }], [add, add], [add]]
+    let calls = 0
+    await using running = await startApp({
+      loop: loopOf(answerOnce, () => {
+        calls += 1
+        if (calls === 1) throw new Error('no tools today')
+        return returned[calls - 2]
+      }),
+    })
+    const answers = []
+    for (let n = 0; n < 5; n += 1) answers.push(await told(await running.init()))
+
+    expect(answers.map(({ status }) => status)).toStrictEqual([500, 500, 500, 500, 202])
+    expect(answers.slice(0, 4).map(({ body }) => body)).toStrictEqual([
+      { detail: '[GET_TOOLS_EXCEPTION] getTools: getTools() threw Error: no tools today' },
+      { detail: '[GET_TOOLS_RETURNS_NONE] getTools: getTools() must return an array, got null' },
+      { detail: "[MISSING_FUNCTION] tools[0]: Tool must have a 'function' field" },
+      {
+        detail:
+          "[DUPLICATE_FUNCTION_NAME] tools[1].function.name: Another tool is called 'add' as well; a call could mean either",
+      },
+    ])
+    await running.app.drain()
+    expect(running.trainer.completed).toHaveLength(1)
+  })
+
+  it('answers 404 and 405 as JSON', async () => {
+    await using running = await startApp()
+    expect(await told(await fetch(`${running.url}/nothing`))).toStrictEqual({
+      status: 404,
+      body: { detail: 'Not Found' },
+    })
+    expect(await told(await fetch(`${running.url}/v1/rollout/init`))).toStrictEqual({
+      status: 405,
+      body: { detail: 'Method Not Allowed' },
+    })
+  })
+})
+
+describe('the key of the server', () => {
+  it.each([
+    ['Bearer k-123456', 202],
+    ['bEARER   k-123456', 202],
+    ['k-123456', 202],
+    ['  k-123456  ', 202],
+    ['', 401],
+    ['Bearer', 401],
+    ['Bearer k-654321', 401],
+    ['Bearer k-123456 more', 401],
+    ['Basic k-123456', 401],
+    ['k-\u00e9', 401],
+  ])('in the header %j is answered %i', async (authorization, status) => {
+    await using running = await startApp({ apiKey: 'k-123456' })
+    const answer = await running.init({}, { authorization })
+    expect(answer.status).toBe(status)
+    expect(await answer.json()).toStrictEqual(
+      status === 202 ? { rollout_id: 'r1', tools: [] } : { detail: 'Invalid or missing API key' },
+    )
+    await running.app.drain()
+  })
+
+  it('is asked for before anything of the body is read, and of the platform, but not of health', async () => {
+    await using running = await startApp({ apiKey: 'k-123456' })
+    const status = async (path: string, headers = {}): Promise<number> =>
+      (await fetch(`${running.url}${path}`, { headers })).status
+
+    expect((await post(`${running.url}/v1/rollout/init`, '{')).status).toBe(401)
+    expect(await status('/health')).toBe(200)
+    expect(await status('/platform/health')).toBe(401)
+    expect(await status('/platform/health', { authorization: 'k-123456' })).toBe(200)
+    expect(await status('/openapi.json')).toBe(401)
+  })
+
+  it('leaves the platform without a health route when there is none', async () => {
+    await using running = await startApp()
+    expect(await told(await fetch(`${running.url}/platform/health`))).toStrictEqual({
+      status: 404,
+      body: { detail: 'Not found' },
+    })
+  })
+
+  it('cannot be empty', () => {
+    expect(() => createApp(loopOf(answerOnce), { apiKey: '' })).toThrow(
+      'apiKey is empty. Leave it out, or set a real key.',
+    )
+  })
+})
+
+it('describes its routes in OpenAPI', async () => {
+  await using running = await startApp()
+  const document = (await (await fetch(`${running.url}/openapi.json`)).json()) as {
+    info: unknown
+    paths: Record<string, { post?: { requestBody: object } }>
+  }
+  expect(document.info).toStrictEqual({ title: 'Osmosis RolloutServer (test-loop)', version: '1' })
+  expect(Object.keys(document.paths)).toStrictEqual([
+    '/v1/rollout/init',
+    '/health',
+    '/platform/health',
+  ])
+  expect(document.paths['/v1/rollout/init']?.post?.requestBody).toMatchObject({
+    content: {
+      'application/json': {
+        schema: { required: ['rollout_id', 'server_url', 'messages', 'completion_params'] },
+      },
+    },
+  })
+})

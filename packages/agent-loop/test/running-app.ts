@@ -1,0 +1,134 @@
+import {
+  createApp,
+  RolloutAgentLoop,
+  type AgentLoopApp,
+  type CreateAppOptions,
+  type RolloutContext,
+  type RolloutRequest,
+  type RolloutResult,
+  type ToolInput,
+} from '@osmosis/agent-loop'
+import { serve, type Logger } from '@osmosis/server'
+
+import { FakeTrainer } from './fake-trainer.ts'
+
+/** Everything a test talks to; leaving the block ends it all. */
+export interface RunningApp extends AsyncDisposable {
+  readonly trainer: FakeTrainer
+  readonly app: AgentLoopApp
+  readonly url: string
+  readonly log: LogLine[]
+  /** Sends an init body that points to the trainer, with these keys changed. */
+  init(overrides?: Record<string, unknown>, headers?: Record<string, string>): Promise<Response>
+  readonly health: () => Promise<unknown>
+}
+
+export interface LogLine {
+  level: keyof Logger
+  message: string
+  fields: Record<string, unknown>
+}
+
+export interface RunningAppOptions extends CreateAppOptions {
+  loop?: RolloutAgentLoop
+}
+
+/** Retries come at once, and a refused delivery is not tried for minutes. */
+export const impatient = { retryBaseDelay: 0.1, retryMaxDelay: 1, completeRolloutRetries: 3 }
+
+/** An app on a free port, in front of a fake trainer. */
+export async function startApp(options: RunningAppOptions = {}): Promise<RunningApp> {
+  const { loop = loopOf(answerOnce), ...appOptions } = options
+  const trainer = await new FakeTrainer().start()
+  const log: LogLine[] = []
+  const app = createApp(loop, {
+    shutdownGraceSeconds: 1,
+    logger: recordingLogger(log),
+    ...appOptions,
+    settings: { ...appOptions.settings, client: { ...impatient, ...appOptions.settings?.client } },
+  })
+  const listening = await serve(app, { port: 0, handleSignals: false })
+  return {
+    trainer,
+    app,
+    url: listening.url,
+    log,
+    init: (overrides, headers) =>
+      post(`${listening.url}/v1/rollout/init`, trainer.initBody(overrides), headers),
+    health: async () => (await fetch(`${listening.url}/health`)).json(),
+    async [Symbol.asyncDispose]() {
+      await listening.close({ waitSeconds: 0 })
+      await trainer[Symbol.asyncDispose]()
+    },
+  }
+}
+
+export async function post(
+  url: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  return fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  })
+}
+
+/** Status and parsed body of an answer: what most tests compare. */
+export async function told(response: Response): Promise<{ status: number; body: unknown }> {
+  return { status: response.status, body: await response.json() }
+}
+
+function recordingLogger(log: LogLine[]): Logger {
+  const at = (level: keyof Logger): Logger[keyof Logger] => {
+    return (fields, message) => void log.push({ level, message, fields })
+  }
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
+
+/** An agent loop that does what `run` does, with the tools of `getTools`. */
+export function loopOf(
+  run: (ctx: RolloutContext) => RolloutResult | Promise<RolloutResult>,
+  getTools: (request: RolloutRequest) => unknown = () => [],
+): RolloutAgentLoop {
+  class TestLoop extends RolloutAgentLoop {
+    readonly name = 'test-loop'
+
+    getTools(request: RolloutRequest): ToolInput[] {
+      return getTools(request) as ToolInput[]
+    }
+
+    async run(ctx: RolloutContext): Promise<RolloutResult> {
+      return run(ctx)
+    }
+  }
+  return new TestLoop()
+}
+
+/** Asks the policy once and ends with what it said. */
+export async function answerOnce(ctx: RolloutContext): Promise<RolloutResult> {
+  const messages = [...ctx.request.messages]
+  const { message, finishReason } = await ctx.chat(messages, ctx.request.completionParams)
+  return ctx.complete([...messages, message], { finishReason })
+}
+
+/** The metrics of a rollout with these counts, whatever its latencies. */
+export function metrics(counts: Record<string, number> = {}): unknown {
+  const any = expectNumber
+  return {
+    total_latency_ms: any(),
+    llm_latency_ms: any(),
+    tool_latency_ms: any(),
+    num_llm_calls: 0,
+    num_tool_calls: 0,
+    prompt_tokens: 0,
+    response_tokens: 0,
+    max_context_tokens: 0,
+    ...counts,
+  }
+}
+
+function expectNumber(): unknown {
+  return { asymmetricMatch: (value: unknown) => typeof value === 'number' }
+}

@@ -1,0 +1,156 @@
+import {
+  AgentLoopValidationError,
+  createApp,
+  formatIssue,
+  isRolloutAgentLoop,
+  isRolloutAgentLoopClass,
+  RolloutAgentLoop,
+  validateAgentLoop,
+  type RolloutRequest,
+  type ToolInput,
+} from '@osmosis/agent-loop'
+import { describe, expect, it } from 'vitest'
+
+import { answerOnce, loopOf } from './running-app.ts'
+
+const good = { name: 'f', description: 'does f', parameters: { type: 'object' } }
+
+async function issuesOf(tools: unknown): Promise<string[]> {
+  const { errors, warnings } = await validateAgentLoop(loopOf(answerOnce, () => tools))
+  return [...errors, ...warnings].map(formatIssue)
+}
+
+describe('validating an agent loop', () => {
+  it('finds nothing in a good one', async () => {
+    const requests: RolloutRequest[] = []
+    const loop = loopOf(answerOnce, async (request) => {
+      requests.push(request)
+      return [{ type: 'function', function: good }]
+    })
+    expect(await validateAgentLoop(loop)).toStrictEqual({
+      valid: true,
+      name: 'test-loop',
+      toolCount: 1,
+      errors: [],
+      warnings: [],
+    })
+    expect(requests[0]).toMatchObject({ rolloutId: 'validation-test-rollout' })
+  })
+
+  it.each<[unknown, string[]]>([
+    [
+      undefined,
+      ['[GET_TOOLS_RETURNS_NONE] getTools: getTools() must return an array, got undefined'],
+    ],
+    [{}, ['[GET_TOOLS_INVALID_TYPE] getTools: getTools() must return an array, got object']],
+    [['f'], ['[INVALID_TOOL_TYPE] tools[0]: Tool must be an object, got string']],
+    [[{ function: good }], ["[MISSING_TOOL_TYPE] tools[0]: Tool must have a 'type' field"]],
+    [
+      [{ type: 'web', function: good }],
+      [
+        "[UNKNOWN_TOOL_TYPE] tools[0].type: Tool type 'web' may not be supported, expected 'function'",
+      ],
+    ],
+    [[{ type: 'function' }], ["[MISSING_FUNCTION] tools[0]: Tool must have a 'function' field"]],
+    [
+      [{ type: 'function', function: 'f' }],
+      ["[INVALID_FUNCTION_TYPE] tools[0].function: 'function' must be an object"],
+    ],
+    [
+      [{ type: 'function', function: { ...good, name: undefined } }],
+      ["[MISSING_FUNCTION_NAME] tools[0].function.name: Function must have a 'name' field"],
+    ],
+    [
+      [{ type: 'function', function: { ...good, name: ' ' } }],
+      ['[INVALID_FUNCTION_NAME] tools[0].function.name: Function name must be a non-empty string'],
+    ],
+    [
+      [{ type: 'function', function: { ...good, description: undefined } }],
+      [
+        "[MISSING_FUNCTION_DESCRIPTION] tools[0].function.description: Function should have a 'description' for better LLM understanding",
+      ],
+    ],
+    [
+      [{ type: 'function', function: { ...good, description: 5 } }],
+      [
+        "[INVALID_FUNCTION_DESCRIPTION] tools[0].function.description: 'description' must be a string, got number",
+      ],
+    ],
+    [
+      [{ type: 'function', function: { ...good, parameters: [] } }],
+      ["[INVALID_PARAMETERS_TYPE] tools[0].function.parameters: 'parameters' must be an object"],
+    ],
+    [
+      [{ type: 'function', function: { ...good, parameters: { type: 'array' } } }],
+      [
+        "[PARAMETERS_TYPE_NOT_OBJECT] tools[0].function.parameters.type: 'parameters.type' should be 'object'",
+      ],
+    ],
+    [
+      [{ type: 'function', function: { ...good, parameters: { default: 1n } } }],
+      [
+        '[TOOL_NOT_JSON] tools[0]: Tool cannot be written as JSON: Do not know how to serialize a BigInt',
+      ],
+    ],
+  ])('finds in the tools %o: %j', async (tools, issues) => {
+    expect(await issuesOf(tools)).toStrictEqual(issues)
+  })
+
+  it('finds tools that cannot be had', async () => {
+    const loop = loopOf(answerOnce, () => {
+      throw new RangeError('no')
+    })
+    expect((await validateAgentLoop(loop)).errors.map(formatIssue)).toStrictEqual([
+      '[GET_TOOLS_EXCEPTION] getTools: getTools() threw RangeError: no',
+    ])
+  })
+
+  it('finds a missing name and a missing run, and no app is made of them', async () => {
+    class Nameless extends RolloutAgentLoop {
+      readonly name: string
+      override run = undefined as never
+      constructor(name: unknown) {
+        super()
+        this.name = name as string
+      }
+      getTools(): ToolInput[] {
+        return []
+      }
+    }
+    const found = async (name: unknown): Promise<string[]> =>
+      (await validateAgentLoop(new Nameless(name))).errors.map(formatIssue)
+    const run = "[MISSING_RUN_METHOD] run: Agent loop must implement 'run' method"
+    expect(await found(undefined)).toStrictEqual([
+      "[MISSING_NAME] name: Agent loop class Nameless must define a 'name'",
+      run,
+    ])
+    expect(await found(5)).toStrictEqual([
+      "[INVALID_NAME_TYPE] name: 'name' must be a string, got number",
+      run,
+    ])
+    expect(await found(' ')).toStrictEqual([
+      "[EMPTY_NAME] name: Agent loop class Nameless has a 'name' that is empty or only whitespace",
+      run,
+    ])
+    expect(() => createApp(new Nameless(''))).toThrow(AgentLoopValidationError)
+    expect(() => createApp(new Nameless(''))).toThrow(
+      expect.objectContaining({
+        code: 'invalid_entrypoint',
+        message: expect.stringMatching(/^Agent loop validation failed with 2 error\(s\):\n/),
+      }) as Error,
+    )
+  })
+})
+
+it('knows agent loops and their classes from other values', () => {
+  const loop = loopOf(answerOnce)
+  expect([loop, loop.constructor, {}, null].map(isRolloutAgentLoop)).toStrictEqual([
+    true,
+    false,
+    false,
+    false,
+  ])
+  expect(
+    [loop, loop.constructor, RolloutAgentLoop, Map].map(isRolloutAgentLoopClass),
+  ).toStrictEqual([false, true, false, false])
+})
