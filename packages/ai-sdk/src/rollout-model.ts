@@ -18,31 +18,10 @@ import {
   policyEndpointModel,
   providerName,
 } from './policy-endpoint-model.ts'
+import { type RolloutModelSettings, withDefaults } from './rollout-model-settings.ts'
 import { recordOf } from './rollout-records.ts'
 import type { SampleRecord } from './sample-record.ts'
 import { watchSteps } from './step-results.ts'
-
-/**
- * Settings of {@link rolloutModel}. Sampling settings are defaults: those of `generateText`,
- * `streamText` or an agent win.
- */
-export interface RolloutModelSettings {
-  /** The sample id of the model's calls; default: a random one for each model object. */
-  name?: string | undefined
-  temperature?: number | undefined
-  topP?: number | undefined
-  /** Sent as `top_k`. */
-  topK?: number | undefined
-  frequencyPenalty?: number | undefined
-  presencePenalty?: number | undefined
-  maxOutputTokens?: number | undefined
-  seed?: number | undefined
-  stopSequences?: string[] | undefined
-  /** More fields of the request body, sent as they are: `min_p`, `logprobs`, … */
-  extraBody?: Readonly<Record<string, unknown>> | undefined
-  /** Answers outside of rollouts, with settings of its own, so that one program serves both. */
-  fallback?: RolloutLanguageModel | undefined
-}
 
 /**
  * The policy, whichever that is at the time, as a model of the AI SDK. Pass it wherever a model is
@@ -81,6 +60,8 @@ export class RolloutModel implements RolloutLanguageModel {
   constructor(settings: RolloutModelSettings) {
     this.settings = settings
     this.name = settings.name ?? randomUUID()
+    // Here, because a call that has begun does not look for listeners any more.
+    watchSteps()
   }
 
   get provider(): string {
@@ -101,7 +82,9 @@ export class RolloutModel implements RolloutLanguageModel {
     if (substitute) return substitute.doGenerate(options)
     const { record, endpoint } = this.#sample()
     const call = record.begin(options.prompt)
-    const { stream, request, response } = await endpoint.doStream(this.#withDefaults(options))
+    const { stream, request, response } = await endpoint.doStream(
+      withDefaults(this.settings, options),
+    )
     const answer = new AnswerFold()
     for await (const part of answerParts(stream, call.turnId, options.abortSignal)) answer.add(part)
     const result = answer.result()
@@ -132,7 +115,7 @@ export class RolloutModel implements RolloutLanguageModel {
     const call = record.begin(options.prompt)
     const over = record.waitForStream()
     try {
-      const { stream, ...about } = await endpoint.doStream(this.#withDefaults(options))
+      const { stream, ...about } = await endpoint.doStream(withDefaults(this.settings, options))
       opened(about)
       const answer = new AnswerFold()
       for await (const part of answerParts(stream, call.turnId, options.abortSignal)) {
@@ -167,7 +150,6 @@ export class RolloutModel implements RolloutLanguageModel {
         'rolloutModel() needs an active rollout: call the model inside AgentWorkflow.run(), or give it another model for outside: rolloutModel({ fallback: … }).',
       )
     }
-    watchSteps()
     const record = recordOf(rollout, this.name)
     const known = this.#endpoints.get(record)
     if (known) return { record, endpoint: known }
@@ -175,33 +157,4 @@ export class RolloutModel implements RolloutLanguageModel {
     this.#endpoints.set(record, endpoint)
     return { record, endpoint }
   }
-
-  #withDefaults({ topK, ...options }: CallOptions): CallOptions {
-    const {
-      name: _name,
-      fallback: _fallback,
-      extraBody,
-      topK: defaultTopK,
-      ...defaults
-    } = this.settings
-    const top_k = topK ?? defaultTopK
-    return {
-      ...definedFields(defaults),
-      ...definedFields(options),
-      providerOptions: {
-        ...options.providerOptions,
-        // What stands here goes into the body. The SDK itself would leave `topK` out.
-        [providerName]: {
-          ...(top_k === undefined ? {} : { top_k }),
-          ...extraBody,
-          ...options.providerOptions?.[providerName],
-        },
-      },
-    } as CallOptions
-  }
-}
-
-function definedFields<T extends object>(fields: T): Partial<T> {
-  const defined = Object.entries(fields).filter(([, value]) => value !== undefined)
-  return Object.fromEntries(defined) as Partial<T>
 }

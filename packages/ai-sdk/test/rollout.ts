@@ -12,7 +12,7 @@ import {
   type WorkflowOutcome,
 } from '@osmosis/core'
 import type { PolicyServer, ReceivedRequest } from '@osmosis/testing'
-import { generateText, isStepCount, streamText, tool, type ToolSet } from 'ai'
+import { generateText, isStepCount, type ModelMessage, streamText, tool, type ToolSet } from 'ai'
 import { z } from 'zod'
 
 /** A rollout whose policy is `server`. */
@@ -76,6 +76,23 @@ export async function sampleOf(rollout: RolloutContext, name: string): Promise<R
 /** What the messages of a sample are, one word each. */
 export function rolesOf({ messages }: Pick<RolloutSample, 'messages'>): string[] {
   return (messages as { role: string }[]).map(({ role }) => role)
+}
+
+/** A tool call of the policy, to {@link tools}. */
+export function callOfAdd(
+  id: string,
+  args = '{"a":1,"b":2}',
+): { id: string; name: string; arguments: string } {
+  return { id, name: 'add', arguments: args }
+}
+
+/** What the tools returned, in the messages of a sample. */
+export function toolOutputs({ messages }: RolloutSample): unknown[] {
+  return (messages as ModelMessage[]).flatMap((message) =>
+    message.role === 'tool'
+      ? message.content.map((part) => 'output' in part && [part.toolCallId, part.output])
+      : [],
+  )
 }
 
 /** Executes a workflow with its grader as a backend does. */
