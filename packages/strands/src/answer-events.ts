@@ -2,6 +2,7 @@ import type { ModelStreamEvent, StopReason } from '@strands-agents/sdk'
 import type { ChatCompletionChunk, ChatUsage } from '@osmosis/core'
 import { CompletionAccumulator } from '@osmosis/core/policy'
 
+import { incompleteCallNote } from './incomplete-call.ts'
 import type { TurnMemory } from './turn-memory.ts'
 
 type BlockKind = 'text' | 'reasoning'
@@ -51,7 +52,13 @@ export class AnswerEvents {
       yield* this.#block('reasoning', this.#held.reasoning)
       yield* this.#close()
     }
+    const stopReason = this.#stopReason(calls.length > 0)
     for (const call of calls) {
+      if (stopReason === 'length') {
+        yield* this.#block('text', incompleteCallNote(call.function.name))
+        yield* this.#close()
+        continue
+      }
       const { id, input } = this.#memory.noteCall(call)
       const start = { type: 'toolUseStart', name: call.function.name, toolUseId: id } as const
       yield { type: 'modelContentBlockStartEvent', start }
@@ -59,7 +66,7 @@ export class AnswerEvents {
       yield { type: 'modelContentBlockStopEvent' }
     }
     if (usage) yield this.#metadata(usage)
-    yield { type: 'modelMessageStopEvent', stopReason: this.#stopReason(calls.length > 0) }
+    yield { type: 'modelMessageStopEvent', stopReason }
   }
 
   *#text(text: string): Generator<ModelStreamEvent> {

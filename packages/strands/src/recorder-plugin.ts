@@ -12,6 +12,7 @@ import {
 } from '@strands-agents/sdk'
 
 import type { ConversationRecorder } from './conversation-recorder.ts'
+import { incompleteCallNote } from './incomplete-call.ts'
 import type { TurnMemory } from './turn-memory.ts'
 
 /**
@@ -56,14 +57,10 @@ export class RecorderPlugin implements Plugin {
   }
 }
 
-/** A turn that can be continued: endpoints refuse calls without results. */
+/** A turn that can be continued. */
 function withoutOpenCalls(message: Message): Message {
   const content = message.content.map((block) =>
-    block.type === 'toolUseBlock'
-      ? new TextBlock(
-          `The selected tool ${block.name || '<unknown>'}'s tool use was incomplete due to maximum token limits being reached.`,
-        )
-      : block,
+    block.type === 'toolUseBlock' ? new TextBlock(incompleteCallNote(block.name)) : block,
   )
   const { role, metadata } = message
   return new Message({ role, content, ...(metadata ? { metadata } : {}) })

@@ -9,6 +9,7 @@ const brand = Symbol.for('osmosis.strands.rollout-model')
 
 /** Options of {@link OsmosisRolloutModel}. */
 export interface OsmosisRolloutModelOptions {
+  /** Default: none, so that the endpoint decides. */
   readonly params?: Readonly<SamplingParams>
   /**
    * What an answer that the token limit cut off does: `throw` Strands' `MaxTokensError` (the
@@ -24,7 +25,9 @@ export interface OsmosisRolloutModelOptions {
  */
 export class OsmosisRolloutModel extends Model {
   readonly [brand] = true
+  /** As they were given; frozen. */
   readonly params: Readonly<SamplingParams>
+  /** What an answer that the token limit cut off does. */
   readonly onLength: 'throw' | 'stop'
 
   /** @throws OsmosisError with code `invalid_config` for parameters that cannot be set here */
@@ -44,6 +47,7 @@ export class OsmosisRolloutModel extends Model {
     return new PolicyModel(context, sampleId, toRequestSettings(this.params), this.onLength)
   }
 
+  /** The name that every request gives as its model. */
   override getConfig(): BaseModelConfig {
     return { modelId: policyModelName }
   }

@@ -7,7 +7,9 @@ import { OsmosisError } from '@osmosis/core'
 export interface SamplingParams {
   temperature?: number | null
   top_p?: number | null
+  /** The longest answer. Tokens. */
   max_tokens?: number | null
+  /** The same, in newer endpoints. Tokens. */
   max_completion_tokens?: number | null
   frequency_penalty?: number | null
   presence_penalty?: number | null

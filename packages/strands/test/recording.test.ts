@@ -139,6 +139,23 @@ describe('several agents', () => {
     }
   })
 
+  test('may be made inside a tool', async () => {
+    await using server = await startPolicyServer([callHelper('one'), 'helped', 'done'])
+    const rollout = rolloutOn(server)
+    await rollout.run(async () => {
+      const helper = tool({
+        name: 'helper',
+        description: 'Helps.',
+        inputSchema: z.object({ input: z.string() }),
+        callback: async ({ input }) => String(await policyAgent({ name: 'inner' }).invoke(input)),
+      })
+      await policyAgent({ tools: [helper] }).invoke('go')
+    })
+    expect(sampleIds(server)).toEqual(['main', 'inner', 'main'])
+    expect([...(await rollout.getSamples()).keys()]).toEqual(['main', 'inner'])
+    expect(messagesOf(server.requests[2]).at(-1)?.content).toBe('helped')
+  })
+
   test('in parallel keep their ids', async () => {
     await using server = await startPolicyServer((request) =>
       lastInput(request).startsWith('sum') ? String(request.headers['x-sample-id']) : callAdd,

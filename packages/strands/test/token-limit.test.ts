@@ -62,16 +62,23 @@ describe('an answer that the token limit cut off', () => {
     })
   })
 
-  test.each([cutText, cutCall])('ends the turn with onLength: stop', async (answer) => {
-    await using server = await startPolicyServer([answer])
+  test('ends the turn with onLength: stop, and can be continued as well', async () => {
+    await using server = await startPolicyServer([cutText, cutCall, 'sorry'])
     const rollout = rolloutOn(server)
     const model = new OsmosisRolloutModel({ onLength: 'stop' })
-    const result = await rollout.run(async () =>
-      policyAgent({ model, tools: [addTool()] }).invoke('go'),
-    )
-    expect(result.stopReason).toBe('length')
-    expect(server.requests).toHaveLength(1)
-    expect((await sampleOf(rollout)).messages).toHaveLength(2)
+    const results = await rollout.run(async () => {
+      const agent = policyAgent({ model, tools: [addTool()] })
+      return [await agent.invoke('go'), await agent.invoke('on'), await agent.invoke('again')]
+    })
+    expect(results.map(({ stopReason }) => stopReason)).toEqual(['length', 'length', 'endTurn'])
+    expect(messagesOf(server.requests[2])).toEqual([
+      { role: 'user', content: 'go' },
+      { role: 'assistant', content: 'Once upon' },
+      { role: 'user', content: 'on' },
+      { role: 'assistant', content: `Adding.${incomplete}` },
+      { role: 'user', content: 'again' },
+    ])
+    expect((await sampleOf(rollout)).messages).toHaveLength(6)
   })
 })
 
