@@ -10,7 +10,7 @@ declare module 'vitest' {
 }
 
 /** The SDK that these tests run on. */
-export const sdkPackage = inject('sdkPackage')
+const sdkPackage = inject('sdkPackage')
 
 /** Its version. */
 export const sdkVersion = versionOf(sdkPackage)
