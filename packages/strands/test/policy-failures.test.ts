@@ -135,6 +135,17 @@ describe('a failure that Strands makes a text of', () => {
     expect(workflow.failure).toMatchObject({ category: 'http_error' })
   })
 
+  test('fails the rollout when it was caught around a stream', async () => {
+    await using server = await startPolicyServer(() => fault.status(401))
+    const { workflow } = await execute(server, async () => {
+      const read = async (): Promise<void> => {
+        for await (const { type } of policyAgent().stream('go')) expect(type).not.toBe('')
+      }
+      await expect(read()).rejects.toThrow('401')
+    })
+    expect(workflow.failure).toMatchObject({ category: 'http_error' })
+  })
+
   test('does not when the agent did well the next time, or the workflow has seen it', async () => {
     await using server = await startPolicyServer(({ headers }, n) => {
       if (headers['x-sample-id'] === 'seen') return fault.status(401)
