@@ -28,33 +28,35 @@ const measured: Measured[] = [
 ]
 
 const packed = await packAll()
-const folder = await npmInstall([
-  ...measured.map(({ name }) => packed.get(name)?.tarball ?? name),
-  ...measured.flatMap(({ framework }) =>
-    framework ? [`${framework}@${installedVersion(framework)}`] : [],
-  ),
-  'zod',
-])
+const core = tarballOf('@osmosis/core')
 
-// Whoever uses an adapter has core in the process as well, so the baseline has it too.
-const programs = new Map<string, string>()
-for (const { name, framework } of measured) {
-  programs.set(name, importing('@osmosis/core', ...(framework ? [framework] : []), name))
-  if (framework) programs.set(framework, importing('@osmosis/core', framework))
+interface Program {
+  folder: string
+  source: string
+  times: number[]
 }
-programs.set('nothing', 'performance.now()')
-programs.set('@osmosis/core', importing('@osmosis/core'))
 
-const times = new Map([...programs.keys()].map((name) => [name, [] as number[]]))
+const programs = new Map<string, Program>()
+for (const { name, framework } of measured) {
+  // A folder each: the frameworks' own dependencies need not agree with one another.
+  const specifiers = framework
+    ? [tarballOf(name), `${framework}@${pinnedVersion(name, framework)}`]
+    : []
+  const folder = await npmInstall([core, ...specifiers])
+  // Whoever uses an adapter has core in the process as well, so its baseline has it too.
+  const before = framework ? ['@osmosis/core', framework] : []
+  programs.set(`before ${name}`, { folder, source: importing(...before), times: [] })
+  programs.set(name, { folder, source: importing(...before, name), times: [] })
+}
+
 for (let round = 0; round < rounds; round += 1) {
   // Round by round, so that a slow moment of the machine meets all of them.
-  for (const [name, program] of programs) times.get(name)?.push(run(program))
+  for (const { folder, source, times } of programs.values()) times.push(run(folder, source))
 }
 
-const rows = measured.map(({ name, framework, goalMs }) => {
+const rows = measured.map(({ name, goalMs }) => {
   const total = median(name)
-  const baseline = framework ? median(framework) : median('nothing')
-  return { name, totalMs: round1(total), ownMs: round1(total - baseline), goalMs }
+  return { name, totalMs: round1(total), ownMs: round1(total - median(`before ${name}`)), goalMs }
 })
 for (const { name, totalMs, ownMs, goalMs } of rows) {
   const verdict = ownMs <= goalMs ? styleText('green', 'ok') : styleText('red', 'over')
@@ -70,14 +72,13 @@ function importing(...names: string[]): string {
   return `const start = performance.now(); ${imports}; console.log(performance.now() - start)`
 }
 
-function run(program: string): number {
-  const args = ['--input-type=module', '--eval', program]
-  const output = execFileSync(process.execPath, args, { cwd: folder, encoding: 'utf8' })
-  return Number(output) || 0
+function run(folder: string, source: string): number {
+  const args = ['--input-type=module', '--eval', source]
+  return Number(execFileSync(process.execPath, args, { cwd: folder, encoding: 'utf8' }))
 }
 
 function median(name: string): number {
-  const sorted = (times.get(name) ?? []).toSorted((a, b) => a - b)
+  const sorted = (programs.get(name)?.times ?? []).toSorted((a, b) => a - b)
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 }
 
@@ -85,15 +86,18 @@ function round1(value: number): number {
   return Math.round(value * 10) / 10
 }
 
-function installedVersion(framework: string): string {
-  const adapter = measured.find((entry) => entry.framework === framework)?.name.split('/')[1] ?? ''
-  const manifest = path.join(
-    import.meta.dirname,
-    '../packages',
-    adapter,
-    'node_modules',
-    framework,
-    'package.json',
+function tarballOf(name: string): string {
+  const found = packed.get(name)
+  if (found === undefined) throw new Error(`${name} was not packed`)
+  return found.tarball
+}
+
+/** The version that the adapter is developed with. */
+function pinnedVersion(adapter: string, framework: string): string {
+  const folder = path.join(import.meta.dirname, '../packages', adapter.replace('@osmosis/', ''))
+  const manifest = readFileSync(
+    path.join(folder, 'node_modules', framework, 'package.json'),
+    'utf8',
   )
-  return (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version
+  return (JSON.parse(manifest) as { version: string }).version
 }

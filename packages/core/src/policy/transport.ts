@@ -1,21 +1,33 @@
 import type { Readable } from 'node:stream'
 
-import { Agent, request, type Dispatcher } from 'undici'
+import type { Agent, Dispatcher, request } from 'undici'
 
 import { OsmosisError } from '../errors.ts'
 import { isRetryableStatus, parseRetryAfter } from './retry.ts'
+
+interface Connections {
+  readonly agent: Agent
+  readonly request: typeof request
+}
+
+let opened: Promise<Connections> | undefined
 
 /**
  * The connections of all policy calls of this process. An answer may take as long as the rollout
  * lives: only the rollout's own deadline ends a call, never a silence of the server (undici and
  * Node's fetch would give up after 300 s).
  */
-const agent = new Agent({
-  headersTimeout: 0,
-  bodyTimeout: 0,
-  keepAliveTimeout: 30_000,
-  connect: { timeout: 10_000 },
-})
+async function openConnections(): Promise<Connections> {
+  // Loaded with the first call: undici is most of what importing this package would cost.
+  const undici = await import('undici')
+  const agent = new undici.Agent({
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    keepAliveTimeout: 30_000,
+    connect: { timeout: 10_000 },
+  })
+  return { agent, request: undici.request }
+}
 
 /** An accepted request whose answer is about to come. */
 export interface PolicyAnswer {
@@ -45,14 +57,15 @@ export async function postToPolicy(
   signal: AbortSignal,
   { closeConnection = false, hints = rolloutHints }: PolicyPostOptions = {},
 ): Promise<PolicyAnswer> {
+  const connections = await (opened ??= openConnections())
   let response: Dispatcher.ResponseData
   try {
-    response = await request(url, {
+    response = await connections.request(url, {
       method: 'POST',
       headers,
       body,
       signal,
-      dispatcher: agent,
+      dispatcher: connections.agent,
       reset: closeConnection,
     })
   } catch (error) {

@@ -1,7 +1,7 @@
 import { getRolloutContext, LocalBackend, type RolloutContext } from '@osmosis/core'
 import { describe, expect, it } from 'vitest'
 
-import { startPolicyEndpoint } from '../policy-endpoint.ts'
+import { answerStream, sendStream, startPolicyEndpoint } from '../policy-endpoint.ts'
 import { grader, registerSamples, run, workflow } from '../rollouts.ts'
 
 const never = new Promise<void>(() => {})
@@ -94,22 +94,25 @@ describe('the deadline of a workflow', () => {
   })
 
   it('ends a model call, closes its socket and refuses later ones', async () => {
-    const policy = await startPolicyEndpoint(() => {})
+    const policy = await startPolicyEndpoint((response, n) => {
+      if (n === 1) sendStream(response, answerStream('in time'))
+    })
     let context: RolloutContext | undefined
     const backend = new LocalBackend({
       workflow: workflow(async () => {
         context = getRolloutContext()
         await context?.policy('main').complete({ messages: [] })
+        await context?.policy('main').complete({ messages: [] })
       }),
     })
     const { completion } = await run(backend, {
       chatCompletionsUrl: policy.url,
-      agentTimeoutSec: 0.05,
+      agentTimeoutSec: 0.5,
     })
     expect(completion?.failure?.category).toBe('timeout')
-    await policy.requests[0]?.closed
+    await policy.requests[1]?.closed
     await expect(context?.policy('main').complete({ messages: [] })).rejects.toThrow(/deadline/)
-    expect(policy.requests).toHaveLength(1)
+    expect(policy.requests).toHaveLength(2)
   })
 })
 
