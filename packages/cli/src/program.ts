@@ -1,7 +1,9 @@
-import { Command, InvalidArgumentError } from 'commander'
+import { Command } from 'commander'
 
+import { addAgentLoopCommands, agentLoopModule } from './agent-loop/agent-loop-commands.ts'
 import type { EvalRunFlags } from './eval-run/eval-run-command.ts'
-import type { ServeFlags } from './serve/serve-command.ts'
+import type { ServeFlags } from './serve/serve-flags.ts'
+import { wholeNumber } from './whole-number.ts'
 
 /**
  * The command line. Commands load their code when they are called, so that `--help` does not wait
@@ -15,11 +17,12 @@ export function createProgram(setExitCode: (code: number) => void): Command {
 
   program
     .command('serve')
-    .description('serve the rollouts of an entrypoint over HTTP')
-    .argument('<entrypoint>', 'a TypeScript or JavaScript module that exports one AgentWorkflow')
+    .description('serve the rollouts of an entrypoint, or of an agent loop, over HTTP')
+    .argument('[entrypoint]', 'a TypeScript or JavaScript module that exports one AgentWorkflow')
+    .option('-m, --module <module>', agentLoopModule)
     .option(
       '--port <port>',
-      'port to listen on; 0 takes a free one (default: $_OSMOSIS_ROLLOUT_PORT, $ROLLOUT_PORT, 8000)',
+      'port to listen on; 0 takes a free one (default: $_OSMOSIS_ROLLOUT_PORT, $ROLLOUT_PORT, 8000; 9000 for an agent loop)',
       wholeNumber,
     )
     .option('--host <address>', 'address to listen on', '127.0.0.1')
@@ -28,10 +31,14 @@ export function createProgram(setExitCode: (code: number) => void): Command {
       'bearer key that callers must present (default: $OSMOSIS_ROLLOUT_SERVER_API_KEY)',
     )
     .option('--no-auth', 'ask for no key, also on an address that other machines reach')
-    .action(async (entrypoint: string, flags: ServeFlags) => {
+    .option('--no-validate', 'do not check the agent loop before serving it')
+    .option('--log <folder>', 'keep a trace of every rollout of the agent loop there')
+    .action(async (entrypoint: string | undefined, flags: ServeFlags) => {
       const { serveCommand } = await import('./serve/serve-command.ts')
       await serveCommand(entrypoint, flags)
     })
+
+  addAgentLoopCommands(program, setExitCode)
 
   program
     .command('eval')
@@ -70,9 +77,4 @@ export function createProgram(setExitCode: (code: number) => void): Command {
     })
 
   return program
-}
-
-function wholeNumber(value: string): number {
-  if (/^\d+$/.test(value)) return Number(value)
-  throw new InvalidArgumentError('It must be a whole number.')
 }

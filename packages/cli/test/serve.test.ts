@@ -119,6 +119,6 @@ describe('osmosis serve refuses', () => {
 it('shows its commands without loading servers or frameworks', async () => {
   const { code, stdout } = await osmosis(['--help'])
   expect(code).toBe(0)
-  expect(stdout).toContain('serve [options] <entrypoint>')
+  expect(stdout).toContain('serve [options] [entrypoint]')
   expect(stdout).toContain('eval')
 })

@@ -16,7 +16,7 @@ import {
   type EvalConfig,
 } from '@osmosis/eval'
 
-import { choosePolicy, type PolicyFlags } from './choose-policy.ts'
+import { choosePolicy, type PolicyFlags } from '../choose-policy.ts'
 import { abortOnInterrupt, interruptedExitCode } from './interrupt.ts'
 import { ProgressLine } from './progress-line.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
@@ -42,7 +42,11 @@ export async function evalRunCommand(configFile: string, flags: EvalRunFlags): P
   const environment = process.env // oxlint-disable-line node/no-process-env
   const config = await readEvalConfig(configFile)
   assertSecrets(config, environment)
-  const { policy, name: model } = await choosePolicy(config, flags, environment)
+  const { policy, name: model } = await choosePolicy(flags, environment, {
+    policy: config.policy,
+    model: config.experiment.modelPath,
+    elsewhere: ', or add a [policy] section to the config',
+  })
   const dataset = await readDataset(config.experiment.datasetFile)
   const rows = selectRows(dataset, {
     limit: flags.limit ?? config.evaluation.limit,

@@ -1,22 +1,35 @@
 import path from 'node:path'
 
-import { discoverEntrypoint, LocalBackend } from '@osmosis/core'
+import { discoverEntrypoint, LocalBackend, OsmosisError } from '@osmosis/core'
 import { createRolloutServer, readServerEnvironment, serve } from '@osmosis/server'
 
 import { loadModule } from '../load-module.ts'
 import { announceListening } from '../server-channel.ts'
+import { serveAgentLoop } from './serve-agent-loop.ts'
+import type { ServeFlags } from './serve-flags.ts'
 
-/** Flags of `osmosis serve`. */
-export interface ServeFlags {
-  port?: number
-  host: string
-  apiKey?: string
-  /** False with `--no-auth`. */
-  auth: boolean
+/**
+ * Serves the rollouts of an entrypoint, or those of an agent loop, until a signal ends the
+ * process.
+ *
+ * @throws OsmosisError with code `invalid_config` unless exactly one of them is named
+ */
+export async function serveCommand(
+  entrypointFile: string | undefined,
+  flags: ServeFlags,
+): Promise<void> {
+  if ((entrypointFile === undefined) === (flags.module === undefined)) {
+    throw new OsmosisError(
+      'invalid_config',
+      'Name what to serve: an entrypoint with an AgentWorkflow, or an agent loop as -m <file>:<export>.',
+    )
+  }
+  await (entrypointFile === undefined
+    ? serveAgentLoop(flags)
+    : serveEntrypoint(entrypointFile, flags))
 }
 
-/** Serves the rollouts of an entrypoint until a signal ends the process. */
-export async function serveCommand(entrypointFile: string, flags: ServeFlags): Promise<void> {
+async function serveEntrypoint(entrypointFile: string, flags: ServeFlags): Promise<void> {
   const environment = readServerEnvironment()
   const file = path.relative('', entrypointFile) || entrypointFile
   const entrypoint = discoverEntrypoint(await loadModule('entrypoint', entrypointFile), file)

@@ -2,7 +2,7 @@ import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
 import type { EvalConfig } from '@osmosis/eval'
 
-import { loadModule } from '../load-module.ts'
+import { loadModule } from './load-module.ts'
 
 /** Flags that say who answers the model calls. */
 export interface PolicyFlags {
@@ -18,27 +18,36 @@ export interface ChosenPolicy {
   readonly name: string
 }
 
+/** What a config says about the policy. */
+export interface ConfiguredPolicy {
+  readonly policy?: EvalConfig['policy'] | undefined
+  /** Model to ask for when nothing else names one. */
+  readonly model?: string | undefined
+  /** Where else a policy could have been named, for the message that nobody is. */
+  readonly elsewhere?: string | undefined
+}
+
 /**
- * Finds who answers the model calls of an evaluation: the flags first, then `[policy]` of the
- * config.
+ * Finds who answers the model calls: the flags first, then the config, where there is one.
  *
  * @throws OsmosisError with code `invalid_config` or `invalid_entrypoint`
  */
 export async function choosePolicy(
-  config: EvalConfig,
   flags: PolicyFlags,
   environment: NodeJS.ProcessEnv,
+  { policy: configured, model: configuredModel, elsewhere = '' }: ConfiguredPolicy = {},
 ): Promise<ChosenPolicy> {
   if (flags.policy !== undefined && flags.baseUrl !== undefined) {
     throw invalid('Pass either --policy or --base-url: one policy answers all model calls.')
   }
   if (flags.policy !== undefined) return modulePolicy(flags.policy, flags.policy)
 
-  const { policy: configured } = config
   const endpoint = configured?.kind === 'endpoint' ? configured : undefined
   const baseUrl = flags.baseUrl ?? endpoint?.baseUrl
   if (baseUrl !== undefined) {
-    const model = flags.model ?? endpoint?.model ?? config.experiment.modelPath
+    const model = flags.model ?? endpoint?.model ?? configuredModel
+    if (model === undefined)
+      throw invalid('Pass --model: the endpoint has to know which one to ask.')
     const apiKeyEnv = flags.apiKeyEnv ?? (flags.baseUrl === undefined ? endpoint?.apiKeyEnv : null)
     const apiKey = readKey(apiKeyEnv ?? undefined, environment)
     const policy = upstreamPolicy({ baseUrl, model, ...(apiKey === undefined ? {} : { apiKey }) })
@@ -49,7 +58,7 @@ export async function choosePolicy(
   }
   if (configured?.kind === 'module') return modulePolicy(configured.file, configured.module)
   throw invalid(
-    'Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <module>, or add a [policy] section to the config.',
+    `Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <module>${elsewhere}.`,
   )
 }
 

@@ -1,0 +1,37 @@
+import path from 'node:path'
+
+import { createApp } from '@osmosis/agent-loop'
+import { readServerEnvironment, serve } from '@osmosis/server'
+
+import { checkAgentLoop } from '../agent-loop/check-agent-loop.ts'
+import { loadAgentLoop } from '../agent-loop/load-agent-loop.ts'
+import { announceListening } from '../server-channel.ts'
+import type { ServeFlags } from './serve-flags.ts'
+
+const defaultPort = 9000
+
+/** Serves an agent loop until a signal ends the process. */
+export async function serveAgentLoop(flags: ServeFlags): Promise<void> {
+  const environment = readServerEnvironment(undefined, defaultPort)
+  const { loop, file } = await loadAgentLoop(flags.module ?? '')
+  if (flags.validate) await checkAgentLoop(loop)
+  const apiKey = flags.auth ? (flags.apiKey ?? environment.apiKey) : undefined
+  const traces = flags.log === undefined ? undefined : traceFolder(flags.log)
+  const app = createApp(loop, { apiKey, debugDir: traces })
+  const listening = await serve(app, {
+    port: flags.port ?? environment.port,
+    host: flags.host,
+    allowUnauthenticated: !flags.auth,
+  })
+  process.stdout.write(
+    `Serving the agent loop ${loop.name} of ${file}\n` +
+      (traces === undefined ? '' : `Keeping traces in ${traces}\n`) +
+      `Listening on ${listening.url} (${apiKey === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
+  )
+  announceListening(listening)
+}
+
+/** A folder for each start, named by its time. */
+function traceFolder(root: string): string {
+  return path.join(root, String(Math.floor(Date.now() / 1000)))
+}

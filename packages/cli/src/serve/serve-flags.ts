@@ -1,0 +1,14 @@
+/** Flags of `osmosis serve`. */
+export interface ServeFlags {
+  port?: number
+  host: string
+  apiKey?: string
+  /** False with `--no-auth`. */
+  auth: boolean
+  /** An agent loop, `<file>:<export>`. */
+  module?: string
+  /** False with `--no-validate`. */
+  validate: boolean
+  /** Folder for the traces of an agent loop. */
+  log?: string
+}

@@ -1,0 +1,297 @@
+import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import path from 'node:path'
+
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { osmosis, startOsmosis, temporaryFolder, type Finished } from './osmosis.ts'
+
+const adder = 'agent-loops/adder.ts:agentLoop'
+const data = ['-d', 'data/sums.jsonl']
+const policy = ['--policy', 'agent-loops/adding-policy.ts']
+/** A model call that fails is not made again and again. */
+const noRetries = { OSMOSIS_ROLLOUT_CLIENT_MAX_RETRIES: '0' }
+
+interface Received {
+  path: string
+  headers: IncomingMessage['headers']
+  body: Record<string, unknown>
+}
+
+/** An endpoint in node:http that records what it gets and answers what `answer` says. */
+async function endpoint(
+  answer: (request: Received, response: ServerResponse) => void,
+): Promise<{ url: string; received: Received[] }> {
+  const received: Received[] = []
+  const server = createServer((message, response) => {
+    const parts: Buffer[] = []
+    message.on('data', (part: Buffer) => parts.push(part))
+    message.on('end', () => {
+      const body = JSON.parse(Buffer.concat(parts).toString()) as Record<string, unknown>
+      const request = { path: message.url ?? '', headers: message.headers, body }
+      received.push(request)
+      answer(request, response)
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received }
+}
+
+function say(response: ServerResponse, content: string): void {
+  const message = { role: 'assistant', content }
+  const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 }
+  response
+    .writeHead(200, { 'content-type': 'application/json' })
+    .end(JSON.stringify({ choices: [{ message, finish_reason: 'stop' }], usage }))
+}
+
+async function fails(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await osmosis(args)
+  expect([code, stdout]).toEqual([1, ''])
+  return stderr
+}
+
+describe('osmosis serve -m', () => {
+  it('serves an agent loop to a trainer, keeps traces, and ends on SIGTERM', async () => {
+    const log = temporaryFolder()
+    const done = Promise.withResolvers<Record<string, unknown>>()
+    const trainer = await endpoint(({ path: route, body }, response) => {
+      if (route === '/v1/chat/completions') {
+        say(response, '5')
+        return
+      }
+      response.end('{}')
+      done.resolve(body)
+    })
+    const command = startOsmosis(['serve', '-m', adder, '--port', '0', '--log', log])
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    expect(await (await fetch(`${url}/health`)).json()).toMatchObject({ agent_loop: 'adder' })
+    const init = {
+      rollout_id: 'r1',
+      server_url: trainer.url,
+      messages: [{ role: 'user', content: '2 and 3' }],
+      completion_params: {},
+      metadata: { ground_truth: '5' },
+    }
+    const answer = await fetch(`${url}/v1/rollout/init`, {
+      method: 'POST',
+      body: JSON.stringify(init),
+    })
+    expect(answer.status).toBe(202)
+    expect(await done.promise).toMatchObject({ rollout_id: 'r1', status: 'COMPLETED', reward: 1 })
+
+    command.child.kill('SIGTERM')
+    const { code, stdout } = await command.finished
+    const [start = ''] = readdirSync(log)
+    expect([code, stdout]).toEqual([
+      0,
+      `Serving the agent loop adder of agent-loops/adder.ts\nKeeping traces in ${path.join(log, start)}\nListening on ${url} (open, no key asked for)\n`,
+    ])
+    expect(start).toMatch(/^\d{10}$/)
+    expect(readdirSync(path.join(log, start))).toEqual(['r1.jsonl'])
+  })
+
+  it('asks for a key beyond this machine, and for the key of the flag', async () => {
+    expect(await fails('serve', '-m', adder, '--port', '0', '--host', '0.0.0.0')).toMatch(
+      /^error: .*0\.0\.0\.0.*key/,
+    )
+    const command = startOsmosis(['serve', '-m', adder, '--port', '0', '--api-key', 'k1'])
+    const [, url = ''] = await command.printed(/Listening on (\S+) \(with a bearer key\)/)
+    expect((await fetch(`${url}/platform/health`)).status).toBe(401)
+  })
+
+  it('serves nothing that its validation refuses, unless told to', async () => {
+    expect(await fails('serve', '-m', 'agent-loops/faulty.ts:wrong', '--port', '0')).toBe(
+      'error: Agent loop validation failed with 1 error(s):\n  - [GET_TOOLS_RETURNS_NONE] getTools: getTools() must return an array, got null\n',
+    )
+    const command = startOsmosis(['serve', '-m', 'agent-loops/faulty.ts:wrong', '--no-validate'], {
+      ROLLOUT_PORT: '0',
+    })
+    await command.printed(/Listening on/)
+  })
+
+  it('serves one thing at a time', async () => {
+    const message =
+      'error: Name what to serve: an entrypoint with an AgentWorkflow, or an agent loop as -m <file>:<export>.\n'
+    expect(await fails('serve')).toBe(message)
+    expect(await fails('serve', 'rollouts/echo/main.ts', '-m', adder)).toBe(message)
+  })
+})
+
+describe('osmosis validate', () => {
+  it('finds nothing wrong with a good loop, an instance, a class or the only one of a file', async () => {
+    for (const spec of [adder, 'agent-loops/adder.ts:Adder', 'agent-loops/adder.ts']) {
+      expect(await osmosis(['validate', '-m', spec])).toEqual({
+        code: 0,
+        stdout: "Agent loop 'adder' validated successfully.\n  - Tools: 1\n",
+        stderr: '',
+      } satisfies Finished)
+    }
+  })
+
+  it('warns of what looks wrong, and fails for what is', async () => {
+    expect(await osmosis(['validate', '-m', 'agent-loops/faulty.ts:doubtful'])).toEqual({
+      code: 0,
+      stdout: "Agent loop 'doubtful' validated successfully.\n  - Tools: 1\n  - Warnings: 1\n",
+      stderr:
+        "warning: [MISSING_FUNCTION_DESCRIPTION] tools[0].function.description: Function should have a 'description' for better LLM understanding\n",
+    })
+    expect(await fails('validate', '-m', 'agent-loops/faulty.ts:wrong')).toContain(
+      '[GET_TOOLS_RETURNS_NONE]',
+    )
+  })
+
+  it.each([
+    ['nowhere.ts:agentLoop', /^error: There is no agent loop file .*nowhere\.ts\.\n$/],
+    [
+      'agent-loops/adder.ts:loop',
+      /^error: agent-loops\/adder\.ts has no export 'loop'\. Its exports: Adder, agentLoop, number\.\n$/,
+    ],
+    [
+      'agent-loops/adder.ts:number',
+      /^error: 'number' must be a RolloutAgentLoop or a subclass of it, got number\.\n$/,
+    ],
+    [
+      'agent-loops/faulty.ts',
+      /^error: agent-loops\/faulty\.ts should export one agent loop, or name the one meant as agent-loops\/faulty\.ts:<export>\. It exports: doubtful, wrong\.\n$/,
+    ],
+    ['agent-loops/faulty.ts:Unmakeable', /^error: Cannot instantiate 'Unmakeable': no settings\n$/],
+    ['rollouts/broken/throws.ts', /^error: Cannot load the agent loop .*throws\.ts:1/s],
+  ])('says what is wrong with %s', async (spec, message) => {
+    expect(await fails('validate', '-m', spec)).toMatch(message)
+  })
+})
+
+describe('osmosis test', () => {
+  it('runs every row as a trainer would, says how each went, and fails when one failed', async () => {
+    const folder = temporaryFolder()
+    const output = path.join(folder, 'made/on/demand.json')
+    const log = path.join(folder, 'traces')
+    const { code, stdout } = await osmosis(
+      ['test', '-m', adder, ...data, ...policy, '--output', output, '--log', log],
+      noRetries,
+    )
+    expect(code).toBe(1)
+    const lines = stdout.replaceAll(/\d+(\.\d)? m?s\b/g, 'T').split('\n')
+    expect(lines.slice(0, 4)).toEqual([
+      '[1/4] Row 0: OK (T, 28 tokens, reward 1)',
+      expect.stringMatching(
+        /^\[2\/4\] Row 1: FAILED \(T, 0 tokens\) - The policy endpoint .* answered 500: no two numbers$/,
+      ),
+      '[3/4] Row 2: OK (T, 28 tokens, reward 0)',
+      expect.stringMatching(/^\[4\/4\] Row 3: OK/),
+    ])
+    expect(lines.slice(5, 10)).toEqual([
+      'Total: 4',
+      'Passed: 3',
+      'Failed: 1',
+      'Mean reward: 0.667 (3 rewards)',
+      'Duration: T',
+    ])
+    expect(JSON.parse(readFileSync(output, 'utf8'))).toMatchObject({
+      summary: { total: 4, passed: 3, failed: 1, stopped_early: false },
+      results: [
+        {
+          row_index: 0,
+          success: true,
+          error: null,
+          token_usage: { num_llm_calls: 2, total_tokens: 28 },
+          reward: 1,
+          finish_reason: 'stop',
+        },
+        { row_index: 1, success: false, error: expect.stringContaining('no two numbers') },
+        { row_index: 2, success: true, reward: 0 },
+        { row_index: 3, success: true, reward: 1 },
+      ],
+    })
+    expect(readdirSync(log)).toHaveLength(4)
+  })
+
+  it('takes the rows between offset and limit, and tells what the loop reported', async () => {
+    const args = ['--offset', '2', '--limit', '1', '--max-turns', '1']
+    const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...policy, ...args])
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/^\[1\/1\] Row 2: FAILED \(.*\) - too many turns\n/)
+    expect(await fails('test', '-m', adder, ...data, ...policy, '--offset', '4')).toContain(
+      'No rows to test: data/sums.jsonl has 4',
+    )
+  })
+
+  it('asks any OpenAI-compatible endpoint, with the tools and the parameters of the flags', async () => {
+    const upstream = await endpoint((_, response) => say(response, '5'))
+    const flags = `--limit 1 --quiet --base-url ${upstream.url}/v1 --model m1 --api-key-env MY_KEY --temperature 0.5 --max-tokens 64`
+    const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...flags.split(' ')], {
+      MY_KEY: 'sk-1',
+    })
+    expect([code, stdout.split('\n')[1]]).toEqual([0, 'Total: 1'])
+    expect(upstream.received).toMatchObject([
+      {
+        path: '/v1/chat/completions',
+        headers: { authorization: 'Bearer sk-1' },
+        body: {
+          model: 'm1',
+          messages: [{ role: 'user', content: '2 and 3' }],
+          temperature: 0.5,
+          top_p: 1,
+          max_tokens: 64,
+          tools: [{ type: 'function', function: { name: 'add', description: 'Add two numbers' } }],
+        },
+      },
+    ])
+    expect(upstream.received[0]?.body).not.toHaveProperty('rollout_id')
+  })
+
+  it('stops when no row could succeed, and says why', async () => {
+    const upstream = await endpoint((_, response) => {
+      response.writeHead(401).end('{"error":{"message":"wrong key"}}')
+    })
+    const address = ['--base-url', `${upstream.url}/v1`, '--model', 'm1']
+    const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...address])
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/\nTotal: 1\nPassed: 0\n/)
+    expect(stdout).toMatch(/\nStopped early\. The policy answered 401: .*wrong key/)
+    expect(upstream.received).toHaveLength(1)
+
+    const nobody = ['--base-url', 'http://127.0.0.1:1/v1', '--model', 'm1']
+    const unreachable = await osmosis(['test', '-m', adder, ...data, ...nobody])
+    expect(unreachable.stdout).toMatch(
+      /\nStopped early\. The policy answered 502: .*cannot be reached/,
+    )
+  })
+
+  it('ends with 130 on Ctrl-C, and says what was done', async () => {
+    const upstream = await endpoint(({ body }, response) => {
+      if (JSON.stringify(body).includes('2 and 3')) say(response, '5')
+    })
+    const address = ['--base-url', `${upstream.url}/v1`, '--model', 'm1']
+    const command = startOsmosis(['test', '-m', adder, ...data, ...address])
+    await command.printed(/Row 0: OK/)
+    await expect.poll(() => upstream.received.length).toBe(2)
+    command.child.kill('SIGINT')
+    const { code, stdout } = await command.finished
+    expect(code).toBe(130)
+    expect(stdout).toMatch(/Row 1: FAILED .* - rollout server shut down\n\nTotal: 2\n/)
+  })
+
+  it('wants to be told who answers, and flags that fit together', async () => {
+    expect(await fails('test', '-m', adder, ...data)).toBe(
+      'error: Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <module>.\n',
+    )
+    expect(await fails('test', '-m', adder, ...data, '--base-url', 'http://x')).toBe(
+      'error: Pass --model: the endpoint has to know which one to ask.\n',
+    )
+    expect(await fails('test', '-m', adder, ...data, ...policy, '--row', '1')).toBe(
+      'error: --row can only be used with --interactive.\n',
+    )
+    expect(await fails('test', '-m', adder, ...data, ...policy, '--temperature', 'x')).toContain(
+      'It must be a number.',
+    )
+  })
+})
