@@ -9,6 +9,7 @@ import {
   type ToolInput,
 } from '@osmosis/agent-loop'
 import { serve, type Logger } from '@osmosis/server'
+import { expect } from 'vitest'
 
 import { FakeTrainer } from './fake-trainer.ts'
 
@@ -115,11 +116,10 @@ export async function answerOnce(ctx: RolloutContext): Promise<RolloutResult> {
 
 /** The metrics of a rollout with these counts, whatever its latencies. */
 export function metrics(counts: Record<string, number> = {}): unknown {
-  const any = expectNumber
   return {
-    total_latency_ms: any(),
-    llm_latency_ms: any(),
-    tool_latency_ms: any(),
+    total_latency_ms: expect.any(Number),
+    llm_latency_ms: expect.any(Number),
+    tool_latency_ms: expect.any(Number),
     num_llm_calls: 0,
     num_tool_calls: 0,
     prompt_tokens: 0,
@@ -127,8 +127,4 @@ export function metrics(counts: Record<string, number> = {}): unknown {
     max_context_tokens: 0,
     ...counts,
   }
-}
-
-function expectNumber(): unknown {
-  return { asymmetricMatch: (value: unknown) => typeof value === 'number' }
 }
