@@ -39,7 +39,10 @@ export interface RolloutContext {
    */
   complete(
     finalMessages: readonly object[],
-    options?: { readonly finishReason?: string | null; readonly reward?: number | null },
+    options?: {
+      readonly finishReason?: string | null | undefined
+      readonly reward?: number | null | undefined
+    },
   ): RolloutResult
 
   /**
@@ -48,10 +51,13 @@ export interface RolloutContext {
    *
    * @param options - `finalMessages` defaults to none
    */
-  error(message: string, options?: { readonly finalMessages?: readonly object[] }): RolloutResult
+  error(
+    message: string,
+    options?: { readonly finalMessages?: readonly object[] | undefined },
+  ): RolloutResult
 
   /** Counts a tool call. `latencyMs` are milliseconds, 0 by default. */
-  recordToolCall(options?: { readonly latencyMs?: number }): void
+  recordToolCall(options?: { readonly latencyMs?: number | undefined }): void
 
   /**
    * Writes one line to the trace of this rollout, when traces are kept. Never throws; what has no

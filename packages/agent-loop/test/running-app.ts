@@ -24,7 +24,7 @@ export interface RunningApp extends AsyncDisposable {
   readonly health: () => Promise<unknown>
 }
 
-export interface LogLine {
+interface LogLine {
   level: keyof Logger
   message: string
   fields: Record<string, unknown>
@@ -35,7 +35,7 @@ export interface RunningAppOptions extends CreateAppOptions {
 }
 
 /** Retries come at once, and a refused delivery is not tried for minutes. */
-export const impatient = { retryBaseDelay: 0.1, retryMaxDelay: 1, completeRolloutRetries: 3 }
+const impatient = { retryBaseDelay: 0.1, retryMaxDelay: 1, completeRolloutRetries: 3 }
 
 /** An app on a free port, in front of a fake trainer. */
 export async function startApp(options: RunningAppOptions = {}): Promise<RunningApp> {

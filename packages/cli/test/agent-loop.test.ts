@@ -8,9 +8,9 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 
 import { osmosis, startOsmosis, temporaryFolder, type Finished } from './osmosis.ts'
 
-const adder = 'agent-loops/adder.ts:agentLoop'
+const adder = 'rollouts/agent-loops/adder.ts:agentLoop'
 const data = ['-d', 'data/sums.jsonl']
-const policy = ['--policy', 'agent-loops/adding-policy.ts']
+const policy = ['--policy', 'policies/adding.ts']
 /** A model call that fails is not made again and again. */
 const noRetries = { OSMOSIS_ROLLOUT_CLIENT_MAX_RETRIES: '0' }
 
@@ -92,10 +92,38 @@ describe('osmosis serve -m', () => {
     const [start = ''] = readdirSync(log)
     expect([code, stdout]).toEqual([
       0,
-      `Serving the agent loop adder of agent-loops/adder.ts\nKeeping traces in ${path.join(log, start)}\nListening on ${url} (open, no key asked for)\n`,
+      `Serving the agent loop adder of rollouts/agent-loops/adder.ts\nKeeping traces in ${path.join(log, start)}\nListening on ${url} (open, no key asked for)\n`,
     ])
     expect(start).toMatch(/^\d{10}$/)
     expect(readdirSync(path.join(log, start))).toEqual(['r1.jsonl'])
+  })
+
+  it('lets a running rollout finish and deliver its result before it ends on SIGTERM', async () => {
+    const asked = Promise.withResolvers<ServerResponse>()
+    const done = Promise.withResolvers<Record<string, unknown>>()
+    const trainer = await endpoint(({ path: route, body }, response) => {
+      if (route === '/v1/chat/completions') {
+        asked.resolve(response)
+        return
+      }
+      response.end('{}')
+      done.resolve(body)
+    })
+    const command = startOsmosis(['serve', '-m', adder, '--port', '0'])
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    const init = {
+      rollout_id: 'r1',
+      server_url: trainer.url,
+      messages: [],
+      completion_params: {},
+    }
+    await fetch(`${url}/v1/rollout/init`, { method: 'POST', body: JSON.stringify(init) })
+    const response = await asked.promise
+    command.child.kill('SIGTERM')
+    await command.printed(/draining/)
+    say(response, 'done')
+    expect(await done.promise).toMatchObject({ status: 'COMPLETED', reward: 0 })
+    expect((await command.finished).code).toBe(0)
   })
 
   it('asks for a key beyond this machine, and for the key of the flag', async () => {
@@ -108,12 +136,15 @@ describe('osmosis serve -m', () => {
   })
 
   it('serves nothing that its validation refuses, unless told to', async () => {
-    expect(await fails('serve', '-m', 'agent-loops/faulty.ts:wrong', '--port', '0')).toBe(
+    expect(await fails('serve', '-m', 'rollouts/agent-loops/faulty.ts:wrong', '--port', '0')).toBe(
       'error: Agent loop validation failed with 1 error(s):\n  - [GET_TOOLS_RETURNS_NONE] getTools: getTools() must return an array, got null\n',
     )
-    const command = startOsmosis(['serve', '-m', 'agent-loops/faulty.ts:wrong', '--no-validate'], {
-      ROLLOUT_PORT: '0',
-    })
+    const command = startOsmosis(
+      ['serve', '-m', 'rollouts/agent-loops/faulty.ts:wrong', '--no-validate'],
+      {
+        ROLLOUT_PORT: '0',
+      },
+    )
     await command.printed(/Listening on/)
   })
 
@@ -127,7 +158,11 @@ describe('osmosis serve -m', () => {
 
 describe('osmosis validate', () => {
   it('finds nothing wrong with a good loop, an instance, a class or the only one of a file', async () => {
-    for (const spec of [adder, 'agent-loops/adder.ts:Adder', 'agent-loops/adder.ts']) {
+    for (const spec of [
+      adder,
+      'rollouts/agent-loops/adder.ts:Adder',
+      'rollouts/agent-loops/adder.ts',
+    ]) {
       expect(await osmosis(['validate', '-m', spec])).toEqual({
         code: 0,
         stdout: "Agent loop 'adder' validated successfully.\n  - Tools: 1\n",
@@ -137,13 +172,13 @@ describe('osmosis validate', () => {
   })
 
   it('warns of what looks wrong, and fails for what is', async () => {
-    expect(await osmosis(['validate', '-m', 'agent-loops/faulty.ts:doubtful'])).toEqual({
+    expect(await osmosis(['validate', '-m', 'rollouts/agent-loops/faulty.ts:doubtful'])).toEqual({
       code: 0,
       stdout: "Agent loop 'doubtful' validated successfully.\n  - Tools: 1\n  - Warnings: 1\n",
       stderr:
         "warning: [MISSING_FUNCTION_DESCRIPTION] tools[0].function.description: Function should have a 'description' for better LLM understanding\n",
     })
-    expect(await fails('validate', '-m', 'agent-loops/faulty.ts:wrong')).toContain(
+    expect(await fails('validate', '-m', 'rollouts/agent-loops/faulty.ts:wrong')).toContain(
       '[GET_TOOLS_RETURNS_NONE]',
     )
   })
@@ -151,18 +186,21 @@ describe('osmosis validate', () => {
   it.each([
     ['nowhere.ts:agentLoop', /^error: There is no agent loop file .*nowhere\.ts\.\n$/],
     [
-      'agent-loops/adder.ts:loop',
-      /^error: agent-loops\/adder\.ts has no export 'loop'\. Its exports: Adder, agentLoop, number\.\n$/,
+      'rollouts/agent-loops/adder.ts:loop',
+      /^error: rollouts\/agent-loops\/adder\.ts has no export 'loop'\. Its exports: Adder, agentLoop, number\.\n$/,
     ],
     [
-      'agent-loops/adder.ts:number',
+      'rollouts/agent-loops/adder.ts:number',
       /^error: 'number' must be a RolloutAgentLoop or a subclass of it, got number\.\n$/,
     ],
     [
-      'agent-loops/faulty.ts',
-      /^error: agent-loops\/faulty\.ts should export one agent loop, or name the one meant as agent-loops\/faulty\.ts:<export>\. It exports: doubtful, wrong\.\n$/,
+      'rollouts/agent-loops/faulty.ts',
+      /^error: rollouts\/agent-loops\/faulty\.ts should export one agent loop, or name the one meant as rollouts\/agent-loops\/faulty\.ts:<export>\. It exports: doubtful, wrong\.\n$/,
     ],
-    ['agent-loops/faulty.ts:Unmakeable', /^error: Cannot instantiate 'Unmakeable': no settings\n$/],
+    [
+      'rollouts/agent-loops/faulty.ts:Unmakeable',
+      /^error: Cannot instantiate 'Unmakeable': no settings\n$/,
+    ],
     ['rollouts/broken/throws.ts', /^error: Cannot load the agent loop .*throws\.ts:1/s],
   ])('says what is wrong with %s', async (spec, message) => {
     expect(await fails('validate', '-m', spec)).toMatch(message)

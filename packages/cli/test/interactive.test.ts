@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { startInTerminal } from './pseudo-terminal.ts'
 
 const command =
-  'test -m agent-loops/adder.ts:agentLoop -d data/sums.jsonl --policy agent-loops/adding-policy.ts --interactive'.split(
+  'test -m rollouts/agent-loops/adder.ts:agentLoop -d data/sums.jsonl --policy policies/adding.ts --interactive'.split(
     ' ',
   )
 const select = "Select a row to test [0-3] or 'q' to quit: "

@@ -78,7 +78,7 @@ function withoutReserved(data: Readonly<Record<string, unknown>>): Record<string
 }
 
 /** The id itself where that is a harmless file name, else one made from it. */
-export function traceFileName(rolloutId: string): string {
+function traceFileName(rolloutId: string): string {
   if (/^\w[\w.-]{0,199}$/.test(rolloutId)) return `${rolloutId}.jsonl`
   const readable = rolloutId.replaceAll(/[^\w-]+/g, '_').slice(0, 60)
   const digest = createHash('sha256').update(rolloutId).digest('hex').slice(0, 16)

@@ -42,7 +42,7 @@ export class RunContext implements RolloutContext {
   async chat(
     messages: readonly PromptMessage[],
     params: Readonly<CompletionParams> = {},
-    options: { readonly signal?: AbortSignal | undefined } = {},
+    options: Parameters<RolloutContext['chat']>[2] = {},
   ): Promise<ChatResult> {
     const unknown = unknownParameters(params)
     if (unknown.length > 0) this.#parts.onUnknownParameters(unknown)
@@ -51,7 +51,7 @@ export class RunContext implements RolloutContext {
 
   complete(
     finalMessages: readonly object[],
-    options: { readonly finishReason?: string | null; readonly reward?: number | null } = {},
+    options: Parameters<RolloutContext['complete']>[1] = {},
   ): RolloutResult {
     const { finishReason = 'stop', reward = null } = options
     assertMessages(finalMessages)
@@ -61,7 +61,7 @@ export class RunContext implements RolloutContext {
 
   error(
     message: string,
-    { finalMessages = [] }: { readonly finalMessages?: readonly object[] } = {},
+    { finalMessages = [] }: Parameters<RolloutContext['error']>[1] = {},
   ): RolloutResult {
     assertMessages(finalMessages)
     return {
@@ -73,7 +73,7 @@ export class RunContext implements RolloutContext {
     }
   }
 
-  recordToolCall({ latencyMs = 0 }: { readonly latencyMs?: number } = {}): void {
+  recordToolCall({ latencyMs = 0 }: Parameters<RolloutContext['recordToolCall']>[0] = {}): void {
     this.#parts.metrics.toolCall(Number.isFinite(latencyMs) ? latencyMs : 0)
   }
 

@@ -1,0 +1,35 @@
+import * as fc from 'fast-check'
+import { expect, it } from 'vitest'
+
+import { loopOf, post, startApp } from './running-app.ts'
+
+it('answers every body for init with a documented status, and stays up', async () => {
+  await using running = await startApp({ loop: loopOf((ctx) => ctx.complete([])) })
+  // Only the trainer of this test is a place to talk to.
+  const value = fc.jsonValue({ maxDepth: 4 })
+  const valid = running.trainer.initBody({
+    max_turns: 3,
+    max_tokens_total: 100,
+    metadata: { a: 1 },
+    api_key: 'k',
+    idempotency_key: 'i',
+  })
+  const fields = Object.entries(valid).map(
+    ([key, good]) => [key, fc.oneof({ weight: 8, arbitrary: fc.constant(good) }, value)] as const,
+  )
+  const mostlyValid = fc.record(Object.fromEntries(fields), {
+    requiredKeys: ['rollout_id', 'server_url', 'messages', 'completion_params'],
+  })
+  const seen = new Set<number>()
+
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(mostlyValid, value, fc.string(), fc.json()), async (body) => {
+      const response = await post(`${running.url}/v1/rollout/init`, body)
+      await response.body?.cancel()
+      seen.add(response.status)
+    }),
+    { numRuns: 300 },
+  )
+  expect(seen).toStrictEqual(new Set([202, 422]))
+  expect(await running.health()).toMatchObject({ status: 'healthy' })
+})
