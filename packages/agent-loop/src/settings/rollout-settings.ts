@@ -42,12 +42,14 @@ export interface RolloutSettings {
   readonly maxMetadataSizeBytes: number
 }
 
-type Partially<Settings> = { readonly [Name in keyof Settings]?: Settings[Name] | undefined }
-
 /** Settings that code gives: what is left out comes from the environment. */
 export interface RolloutSettingsInput {
-  readonly client?: Partially<RolloutClientSettings> | undefined
-  readonly server?: Partially<RolloutServerSettings> | undefined
+  readonly client?:
+    | { readonly [K in keyof RolloutClientSettings]?: RolloutClientSettings[K] | undefined }
+    | undefined
+  readonly server?:
+    | { readonly [K in keyof RolloutServerSettings]?: RolloutServerSettings[K] | undefined }
+    | undefined
   readonly maxMetadataSizeBytes?: number | undefined
 }
 
