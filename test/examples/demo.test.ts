@@ -17,7 +17,9 @@ interface IndexLine {
   reward: number
 }
 
-const evaluations = scripts.demo.split(' && ')
+const steps = scripts.demo.split(' && ')
+const evaluations = steps.filter((step) => step.startsWith('osmosis eval run '))
+const loops = steps.filter((step) => step.startsWith('osmosis test '))
 
 it.each(evaluations)(
   '%s runs 200 graded rollouts, and its table and files agree with the error rate of the policy',
@@ -50,9 +52,21 @@ it.each(evaluations)(
   },
 )
 
+it.each(loops)('%s runs the hand-written loop on every row', async (test) => {
+  const [command = '', ...args] = test.split(' ')
+  const { code, stdout } = await run(command, args)
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/Total: 200\nPassed: 200\nFailed: 0\nMean reward: 0\.780 /)
+})
+
+it('the demo is made of evaluations and loops', () => {
+  expect(steps).toEqual([...evaluations, ...loops])
+  expect(loops).toHaveLength(1)
+})
+
 it('the demo runs every eval config of the examples', () => {
   const configs = globSync('examples/configs/eval/*.toml', { cwd: root })
-  expect(evaluations.map((evaluation) => evaluation.split(' ').at(-1)).toSorted()).toEqual(
-    configs.toSorted(),
+  expect(evaluations.map((evaluation) => evaluation.split(' ').at(-1) ?? '')).toEqual(
+    expect.arrayContaining(configs),
   )
 })

@@ -1,4 +1,9 @@
-import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /** One request that reached the controller. */
@@ -27,26 +32,26 @@ export interface PlainController extends AsyncDisposable {
 export async function startPlainController(answers: readonly Answer[]): Promise<PlainController> {
   const received: Received[] = []
   const graded = Promise.withResolvers<undefined>()
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const raw = await readText(request)
+    const kind = request.url?.endsWith('/chat/completions')
+      ? 'policy'
+      : request.url?.endsWith('/completion')
+        ? 'completion'
+        : 'grader'
+    const turn = received.filter((entry) => entry.kind === 'policy').length
+    received.push({ kind, headers: request.headers, raw })
+    if (kind === 'policy') {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.end(eventStream(answers[turn]))
+      return
+    }
+    response.writeHead(200).end('{}')
+    if (kind === 'grader') graded.resolve(undefined)
+  }
+
   const server = createServer((request, response) => {
-    readText(request).then(
-      (raw) => {
-        const kind = request.url?.endsWith('/chat/completions')
-          ? 'policy'
-          : request.url?.endsWith('/completion')
-            ? 'completion'
-            : 'grader'
-        received.push({ kind, headers: request.headers, raw })
-        if (kind !== 'policy') {
-          response.writeHead(200).end('{}')
-          if (kind === 'grader') graded.resolve(undefined)
-          return
-        }
-        const turn = received.filter((entry) => entry.kind === 'policy').length - 1
-        response.writeHead(200, { 'content-type': 'text/event-stream' })
-        response.end(eventStream(answers[turn]))
-      },
-      () => response.destroy(),
-    )
+    answer(request, response).catch(() => response.destroy())
   })
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve)

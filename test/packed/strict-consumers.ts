@@ -97,4 +97,23 @@ export class Workflow extends AgentWorkflow {
 }
 `,
   ],
+  [
+    ['@osmosis/agent-loop'],
+    `
+import { createApp, RolloutAgentLoop } from '@osmosis/agent-loop'
+import type { RolloutContext, RolloutResult, ToolInput } from '@osmosis/agent-loop'
+
+export class Echo extends RolloutAgentLoop {
+  readonly name = 'echo'
+  getTools(): ToolInput[] {
+    return []
+  }
+  async run(ctx: RolloutContext): Promise<RolloutResult> {
+    const { message } = await ctx.chat(ctx.request.messages, ctx.request.completionParams)
+    return ctx.complete([...ctx.request.messages, message])
+  }
+}
+export const app = createApp(new Echo())
+`,
+  ],
 ]

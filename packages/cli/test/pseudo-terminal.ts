@@ -1,13 +1,11 @@
-import { spawn, type ChildProcess } from 'node:child_process'
 import path from 'node:path'
 
+import { spawn } from '@lydell/node-pty'
 import { onTestFinished } from 'vitest'
 
 import { workspace } from './osmosis.ts'
 
 const bin = path.resolve(import.meta.dirname, '../src/bin.ts')
-// Gives the command a terminal, passes on what is typed here and what it prints, and its exit code.
-const relay = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))'
 
 /** The command in a real terminal, with somebody at the keyboard. */
 export interface TerminalSession {
@@ -18,12 +16,12 @@ export interface TerminalSession {
   readonly ended: Promise<{ code: number | null; rest: string }>
 }
 
-/** Starts the `osmosis` command in a terminal, which python3 makes. */
+/** Starts the `osmosis` command in a terminal. */
 export function startInTerminal(args: readonly string[]): TerminalSession {
-  const child: ChildProcess = spawn('python3', ['-c', relay, process.execPath, bin, ...args], {
+  const terminal = spawn(process.execPath, [bin, ...args], {
+    cols: 200,
     cwd: workspace,
     env: { ...process.env, TERM: 'dumb' },
-    stdio: ['pipe', 'pipe', 'inherit'],
   })
   let printed = ''
   let over = false
@@ -32,21 +30,20 @@ export function startInTerminal(args: readonly string[]): TerminalSession {
     for (const resolve of waiting) resolve()
     waiting.clear()
   }
-  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+  terminal.onData((text) => {
     // eslint-disable-next-line no-control-regex
     printed += text.replaceAll(/\u001b\[[\d;?]*[A-Za-z]/g, '').replaceAll('\r', '')
     wake()
   })
-  const ended = new Promise<{ code: number | null; rest: string }>((resolve, reject) => {
-    child.once('error', reject)
-    child.once('close', (code) => {
+  const ended = new Promise<{ code: number | null; rest: string }>((resolve) => {
+    terminal.onExit(({ exitCode }) => {
       over = true
       wake()
-      resolve({ code, rest: printed })
+      resolve({ code: exitCode, rest: printed })
     })
   })
   onTestFinished(async () => {
-    child.kill('SIGKILL')
+    if (!over) terminal.kill('SIGKILL')
     await ended
   })
   return {
@@ -62,7 +59,7 @@ export function startInTerminal(args: readonly string[]): TerminalSession {
       printed = printed.slice(end)
       return read
     },
-    type: (keys) => void child.stdin?.write(keys),
+    type: (keys) => terminal.write(keys),
     ended,
   }
 }

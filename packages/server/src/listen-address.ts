@@ -1,7 +1,7 @@
 import { OsmosisError } from '@osmosis/core'
 
 /** Whether only programs of this machine can reach a server on this address. */
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   const name = host.toLowerCase()
   return name === 'localhost' || name === '::1' || /^127(?:\.\d{1,3}){3}$/.test(name)
 }
