@@ -22,7 +22,7 @@ export interface PolicyEndpoint {
 
 /** A policy endpoint on a real socket that answers whatever `answer` writes. */
 export async function startPolicyEndpoint(
-  answer: (response: ServerResponse, n: number, request: ReceivedRequest) => void,
+  answer: (response: ServerResponse, n: number, request: ReceivedRequest) => unknown,
 ): Promise<PolicyEndpoint> {
   const requests: ReceivedRequest[] = []
   const server = createServer((message, response) => {
