@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+
 import { Command } from 'commander'
 
 import { addAgentLoopCommands, agentLoopModule } from './agent-loop/agent-loop-commands.ts'
@@ -12,6 +14,7 @@ import { wholeNumber } from './whole-number.ts'
 export function createProgram(setExitCode: (code: number) => void): Command {
   const program = new Command('osmosis')
     .description('Train and evaluate agents by reinforcement learning.')
+    .version(packageVersion())
     .exitOverride()
     .showHelpAfterError('(osmosis --help shows what can be said)')
 
@@ -77,4 +80,9 @@ export function createProgram(setExitCode: (code: number) => void): Command {
     })
 
   return program
+}
+
+function packageVersion(): string {
+  const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(manifest) as { version: string }).version
 }

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
@@ -114,6 +115,12 @@ describe('osmosis serve refuses', () => {
     expect(stderr).toContain("unknown option '--prot'")
     expect(stderr).toContain('Did you mean --port?')
   })
+})
+
+it('says its version', async () => {
+  const manifest = readFileSync(path.join(import.meta.dirname, '../package.json'), 'utf8')
+  const { version } = JSON.parse(manifest) as { version: string }
+  expect(await osmosis(['--version'])).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
 })
 
 it('shows its commands without loading servers or frameworks', async () => {
