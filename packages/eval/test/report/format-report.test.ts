@@ -41,7 +41,7 @@ function resultOf(
     pending: rowCount * attempts - records.length,
     records,
     metrics: computeMetrics(records, { nRuns: attempts, passThreshold: 1 }),
-    location: '/work/.osmosis/evals/multiply-1',
+    location: '/home/me/.osmosis/evals/multiply-1',
     ...init,
   }
 }
@@ -88,7 +88,7 @@ it('is a table of 80 columns', () => {
 
     1 rollout succeeded without a model call: does the agent use the policy?
 
-    Results       /work/.osmosis/evals/multiply-1"
+    Results       /home/me/.osmosis/evals/multiply-1"
   `)
   expect(Math.max(...report.split('\n').map((line) => line.length))).toBe(80)
 })
