@@ -18,7 +18,6 @@ export function isListeningMessage(message: unknown): message is ListeningMessag
 export function announceListening(listening: ListeningServer): void {
   if (process.send === undefined) return
   process.send({ type: 'osmosis.listening', url: listening.url } satisfies ListeningMessage)
-  process.once('disconnect', () => {
-    process.kill(process.pid, 'SIGTERM')
-  })
+  // Killed with everything it served to: there is nobody left to drain for.
+  process.once('disconnect', () => process.exit(1))
 }

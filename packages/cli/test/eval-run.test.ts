@@ -282,6 +282,23 @@ describe('osmosis eval run', () => {
   })
 })
 
+it('osmosis eval run leaves no server behind when it is killed', async () => {
+  const output = temporaryFolder()
+  const flags = ['--policy', 'policies/silent.ts', '--output', output, '--name', 'r']
+  const command = startOsmosis(['eval', 'run', 'configs/eval/echo.toml', ...flags])
+  const logs = path.join(output, 'r', 'logs.txt')
+  const log = (): string => (existsSync(logs) ? readFileSync(logs, 'utf8') : '')
+  await expect.poll(log, { timeout: 10_000 }).toContain('rollout accepted')
+  const [, url = ''] = /Listening on (\S+)/.exec(log()) ?? []
+  command.child.kill('SIGKILL')
+  const isUp = (): Promise<boolean> =>
+    fetch(`${url}/health`).then(
+      () => true,
+      () => false,
+    )
+  await expect.poll(isUp, { timeout: 5_000 }).toBe(false)
+})
+
 describe('osmosis eval run refuses', () => {
   it('a key that is misspelt, with the one that was meant', async () => {
     const { code, stderr } = await osmosis(['eval', 'run', 'configs/eval/typo.toml'])
