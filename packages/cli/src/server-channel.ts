@@ -20,4 +20,6 @@ export function announceListening(listening: ListeningServer): void {
   process.send({ type: 'osmosis.listening', url: listening.url } satisfies ListeningMessage)
   // Killed with everything it served to: there is nobody left to drain for.
   process.once('disconnect', () => process.exit(1))
+  // Listening for that must not keep a process alive that has closed its server.
+  process.channel?.unref()
 }

@@ -60,6 +60,8 @@ export async function evalRunCommand(configFile: string, flags: EvalRunFlags): P
 
   const interrupt = abortOnInterrupt()
   try {
+    // Made first and closed last: the server reports to it until it ends.
+    await using controller = await createController({ policy })
     await using server = await startServerProcess(
       {
         entrypointFile: experiment.entrypointFile,
@@ -69,7 +71,6 @@ export async function evalRunCommand(configFile: string, flags: EvalRunFlags): P
       },
       interrupt.signal,
     )
-    await using controller = await createController({ policy, server })
     const progress = new ProgressLine(process.stderr, evaluation.passThreshold)
     const result = await runEvaluation({
       names: {
@@ -87,7 +88,7 @@ export async function evalRunCommand(configFile: string, flags: EvalRunFlags): P
       signal: AbortSignal.any([interrupt.signal, server.died]),
       runRollout: async (order, options) => {
         try {
-          return await controller.run(order, options)
+          return await controller.run(order, { ...options, server })
         } catch (error) {
           throw await server.explain(error)
         }
