@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
@@ -77,21 +76,3 @@ test('the program runs as a rollout after the migration', async () => {
     tools: [{ type: 'function', function: { name: 'multiply' } }],
   })
 })
-
-test('the guide shows exactly the difference between the two programs', () => {
-  const guide = read('../../../docs/migrating/strands.md')
-  const [, diff = ''] = /```diff\n([^]*?)```\n/.exec(guide) ?? []
-  const lines = diff.split('\n').slice(0, -1)
-  const side = (marks: string): string =>
-    lines
-      .filter((line) => line === '' || marks.includes(line.charAt(0)))
-      .map((line) => `${line.slice(1)}\n`)
-      .join('')
-  expect(lines.filter((line) => line !== '' && !' +-'.includes(line.charAt(0)))).toEqual([])
-  expect(side(' -')).toBe(read('migration/before.ts'))
-  expect(side(' +')).toBe(read('migration/after.ts'))
-})
-
-function read(path: string): string {
-  return readFileSync(new URL(path, import.meta.url), 'utf8')
-}
