@@ -2,6 +2,7 @@ import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { parseRetryAfter, retryRequest } from '@osmosis/core/policy'
 import { Agent, request } from 'undici'
 
+import { CallbackOutbox, type KeptCallback } from './callback-outbox.ts'
 import type { Logger } from './logger.ts'
 
 /** How long and how often a callback is tried. All times are milliseconds. */
@@ -42,6 +43,11 @@ export type DeliveryOutcome = 'acknowledged' | 'refused' | 'gave_up'
 /** Options of {@link CallbackDelivery}. */
 export interface CallbackDeliveryOptions {
   retry?: CallbackRetryOptions | undefined
+  /**
+   * Folder that keeps every callback until it is acknowledged, so that a later process can send
+   * what this one could not; default: callbacks are kept in memory only.
+   */
+  outboxDir?: string | undefined
   logger: Logger
 }
 
@@ -55,9 +61,12 @@ export class CallbackDelivery {
   readonly #agent: Agent
   readonly #closing = new AbortController()
   readonly #attempts = new Set<AbortController>()
+  readonly #outbox: CallbackOutbox | undefined
+  /** What earlier processes left behind, on its way again. */
+  readonly #leftovers = new Set<Promise<void>>()
   #undelivered = 0
 
-  constructor({ retry = {}, logger }: CallbackDeliveryOptions) {
+  constructor({ retry = {}, outboxDir, logger }: CallbackDeliveryOptions) {
     this.#retry = {
       attemptTimeoutMs: retry.attemptTimeoutMs ?? 10_000,
       minDelayMs: retry.minDelayMs ?? 500,
@@ -66,6 +75,7 @@ export class CallbackDelivery {
       retries: retry.retries ?? Number.POSITIVE_INFINITY,
     }
     this.#logger = logger
+    this.#outbox = outboxDir === undefined ? undefined : new CallbackOutbox(outboxDir, logger)
     // As many connections as one slow controller may hold; further callbacks wait for a free one.
     this.#agent = new Agent({
       connections: 256,
@@ -79,9 +89,58 @@ export class CallbackDelivery {
     return this.#undelivered
   }
 
+  /**
+   * Opens the outbox, where there is one, and begins to send what earlier processes left in it.
+   *
+   * @throws OsmosisError with code `invalid_config` when another process uses the folder, or the
+   * error of the file system
+   */
+  async start(): Promise<void> {
+    const left = (await this.#outbox?.open()) ?? []
+    if (left.length === 0) return
+    this.#logger.info({ callbacks: left.length }, 'sending callbacks that an earlier process left')
+    this.#undelivered += left.length
+    // One after the other within a rollout: a controller hears of the completion first.
+    for (const ofRollout of Map.groupBy(left, ({ callback }) => callback.rolloutId).values()) {
+      const sending = this.#sendAll(ofRollout).finally(() => this.#leftovers.delete(sending))
+      this.#leftovers.add(sending)
+    }
+  }
+
   /** Resolves when the fate of the callback is known. Never rejects. */
   async deliver(callback: Callback): Promise<DeliveryOutcome> {
     this.#undelivered += 1
+    return this.#send(callback, await this.#keep(callback))
+  }
+
+  async #sendAll(left: readonly KeptCallback[]): Promise<void> {
+    for (const kept of left) await this.#send(kept.callback, kept)
+  }
+
+  async #send(callback: Callback, kept: KeptCallback | undefined): Promise<DeliveryOutcome> {
+    const outcome = await this.#tryUntilKnown(callback)
+    try {
+      if (outcome === 'acknowledged') await kept?.forget()
+      if (outcome === 'refused') await kept?.setAside()
+    } catch (error) {
+      const { rolloutId, kind } = callback
+      this.#logger.error({ rollout_id: rolloutId, callback: kind, error }, 'outbox is out of date')
+    }
+    return outcome
+  }
+
+  /** A full disk costs the safety of a restart, not the callback. */
+  async #keep(callback: Callback): Promise<KeptCallback | undefined> {
+    try {
+      return await this.#outbox?.keep(callback)
+    } catch (error) {
+      const { rolloutId, kind } = callback
+      this.#logger.error({ rollout_id: rolloutId, callback: kind, error }, 'callback not kept')
+      return undefined
+    }
+  }
+
+  async #tryUntilKnown(callback: Callback): Promise<DeliveryOutcome> {
     const line = { rollout_id: callback.rolloutId, callback: callback.kind }
     let attempts = 0
     try {
@@ -126,6 +185,8 @@ export class CallbackDelivery {
     this.#closing.abort(reason)
     for (const attempt of this.#attempts) attempt.abort(reason)
     await this.#agent.destroy()
+    await Promise.all(this.#leftovers)
+    await this.#outbox?.close()
   }
 
   async #post({ url, apiKey, idempotencyKey, body }: Callback): Promise<void> {

@@ -15,6 +15,12 @@ export interface RolloutServerOptions {
   maxBodyBytes?: number | undefined
   /** How long and how often a callback is tried. */
   callbackRetry?: CallbackRetryOptions | undefined
+  /**
+   * Folder that keeps callbacks until they are acknowledged: what this process could not deliver,
+   * whatever ended it, the next one with the same folder delivers. Holds the keys that callbacks
+   * are sent with. Default: callbacks end with the process.
+   */
+  outboxDir?: string | undefined
   /** How long `drain` waits for running rollouts before it ends them. Seconds; default 30. */
   drainSeconds?: number | undefined
   /** How long the failure callbacks of ended rollouts may take. Seconds; default 10. */

@@ -18,6 +18,11 @@ export interface RolloutServer extends ServableApp, AsyncDisposable {
   /** The server's log; secrets are removed before a line gets there. */
   readonly logger: Logger
   /**
+   * Opens the outbox, once, where there is one. `serve` does it before it opens the port, `fetch`
+   * before it answers.
+   */
+  start(): Promise<void>
+  /**
    * Stops admitting rollouts, waits for the running ones, ends those that outlast the wait and
    * delivers their failure callbacks. Resolves when nothing is left to do; a later call waits
    * for the same end and can only shorten the wait.
@@ -40,7 +45,11 @@ export function createRolloutServer(options: RolloutServerOptions): RolloutServe
   const secrets = new SecretValues()
   secrets.add(apiKey)
   const logger = redactingLogger(chosenLogger(options.logger), secrets)
-  const delivery = new CallbackDelivery({ retry: options.callbackRetry, logger })
+  const delivery = new CallbackDelivery({
+    retry: options.callbackRetry,
+    outboxDir: options.outboxDir,
+    logger,
+  })
   const runs = new RolloutRuns(backend, { delivery, logger, secrets })
   const drain = new ServerDrain(
     { backend, delivery, work: runs, logger },
@@ -62,8 +71,15 @@ export function createRolloutServer(options: RolloutServerOptions): RolloutServe
     instanceId: options.instanceId,
   })
 
+  let starting: Promise<void> | undefined
+  const start = (): Promise<void> => (starting ??= delivery.start())
+
   return {
-    fetch: async (request) => app.fetch(request),
+    start,
+    fetch: async (request) => {
+      await start()
+      return app.fetch(request)
+    },
     requiresKey: apiKey !== undefined,
     get undelivered() {
       return delivery.undelivered

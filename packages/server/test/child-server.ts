@@ -37,7 +37,8 @@ const server = createRolloutServer({
     grader: OneForYes,
     artifactRoot: tmpdir(),
   }),
-  drainSeconds: Number(process.argv[2] ?? 30),
+  drainSeconds: Number(process.env['DRAIN_SECONDS'] ?? 30),
+  outboxDir: process.env['OUTBOX_DIR'],
   shutdownGraceSeconds: 2,
   callbackRetry: { minDelayMs: 1, maxDelayMs: 5 },
 })

@@ -1,7 +1,5 @@
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent as HttpAgent, get } from 'node:http'
-import { fileURLToPath } from 'node:url'
 
 import { LocalBackend } from '@osmosis/core'
 import {
@@ -13,8 +11,8 @@ import {
 } from '@osmosis/server'
 import { describe, expect, it } from 'vitest'
 
-import { FakeController } from './fake-controller.ts'
-import { AskOnce, postJson } from './running-server.ts'
+import { startChild } from './start-child.ts'
+import { AskOnce } from './running-server.ts'
 
 const quiet = { handleSignals: false } as const
 
@@ -186,7 +184,7 @@ describe('a server that owns its process', () => {
   })
 
   it('fails what outlasts the drain, and exits although user code left a timer', async () => {
-    await using child = await startChild(0.1)
+    await using child = await startChild({ drainSeconds: 0.1 })
     await child.post({ metadata: { never: true } })
     child.kill('SIGINT')
 
@@ -222,7 +220,7 @@ describe('a server that owns its process', () => {
   })
 
   it('ends well although an ended rollout leaves a rejection behind', async () => {
-    await using child = await startChild(0)
+    await using child = await startChild({ drainSeconds: 0 })
     await child.post({ metadata: { stray: 'after the end' } })
     child.kill('SIGTERM')
     await child.logged('unhandled rejection in user code: too late to matter')
@@ -243,44 +241,3 @@ describe('a server that owns its process', () => {
     await child.logged('uncaught exception, shutting down: thrown from a timer')
   })
 })
-
-interface Child extends AsyncDisposable {
-  url: string
-  controller: FakeController
-  /** Exit code and signal. */
-  exit: Promise<unknown[]>
-  kill(signal: NodeJS.Signals): void
-  post(overrides?: Record<string, unknown>): Promise<Response>
-  /** Resolves when a line with this message has been logged. */
-  logged(message: string): Promise<void>
-}
-
-async function startChild(drainSeconds = 30): Promise<Child> {
-  const controller = await new FakeController().start()
-  const script = fileURLToPath(new URL('./child-server.ts', import.meta.url))
-  const child = spawn(process.execPath, [script, String(drainSeconds)], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const exit = once(child, 'exit')
-  let log = ''
-  child.stderr.on('data', (data: Buffer) => (log += data.toString()))
-  const [line] = (await once(child.stdout, 'data')) as [Buffer]
-  const url = line.toString().trim()
-  return {
-    url,
-    controller,
-    exit,
-    kill: (signal) => void child.kill(signal),
-    post: (overrides) => postJson(`${url}/rollout`, controller.rolloutBody(overrides)),
-    logged: async (message) => {
-      while (!log.includes(JSON.stringify(message))) {
-        await once(child.stderr, 'data')
-      }
-    },
-    async [Symbol.asyncDispose]() {
-      child.kill('SIGKILL')
-      await exit
-      await controller[Symbol.asyncDispose]()
-    },
-  }
-}

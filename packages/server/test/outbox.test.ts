@@ -1,0 +1,259 @@
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+import { CallbackDelivery } from '@osmosis/server/parts'
+import { describe, expect, it, vi } from 'vitest'
+
+import { FakeController } from './fake-controller.ts'
+import { postJson, recordingLogger, startServer, type LogLine } from './running-server.ts'
+import { startChild } from './start-child.ts'
+
+const impatient = { minDelayMs: 1, maxDelayMs: 5 }
+
+/** A folder that is gone when the test is over. */
+async function temporaryFolder(): Promise<{ outboxDir: string } & AsyncDisposable> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'outbox-'))
+  return {
+    outboxDir: path.join(folder, 'outbox'),
+    [Symbol.asyncDispose]: () => rm(folder, { recursive: true }),
+  }
+}
+
+/** What arrived, by idempotency key: every different body once. */
+function bodiesByKey({ callbacks }: FakeController): Map<string, Set<string>> {
+  const bodies = new Map<string, Set<string>>()
+  for (const { headers, body } of callbacks) {
+    const key = String(headers['idempotency-key'])
+    bodies.set(key, (bodies.get(key) ?? new Set()).add(JSON.stringify(body)))
+  }
+  return bodies
+}
+
+describe('a server with an outbox', () => {
+  it('keeps nothing of what was acknowledged', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    await using running = await startServer({ outboxDir })
+    await running.post()
+    await running.controller.bodies()
+    await running.server.drain()
+
+    expect(await readdir(outboxDir)).toStrictEqual([])
+  })
+
+  it('has a reward delivered by the next process after it was killed', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    await using controller = await new FakeController().start()
+    const refused = Promise.withResolvers<void>()
+    controller.otherwise = () => 503
+    controller.answers['completion'] = [200]
+    controller.answers['grader'] = [
+      (response) => {
+        response.writeHead(503).end()
+        refused.resolve()
+      },
+    ]
+    {
+      await using first = await startChild({ outboxDir, controller })
+      await first.post()
+      await refused.promise
+      first.kill('SIGKILL')
+      await first.exit
+    }
+    controller.otherwise = () => undefined
+    const before = controller.callbacks.length
+    await using second = await startChild({ outboxDir, controller })
+    await controller.until(() => controller.callbacks.length > before)
+    second.kill('SIGTERM')
+    await second.exit
+
+    const later = controller.callbacks.slice(before)
+    expect(later).toMatchObject([
+      {
+        kind: 'grader',
+        headers: { 'idempotency-key': 'r1/grader', authorization: 'Bearer controller-key' },
+        body: { status: 'success', sample: { reward: 1 } },
+      },
+    ])
+    expect(bodiesByKey(controller).get('r1/grader')?.size).toBe(1)
+    expect(await readdir(outboxDir)).toStrictEqual([])
+  })
+
+  it('contradicts nothing when it is killed among 200 rollouts, and ends with nothing left', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    await using controller = await new FakeController().start()
+    let answered = 0
+    controller.otherwise = () => (answered++ % 3 === 0 ? 500 : undefined)
+    {
+      await using first = await startChild({ outboxDir, controller })
+      const posts = Array.from({ length: 200 }, (_, index) =>
+        first.post({ rollout_id: `r${index}` }).catch(() => undefined),
+      )
+      await controller.until(() => controller.callbacks.length >= 100)
+      first.kill('SIGKILL')
+      await first.exit
+      await Promise.all(posts)
+    }
+    const kept = await readdir(outboxDir)
+    expect(kept.length).toBeGreaterThan(0)
+    {
+      await using second = await startChild({ outboxDir, controller })
+      await vi.waitFor(async () => expect(await readdir(outboxDir)).toStrictEqual([]), 4000)
+      second.kill('SIGTERM')
+      await second.exit
+    }
+    for (const [key, bodies] of bodiesByKey(controller)) {
+      expect({ key, bodies: bodies.size }).toStrictEqual({ key, bodies: 1 })
+    }
+  })
+
+  it('delivers what the controller was not there for when the last process was told to end', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    await using controller = await new FakeController().start()
+    {
+      await using first = await startServer({
+        outboxDir,
+        drainSeconds: 0,
+        shutdownGraceSeconds: 0.1,
+      })
+      controller.otherwise = () => 503
+      await postJson(`${first.url}/rollout`, controller.rolloutBody())
+      await controller.bodies(1)
+      await first.server.drain()
+      expect(first.server.undelivered).toBe(2)
+    }
+    controller.otherwise = () => undefined
+    await using second = await startServer({ outboxDir })
+    await vi.waitFor(() => expect(second.server.undelivered).toBe(0))
+
+    const bodies = bodiesByKey(controller)
+    expect([...bodies.keys()]).toStrictEqual(['r1/completion', 'r1/grader'])
+    expect([...bodies.values()].map(({ size }) => size)).toStrictEqual([1, 1])
+    expect(second.log).toContainEqual({
+      level: 'info',
+      message: 'sending callbacks that an earlier process left',
+      fields: { callbacks: 2 },
+    })
+  })
+
+  it('sets aside what the controller refused, and sends it no more', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    {
+      await using first = await startServer({ outboxDir, grader: null })
+      first.controller.otherwise = () => 404
+      await first.post({ grader_callback_url: null })
+      await first.controller.bodies(1)
+    }
+    const names = await readdir(outboxDir)
+    expect(names).toStrictEqual([expect.stringMatching(/\.refused$/)])
+    expect(await readFile(path.join(outboxDir, names[0] ?? ''), 'utf8')).toContain('r1/completion')
+    await using second = await startServer({ outboxDir })
+    expect(second.server.undelivered).toBe(0)
+    expect(await readdir(outboxDir)).toStrictEqual(names)
+  })
+
+  it('has the folder for itself while it runs', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    {
+      await using first = await startServer({ outboxDir })
+      expect((await first.post()).status).toBe(202)
+      await expect(startServer({ outboxDir })).rejects.toMatchObject({
+        code: 'invalid_config',
+        message: `Another server uses the folder ${outboxDir}. Give each server a folder of its own.`,
+      })
+    }
+    await using next = await startServer({ outboxDir })
+    expect((await next.post()).status).toBe(202)
+  })
+
+  it('starts although a file makes no sense, says so and leaves it alone', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    await (await startServer({ outboxDir }))[Symbol.asyncDispose]()
+    await writeFile(path.join(outboxDir, '1-garbled.json'), '{"rollout_id":')
+    await writeFile(path.join(outboxDir, '2-unfinished.json.tmp'), '{"rollout_id":')
+    await using running = await startServer({ outboxDir })
+
+    expect(await readdir(outboxDir)).toStrictEqual(['1-garbled.json'])
+    expect(running.log).toContainEqual(
+      expect.objectContaining({
+        level: 'error',
+        message: 'no callback can be read from file',
+        fields: expect.objectContaining({
+          file: path.join(outboxDir, '1-garbled.json'),
+        }) as unknown,
+      }),
+    )
+  })
+
+  it('lets only its owner read the files: they hold keys', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    await using running = await startServer({ outboxDir })
+    running.controller.otherwise = () => 503
+    await running.post()
+    await running.controller.bodies(1)
+    const [name = ''] = await readdir(outboxDir)
+
+    expect((await stat(outboxDir)).mode & 0o777).toBe(0o700)
+    expect((await stat(path.join(outboxDir, name))).mode & 0o777).toBe(0o600)
+  })
+
+  it('delivers what it cannot keep', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    await using running = await startServer({ outboxDir })
+    await rm(outboxDir, { recursive: true })
+    await running.post()
+
+    expect(await running.controller.bodies()).toMatchObject([
+      { status: 'success' },
+      { status: 'success', sample: { reward: 1 } },
+    ])
+    expect(running.log).toContainEqual(
+      expect.objectContaining({ level: 'error', message: 'callback not kept' }),
+    )
+  })
+})
+
+it('tells a controller of the completion before the grading, also after a restart', async () => {
+  await using folder = await temporaryFolder()
+  await using controller = await new FakeController().start()
+  const log: LogLine[] = []
+  const options = { retry: impatient, logger: recordingLogger(log), outboxDir: folder.outboxDir }
+  const callback = (kind: string): Parameters<CallbackDelivery['deliver']>[0] => ({
+    rolloutId: 'r1',
+    kind,
+    url: `${controller.url}/${kind}`,
+    apiKey: null,
+    idempotencyKey: `r1/${kind}`,
+    body: '{}',
+  })
+  controller.otherwise = () => 503
+  const first = new CallbackDelivery({ ...options, retry: { ...impatient, retries: 0 } })
+  await first.start()
+  await first.deliver(callback('completion'))
+  await first.deliver(callback('grader'))
+  await first.close()
+
+  controller.events.length = 0
+  controller.otherwise = () => undefined
+  controller.answers['completion'] = [500, 500]
+  const second = new CallbackDelivery(options)
+  await second.start()
+  await controller.until(() => controller.events.length === 4)
+  await second.close()
+
+  expect(controller.events).toStrictEqual([
+    'completion 500',
+    'completion 500',
+    'completion 200',
+    'grader 200',
+  ])
+})
