@@ -1,17 +1,23 @@
-import type { ServerDrain } from '@osmosis/server/parts'
+import type { CallbackDelivery, ServerDrain } from '@osmosis/server/parts'
 
 import type { CreateAppOptions } from './app-options.ts'
 
+/** What begins and ends with an app. */
+export interface LivingParts {
+  readonly delivery: Pick<CallbackDelivery, 'start'>
+  readonly drain: Pick<ServerDrain, 'drain'>
+}
+
 /** The beginning and the end of an app: the user's hooks around everything else, each once. */
 export class AppLife {
-  readonly #drain: ServerDrain
+  readonly #parts: LivingParts
   readonly #hooks: Pick<CreateAppOptions, 'onStartup' | 'onShutdown'>
   #starting: Promise<void> | undefined
   #ready = false
   #ended: Promise<void> | undefined
 
-  constructor(drain: ServerDrain, hooks: Pick<CreateAppOptions, 'onStartup' | 'onShutdown'>) {
-    this.#drain = drain
+  constructor(parts: LivingParts, hooks: Pick<CreateAppOptions, 'onStartup' | 'onShutdown'>) {
+    this.#parts = parts
     this.#hooks = hooks
   }
 
@@ -23,12 +29,13 @@ export class AppLife {
 
   /** Later calls wait for the same end; one with less time cuts the wait for rollouts short. */
   async end(waitSeconds?: number): Promise<void> {
-    await this.#drain.drain(waitSeconds)
+    await this.#parts.drain.drain(waitSeconds)
     this.#ended ??= this.#shutDown()
     await this.#ended
   }
 
   async #startUp(): Promise<void> {
+    await this.#parts.delivery.start()
     await this.#hooks.onStartup?.()
     this.#ready = true
   }

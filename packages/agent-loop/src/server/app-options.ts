@@ -15,6 +15,12 @@ export interface CreateAppOptions {
   settings?: RolloutSettingsInput | undefined
   /** Folder for a trace of each rollout; it is made when needed. Default: no traces. */
   debugDir?: string | undefined
+  /**
+   * Folder that keeps results until they are acknowledged: what this process could not deliver,
+   * whatever ended it, the next one with the same folder delivers. Holds the keys of trainers.
+   * Default: results end with the process.
+   */
+  outboxDir?: string | undefined
   /** Awaited before the first rollout is taken; when it rejects, nothing is served. */
   onStartup?: (() => Promise<void> | void) | undefined
   /** Awaited when the last rollout is over and its result delivered. */

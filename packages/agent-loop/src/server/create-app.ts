@@ -17,7 +17,7 @@ import { RolloutRuns } from './rollout-runs.ts'
 export interface AgentLoopApp extends ServableApp, AsyncDisposable {
   /** Results that no trainer has acknowledged: on their way, refused, or given up. */
   readonly undelivered: number
-  /** Runs `onStartup`, once. `serve` does it before it opens the port, `fetch` before it answers. */
+  /** Opens the outbox and runs `onStartup`, once. `serve` does it before it opens the port, `fetch` before it answers. */
   start(): Promise<void>
   /**
    * Stops taking rollouts, waits for the running ones, ends those that outlast the wait, delivers
@@ -47,7 +47,7 @@ export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}
   const secrets = new SecretValues()
   secrets.add(apiKey)
   const logger = redactingLogger(chosenLogger(options.logger), secrets)
-  const delivery = createDelivery(settings, logger)
+  const delivery = createDelivery(settings, options.outboxDir, logger)
   const limiter = new ConcurrencyLimiter(maxConcurrent)
   const { debugDir } = options
   const traces = debugDir === undefined ? null : { folder: debugDir, secrets, logger }
@@ -62,7 +62,7 @@ export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}
   )
   const ttlSeconds = options.recordTtlSeconds ?? settings.server.recordTtlSeconds
   const records = new RolloutRecords(ttlSeconds * 1000)
-  const life = new AppLife(drain, options)
+  const life = new AppLife({ delivery, drain }, options)
   const maxMetadataBytes = settings.maxMetadataSizeBytes
   const routes = createRoutes({
     admission: new InitAdmission({
@@ -107,10 +107,15 @@ export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}
   }
 }
 
-function createDelivery({ client }: RolloutSettings, logger: Logger): CallbackDelivery {
+function createDelivery(
+  { client }: RolloutSettings,
+  outboxDir: string | undefined,
+  logger: Logger,
+): CallbackDelivery {
   const { completeRolloutRetries } = client
   return new CallbackDelivery({
     logger,
+    outboxDir,
     retry: {
       attemptTimeoutMs: client.timeoutSeconds * 1000,
       minDelayMs: client.retryBaseDelay * 1000,

@@ -1,0 +1,34 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+import { expect, it, vi } from 'vitest'
+
+import { FakeTrainer } from './fake-trainer.ts'
+import { answerOnce, loopOf, post, startApp } from './running-app.ts'
+
+it('has the result of a rollout delivered by the next server when the trainer was away', async () => {
+  const outboxDir = await mkdtemp(path.join(tmpdir(), 'outbox-'))
+  await using trainer = await new FakeTrainer().start()
+  const loop = loopOf(async (ctx) => ({ ...(await answerOnce(ctx)), reward: 0.5 }))
+  trainer.otherwise = () => 503
+  {
+    await using first = await startApp({ loop, outboxDir })
+    const init = trainer.initBody({ rollout_id: 'r1', api_key: 'trainer-key' })
+    await post(`${first.url}/v1/rollout/init`, init)
+    await trainer.until(() => trainer.completed.length > 0)
+  }
+  expect(await readdir(outboxDir)).toHaveLength(1)
+
+  trainer.otherwise = () => 200
+  await using second = await startApp({ outboxDir })
+  await vi.waitFor(() => expect(second.app.undelivered).toBe(0))
+
+  expect(new Set(trainer.completed.map(({ raw }) => raw)).size).toBe(1)
+  expect(trainer.completed.at(-1)).toMatchObject({
+    headers: { 'idempotency-key': 'r1/completed', authorization: 'Bearer trainer-key' },
+    body: { rollout_id: 'r1', status: 'COMPLETED', reward: 0.5 },
+  })
+  expect(await readdir(outboxDir)).toStrictEqual([])
+  await rm(outboxDir, { recursive: true })
+})
