@@ -1,5 +1,3 @@
-import { randomUUID } from 'node:crypto'
-
 import type { Message, ToolUseBlock } from '@strands-agents/sdk'
 import type { ChatMessage, ChatToolCall } from '@osmosis/core'
 
@@ -36,10 +34,10 @@ export class TurnMemory {
   /**
    * Notes a tool call of the policy.
    *
-   * @returns its id, made up when it came without one, and its arguments as the text of an object
+   * @returns its id, and its arguments as the text of an object
    */
   noteCall(call: ChatToolCall): { id: string; input: string } {
-    const id = call.id || `call_${randomUUID().replaceAll('-', '')}`
+    const { id } = call
     this.#names.set(id, call.function.name)
     const problem = problemOf(call.function.arguments)
     if (problem === undefined) this.#problems.delete(id)

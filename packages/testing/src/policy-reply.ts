@@ -12,6 +12,8 @@ export type OmittedPart =
   | 'finish'
   /** Every `index`, of choices and tool calls; each tool call then comes in one piece. */
   | 'index'
+  /** The `id` of every tool call. */
+  | 'toolCallIds'
 
 /** What goes wrong with an answer. Faults combine, unless one leaves nothing for the other. */
 export interface Faults {

@@ -72,6 +72,9 @@ function omitParts(
   if (omit.includes('index')) {
     kept = (oneFatChunk ? kept : wholeToolCalls(kept, answer, context)).map(withoutIndex)
   }
+  if (omit.includes('toolCallIds')) {
+    kept = kept.map((chunk) => withToolCalls(chunk, ({ id: _id, ...call }) => call))
+  }
   if (omit.includes('finish')) {
     kept = oneFatChunk
       ? kept.map((chunk) => ({ ...chunk, choices: chunk.choices.map(unfinished) }))
@@ -104,11 +107,17 @@ function wholeToolCalls(
 }
 
 function withoutIndex(chunk: ChatCompletionChunk): ChatCompletionChunk {
-  const choices = chunk.choices.map(({ index: _index, delta, ...rest }) => {
-    const calls = delta?.tool_calls?.map(
-      ({ index: _callIndex, ...call }): ChatToolCallDelta => call,
-    )
-    return { ...rest, delta: { ...delta, ...(calls ? { tool_calls: calls } : {}) } }
+  const bare = withToolCalls(chunk, ({ index: _index, ...call }) => call)
+  return { ...bare, choices: bare.choices.map(({ index: _index, ...choice }) => choice) }
+}
+
+function withToolCalls(
+  chunk: ChatCompletionChunk,
+  change: (call: ChatToolCallDelta) => ChatToolCallDelta,
+): ChatCompletionChunk {
+  const choices = chunk.choices.map((choice) => {
+    const calls = choice.delta?.tool_calls?.map(change)
+    return calls ? { ...choice, delta: { ...choice.delta, tool_calls: calls } } : choice
   })
   return { ...chunk, choices }
 }

@@ -55,6 +55,12 @@ describe('sseOf', () => {
     ])
   })
 
+  it('leaves out the ids of tool calls and nothing else', () => {
+    expect(sseOf(twoCalls, { omit: ['toolCallIds'] })).toBe(
+      sseOf(twoCalls).replaceAll(/"id":"[ab]",/g, ''),
+    )
+  })
+
   it('puts everything into one fat chunk without a role', () => {
     expect(parse(sseOf(twoCalls, { oneFatChunk: true }))).toStrictEqual([
       {

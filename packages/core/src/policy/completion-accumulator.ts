@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto'
+
 import type {
   AssistantMessage,
   ChatCompletion,
@@ -7,6 +9,13 @@ import type {
   ChatToolCallDelta,
   ChatUsage,
 } from '../wire/chat-completion.ts'
+
+interface StreamedToolCall {
+  readonly index: number | undefined
+  readonly call: ChatToolCall
+  /** Whether the server sent none, or too late. */
+  readonly idIsOurs: boolean
+}
 
 /**
  * Puts the chunks of one streamed answer together. Servers differ: a chunk may hold one token or
@@ -20,7 +29,7 @@ export class CompletionAccumulator {
   #refusal: string | undefined
   #reasoning: string | undefined
   #reasoningContent: string | undefined
-  readonly #toolCalls: { index: number | undefined; call: ChatToolCall }[] = []
+  readonly #toolCalls: StreamedToolCall[] = []
   readonly #logprobs: unknown[] = []
   readonly #tokenIds: number[] = []
   #promptTokenIds: number[] | undefined
@@ -38,6 +47,11 @@ export class CompletionAccumulator {
     return this.#sawChoice
   }
 
+  /**
+   * Takes the next chunk. Tool calls need an id, because their results point to it; one that comes
+   * without gets it here, in `chunk` itself, so that all who read the chunk know the call by the
+   * same id.
+   */
   add(chunk: ChatCompletionChunk): void {
     this.#id ??= chunk.id
     this.#created ??= chunk.created
@@ -99,25 +113,38 @@ export class CompletionAccumulator {
   }
 
   #addToolCall(delta: ChatToolCallDelta): void {
-    const call = this.#toolCallFor(delta)
+    const { call, idIsOurs } = this.#toolCallFor(delta)
+    // An id that comes late would be a second one: the first is known to readers already.
+    if (idIsOurs && delta.id) delta.id = call.id
     // Some servers repeat id and name in every delta, so they are taken once and not appended.
-    call.id ||= delta.id ?? ''
     call.function.name ||= delta.function?.name ?? ''
     const text: unknown = delta.function?.arguments
     if (typeof text === 'string') call.function.arguments += text
     else if (text !== undefined && text !== null) call.function.arguments += JSON.stringify(text)
   }
 
-  #toolCallFor({ index, id }: ChatToolCallDelta): ChatToolCall {
+  #toolCallFor(delta: ChatToolCallDelta): StreamedToolCall {
+    const { index, id } = delta
     const known = this.#toolCalls.findLast((entry) =>
       index === undefined ? id === undefined || entry.call.id === id : entry.index === index,
     )
-    // The same index with another id is another call: some servers number every call 0.
-    if (known && (!id || !known.call.id || known.call.id === id)) return known.call
-    const call: ChatToolCall = { id: '', type: 'function', function: { name: '', arguments: '' } }
-    this.#toolCalls.push({ index, call })
-    return call
+    if (known && !isAnotherCall(known, delta)) return known
+    const call: ChatToolCall = {
+      id: id || `call_${randomUUID().replaceAll('-', '')}`,
+      type: 'function',
+      function: { name: '', arguments: '' },
+    }
+    const entry = { index, call, idIsOurs: !id }
+    if (entry.idIsOurs) delta.id = call.id
+    this.#toolCalls.push(entry)
+    return entry
   }
+}
+
+/** The same index with another id is another call: some servers number every call 0. */
+function isAnotherCall({ call, idIsOurs }: StreamedToolCall, delta: ChatToolCallDelta): boolean {
+  if (!delta.id || delta.id === call.id) return false
+  return !idIsOurs || Boolean(delta.function?.name)
 }
 
 /** A whole answer as the single chunk of a stream, for endpoints that do not stream. */

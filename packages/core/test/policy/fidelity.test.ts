@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 
 import {
   answerStream,
+  eventStream,
   sendStream,
   startPolicyEndpoint,
   type PolicyEndpoint,
@@ -63,6 +64,55 @@ describe('a turn of the policy that a framework sends back', () => {
     expect(sentMessages(policy, 2)).toEqual([
       prompt,
       { role: 'assistant', content: 'let me see', tool_calls: [toolCall('c1', said)] },
+      result,
+    ])
+  })
+
+  it('has one id for a tool call that came without, also where an id comes late', async () => {
+    const call = (index: number, more: object): object => ({
+      choices: [{ index: 0, delta: { tool_calls: [{ index, ...more }] } }],
+    })
+    const said = [
+      call(0, { function: { name: 'f', arguments: '' } }),
+      call(0, { function: { arguments: '{"a": ' } }),
+      call(0, { id: 'late', function: { arguments: '1}' } }),
+      call(1, { id: '', function: { name: 'f', arguments: '{ }' } }),
+      call(1, { id: 'c3', function: { name: 'f', arguments: '{}' } }),
+      { choices: [{ index: 0, delta: {}, finish_reason: 'tool_calls' }] },
+    ]
+    const policy = await startPolicyEndpoint((response, n) =>
+      sendStream(response, n === 1 ? eventStream(...said) : answerStream('done')),
+    )
+    const rollout = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
+    const client = rollout.policy('main')
+    const ids = new Map<number, Set<string>>()
+    for await (const { choices } of client.stream({ messages: [prompt] })) {
+      for (const { index = 0, id } of choices[0]?.delta?.tool_calls ?? []) {
+        if (id) ids.set(index, (ids.get(index) ?? new Set()).add(id))
+      }
+    }
+    const [first = ''] = ids.get(0) ?? []
+    const [second = '', third] = ids.get(1) ?? []
+    expect([ids.get(0)?.size, ids.get(1)?.size, third]).toStrictEqual([1, 2, 'c3'])
+    expect(first).toMatch(/^call_[0-9a-f]{32}$/)
+    expect(second).toMatch(/^call_[0-9a-f]{32}$/)
+
+    const result = { role: 'tool', tool_call_id: first, content: '4' }
+    const echo = [toolCall(first, '{"a":1}'), toolCall(second, '{}'), toolCall('c3', '{}')]
+    await client.complete({
+      messages: [
+        prompt,
+        { role: 'assistant', content: null, tool_calls: echo } as ChatMessage,
+        result,
+      ],
+    })
+    expect(sentMessages(policy, 2)).toStrictEqual([
+      prompt,
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [toolCall(first, '{"a": 1}'), toolCall(second, '{ }'), toolCall('c3', '{}')],
+      },
       result,
     ])
   })

@@ -13,6 +13,7 @@ export const contractRules = {
   'echoes-arguments': 'tool arguments go back to the policy byte for byte',
   'echoes-text-beside-calls': 'text beside tool calls goes back in the same turn',
   'echoes-parallel-calls': 'three tool calls in one turn go back in one turn',
+  'names-calls': 'a tool call that came without an id has one id for everybody',
   'echoes-reasoning': 'the thinking of the policy goes back with the turn it belongs to',
   'empties-malformed-arguments': 'malformed arguments go out as {} and are recorded as they were',
   'retries-before-answer': 'a 503 before the answer is asked again',

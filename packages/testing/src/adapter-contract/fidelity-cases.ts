@@ -4,7 +4,7 @@ import { type ScriptedToolCall } from '@osmosis/controller'
 import { type ChatMessage, lastAssistantText, type RolloutSample } from '@osmosis/core'
 import { type ChatToolCall } from '@osmosis/core/wire'
 
-import { type Reply } from '../policy-reply.ts'
+import { fault, type Reply } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'
 import { type AdapterUnderTest, type ContractCase } from './adapter-under-test.ts'
 import { addTool, contractRollout, messagesOf } from './contract-rollout.ts'
@@ -80,6 +80,29 @@ export const fidelityCases = {
       results.map(({ tool_call_id }) => tool_call_id),
       ['call-0', 'call-1', 'call-2'],
     )
+  },
+
+  'names-calls': async (adapter) => {
+    const written = ['{"a": 1,  "b": 1}', '{"a": 2,  "b": 2}']
+    const toolCalls = written.map((text): ScriptedToolCall => ({ name: 'add', arguments: text }))
+    const nameless = fault.on({ toolCalls }, { omit: ['toolCallIds'] })
+    const { requests, sample } = await converse(adapter, [nameless, 'done'])
+    assertAppendOnly(requests)
+    const calls = turnsIn(requests.at(-1)).flatMap(({ tool_calls = [] }) => tool_calls)
+    const ids = calls.map(({ id }) => id)
+    assert.deepEqual(
+      calls,
+      written.map((text, index) => wireCall(ids[index] ?? '', text)),
+    )
+    assert.equal(new Set(ids).size, 2)
+    assert.ok(ids.every(Boolean))
+    const results = requests.at(-1)?.filter(({ role }) => role === 'tool') ?? []
+    assert.deepEqual(
+      results.map(({ tool_call_id }) => tool_call_id),
+      ids,
+    )
+    assert.deepEqual(sample.trajectoryMessages?.slice(0, requests.at(-1)?.length), requests.at(-1))
+    assert.ok(sample.calls.every(({ extendsPrevious }) => extendsPrevious))
   },
 
   'echoes-reasoning': async (adapter) => {
