@@ -7,7 +7,7 @@ import {
 } from '@osmosis/core'
 import { describe, expect, it } from 'vitest'
 
-import { hang, reset, said, type Answer, type FakeTrainer } from './fake-trainer.ts'
+import { FakeTrainer, hang, reset, said, type Answer } from './fake-trainer.ts'
 import { loopOf, metrics, startApp, type RunningAppOptions } from './running-app.ts'
 
 interface Asked {
@@ -230,6 +230,25 @@ describe('a model call that fails', () => {
     )
     expect(outcome).toMatchObject(expected)
     expect(trainer.chats).toHaveLength(3)
+  })
+
+  it('because nobody is there says so', async () => {
+    const gone = await new FakeTrainer().start()
+    const { url } = gone
+    await gone[Symbol.asyncDispose]()
+    const outcome = Promise.withResolvers<unknown>()
+    await using running = await startApp({
+      settings: { client: { maxRetries: 0, completeRolloutRetries: 0 } },
+      loop: loopOf(async (ctx) => {
+        outcome.resolve(await ctx.chat([]).catch((error: unknown) => error))
+        return ctx.complete([])
+      }),
+    })
+    await running.init({ server_url: url })
+    expect(await outcome.promise).toMatchObject({
+      name: 'OsmosisTransportError',
+      code: 'policy_unreachable',
+    })
   })
 
   it('because of the time limit is made again, and says so in the end', async () => {

@@ -87,6 +87,11 @@ describe('the completed call', () => {
     ])
   })
 
+  it('has the messages that a reported error comes with', async () => {
+    const [body] = await resultsOf((ctx) => ctx.error('no', { finalMessages: conversation }))
+    expect(body).toMatchObject({ status: 'ERROR', final_messages: conversation })
+  })
+
   it('is one ERROR with the conversation so far and all metrics when run throws', async () => {
     const bodies = await resultsOf(async (ctx) => {
       ctx.recordToolCall({ latencyMs: 5 })
@@ -106,11 +111,17 @@ describe('the completed call', () => {
     ])
   })
 
-  it('names the class of an error that has no message', async () => {
+  it.each<[string, unknown, string]>([
+    ['has no message', new RangeError(), 'RangeError'],
+    ['is an abort of its own', new DOMException('cancelled', 'AbortError'), 'cancelled'],
+    ['is a string', 'no luck', 'no luck'],
+    ['is nothing at all', undefined, 'undefined'],
+  ])('is one ERROR that says something when what run throws %s', async (_, thrown, message) => {
     const bodies = await resultsOf(() => {
-      throw new RangeError()
+      throw thrown
     })
-    expect(bodies).toMatchObject([{ status: 'ERROR', error_message: 'RangeError' }])
+    expect(bodies).toMatchObject([{ status: 'ERROR', error_message: message }])
+    expect(bodies).toHaveLength(1)
   })
 
   it.each<[string, (ctx: RolloutContext) => unknown, string]>([
@@ -220,6 +231,14 @@ describe('delivering the completed call', () => {
       { status: 'COMPLETED', reward: 1 },
     ])
     expect(bodies[0]).toStrictEqual(bodies[1])
+  })
+
+  it('outlasts a trainer that is away for longer than a few tries, when no number is set', async () => {
+    const bodies = await resultsOf((ctx) => ctx.complete([], { reward: 1 }), {
+      settings: { client: { completeRolloutRetries: null } },
+      answers: [500, 500, 500, 500],
+    })
+    expect(bodies).toHaveLength(5)
   })
 
   it('tries once when no retries are wanted', async () => {

@@ -11,12 +11,14 @@ describe('rollouts at the same time', () => {
       let running = 0
       let peak = 0
       const begun: string[] = []
+      const allAccepted = Promise.withResolvers<void>()
       await using server = await startApp({
         maxConcurrent: limit,
         loop: loopOf(async (ctx) => {
           running += 1
           peak = Math.max(peak, running)
           begun.push(ctx.request.rolloutId)
+          await allAccepted.promise
           const result = await answerOnce(ctx)
           running -= 1
           return result
@@ -24,8 +26,9 @@ describe('rollouts at the same time', () => {
       })
       const ids = ['r1', 'r2', 'r3', 'r4', 'r5']
       for (const rollout_id of ids) await server.init({ rollout_id })
+      allAccepted.resolve()
       await server.trainer.results(5)
-      expect([peak <= limit, begun]).toStrictEqual([true, ids])
+      expect([peak, begun]).toStrictEqual([limit, ids])
     },
   )
 
@@ -57,6 +60,19 @@ describe('rollouts at the same time', () => {
       answers[n]?.()
     }
     await expect.poll(running.health).toStrictEqual({ ...idle, completed_rollouts: 5 })
+  })
+
+  it('are not active any more when they could not even call their trainer', async () => {
+    await using running = await startApp({ settings: { client: { maxRetries: 0 } } })
+    // No header can carry it.
+    expect((await running.init({ api_key: 'two\nlines' })).status).toBe(202)
+    await expect.poll(running.health).toMatchObject({
+      active_rollouts: 0,
+      completed_rollouts: 1,
+      undelivered: 1,
+    })
+    expect([running.trainer.chats, running.trainer.completed]).toStrictEqual([[], []])
+    expect(JSON.stringify(running.log)).not.toMatch(/two\\+nlines/)
   })
 
   it('are answered 503 with Retry-After beyond the queue, when that has a limit', async () => {

@@ -2,7 +2,7 @@ import { createApp } from '@osmosis/agent-loop'
 import { serve } from '@osmosis/server'
 import { describe, expect, it } from 'vitest'
 
-import { hang, said } from './fake-trainer.ts'
+import { FakeTrainer, hang, said } from './fake-trainer.ts'
 import { answerOnce, loopOf, metrics, startApp } from './running-app.ts'
 
 describe('draining', () => {
@@ -33,12 +33,16 @@ describe('draining', () => {
   it('ends running and waiting rollouts that outlast it, each with one ERROR, and frees their calls', async () => {
     await using running = await startApp({ maxConcurrent: 1 })
     running.trainer.policy = () => hang
+    running.trainer.chatAnswers.push(said('ok'))
+    await running.init({ rollout_id: 'over' })
+    await running.trainer.results()
     await running.init({ rollout_id: 'r1' })
     await running.init({ rollout_id: 'r2' })
-    await running.trainer.until(() => running.trainer.chats.length === 1)
+    await running.trainer.until(() => running.trainer.chats.length === 2)
     await running.app.drain({ waitSeconds: 0 })
 
-    const bodies = running.trainer.completed.map(({ body }) => body)
+    const [over, ...bodies] = running.trainer.completed.map(({ body }) => body)
+    expect(over).toMatchObject({ rollout_id: 'over', status: 'COMPLETED' })
     const ended = (rollout_id: string, final_messages: unknown[]): unknown => ({
       rollout_id,
       status: 'ERROR',
@@ -53,6 +57,25 @@ describe('draining', () => {
       expect.arrayContaining([ended('r1', [{ role: 'user', content: 'hi' }]), ended('r2', [])]),
     )
     await running.trainer.until(() => running.trainer.openChats === 0)
+    expect(await running.health()).toMatchObject({ active_rollouts: 0, completed_rollouts: 3 })
+  })
+
+  it('starts no rollout whose tools were not there yet', async () => {
+    const asked = Promise.withResolvers<void>()
+    const tools = Promise.withResolvers<unknown>()
+    await using running = await startApp({
+      loop: loopOf(answerOnce, async () => {
+        asked.resolve()
+        return tools.promise
+      }),
+    })
+    const answer = running.init()
+    await asked.promise
+    await running.app.drain()
+    tools.resolve([])
+    expect((await answer).status).toBe(503)
+    expect(running.trainer.chats).toStrictEqual([])
+    expect(await running.health()).toMatchObject({ active_rollouts: 0, completed_rollouts: 0 })
   })
 
   it('does not wait for a loop that ignores its signal', async () => {
@@ -81,6 +104,32 @@ describe('draining', () => {
     await Promise.all([app.start(), app.fetch(new Request('http://app/health'))])
     await Promise.all([app.drain(), app.close()])
     expect(events).toStrictEqual(['startup', 'shutdown'])
+  })
+
+  it('comes after a start that every request waits for', async () => {
+    const started = Promise.withResolvers<void>()
+    const events: string[] = []
+    await using trainer = await new FakeTrainer().start()
+    const app = createApp(
+      loopOf(answerOnce, () => {
+        events.push('rollout')
+        return []
+      }),
+      {
+        logger: false,
+        onStartup: async () => {
+          await started.promise
+          events.push('startup')
+        },
+        onShutdown: () => void events.push('shutdown'),
+      },
+    )
+    const body = JSON.stringify(trainer.initBody())
+    const answer = app.fetch(new Request('http://app/v1/rollout/init', { method: 'POST', body }))
+    started.resolve()
+    expect((await answer).status).toBe(202)
+    await app.drain()
+    expect(events).toStrictEqual(['startup', 'rollout', 'shutdown'])
   })
 
   it('is not needed when startup fails: no port is opened', async () => {

@@ -11,7 +11,7 @@ export interface ReceivedRequest {
 }
 
 /** How the trainer answers: a status, a JSON body with 200, or anything a response can do. */
-export type Answer = number | object | ((response: ServerResponse) => void)
+export type Answer = number | object | ((response: ServerResponse) => void | Promise<void>)
 
 /** The trainer's side of the protocol: a policy and the `completed` route, both recorded. */
 export class FakeTrainer implements AsyncDisposable {

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 
-import { answerOnce, loopOf, startApp, told } from './running-app.ts'
+import { said, type Answer } from './fake-trainer.ts'
+import { answerOnce, loopOf, startApp, told, type RunningApp } from './running-app.ts'
+import { stoppedClock } from './stopped-clock.ts'
 
 const accepted = (rolloutId: string): unknown => ({
   status: 202,
@@ -29,6 +31,7 @@ describe('sending a rollout again', () => {
   })
 
   it('gives requests that wait for failing tools the same failure, and the next one a new try', async () => {
+    const repeated = 'a repeated init has another body; the first one counts'
     let asked = 0
     const release = Promise.withResolvers<void>()
     await using running = await startApp({
@@ -39,11 +42,16 @@ describe('sending a rollout again', () => {
         throw new Error('not yet')
       }),
     })
-    const answers = Promise.all(Array.from({ length: 5 }, async () => running.init()))
-    await expect.poll(() => asked).toBe(1)
+    const answers = Promise.all(
+      Array.from({ length: 5 }, async (_, n) => running.init({ metadata: { n } })),
+    )
+    // All of them wait: the log says so of every one but the first.
+    const waiting = (): number => running.log.filter(({ message }) => message === repeated).length
+    await expect.poll(waiting).toBe(4)
     release.resolve()
 
-    expect((await answers).map(({ status }) => status)).toContain(500)
+    expect((await answers).map(({ status }) => status)).toStrictEqual([500, 500, 500, 500, 500])
+    expect(asked).toBe(1)
     expect((await running.init()).status).toBe(202)
     await running.app.drain()
     expect(running.trainer.completed).toHaveLength(1)
@@ -76,6 +84,56 @@ describe('sending a rollout again', () => {
     )
   })
 
+  it.each<[string, (running: RunningApp, held: Answer) => Promise<unknown>]>([
+    [
+      'waits',
+      async (running, held) => {
+        running.trainer.chatAnswers.push(held)
+        await running.init({ rollout_id: 'before' })
+        await running.init()
+      },
+    ],
+    [
+      'runs',
+      async (running, held) => {
+        running.trainer.chatAnswers.push(held)
+        await running.init()
+        await running.trainer.until(() => running.trainer.chats.length === 1)
+      },
+    ],
+    [
+      'is being told',
+      async (running, held) => {
+        running.trainer.completedAnswers.push(held)
+        await running.init()
+        await running.trainer.results()
+      },
+    ],
+    [
+      'is over',
+      async (running) => {
+        await running.init()
+        await expect
+          .poll(running.health)
+          .toMatchObject({ active_rollouts: 0, completed_rollouts: 1 })
+      },
+    ],
+  ])('changes nothing while the first one %s', async (_, begin) => {
+    const free = Promise.withResolvers<void>()
+    const held: Answer = async (response) => {
+      await free.promise
+      response.end(JSON.stringify(said('ok')))
+    }
+    await using running = await startApp({ maxConcurrent: 1 })
+    await begin(running, held)
+    expect(await told(await running.init())).toStrictEqual(accepted('r1'))
+    free.resolve()
+    await running.app.drain()
+
+    const ids = running.trainer.completed.map(({ body }) => body['rollout_id'])
+    expect(ids.filter((id) => id === 'r1')).toHaveLength(1)
+  })
+
   it('after a failure is still the same rollout', async () => {
     await using running = await startApp({
       loop: loopOf(() => {
@@ -89,12 +147,23 @@ describe('sending a rollout again', () => {
     expect(running.trainer.completed).toHaveLength(1)
   })
 
-  it('runs again when the time of its record is over', async () => {
-    await using running = await startApp({ recordTtlSeconds: 0.2 })
-    await running.init()
-    await running.trainer.results()
-    await expect.poll(running.health).toMatchObject({ active_rollouts: 0, completed_rollouts: 0 })
-    await running.init()
-    expect(await running.trainer.results(2)).toHaveLength(2)
+  it('runs again when the time of its own record is over, counted from its end', async () => {
+    const pass = stoppedClock()
+    await using running = await startApp({ recordTtlSeconds: 100 })
+    const remembered = async (completed_rollouts: number): Promise<void> =>
+      expect.poll(running.health).toMatchObject({ active_rollouts: 0, completed_rollouts })
+    await running.init({ rollout_id: 'old' })
+    await remembered(1)
+    pass(50_000)
+    await running.init({ rollout_id: 'new' })
+    await remembered(2)
+    pass(60_000)
+    await remembered(1)
+
+    await running.init({ rollout_id: 'new' })
+    await running.init({ rollout_id: 'old' })
+    await running.app.drain()
+    const ids = running.trainer.completed.map(({ body }) => body['rollout_id'])
+    expect(ids).toStrictEqual(['old', 'new', 'old'])
   })
 })

@@ -131,7 +131,7 @@ describe('refusing a rollout', () => {
   it.each<[string, Record<string, unknown>, object]>([
     ['no id', { rollout_id: undefined }, { type: 'missing', loc: ['body', 'rollout_id'] }],
     ['an empty id', { rollout_id: '' }, { loc: ['body', 'rollout_id'] }],
-    ['a blank id', { rollout_id: ' \t\u001c\u0085' }, { loc: ['body', 'rollout_id'] }],
+    ['a blank id', { rollout_id: ' \t\n\u001c\u0085' }, { loc: ['body', 'rollout_id'] }],
     ['an id of 257 characters', { rollout_id: '😀'.repeat(257) }, { loc: ['body', 'rollout_id'] }],
     ['an id that is a number', { rollout_id: 5 }, { type: 'type_error' }],
     ['an ftp URL', { server_url: 'ftp://host' }, { loc: ['body', 'server_url'] }],
@@ -148,8 +148,8 @@ describe('refusing a rollout', () => {
     ['half a turn', { max_turns: 7.5 }, { loc: ['body', 'max_turns'] }],
     ['metadata that is null', { metadata: null }, { loc: ['body', 'metadata'] }],
     [
-      'metadata over the limit',
-      { metadata: { a: 'é'.repeat(170) } },
+      'metadata one byte over the limit',
+      { metadata: { a: `${'é'.repeat(169)}xx` } },
       { loc: ['body', 'metadata'] },
     ],
   ])('answers 422 for %s, and repeats nothing of it', async (_, overrides, problem) => {

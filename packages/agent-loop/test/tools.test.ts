@@ -155,6 +155,8 @@ describe('the text of a tool result', () => {
     [undefined, 'null'],
     [true, 'true'],
     [42, '42'],
+    // A float 0.0 of Python would be "0.0"; JavaScript has one zero for both.
+    [0, '0'],
     [3.5, '3.5'],
     [-0, '-0.0'],
     [0.0001, '0.0001'],

@@ -51,6 +51,10 @@ describe('validating an agent loop', () => {
         "[UNKNOWN_TOOL_TYPE] tools[0].type: Tool type 'web' may not be supported, expected 'function'",
       ],
     ],
+    [
+      [{ type: 5, function: good }],
+      ['[INVALID_TOOL_TYPE] tools[0].type: Tool type must be a string'],
+    ],
     [[{ type: 'function' }], ["[MISSING_FUNCTION] tools[0]: Tool must have a 'function' field"]],
     [
       [{ type: 'function', function: 'f' }],
@@ -62,6 +66,10 @@ describe('validating an agent loop', () => {
     ],
     [
       [{ type: 'function', function: { ...good, name: ' ' } }],
+      ['[INVALID_FUNCTION_NAME] tools[0].function.name: Function name must be a non-empty string'],
+    ],
+    [
+      [{ type: 'function', function: { ...good, name: 5 } }],
       ['[INVALID_FUNCTION_NAME] tools[0].function.name: Function name must be a non-empty string'],
     ],
     [
@@ -94,6 +102,15 @@ describe('validating an agent loop', () => {
     ],
   ])('finds in the tools %o: %j', async (tools, issues) => {
     expect(await issuesOf(tools)).toStrictEqual(issues)
+  })
+
+  it('finds nothing wrong with a loop without tools', async () => {
+    expect(await validateAgentLoop(loopOf(answerOnce))).toMatchObject({
+      valid: true,
+      toolCount: 0,
+      errors: [],
+      warnings: [],
+    })
   })
 
   it('finds tools that cannot be had', async () => {
@@ -140,6 +157,21 @@ describe('validating an agent loop', () => {
       }) as Error,
     )
   })
+})
+
+it('finds a run that is no method', async () => {
+  const loop = Object.assign(loopOf(answerOnce), { run: 5 }) as never
+  expect((await validateAgentLoop(loop)).errors.map(formatIssue)).toStrictEqual([
+    "[RUN_NOT_CALLABLE] run: 'run' must be a method",
+  ])
+})
+
+it('writes an issue down with where it is, when that is somewhere', () => {
+  const issue = { severity: 'error', code: 'BAD', field: 'name', message: 'no' } as const
+  expect([formatIssue(issue), formatIssue({ ...issue, field: '' })]).toStrictEqual([
+    '[BAD] name: no',
+    '[BAD] no',
+  ])
 })
 
 it('knows agent loops and their classes from other values', () => {

@@ -1,0 +1,11 @@
+import { onTestFinished, vi } from 'vitest'
+
+/** Stops the monotonic clock of this process; what it gives lets so many milliseconds pass. */
+export function stoppedClock(): (ms: number) => void {
+  let time = performance.now()
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => time)
+  onTestFinished(() => clock.mockRestore())
+  return (ms) => {
+    time += ms
+  }
+}
