@@ -29,6 +29,8 @@ export { type CompletionParams, type RolloutRequest } from './rollout-request.ts
 export { type RolloutResult } from './rollout-result.ts'
 export { type CreateAppOptions } from './server/app-options.ts'
 export { type AgentLoopApp, createApp } from './server/create-app.ts'
+export { type Registration } from './server/registration-answer.ts'
+export { checkRegistration, type RegistrationOptions } from './server/registration-options.ts'
 export {
   resolveSettings,
   type RolloutClientSettings,

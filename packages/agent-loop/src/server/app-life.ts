@@ -1,3 +1,4 @@
+import { OsmosisError } from '@osmosis/core'
 import type { CallbackDelivery, ServerDrain } from '@osmosis/server/parts'
 
 import type { CreateAppOptions } from './app-options.ts'
@@ -12,6 +13,7 @@ export interface LivingParts {
 export class AppLife {
   readonly #parts: LivingParts
   readonly #hooks: Pick<CreateAppOptions, 'onStartup' | 'onShutdown'>
+  readonly #ending = new AbortController()
   #starting: Promise<void> | undefined
   #ready = false
   #ended: Promise<void> | undefined
@@ -19,6 +21,11 @@ export class AppLife {
   constructor(parts: LivingParts, hooks: Pick<CreateAppOptions, 'onStartup' | 'onShutdown'>) {
     this.#parts = parts
     this.#hooks = hooks
+  }
+
+  /** Aborts when the end begins. */
+  get ending(): AbortSignal {
+    return this.#ending.signal
   }
 
   async start(): Promise<void> {
@@ -29,6 +36,7 @@ export class AppLife {
 
   /** Later calls wait for the same end; one with less time cuts the wait for rollouts short. */
   async end(waitSeconds?: number): Promise<void> {
+    this.#ending.abort(new OsmosisError('server_shutdown', 'the server shut down first'))
     await this.#parts.drain.drain(waitSeconds)
     this.#ended ??= this.#shutDown()
     await this.#ended

@@ -10,6 +10,9 @@ import { assertAppOptions, type CreateAppOptions } from './app-options.ts'
 import { createRoutes } from './app-routes.ts'
 import { InitAdmission } from './init-admission.ts'
 import { initBodySchema } from './init-body.ts'
+import { registerServer } from './registration.ts'
+import type { Registration } from './registration-answer.ts'
+import type { RegistrationOptions } from './registration-options.ts'
 import { RolloutRecords } from './rollout-records.ts'
 import { RolloutRuns } from './rollout-runs.ts'
 
@@ -19,6 +22,18 @@ export interface AgentLoopApp extends ServableApp, AsyncDisposable {
   readonly undelivered: number
   /** Opens the outbox and runs `onStartup`, once. `serve` does it before it opens the port, `fetch` before it answers. */
   start(): Promise<void>
+  /**
+   * Tells the platform where this server is, so that the training cluster finds it. To be called
+   * when the server listens: the platform asks `/platform/health`, with the app's key, before it
+   * answers. What fails for a moment is tried again, for a minute; a drain ends it. Resolves also
+   * when that health check failed; nothing of this touches the serving.
+   *
+   * @throws OsmosisError with code `invalid_config` for options that cannot be, `unauthorized` for
+   * a token that the platform does not accept, `protocol_error` for another refusal or an answer
+   * that is none, `policy_unreachable` or `timeout` when there was no answer, `server_shutdown`
+   * when a drain came first; or the reason of `signal`
+   */
+  register(options: RegistrationOptions): Promise<Registration>
   /**
    * Stops taking rollouts, waits for the running ones, ends those that outlast the wait, delivers
    * their results, then runs `onShutdown`. A later call waits for the same end.
@@ -101,6 +116,10 @@ export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}
       return delivery.undelivered
     },
     start: () => life.start(),
+    register: async (registration) => {
+      const server = { agentLoopName: loop.name, apiKey, logger, signal: life.ending }
+      return registerServer(registration, server)
+    },
     drain: ({ waitSeconds } = {}) => life.end(waitSeconds),
     close: () => life.end(),
     [Symbol.asyncDispose]: () => life.end(),
