@@ -36,6 +36,19 @@ export function createProgram(setExitCode: (code: number) => void): Command {
     .option('--no-auth', 'ask for no key, also on an address that other machines reach')
     .option('--no-validate', 'do not check the agent loop before serving it')
     .option('--log <folder>', 'keep a trace of every rollout of the agent loop there')
+    .option(
+      '--register',
+      'tell the platform ($OSMOSIS_PLATFORM_URL, https://platform.osmosis.ai) where the agent loop is; needs a key and a login ($OSMOSIS_TOKEN, else ~/.config/osmosis/credentials.json)',
+    )
+    .option(
+      '--public-host <host>',
+      'name or address under which the platform reaches the server (default: --host)',
+    )
+    .option(
+      '--public-port <port>',
+      'port on which it does (default: the one that is listened on)',
+      wholeNumber,
+    )
     .action(async (entrypoint: string | undefined, flags: ServeFlags) => {
       const { serveCommand } = await import('./serve/serve-command.ts')
       await serveCommand(entrypoint, flags)

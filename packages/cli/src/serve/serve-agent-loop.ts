@@ -6,6 +6,8 @@ import { readServerEnvironment, serve } from '@osmosis/server'
 import { checkAgentLoop } from '../agent-loop/check-agent-loop.ts'
 import { loadAgentLoop } from '../agent-loop/load-agent-loop.ts'
 import { announceListening } from '../server-channel.ts'
+import { announceRegistration } from './announce-registration.ts'
+import { planRegistration } from './registration-flags.ts'
 import type { ServeFlags } from './serve-flags.ts'
 
 const defaultPort = 9000
@@ -13,9 +15,10 @@ const defaultPort = 9000
 /** Serves an agent loop until a signal ends the process. */
 export async function serveAgentLoop(flags: ServeFlags): Promise<void> {
   const environment = readServerEnvironment(undefined, defaultPort)
+  const apiKey = flags.auth ? (flags.apiKey ?? environment.apiKey) : undefined
+  const registration = await planRegistration(flags, apiKey)
   const { loop, file } = await loadAgentLoop(flags.module ?? '')
   if (flags.validate) await checkAgentLoop(loop)
-  const apiKey = flags.auth ? (flags.apiKey ?? environment.apiKey) : undefined
   const traces = flags.log === undefined ? undefined : traceFolder(flags.log)
   const app = createApp(loop, { apiKey, debugDir: traces })
   const listening = await serve(app, {
@@ -29,6 +32,8 @@ export async function serveAgentLoop(flags: ServeFlags): Promise<void> {
       `Listening on ${listening.url} (${apiKey === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
   )
   announceListening(listening)
+  if (registration === undefined) return
+  announceRegistration(app, { ...registration, port: flags.publicPort ?? listening.port })
 }
 
 /** A folder for each start, named by its time. */

@@ -5,6 +5,7 @@ import { createRolloutServer, readServerEnvironment, serve } from '@osmosis/serv
 
 import { loadModule } from '../load-module.ts'
 import { announceListening } from '../server-channel.ts'
+import { assertRegistrationFlags } from './registration-flags.ts'
 import { serveAgentLoop } from './serve-agent-loop.ts'
 import type { ServeFlags } from './serve-flags.ts'
 
@@ -12,7 +13,8 @@ import type { ServeFlags } from './serve-flags.ts'
  * Serves the rollouts of an entrypoint, or those of an agent loop, until a signal ends the
  * process.
  *
- * @throws OsmosisError with code `invalid_config` unless exactly one of them is named
+ * @throws OsmosisError with code `invalid_config` unless exactly one of them is named, and for flags
+ * that do not fit together
  */
 export async function serveCommand(
   entrypointFile: string | undefined,
@@ -24,6 +26,7 @@ export async function serveCommand(
       'Name what to serve: an entrypoint with an AgentWorkflow, or an agent loop as -m <file>:<export>.',
     )
   }
+  assertRegistrationFlags(flags)
   await (entrypointFile === undefined
     ? serveAgentLoop(flags)
     : serveEntrypoint(entrypointFile, flags))

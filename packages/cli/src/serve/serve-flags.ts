@@ -11,4 +11,9 @@ export interface ServeFlags {
   validate: boolean
   /** Folder for the traces of an agent loop. */
   log?: string
+  /** Tells the platform where the agent loop is served. */
+  register?: boolean
+  /** Name or address under which the platform reaches the server. */
+  publicHost?: string
+  publicPort?: number
 }

@@ -1,0 +1,337 @@
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer, get, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import path from 'node:path'
+
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { osmosis, startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
+
+const adder = ['-m', 'rollouts/agent-loops/adder.ts:agentLoop']
+const token = 'planted-login-token'
+const apiKey = 'planted-server-key'
+const serveAdder = ['serve', ...adder, '--port', '0', '--api-key', apiKey]
+const here = ['--register', '--public-host', '127.0.0.1']
+
+interface Registering {
+  headers: IncomingHttpHeaders
+  body: Record<string, unknown>
+}
+
+type Verdict = (response: ServerResponse, request: Registering) => void
+
+/** The platform's side: without a verdict it asks the server that registers for its health. */
+async function startPlatform(
+  verdict: Verdict = askForHealth,
+): Promise<{ url: string; received: Registering[] }> {
+  const received: Registering[] = []
+  const server = createServer((message, response) => {
+    const parts: Buffer[] = []
+    message.on('data', (part: Buffer) => parts.push(part))
+    message.on('end', () => {
+      const body = JSON.parse(Buffer.concat(parts).toString()) as Record<string, unknown>
+      const request = { headers: message.headers, body }
+      received.push(request)
+      verdict(response, request)
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received }
+}
+
+function askForHealth(response: ServerResponse, { body }: Registering): void {
+  const { host, port, api_key } = body as { host: string; port: number; api_key: string }
+  const headers = { authorization: `Bearer ${api_key}` }
+  get({ host, port, path: '/platform/health', headers, agent: false }, (health) => {
+    health.resume()
+    const answer =
+      health.statusCode === 200
+        ? { id: 'srv-1', status: 'healthy', health_check_result: null }
+        : { id: 'srv-1', status: 'unhealthy' }
+    response.end(JSON.stringify(answer))
+  })
+}
+
+/** A home folder, logged in or whatever `credentials` makes of it. */
+function home(credentials: string | object = login()): Record<'HOME' | 'OSMOSIS_TOKEN', string> {
+  const folder = temporaryFolder()
+  mkdirSync(path.join(folder, '.config/osmosis'), { recursive: true })
+  const text = typeof credentials === 'string' ? credentials : JSON.stringify(credentials)
+  writeFileSync(credentialsIn(folder), text)
+  return { HOME: folder, OSMOSIS_TOKEN: '' }
+}
+
+function credentialsIn(folder: string): string {
+  return path.join(folder, '.config/osmosis/credentials.json')
+}
+
+function login(changes: Record<string, unknown> = {}): object {
+  const mine = {
+    access_token: token,
+    token_type: 'Bearer',
+    expires_at: '2999-01-01T00:00:00.123456+00:00',
+    user: {},
+    organization: {},
+    created_at: '2025-01-01T00:00:00+00:00',
+    ...changes,
+  }
+  const other = { ...mine, access_token: 'token of another workspace' }
+  return { version: 1, active_workspace: 'mine', workspaces: { other, mine } }
+}
+
+/** Whatever a command prints, the secrets are not in it. */
+async function end(command: RunningCommand): Promise<string> {
+  command.child.kill('SIGTERM')
+  const { code, stdout, stderr } = await command.finished
+  expect(code).toBe(0)
+  expect(stdout + stderr).not.toContain('planted')
+  return stdout
+}
+
+describe('osmosis serve --register', () => {
+  it('tells the platform where the agent loop is, with the login of the active workspace', async () => {
+    const platform = await startPlatform()
+    const command = startOsmosis([...serveAdder, ...here], {
+      ...home(),
+      OSMOSIS_PLATFORM_URL: platform.url,
+    })
+    const [, port] = await command.printed(/Listening on http:\/\/127\.0\.0\.1:(\d+) /)
+    await command.printed(/^Registered/m)
+
+    expect(await end(command)).toContain(
+      `Registered with the platform as srv-1, at 127.0.0.1:${port}\n`,
+    )
+    expect(platform.received).toMatchObject([{ headers: { authorization: `Bearer ${token}` } }])
+    expect(platform.received[0]?.body).toStrictEqual({
+      host: '127.0.0.1',
+      port: Number(port),
+      agent_loop_name: 'adder',
+      api_key: apiKey,
+    })
+  })
+
+  it('takes the token of the environment before any login, and another public port', async () => {
+    const platform = await startPlatform((response) => {
+      response.end('{"id":"srv-2","status":"unhealthy","health_check_result":{"error":"no route"}}')
+    })
+    const command = startOsmosis(
+      [...serveAdder, '--register', '--public-host', 'agents.example.com', '--public-port', '443'],
+      {
+        ...home('no JSON'),
+        OSMOSIS_PLATFORM_URL: platform.url,
+        OSMOSIS_TOKEN: 'planted-env-token',
+      },
+    )
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    await command.printed(/^Registered/m)
+
+    expect((await fetch(`${url}/health`)).status).toBe(200)
+    expect(await end(command)).toContain(
+      "Registered with the platform as srv-2, at agents.example.com:443, but the platform's health check failed (unhealthy): no route\n",
+    )
+    expect(platform.received).toMatchObject([
+      {
+        headers: { authorization: 'Bearer planted-env-token' },
+        body: { host: 'agents.example.com', port: 443 },
+      },
+    ])
+  })
+
+  it('serves on when the platform refuses, and leaves the login as it is', async () => {
+    const refusing: Verdict = (response, { headers, body }) => {
+      const detail = [headers.authorization, body]
+      response.writeHead(401).end(JSON.stringify({ detail }))
+    }
+    const platform = await startPlatform(refusing)
+    const environment = home()
+    const before = readFileSync(credentialsIn(environment.HOME))
+    const command = startOsmosis([...serveAdder, ...here], {
+      ...environment,
+      OSMOSIS_PLATFORM_URL: platform.url,
+    })
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    await command.printed(/^Could not register/m)
+
+    expect((await fetch(`${url}/health`)).status).toBe(200)
+    expect(await end(command)).toMatch(
+      /\nCould not register with the platform: The platform .* answered 401: .*\[redacted\].*\. The login token is wrong or has expired: log in again\.\n$/,
+    )
+    expect(readFileSync(credentialsIn(environment.HOME))).toStrictEqual(before)
+  })
+
+  it('serves on when there is no platform', async () => {
+    const command = startOsmosis([...serveAdder, ...here], {
+      ...home(),
+      OSMOSIS_PLATFORM_URL: 'http://127.0.0.1:1',
+    })
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    await command.printed(/Could not register with the platform: No answer from the platform/)
+    expect((await fetch(`${url}/health`)).status).toBe(200)
+    await end(command)
+  })
+
+  it('ends without waiting for a platform that says nothing', async () => {
+    const asked = Promise.withResolvers<void>()
+    const platform = await startPlatform(() => asked.resolve())
+    const command = startOsmosis([...serveAdder, ...here], {
+      ...home(),
+      OSMOSIS_PLATFORM_URL: platform.url,
+    })
+    await asked.promise
+    expect(await end(command)).toMatch(
+      /\nCould not register with the platform: the server shut down first\n$/,
+    )
+  })
+
+  it('takes the address it listens on when others can reach that', async () => {
+    // Of a network for documentation: past the check, no machine can listen there.
+    const { code, stderr } = await osmosis(
+      [...serveAdder, '--register', '--host', '192.0.2.1'],
+      home(),
+    )
+    expect([code, stderr]).toEqual([1, expect.stringContaining('EADDRNOTAVAIL')])
+  })
+
+  it('registers nothing without the flag', async () => {
+    const platform = await startPlatform()
+    const command = startOsmosis(serveAdder, { ...home(), OSMOSIS_PLATFORM_URL: platform.url })
+    await command.printed(/Listening on/)
+    expect(await end(command)).not.toContain('egister')
+    expect(platform.received).toStrictEqual([])
+  })
+})
+
+describe('osmosis serve --register refuses', () => {
+  const refusal = async (args: string[], env: Record<string, string> = home()): Promise<string> => {
+    const { code, stdout, stderr } = await osmosis(['serve', ...args], {
+      OSMOSIS_ROLLOUT_SERVER_API_KEY: '',
+      ...env,
+    })
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).not.toContain('planted')
+    return stderr
+  }
+  const keyed = [...adder, '--port', '0', '--api-key', apiKey]
+
+  it.each<[string, string[], RegExp]>([
+    [
+      'an AgentWorkflow',
+      ['rollouts/echo/main.ts', ...here],
+      /^error: --register is for agent loops/,
+    ],
+    [
+      'a server without a key',
+      [...adder, ...here],
+      /^error: --register needs a key, .* pass --api-key, or set OSMOSIS_ROLLOUT_SERVER_API_KEY\.\n$/,
+    ],
+    [
+      'a server that asks for none',
+      [...keyed, ...here, '--no-auth'],
+      /^error: --register and --no-auth exclude each other/,
+    ],
+    [
+      'an address of its own',
+      [...keyed, '--register'],
+      /^error: No other machine reaches the server as 127\.0\.0\.1\. Say with --public-host/,
+    ],
+    [
+      'an address that is all of them',
+      [...keyed, '--register', '--host', '0.0.0.0'],
+      /^error: No other machine reaches the server as 0\.0\.0\.0\./,
+    ],
+    [
+      'an IPv6 address that is all of them',
+      [...keyed, '--register', '--host', '::'],
+      /^error: No other machine reaches the server as ::\./,
+    ],
+    [
+      'a name of its own',
+      [...keyed, '--register', '--host', 'localhost'],
+      /^error: No other machine reaches the server as localhost\./,
+    ],
+    [
+      'a URL for a host',
+      [...keyed, '--register', '--public-host', 'https://agents.example.com'],
+      /^error: .* without scheme, port and path, got "https:\/\/agents\.example\.com"\.\n$/,
+    ],
+    [
+      'a port that is none',
+      [...keyed, ...here, '--public-port', '0'],
+      /^error: --public-port must be a port number from 1 to 65535, got 0\.\n$/,
+    ],
+    [
+      'a place without the flag',
+      [...keyed, '--public-host', '127.0.0.1'],
+      /^error: --public-host and --public-port say what is registered: pass --register as well\.\n$/,
+    ],
+  ])('%s', async (_, args, message) => {
+    expect(await refusal(args)).toMatch(message)
+  })
+
+  it('a platform that is no URL', async () => {
+    const env = { ...home(), OSMOSIS_PLATFORM_URL: 'http://planted:planted@platform.example' }
+    expect(await refusal([...keyed, ...here], env)).toBe(
+      'error: platformUrl (OSMOSIS_PLATFORM_URL) must be an http or https URL without credentials.\n',
+    )
+  })
+
+  it('somebody who has never logged in', async () => {
+    const HOME = temporaryFolder()
+    expect(await refusal([...keyed, ...here], { HOME, OSMOSIS_TOKEN: '' })).toBe(
+      `error: Not logged in: there is no ${credentialsIn(HOME)}. Log in with \`osmosis login\` of the Python SDK, or set OSMOSIS_TOKEN to a login token.\n`,
+    )
+  })
+
+  it.each<[string, string | object, string]>([
+    [
+      'has expired',
+      login({ expires_at: '2020-01-01T01:00:00+02:00' }),
+      'Not logged in: the login for mine has expired on 2020-01-01T01:00:00+02:00. Log in',
+    ],
+    [
+      'has a time without a zone',
+      login({ expires_at: '2999-01-01T00:00:00' }),
+      'the login for mine has no expires_at with a date, a time and a zone. Log in',
+    ],
+    ['has no end', login({ expires_at: null }), 'the login for mine has no expires_at with'],
+    ['has no token', login({ access_token: '' }), 'the login for mine has no access_token. Log in'],
+    [
+      'has no token that can be sent',
+      login({ access_token: 'planted\ntoken' }),
+      'A registration needs a login token of the platform: text of visible ASCII characters',
+    ],
+    [
+      'is of a workspace that is not there',
+      { version: 1, active_workspace: 'toString', workspaces: {} },
+      'has no login for its active workspace toString. Log in',
+    ],
+    [
+      'is of no workspace',
+      { version: 1, active_workspace: null, workspaces: {} },
+      'names no active workspace. Log in',
+    ],
+    [
+      'has no workspaces',
+      { version: 1, active_workspace: 'mine' },
+      'it should have workspaces, and the name of the active one. Log in',
+    ],
+    [
+      'is of another version',
+      { ...login(), version: 2 },
+      'it is of another version than 1. Log in',
+    ],
+    ['is no JSON', `{"access_token": ${token}`, 'cannot be used: it is no JSON object. Log in'],
+    ['is no object', `["${token}"]`, 'cannot be used: it is no JSON object. Log in'],
+  ])('a login that %s', async (_, credentials, message) => {
+    const environment = home(credentials)
+    const before = readFileSync(credentialsIn(environment.HOME))
+    expect(await refusal([...keyed, ...here], environment)).toContain(message)
+    expect(readFileSync(credentialsIn(environment.HOME))).toStrictEqual(before)
+  })
+})
