@@ -1,3 +1,5 @@
+const brand = Symbol.for('osmosis.reward_function')
+
 /**
  * A reward function as the platform calls it: the text to judge, the reference answer, the rest of
  * the row.
@@ -41,7 +43,15 @@ export function defineReward<Reward extends number | Promise<number>>(
     return checkedReward(name, computed) as Reward
   }
   Object.defineProperty(reward, 'name', { value: compute.name })
+  Object.defineProperty(reward, brand, { value: true })
   return reward
+}
+
+/** True for what {@link defineReward} made, also that of another installed copy. */
+export function isRewardFunction(
+  value: unknown,
+): value is RewardFunction<number | Promise<number>> {
+  return typeof value === 'function' && brand in value
 }
 
 function assertText(name: string, value: unknown): void {

@@ -1,5 +1,6 @@
 export { type ChatResult, type ChatResultUsage } from './chat/chat-result.ts'
-export { defineReward, type RewardFunction } from './define-reward.ts'
+export { defineReward, isRewardFunction, type RewardFunction } from './define-reward.ts'
+export { type EvalFunction, type EvalInput } from './eval-function.ts'
 export {
   countMessagesByRole,
   getLastAssistantContent,

@@ -5,6 +5,7 @@ import {
   getMessageContent,
   getMessageRole,
   isAssistantMessage,
+  isRewardFunction,
   isToolMessage,
   isUserMessage,
   normalizeStop,
@@ -77,6 +78,18 @@ describe('a reward function', () => {
 
   it('computes a number from two texts, and keeps its name', () => {
     expect([exact(' 4 ', '4'), exact('5', '4', null), exact.name]).toStrictEqual([1, 0, 'exact'])
+  })
+
+  it('is told from other functions, also by another copy of this package', () => {
+    const ofAnotherCopy = Object.assign(() => 1, { [Symbol.for('osmosis.reward_function')]: true })
+    expect([exact, ofAnotherCopy, () => 1, null, {}].map(isRewardFunction)).toStrictEqual([
+      true,
+      true,
+      false,
+      false,
+      false,
+    ])
+    expect(Object.keys(exact)).toStrictEqual([])
   })
 
   it('sees the rest of the row and what platforms add', () => {
