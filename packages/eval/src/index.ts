@@ -23,6 +23,13 @@ export {
   type RewardStats,
 } from './metrics/evaluation-metrics.ts'
 export { passAtK } from './metrics/pass-at-k.ts'
+export {
+  formatCount,
+  formatDuration,
+  formatQuantity,
+  formatReward,
+  formatShare,
+} from './report/figures.ts'
 export { formatReport, type FormatReportOptions } from './report/format-report.ts'
 export { type ReportStyle } from './report/report-style.ts'
 export {
@@ -38,3 +45,4 @@ export {
 export { type EvaluationSink } from './run/evaluation-sink.ts'
 export { type ItemRecord, type ItemStatus } from './run/item-record.ts'
 export { runEvaluation } from './run/run-evaluation.ts'
+export { runWorkerPool } from './run/worker-pool.ts'
