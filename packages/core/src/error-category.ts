@@ -28,6 +28,7 @@ const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
   server_shutdown: 'agent_error',
   unauthorized: 'http_error',
   protocol_error: 'http_error',
+  platform_unreachable: 'http_error',
   port_in_use: 'agent_error',
   tool_failed: 'agent_error',
 }

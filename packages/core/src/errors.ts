@@ -23,6 +23,7 @@
  * | `server_shutdown` | the server stopped before the rollout was done |
  * | `unauthorized` | a bearer key is missing or wrong |
  * | `protocol_error` | the other side broke the rollout protocol |
+ * | `platform_unreachable` | no answer from the platform that a server registers with |
  * | `port_in_use` | the address to listen on is taken |
  * | `tool_failed` | a tool call could not be read or carried out |
  */
@@ -51,6 +52,7 @@ export type OsmosisErrorCode =
   | 'server_shutdown'
   | 'unauthorized'
   | 'protocol_error'
+  | 'platform_unreachable'
   | 'port_in_use'
   | 'tool_failed'
 

@@ -30,7 +30,7 @@ export interface AgentLoopApp extends ServableApp, AsyncDisposable {
    *
    * @throws OsmosisError with code `invalid_config` for options that cannot be, `unauthorized` for
    * a token that the platform does not accept, `protocol_error` for another refusal or an answer
-   * that is none, `policy_unreachable` or `timeout` when there was no answer, `server_shutdown`
+   * that is none, `platform_unreachable` or `timeout` when there was no answer, `server_shutdown`
    * when a drain came first; or the reason of `signal`
    */
   register(options: RegistrationOptions): Promise<Registration>

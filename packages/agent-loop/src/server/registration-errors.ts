@@ -10,7 +10,7 @@ export function toRegistrationError(
 ): OsmosisError {
   if (!isOsmosisError(error)) {
     return new OsmosisError(
-      'policy_unreachable',
+      'platform_unreachable',
       `The answer of the platform ${url} broke off: ${words.quote(errorMessage(error))}`,
       { cause: error },
     )
@@ -19,7 +19,7 @@ export function toRegistrationError(
   // The request went the way of model calls, whose errors speak of the policy.
   const message = words.quote(error.message.replace('policy endpoint', 'platform'))
   if (status === undefined) {
-    return new OsmosisError('policy_unreachable', message, { cause: error.cause })
+    return new OsmosisError('platform_unreachable', message, { cause: error.cause })
   }
   const code = status === 401 || status === 403 ? 'unauthorized' : 'protocol_error'
   const advice = hint(status)
@@ -31,7 +31,7 @@ export function toRegistrationError(
 export function isPassing(error: unknown): boolean {
   if (!isOsmosisError(error)) return false
   const { code, status = 0 } = error
-  if (code === 'timeout' || code === 'policy_unreachable') return true
+  if (code === 'timeout' || code === 'platform_unreachable') return true
   return status === 408 || status === 425 || status === 429 || status >= 500
 }
 

@@ -98,7 +98,7 @@ async function refusalText(
   authorization: string | undefined,
 ): Promise<string> {
   const text = await body.text().catch(() => '')
-  return redacted(errorText(text), authorization)
+  return errorText(redacted(text, authorization))
 }
 
 function httpError(

@@ -488,6 +488,15 @@ describe('a failing policy', () => {
     expect(JSON.stringify(rollout)).not.toContain('secret-key')
   })
 
+  it('that repeats the key where its answer is cut off shows no part of it', async () => {
+    const policy = await startPolicyEndpoint((response) =>
+      sendJson(response, 401, { error: { message: `${'x'.repeat(495)} secret-key` } }),
+    )
+    const error = await failure(context(policy.url).policy('main').complete({ messages }))
+    expect(String(error)).toContain('xxx')
+    expect(String(error)).not.toContain('secr')
+  })
+
   it('that cannot be reached is an error that says where it was looked for', async () => {
     const error = await failure(
       context('http://127.0.0.1:1/v1').policy('main').complete({ messages }),
