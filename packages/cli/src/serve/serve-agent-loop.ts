@@ -20,7 +20,7 @@ export async function serveAgentLoop(flags: ServeFlags): Promise<void> {
   const { loop, file } = await loadAgentLoop(flags.module ?? '')
   if (flags.validate) await checkAgentLoop(loop)
   const traces = flags.log === undefined ? undefined : traceFolder(flags.log)
-  const app = createApp(loop, { apiKey, debugDir: traces })
+  const app = createApp(loop, { apiKey, debugDir: traces, outboxDir: flags.outbox })
   const listening = await serve(app, {
     port: flags.port ?? environment.port,
     host: flags.host,

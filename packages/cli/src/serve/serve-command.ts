@@ -42,6 +42,7 @@ async function serveEntrypoint(entrypointFile: string, flags: ServeFlags): Promi
     backend: new LocalBackend({ ...entrypoint, artifactRoot: environment.artifactRoot }),
     apiKey,
     instanceId: environment.instanceId,
+    outboxDir: flags.outbox,
   })
   const listening = await serve(server, {
     port: flags.port ?? environment.port,

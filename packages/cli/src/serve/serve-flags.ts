@@ -11,6 +11,8 @@ export interface ServeFlags {
   validate: boolean
   /** Folder for the traces of an agent loop. */
   log?: string
+  /** Folder for results that are not acknowledged. */
+  outbox?: string
   /** Tells the platform where the agent loop is served. */
   register?: boolean
   /** Name or address under which the platform reaches the server. */

@@ -1,0 +1,92 @@
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+import { expect, it, onTestFinished } from 'vitest'
+
+import { startOsmosis, temporaryFolder } from './osmosis.ts'
+
+interface Cluster {
+  url: string
+  /** Keys of the callbacks that came, in order. */
+  keys: unknown[]
+  status: number
+  /** Resolves when `count` callbacks have come. */
+  received(count: number): Promise<void>
+}
+
+/** A training cluster that serves no policy and answers every callback with `status`. */
+async function startCluster(): Promise<Cluster> {
+  const keys: IncomingHttpHeaders['idempotency-key'][] = []
+  const server = createServer((request, response) => {
+    const isCallback = /\/(?:completion|completed)$/.test(request.url ?? '')
+    request.resume().on('end', () => {
+      response.writeHead(isCallback ? cluster.status : 404).end()
+      if (!isCallback) return
+      keys.push(request.headers['idempotency-key'])
+      server.emit('callback')
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  const cluster: Cluster = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    keys,
+    status: 503,
+    received: async (count) => {
+      while (keys.length < count) await once(server, 'callback')
+    },
+  }
+  return cluster
+}
+
+it.each([
+  {
+    what: 'an entrypoint',
+    args: ['rollouts/echo/main.ts'],
+    path: '/rollout',
+    key: 'r1/completion',
+    body: (url: string) => ({
+      rollout_id: 'r1',
+      initial_messages: [{ role: 'user', content: 'hi' }],
+      chat_completions_url: url,
+      completion_callback_url: `${url}/completion`,
+    }),
+  },
+  {
+    what: 'an agent loop',
+    args: ['-m', 'rollouts/agent-loops/adder.ts:agentLoop'],
+    path: '/v1/rollout/init',
+    key: 'r1/completed',
+    body: (url: string) => ({
+      rollout_id: 'r1',
+      server_url: url,
+      messages: [{ role: 'user', content: 'hi' }],
+      completion_params: {},
+    }),
+  },
+])(
+  'osmosis serve --outbox: the next start of $what delivers what the last one could not',
+  async ({ args, path, key, body }) => {
+    const cluster = await startCluster()
+    const command = ['serve', ...args, '--port', '0', '--outbox', temporaryFolder()]
+    const first = startOsmosis(command)
+    const [, url = ''] = await first.printed(/Listening on (\S+)/)
+    const accepted = await fetch(url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body(cluster.url)),
+    })
+    expect(accepted.status).toBe(202)
+    await cluster.received(1)
+    first.child.kill('SIGKILL')
+    await first.finished
+
+    cluster.status = 200
+    const before = cluster.keys.length
+    startOsmosis(command)
+    await cluster.received(before + 1)
+    expect(new Set(cluster.keys)).toStrictEqual(new Set([key]))
+  },
+)
