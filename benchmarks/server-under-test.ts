@@ -1,0 +1,127 @@
+// A rollout server in a process of its own, so that its CPU and memory are its own: `ours` is
+// @osmosis/server with a workflow that asks the policy four times, `bare` does the same requests
+// with node:http alone: no validation, no context, no record, no retries. Tells its parent where it
+// listens, and its figures whenever it is asked for them.
+import { Agent, createServer, request, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+
+import {
+  AgentWorkflow,
+  Grader,
+  defineWorkflowConfig,
+  LocalBackend,
+  requireRolloutContext,
+  toRolloutSample,
+  type AgentWorkflowContext,
+  type ChatMessage,
+  type GraderContext,
+} from '@osmosis/core'
+import { createRolloutServer, serve } from '@osmosis/server'
+
+const calls = 4
+
+class AskFourTimes extends AgentWorkflow {
+  override async run({ prompt }: AgentWorkflowContext): Promise<void> {
+    const rollout = requireRolloutContext('AskFourTimes')
+    const messages: ChatMessage[] = [...prompt]
+    rollout.registerSampleSource('main', { getSample: (id) => toRolloutSample({ id, messages }) })
+    for (let call = 0; call < calls; call += 1) {
+      const answer = await rollout.policy('main').complete({ messages })
+      const [choice] = answer.choices
+      if (choice === undefined) throw new Error('no answer')
+      messages.push(choice.message, { role: 'user', content: 'Go on.' })
+    }
+  }
+}
+
+class OneForAll extends Grader {
+  override async grade(ctx: GraderContext): Promise<void> {
+    ctx.setReward(1)
+  }
+}
+
+async function startOurs(): Promise<number> {
+  const server = createRolloutServer({
+    backend: new LocalBackend({
+      workflow: AskFourTimes,
+      // A config without a limit: unlimited.
+      workflowConfig: defineWorkflowConfig({ name: 'ask-four-times' }),
+      grader: OneForAll,
+      artifactRoot: tmpdir(),
+    }),
+    logger: false,
+  })
+  const { port } = await serve(server, { port: 0, handleSignals: false })
+  return port
+}
+
+interface BareRollout {
+  rollout_id: string
+  initial_messages: object[]
+  chat_completions_url: string
+  completion_callback_url: string
+  grader_callback_url: string
+}
+
+const agent = new Agent({ keepAlive: true })
+
+function post(url: string, body: object): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const headers = { 'content-type': 'application/json' }
+    request(url, { method: 'POST', agent, headers }, (response) => {
+      let text = ''
+      response.setEncoding('utf8').on('data', (part: string) => (text += part))
+      response.on('end', () => resolve(text)).on('error', reject)
+    })
+      .on('error', reject)
+      .end(JSON.stringify(body))
+  })
+}
+
+async function runBare(rollout: BareRollout): Promise<void> {
+  const messages = [...rollout.initial_messages]
+  for (let call = 0; call < calls; call += 1) {
+    await post(`${rollout.chat_completions_url}/chat/completions`, { stream: true, messages })
+    messages.push({ role: 'assistant', content: 'so' }, { role: 'user', content: 'Go on.' })
+  }
+  const { rollout_id } = rollout
+  await post(rollout.completion_callback_url, { rollout_id, status: 'success' })
+  await post(rollout.grader_callback_url, { rollout_id, status: 'success', messages, reward: 1 })
+}
+
+async function startBare(): Promise<number> {
+  const server: Server = createServer((incoming, outgoing) => {
+    let text = ''
+    incoming.setEncoding('utf8').on('data', (part: string) => (text += part))
+    incoming.on('end', () => {
+      outgoing.writeHead(202, { 'content-type': 'application/json' }).end('{}')
+      void runBare(JSON.parse(text) as BareRollout)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen({ port: 0, backlog: 4096 }, resolve))
+  return (server.address() as AddressInfo).port
+}
+
+const port = process.argv[2] === 'ours' ? await startOurs() : await startBare()
+const delay = monitorEventLoopDelay({ resolution: 5 })
+delay.enable()
+let peak = 0
+setInterval(() => (peak = Math.max(peak, process.memoryUsage.rss())), 50)
+process.on('message', (what) => {
+  if (what === 'collect') globalThis.gc?.()
+  if (what === 'reset') {
+    delay.reset()
+    peak = process.memoryUsage.rss()
+  }
+  const { user, system } = process.cpuUsage()
+  process.send?.({
+    cpuMs: (user + system) / 1000,
+    rss: process.memoryUsage.rss(),
+    peakRss: peak,
+    loopP99Ms: delay.percentile(99) / 1e6,
+  })
+})
+process.on('disconnect', () => process.exit())
+process.send?.(port)
