@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs'
 
 import { Command } from 'commander'
 
-import { addAgentLoopCommands, agentLoopModule } from './agent-loop/agent-loop-commands.ts'
+import { addAgentLoopCommands, addEvalLoopCommand } from './agent-loop/agent-loop-commands.ts'
+import { endpointUrl } from './agent-loop/endpoint-url.ts'
+import { agentLoopModule } from './agent-loop/loop-options.ts'
 import type { EvalRunFlags } from './eval-run/eval-run-command.ts'
 import type { ServeFlags } from './serve/serve-flags.ts'
 import { wholeNumber } from './whole-number.ts'
@@ -37,6 +39,10 @@ export function createProgram(setExitCode: (code: number) => void): Command {
     .option('--no-validate', 'do not check the agent loop before serving it')
     .option('--log <folder>', 'keep a trace of every rollout of the agent loop there')
     .option(
+      '--outbox <folder>',
+      'keep results there until they are acknowledged, so that the next start delivers what this one cannot',
+    )
+    .option(
       '--register',
       'tell the platform ($OSMOSIS_PLATFORM_URL, https://platform.osmosis.ai) where the agent loop is; needs a key and a login ($OSMOSIS_TOKEN, else ~/.config/osmosis/credentials.json)',
     )
@@ -56,16 +62,19 @@ export function createProgram(setExitCode: (code: number) => void): Command {
 
   addAgentLoopCommands(program, setExitCode)
 
-  program
-    .command('eval')
-    .description('evaluate rollouts')
+  const evals = program.command('eval').description('evaluate rollouts')
+  evals
     .command('run')
     .description('run an evaluation on this machine')
     .argument('<config>', 'an eval config, e.g. configs/eval/my-rollout.toml')
     .option('--limit <rows>', 'take only the first rows of the dataset', wholeNumber)
     .option('--rows <list>', 'take these rows, counted from 0, e.g. 0-4,7')
     .option('--policy <module>', 'let a module that exports a policy answer the model calls')
-    .option('--base-url <url>', 'let an OpenAI-compatible endpoint answer the model calls')
+    .option(
+      '--base-url <url>',
+      'let an OpenAI-compatible endpoint answer the model calls',
+      endpointUrl,
+    )
     .option(
       '--model <name>',
       'model to ask for at the endpoint (default: model_path of the config)',
@@ -91,6 +100,7 @@ export function createProgram(setExitCode: (code: number) => void): Command {
       const { evalRunCommand } = await import('./eval-run/eval-run-command.ts')
       setExitCode(await evalRunCommand(config, flags))
     })
+  addEvalLoopCommand(evals, setExitCode)
 
   return program
 }

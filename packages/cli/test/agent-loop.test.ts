@@ -1,56 +1,15 @@
-import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { ServerResponse } from 'node:http'
 import path from 'node:path'
 
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 
+import { endpoint, noRetries, refuse, say } from './model-endpoint.ts'
 import { osmosis, startOsmosis, temporaryFolder, type Finished } from './osmosis.ts'
 
 const adder = 'rollouts/agent-loops/adder.ts:agentLoop'
 const data = ['-d', 'data/sums.jsonl']
 const policy = ['--policy', 'policies/adding.ts']
-/** A model call that fails is not made again and again. */
-const noRetries = { OSMOSIS_ROLLOUT_CLIENT_MAX_RETRIES: '0' }
-
-interface Received {
-  path: string
-  headers: IncomingMessage['headers']
-  body: Record<string, unknown>
-}
-
-/** An endpoint in node:http that records what it gets and answers what `answer` says. */
-async function endpoint(
-  answer: (request: Received, response: ServerResponse) => void,
-): Promise<{ url: string; received: Received[] }> {
-  const received: Received[] = []
-  const server = createServer((message, response) => {
-    const parts: Buffer[] = []
-    message.on('data', (part: Buffer) => parts.push(part))
-    message.on('end', () => {
-      const body = JSON.parse(Buffer.concat(parts).toString()) as Record<string, unknown>
-      const request = { path: message.url ?? '', headers: message.headers, body }
-      received.push(request)
-      answer(request, response)
-    })
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received }
-}
-
-function say(response: ServerResponse, content: string): void {
-  const message = { role: 'assistant', content }
-  const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 }
-  response
-    .writeHead(200, { 'content-type': 'application/json' })
-    .end(JSON.stringify({ choices: [{ message, finish_reason: 'stop' }], usage }))
-}
 
 async function fails(...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await osmosis(args)
@@ -258,7 +217,7 @@ describe('osmosis test', () => {
     expect(code).toBe(1)
     expect(stdout).toMatch(/^\[1\/1\] Row 2: FAILED \(.*\) - too many turns\n/)
     expect(await fails('test', '-m', adder, ...data, ...policy, '--offset', '4')).toContain(
-      'No rows to test: data/sums.jsonl has 4',
+      'No rows to run: data/sums.jsonl has 4',
     )
   })
 
@@ -286,22 +245,60 @@ describe('osmosis test', () => {
     expect(upstream.received[0]?.body).not.toHaveProperty('rollout_id')
   })
 
-  it('stops when no row could succeed, and says why', async () => {
-    const upstream = await endpoint((_, response) => {
-      response.writeHead(401).end('{"error":{"message":"wrong key"}}')
+  it.each([401, 403, 404])(
+    'stops when a model call is answered %i, and says why',
+    async (status) => {
+      const upstream = await endpoint((_, response) => refuse(response, status, 'not you'))
+      const output = path.join(temporaryFolder(), 'results.json')
+      const address = ['--base-url', `${upstream.url}/v1`, '--model', 'm1', '--output', output]
+      const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...address])
+      expect(code).toBe(1)
+      expect(stdout).toMatch(/\nTotal: 1\nPassed: 0\n/)
+      const reason = `The policy answered ${status}: {"error":{"message":"not you"}}`
+      expect(stdout).toContain(`\nStopped early. ${reason}\n`)
+      expect(JSON.parse(readFileSync(output, 'utf8'))).toMatchObject({
+        summary: { total: 1, stopped_early: true, stop_reason: reason },
+      })
+      expect(upstream.received).toHaveLength(1)
+    },
+  )
+
+  it('stops when nobody is there to answer', async () => {
+    const nobody = ['--base-url', 'http://127.0.0.1:1/v1', '--model', 'm1']
+    const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...nobody])
+    expect([code, stdout]).toEqual([
+      1,
+      expect.stringMatching(
+        /\nTotal: 1\n.*\nStopped early\. The policy at http:\/\/127\.0\.0\.1:1\/v1 cannot be reached: .*ECONNREFUSED.*\n$/s,
+      ),
+    ])
+  })
+
+  it.each([429, 500, 502])('goes on after a row that was answered %i', async (status) => {
+    const upstream = await endpoint(({ body }, response) => {
+      if (JSON.stringify(body).includes('2 and 3')) refuse(response, status, 'not now')
+      else say(response, '5')
     })
     const address = ['--base-url', `${upstream.url}/v1`, '--model', 'm1']
-    const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...address])
+    const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...address], noRetries)
     expect(code).toBe(1)
-    expect(stdout).toMatch(/\nTotal: 1\nPassed: 0\n/)
-    expect(stdout).toMatch(/\nStopped early\. The policy answered 401: .*wrong key/)
-    expect(upstream.received).toHaveLength(1)
-
-    const nobody = ['--base-url', 'http://127.0.0.1:1/v1', '--model', 'm1']
-    const unreachable = await osmosis(['test', '-m', adder, ...data, ...nobody])
-    expect(unreachable.stdout).toMatch(
-      /\nStopped early\. The policy answered 502: .*cannot be reached/,
+    expect(stdout).toMatch(
+      new RegExp(`^\\[1/4\\] Row 0: FAILED .* answered ${status}: not now\n\\[2/4\\] Row 1: OK`),
     )
+    expect(stdout).toMatch(/\nTotal: 4\nPassed: 3\nFailed: 1\n/)
+    expect(stdout).not.toContain('Stopped early')
+  })
+
+  it('goes on after an answer that broke off, and says that it did', async () => {
+    const upstream = await endpoint(({ body }, response) => {
+      if (!JSON.stringify(body).includes('2 and 3')) return say(response, '5')
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': '100' })
+      response.write('{"choices"', () => response.destroy())
+    })
+    const address = ['--base-url', `${upstream.url}/v1`, '--model', 'm1', '--limit', '2']
+    const { stdout } = await osmosis(['test', '-m', adder, ...data, ...address], noRetries)
+    expect(stdout).toMatch(/^\[1\/2\] Row 0: FAILED .* answered 500: .*(terminated|closed|aborted)/)
+    expect(stdout).toContain('\n[2/2] Row 1: OK')
   })
 
   it('ends with 130 on Ctrl-C, and says what was done', async () => {
@@ -330,6 +327,12 @@ describe('osmosis test', () => {
     )
     expect(await fails('test', '-m', adder, ...data, ...policy, '--temperature', 'x')).toContain(
       'It must be a number.',
+    )
+    expect(await fails('test', '-m', adder, ...data, ...policy, '--limit', '0')).toContain(
+      "'--limit <rows>' argument '0' is invalid. It must be a whole number, 1 or more.",
+    )
+    expect(await fails('test', '-m', adder, ...data, '--base-url', 'x', '--model', 'm')).toContain(
+      'It must be an http or https URL',
     )
   })
 })

@@ -23,13 +23,14 @@ export interface RunningCommand {
   printed(pattern: RegExp): Promise<RegExpExecArray>
 }
 
-/** Starts the `osmosis` command as a user would, in the test workspace. */
+/** Starts the `osmosis` command as a user would, in the test workspace unless told otherwise. */
 export function startOsmosis(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  cwd = workspace,
 ): RunningCommand {
   const child = spawn(process.execPath, [bin, ...args], {
-    cwd: workspace,
+    cwd,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -70,8 +71,9 @@ export function startOsmosis(
 export async function osmosis(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  cwd = workspace,
 ): Promise<Finished> {
-  return startOsmosis(args, env).finished
+  return startOsmosis(args, env, cwd).finished
 }
 
 export function temporaryFolder(): string {

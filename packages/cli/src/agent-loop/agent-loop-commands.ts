@@ -1,13 +1,11 @@
 import type { Command } from 'commander'
 
-import { wholeNumber } from '../whole-number.ts'
-import { decimalNumber } from './decimal-number.ts'
+import type { EvalLoopFlags } from './eval-loop/eval-loop-flags.ts'
+import { endpointUrl } from './endpoint-url.ts'
+import { addLoopOptions, agentLoopModule } from './loop-options.ts'
+import { countFrom, decimalNumber } from './number-flags.ts'
 import type { TestFlags } from './test-flags.ts'
 import type { ValidateFlags } from './validate-command.ts'
-
-/** How an agent loop is named on the command line. */
-export const agentLoopModule =
-  'an agent loop: <file>:<export>, e.g. server.ts:agentLoop; without :<export> the only one there'
 
 /** Adds `validate` and `test`. */
 export function addAgentLoopCommands(program: Command, setExitCode: (code: number) => void): void {
@@ -20,30 +18,41 @@ export function addAgentLoopCommands(program: Command, setExitCode: (code: numbe
       await validateCommand(flags)
     })
 
-  program
-    .command('test')
+  addLoopOptions(program.command('test'))
     .description('run an agent loop on rows of a dataset, with any model, on this machine')
-    .requiredOption('-m, --module <module>', agentLoopModule)
-    .requiredOption('-d, --dataset <file>', 'a dataset in JSON Lines')
-    .option('--policy <module>', 'let a module that exports a policy answer the model calls')
-    .option('--base-url <url>', 'let an OpenAI-compatible endpoint answer the model calls')
-    .option('--model <name>', 'model to ask for at the endpoint')
-    .option(
-      '--api-key-env <name>',
-      'environment variable with the key of the endpoint (default: no key is sent)',
-    )
-    .option('--limit <rows>', 'take so many rows', wholeNumber)
-    .option('--offset <rows>', 'leave out so many rows first', wholeNumber, 0)
-    .option('--max-turns <turns>', 'most answers of the policy per row', wholeNumber, 10)
-    .option('--max-tokens <tokens>', 'most tokens of one answer', wholeNumber)
-    .option('--temperature <number>', 'sampling temperature', decimalNumber)
-    .option('-o, --output <file>', 'write the results there as JSON')
-    .option('--log <folder>', 'keep a trace of every row there')
-    .option('-q, --quiet', 'print the summary only')
     .option('-i, --interactive', 'choose a row and step through its model calls')
-    .option('--row <index>', 'row to begin with (needs --interactive)', wholeNumber)
+    .option('--row <index>', 'row to begin with (needs --interactive)', countFrom(0))
     .action(async (flags: TestFlags) => {
       const { testCommand } = await import('./test-command.ts')
       setExitCode(await testCommand(flags))
+    })
+}
+
+/** Adds `loop` to the `eval` commands. */
+export function addEvalLoopCommand(evals: Command, setExitCode: (code: number) => void): void {
+  addLoopOptions(evals.command('loop'))
+    .description('score an agent loop on rows of a dataset, with any model, on this machine')
+    .option(
+      '--eval-fn <function>',
+      'score runs by <file>:<export>, e.g. rewards.ts:exact; may be repeated (default: the reward that the loop gives)',
+      (spec: string, specs: readonly string[] | undefined) => [...(specs ?? []), spec],
+    )
+    .option('--n <runs>', 'runs of each row', countFrom(1), 1)
+    .option('--batch-size <runs>', 'most runs at the same time', countFrom(1), 1)
+    .option('--pass-threshold <score>', 'least score of a run that passes', decimalNumber, 1)
+    .option('--baseline-policy <module>', 'compare with a module that exports a policy')
+    .option('--baseline-model <name>', 'compare with this model of an endpoint')
+    .option(
+      '--baseline-base-url <url>',
+      'endpoint of the baseline model (default: --base-url, with its key)',
+      endpointUrl,
+    )
+    .option(
+      '--baseline-api-key-env <name>',
+      'environment variable with the key of the baseline endpoint',
+    )
+    .action(async (flags: EvalLoopFlags) => {
+      const { evalLoopCommand } = await import('./eval-loop/eval-loop-command.ts')
+      setExitCode(await evalLoopCommand(flags))
     })
 }

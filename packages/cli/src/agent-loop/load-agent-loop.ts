@@ -1,5 +1,3 @@
-import path from 'node:path'
-
 import {
   isRolloutAgentLoop,
   isRolloutAgentLoopClass,
@@ -7,7 +5,7 @@ import {
 } from '@osmosis/agent-loop'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
-import { loadModule } from '../load-module.ts'
+import { loadExports, namedExport, splitSpec, type LoadedExports } from './module-export.ts'
 
 /** An agent loop and the file it comes from, as a person would say it. */
 export interface LoadedAgentLoop {
@@ -23,32 +21,14 @@ export interface LoadedAgentLoop {
  */
 export async function loadAgentLoop(spec: string): Promise<LoadedAgentLoop> {
   const { file, name } = splitSpec(spec)
-  const shown = path.relative('', file) || file
-  const exports = await loadModule('agent loop', file)
+  const loaded = await loadExports('agent loop', file)
   return {
-    loop: name === undefined ? onlyLoop(exports, shown) : namedLoop(exports, name, shown),
-    file: shown,
+    loop: name === undefined ? onlyLoop(loaded) : toLoop(namedExport(loaded, name), name),
+    file: loaded.file,
   }
 }
 
-function splitSpec(spec: string): { file: string; name: string | undefined } {
-  // Windows paths have a colon of their own, behind the drive letter.
-  const [, file = spec, name] = /^(.+):([\p{ID_Start}$_][\p{ID_Continue}$]*)$/u.exec(spec) ?? []
-  return { file, name }
-}
-
-function namedLoop(
-  exports: Readonly<Record<string, unknown>>,
-  name: string,
-  file: string,
-): RolloutAgentLoop {
-  if (name in exports) return toLoop(exports[name], name)
-  throw invalid(
-    `${file} has no export '${name}'. Its exports: ${Object.keys(exports).join(', ') || 'none'}.`,
-  )
-}
-
-function onlyLoop(exports: Readonly<Record<string, unknown>>, file: string): RolloutAgentLoop {
+function onlyLoop({ exports, file }: LoadedExports): RolloutAgentLoop {
   const loops = new Map<RolloutAgentLoop, string>()
   for (const [key, value] of Object.entries(exports)) {
     if (isRolloutAgentLoop(value)) loops.set(value, loops.get(value) ?? key)

@@ -5,6 +5,8 @@ import type { PolicyModel } from '@osmosis/controller'
 import { errorMessage } from '@osmosis/core'
 import { silentLogger, type ServableApp } from '@osmosis/server'
 
+import { systemicFailure } from './systemic-failure.ts'
+
 /** Body of a `completed` call, as far as a test looks at it. */
 export interface CompletedBody {
   readonly rollout_id: string
@@ -26,9 +28,6 @@ export interface AnsweredCall {
 
 /** Decides what becomes of an answer: null lets it pass, a text refuses the call with it. */
 export type StepHook = (call: AnsweredCall) => Promise<string | null>
-
-/** Statuses that the next row would meet as well: wrong key, wrong address, nobody there. */
-const systemic = new Set([401, 403, 404, 502])
 
 /**
  * A trainer for one agent loop in the same process: it answers model calls by a policy, and takes
@@ -95,30 +94,41 @@ export class LocalTrainer implements ServableApp {
     const id = String(rolloutId)
     // A trainer adds the tools that the init answer named.
     const tools = this.#tools.get(id) ?? []
-    const response = await this.#ask(id, {
+    const { text, status, headers } = await this.#ask(id, {
       ...request,
       ...(tools.length === 0 ? {} : { tools }),
     })
-    const text = await response.text()
-    if (systemic.has(response.status)) {
-      this.#systemicFailure ??= `The policy answered ${response.status}: ${text.slice(0, 500)}`
+    const failure = systemicFailure(status, text)
+    if (failure !== null) {
+      this.#systemicFailure ??= failure
       // Nothing that waiting could change, so nothing to be asked for again.
-      return new Response(text, { status: 424, headers: passedOn(response) })
+      return Response.json({ error: { message: failure } }, { status: 424 })
     }
     const messages = request['messages'] as Record<string, unknown>[]
-    const refusal = await this.onAnswer?.({ messages, status: response.status, text })
+    const refusal = await this.onAnswer?.({ messages, status, text })
     if (refusal) return Response.json({ detail: refusal }, { status: 400 })
-    return new Response(text, { status: response.status, headers: passedOn(response) })
+    return new Response(text, { status, headers })
   }
 
-  async #ask(rolloutId: string, body: Record<string, unknown>): Promise<Response> {
+  async #ask(rolloutId: string, body: Record<string, unknown>): Promise<PolicyAnswer> {
     const { signal } = this.#end
     try {
-      return await this.#policy.respond({ rolloutId, sampleId: '', body, headers: {}, signal })
+      const call = { rolloutId, sampleId: '', body, headers: {}, signal }
+      const response = await this.#policy.respond(call)
+      const text = await response.text()
+      return { text, status: response.status, headers: passedOn(response) }
     } catch (error) {
-      return Response.json({ detail: errorMessage(error) }, { status: 500 })
+      const text = JSON.stringify({ error: { message: errorMessage(error) } })
+      return { text, status: 500, headers: { 'content-type': 'application/json' } }
     }
   }
+}
+
+/** An answer that has come to its end. */
+interface PolicyAnswer {
+  readonly text: string
+  readonly status: number
+  readonly headers: Record<string, string>
 }
 
 function passedOn(response: Response): Record<string, string> {

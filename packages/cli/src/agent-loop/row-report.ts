@@ -1,9 +1,5 @@
-import { mkdir, writeFile } from 'node:fs/promises'
-import path from 'node:path'
-
+import { durationText, oneLine, outcomeText, tokensOf } from './outcome-text.ts'
 import type { RowResult } from './row-runner.ts'
-
-const longestError = 200
 
 /** What a test run came to. */
 export interface TestRun {
@@ -16,12 +12,9 @@ export interface TestRun {
 
 /** One line about a row: `[1/3] Row 0: OK (437 ms, 30 tokens, reward 1)`. */
 export function rowLine(result: RowResult, number: number, total: number): string {
-  const { rowIndex, error, durationMs, reward } = result
-  const facts = [duration(durationMs), `${tokensOf(result)} tokens`]
-  if (reward !== null) facts.push(`reward ${reward}`)
-  const outcome = `${error === null ? 'OK' : 'FAILED'} (${facts.join(', ')})`
-  const why = error === null ? '' : ` - ${oneLine(error)}`
-  return `[${number}/${total}] Row ${rowIndex}: ${outcome}${why}`
+  const { rowIndex, reward } = result
+  const facts = reward === null ? [] : [`reward ${reward}`]
+  return `[${number}/${total}] ${outcomeText(`Row ${rowIndex}`, result, facts)}`
 }
 
 /** The lines at the end of a run. */
@@ -36,17 +29,16 @@ export function summaryLines({ results, durationMs, stopReason }: TestRun): stri
     ...(rewards.length === 0
       ? []
       : [`Mean reward: ${mean.toFixed(3)} (${rewards.length} rewards)`]),
-    `Duration: ${duration(durationMs)}`,
+    `Duration: ${durationText(durationMs)}`,
     `Total tokens: ${totalTokens(results)}`,
     ...(stopReason === null ? [] : [`Stopped early. ${oneLine(stopReason)}`]),
   ]
 }
 
-/** Writes a run as JSON; folders are made when needed. */
-export async function writeResults(file: string, run: TestRun): Promise<void> {
-  const { results, durationMs, stopReason } = run
+/** What `--output` gets. */
+export function toTestDocument({ results, durationMs, stopReason }: TestRun): object {
   const passed = results.filter(({ error }) => error === null).length
-  const document = {
+  return {
     summary: {
       total: results.length,
       passed,
@@ -71,25 +63,8 @@ export async function writeResults(file: string, run: TestRun): Promise<void> {
       finish_reason: result.finishReason,
     })),
   }
-  await mkdir(path.dirname(path.resolve(file)), { recursive: true })
-  await writeFile(file, `${JSON.stringify(document, null, 2)}\n`)
-}
-
-function tokensOf({ promptTokens, completionTokens }: RowResult): number {
-  return promptTokens + completionTokens
 }
 
 function totalTokens(results: readonly RowResult[]): number {
   return results.reduce((sum, result) => sum + tokensOf(result), 0)
-}
-
-function oneLine(text: string): string {
-  const line = text.replaceAll(/\s+/g, ' ').trim()
-  return line.length > longestError ? `${line.slice(0, longestError)}…` : line
-}
-
-function duration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
-  return `${Math.floor(ms / 60_000)} min ${((ms % 60_000) / 1000).toFixed(0)} s`
 }

@@ -2,11 +2,13 @@ import type { AgentLoopApp, FunctionTool } from '@osmosis/agent-loop'
 import type { DatasetRow } from '@osmosis/eval'
 
 import type { CompletedBody, LocalTrainer } from './local-trainer.ts'
-import type { TestFlags } from './test-flags.ts'
+import type { LoopFlags } from './loop-flags.ts'
+import { rowFields } from './row-fields.ts'
 
 /** How a row went. */
 export interface RowResult {
   readonly rowIndex: number
+  readonly rolloutId: string
   /** Null when it went well. */
   readonly error: string | null
   /** Milliseconds. */
@@ -24,16 +26,27 @@ export interface RowRunnerParts {
   readonly app: Pick<AgentLoopApp, 'fetch'>
   readonly trainer: LocalTrainer
   readonly trainerUrl: string
-  readonly flags: Pick<TestFlags, 'maxTurns' | 'maxTokens' | 'temperature'>
+  readonly flags: Pick<LoopFlags, 'maxTurns' | 'maxTokens' | 'temperature'>
+  /** What the loop is told the run is for. */
+  readonly executionMode: 'test' | 'eval'
+  /** Tells the runs of a row apart in their rollout ids, e.g. `run-0`. */
+  readonly attempt?: string
   /** Told when a rollout was accepted. */
   readonly onAccepted?: (tools: readonly FunctionTool[]) => void
 }
 
 /** Runs one row as a trainer would: one init, then whatever the loop asks, then its result. */
 export async function runRow(row: DatasetRow, parts: RowRunnerParts): Promise<RowResult> {
-  const { app, trainer } = parts
-  const rolloutId = `test-${row.sourceRowIndex}-${crypto.randomUUID().slice(0, 8)}`
+  const { app, trainer, executionMode, attempt } = parts
+  const unique = crypto.randomUUID().slice(0, 8)
+  const rolloutId = [executionMode, row.sourceRowIndex, attempt ?? [], unique].flat().join('-')
   const started = performance.now()
+  const ended = (outcome: Outcome): RowResult => ({
+    rowIndex: row.sourceRowIndex,
+    rolloutId,
+    durationMs: performance.now() - started,
+    ...outcome,
+  })
   const completed = trainer.result(rolloutId)
   const answer = await app.fetch(
     new Request('http://app/v1/rollout/init', {
@@ -42,18 +55,19 @@ export async function runRow(row: DatasetRow, parts: RowRunnerParts): Promise<Ro
     }),
   )
   const said = (await answer.json()) as { tools?: FunctionTool[]; detail?: unknown }
-  if (answer.status !== 202) {
-    return failedRow(row, describe(said.detail), performance.now() - started)
-  }
+  if (answer.status !== 202) return ended(refused(said.detail))
   trainer.setTools(rolloutId, said.tools ?? [])
   parts.onAccepted?.(said.tools ?? [])
-  return toRowResult(row, await completed, performance.now() - started)
+  return ended(outcomeOf(await completed))
 }
+
+/** What a run comes to, without the facts that it began with. */
+type Outcome = Omit<RowResult, 'rowIndex' | 'rolloutId' | 'durationMs'>
 
 function initBody(
   rolloutId: string,
   row: DatasetRow,
-  { trainer, trainerUrl, flags }: RowRunnerParts,
+  { trainer, trainerUrl, flags, executionMode }: RowRunnerParts,
 ): Record<string, unknown> {
   const { maxTurns, maxTokens, temperature } = flags
   return {
@@ -66,22 +80,20 @@ function initBody(
     },
     max_turns: maxTurns,
     metadata: {
+      ...rowFields(row),
       ...(row.label === null ? {} : { ground_truth: row.label }),
-      ...row.metadata,
       row_index: row.sourceRowIndex,
-      execution_mode: 'test',
+      execution_mode: executionMode,
     },
     api_key: trainer.apiKey,
   }
 }
 
-function toRowResult(row: DatasetRow, body: CompletedBody, durationMs: number): RowResult {
+function outcomeOf(body: CompletedBody): Outcome {
   const { metrics } = body
   const failed = body.status !== 'COMPLETED'
   return {
-    rowIndex: row.sourceRowIndex,
     error: failed ? (body.error_message ?? 'no error message') : null,
-    durationMs,
     reward: body.reward ?? null,
     finishReason: body.finish_reason ?? null,
     promptTokens: metrics['prompt_tokens'] ?? 0,
@@ -91,11 +103,10 @@ function toRowResult(row: DatasetRow, body: CompletedBody, durationMs: number): 
   }
 }
 
-function failedRow(row: DatasetRow, error: string, durationMs: number): RowResult {
+/** Nothing ran. */
+function refused(detail: unknown): Outcome {
   return {
-    rowIndex: row.sourceRowIndex,
-    error,
-    durationMs,
+    error: typeof detail === 'string' ? detail : JSON.stringify(detail),
     reward: null,
     finishReason: null,
     promptTokens: 0,
@@ -103,8 +114,4 @@ function failedRow(row: DatasetRow, error: string, durationMs: number): RowResul
     llmCalls: 0,
     finalMessages: [],
   }
-}
-
-function describe(detail: unknown): string {
-  return typeof detail === 'string' ? detail : JSON.stringify(detail)
 }

@@ -1,23 +1,21 @@
-import path from 'node:path'
-
-import { createApp, type AgentLoopApp } from '@osmosis/agent-loop'
+import type { AgentLoopApp } from '@osmosis/agent-loop'
 import { OsmosisError } from '@osmosis/core'
-import { readDataset, type DatasetRow } from '@osmosis/eval'
-import { createStderrLogger, serve } from '@osmosis/server'
+import type { DatasetRow } from '@osmosis/eval'
 
 import { choosePolicy } from '../choose-policy.ts'
-import { abortOnInterrupt, interruptedExitCode } from '../eval-run/interrupt.ts'
-import { checkAgentLoop } from './check-agent-loop.ts'
+import { interruptedExitCode } from '../eval-run/interrupt.ts'
 import { interactiveSession } from './interactive-session.ts'
-import { loadAgentLoop } from './load-agent-loop.ts'
-import { LocalTrainer } from './local-trainer.ts'
-import { rowLine, summaryLines, writeResults, type TestRun } from './row-report.ts'
+import { startTrainer } from './listening-trainer.ts'
+import { writeOutput } from './output-file.ts'
+import { createLoopApp, prepareLoop } from './prepare-loop.ts'
+import { endRolloutsOnInterrupt } from './rollout-interrupt.ts'
+import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-report.ts'
 import { runRow, type RowResult, type RowRunnerParts } from './row-runner.ts'
 import type { TestFlags } from './test-flags.ts'
 import { Terminal } from './terminal.ts'
 
 /** The longest time a setting allows: somebody who steps through a rollout thinks. */
-const patientSeconds = 3600
+const patience = { client: { timeoutSeconds: 3600 } }
 
 /**
  * Runs an agent loop on rows of a dataset and resolves with the exit code: 0 when all went well
@@ -29,35 +27,18 @@ export async function testCommand(flags: TestFlags): Promise<number> {
   }
   const environment = process.env // oxlint-disable-line node/no-process-env
   const { policy, name } = await choosePolicy(flags, environment)
-  const { loop, file } = await loadAgentLoop(flags.module)
-  await checkAgentLoop(loop)
-  const rows = await chosenRows(flags)
+  const { loop, file, rows } = await prepareLoop(flags)
 
-  const trainer = new LocalTrainer(policy)
-  await using listening = await serve(trainer, { port: 0, handleSignals: false })
-  await using app = createApp(loop, {
-    logger: createStderrLogger('error'),
-    debugDir: flags.log,
-    ...(flags.interactive ? { settings: { client: { timeoutSeconds: patientSeconds } } } : {}),
-  })
-  const parts = { app, trainer, trainerUrl: listening.url, flags }
+  await using trainer = await startTrainer(policy)
+  await using app = createLoopApp(loop, flags, flags.interactive ? patience : {})
+  const parts = { ...trainer, app, flags, executionMode: 'test' } as const
   process.stderr.write(
-    `Testing the agent loop ${loop.name} of ${file} with ${name} on ${rows.length} rows of ${path.relative('', flags.dataset)}\n`,
+    `Testing the agent loop ${loop.name} of ${file} with ${name} on ${rows.length} rows of ${flags.dataset}\n`,
   )
-  if (!flags.interactive) return await testRows(rows, { ...parts, app }, flags)
+  if (!flags.interactive) return await testRows(rows, parts, flags)
   using terminal = new Terminal(process.stdin, process.stdout)
   await interactiveSession(terminal, rows, parts, flags.row)
   return 0
-}
-
-async function chosenRows({ dataset, offset, limit }: TestFlags): Promise<DatasetRow[]> {
-  const all = await readDataset(dataset)
-  const rows = all.slice(offset, limit === undefined ? undefined : offset + limit)
-  if (rows.length > 0) return rows
-  throw new OsmosisError(
-    'invalid_dataset',
-    `No rows to test: ${dataset} has ${all.length}, and --offset and --limit leave none of them.`,
-  )
 }
 
 async function testRows(
@@ -65,12 +46,7 @@ async function testRows(
   parts: RowRunnerParts & { app: AgentLoopApp },
   flags: TestFlags,
 ): Promise<number> {
-  const interrupt = abortOnInterrupt()
-  const onInterrupt = (): void => {
-    // What runs ends with an error, which is its result.
-    parts.app.drain({ waitSeconds: 0 }).catch(() => undefined)
-  }
-  interrupt.signal.addEventListener('abort', onInterrupt, { once: true })
+  const interrupt = endRolloutsOnInterrupt(parts.app)
   try {
     const started = performance.now()
     const results: RowResult[] = []
@@ -83,7 +59,7 @@ async function testRows(
     const stopReason = results.length < rows.length ? parts.trainer.systemicFailure : null
     const run: TestRun = { results, durationMs: performance.now() - started, stopReason }
     process.stdout.write(`\n${summaryLines(run).join('\n')}\n`)
-    if (flags.output !== undefined) await writeResults(flags.output, run)
+    if (flags.output !== undefined) await writeOutput(flags.output, toTestDocument(run))
     if (interrupt.signal.aborted) return interruptedExitCode
     return results.every(({ error }) => error === null) && stopReason === null ? 0 : 1
   } finally {

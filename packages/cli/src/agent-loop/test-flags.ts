@@ -1,17 +1,7 @@
-import type { PolicyFlags } from '../choose-policy.ts'
+import type { LoopFlags } from './loop-flags.ts'
 
 /** Flags of `osmosis test`. */
-export interface TestFlags extends PolicyFlags {
-  module: string
-  dataset: string
-  limit?: number
-  offset: number
-  maxTurns: number
-  maxTokens?: number
-  temperature?: number
-  output?: string
-  log?: string
-  quiet?: boolean
+export interface TestFlags extends LoopFlags {
   interactive?: boolean
   row?: number
 }
