@@ -126,6 +126,11 @@ describe('draining', () => {
     )
     const body = JSON.stringify(trainer.initBody())
     const answer = app.fetch(new Request('http://app/v1/rollout/init', { method: 'POST', body }))
+    // What another app does with such a request takes longer than accepting one.
+    await using other = await startApp()
+    await other.init()
+    await other.trainer.results()
+    expect(events).toStrictEqual([])
     started.resolve()
     expect((await answer).status).toBe(202)
     await app.drain()
