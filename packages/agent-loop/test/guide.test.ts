@@ -14,8 +14,11 @@ const { url } = await serve(createApp(agentLoop, { logger: false }), { port: 0 }
 console.log(url)
 `
 
-/** The first program of a document that mentions `marker`, served in a process of its own. */
-async function serveProgram(document: string, marker: string): Promise<string> {
+/**
+ * The first program of a document that mentions `marker`, served in a process of its own that
+ * works in `folder`.
+ */
+async function serveProgram(document: string, marker: string, folder = '..'): Promise<string> {
   const text = await readFile(new URL(document, import.meta.url), 'utf8')
   const programs = [...text.matchAll(/```ts\n([^]*?)```/g)].map(([, program = '']) => program)
   const program = programs.find((code) => code.includes(marker)) ?? ''
@@ -25,7 +28,7 @@ async function serveProgram(document: string, marker: string): Promise<string> {
   const child = spawn(
     process.execPath,
     ['--input-type=module-typescript', '--eval', program + importApp + serveIt],
-    { cwd: fileURLToPath(new URL('..', import.meta.url)), stdio: ['ignore', 'pipe', 'inherit'] },
+    { cwd: fileURLToPath(new URL(folder, import.meta.url)), stdio: ['ignore', 'pipe', 'inherit'] },
   )
   onTestFinished(async () => {
     const exit = once(child, 'exit')
@@ -104,6 +107,22 @@ it('the complete agent of the guide keeps to the limits of its rollout', async (
     finish_reason: 'max_tokens',
     metrics: { num_llm_calls: 2, response_tokens: 8 },
   })
+})
+
+it('the agent of the guide with an MCP server has the tools of that server', async () => {
+  await using trainer = await new FakeTrainer().start()
+  const remember = call('a', 'remember', '{"note": "milk"}')
+  trainer.chatAnswers.push(said(null, [remember]), said('Noted.'))
+  const url = await serveProgram('../../../docs/agent-loop.md', 'mcpAgentLoop({', '.')
+
+  const accepted = await told(await post(`${url}/v1/rollout/init`, trainer.initBody()))
+  expect(accepted).toMatchObject({
+    status: 202,
+    body: { tools: [{ function: { name: 'remember' } }, { function: { name: 'crash' } }] },
+  })
+  expect(await trainer.results()).toMatchObject([
+    { status: 'COMPLETED', final_messages: [{}, {}, tool('a', 'milk'), { content: 'Noted.' }] },
+  ])
 })
 
 it('the program in the README adds', async () => {

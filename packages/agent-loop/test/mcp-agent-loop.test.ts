@@ -1,0 +1,381 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
+import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { mcpAgentLoop } from '@osmosis/agent-loop'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { z } from 'zod'
+
+import { said, type Answer } from './fake-trainer.ts'
+import { McpServers, text } from './mcp-servers.ts'
+import { metrics, startApp, told, type RunningAppOptions } from './running-app.ts'
+
+const call = (id: string, name: string, args: unknown = '{}'): object => ({
+  id,
+  type: 'function',
+  function: { name, arguments: args },
+})
+const tool = (id: string, content: string): object => ({ role: 'tool', content, tool_call_id: id })
+
+/** The body of the `completed` call of one rollout with these servers and answers. */
+async function resultOf(
+  servers: McpServers,
+  chatAnswers: Answer[],
+  options: RunningAppOptions & { maxConcurrentTools?: number; limits?: object } = {},
+): Promise<Record<string, unknown>> {
+  const { maxConcurrentTools, limits, ...appOptions } = options
+  const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect, maxConcurrentTools })
+  await using running = await startApp({ loop, ...appOptions })
+  running.trainer.chatAnswers.push(...chatAnswers)
+  await running.init({ ...limits })
+  await running.app.drain()
+  const [body = {}] = running.trainer.completed.map((request) => request.body)
+  return body
+}
+
+/** What the policy reads after it called `tools` in one answer. */
+async function readAfter(servers: McpServers, tools: readonly object[]): Promise<unknown[]> {
+  const body = await resultOf(servers, [said(null, tools)])
+  expect(body).toMatchObject({ status: 'COMPLETED', finish_reason: 'stop' })
+  return (body['final_messages'] as unknown[]).slice(2, -1)
+}
+
+describe('the tools of an MCP server', () => {
+  const offered = async (servers: McpServers): Promise<unknown> => {
+    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
+    await using running = await startApp({ loop })
+    return await told(await running.init())
+  }
+
+  it('reach the trainer with their schemas, whatever these are made of', async () => {
+    const integer = {
+      type: 'integer',
+      minimum: Number.MIN_SAFE_INTEGER,
+      maximum: Number.MAX_SAFE_INTEGER,
+    }
+    const servers = new McpServers((server) => {
+      server.registerTool(
+        'search',
+        {
+          description: 'Search',
+          inputSchema: {
+            query: z.string().describe('what for'),
+            limit: z.int().min(1).max(50),
+            order: z.enum(['new', 'old']).optional(),
+            tag: z.string().nullable().optional(),
+            at: z.union([z.int(), z.array(z.int())]).optional(),
+            ratio: z.number().default(0.5),
+          },
+        },
+        () => text(),
+      )
+      server.registerTool('now', {}, () => text())
+    })
+    expect(await offered(servers)).toEqual({
+      status: 202,
+      body: {
+        rollout_id: 'r1',
+        tools: [
+          {
+            type: 'function',
+            function: {
+              name: 'search',
+              description: 'Search',
+              parameters: {
+                $schema: expect.any(String),
+                type: 'object',
+                properties: {
+                  query: { type: 'string', description: 'what for' },
+                  limit: { type: 'integer', minimum: 1, maximum: 50 },
+                  order: { type: 'string', enum: ['new', 'old'] },
+                  tag: { type: ['string', 'null'] },
+                  at: { anyOf: [integer, { type: 'array', items: integer }] },
+                  ratio: { type: 'number', default: 0.5 },
+                },
+                required: ['query', 'limit'],
+              },
+              strict: false,
+            },
+          },
+          {
+            type: 'function',
+            function: {
+              name: 'now',
+              description: 'Tool: now',
+              parameters: { type: 'object', properties: {}, required: [] },
+              strict: false,
+            },
+          },
+        ],
+      },
+    })
+  })
+
+  it('are those of all pages of its list, with references left as they are', async () => {
+    const inputSchema = {
+      type: 'object' as const,
+      properties: { at: { $ref: '#/$defs/point' }, mode: { type: ['integer', 'null'], enum: [1] } },
+      required: ['at'],
+      $defs: { point: { type: 'object', properties: { x: { type: 'integer' } } } },
+    }
+    const pages = { first: 'second', second: 'third' } as Record<string, string | undefined>
+    const servers = new McpServers(({ server }) => {
+      server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
+        const page = params?.cursor ?? 'first'
+        return { tools: [{ name: page, inputSchema }], nextCursor: pages[page] }
+      })
+    })
+    expect(await offered(servers)).toMatchObject({
+      body: {
+        tools: ['first', 'second', 'third'].map((name) => ({
+          function: { name, description: `Tool: ${name}`, parameters: inputSchema },
+        })),
+      },
+    })
+  })
+
+  it('are refused when two have one name', async () => {
+    const same = { name: 'same', description: 'x', inputSchema: { type: 'object' as const } }
+    const servers = new McpServers(({ server }) => {
+      server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [same, same] }))
+    })
+    expect(await offered(servers)).toStrictEqual({
+      status: 500,
+      body: {
+        detail:
+          "[DUPLICATE_FUNCTION_NAME] tools[1].function.name: Another tool is called 'same' as well; a call could mean either",
+      },
+    })
+  })
+})
+
+describe('a call of an MCP tool', () => {
+  it.each<[string, CallToolResult, string]>([
+    ['text', text('one', 'two'), 'one\ntwo'],
+    ['nothing', text(), ''],
+    [
+      'data',
+      { ...text('ignored'), structuredContent: { a: 1, b: ['é'] } },
+      '{"a": 1, "b": ["\\u00e9"]}',
+    ],
+    [
+      'data that is one text',
+      { ...text('ignored'), structuredContent: { result: 'plain' } },
+      'plain',
+    ],
+    ['data that is one number', { content: [], structuredContent: { result: 8 } }, '8'],
+    [
+      'data with more than a result',
+      { content: [], structuredContent: { result: 8, unit: 'm' } },
+      '{"result": 8, "unit": "m"}',
+    ],
+    [
+      'what is no text',
+      {
+        content: [
+          { type: 'text', text: 'see' },
+          { type: 'image', data: 'AA==', mimeType: 'image/png' },
+          { type: 'audio', data: 'AA==', mimeType: 'audio/wav' },
+          { type: 'resource', resource: { uri: 'file:///a.txt', text: 'words of a file' } },
+          { type: 'resource', resource: { uri: 'file:///a.bin', blob: 'AA==' } },
+          { type: 'resource_link', uri: 'file:///b.txt', name: 'b' },
+        ],
+      },
+      'see\n[image: image/png]\n[audio: audio/wav]\nwords of a file\n[resource: file:///a.bin]\n[resource_link: file:///b.txt]',
+    ],
+    ['an error', { ...text('no such file'), isError: true }, 'Error: no such file'],
+    [
+      'an error without a word',
+      { content: [], isError: true },
+      'Error: The tool failed and gave no reason',
+    ],
+  ])('that gives %s is answered to the policy', async (_, given, expected) => {
+    const servers = new McpServers((server) => void server.registerTool('f', {}, () => given))
+    expect(await readAfter(servers, [call('c', 'f')])).toStrictEqual([tool('c', expected)])
+  })
+
+  it('gets the arguments of the policy, and what goes wrong is for the policy to read', async () => {
+    const asked: unknown[] = []
+    const servers = new McpServers((server) => {
+      const inputSchema = { a: z.number(), b: z.number() }
+      server.registerTool('divide', { inputSchema }, ({ a, b }) => {
+        asked.push([a, b])
+        if (b === 0) throw new Error('Division by zero')
+        return text(String(a / b))
+      })
+    })
+    const read = await readAfter(servers, [
+      call('1', 'divide', '{"a": 6, "b": 3}'),
+      call('2', 'divide', '{"a": 6, "b": 0}'),
+      call('3', 'divide', '{"a": 6'),
+      call('4', 'divide', '{"a": "six", "b": 3}'),
+      call('5', 'multiply', '{"a": 6, "b": 3}'),
+    ])
+    expect(read).toEqual([
+      tool('1', '2'),
+      tool('2', 'Error: Division by zero'),
+      tool('3', expect.stringMatching(/^Error: Invalid JSON arguments: ./) as never),
+      tool('4', expect.stringMatching(/^Error: .*Invalid arguments for tool divide/s) as never),
+      tool('5', 'Error: Unknown tool: multiply'),
+    ])
+    // What the policy made up or could not write never reached the server.
+    expect(asked).toStrictEqual([
+      [6, 3],
+      [6, 0],
+    ])
+  })
+
+  it('that the server refuses as a request is an error for the policy as well', async () => {
+    const servers = new McpServers(({ server }) => {
+      const tools = [{ name: 'f', inputSchema: { type: 'object' as const } }]
+      server.setRequestHandler(ListToolsRequestSchema, () => ({ tools }))
+      server.setRequestHandler(CallToolRequestSchema, () => {
+        throw new Error('too busy')
+      })
+    })
+    expect(await readAfter(servers, [call('c', 'f')])).toStrictEqual([
+      tool('c', 'Error: MCP error -32603: too busy'),
+    ])
+  })
+
+  it('is made together with the others of its answer, whose order the results keep', async () => {
+    const gates = ['a', 'b', 'c'].map((id) => [id, Promise.withResolvers<void>()] as const)
+    const servers = new McpServers((server) => {
+      server.registerTool('f', { inputSchema: { id: z.string() } }, async ({ id }) => {
+        new Map(gates).get(id)?.resolve()
+        // Each waits for all the others.
+        for (const [, { promise }] of gates) await promise
+        return text(`done ${id}`)
+      })
+    })
+    const calls = gates.map(([id]) => call(id, 'f', `{"id": "${id}"}`))
+    expect(await readAfter(servers, calls)).toStrictEqual(
+      gates.map(([id]) => tool(id, `done ${id}`)),
+    )
+  })
+
+  it('waits its turn when only so many may be made at the same time', async () => {
+    let running = 0
+    let peak = 0
+    const servers = new McpServers((server) => {
+      server.registerTool('f', {}, async () => {
+        running += 1
+        peak = Math.max(peak, running)
+        await new Promise(setImmediate)
+        running -= 1
+        return text('ok')
+      })
+    })
+    const calls = ['a', 'b', 'c', 'd'].map((id) => call(id, 'f'))
+    await resultOf(servers, [said(null, calls)], { maxConcurrentTools: 2 })
+    expect(peak).toBe(2)
+    for (const maxConcurrentTools of [0, 1.5]) {
+      expect(() =>
+        mcpAgentLoop({ name: 'x', connect: servers.connect, maxConcurrentTools }),
+      ).toThrow(RangeError)
+    }
+  })
+
+  it('may take as long as its rollout', async () => {
+    const begun = Promise.withResolvers<void>()
+    const done = Promise.withResolvers<void>()
+    const servers = new McpServers((server) => {
+      server.registerTool('f', {}, async () => {
+        begun.resolve()
+        await done.promise
+        return text('at last')
+      })
+    })
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
+    await using running = await startApp({ loop })
+    running.trainer.chatAnswers.push(said(null, [call('c', 'f')]))
+    await running.init()
+    await begun.promise
+    await vi.advanceTimersByTimeAsync(3_600_000)
+    vi.useRealTimers()
+    done.resolve()
+    const [body] = await running.trainer.results()
+    expect(body?.['final_messages']).toMatchObject([{}, {}, tool('c', 'at last'), {}])
+  })
+})
+
+describe('a rollout with MCP tools', () => {
+  const servers = new McpServers((server) => {
+    server.registerTool('f', {}, () => text('ok'))
+  })
+  const twoCalls = said(null, [call('a', 'f'), call('b', 'f')])
+
+  it('asks with the parameters of the trainer, counts its calls, and gives no reward', async () => {
+    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
+    await using running = await startApp({ loop })
+    running.trainer.chatAnswers.push(twoCalls, said('done'))
+    await running.init({ completion_params: { temperature: 0.2 } })
+    const [body] = await running.trainer.results()
+
+    expect(running.trainer.chats.map((chat) => chat.body['temperature'])).toStrictEqual([0.2, 0.2])
+    expect(body).toEqual({
+      rollout_id: 'r1',
+      status: 'COMPLETED',
+      final_messages: [
+        { role: 'user', content: 'hi' },
+        { role: 'assistant', content: null, tool_calls: [call('a', 'f'), call('b', 'f')] },
+        tool('a', 'ok'),
+        tool('b', 'ok'),
+        { role: 'assistant', content: 'done' },
+      ],
+      finish_reason: 'stop',
+      metrics: metrics({
+        num_llm_calls: 2,
+        num_tool_calls: 2,
+        prompt_tokens: 20,
+        response_tokens: 8,
+      }),
+      extra_fields: {},
+    })
+  })
+
+  const ended = (finish_reason: string | null): object => ({
+    choices: [{ message: { role: 'assistant', content: 'x' }, finish_reason }],
+    usage: null,
+  })
+  it.each<[string, Answer[], object, object]>([
+    ['for the reason of the policy', [ended('length')], {}, { finish_reason: 'length' }],
+    ['with stop when that gave none', [ended(null)], {}, { finish_reason: 'stop' }],
+    [
+      'when it has had its turns',
+      [twoCalls, twoCalls],
+      { max_turns: 2 },
+      { finish_reason: 'max_turns', metrics: { num_llm_calls: 2, num_tool_calls: 4 } },
+    ],
+    [
+      'when it has used up its tokens, before further calls',
+      [twoCalls, twoCalls],
+      { max_tokens_total: 8 },
+      { finish_reason: 'max_tokens', metrics: { num_llm_calls: 2, num_tool_calls: 2 } },
+    ],
+  ])('ends %s', async (_, answers, limits, expected) => {
+    expect(await resultOf(servers, answers, { limits })).toMatchObject({
+      status: 'COMPLETED',
+      ...expected,
+    })
+  })
+
+  it('leaves a trace of what was said', async () => {
+    const debugDir = mkdtempSync(path.join(tmpdir(), 'osmosis-mcp-'))
+    onTestFinished(() => rmSync(debugDir, { recursive: true }))
+    await resultOf(servers, [said(null, [call('a', 'f')])], { debugDir })
+    const lines = readFileSync(path.join(debugDir, 'r1.jsonl'), 'utf8').trimEnd().split('\n')
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { event: 'pre_llm', turn: 0, num_messages: 1 },
+      { event: 'llm_response', turn: 0, message: { tool_calls: [call('a', 'f')] } },
+      { event: 'tool_results', turn: 0, results: [tool('a', 'ok')] },
+      { event: 'pre_llm', turn: 1, num_messages: 3 },
+      { event: 'llm_response', turn: 1, message: { content: 'ok' }, finish_reason: 'stop' },
+      { event: 'rollout_complete', finish_reason: 'stop' },
+    ])
+  })
+})

@@ -1,0 +1,185 @@
+import { fileURLToPath } from 'node:url'
+
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { mcpAgentLoop, type McpClient } from '@osmosis/agent-loop'
+import { describe, expect, it } from 'vitest'
+
+import { said, type FakeTrainer, type ReceivedRequest } from './fake-trainer.ts'
+import { McpServers, text } from './mcp-servers.ts'
+import { startApp, told } from './running-app.ts'
+
+const call = (name: string, args = '{}'): object => ({
+  id: 'c',
+  type: 'function',
+  function: { name, arguments: args },
+})
+const counts = ({ opened, closed }: McpServers): number[] => [opened, closed]
+
+/** Contents of the messages of the trainer's first result. */
+async function contents(trainer: FakeTrainer): Promise<unknown[]> {
+  const [body = {}] = await trainer.results()
+  return (body['final_messages'] as { content: unknown }[]).map(({ content }) => content)
+}
+
+describe('the connections of a rollout with MCP tools', () => {
+  it('are two, for its tools and for itself, both closed when its result is told', async () => {
+    const servers = new McpServers((server) => {
+      server.registerTool('f', {}, () => text(counts(servers).join()))
+    })
+    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
+    await using running = await startApp({ loop })
+    running.trainer.chatAnswers.push(said(null, [call('f')]))
+    await running.init()
+    expect(await contents(running.trainer)).toStrictEqual(['hi', null, '2,1', 'ok'])
+    expect(counts(servers)).toStrictEqual([2, 2])
+  })
+
+  it('are closed when the rollout fails', async () => {
+    const servers = new McpServers(() => undefined)
+    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
+    await using running = await startApp({ loop })
+    running.trainer.chatAnswers.push(400)
+    await running.init()
+    expect(await running.trainer.results()).toMatchObject([{ status: 'ERROR' }])
+    expect(counts(servers)).toStrictEqual([2, 2])
+  })
+
+  it('are closed when the rollout is ended, and the server is told to stop its call', async () => {
+    const begun = Promise.withResolvers<AbortSignal>()
+    const servers = new McpServers((server) => {
+      server.registerTool('hang', {}, async ({ signal }) => {
+        begun.resolve(signal)
+        return Promise.withResolvers<never>().promise
+      })
+    })
+    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
+    await using running = await startApp({ loop })
+    running.trainer.chatAnswers.push(said(null, [call('hang')]))
+    await running.init()
+    const signal = await begun.promise
+    await running.app.drain({ waitSeconds: 0 })
+    expect(running.trainer.completed.map(({ body }) => body)).toMatchObject([
+      { status: 'ERROR', error_message: 'rollout server shut down' },
+    ])
+    await expect.poll(() => counts(servers)).toStrictEqual([2, 2])
+    expect(signal.aborted).toBe(true)
+  })
+
+  it('are closed when the tools cannot be had, and a rollout that is sent again gets them', async () => {
+    let working = false
+    const servers = new McpServers(({ server }) => {
+      server.setRequestHandler(ListToolsRequestSchema, () => {
+        if (!working) throw new Error('warming up')
+        return { tools: [] }
+      })
+    })
+    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
+    await using running = await startApp({ loop })
+    expect(await told(await running.init())).toStrictEqual({
+      status: 500,
+      body: {
+        detail:
+          '[GET_TOOLS_EXCEPTION] getTools: getTools() threw McpError: MCP error -32603: warming up',
+      },
+    })
+    expect(counts(servers)).toStrictEqual([1, 1])
+    working = true
+    expect((await running.init()).status).toBe(202)
+    await running.trainer.results()
+    expect(counts(servers)).toStrictEqual([3, 3])
+  })
+
+  it('cost no result when they do not end well', async () => {
+    const servers = new McpServers((server) => void server.registerTool('f', {}, () => text('ok')))
+    const connect = async (): Promise<McpClient> => {
+      const client = await servers.connect()
+      return Object.assign(client, { close: async () => Promise.reject(new Error('stuck')) })
+    }
+    await using running = await startApp({ loop: mcpAgentLoop({ name: 'mcp', connect }) })
+    running.trainer.chatAnswers.push(said(null, [call('f')]))
+    await running.init()
+    expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'ok', 'ok'])
+  })
+
+  it('tell the client that they are over in the way it asked for', async () => {
+    const servers = new McpServers(() => undefined)
+    const over = new Set<McpClient>()
+    const connect = async (): Promise<McpClient> => {
+      const client = await servers.connect()
+      return Object.assign(client, { onclose: () => void over.add(client) })
+    }
+    await using running = await startApp({ loop: mcpAgentLoop({ name: 'mcp', connect }) })
+    await running.init()
+    await running.trainer.results()
+    expect(over.size).toBe(2)
+  })
+
+  it('are made for the rollout, and share nothing with those of others', async () => {
+    const rollouts: string[] = []
+    const servers = new McpServers((server) => {
+      let count = 0
+      server.registerTool('count', {}, () => text(String((count += 1))))
+    })
+    const loop = mcpAgentLoop({
+      name: 'mcp',
+      connect: async ({ rolloutId }) => {
+        rollouts.push(rolloutId)
+        return servers.connect()
+      },
+    })
+    await using running = await startApp({ loop })
+    // Both are in the middle of their conversation at the same time.
+    const bothAsked = Promise.withResolvers<void>()
+    running.trainer.policy = ({ body }: ReceivedRequest) => {
+      const length = (body['messages'] as unknown[]).length
+      const next = length < 5 ? said(null, [call('count')]) : said('done')
+      if (running.trainer.chats.length === 2) bothAsked.resolve()
+      return async (response) => {
+        await bothAsked.promise
+        response.end(JSON.stringify(next))
+      }
+    }
+    await running.init({ rollout_id: 'a' })
+    await running.init({ rollout_id: 'b' })
+
+    const bodies = await running.trainer.results(2)
+    for (const { final_messages: messages } of bodies) {
+      expect(messages).toMatchObject([{}, {}, { content: '1' }, {}, { content: '2' }, {}])
+    }
+    expect(rollouts.toSorted()).toStrictEqual(['a', 'a', 'b', 'b'])
+  })
+})
+
+describe('an MCP server in a process of its own', () => {
+  const notes = fileURLToPath(new URL('./notes-server.ts', import.meta.url))
+  const loop = mcpAgentLoop({
+    name: 'notes',
+    connect: async () => {
+      const client = new Client({ name: 'test', version: '1' })
+      await client.connect(new StdioClientTransport({ command: process.execPath, args: [notes] }))
+      return client
+    },
+  })
+  const remember = (note: string): object => call('remember', JSON.stringify({ note }))
+
+  it('keeps its state for the length of one rollout', async () => {
+    await using running = await startApp({ loop })
+    running.trainer.chatAnswers.push(said(null, [remember('a')]), said(null, [remember('b')]))
+    await running.init()
+    expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'a', null, 'a, b', 'ok'])
+  })
+
+  it('fails the rollout when it goes away, with the conversation so far', async () => {
+    await using running = await startApp({ loop })
+    running.trainer.chatAnswers.push(said(null, [remember('a')]), said(null, [call('crash')]))
+    await running.init()
+    expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'a', null])
+    expect(running.trainer.completed[0]?.body).toMatchObject({
+      status: 'ERROR',
+      error_message:
+        'The MCP server went away during a call of crash: MCP error -32000: Connection closed',
+    })
+  })
+})
