@@ -3,7 +3,10 @@ import { expect, it } from 'vitest'
 
 import { loopOf, post, startApp } from './running-app.ts'
 
-it('answers every body for init with a documented status, and stays up', async () => {
+// Hundreds of requests one after the other: on a busy machine they take their time.
+const timeout = 60_000
+
+it('answers every body for init with a documented status, and stays up', { timeout }, async () => {
   await using running = await startApp({ loop: loopOf((ctx) => ctx.complete([])) })
   // Only the trainer of this test is a place to talk to.
   const value = fc.jsonValue({ maxDepth: 4 })
