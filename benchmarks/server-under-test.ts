@@ -108,7 +108,7 @@ const port = process.argv[2] === 'ours' ? await startOurs() : await startBare()
 const delay = monitorEventLoopDelay({ resolution: 5 })
 delay.enable()
 let peak = 0
-setInterval(() => (peak = Math.max(peak, process.memoryUsage.rss())), 50)
+setInterval(() => (peak = Math.max(peak, process.memoryUsage.rss())), 250)
 process.on('message', (what) => {
   if (what === 'collect') globalThis.gc?.()
   if (what === 'reset') {
