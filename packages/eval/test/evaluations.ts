@@ -22,6 +22,7 @@ export function datasetRows(count: number): DatasetRow[] {
     initialMessages: [{ role: 'user', content: `${index} × ${index}` }],
     label: String(index * index),
     metadata: null,
+    otherColumns: {},
   }))
 }
 

@@ -1,6 +1,9 @@
 import { stat } from 'node:fs/promises'
 import { dirname, extname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 
+/** What a dataset may be called when its config leaves the extension out. */
+const datasetExtensions = ['.jsonl', '.csv', '.parquet']
+
 /** A file that was looked for: where it is, or what is wrong. */
 export type FoundFile = { readonly file: string } | { readonly problem: string }
 
@@ -26,19 +29,27 @@ export async function findInside(folder: string, path: string): Promise<FoundFil
 }
 
 /**
- * A dataset: a path relative to the workspace, or the name of a file in `data/`, whose `.jsonl` may
+ * A dataset: a path relative to the workspace, or the name of a file in `data/`. The extension may
  * be left out.
  */
 export async function findDataset(workspaceRoot: string, dataset: string): Promise<FoundFile> {
-  const name = extname(dataset) === '' ? `${dataset}.jsonl` : dataset
   const bare = !/[/\\]/.test(dataset)
-  const file = bare ? join(workspaceRoot, 'data', name) : resolve(workspaceRoot, name)
-  return existing(file)
+  const file = bare ? join(workspaceRoot, 'data', dataset) : resolve(workspaceRoot, dataset)
+  if (extname(dataset) !== '') return existing(file)
+  const candidates = datasetExtensions.map((extension) => `${file}${extension}`)
+  const areFiles = await Promise.all(candidates.map(isFile))
+  const [first, ...others] = candidates.filter((_candidate, index) => areFiles[index])
+  if (first === undefined) return { problem: `no such file: ${candidates.join(', ')}` }
+  if (others.length === 0) return { file: first }
+  return { problem: `write the extension; there are ${[first, ...others].join(' and ')}` }
 }
 
 async function existing(file: string): Promise<FoundFile> {
-  const isFile = (await stat(file).catch(() => undefined))?.isFile() ?? false
-  return isFile ? { file } : { problem: `no such file: ${file}` }
+  return (await isFile(file)) ? { file } : { problem: `no such file: ${file}` }
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isFile() ?? false
 }
 
 async function isFolder(path: string): Promise<boolean> {

@@ -9,6 +9,11 @@ export interface DatasetRow {
   }[]
   /** The reference answer; null when the row has none. */
   readonly label: string | null
-  /** Null when the row has none, or an empty one. */
+  /** Null when the row has none, or an empty one. Plain JSON data. */
   readonly metadata: Readonly<Record<string, unknown>> | null
+  /**
+   * What the row says in columns that the dataset format gives no meaning to, under their names as
+   * written. Plain JSON data; empty cells and nulls are left out.
+   */
+  readonly otherColumns: Readonly<Record<string, unknown>>
 }

@@ -1,4 +1,4 @@
-/** A JSON number that has to be remembered as it was written: `9007199254740993`, `1.0`, `1e3`. */
+/** A JSON number that has to be remembered as it was written: `1.0`, `1e3`, integers beyond 2^53. */
 export class WrittenNumber {
   readonly value: number
   readonly source: string
@@ -10,16 +10,17 @@ export class WrittenNumber {
 }
 
 /**
- * Parses JSON, with every number that JavaScript would write differently as a
- * {@link WrittenNumber}.
+ * Parses JSON, with every number that JavaScript would write differently, or cannot tell from its
+ * neighbours, as a {@link WrittenNumber}.
  *
  * @throws SyntaxError
  */
 export function parseExactJson(text: string): unknown {
   return JSON.parse(text, (_key, value: unknown, context?: { source?: string }) => {
     const source = context?.source
-    if (typeof value !== 'number' || source === undefined || String(value) === source) return value
-    return new WrittenNumber(value, source)
+    if (typeof value !== 'number' || source === undefined) return value
+    const isExact = String(value) === source && !isLargeInteger(value)
+    return isExact ? value : new WrittenNumber(value, source)
   })
 }
 
@@ -30,12 +31,24 @@ export function toExactText(value: unknown): string {
   )
 }
 
-/** What {@link parseExactJson} returned, as plain JSON data. Large integers become the nearest number. */
+/**
+ * What {@link parseExactJson} returned, as plain JSON data. Integers beyond 2^53 become text, so that
+ * no digit changes silently.
+ */
 export function toPlainJson(value: unknown): unknown {
-  if (value instanceof WrittenNumber) return value.value
+  if (value instanceof WrittenNumber) return toPlainNumber(value)
   if (Array.isArray(value)) return value.map(toPlainJson)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, toPlainJson(part)]))
+}
+
+function toPlainNumber({ value, source }: WrittenNumber): number | string {
+  const isTooLarge = /^-?\d+$/.test(source) ? isLargeInteger(value) : !Number.isFinite(value)
+  return isTooLarge ? source : value
+}
+
+function isLargeInteger(value: number): boolean {
+  return Math.abs(value) > Number.MAX_SAFE_INTEGER
 }
 
 // Node.js has had JSON.rawJSON since version 21; TypeScript's library for ES2024 does not know it.

@@ -1,37 +1,31 @@
+import { type ColumnMeaning, type DatasetColumns } from './columns.ts'
+import { DataProblem } from './data-problem.ts'
 import { type DatasetRow } from './dataset-row.ts'
 import { parseExactJson, toExactText, toPlainJson, WrittenNumber } from './exact-json.ts'
-
-/** Which columns the dataset has, over all of its rows. */
-export interface DatasetColumns {
-  readonly metadata: boolean
-}
-
-/** A cell that cannot be used; the message does not say which row. */
-export class RowProblem extends Error {
-  override readonly name = 'RowProblem'
-}
+import { type RawRow } from './raw-row.ts'
 
 /**
- * Turns the cells of a row, as `parseExactJson` returns them, into a row.
+ * Turns the cells of a row into a row.
  *
- * @throws RowProblem
+ * @throws DataProblem
  */
 export function parseRow(
-  cells: Readonly<Record<string, unknown>>,
+  { cells }: RawRow,
   sourceRowIndex: number,
   columns: DatasetColumns,
 ): DatasetRow {
-  const system = promptText(cells, 'system_prompt')
-  const user = promptText(cells, 'user_prompt')
-  const label = labelText(cells.ground_truth) ?? labelText(cells.label)
-  const metadata = readMetadata(cells.metadata)
-  if (!columns.metadata) {
+  const cellOf = (meaning: ColumnMeaning) => cells[columns.get(meaning) ?? meaning]
+  const system = promptText(cellOf('system_prompt'), 'system_prompt')
+  const user = promptText(cellOf('user_prompt'), 'user_prompt')
+  const label = labelText(cellOf('ground_truth')) ?? labelText(cellOf('label'))
+  const metadata = readMetadata(cellOf('metadata'))
+  if (!columns.has('metadata')) {
     const where = `is required for a dataset with no 'metadata' column`
-    if (user === null) throw new RowProblem(`user_prompt ${where}`)
-    if (label === null) throw new RowProblem(`ground_truth (or label) ${where}`)
+    if (user === null) throw new DataProblem(`user_prompt ${where}`)
+    if (label === null) throw new DataProblem(`ground_truth (or label) ${where}`)
   }
   if (system === null && user === null && metadata === null) {
-    throw new RowProblem('has no prompt and no metadata; fill in user_prompt or metadata')
+    throw new DataProblem('has no prompt and no metadata; fill in user_prompt or metadata')
   }
   return {
     sourceRowIndex,
@@ -41,13 +35,13 @@ export function parseRow(
     ],
     label,
     metadata,
+    otherColumns: readOtherColumns(cells, columns),
   }
 }
 
-function promptText(cells: Readonly<Record<string, unknown>>, column: string): string | null {
-  const cell = cells[column]
+function promptText(cell: unknown, column: ColumnMeaning): string | null {
   if (typeof cell === 'object' && cell !== null && !(cell instanceof WrittenNumber)) {
-    throw new RowProblem(`${column} must be text, got ${typeName(cell)}`)
+    throw new DataProblem(`${column} must be text, got ${typeName(cell)}`)
   }
   return labelText(cell)
 }
@@ -63,7 +57,7 @@ function readMetadata(cell: unknown): Readonly<Record<string, unknown>> | null {
   const value = typeof cell === 'string' ? parseMetadataText(cell) : cell
   if (value === null) return null
   if (typeof value !== 'object' || Array.isArray(value) || value instanceof WrittenNumber) {
-    throw new RowProblem(`metadata must be a JSON object, got ${typeName(value)}`)
+    throw new DataProblem(`metadata must be a JSON object, got ${typeName(value)}`)
   }
   if (Object.keys(value).length === 0) return null
   return toPlainJson(value) as Record<string, unknown>
@@ -74,10 +68,19 @@ function parseMetadataText(text: string): unknown {
   try {
     return parseExactJson(text)
   } catch (cause) {
-    throw new RowProblem(`metadata is not valid JSON (${(cause as SyntaxError).message})`, {
+    throw new DataProblem(`metadata is not valid JSON (${(cause as SyntaxError).message})`, {
       cause,
     })
   }
+}
+
+function readOtherColumns(
+  cells: RawRow['cells'],
+  columns: DatasetColumns,
+): DatasetRow['otherColumns'] {
+  const known = new Set(columns.values())
+  const others = Object.entries(cells).filter(([name, cell]) => cell !== null && !known.has(name))
+  return toPlainJson(Object.fromEntries(others)) as DatasetRow['otherColumns']
 }
 
 function typeName(value: unknown): string {

@@ -1,108 +1,90 @@
+import { access } from 'node:fs/promises'
 import { extname } from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
+import { findColumns } from './columns.ts'
+import { readCsvRows } from './csv-rows.ts'
+import { noting } from './data-problem.ts'
 import { type DatasetRow } from './dataset-row.ts'
-import { parseExactJson, WrittenNumber } from './exact-json.ts'
-import { parseRow, RowProblem } from './parse-row.ts'
-import { type Line, readLines } from './read-lines.ts'
+import { readJsonlRows } from './jsonl-rows.ts'
+import { readParquetRows } from './parquet-rows.ts'
+import { parseRow } from './parse-row.ts'
+import { type RawRow, type RowReader } from './raw-row.ts'
 
 const shownProblems = 5
 
-interface RawRow {
-  readonly lineNumber: number
-  readonly cells: Readonly<Record<string, unknown>>
+const readers: Readonly<Record<string, RowReader>> = {
+  '.jsonl': readJsonlRows,
+  '.ndjson': readJsonlRows,
+  '.csv': readCsvRows,
+  '.parquet': readParquetRows,
 }
 
 /**
- * Reads a dataset in JSON Lines: one object per line with the columns `system_prompt`,
- * `user_prompt`, `ground_truth` (or `label`) and `metadata`; others are ignored. Without a
- * `metadata` column every row needs a user prompt and a ground truth.
+ * Reads a dataset in JSON Lines (`.jsonl`, `.ndjson`: one object per line), CSV (`.csv`: commas, a
+ * header row, UTF-8) or Parquet (`.parquet`: needs `hyparquet` and `hyparquet-compressors`
+ * installed). The same data gives the same rows, whatever the format.
  *
- * Numbers in text columns keep their digits exactly. In metadata they are JavaScript numbers: write
- * integers beyond 2^53 as strings there.
+ * Columns are `system_prompt`, `user_prompt`, `ground_truth` (or `label`) and `metadata` (an object,
+ * or its JSON text), in any case; all others go to `otherColumns`. Without a `metadata` column every
+ * row needs a user prompt and a ground truth.
  *
- * @throws OsmosisError with code `invalid_dataset`, naming up to five bad lines
+ * Numbers in text columns keep their digits exactly. In metadata and other columns they are
+ * JavaScript numbers, but integers beyond 2^53 become text. Dates become ISO text.
+ *
+ * @throws OsmosisError with code `invalid_dataset`, naming up to five bad lines or rows
  */
 export async function readDataset(file: string): Promise<DatasetRow[]> {
-  assertJsonLines(file)
   const problems: string[] = []
   const rawRows = await readRawRows(file, problems)
-  const columns = new Set<string>()
-  for (const { cells } of rawRows) for (const column in cells) columns.add(column)
-  if (problems.length === 0) problems.push(...missingColumns(columns))
+  if (rawRows.length === 0 && problems.length === 0) problems.push('contains no rows')
+  const columns = findColumns(rawRows, problems)
   if (problems.length > 0) throw invalidDataset(file, problems)
 
   const rows: DatasetRow[] = []
-  for (const [index, { lineNumber, cells }] of rawRows.entries()) {
-    try {
-      rows.push(parseRow(cells, index, { metadata: columns.has('metadata') }))
-    } catch (error) {
-      if (!(error instanceof RowProblem)) throw error
-      problems.push(`line ${lineNumber}: ${error.message}`)
-    }
+  for (const [index, rawRow] of rawRows.entries()) {
+    const row = noting(problems, rawRow.place, () => parseRow(rawRow, index, columns))
+    if (row) rows.push(row)
   }
   if (problems.length > 0) throw invalidDataset(file, problems)
   return rows
 }
 
-function assertJsonLines(file: string): void {
+async function readRawRows(file: string, problems: string[]): Promise<RawRow[]> {
+  const read = readerOf(file)
+  try {
+    await access(file)
+  } catch (cause) {
+    const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT'
+    throw cannotRead(file, isMissing ? 'there is no such file' : errorMessage(cause), cause)
+  }
+  try {
+    return await read(file, problems)
+  } catch (cause) {
+    throw cannotRead(file, errorMessage(cause), cause)
+  }
+}
+
+function readerOf(file: string): RowReader {
   const extension = extname(file).toLowerCase()
-  if (extension === '.jsonl' || extension === '.ndjson') return
+  const reader = readers[extension]
+  if (reader) return reader
+  const advice =
+    extension === '.json'
+      ? 'Write it as JSON Lines, one object per line.'
+      : 'Convert it to one of these formats.'
+  const got = extension === '' ? 'no extension' : `"${extension}"`
   throw new OsmosisError(
     'invalid_dataset',
-    `Cannot read ${file}: only JSON Lines (.jsonl) datasets are supported. Convert it to one JSON object per line.`,
+    `Cannot read ${file}: datasets are .jsonl (or .ndjson), .csv or .parquet files, got ${got}. ${advice}`,
   )
 }
 
-async function readRawRows(file: string, problems: string[]): Promise<RawRow[]> {
-  const rows: RawRow[] = []
-  try {
-    for await (const line of readLines(file)) {
-      const cells = parseLine(line, problems)
-      if (cells) rows.push({ lineNumber: line.number, cells })
-    }
-  } catch (cause) {
-    throw new OsmosisError(
-      'invalid_dataset',
-      `Cannot read the dataset ${file}: ${errorMessage(cause)}`,
-      { cause },
-    )
-  }
-  if (rows.length === 0 && problems.length === 0) problems.push('contains no rows')
-  return rows
-}
-
-/** Undefined for a blank line, and for a bad one, which becomes a problem. */
-function parseLine({ number, bytes }: Line, problems: string[]): RawRow['cells'] | undefined {
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-    if (text.trim() === '') return undefined
-    const value = parseExactJson(text)
-    if (isRecord(value)) return value
-    problems.push(`line ${number}: invalid JSONL row - top-level value must be an object`)
-  } catch (error) {
-    const what = error instanceof SyntaxError ? `invalid JSON - ${error.message}` : 'invalid UTF-8'
-    problems.push(`line ${number}: ${what}`)
-  }
-  return undefined
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  if (typeof value !== 'object' || value === null) return false
-  return !Array.isArray(value) && !(value instanceof WrittenNumber)
-}
-
-function missingColumns(columns: ReadonlySet<string>): string[] {
-  if (columns.has('metadata')) return []
-  const missing = [
-    ...(columns.has('user_prompt') ? [] : ['user_prompt']),
-    ...(columns.has('ground_truth') || columns.has('label') ? [] : ['ground_truth']),
-  ]
-  if (missing.length === 0) return []
-  return [
-    `missing required columns: ${missing.join(', ')}. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias).`,
-  ]
+function cannotRead(file: string, reason: string, cause: unknown): OsmosisError {
+  return new OsmosisError('invalid_dataset', `Cannot read the dataset ${file}: ${reason}`, {
+    cause,
+  })
 }
 
 function invalidDataset(file: string, problems: readonly string[]): OsmosisError {

@@ -38,6 +38,7 @@ export async function* readLines(file: string): AsyncGenerator<Line, void> {
   if (pieces.length > 0) yield completeLine(Buffer.alloc(0))
 }
 
-function withoutByteOrderMark(bytes: Buffer): Buffer {
+/** For the first bytes of a file. */
+export function withoutByteOrderMark(bytes: Buffer): Buffer {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
 }

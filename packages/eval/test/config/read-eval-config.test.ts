@@ -125,15 +125,6 @@ anything = { goes = [1] }
     expect(policy).toEqual({ kind: 'endpoint', baseUrl: 'http://localhost:8000/v1', ...expected })
   })
 
-  it.each(['multiply', 'multiply.jsonl', 'data/multiply', 'data/multiply.jsonl'])(
-    'finds the dataset "%s"',
-    async (dataset) => {
-      const { root, config } = await workspace(experiment.replace('data/multiply.jsonl', dataset))
-      const read = await readEvalConfig(config)
-      expect(read.experiment.datasetFile).toBe(join(root, 'data/multiply.jsonl'))
-    },
-  )
-
   it('needs no dataset of its own when another one is given', async () => {
     const { root, config } = await workspace(experiment.replace('data/multiply', 'data/gone'))
     const read = await readEvalConfig(config, { datasetFile: join(root, 'other.jsonl') })
@@ -252,7 +243,7 @@ agent_workflow_timeout_s = 0
         '[policy]\nmodule = "policies/none.ts"\n',
       [
         '- experiment.entrypoint: no such file: <root>/rollouts/multiply/man.ts',
-        '- experiment.dataset: no such file: <root>/data/divide.jsonl',
+        '- experiment.dataset: no such file: <root>/data/divide.jsonl, <root>/data/divide.csv, <root>/data/divide.parquet',
         '- policy.module: no such file: <root>/policies/none.ts',
       ],
     ],

@@ -1,25 +1,14 @@
 import { join } from 'node:path'
 
-import { type DatasetRow, readDataset } from '@osmosis/eval'
+import { readDataset } from '@osmosis/eval'
 import { describe, expect, it } from 'vitest'
 
 import { temporaryFolder } from '../temporary-folder.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
+import { problemsAs, readAs } from './reading.ts'
 
-async function readText(text: string | Uint8Array): Promise<DatasetRow[]> {
-  const folder = await temporaryFolder({ 'rows.jsonl': text })
-  return readDataset(join(folder, 'rows.jsonl'))
-}
-
-/** The lines below the heading, which names the file. */
-async function problemsOf(text: string | Uint8Array): Promise<string[]> {
-  const folder = await temporaryFolder({ 'rows.jsonl': text })
-  const file = join(folder, 'rows.jsonl')
-  const { code, message } = await osmosisErrorOf(() => readDataset(file))
-  const [heading, ...lines] = message.split('\n')
-  expect([code, heading]).toEqual(['invalid_dataset', `Invalid dataset ${file}:`])
-  return lines
-}
+const readText = (text: string | Uint8Array) => readAs('rows.jsonl', text)
+const problemsOf = (text: string | Uint8Array) => problemsAs('rows.jsonl', text)
 
 describe('rows', () => {
   it('are a system prompt, a user prompt, a label and metadata', async () => {
@@ -28,7 +17,7 @@ describe('rows', () => {
       system_prompt: 'Multiply.',
       ground_truth: '42',
       metadata: { level: 1 },
-      ignored: true,
+      topic: 'products',
     }
     expect(await readText(JSON.stringify(cells))).toEqual([
       {
@@ -39,6 +28,7 @@ describe('rows', () => {
         ],
         label: '42',
         metadata: { level: 1 },
+        otherColumns: { topic: 'products' },
       },
     ])
   })
@@ -112,8 +102,46 @@ describe('metadata', () => {
 
   it('replaces prompt and label', async () => {
     expect(await readText('{"metadata":{"task":"t"}}')).toEqual([
-      { sourceRowIndex: 0, initialMessages: [], label: null, metadata: { task: 't' } },
+      {
+        sourceRowIndex: 0,
+        initialMessages: [],
+        label: null,
+        metadata: { task: 't' },
+        otherColumns: {},
+      },
     ])
+  })
+})
+
+describe('other columns', () => {
+  it('are kept under their names with the types of their values', async () => {
+    const others = { Id: 7, ' tags ': ['a', { b: null }], ratio: 1.5, done: false, empty: '' }
+    const [row] = await readText(JSON.stringify({ user_prompt: 'a', label: '1', ...others }))
+    expect(row?.otherColumns).toEqual(others)
+  })
+
+  it('are left out where they are null', async () => {
+    const [row] = await readText('{"user_prompt":"a","label":"1","id":null}')
+    expect(row?.otherColumns).toEqual({})
+  })
+
+  it('may have a name that objects know', async () => {
+    const [row] = await readText('{"user_prompt":"a","label":"1","__proto__":{"a":1}}')
+    expect(Object.entries(row?.otherColumns ?? {})).toEqual([['__proto__', { a: 1 }]])
+  })
+
+  it.each([
+    ['9007199254740991', 9007199254740991],
+    ['9007199254740992', '9007199254740992'],
+    ['-9007199254740993', '-9007199254740993'],
+    ['1e17', 1e17],
+    ['1e999', '1e999'],
+    ['1.0', 1],
+  ])('hold the number %s without changing it, as metadata does', async (json, value) => {
+    const [row] = await readText(
+      `{"user_prompt":"a","metadata":{"n":[${json}]},"other":{"n":${json}}}`,
+    )
+    expect([row?.metadata, row?.otherColumns]).toEqual([{ n: [value] }, { other: { n: value } }])
   })
 })
 
@@ -134,7 +162,7 @@ describe('a bad dataset', () => {
       'missing columns',
       '{"prompt":"a"}\n{"prompt":"b"}',
       [
-        '- missing required columns: user_prompt, ground_truth. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias).',
+        '- missing required columns: user_prompt, ground_truth. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). Found: "prompt".',
       ],
     ],
     [
@@ -184,18 +212,36 @@ describe('a bad dataset', () => {
     ])
   })
 
-  it.each(['rows.csv', 'rows.parquet'])('is one in another format: %s', async (file) => {
+  it.each([
+    ['rows.json', 'got ".json". Write it as JSON Lines, one object per line.'],
+    ['rows.JSON', 'got ".json". Write it as JSON Lines, one object per line.'],
+    ['rows.xlsx', 'got ".xlsx". Convert it to one of these formats.'],
+    ['rows', 'got no extension. Convert it to one of these formats.'],
+  ])('is one in another format: %s', async (file, rest) => {
     expect(await osmosisErrorOf(() => readDataset(file))).toEqual({
       code: 'invalid_dataset',
-      message: `Cannot read ${file}: only JSON Lines (.jsonl) datasets are supported. Convert it to one JSON object per line.`,
+      message: `Cannot read ${file}: datasets are .jsonl (or .ndjson), .csv or .parquet files, ${rest}`,
     })
   })
 
-  it('is one that is not there', async () => {
-    const file = join(await temporaryFolder(), 'rows.jsonl')
-    expect(await osmosisErrorOf(() => readDataset(file))).toEqual({
-      code: 'invalid_dataset',
-      message: `Cannot read the dataset ${file}: ENOENT: no such file or directory, open '${file}'`,
-    })
+  it.each(['rows.jsonl', 'rows.csv', 'rows.parquet'])(
+    'is one that is not there: %s',
+    async (name) => {
+      const file = join(await temporaryFolder(), name)
+      expect(await osmosisErrorOf(() => readDataset(file))).toEqual({
+        code: 'invalid_dataset',
+        message: `Cannot read the dataset ${file}: there is no such file`,
+      })
+    },
+  )
+
+  it.each(['rows.jsonl', 'rows.csv', 'rows.parquet'])('is a folder: %s', async (name) => {
+    const folder = await temporaryFolder({ [`${name}/file`]: '' })
+    const { code, message } = await osmosisErrorOf(() => readDataset(join(folder, name)))
+    expect([code, message]).toEqual([
+      'invalid_dataset',
+      expect.stringContaining(`Cannot read the dataset ${join(folder, name)}: `),
+    ])
+    expect(message).toContain('EISDIR')
   })
 })

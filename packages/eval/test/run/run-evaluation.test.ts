@@ -17,6 +17,7 @@ describe('orders', () => {
           initialMessages: [{ role: 'user', content: '6 × 7' }],
           label: '42',
           metadata: { level: 1 },
+          otherColumns: { topic: 'not sent' },
         },
       ],
       n: 2,
