@@ -1,11 +1,11 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
 import { endpoint, noRetries, refuse, say } from './model-endpoint.ts'
-import { osmosis, startOsmosis, temporaryFolder, type Finished } from './osmosis.ts'
+import { osmosis, startOsmosis, temporaryFolder, workspace, type Finished } from './osmosis.ts'
 
 const adder = 'rollouts/agent-loops/adder.ts:agentLoop'
 const data = ['-d', 'data/sums.jsonl']
@@ -130,6 +130,15 @@ describe('osmosis validate', () => {
     }
   })
 
+  it('takes the name of the export to begin at the last colon', async () => {
+    const folder = path.join(temporaryFolder(), 'a:b')
+    symlinkSync(path.join(workspace, 'rollouts/agent-loops'), folder)
+    expect(await osmosis(['validate', '-m', `${folder}/adder.ts:agentLoop`])).toMatchObject({
+      code: 0,
+      stderr: '',
+    })
+  })
+
   it('warns of what looks wrong, and fails for what is', async () => {
     expect(await osmosis(['validate', '-m', 'rollouts/agent-loops/faulty.ts:doubtful'])).toEqual({
       code: 0,
@@ -154,7 +163,7 @@ describe('osmosis validate', () => {
     ],
     [
       'rollouts/agent-loops/faulty.ts',
-      /^error: rollouts\/agent-loops\/faulty\.ts should export one agent loop, or name the one meant as rollouts\/agent-loops\/faulty\.ts:<export>\. It exports: doubtful, wrong\.\n$/,
+      /^error: rollouts\/agent-loops\/faulty\.ts should export one agent loop, or name the one meant as rollouts\/agent-loops\/faulty\.ts:<export>\. It exports: doubtful, choosy, wrong\.\n$/,
     ],
     [
       'rollouts/agent-loops/faulty.ts:Unmakeable',
@@ -209,6 +218,23 @@ describe('osmosis test', () => {
       ],
     })
     expect(readdirSync(log)).toHaveLength(4)
+  })
+
+  it('goes on after a row that the loop has no tools for', async () => {
+    const choosy = 'rollouts/agent-loops/faulty.ts:choosy'
+    const { code, stdout } = await osmosis(['test', '-m', choosy, ...data, ...policy])
+    expect(code).toBe(1)
+    expect(
+      stdout
+        .replaceAll(/\(.*?\)/g, '()')
+        .split('\n')
+        .slice(0, 4),
+    ).toEqual([
+      '[1/4] Row 0: OK ()',
+      expect.stringMatching(/^\[2\/4\] Row 1: FAILED \(\) - .*nothing to add/),
+      '[3/4] Row 2: OK ()',
+      '[4/4] Row 3: OK ()',
+    ])
   })
 
   it('takes the rows between offset and limit, and tells what the loop reported', async () => {

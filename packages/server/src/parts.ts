@@ -1,5 +1,5 @@
 // What servers of other rollout protocols are made of; users of this one need none of it.
-export { carriesKey } from './bearer-key.ts'
+export { assertApiKey, carriesKey } from './bearer-key.ts'
 export { bodyDigest } from './body-digest.ts'
 export { checkBody } from './body-schema.ts'
 export {

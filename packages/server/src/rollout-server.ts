@@ -1,5 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 
+import { assertApiKey } from './bearer-key.ts'
 import { CallbackDelivery } from './callback-delivery.ts'
 import { createStderrLogger, silentLogger, type Logger } from './logger.ts'
 import { redactingLogger } from './redacting-logger.ts'
@@ -37,7 +38,7 @@ export interface RolloutServer extends ServableApp, AsyncDisposable {
 /**
  * Puts HTTP in front of a backend. Whoever makes a server closes it.
  *
- * @throws OsmosisError with code `invalid_config` for an empty key or a limit that is no number
+ * @throws OsmosisError with code `invalid_config` for a key that nobody can present or a limit that is no number
  */
 export function createRolloutServer(options: RolloutServerOptions): RolloutServer {
   assertOptions(options)
@@ -96,10 +97,7 @@ function chosenLogger(logger: Logger | false | undefined): Logger {
 }
 
 function assertOptions(options: RolloutServerOptions): void {
-  // An empty key would look like protection and be none.
-  if (options.apiKey === '') {
-    throw new OsmosisError('invalid_config', 'apiKey is empty. Leave it out, or set a real key.')
-  }
+  assertApiKey(options.apiKey)
   for (const name of ['maxBodyBytes', 'drainSeconds', 'shutdownGraceSeconds'] as const) {
     const value = options[name]
     if (value === undefined || (Number.isFinite(value) && value >= 0)) continue

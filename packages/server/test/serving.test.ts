@@ -39,15 +39,19 @@ describe('the fetch handler', () => {
     expect(await post('{}         ')).toBe(413)
   })
 
-  it.each([{ apiKey: '' }, { drainSeconds: Number.NaN }, { maxBodyBytes: -1 }])(
-    'is not made with %j',
-    (options) => {
-      const backend = new LocalBackend({ workflow: AskOnce })
-      expect(() => createRolloutServer({ backend, ...options })).toThrow(
-        expect.objectContaining({ code: 'invalid_config' }) as Error,
-      )
-    },
-  )
+  it.each([
+    { apiKey: '' },
+    { apiKey: 'a b' },
+    { apiKey: 'k\n' },
+    { apiKey: 'é' },
+    { drainSeconds: Number.NaN },
+    { maxBodyBytes: -1 },
+  ])('is not made with %j', (options) => {
+    const backend = new LocalBackend({ workflow: AskOnce })
+    expect(() => createRolloutServer({ backend, ...options })).toThrow(
+      expect.objectContaining({ code: 'invalid_config' }) as Error,
+    )
+  })
 })
 
 describe('serving', () => {

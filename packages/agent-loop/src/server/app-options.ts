@@ -1,5 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 import type { Logger } from '@osmosis/server'
+import { assertApiKey } from '@osmosis/server/parts'
 
 import type { RolloutSettingsInput } from '../settings/rollout-settings.ts'
 
@@ -37,12 +38,9 @@ export interface CreateAppOptions {
   logger?: Logger | false | undefined
 }
 
-/** @throws OsmosisError with code `invalid_config` for an empty key or a limit that is none */
+/** @throws OsmosisError with code `invalid_config` for a key that nobody can present or a limit that is none */
 export function assertAppOptions(options: CreateAppOptions): void {
-  // An empty key would look like protection and be none.
-  if (options.apiKey === '') {
-    throw new OsmosisError('invalid_config', 'apiKey is empty. Leave it out, or set a real key.')
-  }
+  assertApiKey(options.apiKey)
   const { maxConcurrent, maxQueued, recordTtlSeconds } = options
   assertLimit('maxConcurrent', maxConcurrent, (value) => Number.isInteger(value) && value >= 1)
   assertLimit('maxQueued', maxQueued, (value) => Number.isInteger(value) && value >= 0)

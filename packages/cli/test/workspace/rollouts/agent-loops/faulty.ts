@@ -1,6 +1,7 @@
 import {
   RolloutAgentLoop,
   type RolloutContext,
+  type RolloutRequest,
   type RolloutResult,
   type ToolInput,
 } from '@osmosis/agent-loop'
@@ -23,6 +24,18 @@ class Wrong extends Doubtful {
   }
 }
 
+/** Has no tools for some rows. */
+class Choosy extends Doubtful {
+  override getTools(request: RolloutRequest): ToolInput[] {
+    if (JSON.stringify(request.messages).includes('no numbers')) throw new Error('nothing to add')
+    return super.getTools()
+  }
+
+  override async run(ctx: RolloutContext): Promise<RolloutResult> {
+    return ctx.complete([], { reward: 1 })
+  }
+}
+
 export class Unmakeable extends Doubtful {
   constructor() {
     super()
@@ -31,4 +44,5 @@ export class Unmakeable extends Doubtful {
 }
 
 export const doubtful = new Doubtful()
+export const choosy = new Choosy()
 export const wrong = new Wrong()
