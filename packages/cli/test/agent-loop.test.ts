@@ -163,7 +163,7 @@ describe('osmosis validate', () => {
     ],
     [
       'rollouts/agent-loops/faulty.ts',
-      /^error: rollouts\/agent-loops\/faulty\.ts should export one agent loop, or name the one meant as rollouts\/agent-loops\/faulty\.ts:<export>\. It exports: doubtful, choosy, wrong\.\n$/,
+      /^error: rollouts\/agent-loops\/faulty\.ts should export one agent loop, or name the one meant as rollouts\/agent-loops\/faulty\.ts:<export>\. It exports: choosy, doubtful, wrong\.\n$/,
     ],
     [
       'rollouts/agent-loops/faulty.ts:Unmakeable',
