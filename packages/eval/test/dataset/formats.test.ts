@@ -128,7 +128,7 @@ describe('the same table', () => {
       }),
       { numRuns: 30 },
     )
-  })
+  }, 30_000)
 })
 
 describe('column names', () => {

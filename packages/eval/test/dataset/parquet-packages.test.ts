@@ -3,10 +3,13 @@ import { cp, readdir, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 
 import { temporaryFolder } from '../temporary-folder.ts'
 import { csv, parquet } from './dataset-files.ts'
+
+// Each test starts a process.
+vi.setConfig({ testTimeout: 30_000 })
 
 const packageFolder = join(import.meta.dirname, '../..')
 

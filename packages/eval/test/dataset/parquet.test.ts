@@ -1,6 +1,12 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+
+import { type OsmosisError } from '@osmosis/core'
+import { readDataset } from '@osmosis/eval'
 import { type ColumnSource, type SchemaElement } from 'hyparquet-writer'
 import { describe, expect, it } from 'vitest'
 
+import { temporaryFolder } from '../temporary-folder.ts'
 import { parquet } from './dataset-files.ts'
 import { problemsAs, readAs, refusalAs } from './reading.ts'
 
@@ -45,7 +51,7 @@ describe('values', () => {
     ['bytes that are text', 'BYTE_ARRAY', Buffer.from('é'), 'é'],
     ['dates', 'TIMESTAMP', new Date(86_400_001), '1970-01-02T00:00:00.001Z'],
     ['UUIDs', 'UUID', uuid, uuid],
-    ['JSON', 'JSON', { a: [1, null, 'x'] }, { a: [1, null, 'x'] }],
+    ['JSON', 'JSON', { a: [1, null, 'x', 2 ** 53] }, { a: [1, null, 'x', '9007199254740992'] }],
     ['variants', 'VARIANT', nested, { a: ['4611686018427387904', '1970-01-01T00:00:00.000Z'] }],
   ] as const)('may be %s', async (_name, type, value, expected) => {
     const file = parquet([prompt, label, { name: 'x', data: [value], type }])
@@ -110,6 +116,12 @@ describe('labels', () => {
     const file = withValue([optional('ground_truth', { ...decimal, scale: 2 })], value)
     expect((await readAs('rows.parquet', file))[0]?.label).toBe(expected)
   })
+
+  it('are decimals too when only the newer annotation says so', async () => {
+    const type = { type: 'DECIMAL', precision: 5, scale: 2 } as const
+    const file = withValue([optional('ground_truth', { type: 'INT32', logical_type: type })], 150)
+    expect((await readAs('rows.parquet', file))[0]?.label).toBe('1.50')
+  })
 })
 
 it('metadata may be a struct or the text of one', async () => {
@@ -126,6 +138,7 @@ it('metadata may be a struct or the text of one', async () => {
 describe('a bad file', () => {
   const prompts: ColumnSource = { name: 'user_prompt', data: ['a', 'b', 'c'] }
   const labels: ColumnSource = { name: 'label', data: ['1', '2', '3'] }
+  const garbage = () => Uint8Array.of(1, 2, 3)
 
   it('is told by row and column of what JSON cannot hold', async () => {
     const bytes = [Buffer.from('text'), Buffer.from([0xff, 0xd8]), null]
@@ -155,8 +168,9 @@ describe('a bad file', () => {
     ])
   })
 
-  it('is told by columns with the same name', async () => {
-    expect(await problemsAs('rows.parquet', parquet([prompt, label, label]))).toEqual([
+  it('is told by columns with the same name, before any is decoded', async () => {
+    const file = parquet([prompt, label, label], { codec: 'ZSTD', compressors: { ZSTD: garbage } })
+    expect(await problemsAs('rows.parquet', file)).toEqual([
       '- there are two columns "label"; rename or remove one of them',
     ])
   })
@@ -186,8 +200,26 @@ describe('a bad file', () => {
     expect(await refusalAs('rows.parquet', 'user_prompt,label\na,1\n')).toMatch(refusal)
   })
 
+  it('may have any one byte broken, and is told by an error if by anything', async () => {
+    const whole = parquet([prompts, labels], { codec: 'UNCOMPRESSED' })
+    const file = join(await temporaryFolder(), 'rows.parquet')
+    const outcomes: string[] = []
+    for (const index of whole.keys()) {
+      for (const byte of [0x00, 0xff]) {
+        await writeFile(file, whole.with(index, byte))
+        const outcome = await readDataset(file).then(
+          () => 'rows',
+          ({ code, message }: OsmosisError) => `${code}: ${message}`,
+        )
+        expect(outcome).toMatch(/^rows$|^invalid_dataset: /)
+        outcomes.push(outcome)
+      }
+    }
+    const lost = 'cannot be decoded in rows 0 to 1 (expected 2 values, got 0). The file is broken'
+    expect(outcomes.join('\n')).toContain(lost)
+  })
+
   it('is told by the column that cannot be decoded, and its rows', async () => {
-    const garbage = () => Uint8Array.of(1, 2, 3)
     const file = parquet([prompts, labels], { codec: 'ZSTD', compressors: { ZSTD: garbage } })
     expect(await refusalAs('rows.parquet', file)).toMatch(
       /^column "user_prompt", compressed with ZSTD, cannot be decoded in rows 0 to 1 \(.+\)\. The file is broken, or uses what is not supported; write it again\.$/,
