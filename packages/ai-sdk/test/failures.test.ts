@@ -66,7 +66,7 @@ test.runIf(isNewestSdk)('streamRetries do not sample the policy a second time', 
 })
 
 test('an answer that the SDK cannot read fails the rollout as http_error', async () => {
-  const event = { choices: [{ index: 0, delta: { tool_calls: 'none' }, finish_reason: 'stop' }] }
+  const event = { choices: [{ index: 0, delta: { content: 5 }, finish_reason: 'stop' }] }
   const unreadable = fault.raw(`data: ${JSON.stringify(event)}\n\ndata: [DONE]\n\n`)
   for (const run of [ways.generateText, ways.streamText]) {
     await using server = await startPolicyServer([unreadable])

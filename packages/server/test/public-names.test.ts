@@ -21,6 +21,7 @@ it('exports the parts that servers of other rollout protocols share', () => {
       'HttpRefusal',
       'SecretValues',
       'ServerDrain',
+      'assertApiKey',
       'bodyDigest',
       'carriesKey',
       'checkBody',

@@ -79,7 +79,7 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
     try {
       for await (const chunk of answerChunks(request, call, options, signal)) {
         call.firstChunk()
-        answer.add(chunk)
+        addChunk(answer, chunk)
         yield chunk
       }
       assertComplete(answer)
@@ -171,6 +171,19 @@ function assertOneAnswer({ messages, n }: ChatCompletionRequest): void {
     'invalid_request',
     `n must be 1, got ${JSON.stringify(n)}: ask several times for several answers, so that each is recorded.`,
   )
+}
+
+/** Only what the answer is made of is looked at, and that has to have the right shape. */
+function addChunk(answer: CompletionAccumulator, chunk: ChatCompletionChunk): void {
+  try {
+    answer.add(chunk)
+  } catch (cause) {
+    throw new OsmosisError(
+      'policy_stream_error',
+      `The policy sent a chunk that cannot be read: ${JSON.stringify(chunk).slice(0, 200)}`,
+      { cause },
+    )
+  }
 }
 
 function assertComplete(answer: CompletionAccumulator): void {

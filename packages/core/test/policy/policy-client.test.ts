@@ -363,6 +363,12 @@ describe('an answer of the policy', () => {
       /out of memory/,
     ],
     ['text that is not JSON', 'data: <html>\n\n', /not a JSON object: <html>/],
+    [
+      'tool calls that are none',
+      eventStream(chunk({ tool_calls: 'none' })),
+      /cannot be read: .*"tool_calls":"none"/,
+    ],
+    ['no list of choices', eventStream({ choices: {} }), /choices/],
     ['no choices', 'data: [DONE]\n\n', /no choices/],
     [
       'half a stream',
