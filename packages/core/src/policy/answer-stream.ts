@@ -1,7 +1,10 @@
 import type { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 
-import { OsmosisError } from '../errors.ts'
+import type { EventSourceMessage } from 'eventsource-parser'
+
+import { errorMessage } from '../error-category.ts'
+import { isOsmosisError, OsmosisError } from '../errors.ts'
 import type { ChatCompletion, ChatCompletionChunk } from '../wire/chat-completion.ts'
 import { chunkFromCompletion } from './completion-accumulator.ts'
 import { serverSentEvents } from './server-sent-events.ts'
@@ -10,7 +13,7 @@ import { serverSentEvents } from './server-sent-events.ts'
  * The chunks of one answer, streamed or as a single JSON object. It ends normally only when the
  * policy said that it was done.
  *
- * @throws OsmosisError with code `policy_stream_error`; errors of the connection as they come
+ * @throws OsmosisError with code `policy_stream_error`
  */
 export async function* readAnswer(
   contentType: string,
@@ -20,9 +23,23 @@ export async function* readAnswer(
   const bytes = body.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>
   let complete = false
   try {
-    if (contentType.includes('application/json')) yield await jsonAnswer(bytes)
-    else yield* eventStream(bytes)
+    if (contentType.includes('application/json')) {
+      yield await jsonAnswer(bytes)
+    } else {
+      const stream = new AnswerEvents()
+      // One loop for all of it: every generator that a chunk goes through costs time.
+      for await (const events of serverSentEvents(bytes)) {
+        for (const event of events) {
+          const chunk = stream.take(event)
+          if (chunk) yield chunk
+        }
+        if (stream.ended) break
+      }
+      stream.assertComplete()
+    }
     complete = true
+  } catch (error) {
+    throw isOsmosisError(error) ? error : brokenOff(error)
   } finally {
     body.on('error', ignore)
     if (complete) {
@@ -36,20 +53,33 @@ export async function* readAnswer(
   }
 }
 
-async function* eventStream(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<ChatCompletionChunk> {
-  let finished = false
-  for await (const { event, data } of serverSentEvents(bytes)) {
-    if (data === '[DONE]') return
+/** What the events of a streamed answer say about where it ends. */
+class AnswerEvents {
+  #finished = false
+  #ended = false
+
+  /** Whether the policy said that nothing follows. */
+  get ended(): boolean {
+    return this.#ended
+  }
+
+  /** The chunk that an event carries; undefined for the mark of the end, and behind it. */
+  take({ event, data }: EventSourceMessage): ChatCompletionChunk | undefined {
+    this.#ended ||= data === '[DONE]'
+    if (this.#ended) return undefined
     const chunk = parseObject(data) as ChatCompletionChunk
     if (event === 'error' || chunk.error) throw reportedError(chunk.error ?? chunk)
-    finished ||= chunk.choices?.some(({ finish_reason }) => Boolean(finish_reason)) ?? false
-    yield chunk
+    this.#finished ||= chunk.choices?.some(({ finish_reason }) => Boolean(finish_reason)) ?? false
+    return chunk
   }
-  if (finished) return
-  throw new OsmosisError(
-    'policy_stream_error',
-    'The answer of the policy ended before its finish_reason: half an answer is not used.',
-  )
+
+  assertComplete(): void {
+    if (this.#ended || this.#finished) return
+    throw new OsmosisError(
+      'policy_stream_error',
+      'The answer of the policy ended before its finish_reason: half an answer is not used.',
+    )
+  }
 }
 
 async function jsonAnswer(bytes: AsyncIterable<Uint8Array>): Promise<ChatCompletionChunk> {
@@ -73,6 +103,14 @@ function parseObject(text: string): object {
   throw new OsmosisError(
     'policy_stream_error',
     `The policy sent something that is not a JSON object: ${text.slice(0, 200)}`,
+  )
+}
+
+function brokenOff(error: unknown): OsmosisError {
+  return new OsmosisError(
+    'policy_stream_error',
+    `The answer of the policy broke off: ${errorMessage(error)}`,
+    { cause: error },
   )
 }
 

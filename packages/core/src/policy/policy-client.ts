@@ -1,4 +1,4 @@
-import { isOsmosisError, OsmosisError } from '../errors.ts'
+import { OsmosisError } from '../errors.ts'
 import type {
   ChatCompletion,
   ChatCompletionChunk,
@@ -10,7 +10,7 @@ import { CompletionAccumulator } from './completion-accumulator.ts'
 import { chatCompletionsEndpoint, policyBaseUrl, policyHeaders } from './headers.ts'
 import { createPolicyFetch } from './policy-fetch.ts'
 import { retryRequest } from './retry.ts'
-import { isRetryablePolicyError, postToPolicy } from './transport.ts'
+import { isRetryablePolicyError, type PolicyAnswer, postToPolicy } from './transport.ts'
 
 /** The name that every request gives as its model; the endpoint knows which weights that means. */
 export const policyModelName = 'osmosis-rollout'
@@ -77,16 +77,21 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
     const call = init.log.begin(request.messages)
     const answer = new CompletionAccumulator()
     try {
-      for await (const chunk of answerChunks(request, call, options, signal)) {
+      const { contentType, body } = await ask(request, call, options, signal)
+      for await (const chunk of readAnswer(contentType, body)) {
         call.firstChunk()
         addChunk(answer, chunk)
         yield chunk
       }
+      // An aborted connection can look like an ordinary end of the answer.
+      signal.throwIfAborted()
       assertComplete(answer)
       call.succeed(answer.completion())
     } catch (error) {
-      call.fail(error)
-      throw error
+      // Whatever an abort looks like by the time it gets here, its reason says what happened.
+      const failure: unknown = signal.aborted ? signal.reason : error
+      call.fail(failure)
+      throw failure
     } finally {
       // No verdict yet: the caller stopped reading. Behind the finish reason only usage can
       // follow, so what was read is the answer; before it, nobody knows the answer.
@@ -97,16 +102,16 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
     }
   }
 
-  async function* answerChunks(
+  async function ask(
     request: ChatCompletionRequest,
     call: CallRecorder,
     options: PolicyCallOptions,
     signal: AbortSignal,
-  ): AsyncGenerator<ChatCompletionChunk> {
+  ): Promise<PolicyAnswer> {
     const body = requestBody(request, call.messagesJson())
     const headers = policyHeaders(init, options.headers)
     // Only until the answer begins: asking again after that would be a second sample.
-    const { contentType, body: bytes } = await retryRequest(
+    return retryRequest(
       async (attempt) => {
         call.attempts = attempt
         return postToPolicy(endpoint, headers, body, signal)
@@ -119,19 +124,6 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
         isRetryable: isRetryablePolicyError,
       },
     )
-    try {
-      yield* readAnswer(contentType, bytes)
-    } catch (error) {
-      signal.throwIfAborted()
-      if (isOsmosisError(error)) throw error
-      throw new OsmosisError(
-        'policy_stream_error',
-        `The answer of the policy broke off: ${error instanceof Error ? error.message : String(error)}`,
-        { cause: error },
-      )
-    }
-    // An aborted connection can look like an ordinary end of the answer.
-    signal.throwIfAborted()
   }
 
   const client: PolicyClient = {
