@@ -136,6 +136,23 @@ describe('the tools of an MCP server', () => {
     })
   })
 
+  it('are refused when a page of the list leads back to one before it', async () => {
+    const pages = { first: 'second', second: 'third', third: 'second' } as Record<string, string>
+    const servers = new McpServers(({ server }) => {
+      server.setRequestHandler(ListToolsRequestSchema, ({ params }) => ({
+        tools: [],
+        nextCursor: pages[params?.cursor ?? 'first'],
+      }))
+    })
+    expect(await offered(servers)).toStrictEqual({
+      status: 500,
+      body: {
+        detail:
+          "[GET_TOOLS_EXCEPTION] getTools: getTools() threw OsmosisError: The MCP server's list of tools has no end: nextCursor 'second' came twice; each page must lead to a new one.",
+      },
+    })
+  })
+
   it('are refused when two have one name', async () => {
     const same = { name: 'same', description: 'x', inputSchema: { type: 'object' as const } }
     const servers = new McpServers(({ server }) => {
@@ -227,16 +244,19 @@ describe('a call of an MCP tool', () => {
     ])
   })
 
-  it('that the server refuses as a request is an error for the policy as well', async () => {
+  it.each([
+    ['of JSON-RPC', -32_603],
+    ['of its own', 404],
+  ])('that the server refuses with a code %s is an error for the policy', async (_, code) => {
     const servers = new McpServers(({ server }) => {
       const tools = [{ name: 'f', inputSchema: { type: 'object' as const } }]
       server.setRequestHandler(ListToolsRequestSchema, () => ({ tools }))
       server.setRequestHandler(CallToolRequestSchema, () => {
-        throw new Error('too busy')
+        throw Object.assign(new Error('too busy'), { code })
       })
     })
     expect(await readAfter(servers, [call('c', 'f')])).toStrictEqual([
-      tool('c', 'Error: MCP error -32603: too busy'),
+      tool('c', `Error: MCP error ${code}: too busy`),
     ])
   })
 

@@ -1,13 +1,14 @@
+import type { ServerResponse } from 'node:http'
 import { fileURLToPath } from 'node:url'
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { mcpAgentLoop, type McpClient } from '@osmosis/agent-loop'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { said, type FakeTrainer, type ReceivedRequest } from './fake-trainer.ts'
-import { McpServers, text } from './mcp-servers.ts'
+import { HttpMcpServer, McpServers, text } from './mcp-servers.ts'
 import { startApp, told } from './running-app.ts'
 
 const call = (name: string, args = '{}'): object => ({
@@ -91,29 +92,46 @@ describe('the connections of a rollout with MCP tools', () => {
     expect(counts(servers)).toStrictEqual([3, 3])
   })
 
-  it('cost no result when they do not end well', async () => {
+  it.each<[string, () => Promise<void>]>([
+    ['rejects', async () => Promise.reject(new Error('stuck'))],
+    [
+      'throws',
+      () => {
+        throw new Error('stuck')
+      },
+    ],
+  ])('cost no result when closing %s', async (_, close) => {
     const servers = new McpServers((server) => void server.registerTool('f', {}, () => text('ok')))
-    const connect = async (): Promise<McpClient> => {
-      const client = await servers.connect()
-      return Object.assign(client, { close: async () => Promise.reject(new Error('stuck')) })
-    }
+    const connect = async (): Promise<McpClient> =>
+      Object.assign(await servers.connect(), { close })
     await using running = await startApp({ loop: mcpAgentLoop({ name: 'mcp', connect }) })
     running.trainer.chatAnswers.push(said(null, [call('f')]))
     await running.init()
     expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'ok', 'ok'])
   })
 
-  it('tell the client that they are over in the way it asked for', async () => {
-    const servers = new McpServers(() => undefined)
-    const over = new Set<McpClient>()
+  it('are not waited for longer than 5 seconds when they do not close', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const servers = new McpServers((server) => void server.registerTool('f', {}, () => text('ok')))
+    const closing = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const
+    const unseen = closing.values()
     const connect = async (): Promise<McpClient> => {
-      const client = await servers.connect()
-      return Object.assign(client, { onclose: () => void over.add(client) })
+      const close = async (): Promise<never> => {
+        unseen.next().value?.resolve()
+        return Promise.withResolvers<never>().promise
+      }
+      return Object.assign(await servers.connect(), { close })
     }
     await using running = await startApp({ loop: mcpAgentLoop({ name: 'mcp', connect }) })
-    await running.init()
-    await running.trainer.results()
-    expect(over.size).toBe(2)
+    running.trainer.chatAnswers.push(said(null, [call('f')]))
+    const accepted = running.init()
+    await closing[0].promise
+    await vi.advanceTimersByTimeAsync(5000)
+    expect((await accepted).status).toBe(202)
+    await closing[1].promise
+    await vi.advanceTimersByTimeAsync(5000)
+    expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'ok', 'ok'])
   })
 
   it('are made for the rollout, and share nothing with those of others', async () => {
@@ -179,7 +197,54 @@ describe('an MCP server in a process of its own', () => {
     expect(running.trainer.completed[0]?.body).toMatchObject({
       status: 'ERROR',
       error_message:
-        'The MCP server went away during a call of crash: MCP error -32000: Connection closed',
+        'The MCP server gave no valid answer to a call of crash: MCP error -32000: Connection closed',
     })
+  })
+})
+
+describe('an MCP server over HTTP', () => {
+  const failed = (reason: string): object => ({
+    status: 'ERROR',
+    error_message: `The MCP server gave no valid answer to a call of f: ${reason}`,
+    final_messages: [{ content: 'hi' }, { content: null }],
+  })
+
+  it('fails the rollout when it goes away during a call', async () => {
+    await using server = await new HttpMcpServer((mcp) => {
+      mcp.registerTool('f', {}, async () => {
+        server.goAway()
+        return Promise.withResolvers<never>().promise
+      })
+    }).start()
+    const loop = mcpAgentLoop({ name: 'mcp', connect: server.connect })
+    await using running = await startApp({ loop })
+    running.trainer.chatAnswers.push(said(null, [call('f')]))
+    await running.init()
+    expect(await running.trainer.results()).toMatchObject([failed('fetch failed')])
+  })
+
+  it.each<[string, (response: ServerResponse) => void, string]>([
+    [
+      'a status',
+      (response) => response.writeHead(503).end('busy'),
+      'Streamable HTTP error: Error POSTing to endpoint: busy',
+    ],
+    [
+      'a page',
+      (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<html>'),
+      'Streamable HTTP error: Unexpected content type: text/html',
+    ],
+  ])('fails the rollout when it answers a call with %s', async (_, instead, reason) => {
+    await using server = await new HttpMcpServer((mcp) => {
+      mcp.registerTool('f', {}, () => text('ok'))
+    }).start()
+    const loop = mcpAgentLoop({ name: 'mcp', connect: server.connect })
+    await using running = await startApp({ loop })
+    running.trainer.policy = () => {
+      server.instead = instead
+      return said(null, [call('f')])
+    }
+    await running.init()
+    expect(await running.trainer.results()).toMatchObject([failed(reason)])
   })
 })

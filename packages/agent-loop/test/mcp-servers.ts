@@ -1,6 +1,13 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import type { McpClient } from '@osmosis/agent-loop'
 
 /** MCP servers in this process: each connection gets one of its own, and both ends are counted. */
 export class McpServers {
@@ -26,6 +33,56 @@ export class McpServers {
     await client.connect(near)
     this.opened += 1
     return client
+  }
+}
+
+/** An MCP server over HTTP without sessions, which can be made to go away. */
+export class HttpMcpServer implements AsyncDisposable {
+  /** Answers requests in place of the server. */
+  instead: ((response: ServerResponse) => void) | undefined
+  readonly #define: (server: McpServer) => void
+  readonly #http = createServer((request, response) => {
+    if (this.instead) this.instead(response)
+    else void this.#answer(request, response)
+  })
+
+  /** @param define - registers the tools of a server */
+  constructor(define: (server: McpServer) => void) {
+    this.#define = define
+  }
+
+  async start(): Promise<this> {
+    this.#http.listen(0, '127.0.0.1')
+    await once(this.#http, 'listening')
+    return this
+  }
+
+  readonly connect = async (): Promise<McpClient> => {
+    const { port } = this.#http.address() as AddressInfo
+    const client = new Client({ name: 'test', version: '1' })
+    const transport = new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/`))
+    await client.connect(transport)
+    return client
+  }
+
+  /** Closes the server and whatever is open to it. */
+  goAway(): void {
+    this.#http.close()
+    this.#http.closeAllConnections()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#http.listening) return
+    this.goAway()
+    await once(this.#http, 'close')
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const server = new McpServer({ name: 'test', version: '1' }, { capabilities: { tools: {} } })
+    this.#define(server)
+    const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true })
+    await server.connect(transport)
+    await transport.handleRequest(request, response)
   }
 }
 

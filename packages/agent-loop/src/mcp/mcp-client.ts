@@ -35,13 +35,16 @@ export interface McpClient {
     /** Where the rest of the list begins; missing at its end. */
     readonly nextCursor?: string | undefined
   }>
-  /** `timeout` is milliseconds. */
+  /**
+   * Where the server answers with an error of JSON-RPC, rejects with an `Error` that has its `code`
+   * and `data`; the policy reads its message. Every other rejection ends the rollout. `timeout` is
+   * milliseconds.
+   */
   callTool(
     params: { name: string; arguments: Record<string, unknown> },
     resultSchema: undefined,
     options: { signal: AbortSignal; timeout: number },
   ): Promise<McpToolResult>
+  /** Ends the connection. After about 5 seconds nobody waits for it any more. */
   close(): Promise<void>
-  /** Called when the connection is over, whoever ended it. */
-  onclose?: (() => void) | undefined
 }

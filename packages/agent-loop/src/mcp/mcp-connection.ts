@@ -1,23 +1,20 @@
+import { OsmosisError } from '@osmosis/core'
+
 import type { ToolInput } from '../tools/function-tool.ts'
 import type { McpClient, McpToolResult } from './mcp-client.ts'
 
 /** The longest time a timer of Node.js can wait: 24 days. Milliseconds. */
 const longestTimerMs = 2 ** 31 - 1
 
+/** How long a result waits for the end of the connection it came over. Milliseconds. */
+const longestCloseMs = 5000
+
 /** A connection to an MCP server that is open as long as the work it was opened for. */
 export class McpConnection {
   readonly #client: McpClient
-  #lost = false
 
   private constructor(client: McpClient) {
     this.#client = client
-    const { onclose } = client
-    // Clients know no other way of telling.
-    // oxlint-disable-next-line unicorn/prefer-add-event-listener
-    client.onclose = () => {
-      this.#lost = true
-      onclose?.call(client)
-    }
   }
 
   /** Opens a connection for `work`, and closes it whatever comes of that. */
@@ -29,21 +26,25 @@ export class McpConnection {
     try {
       return await work(new McpConnection(client))
     } finally {
-      // A connection that does not end well takes nothing back of what came over it.
-      await client.close().catch(() => undefined)
+      await close(client)
     }
   }
 
-  /** Whether it ended before its work did. */
-  get lost(): boolean {
-    return this.#lost
-  }
-
-  /** The tools of all pages of the server's list. Their schemas stay as they are. */
+  /**
+   * The tools of all pages of the server's list. Their schemas stay as they are.
+   *
+   * @throws OsmosisError with code `protocol_error` when the list leads back to a page it had
+   */
   async tools(): Promise<ToolInput[]> {
     const tools: ToolInput[] = []
+    const asked = new Set<string | undefined>()
     let cursor: string | undefined
     do {
+      if (asked.has(cursor)) {
+        const said = `The MCP server's list of tools has no end: nextCursor '${cursor}' came twice`
+        throw new OsmosisError('protocol_error', `${said}; each page must lead to a new one.`)
+      }
+      asked.add(cursor)
       const page = await this.#client.listTools({ cursor })
       for (const { name, description, inputSchema } of page.tools) {
         const told = description || `Tool: ${name}`
@@ -66,4 +67,14 @@ export class McpConnection {
     const options = { signal, timeout: longestTimerMs }
     return this.#client.callTool({ name, arguments: args }, undefined, options)
   }
+}
+
+/** Never rejects: a connection that does not end well takes nothing back of what came over it. */
+async function close(client: McpClient): Promise<void> {
+  const { promise: enough, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, longestCloseMs).unref()
+  // A function of its own, because a client may also throw right away.
+  const closed = (async () => client.close())().catch(() => undefined)
+  await Promise.race([closed, enough])
+  clearTimeout(timer)
 }

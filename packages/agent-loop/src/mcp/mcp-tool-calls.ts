@@ -8,6 +8,7 @@ import {
   createToolResult,
   type ToolResultMessage,
 } from '../tools/tool-results.ts'
+import { isAnsweredError } from './mcp-answered-error.ts'
 import type { McpConnection } from './mcp-connection.ts'
 import { contentText, resultText } from './mcp-result-text.ts'
 
@@ -27,7 +28,7 @@ export class McpToolCalls {
    * Resolves with the message that answers the call. What goes wrong with a tool is for the policy
    * to read.
    *
-   * @throws ToolExecutionError when the server is gone
+   * @throws ToolExecutionError when the server gave no answer, or none that is valid
    */
   async execute(toolCall: unknown): Promise<ToolResultMessage> {
     const started = performance.now()
@@ -46,16 +47,20 @@ export class McpToolCalls {
     }
     const { toolCallId, name, args } = call
     if (!this.#names.has(name)) return createToolErrorResult(toolCallId, `Unknown tool: ${name}`)
+    const { signal } = this.#ctx
     try {
-      const result = await this.#connection.call(name, args, this.#ctx.signal)
+      const result = await this.#connection.call(name, args, signal)
       if (!result.isError) return createToolResult(toolCallId, resultText(result))
       const said = contentText(result.content) || 'The tool failed and gave no reason'
       return createToolErrorResult(toolCallId, said)
     } catch (error) {
-      if (!this.#connection.lost) return createToolErrorResult(toolCallId, errorMessage(error))
-      // The policy did nothing to deserve this, and no later call could succeed.
+      const message = errorMessage(error)
+      // A call that its own rollout ended says nothing about the server.
+      const told = isAnsweredError(error) || signal.aborted
+      if (told) return createToolErrorResult(toolCallId, message)
+      // The policy did nothing to deserve this, and cannot do better next time.
       throw new ToolExecutionError(
-        `The MCP server went away during a call of ${name}: ${errorMessage(error)}`,
+        `The MCP server gave no valid answer to a call of ${name}: ${message}`,
         { toolCallId, toolName: name, cause: error },
       )
     }
