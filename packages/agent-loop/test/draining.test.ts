@@ -78,6 +78,36 @@ describe('draining', () => {
     expect(await running.health()).toMatchObject({ active_rollouts: 0, completed_rollouts: 0 })
   })
 
+  it('runs the shutdown hook also when it comes while the startup hook is running', async () => {
+    const events: string[] = []
+    const opened = Promise.withResolvers<void>()
+    const app = createApp(loopOf(answerOnce), {
+      logger: false,
+      onStartup: async () => {
+        events.push('begin')
+        await opened.promise
+        events.push('opened')
+      },
+      onShutdown: () => void events.push('shutdown'),
+    })
+    const starting = app.start()
+    const closing = app.close()
+    opened.resolve()
+    await Promise.all([starting, closing])
+    expect(events).toStrictEqual(['begin', 'opened', 'shutdown'])
+  })
+
+  it('begins nothing for a request that comes after the end', async () => {
+    const events: string[] = []
+    const app = createApp(loopOf(answerOnce), {
+      logger: false,
+      onStartup: () => void events.push('startup'),
+    })
+    await app.close()
+    const answer = await app.fetch(new Request('http://x/health'))
+    expect([answer.status, events]).toStrictEqual([200, []])
+  })
+
   it('does not wait for a loop that ignores its signal', async () => {
     await using running = await startApp({
       loop: loopOf(async () => Promise.withResolvers<never>().promise),

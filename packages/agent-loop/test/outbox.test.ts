@@ -20,8 +20,10 @@ it('has the result of a rollout delivered by the next server when the trainer wa
   }
   expect(await readdir(outboxDir)).toHaveLength(1)
 
-  trainer.otherwise = () => 200
   await using second = await startApp({ outboxDir })
+  const again = await post(`${second.url}/v1/rollout/init`, trainer.initBody({ rollout_id: 'r1' }))
+  expect([again.status, again.headers.get('retry-after')]).toStrictEqual([503, '5'])
+  trainer.otherwise = () => 200
   await vi.waitFor(() => expect(second.app.undelivered).toBe(0))
 
   expect(new Set(trainer.completed.map(({ raw }) => raw)).size).toBe(1)

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 
 import { expect, it, onTestFinished } from 'vitest'
 
-import { startOsmosis, temporaryFolder } from './osmosis.ts'
+import { osmosis, startOsmosis, temporaryFolder } from './osmosis.ts'
 
 interface Cluster {
   url: string
@@ -90,3 +90,27 @@ it.each([
     expect(new Set(cluster.keys)).toStrictEqual(new Set([key]))
   },
 )
+
+it('osmosis serve --outbox: ends when it cannot listen, although results wait to be delivered', async () => {
+  const cluster = await startCluster()
+  const command = ['serve', 'rollouts/echo/main.ts', '--outbox', temporaryFolder(), '--port']
+  const first = startOsmosis([...command, '0'])
+  const [, url = ''] = await first.printed(/Listening on (\S+)/)
+  await fetch(`${url}/rollout`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      rollout_id: 'r1',
+      initial_messages: [],
+      chat_completions_url: cluster.url,
+      completion_callback_url: `${cluster.url}/completion`,
+    }),
+  })
+  await cluster.received(1)
+  first.child.kill('SIGKILL')
+  await first.finished
+
+  const { code, stderr } = await osmosis([...command, new URL(cluster.url).port])
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/error: Port \d+ .*taken/)
+})

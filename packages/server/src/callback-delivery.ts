@@ -3,7 +3,8 @@ import { parseRetryAfter, retryRequest } from '@osmosis/core/policy'
 import { Agent, request } from 'undici'
 
 import { CallbackOutbox, type KeptCallback } from './callback-outbox.ts'
-import type { Logger } from './logger.ts'
+import type { LogFields, Logger } from './logger.ts'
+import type { SecretValues } from './secret-values.ts'
 
 /** How long and how often a callback is tried. All times are milliseconds. */
 export interface CallbackRetryOptions {
@@ -48,6 +49,8 @@ export interface CallbackDeliveryOptions {
    * what this one could not; default: callbacks are kept in memory only.
    */
   outboxDir?: string | undefined
+  /** Learns the keys of what an earlier process left in the outbox. */
+  secrets?: SecretValues | undefined
   logger: Logger
 }
 
@@ -62,11 +65,14 @@ export class CallbackDelivery {
   readonly #closing = new AbortController()
   readonly #attempts = new Set<AbortController>()
   readonly #outbox: CallbackOutbox | undefined
-  /** What earlier processes left behind, on its way again. */
-  readonly #leftovers = new Set<Promise<void>>()
+  readonly #secrets: SecretValues | undefined
+  readonly #sendings = new Set<Promise<unknown>>()
+  /** Rollouts whose callbacks, left behind by an earlier process, are on their way again. */
+  readonly #owed = new Set<string>()
+  #starting: Promise<void> | undefined
   #undelivered = 0
 
-  constructor({ retry = {}, outboxDir, logger }: CallbackDeliveryOptions) {
+  constructor({ retry = {}, outboxDir, secrets, logger }: CallbackDeliveryOptions) {
     this.#retry = {
       attemptTimeoutMs: retry.attemptTimeoutMs ?? 10_000,
       minDelayMs: retry.minDelayMs ?? 500,
@@ -75,6 +81,7 @@ export class CallbackDelivery {
       retries: retry.retries ?? Number.POSITIVE_INFINITY,
     }
     this.#logger = logger
+    this.#secrets = secrets
     this.#outbox = outboxDir === undefined ? undefined : new CallbackOutbox(outboxDir, logger)
     // As many connections as one slow controller may hold; further callbacks wait for a free one.
     this.#agent = new Agent({
@@ -90,31 +97,63 @@ export class CallbackDelivery {
   }
 
   /**
+   * Whether an earlier process left callbacks of this rollout that are on their way now. To run it
+   * again meanwhile could contradict them.
+   */
+  owes(rolloutId: string): boolean {
+    return this.#owed.has(rolloutId)
+  }
+
+  /**
    * Opens the outbox, where there is one, and begins to send what earlier processes left in it.
+   * Once; after a failure it may be tried again.
    *
-   * @throws OsmosisError with code `invalid_config` when another process uses the folder, or the
-   * error of the file system
+   * @throws OsmosisError with code `invalid_config` when another process uses the folder,
+   * `server_shutdown` when this is closed; the error of the file system
    */
   async start(): Promise<void> {
-    const left = (await this.#outbox?.open()) ?? []
-    if (left.length === 0) return
-    this.#logger.info({ callbacks: left.length }, 'sending callbacks that an earlier process left')
-    this.#undelivered += left.length
-    // One after the other within a rollout: a controller hears of the completion first.
-    for (const ofRollout of Map.groupBy(left, ({ callback }) => callback.rolloutId).values()) {
-      const sending = this.#sendAll(ofRollout).finally(() => this.#leftovers.delete(sending))
-      this.#leftovers.add(sending)
-    }
+    this.#starting ??= this.#open().catch((error: unknown) => {
+      this.#starting = undefined
+      throw error
+    })
+    await this.#starting
   }
 
   /** Resolves when the fate of the callback is known. Never rejects. */
   async deliver(callback: Callback): Promise<DeliveryOutcome> {
     this.#undelivered += 1
-    return this.#send(callback, await this.#keep(callback))
+    const sending = this.#keepAndSend(callback)
+    this.#track(sending)
+    return sending
   }
 
-  async #sendAll(left: readonly KeptCallback[]): Promise<void> {
+  async #open(): Promise<void> {
+    this.#closing.signal.throwIfAborted()
+    const left = (await this.#outbox?.open()) ?? []
+    if (left.length === 0 || this.#closing.signal.aborted) return
+    this.#logger.info({ callbacks: left.length }, 'sending callbacks that an earlier process left')
+    this.#undelivered += left.length
+    for (const [rolloutId, ofRollout] of Map.groupBy(left, ({ callback }) => callback.rolloutId)) {
+      this.#secrets?.add(...ofRollout.map(({ callback }) => callback.apiKey))
+      this.#owed.add(rolloutId)
+      this.#track(this.#sendOwed(rolloutId, ofRollout))
+    }
+  }
+
+  /** One after the other: a controller hears of the completion before the grading. */
+  async #sendOwed(rolloutId: string, left: readonly KeptCallback[]): Promise<void> {
     for (const kept of left) await this.#send(kept.callback, kept)
+    this.#owed.delete(rolloutId)
+  }
+
+  /** For `close` to wait for. Nothing that is sent ever rejects. */
+  #track(sending: Promise<unknown>): void {
+    const tracked = sending.finally(() => this.#sendings.delete(tracked))
+    this.#sendings.add(tracked)
+  }
+
+  async #keepAndSend(callback: Callback): Promise<DeliveryOutcome> {
+    return this.#send(callback, await this.#keep(callback))
   }
 
   async #send(callback: Callback, kept: KeptCallback | undefined): Promise<DeliveryOutcome> {
@@ -143,11 +182,13 @@ export class CallbackDelivery {
   async #tryUntilKnown(callback: Callback): Promise<DeliveryOutcome> {
     const line = { rollout_id: callback.rolloutId, callback: callback.kind }
     let attempts = 0
+    let acknowledged = false
     try {
       await retryRequest(
         async (attemptNumber) => {
           attempts = attemptNumber
           await this.#post(callback)
+          acknowledged = true
         },
         {
           retries: this.#retry.retries,
@@ -166,10 +207,9 @@ export class CallbackDelivery {
           },
         },
       )
-      this.#undelivered -= 1
-      this.#logger.debug({ ...line, attempts }, 'callback acknowledged')
-      return 'acknowledged'
     } catch (error) {
+      // What arrived while this was being closed has arrived.
+      if (acknowledged) return this.#acknowledged({ ...line, attempts })
       const outcome = isPassing(error) || this.#closing.signal.aborted ? 'gave_up' : 'refused'
       this.#logger.error(
         { ...line, attempts, outcome, reason: errorMessage(error) },
@@ -177,6 +217,13 @@ export class CallbackDelivery {
       )
       return outcome
     }
+    return this.#acknowledged({ ...line, attempts })
+  }
+
+  #acknowledged(line: LogFields): DeliveryOutcome {
+    this.#undelivered -= 1
+    this.#logger.debug(line, 'callback acknowledged')
+    return 'acknowledged'
   }
 
   /** Gives up everything that is still on its way, and closes the connections. */
@@ -184,8 +231,10 @@ export class CallbackDelivery {
     const reason = new OsmosisError('server_shutdown', 'the server stopped trying')
     this.#closing.abort(reason)
     for (const attempt of this.#attempts) attempt.abort(reason)
+    await this.#starting?.catch(() => undefined)
     await this.#agent.destroy()
-    await Promise.all(this.#leftovers)
+    // Whoever has the folder next finds all that this process kept.
+    while (this.#sendings.size > 0) await Promise.all(this.#sendings)
     await this.#outbox?.close()
   }
 
@@ -214,8 +263,8 @@ export class CallbackDelivery {
         signal: attempt.signal,
         dispatcher: this.#agent,
       })
-      // The status is the answer: a body that breaks off takes nothing back, and is no error here.
-      await answer.dump()
+      // The status is the answer: a body that breaks off takes nothing back.
+      await answer.dump().catch(() => undefined)
       if (statusCode >= 200 && statusCode < 300) return
       const retryAfter = headers['retry-after']
       throw new OsmosisError('protocol_error', `answered ${statusCode}`, {

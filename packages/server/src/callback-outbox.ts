@@ -1,8 +1,8 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 
-import { errorMessage } from '@osmosis/core'
+import { ConcurrencyLimiter } from '@osmosis/core'
 import { z } from 'zod'
 
 import type { Callback } from './callback-delivery.ts'
@@ -19,6 +19,8 @@ export interface KeptCallback {
 }
 
 const entrySchema = z.object({
+  /** Milliseconds since 1970; no two of one process are the same. */
+  kept_at: z.number(),
   rollout_id: z.string(),
   kind: z.string(),
   url: z.string(),
@@ -27,18 +29,26 @@ const entrySchema = z.object({
   body: z.string(),
 })
 
-const waitingSuffix = '.json'
-const unfinishedSuffix = '.tmp'
+/** Names of our own: the folder may hold what is none of our business. */
+const waitingName = /^[0-9a-f]{64}\.json$/
+const unfinishedName = /^[0-9a-f]{64}\.json\.[0-9a-f-]{36}\.tmp$/
+
+/** Results may end by the thousand at once, and files that can be open are few. */
+const writesAtOnce = 16
 
 /**
- * Callbacks that wait for an acknowledgement, a file each, so that they outlive the process. Files
- * hold the bearer keys that they are sent with; only the owner of the process can read them.
+ * Callbacks that wait for an acknowledgement, a file for each idempotency key, so that they outlive
+ * the process. Files hold the bearer keys that they are sent with; only the owner of the process
+ * can read them.
  */
 export class CallbackOutbox {
   readonly #folder: string
   readonly #logger: Logger
+  readonly #writes = new ConcurrencyLimiter(writesAtOnce)
+  /** Which callback a file is about: the last that was kept under its key. */
+  readonly #owners = new Map<string, KeptCallback>()
   #lock: FolderLock | undefined
-  #count = 0
+  #lastKeptAt = 0
 
   constructor(folder: string, logger: Logger) {
     this.#folder = path.resolve(folder)
@@ -54,53 +64,75 @@ export class CallbackOutbox {
   async open(): Promise<KeptCallback[]> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     this.#lock = await lockFolder(this.#folder)
-    const left: KeptCallback[] = []
-    for (const name of (await readdir(this.#folder)).toSorted()) {
-      const file = path.join(this.#folder, name)
-      // Never finished, so never sent: the rollout it was about ended with its process.
-      if (name.endsWith(unfinishedSuffix)) await rm(file)
-      if (!name.endsWith(waitingSuffix)) continue
-      const callback = await this.#read(file)
-      if (callback !== undefined) left.push(this.#kept(file, callback))
+    try {
+      return await this.#leftovers()
+    } catch (error) {
+      await this.close()
+      throw error
     }
-    return left
   }
 
-  /** Writes a callback; when this resolves it survives the process and the machine. */
+  /**
+   * Writes a callback; when this resolves it survives the process and the machine. It takes the
+   * place of an earlier one with the same idempotency key.
+   */
   async keep(callback: Callback): Promise<KeptCallback> {
-    this.#count += 1
-    const order = `${Date.now()}-${String(this.#count).padStart(9, '0')}`
-    const file = path.join(this.#folder, `${order}-${randomUUID()}${waitingSuffix}`)
-    const unfinished = `${file}${unfinishedSuffix}`
-    const handle = await open(unfinished, 'wx', 0o600)
+    const release = await this.#writes.acquire(new AbortController().signal)
     try {
-      await handle.writeFile(toText(callback))
-      await handle.sync()
+      const keptAt = Math.max(Date.now(), this.#lastKeptAt + 1)
+      this.#lastKeptAt = keptAt
+      const file = path.join(this.#folder, fileName(callback))
+      await writeFile(file, toText(callback, keptAt))
+      const kept = this.#kept(file, callback)
+      await syncFolder(this.#folder).catch((error: unknown) => {
+        this.#logger.error({ error }, 'callback kept, but may not survive a power failure')
+      })
+      return kept
     } finally {
-      await handle.close()
+      release()
     }
-    await rename(unfinished, file)
-    await syncFolder(this.#folder)
-    return this.#kept(file, callback)
   }
 
   /** Lets other processes have the folder. */
   async close(): Promise<void> {
-    await this.#lock?.release()
+    const lock = this.#lock
+    this.#lock = undefined
+    await lock?.release()
+  }
+
+  async #leftovers(): Promise<KeptCallback[]> {
+    const left: { keptAt: number; kept: KeptCallback }[] = []
+    for (const name of await readdir(this.#folder)) {
+      const file = path.join(this.#folder, name)
+      // Never finished, so never sent: the rollout it was about ended with its process.
+      if (unfinishedName.test(name)) await rm(file, { force: true })
+      if (!waitingName.test(name)) continue
+      const entry = await this.#read(file)
+      if (entry === undefined) continue
+      left.push({ keptAt: entry.keptAt, kept: this.#kept(file, entry.callback) })
+    }
+    return left.toSorted((a, b) => a.keptAt - b.keptAt).map(({ kept }) => kept)
   }
 
   #kept(file: string, callback: Callback): KeptCallback {
-    return {
-      callback,
-      forget: () => rm(file, { force: true }),
-      setAside: () => rename(file, `${file.slice(0, -waitingSuffix.length)}.refused`),
+    const whenOwner = async (act: () => Promise<void>): Promise<void> => {
+      if (this.#owners.get(file) !== kept) return
+      this.#owners.delete(file)
+      await act()
     }
+    const kept: KeptCallback = {
+      callback,
+      forget: () => whenOwner(() => rm(file, { force: true })),
+      setAside: () => whenOwner(() => rename(file, file.replace(/\.json$/, '.refused'))),
+    }
+    this.#owners.set(file, kept)
+    return kept
   }
 
-  async #read(file: string): Promise<Callback | undefined> {
+  async #read(file: string): Promise<{ keptAt: number; callback: Callback } | undefined> {
     try {
       const entry = entrySchema.parse(JSON.parse(await readFile(file, 'utf8')))
-      return {
+      const callback = {
         rolloutId: entry.rollout_id,
         kind: entry.kind,
         url: entry.url,
@@ -108,23 +140,49 @@ export class CallbackOutbox {
         idempotencyKey: entry.idempotency_key,
         body: entry.body,
       }
-    } catch (error) {
-      this.#logger.error({ file, reason: errorMessage(error) }, 'no callback can be read from file')
+      return { keptAt: entry.kept_at, callback }
+    } catch {
+      // What the parser says quotes the file, keys included.
+      this.#logger.error({ file }, 'no callback can be read from file; it is left alone')
       return undefined
     }
   }
 }
 
-function toText({ rolloutId, kind, url, apiKey, idempotencyKey, body }: Callback): string {
+function fileName({ idempotencyKey }: Callback): string {
+  return `${createHash('sha256').update(idempotencyKey).digest('hex')}.json`
+}
+
+function toText(callback: Callback, keptAt: number): string {
   const entry: z.input<typeof entrySchema> = {
-    rollout_id: rolloutId,
-    kind,
-    url,
-    api_key: apiKey,
-    idempotency_key: idempotencyKey,
-    body,
+    kept_at: keptAt,
+    rollout_id: callback.rolloutId,
+    kind: callback.kind,
+    url: callback.url,
+    api_key: callback.apiKey,
+    idempotency_key: callback.idempotencyKey,
+    body: callback.body,
   }
   return `${JSON.stringify(entry)}\n`
+}
+
+/** Whoever reads the file finds all of the text, or what was there before. */
+async function writeFile(file: string, text: string): Promise<void> {
+  const unfinished = `${file}.${randomUUID()}.tmp`
+  try {
+    const handle = await open(unfinished, 'wx', 0o600)
+    try {
+      await handle.writeFile(text)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await rename(unfinished, file)
+  } catch (error) {
+    // On a full disk it would be in the way of what is kept next.
+    await rm(unfinished, { force: true })
+    throw error
+  }
 }
 
 /** Makes a new name in the folder as durable as the file behind it. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { realpath, rm } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
+import { connect, createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
@@ -14,30 +14,19 @@ export interface FolderLock {
 
 /**
  * Locks an existing folder by listening on a local socket that belongs to it. The system closes
- * the socket with the process, however that ends, so a lock never outlives its owner.
+ * the socket with the process, however that ends, so a lock never outlives its owner. It is seen by
+ * processes of the same machine or container.
  *
  * @throws OsmosisError with code `invalid_config` when another process holds it
  */
 export async function lockFolder(folder: string): Promise<FolderLock> {
   const address = lockAddress(await realpath(folder))
-  const server = createServer((socket) => socket.destroy())
-  const listen = async (): Promise<void> => {
-    server.listen(address)
-    await once(server, 'listening')
-  }
-  try {
-    await listen()
-  } catch (error) {
-    if ((error as { code?: unknown }).code !== 'EADDRINUSE') throw error
-    if (await answers(address)) {
-      throw new OsmosisError(
-        'invalid_config',
-        `Another server uses the folder ${folder}. Give each server a folder of its own.`,
-      )
-    }
-    // A process that was killed leaves the name of its socket behind.
-    await rm(address, { force: true })
-    await listen()
+  const server = (await listen(address)) ?? (await listenAfterCrash(address))
+  if (server === undefined) {
+    throw new OsmosisError(
+      'invalid_config',
+      `Another server uses the folder ${folder}. Give each server a folder of its own.`,
+    )
   }
   server.unref()
   return {
@@ -49,20 +38,43 @@ export async function lockFolder(folder: string): Promise<FolderLock> {
   }
 }
 
-/** Paths of sockets may have about 100 bytes, so it is not in the folder itself. */
-function lockAddress(folder: string): string {
-  const name = `osmosis-${createHash('sha256').update(folder).digest('hex').slice(0, 32)}`
-  return process.platform === 'win32' ? `\\\\.\\pipe\\${name}` : path.join(tmpdir(), `${name}.sock`)
+/** Undefined when somebody listens there already. */
+async function listen(address: string): Promise<Server | undefined> {
+  const server = createServer((socket) => socket.destroy())
+  // Not shared with the workers of a cluster.
+  server.listen({ path: address, exclusive: true })
+  try {
+    await once(server, 'listening')
+    return server
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') return undefined
+    throw error
+  }
 }
 
-async function answers(address: string): Promise<boolean> {
+/** A process that was killed leaves the name of its socket behind where that is a file. */
+async function listenAfterCrash(address: string): Promise<Server | undefined> {
+  if (!path.isAbsolute(address) || !(await isAbandoned(address))) return undefined
+  await rm(address, { force: true })
+  return listen(address)
+}
+
+async function isAbandoned(address: string): Promise<boolean> {
   const socket = connect(address)
   try {
     await once(socket, 'connect')
-    return true
-  } catch {
     return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ECONNREFUSED'
   } finally {
     socket.destroy()
   }
+}
+
+/** Names of sockets may have about 100 bytes, so it is not in the folder itself. */
+function lockAddress(folder: string): string {
+  const name = `osmosis-${createHash('sha256').update(folder).digest('hex').slice(0, 32)}`
+  // A name that is no file, and goes with its process.
+  if (process.platform === 'linux') return `\0${name}`
+  return process.platform === 'win32' ? `\\\\.\\pipe\\${name}` : path.join(tmpdir(), `${name}.sock`)
 }

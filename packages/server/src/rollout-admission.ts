@@ -7,6 +7,7 @@ import { AdmittedRollouts } from './admitted-rollouts.ts'
 import { bodyDigest } from './body-digest.ts'
 import { checkBody } from './body-schema.ts'
 import { HttpRefusal } from './http-refusal.ts'
+import type { CallbackDelivery } from './callback-delivery.ts'
 import type { Logger } from './logger.ts'
 import type { CallbackTargets } from './rollout-callbacks.ts'
 import type { RolloutRuns } from './rollout-runs.ts'
@@ -19,6 +20,7 @@ const retryAfter = { 'retry-after': '5' }
 export interface AdmissionParts {
   readonly backend: Pick<ExecutionBackend, 'hasCapacity'>
   readonly runs: RolloutRuns
+  readonly delivery: Pick<CallbackDelivery, 'owes'>
   readonly secrets: SecretValues
   readonly logger: Logger
   readonly isDraining: () => boolean
@@ -42,7 +44,7 @@ export class RolloutAdmission {
   admit(json: unknown): void {
     const body = checkBody(rolloutRequestSchema, json, { initial_messages: isObject })
     const digest = digestOf(body)
-    const { backend, isDraining } = this.#parts
+    const { backend, delivery, isDraining } = this.#parts
     if (isDraining()) throw new HttpRefusal(503, 'rollout server is shutting down', retryAfter)
 
     const rolloutId = body.rollout_id ?? randomUUID()
@@ -50,6 +52,10 @@ export class RolloutAdmission {
     if (known === 'same') return
     if (known === 'different') {
       throw new HttpRefusal(409, 'rollout_id is already in use by a rollout with another body')
+    }
+    if (delivery.owes(rolloutId)) {
+      const detail = 'results of this rollout from before a restart are still being delivered'
+      throw new HttpRefusal(503, detail, retryAfter)
     }
     if (!backend.hasCapacity()) {
       throw new HttpRefusal(429, 'rollout queue is full; retry later', retryAfter)

@@ -21,6 +21,9 @@ export interface RolloutServer extends ServableApp, AsyncDisposable {
   /**
    * Opens the outbox, once, where there is one. `serve` does it before it opens the port, `fetch`
    * before it answers.
+   *
+   * @throws OsmosisError with code `invalid_config` when another process uses the outbox,
+   * `server_shutdown` after `drain`
    */
   start(): Promise<void>
   /**
@@ -49,6 +52,7 @@ export function createRolloutServer(options: RolloutServerOptions): RolloutServe
   const delivery = new CallbackDelivery({
     retry: options.callbackRetry,
     outboxDir: options.outboxDir,
+    secrets,
     logger,
   })
   const runs = new RolloutRuns(backend, { delivery, logger, secrets })
@@ -62,7 +66,7 @@ export function createRolloutServer(options: RolloutServerOptions): RolloutServe
   const isDraining = (): boolean => drain.started
   const app = createRoutes({
     backend,
-    admission: new RolloutAdmission({ backend, runs, secrets, logger, isDraining }),
+    admission: new RolloutAdmission({ backend, runs, delivery, secrets, logger, isDraining }),
     secrets,
     logger,
     undelivered: () => delivery.undelivered,
@@ -72,13 +76,10 @@ export function createRolloutServer(options: RolloutServerOptions): RolloutServe
     instanceId: options.instanceId,
   })
 
-  let starting: Promise<void> | undefined
-  const start = (): Promise<void> => (starting ??= delivery.start())
-
   return {
-    start,
+    start: () => delivery.start(),
     fetch: async (request) => {
-      await start()
+      if (!drain.started) await delivery.start()
       return app.fetch(request)
     },
     requiresKey: apiKey !== undefined,

@@ -68,7 +68,8 @@ const idleCheckMs = 100
 const closeMs = 5000
 
 /**
- * Serves HTTP on Node. Resolves when it listens; the caller closes it, or a signal does.
+ * Serves HTTP on Node. Resolves when it listens; the caller closes it, or a signal does. When it
+ * rejects, the app is still the caller's to close.
  *
  * @throws OsmosisError with code `port_in_use`, or `invalid_config` for an open address without
  * a key

@@ -1,12 +1,15 @@
+import { randomUUID } from 'node:crypto'
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { CallbackDelivery } from '@osmosis/server/parts'
+import { LocalBackend } from '@osmosis/core'
+import { createRolloutServer, type CallbackRetryOptions } from '@osmosis/server'
+import { CallbackDelivery, type Callback } from '@osmosis/server/parts'
 import { describe, expect, it, vi } from 'vitest'
 
 import { FakeController } from './fake-controller.ts'
-import { postJson, recordingLogger, startServer, type LogLine } from './running-server.ts'
+import { AskOnce, postJson, recordingLogger, startServer, type LogLine } from './running-server.ts'
 import { startChild } from './start-child.ts'
 
 const impatient = { minDelayMs: 1, maxDelayMs: 5 }
@@ -172,24 +175,87 @@ describe('a server with an outbox', () => {
     expect((await next.post()).status).toBe(202)
   })
 
-  it('starts although a file makes no sense, says so and leaves it alone', async () => {
+  it('starts although a file makes no sense, says so without quoting it, and leaves it alone', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await (await startServer({ outboxDir }))[Symbol.asyncDispose]()
-    await writeFile(path.join(outboxDir, '1-garbled.json'), '{"rollout_id":')
-    await writeFile(path.join(outboxDir, '2-unfinished.json.tmp'), '{"rollout_id":')
+    const garbled = `${'a'.repeat(64)}.json`
+    const unfinished = `${garbled}.${randomUUID()}.tmp`
+    const others = ['notes.json', 'thesis.tmp']
+    for (const name of [garbled, unfinished, ...others]) {
+      await writeFile(path.join(outboxDir, name), '{"api_key":planted-key"')
+    }
     await using running = await startServer({ outboxDir })
 
-    expect(await readdir(outboxDir)).toStrictEqual(['1-garbled.json'])
-    expect(running.log).toContainEqual(
-      expect.objectContaining({
+    expect((await readdir(outboxDir)).toSorted()).toStrictEqual([garbled, ...others])
+    const complaints = running.log.filter(({ level }) => level === 'error')
+    expect(complaints).toStrictEqual([
+      {
         level: 'error',
-        message: 'no callback can be read from file',
-        fields: expect.objectContaining({
-          file: path.join(outboxDir, '1-garbled.json'),
-        }) as unknown,
-      }),
-    )
+        message: 'no callback can be read from file; it is left alone',
+        fields: { file: path.join(outboxDir, garbled) },
+      },
+    ])
+  })
+
+  it('turns a rollout away while its results from before are on their way, and then runs it', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    await using controller = await new FakeController().start()
+    controller.otherwise = () => 503
+    {
+      await using first = await startServer({
+        outboxDir,
+        drainSeconds: 0,
+        shutdownGraceSeconds: 0.1,
+      })
+      await postJson(`${first.url}/rollout`, controller.rolloutBody())
+      await controller.bodies(1)
+    }
+    const before = bodiesByKey(controller)
+    await using second = await startServer({ outboxDir })
+    const again = await postJson(`${second.url}/rollout`, controller.rolloutBody())
+    expect([again.status, again.headers.get('retry-after')]).toStrictEqual([503, '5'])
+    expect(await again.json()).toStrictEqual({
+      detail: 'results of this rollout from before a restart are still being delivered',
+    })
+    expect((await second.post({ rollout_id: 'r2' })).status).toBe(202)
+
+    controller.otherwise = () => undefined
+    await vi.waitFor(() => expect(second.server.undelivered).toBe(0))
+    expect(bodiesByKey(controller).get('r1/completion')).toStrictEqual(before.get('r1/completion'))
+    expect((await postJson(`${second.url}/rollout`, controller.rolloutBody())).status).toBe(202)
+  })
+
+  it('takes no folder and no rollout when it is closed already', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    const backend = new LocalBackend({ workflow: AskOnce })
+    const closed = createRolloutServer({ backend, logger: false, outboxDir })
+    const starting = closed.start()
+    await closed.close()
+    await starting
+    await expect(closed.start()).resolves.toBeUndefined()
+
+    const neverStarted = createRolloutServer({ backend, logger: false, outboxDir })
+    await neverStarted.close()
+    await expect(neverStarted.start()).rejects.toMatchObject({ code: 'server_shutdown' })
+    const answer = await neverStarted.fetch(new Request('http://x/health'))
+    expect(answer.status).toBe(200)
+    await using next = await startServer({ outboxDir })
+    expect((await next.post()).status).toBe(202)
+  })
+
+  it('can be started when the server that had the folder is gone', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    const backend = new LocalBackend({ workflow: AskOnce })
+    const first = createRolloutServer({ backend, logger: false, outboxDir })
+    await using second = createRolloutServer({ backend, logger: false, outboxDir })
+    await first.start()
+    await expect(second.start()).rejects.toMatchObject({ code: 'invalid_config' })
+    await first.close()
+    await second.start()
   })
 
   it('lets only its owner read the files: they hold keys', async () => {
@@ -222,31 +288,88 @@ describe('a server with an outbox', () => {
   })
 })
 
+const callback = (kind: string, more: Partial<Callback> = {}): Callback => ({
+  rolloutId: 'r1',
+  kind,
+  url: 'http://127.0.0.1:1/',
+  apiKey: null,
+  idempotencyKey: `r1/${kind}`,
+  body: '{}',
+  ...more,
+})
+
+async function openDelivery(
+  outboxDir: string,
+  retry: CallbackRetryOptions = impatient,
+): Promise<CallbackDelivery> {
+  const log: LogLine[] = []
+  const delivery = new CallbackDelivery({ retry, logger: recordingLogger(log), outboxDir })
+  await delivery.start()
+  return delivery
+}
+
+it('keeps one callback for each idempotency key: the last', async () => {
+  await using folder = await temporaryFolder()
+  await using controller = await new FakeController().start()
+  const url = `${controller.url}/completion`
+  const first = await openDelivery(folder.outboxDir, { retries: 0 })
+  await first.deliver(callback('completion', { body: '"old"' }))
+  expect(await readdir(folder.outboxDir)).toHaveLength(1)
+  await first.deliver(callback('completion', { url, body: '"new"' }))
+  await first.close()
+
+  expect(controller.callbacks.map(({ body }) => body)).toStrictEqual(['new'])
+  expect(await readdir(folder.outboxDir)).toStrictEqual([])
+})
+
+it('has kept everything when the next process gets the folder', async () => {
+  await using folder = await temporaryFolder()
+  const first = await openDelivery(folder.outboxDir)
+  const deliveries = Array.from({ length: 300 }, (_, index) =>
+    first.deliver(callback('completion', { idempotencyKey: `r${index}/completion` })),
+  )
+  await first.close()
+  const second = await openDelivery(folder.outboxDir)
+  expect(second.undelivered).toBe(300)
+  expect(second.owes('r1')).toBe(true)
+  await second.close()
+  expect(new Set(await Promise.all(deliveries))).toStrictEqual(new Set(['gave_up']))
+})
+
+it('counts a callback as acknowledged that was so when the delivery was closed', async () => {
+  await using folder = await temporaryFolder()
+  await using controller = await new FakeController().start()
+  const delivery = await openDelivery(folder.outboxDir)
+  controller.answers['completion'] = [
+    (response) => {
+      response.writeHead(200, { 'content-length': '10' })
+      response.write('half')
+    },
+  ]
+  const outcome = delivery.deliver(callback('completion', { url: `${controller.url}/completion` }))
+  await controller.bodies(1)
+  // The status has to arrive; nobody outside can tell when it has.
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  await delivery.close()
+
+  expect(await outcome).toBe('acknowledged')
+  expect(await readdir(folder.outboxDir)).toStrictEqual([])
+})
+
 it('tells a controller of the completion before the grading, also after a restart', async () => {
   await using folder = await temporaryFolder()
   await using controller = await new FakeController().start()
-  const log: LogLine[] = []
-  const options = { retry: impatient, logger: recordingLogger(log), outboxDir: folder.outboxDir }
-  const callback = (kind: string): Parameters<CallbackDelivery['deliver']>[0] => ({
-    rolloutId: 'r1',
-    kind,
-    url: `${controller.url}/${kind}`,
-    apiKey: null,
-    idempotencyKey: `r1/${kind}`,
-    body: '{}',
-  })
+  const to = (kind: string): Callback => callback(kind, { url: `${controller.url}/${kind}` })
   controller.otherwise = () => 503
-  const first = new CallbackDelivery({ ...options, retry: { ...impatient, retries: 0 } })
-  await first.start()
-  await first.deliver(callback('completion'))
-  await first.deliver(callback('grader'))
+  const first = await openDelivery(folder.outboxDir, { retries: 0 })
+  await first.deliver(to('completion'))
+  await first.deliver(to('grader'))
   await first.close()
 
   controller.events.length = 0
   controller.otherwise = () => undefined
   controller.answers['completion'] = [500, 500]
-  const second = new CallbackDelivery(options)
-  await second.start()
+  const second = await openDelivery(folder.outboxDir)
   await controller.until(() => controller.events.length === 4)
   await second.close()
 

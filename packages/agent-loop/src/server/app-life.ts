@@ -48,8 +48,9 @@ export class AppLife {
     this.#ready = true
   }
 
-  // What never began has nothing to shut down.
+  // What never began has nothing to shut down; what is just beginning has.
   async #shutDown(): Promise<void> {
+    await this.#starting?.catch(() => undefined)
     if (this.#ready) await this.#hooks.onShutdown?.()
   }
 }

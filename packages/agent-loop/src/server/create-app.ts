@@ -1,6 +1,12 @@
 import { ConcurrencyLimiter } from '@osmosis/core'
 import { createStderrLogger, silentLogger, type Logger, type ServableApp } from '@osmosis/server'
-import { CallbackDelivery, redactingLogger, SecretValues, ServerDrain } from '@osmosis/server/parts'
+import {
+  CallbackDelivery,
+  type CallbackDeliveryOptions,
+  redactingLogger,
+  SecretValues,
+  ServerDrain,
+} from '@osmosis/server/parts'
 
 import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
 import { resolveSettings, type RolloutSettings } from '../settings/rollout-settings.ts'
@@ -62,7 +68,7 @@ export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}
   const secrets = new SecretValues()
   secrets.add(apiKey)
   const logger = redactingLogger(chosenLogger(options.logger), secrets)
-  const delivery = createDelivery(settings, options.outboxDir, logger)
+  const delivery = createDelivery(settings, { outboxDir: options.outboxDir, secrets, logger })
   const limiter = new ConcurrencyLimiter(maxConcurrent)
   const { debugDir } = options
   const traces = debugDir === undefined ? null : { folder: debugDir, secrets, logger }
@@ -84,6 +90,7 @@ export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}
       loop,
       records,
       runs,
+      delivery,
       limiter,
       maxQueued: options.maxQueued ?? null,
       maxMetadataBytes,
@@ -107,7 +114,7 @@ export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}
 
   return {
     fetch: async (request) => {
-      await life.start()
+      if (!drain.started) await life.start()
       return routes.fetch(request)
     },
     requiresKey: apiKey !== undefined,
@@ -128,13 +135,11 @@ export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}
 
 function createDelivery(
   { client }: RolloutSettings,
-  outboxDir: string | undefined,
-  logger: Logger,
+  options: Omit<CallbackDeliveryOptions, 'retry'>,
 ): CallbackDelivery {
   const { completeRolloutRetries } = client
   return new CallbackDelivery({
-    logger,
-    outboxDir,
+    ...options,
     retry: {
       attemptTimeoutMs: client.timeoutSeconds * 1000,
       minDelayMs: client.retryBaseDelay * 1000,

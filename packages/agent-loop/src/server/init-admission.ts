@@ -1,6 +1,12 @@
 import type { ConcurrencyLimiter } from '@osmosis/core'
 import type { Logger } from '@osmosis/server'
-import { bodyDigest, checkBody, HttpRefusal, type SecretValues } from '@osmosis/server/parts'
+import {
+  bodyDigest,
+  checkBody,
+  HttpRefusal,
+  type CallbackDelivery,
+  type SecretValues,
+} from '@osmosis/server/parts'
 
 import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
 import { loadTools } from '../validate-agent-loop.ts'
@@ -17,6 +23,7 @@ export interface InitAdmissionParts {
   readonly loop: RolloutAgentLoop
   readonly records: RolloutRecords
   readonly runs: RolloutRuns
+  readonly delivery: Pick<CallbackDelivery, 'owes'>
   readonly limiter: ConcurrencyLimiter
   /** Null: any number may wait for a slot. */
   readonly maxQueued: number | null
@@ -48,7 +55,7 @@ export class InitAdmission {
         typeof message === 'object' && message !== null && !Array.isArray(message),
     })
     const digest = digestOf(body)
-    const { records, limiter, maxQueued, logger } = this.#parts
+    const { records, delivery, limiter, maxQueued, logger } = this.#parts
     this.#refuseWhenDraining()
     const key = recordKey(body.rollout_id, body.idempotency_key || null)
     const known = records.find(key)
@@ -58,6 +65,10 @@ export class InitAdmission {
         logger.warn(line, 'a repeated init has another body; the first one counts')
       }
       return known.accepted
+    }
+    if (delivery.owes(body.rollout_id)) {
+      const detail = 'the result of this rollout from before a restart is still being delivered'
+      throw new HttpRefusal(503, detail, retryAfter)
     }
     if (maxQueued !== null && limiter.queued >= maxQueued) {
       throw new HttpRefusal(503, 'rollout queue is full; retry later', retryAfter)
