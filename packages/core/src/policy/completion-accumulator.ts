@@ -13,8 +13,8 @@ import type {
 interface StreamedToolCall {
   readonly index: number | undefined
   readonly call: ChatToolCall
-  /** Whether the server sent none, or too late. */
-  readonly idIsOurs: boolean
+  /** The first id that the server gave it; not the call's own where it came late. */
+  serverId: string | undefined
 }
 
 /**
@@ -109,42 +109,74 @@ export class CompletionAccumulator {
     this.#refusal = joined(this.#refusal, delta.refusal)
     this.#reasoning = joined(this.#reasoning, delta.reasoning)
     this.#reasoningContent = joined(this.#reasoningContent, delta.reasoning_content)
-    for (const call of delta.tool_calls ?? []) this.#addToolCall(call)
+    const named = new Set<StreamedToolCall>()
+    for (const call of delta.tool_calls ?? []) this.#addToolCall(call, named)
   }
 
-  #addToolCall(delta: ChatToolCallDelta): void {
-    const { call, idIsOurs } = this.#toolCallFor(delta)
-    // An id that comes late would be a second one: the first is known to readers already.
-    if (idIsOurs && delta.id) delta.id = call.id
+  /** `named` are the calls that the same list has named already: it names each only once. */
+  #addToolCall(delta: ChatToolCallDelta, named: Set<StreamedToolCall>): void {
+    const name = delta.function?.name
+    const known = this.#latestCall(delta)
+    const begins = !known || (name && named.has(known)) || isAnotherCall(known, delta)
+    const entry = begins ? this.#beginCall(delta) : known
+    if (name) named.add(entry)
+
+    const { call } = entry
+    entry.serverId ??= delta.id || undefined
+    // The id that readers saw first stays: one that comes late or changes would be a second one.
+    if ((begins || delta.id) && delta.id !== call.id) delta.id = call.id
     // Some servers repeat id and name in every delta, so they are taken once and not appended.
-    call.function.name ||= delta.function?.name ?? ''
+    call.function.name ||= name ?? ''
     const text: unknown = delta.function?.arguments
     if (typeof text === 'string') call.function.arguments += text
     else if (text !== undefined && text !== null) call.function.arguments += JSON.stringify(text)
   }
 
-  #toolCallFor(delta: ChatToolCallDelta): StreamedToolCall {
-    const { index, id } = delta
-    const known = this.#toolCalls.findLast((entry) =>
-      index === undefined ? id === undefined || entry.call.id === id : entry.index === index,
-    )
-    if (known && !isAnotherCall(known, delta)) return known
+  /** The call that `delta` continues, unless it begins another. */
+  #latestCall(delta: ChatToolCallDelta): StreamedToolCall | undefined {
+    const calls = isNumbered(delta)
+      ? this.#toolCalls.filter(({ index }) => index === delta.index)
+      : this.#toolCalls
+    return calls.findLast(({ serverId }) => serverId && serverId === delta.id) ?? calls.at(-1)
+  }
+
+  #beginCall({ index, id }: ChatToolCallDelta): StreamedToolCall {
     const call: ChatToolCall = {
       id: id || `call_${randomUUID().replaceAll('-', '')}`,
       type: 'function',
       function: { name: '', arguments: '' },
     }
-    const entry = { index, call, idIsOurs: !id }
-    if (entry.idIsOurs) delta.id = call.id
+    const entry = { index, call, serverId: undefined }
     this.#toolCalls.push(entry)
     return entry
   }
 }
 
-/** The same index with another id is another call: some servers number every call 0. */
-function isAnotherCall({ call, idIsOurs }: StreamedToolCall, delta: ChatToolCallDelta): boolean {
-  if (!delta.id || delta.id === call.id) return false
-  return !idIsOurs || Boolean(delta.function?.name)
+/**
+ * Whether `delta` begins a call behind the `known` one of the same index: some servers number every
+ * call 0 or none at all, others change the id within a call. Only a delta with a name begins one.
+ */
+function isAnotherCall({ call, serverId }: StreamedToolCall, delta: ChatToolCallDelta): boolean {
+  const known = call.function
+  const name = delta.function?.name
+  if (!name || !known.name) return false
+  if (delta.id && serverId) return delta.id !== serverId
+  if (name !== known.name) return true
+  // The name again: repeated, perhaps with an id that comes late, or a second call of the tool.
+  return (Boolean(delta.id) || !isNumbered(delta)) && isJson(known.arguments)
+}
+
+function isNumbered({ index }: ChatToolCallDelta): boolean {
+  return typeof index === 'number'
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** A whole answer as the single chunk of a stream, for endpoints that do not stream. */
