@@ -97,8 +97,9 @@ async function refusalText(
   { body }: Dispatcher.ResponseData,
   authorization: string | undefined,
 ): Promise<string> {
-  const text = await body.text().catch(() => '')
-  return errorText(redacted(text, authorization))
+  const text = errorText(await body.text().catch(() => ''))
+  // Between parsing and cutting: JSON can escape the letters of a key, a cut leaves a piece of it.
+  return redacted(text, authorization).slice(0, 500)
 }
 
 function httpError(
@@ -131,12 +132,12 @@ function errorText(body: string): string {
   try {
     const json = JSON.parse(body) as Record<string, unknown> | null
     const { error, detail, message } = json ?? {}
-    said = (error as { message?: unknown } | undefined)?.message ?? error ?? detail ?? message
+    const sentence = (error as { message?: unknown } | undefined)?.message
+    said = sentence ?? error ?? detail ?? message ?? json
   } catch {
     // Not JSON: the text itself is all there is to say.
   }
-  const text = typeof said === 'string' ? said : (JSON.stringify(said) ?? body)
-  return text.trim().slice(0, 500)
+  return (typeof said === 'string' ? said : JSON.stringify(said)).trim()
 }
 
 // Endpoints have been seen to repeat the key they refused.

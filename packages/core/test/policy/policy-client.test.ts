@@ -503,6 +503,25 @@ describe('a failing policy', () => {
     expect(String(error)).not.toContain('secr')
   })
 
+  it.each([
+    ['in the usual sentence', String.raw`{"error":{"message":"bad key abc\/def+secret\u003d="}}`],
+    [
+      'in a body of its own shape',
+      String.raw`{"status":1,"info":"bad key abc\/def+secret=\u003D"}`,
+    ],
+    ['in a text', String.raw`"bad key \u0061bc\/def\u002bsecret=="`],
+  ])(
+    'that repeats the key %s, escaped as JSON may have it, shows none of it',
+    async (_at, said) => {
+      const policy = await startPolicyEndpoint((response) => {
+        response.writeHead(401, { 'content-type': 'application/json' }).end(said)
+      })
+      const rollout = context(policy.url, { apiKey: 'abc/def+secret==' })
+      const error = await failure(rollout.policy('main').complete({ messages }))
+      expect(String(error)).toMatch(/bad key \[redacted\]["}]*\. Check/)
+    },
+  )
+
   it('that cannot be reached is an error that says where it was looked for', async () => {
     const error = await failure(
       context('http://127.0.0.1:1/v1').policy('main').complete({ messages }),
