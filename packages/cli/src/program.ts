@@ -7,7 +7,7 @@ import { endpointUrl } from './agent-loop/endpoint-url.ts'
 import { agentLoopModule } from './agent-loop/loop-options.ts'
 import type { EvalRunFlags } from './eval-run/eval-run-command.ts'
 import type { ServeFlags } from './serve/serve-flags.ts'
-import { wholeNumber } from './whole-number.ts'
+import { portNumber, wholeNumber } from './whole-number.ts'
 
 /**
  * The command line. Commands load their code when they are called, so that `--help` does not wait
@@ -28,7 +28,7 @@ export function createProgram(setExitCode: (code: number) => void): Command {
     .option(
       '--port <port>',
       'port to listen on; 0 takes a free one (default: $_OSMOSIS_ROLLOUT_PORT, $ROLLOUT_PORT, 8000; 9000 for an agent loop)',
-      wholeNumber,
+      portNumber,
     )
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option(

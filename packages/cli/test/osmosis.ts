@@ -5,7 +5,7 @@ import path from 'node:path'
 
 import { onTestFinished } from 'vitest'
 
-const bin = path.resolve(import.meta.dirname, '../src/bin.ts')
+export const bin = path.resolve(import.meta.dirname, '../src/bin.ts')
 
 /** A small Osmosis workspace that needs nothing but core. */
 export const workspace = path.join(import.meta.dirname, 'workspace')

@@ -6,13 +6,17 @@ import { Agent, type Dispatcher, request } from 'undici'
 import { policyErrorBody } from './policy-error.ts'
 import { type PolicyModel } from './policy-model.ts'
 
+/** A connection that was there and broke: the next one may hold. */
+const lostConnection = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
+
 const passedOn = ['content-type', 'retry-after']
 
 /**
  * A policy behind any OpenAI-compatible endpoint. Of the request only `model` is replaced; of the
  * answer nothing: status, content type, `Retry-After` and bytes come back as they were sent, when
  * they were sent. There is no time limit but the call's own signal. An endpoint that cannot be
- * reached is a 502 whose error names the base URL.
+ * reached is a 502 whose error names the base URL, with the code `policy_unreachable`, or
+ * `policy_connection_lost` when it could be.
  */
 export function upstreamPolicy(options: {
   /** `/chat/completions` is appended, unless it is there already. */
@@ -41,8 +45,11 @@ export function upstreamPolicy(options: {
         answer = await request(url, { method: 'POST', headers, body, signal, dispatcher })
       } catch (error) {
         call.signal.throwIfAborted()
-        const message = `The policy at ${withoutSecrets(url)} cannot be reached: ${errorMessage(error)}`
-        return Response.json(policyErrorBody(502, 'policy_unreachable', message), { status: 502 })
+        const isLost = lostConnection.has(String((error as NodeJS.ErrnoException).code))
+        const what = isLost ? 'closed the connection' : 'cannot be reached'
+        const message = `The policy at ${withoutSecrets(url)} ${what}: ${errorMessage(error)}`
+        const code = isLost ? 'policy_connection_lost' : 'policy_unreachable'
+        return Response.json(policyErrorBody(502, code, message), { status: 502 })
       }
       return new Response(Readable.toWeb(answer.body), {
         status: answer.statusCode,

@@ -120,6 +120,25 @@ describe('upstreamPolicy', () => {
     await upstream.requests[0]?.abandoned
   })
 
+  it('tells a connection that was closed from an endpoint that is not there', async () => {
+    const closing = createServer((request) => request.socket.destroy()).listen(0, '127.0.0.1')
+    await new Promise((resolve) => closing.once('listening', resolve))
+    const { port } = closing.address() as AddressInfo
+    const policy = upstreamPolicy({ baseUrl: `http://127.0.0.1:${port}/v1`, model: 'm' })
+    await using rollout = await startRollout(policy)
+    const answer = await callPolicy(rollout.order)
+    expect([answer.status, await answer.json()]).toMatchObject([
+      502,
+      {
+        error: {
+          message: `The policy at http://127.0.0.1:${port}/v1 closed the connection: other side closed`,
+          code: 'policy_connection_lost',
+        },
+      },
+    ])
+    await new Promise((resolve) => closing.close(resolve))
+  })
+
   it('answers 502 with the address but no key when nobody is there', async () => {
     const vanished = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => vanished.once('listening', resolve))

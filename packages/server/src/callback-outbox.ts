@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 
-import { ConcurrencyLimiter } from '@osmosis/core'
+import { ConcurrencyLimiter, errorMessage, OsmosisError } from '@osmosis/core'
 import { z } from 'zod'
 
 import type { Callback } from './callback-delivery.ts'
@@ -62,7 +62,7 @@ export class CallbackOutbox {
    * @throws OsmosisError with code `invalid_config` when another process uses the folder
    */
   async open(): Promise<KeptCallback[]> {
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+    await this.#makeFolder()
     this.#lock = await lockFolder(this.#folder)
     try {
       return await this.#leftovers()
@@ -98,6 +98,18 @@ export class CallbackOutbox {
     const lock = this.#lock
     this.#lock = undefined
     await lock?.release()
+  }
+
+  async #makeFolder(): Promise<void> {
+    try {
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+    } catch (cause) {
+      throw new OsmosisError(
+        'invalid_config',
+        `The outbox must be a folder that can be written to: ${errorMessage(cause)}`,
+        { cause },
+      )
+    }
   }
 
   async #leftovers(): Promise<KeptCallback[]> {

@@ -246,6 +246,15 @@ describe('a server with an outbox', () => {
     expect((await next.post()).status).toBe(202)
   })
 
+  it('is not started with a file for a folder', async () => {
+    await using folder = await temporaryFolder()
+    await writeFile(folder.outboxDir, '')
+    await expect(startServer({ outboxDir: folder.outboxDir })).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringContaining('The outbox must be a folder') as string,
+    })
+  })
+
   it('can be started when the server that had the folder is gone', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder

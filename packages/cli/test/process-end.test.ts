@@ -1,0 +1,37 @@
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+import { expect, it } from 'vitest'
+
+import { bin, osmosis, temporaryFolder, workspace } from './osmosis.ts'
+
+const sums = ['-d', 'data/sums.jsonl', '--policy', 'policies/adding.ts']
+
+it.each([
+  ['validate', '-m', 'rollouts/agent-loops/holding.ts'],
+  ['test', '-m', 'rollouts/agent-loops/holding.ts', '--limit', '1', ...sums],
+  ['test', '-m', 'rollouts/agent-loops/holding.ts:missing', ...sums],
+])('osmosis %s ends although code of the user holds the process open', async (...args) => {
+  const { code } = await osmosis(args)
+  expect(code).toBe(args.includes('rollouts/agent-loops/holding.ts:missing') ? 1 : 0)
+})
+
+it('writes the results although nobody reads the rest of the output', async () => {
+  const output = path.join(temporaryFolder(), 'results.json')
+  const command = [process.execPath, bin, 'test', '-m', 'rollouts/agent-loops/adder.ts:agentLoop']
+  const line = [...command, ...sums, '-o', output].map((word) => `'${word}'`).join(' ')
+  await promisify(execFile)('sh', ['-c', `${line} | head -1`], { cwd: workspace })
+  expect(JSON.parse(readFileSync(output, 'utf8'))).toMatchObject({ summary: { total: 4 } })
+})
+
+it('refuses a port that is none', async () => {
+  const { code, stderr } = await osmosis(['serve', 'rollouts/echo/main.ts', '--port', '70000'])
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringContaining(
+      "argument '70000' is invalid. It must be a port number from 0 to 65535.",
+    ),
+  ])
+})
