@@ -6,6 +6,7 @@ import { noting } from './data-problem.ts'
 import { openParquet } from './open-parquet.ts'
 import { toCell } from './parquet-cells.ts'
 import { takeDecimalScale, toDecimal } from './parquet-decimals.ts'
+import { hasShortFloats, withMeantDigits } from './parquet-floats.ts'
 import { type RawRow } from './raw-row.ts'
 
 interface ParquetColumn {
@@ -43,8 +44,13 @@ function planColumns(schema: readonly SchemaTree[], problems: string[]): Parquet
     const { name } = column.element
     const place = `column ${JSON.stringify(name)}`
     const scale = noting(problems, place, () => takeDecimalScale(column))
-    return { name, place, toCell: scale === undefined ? toCell : (cell) => toDecimal(cell, scale) }
+    return { name, place, toCell: cellReader(column, scale) }
   })
+}
+
+function cellReader(column: SchemaTree, scale: number | undefined): ParquetColumn['toCell'] {
+  if (scale !== undefined) return (value) => toDecimal(value, scale)
+  return hasShortFloats(column) ? (value) => toCell(withMeantDigits(value, column)) : toCell
 }
 
 async function readColumn(
