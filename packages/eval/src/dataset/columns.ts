@@ -17,8 +17,15 @@ export function nameProblems(names: readonly string[]): string[] {
   })
 }
 
-/** Finds the columns over all rows; two that mean the same become a problem. */
-export function findColumns(rows: readonly RawRow[], problems: string[]): DatasetColumns {
+/**
+ * Finds the columns over all rows; two that mean the same become a problem, and so do missing ones,
+ * with what `advise` has to say about these names.
+ */
+export function findColumns(
+  rows: readonly RawRow[],
+  problems: string[],
+  advise: (names: readonly string[]) => string,
+): DatasetColumns {
   const names = new Set<string>()
   for (const { cells } of rows) for (const name in cells) names.add(name)
   const columns = new Map<ColumnMeaning, string>()
@@ -29,19 +36,24 @@ export function findColumns(rows: readonly RawRow[], problems: string[]): Datase
     if (other === undefined) columns.set(meaning, name)
     else problems.push(`columns "${other}" and "${name}" both mean ${meaning}; keep one of them`)
   }
-  if (problems.length === 0) problems.push(...missingColumns(columns, names))
+  if (problems.length === 0) problems.push(...missingColumns(columns, [...names], advise))
   return columns
 }
 
-function missingColumns(columns: DatasetColumns, names: ReadonlySet<string>): string[] {
+function missingColumns(
+  columns: DatasetColumns,
+  names: readonly string[],
+  advise: (names: readonly string[]) => string,
+): string[] {
   if (columns.has('metadata')) return []
   const missing = [
     ...(columns.has('user_prompt') ? [] : ['user_prompt']),
     ...(columns.has('ground_truth') || columns.has('label') ? [] : ['ground_truth']),
   ]
   if (missing.length === 0) return []
-  const found = [...names].map((name) => JSON.stringify(name)).join(', ')
+  const found = names.map((name) => JSON.stringify(name)).join(', ')
+  const advice = advise(names)
   return [
-    `missing required columns: ${missing.join(', ')}. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). Found: ${found || 'none'}.`,
+    `missing required columns: ${missing.join(', ')}. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). Found: ${found || 'none'}.${advice && ` ${advice}`}`,
   ]
 }

@@ -15,7 +15,16 @@ const brokenQuotes: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE:
     'text follows a closing quote; write a quote inside of a quoted cell twice',
   INVALID_OPENING_QUOTE:
-    'a quote inside of a cell without quotes around it; put the cell in quotes and write the inner quote twice',
+    'a quote inside of a cell without quotes around it; remove what stands before the quote (a space after the comma, say), or put the whole cell in quotes and write inner quotes twice',
+}
+
+/** What to do when the only column of a file has a name that looks like several; '' otherwise. */
+export function separatorAdvice(names: readonly string[]): string {
+  const [name = '', ...others] = names
+  if (others.length > 0) return ''
+  const separator = name.includes(';') ? 'by ";"' : name.includes('\t') ? 'by tabs' : undefined
+  if (separator === undefined) return ''
+  return `Cells must be separated by commas, not ${separator}: save the file with commas.`
 }
 
 /** Reads comma-separated values below a header row. Cells are text; blank lines are skipped. */

@@ -4,7 +4,7 @@ import { extname } from 'node:path'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import { findColumns } from './columns.ts'
-import { readCsvRows } from './csv-rows.ts'
+import { readCsvRows, separatorAdvice } from './csv-rows.ts'
 import { noting } from './data-problem.ts'
 import { type DatasetRow } from './dataset-row.ts'
 import { readJsonlRows } from './jsonl-rows.ts'
@@ -39,7 +39,8 @@ export async function readDataset(file: string): Promise<DatasetRow[]> {
   const problems: string[] = []
   const rawRows = await readRawRows(file, problems)
   if (rawRows.length === 0 && problems.length === 0) problems.push('contains no rows')
-  const columns = findColumns(rawRows, problems)
+  const isCsv = readerOf(file) === readCsvRows
+  const columns = findColumns(rawRows, problems, isCsv ? separatorAdvice : () => '')
   if (problems.length > 0) throw invalidDataset(file, problems)
 
   const rows: DatasetRow[] = []

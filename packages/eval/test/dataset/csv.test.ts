@@ -139,7 +139,14 @@ describe('a bad file', () => {
       'a quote in the middle',
       `${good}b,2\nthe "c",2\n`,
       [
-        '- line 4: a quote inside of a cell without quotes around it; put the cell in quotes and write the inner quote twice',
+        '- line 4: a quote inside of a cell without quotes around it; remove what stands before the quote (a space after the comma, say), or put the whole cell in quotes and write inner quotes twice',
+      ],
+    ],
+    [
+      'a quote after a space',
+      'user_prompt, "ground_truth"\na,1\n',
+      [
+        '- line 1: a quote inside of a cell without quotes around it; remove what stands before the quote (a space after the comma, say), or put the whole cell in quotes and write inner quotes twice',
       ],
     ],
     [
@@ -162,6 +169,25 @@ describe('a bad file', () => {
     ],
   ])('is told by %s', async (_name, text, problems) => {
     expect(await problemsAs('rows.csv', text)).toEqual(problems)
+  })
+
+  it.each([
+    [
+      'semicolons',
+      'user_prompt;label\na;1\n',
+      'Found: "user_prompt;label". Cells must be separated by commas, not by ";": save the file with commas.',
+    ],
+    [
+      'tabs',
+      'user_prompt\tlabel\na\t1\n',
+      'Found: "user_prompt\\tlabel". Cells must be separated by commas, not by tabs: save the file with commas.',
+    ],
+    ['nothing', 'prompt\na\n', 'Found: "prompt".'],
+    ['commas', 'a;b,c\n1,2\n', 'Found: "a;b", "c".'],
+  ])('whose cells %s separate is told what to separate them by', async (_name, text, end) => {
+    expect(await problemsAs('rows.csv', text)).toEqual([
+      `- missing required columns: user_prompt, ground_truth. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). ${end}`,
+    ])
   })
 
   it('is told by its first five problems', async () => {
