@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises'
 import { dirname, extname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 
 /** What a dataset may be called when its config leaves the extension out. */
-const datasetExtensions = ['.jsonl', '.csv', '.parquet']
+const datasetExtensions = ['.jsonl', '.ndjson', '.csv', '.parquet']
 
 /** A file that was looked for: where it is, or what is wrong. */
 export type FoundFile = { readonly file: string } | { readonly problem: string }

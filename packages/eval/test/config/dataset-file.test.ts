@@ -28,6 +28,7 @@ dataset = "${dataset}"
 
 it.each([
   ['multiply', 'data/multiply.jsonl'],
+  ['multiply', 'data/multiply.ndjson'],
   ['multiply', 'data/multiply.csv'],
   ['multiply', 'data/multiply.parquet'],
   ['multiply.csv', 'data/multiply.csv'],
@@ -57,6 +58,11 @@ it.each([
     'write the extension; there are <root>/data/a.jsonl and <root>/data/a.parquet',
   ],
   [
+    'a',
+    ['data/a.ndjson', 'data/a.jsonl'],
+    'write the extension; there are <root>/data/a.jsonl and <root>/data/a.ndjson',
+  ],
+  [
     'tables/a',
     ['tables/a.jsonl', 'tables/a.csv', 'tables/a.parquet'],
     'write the extension; there are <root>/tables/a.jsonl and <root>/tables/a.csv and <root>/tables/a.parquet',
@@ -64,7 +70,7 @@ it.each([
   [
     'a',
     ['a.csv', 'data/a.json'],
-    'no such file: <root>/data/a.jsonl, <root>/data/a.csv, <root>/data/a.parquet',
+    'no such file: <root>/data/a.jsonl, <root>/data/a.ndjson, <root>/data/a.csv, <root>/data/a.parquet',
   ],
   ['a.json', ['data/a.csv'], 'no such file: <root>/data/a.json'],
 ])('the dataset "%s" is refused beside %j', async (dataset, files, problem) => {
