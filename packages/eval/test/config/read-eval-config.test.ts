@@ -243,7 +243,7 @@ agent_workflow_timeout_s = 0
         '[policy]\nmodule = "policies/none.ts"\n',
       [
         '- experiment.entrypoint: no such file: <root>/rollouts/multiply/man.ts',
-        '- experiment.dataset: no such file: <root>/data/divide.jsonl, <root>/data/divide.csv, <root>/data/divide.parquet',
+        '- experiment.dataset: no such file: <root>/data/divide.jsonl, <root>/data/divide.ndjson, <root>/data/divide.csv, <root>/data/divide.parquet',
         '- policy.module: no such file: <root>/policies/none.ts',
       ],
     ],
