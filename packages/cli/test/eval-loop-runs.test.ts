@@ -68,6 +68,24 @@ describe('osmosis eval loop, many at a time', () => {
     expect(rows[3]?.runs.map((run) => run['success'])).toEqual([false, false])
   })
 
+  it('takes a batch size of more runs than there can be', async () => {
+    const args = [...adder, ...sums, '--policy', 'policies/adding.ts', '--batch-size', '9999999999']
+    const { code, stdout } = await osmosis(['eval', 'loop', ...args], noRetries)
+    expect([code, stdout]).toEqual([0, expect.stringContaining('[4/4] ')])
+  })
+
+  it('goes on when something that nobody waits for fails in a loop or an eval function', async () => {
+    const straying = 'rollouts/agent-loops/straying.ts'
+    const options = ['--eval-fn', `${straying}:judge`, '--policy', 'policies/adding.ts']
+    const output = path.join(temporaryFolder(), 'results.json')
+    const args = ['-m', straying, ...sums, ...options, '--limit', '1', '-o', output]
+    const { code, stderr } = await osmosis(['eval', 'loop', ...args])
+    expect(code).toBe(0)
+    const warning = 'warning: unhandled rejection in user code:'
+    expect(stderr).toContain(`${warning} the loop forgot this\n${warning} the judge forgot this\n`)
+    expect(readResults(output).rows[0]?.runs[0]?.['success']).toBe(true)
+  })
+
   it('starts nothing more when no run can be answered, and keeps what was used up', async () => {
     const upstream = await endpoint((_, response) => refuse(response, 401, 'wrong key'))
     const output = path.join(temporaryFolder(), 'results.json')

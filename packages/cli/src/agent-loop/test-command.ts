@@ -1,5 +1,5 @@
 import type { AgentLoopApp } from '@osmosis/agent-loop'
-import { OsmosisError } from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { DatasetRow } from '@osmosis/eval'
 
 import { choosePolicy } from '../choose-policy.ts'
@@ -11,6 +11,7 @@ import { createLoopApp, prepareLoop } from './prepare-loop.ts'
 import { endRolloutsOnInterrupt } from './rollout-interrupt.ts'
 import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-report.ts'
 import { runRow, type RowResult, type RowRunnerParts } from './row-runner.ts'
+import { survivingStrayRejections } from './stray-rejections.ts'
 import type { TestFlags } from './test-flags.ts'
 import { Terminal } from './terminal.ts'
 
@@ -22,8 +23,18 @@ const patience = { client: { timeoutSeconds: 3600 } }
  * (and after an interactive session), 1 when not, 130 after Ctrl-C.
  */
 export async function testCommand(flags: TestFlags): Promise<number> {
+  return survivingStrayRejections(() => testLoop(flags))
+}
+
+async function testLoop(flags: TestFlags): Promise<number> {
   if (flags.row !== undefined && !flags.interactive) {
     throw new OsmosisError('invalid_config', '--row can only be used with --interactive.')
+  }
+  if (flags.interactive && (flags.output !== undefined || flags.quiet)) {
+    throw new OsmosisError(
+      'invalid_config',
+      '--output and --quiet cannot be used with --interactive.',
+    )
   }
   const environment = process.env // oxlint-disable-line node/no-process-env
   const { policy, name } = await choosePolicy(flags, environment)
@@ -53,10 +64,16 @@ async function testRows(
     for (const row of rows) {
       if (interrupt.signal.aborted || parts.trainer.systemicFailure !== null) break
       const result = await runRow(row, parts)
+      // What was cut off says nothing about the loop.
+      if (interrupt.signal.aborted) break
       results.push(result)
       if (!flags.quiet) process.stdout.write(`${rowLine(result, results.length, rows.length)}\n`)
     }
-    const stopReason = results.length < rows.length ? parts.trainer.systemicFailure : null
+    const reason = interrupt.signal.aborted
+      ? errorMessage(interrupt.signal.reason)
+      : parts.trainer.systemicFailure
+    // A reason to stop that came when all was done has stopped nothing.
+    const stopReason = results.length < rows.length ? reason : null
     const run: TestRun = { results, durationMs: performance.now() - started, stopReason }
     process.stdout.write(`\n${summaryLines(run).join('\n')}\n`)
     if (flags.output !== undefined) await writeOutput(flags.output, toTestDocument(run))

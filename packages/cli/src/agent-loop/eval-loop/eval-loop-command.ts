@@ -9,6 +9,7 @@ import { startTrainer } from '../listening-trainer.ts'
 import { writeOutput } from '../output-file.ts'
 import { createLoopApp, prepareLoop, type PreparedLoop } from '../prepare-loop.ts'
 import { endRolloutsOnInterrupt } from '../rollout-interrupt.ts'
+import { survivingStrayRejections } from '../stray-rejections.ts'
 import { chooseModels } from './compared-models.ts'
 import type { EvalLoopFlags } from './eval-loop-flags.ts'
 import { EvaluationProgress } from './evaluation-progress.ts'
@@ -32,6 +33,10 @@ interface Setup extends PreparedLoop {
  * Ctrl-C.
  */
 export async function evalLoopCommand(flags: EvalLoopFlags): Promise<number> {
+  return survivingStrayRejections(() => evaluateLoop(flags))
+}
+
+async function evaluateLoop(flags: EvalLoopFlags): Promise<number> {
   const environment = process.env // oxlint-disable-line node/no-process-env
   const { primary, baseline } = await chooseModels(flags, environment)
   const scorers = await loadScorers(flags.evalFn ?? [])

@@ -42,7 +42,7 @@ interface PlannedRun {
  * end in. Stops starting runs when a policy can answer none.
  */
 export async function runLoops(plan: LoopPlan): Promise<EvaluatedRun[]> {
-  const { models, signal } = plan
+  const { rows, n, batchSize, models, signal } = plan
   const runs: (EvaluatedRun | undefined)[] = []
   const interrupted = new Promise<undefined>((resolve) => {
     signal.addEventListener('abort', () => resolve(undefined), { once: true })
@@ -57,7 +57,7 @@ export async function runLoops(plan: LoopPlan): Promise<EvaluatedRun[]> {
       plan.onRun(run)
     },
     {
-      size: plan.batchSize,
+      size: Math.min(batchSize, rows.length * n * models.length),
       halted: () =>
         signal.aborted || models.some(({ trainer }) => trainer.systemicFailure !== null),
     },
