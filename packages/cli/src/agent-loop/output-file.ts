@@ -1,34 +1,49 @@
-import { mkdir, stat, writeFile } from 'node:fs/promises'
+import { mkdir, open, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
 /**
- * Makes the folder that results will be written to: what is wrong with it is said before the work
- * is done, not after.
+ * Makes the folder that results will be written to, and the file itself: what is wrong with them is
+ * said before the work is done, not after. What the file holds stays there until then.
  *
  * @throws OsmosisError with code `invalid_config`
  */
 export async function assertOutputFile(file: string | undefined): Promise<void> {
   if (file === undefined) return
-  try {
-    await mkdir(path.dirname(path.resolve(file)), { recursive: true })
-  } catch (error) {
-    throw new OsmosisError(
-      'invalid_config',
-      `--output cannot be written to ${file}: ${errorMessage(error)}`,
-      { cause: error },
+  // What an unset variable of a shell leaves.
+  if (file === '') throw invalid('--output must name a file, e.g. results.json; it is empty.')
+  const there = await stat(file).catch(() => undefined)
+  if (there?.isDirectory() || file.endsWith('/')) {
+    throw invalid(
+      `--output must name a file, e.g. ${path.join(file, 'results.json')}; ${file} is a folder.`,
     )
   }
-  const there = await stat(file).catch(() => undefined)
-  if (there?.isDirectory() !== true && !file.endsWith('/')) return
-  throw new OsmosisError(
-    'invalid_config',
-    `--output must name a file, e.g. ${path.join(file, 'results.json')}; ${file} is a folder.`,
-  )
+  // Whoever reads from a pipe would take a first closing for the end.
+  if (there?.isFile() === false) return
+  await orUnwritable(file, async () => {
+    await mkdir(path.dirname(path.resolve(file)), { recursive: true })
+    await (await open(file, 'a')).close()
+  })
 }
 
-/** Writes results as JSON. */
+/**
+ * Writes results as JSON.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
 export async function writeOutput(file: string, document: object): Promise<void> {
-  await writeFile(file, `${JSON.stringify(document, null, 2)}\n`)
+  await orUnwritable(file, () => writeFile(file, `${JSON.stringify(document, null, 2)}\n`))
+}
+
+async function orUnwritable(file: string, write: () => Promise<void>): Promise<void> {
+  try {
+    await write()
+  } catch (error) {
+    throw invalid(`--output cannot be written to ${file}: ${errorMessage(error)}`, error)
+  }
+}
+
+function invalid(message: string, cause?: unknown): OsmosisError {
+  return new OsmosisError('invalid_config', message, { cause })
 }

@@ -10,6 +10,7 @@ import { createStderrLogger } from '@osmosis/server'
 
 import { checkAgentLoop } from './check-agent-loop.ts'
 import { loadAgentLoop, type LoadedAgentLoop } from './load-agent-loop.ts'
+import { assertLogFolder } from './log-folder.ts'
 import type { LoopFlags } from './loop-flags.ts'
 import { assertOutputFile } from './output-file.ts'
 
@@ -28,6 +29,7 @@ export async function prepareLoop(flags: LoopFlags): Promise<PreparedLoop> {
   await checkAgentLoop(loaded.loop)
   const rows = await chosenRows(flags)
   await assertOutputFile(flags.output)
+  await assertLogFolder(flags.log)
   return { ...loaded, rows }
 }
 
