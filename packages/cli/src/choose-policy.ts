@@ -40,6 +40,10 @@ export async function choosePolicy(
   if (flags.policy !== undefined && flags.baseUrl !== undefined) {
     throw invalid('Pass either --policy or --base-url: one policy answers all model calls.')
   }
+  const forEndpoint = flags.model !== undefined || flags.apiKeyEnv !== undefined
+  if (flags.policy !== undefined && forEndpoint) {
+    throw invalid('--model and --api-key-env belong to an endpoint: leave them out with --policy.')
+  }
   if (flags.policy !== undefined) return modulePolicy(flags.policy, flags.policy)
 
   const endpoint = configured?.kind === 'endpoint' ? configured : undefined
@@ -53,7 +57,7 @@ export async function choosePolicy(
     const policy = upstreamPolicy({ baseUrl, model, ...(apiKey === undefined ? {} : { apiKey }) })
     return { policy, name: model }
   }
-  if (flags.model !== undefined || flags.apiKeyEnv !== undefined) {
+  if (forEndpoint) {
     throw invalid('--model and --api-key-env belong to an endpoint: pass --base-url as well.')
   }
   if (configured?.kind === 'module') return modulePolicy(configured.file, configured.module)
@@ -83,9 +87,15 @@ function isPolicyModel(value: unknown): value is PolicyModel {
 function readKey(name: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
   if (name === undefined) return undefined
   const key = environment[name]
-  if (key) return key
+  if (!key) {
+    throw invalid(
+      `The key of the policy endpoint is missing: the environment variable ${name} is not set.`,
+    )
+  }
+  // A header can carry no other. The key itself is not for a terminal.
+  if (/^[\x21-\x7e]+$/.test(key)) return key
   throw invalid(
-    `The key of the policy endpoint is missing: the environment variable ${name} is not set.`,
+    `The key in ${name} must be visible ASCII characters, without spaces or line breaks.`,
   )
 }
 

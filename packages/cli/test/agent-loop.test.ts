@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import path from 'node:path'
 
@@ -331,15 +331,81 @@ describe('osmosis test', () => {
     const upstream = await endpoint(({ body }, response) => {
       if (JSON.stringify(body).includes('2 and 3')) say(response, '5')
     })
-    const address = ['--base-url', `${upstream.url}/v1`, '--model', 'm1']
+    const output = path.join(temporaryFolder(), 'results.json')
+    const address = ['--base-url', `${upstream.url}/v1`, '--model', 'm1', '-o', output]
     const command = startOsmosis(['test', '-m', adder, ...data, ...address])
     await command.printed(/Row 0: OK/)
     await expect.poll(() => upstream.received.length).toBe(2)
     command.child.kill('SIGINT')
     const { code, stdout } = await command.finished
     expect(code).toBe(130)
-    expect(stdout).toMatch(/Row 1: FAILED .* - rollout server shut down\n\nTotal: 2\n/)
+    expect(stdout).toMatch(/^\[1\/4\] Row 0: OK .*\n\nTotal: 1\nPassed: 1\nFailed: 0\n/)
+    expect(stdout).toContain('\nStopped early. interrupted\n')
+    expect(JSON.parse(readFileSync(output, 'utf8'))).toMatchObject({
+      summary: { total: 1, failed: 0, stopped_early: true, stop_reason: 'interrupted' },
+      results: [{ row_index: 0, success: true }],
+    })
   })
+
+  it('goes on when something that nobody waits for fails in the loop', async () => {
+    const straying = 'rollouts/agent-loops/straying.ts'
+    const args = ['test', '-m', straying, ...data, ...policy, '--limit', '1', '--quiet']
+    const { code, stdout, stderr } = await osmosis(args)
+    expect([code, stdout]).toEqual([0, expect.stringContaining('\nPassed: 1\n')])
+    expect(stderr).toContain('warning: unhandled rejection in user code: the loop forgot this\n')
+  })
+
+  it('says before it runs anything that results or traces cannot be written', async () => {
+    const folder = temporaryFolder()
+    const dangling = path.join(folder, 'results.json')
+    symlinkSync(path.join(folder, 'nowhere/results.json'), dangling)
+    const run = ['test', '-m', adder, ...data, ...policy]
+    expect(await fails(...run, '-o', '')).toBe(
+      'error: --output must name a file, e.g. results.json; it is empty.\n',
+    )
+    expect(await fails(...run, '-o', dangling)).toMatch(
+      /^error: --output cannot be written to .*results\.json: ENOENT.*\n$/,
+    )
+    expect(await fails(...run, '--log', 'data/sums.jsonl/traces')).toMatch(
+      /^error: --log cannot be written to data\/sums\.jsonl\/traces: ENOTDIR.*\n$/,
+    )
+    expect(await fails(...run, '--log', '')).toBe(
+      'error: --log must name a folder, e.g. traces; it is empty.\n',
+    )
+  })
+
+  it('keeps earlier results until there are new ones, and says when those cannot be written', async () => {
+    const folder = path.join(temporaryFolder(), 'results')
+    const output = path.join(folder, 'results.json')
+    const earlier: string[] = []
+    const upstream = await endpoint((_, response) => {
+      if (existsSync(output)) earlier.push(readFileSync(output, 'utf8'))
+      if (earlier.at(-1) === 'earlier') rmSync(folder, { recursive: true })
+      say(response, '5')
+    })
+    const address = ['--base-url', `${upstream.url}/v1`, '--model', 'm1', '--limit', '1']
+    const run = ['test', '-m', adder, ...data, ...address, '-o', output]
+    expect((await osmosis(run)).code).toBe(0)
+    writeFileSync(output, 'earlier')
+    const { code, stdout, stderr } = await osmosis(run)
+    expect([code, earlier]).toEqual([1, ['', 'earlier']])
+    expect(stdout).toContain('Total: 1\n')
+    expect(stderr).toMatch(/\nerror: --output cannot be written to .*results\.json: ENOENT.*\n$/)
+  })
+
+  it.each(['sk-1\n', 'sk 1', 'sk-\u00e91'])(
+    'sends no key like %j, and does not show it',
+    async (key) => {
+      const address = ['--base-url', 'http://127.0.0.1:1/v1', '--model', 'm1']
+      const args = ['test', '-m', adder, ...data, ...address, '--api-key-env', 'MY_KEY']
+      expect(await osmosis(args, { MY_KEY: key })).toEqual({
+        code: 1,
+        stdout: '',
+        stderr:
+          'error: The key in MY_KEY must be visible ASCII characters, without spaces or line breaks.\n',
+      })
+    },
+  )
 
   it('wants to be told who answers, and flags that fit together', async () => {
     expect(await fails('test', '-m', adder, ...data)).toBe(
@@ -351,6 +417,19 @@ describe('osmosis test', () => {
     expect(await fails('test', '-m', adder, ...data, ...policy, '--row', '1')).toBe(
       'error: --row can only be used with --interactive.\n',
     )
+    for (const flag of [['-o', 'results.json'], ['--output', ''], ['--quiet']]) {
+      expect(await fails('test', '-m', adder, ...data, ...policy, '-i', ...flag)).toBe(
+        'error: --output and --quiet cannot be used with --interactive.\n',
+      )
+    }
+    for (const flag of [
+      ['--model', 'm1'],
+      ['--api-key-env', 'MY_KEY'],
+    ]) {
+      expect(await fails('test', '-m', adder, ...data, ...policy, ...flag)).toBe(
+        'error: --model and --api-key-env belong to an endpoint: leave them out with --policy.\n',
+      )
+    }
     expect(await fails('test', '-m', adder, ...data, ...policy, '--temperature', 'x')).toContain(
       'It must be a number.',
     )

@@ -53,6 +53,10 @@ describe('osmosis eval loop refuses', () => {
       `${policy} --baseline-base-url http://127.0.0.1:1`,
       '--baseline-base-url needs --baseline-model.',
     ],
+    [
+      `${policy} --model m1`,
+      '--model and --api-key-env belong to an endpoint: leave them out with --policy.',
+    ],
     [`${policy} --baseline-api-key-env KEY`, '--baseline-api-key-env needs --baseline-model.'],
     [
       `${policy} --baseline-model m0`,
@@ -64,6 +68,10 @@ describe('osmosis eval loop refuses', () => {
     ],
     [
       `${endpoint} --baseline-model m1`,
+      'The baseline m1 is the model under evaluation itself: name another one.',
+    ],
+    [
+      `${endpoint} --baseline-model m1 --baseline-base-url HTTP://127.0.0.1:01/v1//`,
       'The baseline m1 is the model under evaluation itself: name another one.',
     ],
     [
@@ -118,6 +126,9 @@ describe('osmosis eval loop refuses', () => {
     )
     expect(await refusal(`${loop} ${policy} -o data/sums.jsonl/results.json`)).toMatch(
       /^error: --output cannot be written to data\/sums\.jsonl\/results\.json: /,
+    )
+    expect(await refusal(`${loop} ${policy} --log data/sums.jsonl`)).toMatch(
+      /^error: --log cannot be written to data\/sums\.jsonl: EEXIST/,
     )
   })
 

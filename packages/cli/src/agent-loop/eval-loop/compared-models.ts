@@ -61,13 +61,18 @@ function toBaselineFlags(flags: EvalLoopFlags): PolicyFlags | undefined {
 function assertDifferent(primary: PolicyFlags, baseline: PolicyFlags): void {
   const same =
     baseline.policy === undefined
-      ? baseline.model === primary.model && baseline.baseUrl === primary.baseUrl
+      ? baseline.model === primary.model && addressOf(baseline) === addressOf(primary)
       : primary.policy !== undefined &&
         path.resolve(baseline.policy) === path.resolve(primary.policy)
   if (!same) return
   throw invalid(
     `The baseline ${baseline.policy ?? baseline.model} is the model under evaluation itself: name another one.`,
   )
+}
+
+/** The base URL in the one spelling that all spellings of it have in common. */
+function addressOf({ baseUrl }: PolicyFlags): string | undefined {
+  return baseUrl === undefined ? undefined : new URL(baseUrl).href.replace(/\/+$/, '')
 }
 
 function needsModel(flag: string): OsmosisError {
