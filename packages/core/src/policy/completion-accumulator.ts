@@ -1,21 +1,11 @@
-import { randomUUID } from 'node:crypto'
-
 import type {
   AssistantMessage,
   ChatCompletion,
   ChatCompletionChunk,
   ChatDelta,
-  ChatToolCall,
-  ChatToolCallDelta,
   ChatUsage,
 } from '../wire/chat-completion.ts'
-
-interface StreamedToolCall {
-  readonly index: number | undefined
-  readonly call: ChatToolCall
-  /** The first id that the server gave it; not the call's own where it came late. */
-  serverId: string | undefined
-}
+import { StreamedToolCalls } from './streamed-tool-calls.ts'
 
 /**
  * Puts the chunks of one streamed answer together. Servers differ: a chunk may hold one token or
@@ -29,7 +19,7 @@ export class CompletionAccumulator {
   #refusal: string | undefined
   #reasoning: string | undefined
   #reasoningContent: string | undefined
-  readonly #toolCalls: StreamedToolCall[] = []
+  readonly #toolCalls = new StreamedToolCalls()
   readonly #logprobs: unknown[] = []
   readonly #tokenIds: number[] = []
   #promptTokenIds: number[] | undefined
@@ -47,11 +37,7 @@ export class CompletionAccumulator {
     return this.#sawChoice
   }
 
-  /**
-   * Takes the next chunk. Tool calls need an id, because their results point to it; one that comes
-   * without gets it here, in `chunk` itself, so that all who read the chunk know the call by the
-   * same id.
-   */
+  /** Takes the next chunk. Tool calls in it get the ids they lack, see `StreamedToolCalls`. */
   add(chunk: ChatCompletionChunk): void {
     this.#id ??= chunk.id
     this.#created ??= chunk.created
@@ -90,7 +76,7 @@ export class CompletionAccumulator {
   }
 
   #message(): AssistantMessage {
-    const toolCalls = this.#toolCalls.map(({ call }) => call)
+    const { toolCalls } = this.#toolCalls
     return {
       role: 'assistant',
       // Streams open with an empty text even when only tool calls follow; that is no text.
@@ -109,73 +95,7 @@ export class CompletionAccumulator {
     this.#refusal = joined(this.#refusal, delta.refusal)
     this.#reasoning = joined(this.#reasoning, delta.reasoning)
     this.#reasoningContent = joined(this.#reasoningContent, delta.reasoning_content)
-    const named = new Set<StreamedToolCall>()
-    for (const call of delta.tool_calls ?? []) this.#addToolCall(call, named)
-  }
-
-  /** `named` are the calls that the same list has named already: it names each only once. */
-  #addToolCall(delta: ChatToolCallDelta, named: Set<StreamedToolCall>): void {
-    const name = delta.function?.name
-    const known = this.#latestCall(delta)
-    const begins = !known || (name && named.has(known)) || isAnotherCall(known, delta)
-    const entry = begins ? this.#beginCall(delta) : known
-    if (name) named.add(entry)
-
-    const { call } = entry
-    entry.serverId ??= delta.id || undefined
-    // The id that readers saw first stays: one that comes late or changes would be a second one.
-    if ((begins || delta.id) && delta.id !== call.id) delta.id = call.id
-    // Some servers repeat id and name in every delta, so they are taken once and not appended.
-    call.function.name ||= name ?? ''
-    const text: unknown = delta.function?.arguments
-    if (typeof text === 'string') call.function.arguments += text
-    else if (text !== undefined && text !== null) call.function.arguments += JSON.stringify(text)
-  }
-
-  /** The call that `delta` continues, unless it begins another. */
-  #latestCall(delta: ChatToolCallDelta): StreamedToolCall | undefined {
-    const calls = isNumbered(delta)
-      ? this.#toolCalls.filter(({ index }) => index === delta.index)
-      : this.#toolCalls
-    return calls.findLast(({ serverId }) => serverId && serverId === delta.id) ?? calls.at(-1)
-  }
-
-  #beginCall({ index, id }: ChatToolCallDelta): StreamedToolCall {
-    const call: ChatToolCall = {
-      id: id || `call_${randomUUID().replaceAll('-', '')}`,
-      type: 'function',
-      function: { name: '', arguments: '' },
-    }
-    const entry = { index, call, serverId: undefined }
-    this.#toolCalls.push(entry)
-    return entry
-  }
-}
-
-/**
- * Whether `delta` begins a call behind the `known` one of the same index: some servers number every
- * call 0 or none at all, others change the id within a call. Only a delta with a name begins one.
- */
-function isAnotherCall({ call, serverId }: StreamedToolCall, delta: ChatToolCallDelta): boolean {
-  const known = call.function
-  const name = delta.function?.name
-  if (!name || !known.name) return false
-  if (delta.id && serverId) return delta.id !== serverId
-  if (name !== known.name) return true
-  // The name again: repeated, perhaps with an id that comes late, or a second call of the tool.
-  return (Boolean(delta.id) || !isNumbered(delta)) && isJson(known.arguments)
-}
-
-function isNumbered({ index }: ChatToolCallDelta): boolean {
-  return typeof index === 'number'
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
+    if (delta.tool_calls) this.#toolCalls.add(delta.tool_calls)
   }
 }
 
