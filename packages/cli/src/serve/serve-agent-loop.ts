@@ -1,7 +1,7 @@
 import path from 'node:path'
 
 import { createApp } from '@osmosis/agent-loop'
-import { readServerEnvironment } from '@osmosis/server'
+import { readServerEnvironment, serve } from '@osmosis/server'
 
 import { checkAgentLoop } from '../agent-loop/check-agent-loop.ts'
 import { loadAgentLoop } from '../agent-loop/load-agent-loop.ts'
@@ -9,7 +9,6 @@ import { announceListening } from '../server-channel.ts'
 import { announceRegistration } from './announce-registration.ts'
 import { planRegistration } from './registration-flags.ts'
 import type { ServeFlags } from './serve-flags.ts'
-import { serveOrClose } from './serve-or-close.ts'
 
 const defaultPort = 9000
 
@@ -22,7 +21,7 @@ export async function serveAgentLoop(flags: ServeFlags): Promise<void> {
   if (flags.validate) await checkAgentLoop(loop)
   const traces = flags.log === undefined ? undefined : traceFolder(flags.log)
   const app = createApp(loop, { apiKey, debugDir: traces, outboxDir: flags.outbox })
-  const listening = await serveOrClose(app, {
+  const listening = await serve(app, {
     port: flags.port ?? environment.port,
     host: flags.host,
     allowUnauthenticated: !flags.auth,

@@ -1,14 +1,13 @@
 import path from 'node:path'
 
 import { discoverEntrypoint, LocalBackend, OsmosisError } from '@osmosis/core'
-import { createRolloutServer, readServerEnvironment } from '@osmosis/server'
+import { createRolloutServer, readServerEnvironment, serve } from '@osmosis/server'
 
 import { loadModule } from '../load-module.ts'
 import { announceListening } from '../server-channel.ts'
 import { assertRegistrationFlags } from './registration-flags.ts'
 import { serveAgentLoop } from './serve-agent-loop.ts'
 import type { ServeFlags } from './serve-flags.ts'
-import { serveOrClose } from './serve-or-close.ts'
 
 /**
  * Serves the rollouts of an entrypoint, or those of an agent loop, until a signal ends the
@@ -45,7 +44,7 @@ async function serveEntrypoint(entrypointFile: string, flags: ServeFlags): Promi
     instanceId: environment.instanceId,
     outboxDir: flags.outbox,
   })
-  const listening = await serveOrClose(server, {
+  const listening = await serve(server, {
     port: flags.port ?? environment.port,
     host: flags.host,
     allowUnauthenticated: !flags.auth,
