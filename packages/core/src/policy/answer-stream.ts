@@ -69,7 +69,9 @@ class AnswerEvents {
     if (this.#ended) return undefined
     const chunk = parseObject(data) as ChatCompletionChunk
     if (event === 'error' || chunk.error) throw reportedError(chunk.error ?? chunk)
-    this.#finished ||= chunk.choices?.some(({ finish_reason }) => Boolean(finish_reason)) ?? false
+    const choices: unknown = chunk.choices
+    // Whoever puts the answer together complains of a chunk that is not made as it should be.
+    this.#finished ||= Array.isArray(choices) && chunk.choices.some(saysFinished)
     return chunk
   }
 
@@ -80,6 +82,10 @@ class AnswerEvents {
       'The answer of the policy ended before its finish_reason: half an answer is not used.',
     )
   }
+}
+
+function saysFinished(choice: ChatCompletionChunk['choices'][number] | null): boolean {
+  return Boolean(choice?.finish_reason)
 }
 
 async function jsonAnswer(bytes: AsyncIterable<Uint8Array>): Promise<ChatCompletionChunk> {

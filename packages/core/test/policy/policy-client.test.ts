@@ -368,7 +368,12 @@ describe('an answer of the policy', () => {
       eventStream(chunk({ tool_calls: 'none' })),
       /cannot be read: .*"tool_calls":"none"/,
     ],
-    ['no list of choices', eventStream({ choices: {} }), /choices/],
+    ['no list of choices', eventStream({ choices: {} }), /cannot be read: {"choices":{}}/],
+    [
+      'a choice that is none',
+      eventStream({ choices: [null] }),
+      /cannot be read: {"choices":\[null\]}/,
+    ],
     ['no choices', 'data: [DONE]\n\n', /no choices/],
     [
       'half a stream',
