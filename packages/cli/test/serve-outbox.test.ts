@@ -1,9 +1,8 @@
-import { once } from 'node:events'
-import { createServer, type IncomingHttpHeaders } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { EventEmitter, once } from 'node:events'
 
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 
+import { endpoint } from './model-endpoint.ts'
 import { osmosis, startOsmosis, temporaryFolder } from './osmosis.ts'
 
 interface Cluster {
@@ -17,25 +16,21 @@ interface Cluster {
 
 /** A training cluster that serves no policy and answers every callback with `status`. */
 async function startCluster(): Promise<Cluster> {
-  const keys: IncomingHttpHeaders['idempotency-key'][] = []
-  const server = createServer((request, response) => {
-    const isCallback = /\/(?:completion|completed)$/.test(request.url ?? '')
-    request.resume().on('end', () => {
-      response.writeHead(isCallback ? cluster.status : 404).end()
-      if (!isCallback) return
-      keys.push(request.headers['idempotency-key'])
-      server.emit('callback')
-    })
+  const came = new EventEmitter()
+  const keys: unknown[] = []
+  const { url } = await endpoint(({ path, headers }, response) => {
+    const isCallback = /\/(?:completion|completed)$/.test(path)
+    response.writeHead(isCallback ? cluster.status : 404).end()
+    if (!isCallback) return
+    keys.push(headers['idempotency-key'])
+    came.emit('callback')
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => void server.close())
   const cluster: Cluster = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     keys,
     status: 503,
     received: async (count) => {
-      while (keys.length < count) await once(server, 'callback')
+      while (keys.length < count) await once(came, 'callback')
     },
   }
   return cluster

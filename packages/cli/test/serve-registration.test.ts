@@ -1,11 +1,10 @@
-import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer, get, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { get, type ServerResponse } from 'node:http'
 import path from 'node:path'
 
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 
+import { endpoint, type Received } from './model-endpoint.ts'
 import { osmosis, startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
 
 const adder = ['-m', 'rollouts/agent-loops/adder.ts:agentLoop']
@@ -14,38 +13,16 @@ const apiKey = 'planted-server-key'
 const serveAdder = ['serve', ...adder, '--port', '0', '--api-key', apiKey]
 const here = ['--register', '--public-host', '127.0.0.1']
 
-interface Registering {
-  headers: IncomingHttpHeaders
-  body: Record<string, unknown>
-}
-
-type Verdict = (response: ServerResponse, request: Registering) => void
+type Verdict = (response: ServerResponse, request: Received) => void
 
 /** The platform's side: without a verdict it asks the server that registers for its health. */
 async function startPlatform(
   verdict: Verdict = askForHealth,
-): Promise<{ url: string; received: Registering[] }> {
-  const received: Registering[] = []
-  const server = createServer((message, response) => {
-    const parts: Buffer[] = []
-    message.on('data', (part: Buffer) => parts.push(part))
-    message.on('end', () => {
-      const body = JSON.parse(Buffer.concat(parts).toString()) as Record<string, unknown>
-      const request = { headers: message.headers, body }
-      received.push(request)
-      verdict(response, request)
-    })
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received }
+): Promise<{ url: string; received: Received[] }> {
+  return endpoint((request, response) => verdict(response, request))
 }
 
-function askForHealth(response: ServerResponse, { body }: Registering): void {
+function askForHealth(response: ServerResponse, { body }: Received): void {
   const { host, port, api_key } = body as { host: string; port: number; api_key: string }
   const headers = { authorization: `Bearer ${api_key}` }
   get({ host, port, path: '/platform/health', headers, agent: false }, (health) => {

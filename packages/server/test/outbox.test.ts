@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import { subscribe } from 'node:diagnostics_channel'
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 
 import { LocalBackend } from '@osmosis/core'
 import { createRolloutServer, type CallbackRetryOptions } from '@osmosis/server'
@@ -355,10 +357,12 @@ it('counts a callback as acknowledged that was so when the delivery was closed',
       response.write('half')
     },
   ]
+  const statusArrived = new Promise((resolve) => {
+    subscribe('undici:request:headers', resolve)
+  })
   const outcome = delivery.deliver(callback('completion', { url: `${controller.url}/completion` }))
-  await controller.bodies(1)
-  // The status has to arrive; nobody outside can tell when it has.
-  await new Promise((resolve) => setTimeout(resolve, 100))
+  await statusArrived
+  await setImmediate()
   await delivery.close()
 
   expect(await outcome).toBe('acknowledged')
