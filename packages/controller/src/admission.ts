@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { OsmosisError } from '@osmosis/core'
-import { type RolloutRequestBody } from '@osmosis/core/wire'
-import { type Dispatcher } from 'undici'
+import type { RolloutRequestBody } from '@osmosis/core/wire'
+import type { Dispatcher } from 'undici'
 
-import { type RolloutServer } from './controller-options.ts'
+import type { RolloutServer } from './controller-options.ts'
 import { retryAfterMs } from './retry-after.ts'
 import { postToServer, type ServerAnswer } from './rollout-server-client.ts'
 

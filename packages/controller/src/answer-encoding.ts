@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto'
 
-import {
-  type AssistantMessage,
-  type ChatCompletion,
-  type ChatCompletionChunk,
-  type ChatDelta,
-  type ChatToolCall,
-  type ChatUsage,
+import type {
+  AssistantMessage,
+  ChatCompletion,
+  ChatCompletionChunk,
+  ChatDelta,
+  ChatToolCall,
+  ChatUsage,
 } from '@osmosis/core/wire'
 
-import { type ScriptedAnswer } from './scripted-answer.ts'
+import type { ScriptedAnswer } from './scripted-answer.ts'
 
 /** What the encoding of an answer takes from the request it answers. */
 export interface AnswerContext {

@@ -1,4 +1,4 @@
-import { type HttpBindings } from '@hono/node-server'
+import type { HttpBindings } from '@hono/node-server'
 import {
   completionCallbackSchema,
   graderCallbackSchema,
@@ -6,10 +6,10 @@ import {
   type GraderCallbackBody,
 } from '@osmosis/core/wire'
 import { Hono, type Context } from 'hono'
-import { type z } from 'zod'
+import type { z } from 'zod'
 
 import { carriesBearer } from './bearer.ts'
-import { type RolloutSessions } from './rollout-sessions.ts'
+import type { RolloutSessions } from './rollout-sessions.ts'
 
 /**
  * The callback listener. Checks, in this order: bearer (401), JSON and schema (422), the body's id

@@ -1,5 +1,5 @@
-import { type PolicyModel } from './policy-model.ts'
-import { type RolloutResult } from './rollout-result.ts'
+import type { PolicyModel } from './policy-model.ts'
+import type { RolloutResult } from './rollout-result.ts'
 
 /** Where rollouts are sent. */
 export interface RolloutServer {

@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto'
 
-import { type HttpBindings } from '@hono/node-server'
+import type { HttpBindings } from '@hono/node-server'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { Hono } from 'hono'
 import { Agent } from 'undici'
 
 import { callbackRoutes } from './callback-routes.ts'
-import { type ControllerOptions, type RunOptions } from './controller-options.ts'
+import type { ControllerOptions, RunOptions } from './controller-options.ts'
 import { listen } from './loopback-server.ts'
 import { policyRoute } from './policy-route.ts'
 import { driveRollout } from './rollout-driver.ts'
-import { type RolloutOrder } from './rollout-order.ts'
-import { type RolloutResult } from './rollout-result.ts'
+import type { RolloutOrder } from './rollout-order.ts'
+import type { RolloutResult } from './rollout-result.ts'
 import { RolloutSessions } from './rollout-sessions.ts'
 
 /** The training cluster's side of the rollout protocol, listening. */

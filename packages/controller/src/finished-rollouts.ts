@@ -1,4 +1,4 @@
-import { type CallbackRecord } from './rollout-session.ts'
+import type { CallbackRecord } from './rollout-session.ts'
 
 const keepMs = 15 * 60_000
 const keepCount = 10_000

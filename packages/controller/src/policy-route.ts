@@ -1,4 +1,4 @@
-import { type HttpBindings } from '@hono/node-server'
+import type { HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { errorMessage } from '@osmosis/core'
 import { Hono } from 'hono'
@@ -6,8 +6,8 @@ import { Hono } from 'hono'
 import { sendAnswer } from './answer-delivery.ts'
 import { carriesBearer } from './bearer.ts'
 import { type PolicyErrorBody, policyErrorBody } from './policy-error.ts'
-import { type PolicyCall, type PolicyModel } from './policy-model.ts'
-import { type RolloutSessions } from './rollout-sessions.ts'
+import type { PolicyCall, PolicyModel } from './policy-model.ts'
+import type { RolloutSessions } from './rollout-sessions.ts'
 import { observeUsage } from './usage-observer.ts'
 
 type Refusal = { status: 400 | 401 | 404 | 410; body: PolicyErrorBody }

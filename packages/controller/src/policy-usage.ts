@@ -1,4 +1,4 @@
-import { type TokenUsage } from './rollout-result.ts'
+import type { TokenUsage } from './rollout-result.ts'
 
 /** Model calls of one rollout and the tokens their answers reported. */
 export class PolicyUsage {

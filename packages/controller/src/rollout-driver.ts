@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { type Dispatcher } from 'undici'
+import type { Dispatcher } from 'undici'
 
 import { admit } from './admission.ts'
-import { type RolloutServer } from './controller-options.ts'
-import { type RolloutOrder } from './rollout-order.ts'
+import type { RolloutServer } from './controller-options.ts'
+import type { RolloutOrder } from './rollout-order.ts'
 import { type ReturnAddress, toRolloutRequest } from './rollout-request.ts'
-import { type RolloutResult } from './rollout-result.ts'
+import type { RolloutResult } from './rollout-result.ts'
 import { requestCancel } from './rollout-server-client.ts'
-import { type RolloutSession } from './rollout-session.ts'
-import { type RolloutSessions } from './rollout-sessions.ts'
+import type { RolloutSession } from './rollout-session.ts'
+import type { RolloutSessions } from './rollout-sessions.ts'
 import { cancelledResult, timedOutResult } from './terminal-result.ts'
 
 // Node fires timers with a longer delay at once.

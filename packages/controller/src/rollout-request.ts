@@ -1,7 +1,7 @@
 import { OsmosisError } from '@osmosis/core'
 import { rolloutRequestSchema, type RolloutRequestBody } from '@osmosis/core/wire'
 
-import { type RolloutOrder } from './rollout-order.ts'
+import type { RolloutOrder } from './rollout-order.ts'
 
 /** Where the controller of a rollout listens, and the keys it expects. */
 export interface ReturnAddress {

@@ -1,7 +1,7 @@
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { type Dispatcher, request } from 'undici'
 
-import { type RolloutServer } from './controller-options.ts'
+import type { RolloutServer } from './controller-options.ts'
 
 /** What a rollout server answered. */
 export interface ServerAnswer {

@@ -1,6 +1,6 @@
 import { PolicyUsage } from './policy-usage.ts'
-import { type CompletionReport, type RolloutResult } from './rollout-result.ts'
-import { type RolloutFacts } from './terminal-result.ts'
+import type { CompletionReport, RolloutResult } from './rollout-result.ts'
+import type { RolloutFacts } from './terminal-result.ts'
 
 /** Digests of the callbacks that counted, to tell a repetition from a contradiction. */
 export interface CallbackRecord {

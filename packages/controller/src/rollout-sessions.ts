@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 
 import { OsmosisError } from '@osmosis/core'
-import { type CompletionCallbackBody, type GraderCallbackBody } from '@osmosis/core/wire'
+import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/core/wire'
 
-import { type CallbackConflict } from './controller-options.ts'
+import type { CallbackConflict } from './controller-options.ts'
 import { FinishedRollouts } from './finished-rollouts.ts'
-import { type RolloutResult } from './rollout-result.ts'
+import type { RolloutResult } from './rollout-result.ts'
 import { type CallbackRecord, RolloutSession } from './rollout-session.ts'
 import { gradedResult, toCompletionReport, ungradedResult } from './terminal-result.ts'
 

@@ -1,5 +1,5 @@
 import { errorMessage } from '@osmosis/core'
-import { type ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/wire'
 
 import {
   answerChunks,
@@ -9,8 +9,8 @@ import {
   encodeSse,
 } from './answer-encoding.ts'
 import { policyErrorBody } from './policy-error.ts'
-import { type PolicyCall, type PolicyModel } from './policy-model.ts'
-import { type ScriptedAnswer } from './scripted-answer.ts'
+import type { PolicyCall, PolicyModel } from './policy-model.ts'
+import type { ScriptedAnswer } from './scripted-answer.ts'
 
 /** What a script sees of a model call. */
 export interface ScriptedCall {

@@ -1,15 +1,6 @@
-import {
-  type CompletionCallbackBody,
-  type GraderCallbackBody,
-  type SampleBody,
-} from '@osmosis/core/wire'
+import type { CompletionCallbackBody, GraderCallbackBody, SampleBody } from '@osmosis/core/wire'
 
-import {
-  type CompletionReport,
-  type ResultSample,
-  type RolloutResult,
-  type TokenUsage,
-} from './rollout-result.ts'
+import type { CompletionReport, ResultSample, RolloutResult, TokenUsage } from './rollout-result.ts'
 
 /** What is known of a rollout when its end comes. */
 export interface RolloutFacts {

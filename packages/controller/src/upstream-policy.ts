@@ -4,7 +4,7 @@ import { errorMessage } from '@osmosis/core'
 import { Agent, type Dispatcher, request } from 'undici'
 
 import { policyErrorBody } from './policy-error.ts'
-import { type PolicyModel } from './policy-model.ts'
+import type { PolicyModel } from './policy-model.ts'
 
 /** A connection that was there and broke: the next one may hold. */
 const lostConnection = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-import { type TokenUsage } from './rollout-result.ts'
+import type { TokenUsage } from './rollout-result.ts'
 
 const tokens = z.number().nonnegative().catch(0)
 const answerWithUsage = z.object({

@@ -1,4 +1,4 @@
-import { type PolicyCall, type PolicyModel } from '@osmosis/controller'
+import type { PolicyCall, PolicyModel } from '@osmosis/controller'
 import { describe, expect, it } from 'vitest'
 
 import { callPolicy } from './fake-rollout-server.ts'

@@ -1,5 +1,5 @@
 import { createServer } from 'node:http'
-import { type AddressInfo } from 'node:net'
+import type { AddressInfo } from 'node:net'
 
 import { createController, scriptedPolicy } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'

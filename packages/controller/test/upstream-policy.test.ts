@@ -1,5 +1,5 @@
 import { createServer, type ServerResponse } from 'node:http'
-import { type AddressInfo } from 'node:net'
+import type { AddressInfo } from 'node:net'
 
 import { upstreamPolicy } from '@osmosis/controller'
 import { describe, expect, it } from 'vitest'

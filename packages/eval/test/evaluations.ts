@@ -1,4 +1,4 @@
-import { type RolloutOrder, type RolloutResult } from '@osmosis/controller'
+import type { RolloutOrder, RolloutResult } from '@osmosis/controller'
 import {
   type DatasetRow,
   type EvaluationOptions,

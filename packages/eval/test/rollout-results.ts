@@ -1,4 +1,4 @@
-import { type ResultSample, type RolloutResult } from '@osmosis/controller'
+import type { ResultSample, RolloutResult } from '@osmosis/controller'
 
 /** A sample with this reward and nothing in it. */
 export function sample(id: string, init: Partial<ResultSample> = {}): [string, ResultSample] {

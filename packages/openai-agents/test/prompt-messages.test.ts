@@ -1,5 +1,4 @@
-import type { AgentInputItem } from '@openai/agents'
-import { run } from '@openai/agents'
+import { type AgentInputItem, run } from '@openai/agents'
 import type { ChatMessage, PromptMessage } from '@osmosis/core'
 import { OsmosisMemorySession, toAgentInput } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'

@@ -1,7 +1,11 @@
 import { createRequire } from 'node:module'
 
-import type { Agent as AgentOfSdk, run as runOfSdk, Runner as RunnerOfSdk } from '@openai/agents'
-import { run } from '@openai/agents'
+import {
+  type Agent as AgentOfSdk,
+  type run as runOfSdk,
+  type Runner as RunnerOfSdk,
+  run,
+} from '@openai/agents'
 import { instrumentRunner, OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
 import { expect, test, vi } from 'vitest'

@@ -1,7 +1,7 @@
-import { type ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 
-import { type Faults } from './policy-reply.ts'
+import type { Faults } from './policy-reply.ts'
 
 /** What goes out when nothing goes wrong. */
 export interface Delivery {

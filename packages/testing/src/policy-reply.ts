@@ -1,4 +1,4 @@
-import { type ScriptedAnswer } from '@osmosis/controller'
+import type { ScriptedAnswer } from '@osmosis/controller'
 
 /** Parts of a stream that real endpoints leave out. */
 export type OmittedPart =

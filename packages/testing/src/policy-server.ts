@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { type AddressInfo } from 'node:net'
+import type { AddressInfo } from 'node:net'
 
 import { answerCompletion, answerContext, asksForUsage } from '@osmosis/controller'
 import { errorMessage } from '@osmosis/core'

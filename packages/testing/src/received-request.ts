@@ -1,4 +1,4 @@
-import { type IncomingMessage, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /** A request as a policy server received it. */
 export interface ReceivedRequest {

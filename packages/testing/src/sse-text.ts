@@ -6,9 +6,9 @@ import {
   encodeSse,
   type ScriptedAnswer,
 } from '@osmosis/controller'
-import { type ChatCompletionChunk, type ChatToolCallDelta } from '@osmosis/core/wire'
+import type { ChatCompletionChunk, ChatToolCallDelta } from '@osmosis/core/wire'
 
-import { type Faults } from './policy-reply.ts'
+import type { Faults } from './policy-reply.ts'
 
 /**
  * The full text of the event stream a policy server sends for an answer, so that a test can loop

@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path'
 
-import { type CheckedSections } from './config-sections.ts'
+import type { CheckedSections } from './config-sections.ts'
 import { findDataset, findInside, type FoundFile } from './workspace-files.ts'
 
 /** The files an eval config names; absolute, undefined for one that is not there. */

@@ -5,8 +5,8 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { TomlError } from 'smol-toml'
 
 import { type ConfigFiles, findConfigFiles, rolloutFolder } from './config-files.ts'
-import { type CheckedSections } from './config-sections.ts'
-import { type EvalConfig, type PolicyConfig } from './eval-config.ts'
+import type { CheckedSections } from './config-sections.ts'
+import type { EvalConfig, PolicyConfig } from './eval-config.ts'
 import { parseEvalConfig } from './parse-eval-config.ts'
 import { findWorkspaceRoot } from './workspace-files.ts'
 

@@ -1,4 +1,4 @@
-import { type CheckedSections } from './config-sections.ts'
+import type { CheckedSections } from './config-sections.ts'
 
 /** Problems that no single value has: what cannot be combined, and what must not be repeated. */
 export function ruleProblems(sections: CheckedSections): string[] {

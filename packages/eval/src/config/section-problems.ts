@@ -1,4 +1,4 @@
-import { type z } from 'zod'
+import type { z } from 'zod'
 
 import { closestName } from './closest-name.ts'
 import { knownKeys, type SectionName, sectionNames } from './config-sections.ts'

@@ -1,4 +1,4 @@
-import { type RawRow } from './raw-row.ts'
+import type { RawRow } from './raw-row.ts'
 
 const meanings = ['system_prompt', 'user_prompt', 'ground_truth', 'label', 'metadata'] as const
 

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { CsvError, parse } from 'csv-parse'
 
 import { nameProblems } from './columns.ts'
-import { type RawRow } from './raw-row.ts'
+import type { RawRow } from './raw-row.ts'
 import { withoutByteOrderMark } from './read-lines.ts'
 import { utf8Text } from './utf8-text.ts'
 

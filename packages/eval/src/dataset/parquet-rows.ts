@@ -7,7 +7,7 @@ import { openParquet } from './open-parquet.ts'
 import { toCell } from './parquet-cells.ts'
 import { takeDecimalScale, toDecimal } from './parquet-decimals.ts'
 import { hasShortFloats, withMeantDigits } from './parquet-floats.ts'
-import { type RawRow } from './raw-row.ts'
+import type { RawRow } from './raw-row.ts'
 
 interface ParquetColumn {
   readonly name: string

@@ -1,6 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 
-import { type DatasetRow } from './dataset-row.ts'
+import type { DatasetRow } from './dataset-row.ts'
 
 const rowsPattern = /^\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*$/
 

@@ -1,6 +1,6 @@
-import { type EvaluationMetrics } from '../metrics/evaluation-metrics.ts'
-import { type EvaluationSnapshot } from '../run/evaluation-result.ts'
-import { type ItemRecord } from '../run/item-record.ts'
+import type { EvaluationMetrics } from '../metrics/evaluation-metrics.ts'
+import type { EvaluationSnapshot } from '../run/evaluation-result.ts'
+import type { ItemRecord } from '../run/item-record.ts'
 
 /** The text of `index.jsonl`: one line per record, in their order. */
 export function toIndexText(records: readonly ItemRecord[]): string {

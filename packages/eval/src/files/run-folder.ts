@@ -3,8 +3,8 @@ import { join, resolve } from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
-import { type EvaluationSnapshot } from '../run/evaluation-result.ts'
-import { type EvaluationSink } from '../run/evaluation-sink.ts'
+import type { EvaluationSnapshot } from '../run/evaluation-result.ts'
+import type { EvaluationSink } from '../run/evaluation-sink.ts'
 import { writeFileAtomically } from './atomic-write.ts'
 import { toIndexText, toMetricsText } from './result-documents.ts'
 import { assertRunName } from './run-name.ts'

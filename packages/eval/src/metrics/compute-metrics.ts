@@ -1,5 +1,5 @@
-import { type ItemRecord } from '../run/item-record.ts'
-import { type EvaluationMetrics, type FailureGroup } from './evaluation-metrics.ts'
+import type { ItemRecord } from '../run/item-record.ts'
+import type { EvaluationMetrics, FailureGroup } from './evaluation-metrics.ts'
 import { passAtKPoints, type RowAttempts } from './pass-at-k.ts'
 import { rewardStats } from './reward-stats.ts'
 

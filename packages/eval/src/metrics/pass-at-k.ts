@@ -1,4 +1,4 @@
-import { type PassAtK } from './evaluation-metrics.ts'
+import type { PassAtK } from './evaluation-metrics.ts'
 
 /** Attempts at one row, and how many of them passed. */
 export interface RowAttempts {

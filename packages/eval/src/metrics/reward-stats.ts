@@ -1,4 +1,4 @@
-import { type RewardStats } from './evaluation-metrics.ts'
+import type { RewardStats } from './evaluation-metrics.ts'
 
 /** Describes a list of rewards; null for an empty one. */
 export function rewardStats(rewards: readonly number[]): RewardStats | null {

@@ -1,5 +1,5 @@
-import { type EvaluationMetrics } from '../metrics/evaluation-metrics.ts'
-import { type EvaluationResult } from '../run/evaluation-result.ts'
+import type { EvaluationMetrics } from '../metrics/evaluation-metrics.ts'
+import type { EvaluationResult } from '../run/evaluation-result.ts'
 import {
   formatCount,
   formatDuration,
@@ -7,7 +7,7 @@ import {
   formatReward,
   formatShare,
 } from './figures.ts'
-import { type ReportStyle } from './report-style.ts'
+import type { ReportStyle } from './report-style.ts'
 import { cutToWidth, wrapToWidth } from './text-width.ts'
 
 const width = 80

@@ -1,6 +1,6 @@
-import { type ResultSample, type RolloutResult } from '@osmosis/controller'
+import type { ResultSample, RolloutResult } from '@osmosis/controller'
 
-import { type ItemStatus } from './item-record.ts'
+import type { ItemStatus } from './item-record.ts'
 
 /** What the end of a rollout means for its item. */
 export interface Classification {

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 
-import { type RolloutOrder } from '@osmosis/controller'
+import type { RolloutOrder } from '@osmosis/controller'
 
-import { type DatasetRow } from '../dataset/dataset-row.ts'
+import type { DatasetRow } from '../dataset/dataset-row.ts'
 
 const slackSeconds = 60
 const unboundedDeadlineSeconds = 3600

@@ -1,9 +1,9 @@
-import { type RolloutOrder, type RolloutResult } from '@osmosis/controller'
+import type { RolloutOrder, RolloutResult } from '@osmosis/controller'
 
-import { type DatasetRow } from '../dataset/dataset-row.ts'
-import { type RunNames } from './evaluation-result.ts'
-import { type EvaluationSink } from './evaluation-sink.ts'
-import { type ItemRecord } from './item-record.ts'
+import type { DatasetRow } from '../dataset/dataset-row.ts'
+import type { RunNames } from './evaluation-result.ts'
+import type { EvaluationSink } from './evaluation-sink.ts'
+import type { ItemRecord } from './item-record.ts'
 
 /** Runs one rollout to its end, as `Controller.run` does. */
 export type RunRollout = (

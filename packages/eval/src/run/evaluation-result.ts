@@ -1,5 +1,5 @@
-import { type EvaluationMetrics } from '../metrics/evaluation-metrics.ts'
-import { type ItemRecord } from './item-record.ts'
+import type { EvaluationMetrics } from '../metrics/evaluation-metrics.ts'
+import type { ItemRecord } from './item-record.ts'
 
 /** The names an evaluation goes by in files and reports. */
 export interface RunNames {

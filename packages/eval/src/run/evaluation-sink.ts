@@ -1,5 +1,5 @@
-import { type EvaluationSnapshot } from './evaluation-result.ts'
-import { type ItemRecord } from './item-record.ts'
+import type { EvaluationSnapshot } from './evaluation-result.ts'
+import type { ItemRecord } from './item-record.ts'
 
 /** Where the records of an evaluation go. What it throws ends the evaluation. */
 export interface EvaluationSink {

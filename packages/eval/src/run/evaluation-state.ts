@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 
 import { computeMetrics } from '../metrics/compute-metrics.ts'
-import { type EvaluationSnapshot, type RunNames } from './evaluation-result.ts'
-import { type ItemRecord } from './item-record.ts'
+import type { EvaluationSnapshot, RunNames } from './evaluation-result.ts'
+import type { ItemRecord } from './item-record.ts'
 
 /** What stays the same during an evaluation. */
 export interface EvaluationPlan {

@@ -1,4 +1,4 @@
-import { type TokenUsage } from '@osmosis/controller'
+import type { TokenUsage } from '@osmosis/controller'
 
 /** How an item ended: skipped means the workflow took its sample out of training. */
 export type ItemStatus = 'success' | 'failed' | 'skipped'

@@ -1,9 +1,9 @@
-import { type RolloutResult } from '@osmosis/controller'
+import type { RolloutResult } from '@osmosis/controller'
 import { errorMessage } from '@osmosis/core'
 
 import { classifyResult } from './classify-result.ts'
-import { type EvaluationItem } from './evaluation-items.ts'
-import { type ItemRecord } from './item-record.ts'
+import type { EvaluationItem } from './evaluation-items.ts'
+import type { ItemRecord } from './item-record.ts'
 
 /** The record of an item whose rollout came to an end, good or bad. */
 export function toItemRecord(item: EvaluationItem, result: RolloutResult): ItemRecord {

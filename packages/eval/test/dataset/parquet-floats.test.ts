@@ -1,4 +1,4 @@
-import { type SchemaElement } from 'hyparquet-writer'
+import type { SchemaElement } from 'hyparquet-writer'
 import { describe, expect, it } from 'vitest'
 
 import { parquet } from './dataset-files.ts'

@@ -1,9 +1,9 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-import { type OsmosisError } from '@osmosis/core'
+import type { OsmosisError } from '@osmosis/core'
 import { readDataset } from '@osmosis/eval'
-import { type ColumnSource, type SchemaElement } from 'hyparquet-writer'
+import type { ColumnSource, SchemaElement } from 'hyparquet-writer'
 import { describe, expect, it } from 'vitest'
 
 import { temporaryFolder } from '../temporary-folder.ts'

@@ -1,4 +1,4 @@
-import { type RolloutResult } from '@osmosis/controller'
+import type { RolloutResult } from '@osmosis/controller'
 import { expect, it } from 'vitest'
 
 import { evaluate } from '../evaluations.ts'

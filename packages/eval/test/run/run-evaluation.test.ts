@@ -1,4 +1,4 @@
-import { type RolloutOrder } from '@osmosis/controller'
+import type { RolloutOrder } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
 import { computeMetrics, type EvaluationProgress, runEvaluation } from '@osmosis/eval'
 import { describe, expect, it } from 'vitest'

@@ -1,4 +1,4 @@
-import { type ContractRule } from './contract-rules.ts'
+import type { ContractRule } from './contract-rules.ts'
 
 /** A tool the way every framework has it in some form. */
 export interface ContractTool {

@@ -11,9 +11,9 @@ import {
   type WorkflowOutcome,
 } from '@osmosis/core'
 
-import { type PolicyServer } from '../policy-server.ts'
-import { type ReceivedRequest } from '../received-request.ts'
-import { type ContractTool } from './adapter-under-test.ts'
+import type { PolicyServer } from '../policy-server.ts'
+import type { ReceivedRequest } from '../received-request.ts'
+import type { ContractTool } from './adapter-under-test.ts'
 
 /** Bearer of every rollout of the suite. */
 export const contractKey = 'contract-key'

@@ -4,9 +4,9 @@ import { errorCategory } from '@osmosis/core'
 
 import { fault } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'
-import { type ContractCase } from './adapter-under-test.ts'
+import type { ContractCase } from './adapter-under-test.ts'
 import { addTool, contractRollout, executeRollout, messagesOf } from './contract-rollout.ts'
-import { type ContractRule } from './contract-rules.ts'
+import type { ContractRule } from './contract-rules.ts'
 
 const callAdd = {
   content: 'Let me add that up.',

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 
-import { type ScriptedToolCall } from '@osmosis/controller'
+import type { ScriptedToolCall } from '@osmosis/controller'
 import { type ChatMessage, lastAssistantText, type RolloutSample } from '@osmosis/core'
-import { type ChatToolCall } from '@osmosis/core/wire'
+import type { ChatToolCall } from '@osmosis/core/wire'
 
 import { fault, type Reply } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'
-import { type AdapterUnderTest, type ContractCase } from './adapter-under-test.ts'
+import type { AdapterUnderTest, ContractCase } from './adapter-under-test.ts'
 import { addTool, contractRollout, messagesOf } from './contract-rollout.ts'
-import { type ContractRule } from './contract-rules.ts'
+import type { ContractRule } from './contract-rules.ts'
 
 /** What the policy said is what goes back to it, and what is recorded. */
 export const fidelityCases = {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 
-import { type ChatMessage } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core'
 
 import { startPolicyServer } from '../policy-server.ts'
-import { type ReceivedRequest } from '../received-request.ts'
-import { type AdapterUnderTest, type ContractCase } from './adapter-under-test.ts'
+import type { ReceivedRequest } from '../received-request.ts'
+import type { AdapterUnderTest, ContractCase } from './adapter-under-test.ts'
 import {
   addTool,
   contractKey,
@@ -12,7 +12,7 @@ import {
   messagesOf,
   osmosisErrorIn,
 } from './contract-rollout.ts'
-import { type ContractRule } from './contract-rules.ts'
+import type { ContractRule } from './contract-rules.ts'
 
 /** Whose call a call is. */
 export const identityCases = {

@@ -1,4 +1,4 @@
-import { type AdapterUnderTest, type ContractCase } from './adapter-under-test.ts'
+import type { AdapterUnderTest, ContractCase } from './adapter-under-test.ts'
 import { contractRules, type ContractRule } from './contract-rules.ts'
 import { fidelityCases } from './fidelity-cases.ts'
 import { failureCases } from './failure-cases.ts'
