@@ -47,8 +47,8 @@ export {
   type RolloutSettingsInput,
 } from './settings/rollout-settings.ts'
 export { executeToolCalls, type ExecuteToolCallsOptions } from './tools/execute-tool-calls.ts'
+export { type FunctionTool } from '@osmosis/core/wire'
 export {
-  type FunctionTool,
   functionTool,
   type JsonSchema,
   type StandardJsonSchema,

@@ -1,9 +1,9 @@
 import type { PromptMessage } from '@osmosis/core'
+import type { FunctionTool } from '@osmosis/core/wire'
 
 import type { ChatResult } from './chat/chat-result.ts'
 import type { CompletionParams, RolloutRequest } from './rollout-request.ts'
 import type { RolloutResult } from './rollout-result.ts'
-import type { FunctionTool } from './tools/function-tool.ts'
 
 /** What `run` works with. */
 export interface RolloutContext {

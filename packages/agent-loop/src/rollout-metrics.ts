@@ -1,18 +1,4 @@
-/** What a rollout cost, as it goes to the trainer. Latencies are milliseconds. */
-export interface RolloutMetrics {
-  /** From acceptance to the end, time in the queue included. */
-  readonly total_latency_ms: number
-  /** Of the requests that brought an answer. */
-  readonly llm_latency_ms: number
-  /** As told to `ctx.recordToolCall`. */
-  readonly tool_latency_ms: number
-  readonly num_llm_calls: number
-  readonly num_tool_calls: number
-  readonly prompt_tokens: number
-  readonly response_tokens: number
-  /** Always 0; the protocol has the field. */
-  readonly max_context_tokens: number
-}
+import type { RolloutMetrics } from '@osmosis/core/wire'
 
 /** Counts what a rollout costs, from the moment it is made. */
 export class MetricsCounter {

@@ -1,9 +1,9 @@
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import type { FunctionTool } from '@osmosis/core/wire'
 
 import type { RolloutAgentLoop } from './rollout-agent-loop.ts'
 import type { RolloutRequest } from './rollout-request.ts'
 import { checkTools } from './tools/check-tools.ts'
-import type { FunctionTool } from './tools/function-tool.ts'
 import { formatIssue, type ValidationIssue } from './validation-issue.ts'
 
 /** What a validation found. */

@@ -1,3 +1,17 @@
+export {
+  loopChatRequestSchema,
+  loopCompletedSchema,
+  loopInitRequestSchema,
+  loopInitResponseSchema,
+  rolloutMetricsSchema,
+  type FunctionTool,
+  type LoopChatRequestBody,
+  type LoopCompletedBody,
+  type LoopInitRequestBody,
+  type LoopInitRequestInput,
+  type LoopInitResponseBody,
+  type RolloutMetrics,
+} from './wire/agent-loop-protocol.ts'
 export type {
   AssistantMessage,
   ChatCompletion,

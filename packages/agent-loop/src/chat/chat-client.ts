@@ -1,5 +1,6 @@
 import { ConcurrencyLimiter, type PromptMessage } from '@osmosis/core'
 import { isRetryablePolicyError, postToPolicy, retryRequest } from '@osmosis/core/policy'
+import type { LoopChatRequestBody } from '@osmosis/core/wire'
 
 import { OsmosisTimeoutError, OsmosisValidationError } from '../rollout-errors.ts'
 import type { MetricsCounter } from '../rollout-metrics.ts'
@@ -89,7 +90,7 @@ export class ChatClient {
       max_tokens,
       ...(stop === null ? {} : { stop }),
       logprobs,
-    })
+    } satisfies Omit<LoopChatRequestBody, 'messages'>)
     return `{${head},${tail.slice(1)}`
   }
 

@@ -6,13 +6,13 @@ import type { Handler } from 'hono'
 
 import { describeRoutes, openApiPath, type HealthBody } from './openapi-document.ts'
 import type { InitAdmission } from './init-admission.ts'
-import type { initBodySchema } from './init-body.ts'
+import type { InitSchema } from './init-body.ts'
 
 /** What the routes ask and tell. */
 export interface RoutedParts {
   readonly admission: InitAdmission
   readonly health: () => HealthBody
-  readonly initSchema: ReturnType<typeof initBodySchema>
+  readonly initSchema: InitSchema
   readonly apiKey: string | undefined
   /** Bytes. */
   readonly maxBodyBytes: number

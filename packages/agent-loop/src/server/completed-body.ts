@@ -1,4 +1,5 @@
-import type { RolloutMetrics } from '../rollout-metrics.ts'
+import type { LoopCompletedBody, RolloutMetrics } from '@osmosis/core/wire'
+
 import type { RolloutResult } from '../rollout-result.ts'
 import type { MessageTexts } from '../chat/message-texts.ts'
 
@@ -39,13 +40,16 @@ function encode(
   { status, finishReason, errorMessage, reward }: Omit<RolloutResult, 'finalMessages'>,
   { rolloutId, metrics }: Omit<CompletedParts, 'texts'>,
 ): string {
-  const head = JSON.stringify({ rollout_id: rolloutId, status })
+  const head = JSON.stringify({
+    rollout_id: rolloutId,
+    status,
+  } satisfies Partial<LoopCompletedBody>)
   const tail = JSON.stringify({
     ...(finishReason === null ? {} : { finish_reason: finishReason }),
     ...(errorMessage === null ? {} : { error_message: errorMessage }),
     ...(reward === null ? {} : { reward }),
     metrics,
     extra_fields: {},
-  })
+  } satisfies Partial<LoopCompletedBody>)
   return `${head.slice(0, -1)},"final_messages":${messagesJson},${tail.slice(1)}`
 }

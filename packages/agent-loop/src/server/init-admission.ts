@@ -1,4 +1,5 @@
 import type { ConcurrencyLimiter } from '@osmosis/core'
+import type { LoopInitRequestBody, LoopInitResponseBody } from '@osmosis/core/wire'
 import type { Logger } from '@osmosis/server'
 import {
   bodyDigest,
@@ -11,7 +12,7 @@ import {
 import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
 import { loadTools } from '../validate-agent-loop.ts'
 import { formatIssue, type ValidationIssue } from '../validation-issue.ts'
-import { initBodySchema, toRolloutRequest, type InitBody } from './init-body.ts'
+import { initBodySchema, toRolloutRequest, type InitSchema } from './init-body.ts'
 import { recordKey, type RolloutRecords } from './rollout-records.ts'
 import type { RolloutRuns } from './rollout-runs.ts'
 
@@ -36,7 +37,7 @@ export interface InitAdmissionParts {
 /** Decides which rollouts are accepted, and starts those, each once. */
 export class InitAdmission {
   readonly #parts: InitAdmissionParts
-  readonly #schema: ReturnType<typeof initBodySchema>
+  readonly #schema: InitSchema
 
   constructor(parts: InitAdmissionParts) {
     this.#parts = parts
@@ -79,7 +80,7 @@ export class InitAdmission {
   }
 
   // Waits for the tools before it does anything, so the record is there when it is dropped.
-  async #start(key: string, body: InitBody): Promise<string> {
+  async #start(key: string, body: LoopInitRequestBody): Promise<string> {
     const { loop, records, runs, secrets, logger } = this.#parts
     const apiKey = body.api_key || null
     const forgetSecrets = secrets.add(apiKey)
@@ -95,7 +96,7 @@ export class InitAdmission {
         forgetSecrets()
         logger.info({ rollout_id: rolloutId }, 'rollout ended')
       })
-      return JSON.stringify({ rollout_id: rolloutId, tools })
+      return JSON.stringify({ rollout_id: rolloutId, tools } satisfies LoopInitResponseBody)
     } catch (error) {
       records.drop(key)
       forgetSecrets()
@@ -117,7 +118,7 @@ export class InitAdmission {
   }
 }
 
-function digestOf(body: InitBody): string {
+function digestOf(body: LoopInitRequestBody): string {
   try {
     return bodyDigest(body)
   } catch {

@@ -1,6 +1,7 @@
 import { z, type OpenAPIHono } from '@hono/zod-openapi'
+import { loopInitResponseSchema } from '@osmosis/core/wire'
 
-import type { initBodySchema } from './init-body.ts'
+import type { InitSchema } from './init-body.ts'
 
 /** Path of the document itself. */
 export const openApiPath = '/openapi.json'
@@ -17,25 +18,10 @@ const healthSchema = z.object({
 /** What both health routes answer. */
 export type HealthBody = z.infer<typeof healthSchema>
 
-const initAnswerSchema = z.object({
-  rollout_id: z.string(),
-  tools: z.array(
-    z.looseObject({
-      type: z.string(),
-      function: z.looseObject({
-        name: z.string(),
-        description: z.string(),
-        parameters: z.looseObject({}),
-        strict: z.boolean(),
-      }),
-    }),
-  ),
-})
-
 /** Describes the routes of the server in the registry of `app`. */
 export function describeRoutes(
   { openAPIRegistry: registry }: OpenAPIHono,
-  initSchema: ReturnType<typeof initBodySchema>,
+  initSchema: InitSchema,
 ): void {
   registry.registerComponent('securitySchemes', 'bearer', { type: 'http', scheme: 'bearer' })
   const security = [{ bearer: [] }]
@@ -46,7 +32,7 @@ export function describeRoutes(
     security,
     request: { body: { required: true, content: json(initSchema) } },
     responses: {
-      202: answer('Accepted, now or before', initAnswerSchema),
+      202: answer('Accepted, now or before', loopInitResponseSchema),
       401: refusal('The key is missing or wrong'),
       413: refusal('The body is too large'),
       422: answer('Not JSON, or not what the schema asks for', problemsSchema),

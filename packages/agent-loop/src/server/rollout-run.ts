@@ -1,4 +1,5 @@
 import { errorMessage, OsmosisError, type ConcurrencyLimiter } from '@osmosis/core'
+import type { FunctionTool } from '@osmosis/core/wire'
 import type { Logger } from '@osmosis/server'
 import type { Callback, SecretValues } from '@osmosis/server/parts'
 
@@ -10,7 +11,6 @@ import { MetricsCounter } from '../rollout-metrics.ts'
 import type { RolloutRequest } from '../rollout-request.ts'
 import { checkedResult, type RolloutResult } from '../rollout-result.ts'
 import type { RolloutSettings } from '../settings/rollout-settings.ts'
-import type { FunctionTool } from '../tools/function-tool.ts'
 import { completedBody, failedBody } from './completed-body.ts'
 import { EventTrace, type TraceFolder } from './event-trace.ts'
 import { RunContext } from './run-context.ts'

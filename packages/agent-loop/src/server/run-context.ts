@@ -1,4 +1,5 @@
 import type { PromptMessage } from '@osmosis/core'
+import type { FunctionTool } from '@osmosis/core/wire'
 
 import type { ChatClient } from '../chat/chat-client.ts'
 import { unknownParameters } from '../chat/chat-parameters.ts'
@@ -7,7 +8,6 @@ import type { RolloutContext } from '../rollout-context.ts'
 import type { MetricsCounter } from '../rollout-metrics.ts'
 import type { CompletionParams, RolloutRequest } from '../rollout-request.ts'
 import { assertMessages, assertReward, type RolloutResult } from '../rollout-result.ts'
-import type { FunctionTool } from '../tools/function-tool.ts'
 import type { EventTrace } from './event-trace.ts'
 
 /** What the context of one running rollout stands on. */

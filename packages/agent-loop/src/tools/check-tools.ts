@@ -1,7 +1,8 @@
 import { errorMessage } from '@osmosis/core'
+import type { FunctionTool } from '@osmosis/core/wire'
 
 import type { ValidationIssue } from '../validation-issue.ts'
-import { toFunctionTool, type FunctionTool, type ToolInput } from './function-tool.ts'
+import { toFunctionTool, type ToolInput } from './function-tool.ts'
 
 /** What became of the tools that `getTools` returned. */
 export interface CheckedTools {

@@ -1,3 +1,5 @@
+import type { FunctionTool } from '@osmosis/core/wire'
+
 /** A JSON Schema as plain data. It reaches the trainer whole, whatever keywords it has. */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -26,18 +28,6 @@ export interface ToolInput {
     readonly parameters?: JsonSchema | StandardJsonSchema | null | undefined
     /** Default: false. */
     readonly strict?: boolean | null | undefined
-  }
-}
-
-/** A tool as it goes to the trainer. */
-export interface FunctionTool {
-  readonly type: string
-  readonly function: {
-    readonly name: string
-    readonly description: string
-    readonly parameters: JsonSchema
-    readonly strict: boolean
-    readonly [key: string]: unknown
   }
 }
 

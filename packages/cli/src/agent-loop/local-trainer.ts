@@ -1,22 +1,11 @@
 import { randomBytes } from 'node:crypto'
 
-import type { FunctionTool } from '@osmosis/agent-loop'
 import type { PolicyModel } from '@osmosis/controller'
 import { errorMessage } from '@osmosis/core'
+import type { FunctionTool, LoopCompletedBody } from '@osmosis/core/wire'
 import { silentLogger, type ServableApp } from '@osmosis/server'
 
 import { systemicFailure } from './systemic-failure.ts'
-
-/** Body of a `completed` call, as far as a test looks at it. */
-export interface CompletedBody {
-  readonly rollout_id: string
-  readonly status: 'COMPLETED' | 'ERROR'
-  readonly final_messages: readonly Record<string, unknown>[]
-  readonly finish_reason?: string
-  readonly error_message?: string
-  readonly reward?: number
-  readonly metrics: Readonly<Record<string, number>>
-}
 
 /** A model call that was answered, before the loop sees the answer. */
 export interface AnsweredCall {
@@ -40,7 +29,7 @@ export class LocalTrainer implements ServableApp {
   readonly logger = silentLogger
   readonly #policy: PolicyModel
   readonly #tools = new Map<string, readonly FunctionTool[]>()
-  readonly #results = new Map<string, PromiseWithResolvers<CompletedBody>>()
+  readonly #results = new Map<string, PromiseWithResolvers<LoopCompletedBody>>()
   readonly #end = new AbortController()
   #systemicFailure: string | null = null
   /** Told of every answer; null: all pass. */
@@ -56,8 +45,8 @@ export class LocalTrainer implements ServableApp {
   }
 
   /** Resolves with the result of a rollout; to be called before that is begun. */
-  async result(rolloutId: string): Promise<CompletedBody> {
-    const waiting = Promise.withResolvers<CompletedBody>()
+  async result(rolloutId: string): Promise<LoopCompletedBody> {
+    const waiting = Promise.withResolvers<LoopCompletedBody>()
     this.#results.set(rolloutId, waiting)
     return waiting.promise
   }
@@ -79,11 +68,11 @@ export class LocalTrainer implements ServableApp {
     const body = (await request.json()) as Record<string, unknown>
     const { pathname } = new URL(request.url)
     if (pathname === '/v1/chat/completions') return this.#chat(body)
-    this.#complete(body as unknown as CompletedBody)
+    this.#complete(body as unknown as LoopCompletedBody)
     return Response.json({ status: 'ok' })
   }
 
-  #complete(body: CompletedBody): void {
+  #complete(body: LoopCompletedBody): void {
     this.#results.get(body.rollout_id)?.resolve(body)
     this.#results.delete(body.rollout_id)
     this.#tools.delete(body.rollout_id)

@@ -1,7 +1,13 @@
-import type { AgentLoopApp, FunctionTool } from '@osmosis/agent-loop'
+import type { AgentLoopApp } from '@osmosis/agent-loop'
+import type {
+  FunctionTool,
+  LoopCompletedBody,
+  LoopInitRequestInput,
+  LoopInitResponseBody,
+} from '@osmosis/core/wire'
 import type { DatasetRow } from '@osmosis/eval'
 
-import type { CompletedBody, LocalTrainer } from './local-trainer.ts'
+import type { LocalTrainer } from './local-trainer.ts'
 import type { LoopFlags } from './loop-flags.ts'
 import { rowFields } from './row-fields.ts'
 
@@ -54,7 +60,7 @@ export async function runRow(row: DatasetRow, parts: RowRunnerParts): Promise<Ro
       body: JSON.stringify(initBody(rolloutId, row, parts)),
     }),
   )
-  const said = (await answer.json()) as { tools?: FunctionTool[]; detail?: unknown }
+  const said = (await answer.json()) as Partial<LoopInitResponseBody> & { detail?: unknown }
   if (answer.status !== 202) return ended(refused(said.detail))
   trainer.setTools(rolloutId, said.tools ?? [])
   parts.onAccepted?.(said.tools ?? [])
@@ -68,12 +74,12 @@ function initBody(
   rolloutId: string,
   row: DatasetRow,
   { trainer, trainerUrl, flags, executionMode }: RowRunnerParts,
-): Record<string, unknown> {
+): LoopInitRequestInput {
   const { maxTurns, maxTokens, temperature } = flags
   return {
     rollout_id: rolloutId,
     server_url: trainerUrl,
-    messages: row.initialMessages,
+    messages: [...row.initialMessages],
     completion_params: {
       ...(temperature === undefined ? {} : { temperature }),
       ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
@@ -89,16 +95,16 @@ function initBody(
   }
 }
 
-function outcomeOf(body: CompletedBody): Outcome {
+function outcomeOf(body: LoopCompletedBody): Outcome {
   const { metrics } = body
   const failed = body.status !== 'COMPLETED'
   return {
     error: failed ? (body.error_message ?? 'no error message') : null,
     reward: body.reward ?? null,
     finishReason: body.finish_reason ?? null,
-    promptTokens: metrics['prompt_tokens'] ?? 0,
-    completionTokens: metrics['response_tokens'] ?? 0,
-    llmCalls: metrics['num_llm_calls'] ?? 0,
+    promptTokens: metrics.prompt_tokens,
+    completionTokens: metrics.response_tokens,
+    llmCalls: metrics.num_llm_calls,
     finalMessages: body.final_messages,
   }
 }
