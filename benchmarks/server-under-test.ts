@@ -15,9 +15,9 @@ import {
   requireRolloutContext,
   toRolloutSample,
   type AgentWorkflowContext,
-  type ChatMessage,
   type GraderContext,
 } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 import { createRolloutServer, serve } from '@osmosis/server'
 
 const calls = 4

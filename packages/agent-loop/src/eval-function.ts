@@ -1,4 +1,4 @@
-import type { ChatMessage } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 
 /** What an evaluation knows of a run that came to its end. */
 export interface EvalInput {

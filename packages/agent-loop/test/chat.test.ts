@@ -1,10 +1,6 @@
 import { OsmosisRolloutError, type ChatResult, type CompletionParams } from '@osmosis/agent-loop'
-import {
-  isOsmosisError,
-  type AssistantMessage,
-  type ChatToolCall,
-  type PromptMessage,
-} from '@osmosis/core'
+import { isOsmosisError, type PromptMessage } from '@osmosis/core'
+import type { AssistantMessage, ChatToolCall } from '@osmosis/core/wire'
 import { describe, expect, it } from 'vitest'
 
 import { FakeTrainer, hang, reset, said, type Answer } from './fake-trainer.ts'

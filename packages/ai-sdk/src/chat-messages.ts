@@ -1,4 +1,5 @@
-import { type ChatMessage, OsmosisError, type PromptMessage } from '@osmosis/core'
+import { OsmosisError, type PromptMessage } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 import type { ModelMessage, SystemModelMessage, ToolModelMessage } from 'ai'
 
 import { textOf, toUserParts } from './chat-parts.ts'

@@ -1,4 +1,5 @@
-import { type ChatContentPart, type ChatMessage, OsmosisError } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import type { ChatContentPart, ChatMessage } from '@osmosis/core/wire'
 import type { ModelMessage } from 'ai'
 
 import { onTheWire } from './wire-fields.ts'

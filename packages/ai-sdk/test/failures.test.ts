@@ -239,7 +239,7 @@ describe('a workflow that does not wait for its stream', () => {
         streamText(call)
         await server.waitForRequest(0)
       },
-      { agentTimeoutSec: 0.2 },
+      { agentTimeoutSeconds: 0.2 },
     )
     expect(workflow.failure?.category).toBe('timeout')
     expect(await server.requests[0]?.closed).toBe(true)

@@ -2,7 +2,6 @@ import { rolloutModel, type RolloutModelSettings } from '@osmosis/ai-sdk'
 import {
   AgentWorkflow,
   type AgentWorkflowClass,
-  type ChatMessage,
   type GraderClass,
   type GradingOutcome,
   LocalBackend,
@@ -11,6 +10,7 @@ import {
   type RolloutSample,
   type WorkflowOutcome,
 } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 import type { PolicyServer, ReceivedRequest } from '@osmosis/testing'
 import { generateText, isStepCount, type ModelMessage, streamText, tool, type ToolSet } from 'ai'
 import { z } from 'zod'
@@ -103,7 +103,7 @@ export async function execute(
     prompt?: PromptMessage[]
     label?: string
     grader?: GraderClass
-    agentTimeoutSec?: number
+    agentTimeoutSeconds?: number
   } = {},
 ): Promise<{ workflow: WorkflowOutcome; grading: GradingOutcome | undefined }> {
   const { prompt = [{ role: 'user', content: 'go' }], label = null, grader } = options
@@ -118,8 +118,8 @@ export async function execute(
       metadata: null,
       chatCompletionsUrl: server.url,
       apiKey: 'key',
-      agentTimeoutSec: options.agentTimeoutSec ?? 20,
-      graderTimeoutSec: 20,
+      agentTimeoutSeconds: options.agentTimeoutSeconds ?? 20,
+      graderTimeoutSeconds: 20,
       grade: grader !== undefined,
     },
     {

@@ -11,9 +11,9 @@ export interface RolloutOrder {
   /** Copied by the server into the archived trajectory. Default: null. */
   readonly extraFields?: Readonly<Record<string, unknown>> | null
   /** Budget of the workflow, queue time included. Seconds. Default: null, unbounded. */
-  readonly agentTimeoutSec?: number | null
+  readonly agentTimeoutSeconds?: number | null
   /** Budget of the grader. Seconds. Default: null, unbounded. */
-  readonly graderTimeoutSec?: number | null
+  readonly graderTimeoutSeconds?: number | null
   /** Whether to ask for rewards; without, the completion callback ends the rollout. Default: true. */
   readonly grade?: boolean
   /**

@@ -32,8 +32,8 @@ export function toRolloutRequest(
     llm_api_key: address.policyToken,
     completion_callback_url: `${base}/completion`,
     grader_callback_url: (order.grade ?? true) ? `${base}/grader` : null,
-    agent_timeout_sec: order.agentTimeoutSec ?? null,
-    grader_timeout_sec: order.graderTimeoutSec ?? null,
+    agent_timeout_sec: order.agentTimeoutSeconds ?? null,
+    grader_timeout_sec: order.graderTimeoutSeconds ?? null,
     extra_fields: order.extraFields ?? null,
   }
   // JSON would turn an infinite timeout into null, which means unbounded, without a word.

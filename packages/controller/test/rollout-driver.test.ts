@@ -52,8 +52,8 @@ describe('run', () => {
       label: '4',
       metadata: { row: 1 },
       extraFields: { row_index: 3 },
-      agentTimeoutSec: 1.5,
-      graderTimeoutSec: 0,
+      agentTimeoutSeconds: 1.5,
+      graderTimeoutSeconds: 0,
       grade: false,
     })
     const order = await server.order(0)
@@ -264,8 +264,8 @@ describe('run', () => {
   it.each([
     [{ rolloutId: 'a/b' }, 'rollout_id'],
     [{ rolloutId: '..' }, 'rollout_id'],
-    [{ agentTimeoutSec: Infinity }, 'agent_timeout_sec'],
-    [{ graderTimeoutSec: Number.NaN }, 'grader_timeout_sec'],
+    [{ agentTimeoutSeconds: Infinity }, 'agent_timeout_sec'],
+    [{ graderTimeoutSeconds: Number.NaN }, 'grader_timeout_sec'],
   ])('refuses to send %j', async (wrong, field) => {
     await using server = await startRolloutServer()
     await using controller = await createController({ policy, server: { url: server.url } })

@@ -24,23 +24,9 @@ export {
 } from './rollout-context.ts'
 export { toRolloutSample, type RolloutSample, type RolloutSampleInit } from './rollout-sample.ts'
 export type { SampleSource } from './sample-registry.ts'
-export type {
-  AssistantMessage,
-  ChatCompletion,
-  ChatCompletionChunk,
-  ChatCompletionRequest,
-  ChatContentPart,
-  ChatDelta,
-  ChatLogprobs,
-  ChatMessage,
-  ChatToolCall,
-  ChatToolCallDelta,
-  ChatUsage,
-} from './wire/chat-completion.ts'
 export type { CancelDisposition, RolloutStatus } from './wire/rollout-protocol.ts'
 export {
   AgentWorkflow,
-  isAgentWorkflowClass,
   type AgentWorkflowClass,
   type AgentWorkflowContext,
 } from './workflow/agent-workflow.ts'
@@ -53,6 +39,6 @@ export {
   type WorkflowConfig,
 } from './workflow/config.ts'
 export { discoverEntrypoint, type Entrypoint } from './workflow/discover-entrypoint.ts'
-export { Grader, isGraderClass, type GraderClass, type GraderContext } from './workflow/grader.ts'
+export { Grader, type GraderClass, type GraderContext } from './workflow/grader.ts'
 export { lastAssistantText } from './workflow/last-assistant-text.ts'
 export type { PromptMessage } from './workflow/prompt-message.ts'

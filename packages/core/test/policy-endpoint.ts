@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 
 import { onTestFinished } from 'vitest'
 
-import type { ChatCompletionRequest } from '@osmosis/core'
+import type { ChatCompletionRequest } from '@osmosis/core/wire'
 
 export interface ReceivedRequest {
   url: string

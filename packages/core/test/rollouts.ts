@@ -19,8 +19,8 @@ export function request(overrides: Partial<RolloutRequest> = {}): RolloutRequest
     metadata: null,
     chatCompletionsUrl: 'http://127.0.0.1:9/v1',
     apiKey: undefined,
-    agentTimeoutSec: null,
-    graderTimeoutSec: null,
+    agentTimeoutSeconds: null,
+    graderTimeoutSeconds: null,
     grade: true,
     ...overrides,
   }

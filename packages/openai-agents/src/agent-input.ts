@@ -1,6 +1,6 @@
 import type { AgentInputItem } from '@openai/agents'
-import { type ChatMessage, OsmosisError, type PromptMessage } from '@osmosis/core'
-import type { ChatToolCall } from '@osmosis/core/wire'
+import { OsmosisError, type PromptMessage } from '@osmosis/core'
+import type { ChatMessage, ChatToolCall } from '@osmosis/core/wire'
 
 import { isChatPart, joinedText, toAssistantParts, toUserParts } from './message-parts.ts'
 

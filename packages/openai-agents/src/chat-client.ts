@@ -1,10 +1,6 @@
 import type { OpenAIChatCompletionsModel } from '@openai/agents'
-import type {
-  ChatCompletionChunk,
-  ChatCompletionRequest,
-  ChatMessage,
-  PolicyClient,
-} from '@osmosis/core'
+import type { PolicyClient } from '@osmosis/core'
+import type { ChatCompletionChunk, ChatCompletionRequest, ChatMessage } from '@osmosis/core/wire'
 
 import { SdkChunks } from './sdk-chunks.ts'
 import { toWireMessages } from './wire-messages.ts'

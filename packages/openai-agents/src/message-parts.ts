@@ -1,6 +1,6 @@
 import type { AssistantMessageItem, UserMessageItem } from '@openai/agents'
-import { type ChatMessage, OsmosisError } from '@osmosis/core'
-import type { ChatContentPart } from '@osmosis/core/wire'
+import { OsmosisError } from '@osmosis/core'
+import type { ChatContentPart, ChatMessage } from '@osmosis/core/wire'
 
 type Content = ChatMessage['content']
 type UserPart = Exclude<UserMessageItem['content'], string>[number]

@@ -1,4 +1,4 @@
-import type { ChatCompletionChunk } from '@osmosis/core'
+import type { ChatCompletionChunk } from '@osmosis/core/wire'
 import { CompletionAccumulator } from '@osmosis/core/policy'
 
 type Choice = ChatCompletionChunk['choices'][number]

@@ -1,5 +1,4 @@
-import type { ChatMessage } from '@osmosis/core'
-import type { ChatContentPart } from '@osmosis/core/wire'
+import type { ChatContentPart, ChatMessage } from '@osmosis/core/wire'
 
 /**
  * Messages of the SDK in the form that the policy wrote them in, so that a turn is recognised when

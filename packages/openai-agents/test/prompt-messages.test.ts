@@ -1,5 +1,6 @@
 import { type AgentInputItem, run } from '@openai/agents'
-import type { ChatMessage, PromptMessage } from '@osmosis/core'
+import type { PromptMessage } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 import { OsmosisMemorySession, toAgentInput } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
 import { describe, expect, test } from 'vitest'

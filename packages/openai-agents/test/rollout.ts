@@ -2,7 +2,6 @@ import { type AgentInputItem, type AgentOptions, tool, type Tool } from '@openai
 import {
   AgentWorkflow,
   type AgentWorkflowClass,
-  type ChatMessage,
   type GraderClass,
   type GradingOutcome,
   LocalBackend,
@@ -11,6 +10,7 @@ import {
   type RolloutSample,
   type WorkflowOutcome,
 } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 import { OsmosisAgent, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import type { PolicyServer, ReceivedRequest } from '@osmosis/testing'
 import { z } from 'zod'
@@ -81,8 +81,8 @@ export async function execute(
       metadata: null,
       chatCompletionsUrl: server.url,
       apiKey: 'key',
-      agentTimeoutSec: 20,
-      graderTimeoutSec: 20,
+      agentTimeoutSeconds: 20,
+      graderTimeoutSeconds: 20,
       grade: grader !== undefined,
     },
     {

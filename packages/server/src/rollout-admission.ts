@@ -84,8 +84,8 @@ function toRolloutRequest(rolloutId: string, body: RolloutRequestBody): RolloutR
     metadata: body.metadata ?? null,
     chatCompletionsUrl: body.chat_completions_url,
     apiKey: body.llm_api_key ?? body.controller_api_key ?? undefined,
-    agentTimeoutSec: body.agent_timeout_sec ?? null,
-    graderTimeoutSec: body.grader_timeout_sec ?? null,
+    agentTimeoutSeconds: body.agent_timeout_sec ?? null,
+    graderTimeoutSeconds: body.grader_timeout_sec ?? null,
     grade: typeof body.grader_callback_url === 'string',
   }
 }

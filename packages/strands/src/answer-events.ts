@@ -1,5 +1,5 @@
 import type { ModelStreamEvent, StopReason } from '@strands-agents/sdk'
-import type { ChatCompletionChunk, ChatUsage } from '@osmosis/core'
+import type { ChatCompletionChunk, ChatUsage } from '@osmosis/core/wire'
 import { CompletionAccumulator } from '@osmosis/core/policy'
 
 import { incompleteCallNote } from './incomplete-call.ts'

@@ -6,12 +6,12 @@ import {
   type StreamOptions,
 } from '@strands-agents/sdk'
 import {
-  type ChatCompletionRequest,
   getRolloutContext,
   OsmosisError,
   type PolicyClient,
   type RolloutContext,
 } from '@osmosis/core'
+import type { ChatCompletionRequest } from '@osmosis/core/wire'
 import { policyModelName } from '@osmosis/core/policy'
 
 import { AnswerEvents } from './answer-events.ts'

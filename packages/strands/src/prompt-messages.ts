@@ -6,7 +6,8 @@ import {
   ToolResultBlock,
   ToolUseBlock,
 } from '@strands-agents/sdk'
-import { type ChatMessage, OsmosisError, type PromptMessage } from '@osmosis/core'
+import { OsmosisError, type PromptMessage } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 
 import { joinedText, toBlocks } from './prompt-parts.ts'
 import type { TurnMemory } from './turn-memory.ts'

@@ -1,5 +1,6 @@
 import { ImageBlock, type ImageFormat, TextBlock } from '@strands-agents/sdk'
-import { type ChatMessage, OsmosisError } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 
 type Content = ChatMessage['content']
 

@@ -41,7 +41,7 @@ describe.each(['headers', 'body'] as const)('while the policy is silent before i
     const { workflow } = await execute(
       server,
       async ({ prompt }) => policyAgent({ messages: prompt }).invoke(),
-      { agentTimeoutSec: 0.2 },
+      { agentTimeoutSeconds: 0.2 },
     )
     expect(workflow.failure).toMatchObject({ category: 'timeout' })
     expect(await server.requests[0]?.closed).toBe(true)

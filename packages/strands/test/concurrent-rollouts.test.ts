@@ -1,4 +1,4 @@
-import type { ChatMessage } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 import { type ReceivedRequest, type Reply, startPolicyServer } from '@osmosis/testing'
 import { expect, test } from 'vitest'
 

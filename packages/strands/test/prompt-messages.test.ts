@@ -1,5 +1,6 @@
 import { Message, TextBlock } from '@strands-agents/sdk'
-import { type ChatMessage, isOsmosisError, type PromptMessage } from '@osmosis/core'
+import { isOsmosisError, type PromptMessage } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 import type { PromptMessages } from '@osmosis/strands'
 import { startPolicyServer } from '@osmosis/testing'
 import { describe, expect, test } from 'vitest'

@@ -1,5 +1,5 @@
 import { FunctionTool } from '@strands-agents/sdk'
-import type { ChatMessage } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 import { fault, startPolicyServer } from '@osmosis/testing'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'

@@ -3,7 +3,6 @@ import {
   AgentWorkflow,
   type AgentWorkflowClass,
   type AgentWorkflowContext,
-  type ChatMessage,
   type GraderClass,
   type GradingOutcome,
   LocalBackend,
@@ -12,6 +11,7 @@ import {
   type RolloutSample,
   type WorkflowOutcome,
 } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 import {
   OsmosisRolloutModel,
   OsmosisStrandsAgent,
@@ -76,7 +76,7 @@ export async function execute(
     prompt?: PromptMessage[]
     label?: string
     grader?: GraderClass
-    agentTimeoutSec?: number
+    agentTimeoutSeconds?: number
     workflowConfig?: unknown
   } = {},
 ): Promise<{ workflow: WorkflowOutcome; grading: GradingOutcome | undefined }> {
@@ -97,8 +97,8 @@ export async function execute(
       metadata: null,
       chatCompletionsUrl: server.url,
       apiKey: 'key',
-      agentTimeoutSec: options.agentTimeoutSec ?? 20,
-      graderTimeoutSec: 20,
+      agentTimeoutSeconds: options.agentTimeoutSeconds ?? 20,
+      graderTimeoutSeconds: 20,
       grade: grader !== undefined,
     },
     {

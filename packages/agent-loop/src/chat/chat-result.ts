@@ -1,4 +1,4 @@
-import type { AssistantMessage, ChatToolCall } from '@osmosis/core'
+import type { AssistantMessage, ChatToolCall } from '@osmosis/core/wire'
 
 import { OsmosisValidationError } from '../rollout-errors.ts'
 

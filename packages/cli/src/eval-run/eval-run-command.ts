@@ -83,8 +83,8 @@ export async function evalRunCommand(configFile: string, flags: EvalRunFlags): P
       n: evaluation.n,
       maxInFlight: await inFlightLimit(flags, config, server),
       passThreshold: evaluation.passThreshold,
-      agentTimeoutSec: evaluation.agentWorkflowTimeoutS,
-      graderTimeoutSec: evaluation.graderTimeoutS,
+      agentTimeoutSeconds: evaluation.agentWorkflowTimeoutS,
+      graderTimeoutSeconds: evaluation.graderTimeoutS,
       signal: AbortSignal.any([interrupt.signal, server.died]),
       runRollout: async (order, options) => {
         try {

@@ -15,9 +15,9 @@ export interface RolloutRequest {
   /** Bearer of the policy. */
   readonly apiKey: string | undefined
   /** Seconds the workflow may take, counted from `execute`: time in the queue is part of it. */
-  readonly agentTimeoutSec: number | null
+  readonly agentTimeoutSeconds: number | null
   /** Seconds the grader may take. */
-  readonly graderTimeoutSec: number | null
+  readonly graderTimeoutSeconds: number | null
   /** Whether anybody waits for rewards; without, the grader is not run. */
   readonly grade: boolean
 }

@@ -28,7 +28,9 @@ export async function runGradingPhase<TConfig>(
     if (samples.size === 0) throw noSamples()
 
     release = await slots.acquire(live.ending)
-    const phase = new Deadline(request.graderTimeoutSec, () => expired(request.graderTimeoutSec))
+    const phase = new Deadline(request.graderTimeoutSeconds, () =>
+      expired(request.graderTimeoutSeconds),
+    )
     deadline = phase
     live.enter(phase)
     await phase.race(async () => {

@@ -26,8 +26,8 @@ export async function runWorkflowPhase<TConfig>(
 ): Promise<WorkflowResult> {
   const { request } = live
   const clock = new QueueClock()
-  const deadline = new Deadline(request.agentTimeoutSec, () =>
-    expired(request.agentTimeoutSec, clock),
+  const deadline = new Deadline(request.agentTimeoutSeconds, () =>
+    expired(request.agentTimeoutSeconds, clock),
   )
   live.enter(deadline)
 

@@ -23,7 +23,7 @@ describe('the deadline of a workflow', () => {
       }),
       grader: grader(() => expect.fail()),
     })
-    const { completion, grading } = await run(backend, { agentTimeoutSec: 0.02 })
+    const { completion, grading } = await run(backend, { agentTimeoutSeconds: 0.02 })
     expect(completion?.failure).toMatchObject({
       message: 'workflow exceeded its 0.02s deadline',
       category: 'timeout',
@@ -54,7 +54,7 @@ describe('the deadline of a workflow', () => {
     ['blocks the thread past it and then returns', workflow(() => block(40))],
   ])('counts when the code %s', async (_what, late) => {
     const { completion } = await run(new LocalBackend({ workflow: late }), {
-      agentTimeoutSec: 0.02,
+      agentTimeoutSeconds: 0.02,
     })
     expect(completion?.failure).toMatchObject({
       message: 'workflow exceeded its 0.02s deadline',
@@ -64,13 +64,13 @@ describe('the deadline of a workflow', () => {
 
   it.each([0, -5])(
     'is over before the workflow starts when %i seconds are left',
-    async (agentTimeoutSec) => {
+    async (agentTimeoutSeconds) => {
       const { completion } = await run(
         new LocalBackend({ workflow: workflow(() => expect.fail()) }),
-        { agentTimeoutSec },
+        { agentTimeoutSeconds },
       )
       expect(completion?.failure?.message).toBe(
-        `workflow exceeded its ${agentTimeoutSec}s deadline`,
+        `workflow exceeded its ${agentTimeoutSeconds}s deadline`,
       )
     },
   )
@@ -78,8 +78,8 @@ describe('the deadline of a workflow', () => {
   it('includes the time in the queue, and says so', async () => {
     const backend = new LocalBackend({ workflow: workflow(() => never), maxConcurrent: 1 })
     const [, second] = await Promise.all([
-      run(backend, { rolloutId: 'a', agentTimeoutSec: 0.3 }),
-      run(backend, { rolloutId: 'b', agentTimeoutSec: 0.15 }),
+      run(backend, { rolloutId: 'a', agentTimeoutSeconds: 0.3 }),
+      run(backend, { rolloutId: 'b', agentTimeoutSeconds: 0.15 }),
     ])
     expect(second.completion?.failure?.message).toMatch(
       /^workflow exceeded its 0\.15s deadline \(0\.[12]s of it spent queued\)$/,
@@ -88,7 +88,7 @@ describe('the deadline of a workflow', () => {
 
   it('further away than a timer can be set is no deadline yet', async () => {
     const { completion } = await run(new LocalBackend({ workflow: oneSample }), {
-      agentTimeoutSec: 1e9,
+      agentTimeoutSeconds: 1e9,
     })
     expect(completion?.status).toBe('success')
   })
@@ -107,7 +107,7 @@ describe('the deadline of a workflow', () => {
     })
     const { completion } = await run(backend, {
       chatCompletionsUrl: policy.url,
-      agentTimeoutSec: 0.5,
+      agentTimeoutSeconds: 0.5,
     })
     expect(completion?.failure?.category).toBe('timeout')
     await policy.requests[1]?.closed
@@ -119,7 +119,7 @@ describe('the deadline of a workflow', () => {
 describe('the deadline of a grader', () => {
   it('is its own, and keeps the samples', async () => {
     const backend = new LocalBackend({ workflow: oneSample, grader: grader(() => never) })
-    const { completion, grading } = await run(backend, { graderTimeoutSec: 0.02 })
+    const { completion, grading } = await run(backend, { graderTimeoutSeconds: 0.02 })
     expect(completion?.status).toBe('success')
     expect(grading?.failure).toMatchObject({
       message: 'grader exceeded its 0.02s deadline',
@@ -140,14 +140,14 @@ describe('the deadline of a grader', () => {
         late.resolve(undefined)
       }),
     })
-    const { grading } = await run(backend, { graderTimeoutSec: 0.02 })
+    const { grading } = await run(backend, { graderTimeoutSeconds: 0.02 })
     await late.promise
     expect(grading?.samples.get('main')?.reward).toBeNull()
   })
 
   it('does not start before the grader does', async () => {
     const backend = new LocalBackend({ workflow: oneSample, grader: rewardAll })
-    const { grading } = await run(backend, { graderTimeoutSec: 5, agentTimeoutSec: 5 })
+    const { grading } = await run(backend, { graderTimeoutSeconds: 5, agentTimeoutSeconds: 5 })
     expect(grading?.status).toBe('success')
   })
 })

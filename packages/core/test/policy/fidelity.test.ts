@@ -1,4 +1,5 @@
-import { RolloutContext, type ChatMessage, type PolicyClient } from '@osmosis/core'
+import { RolloutContext, type PolicyClient } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 

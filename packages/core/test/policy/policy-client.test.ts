@@ -1,6 +1,7 @@
 import { inspect } from 'node:util'
 
-import { RolloutContext, type ChatCompletionChunk, type RolloutContextInit } from '@osmosis/core'
+import { RolloutContext, type RolloutContextInit } from '@osmosis/core'
+import type { ChatCompletionChunk } from '@osmosis/core/wire'
 import { describe, expect, it, vi } from 'vitest'
 
 import {

@@ -1,9 +1,5 @@
-import {
-  RolloutContext,
-  toRolloutSample,
-  type ChatMessage,
-  type RolloutSample,
-} from '@osmosis/core'
+import { RolloutContext, toRolloutSample, type RolloutSample } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 import { describe, expect, it } from 'vitest'
 
 import {

@@ -28,8 +28,8 @@ export function* evaluationItems(
 
 /** Budgets of workflow and grader; seconds, null is unbounded. */
 export interface ItemBudgets {
-  readonly agentTimeoutSec: number | null
-  readonly graderTimeoutSec: number | null
+  readonly agentTimeoutSeconds: number | null
+  readonly graderTimeoutSeconds: number | null
 }
 
 /** The order that runs an item, under a rollout id of its own. */
@@ -44,14 +44,14 @@ export function toRolloutOrder(
     label: row.label,
     metadata: row.metadata,
     extraFields: { row_index: rowIndex, run_index: runIndex },
-    agentTimeoutSec: budgets.agentTimeoutSec,
-    graderTimeoutSec: budgets.graderTimeoutSec,
+    agentTimeoutSeconds: budgets.agentTimeoutSeconds,
+    graderTimeoutSeconds: budgets.graderTimeoutSeconds,
     timeoutMs: deadlineSeconds(budgets) * 1000,
   }
 }
 
-function deadlineSeconds({ agentTimeoutSec, graderTimeoutSec }: ItemBudgets): number {
-  if (agentTimeoutSec === null || graderTimeoutSec === null) return unboundedDeadlineSeconds
-  const budget = agentTimeoutSec + graderTimeoutSec
+function deadlineSeconds({ agentTimeoutSeconds, graderTimeoutSeconds }: ItemBudgets): number {
+  if (agentTimeoutSeconds === null || graderTimeoutSeconds === null) return unboundedDeadlineSeconds
+  const budget = agentTimeoutSeconds + graderTimeoutSeconds
   return budget > 0 ? budget + slackSeconds : unboundedDeadlineSeconds
 }

@@ -32,9 +32,9 @@ export interface EvaluationOptions {
   /** The least reward of a passed attempt. Default: 1. */
   readonly passThreshold?: number
   /** Seconds. Default: null, unbounded. */
-  readonly agentTimeoutSec?: number | null
+  readonly agentTimeoutSeconds?: number | null
   /** Seconds. Default: null, unbounded. */
-  readonly graderTimeoutSec?: number | null
+  readonly graderTimeoutSeconds?: number | null
   /**
    * Stops dispatch and cancels what runs; the message of its reason becomes `incompleteReason`.
    * For an interrupt, and for a rollout server that has died.

@@ -68,8 +68,8 @@ async function runItem(
   options: EvaluationOptions,
   stop: StopSwitch,
 ): Promise<ItemRecord | undefined> {
-  const { agentTimeoutSec = null, graderTimeoutSec = null } = options
-  const order = toRolloutOrder(item, { agentTimeoutSec, graderTimeoutSec })
+  const { agentTimeoutSeconds = null, graderTimeoutSeconds = null } = options
+  const order = toRolloutOrder(item, { agentTimeoutSeconds, graderTimeoutSeconds })
   const { rolloutId } = order
   const startedAt = performance.now()
   try {

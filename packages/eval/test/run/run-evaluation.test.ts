@@ -21,8 +21,8 @@ describe('orders', () => {
         },
       ],
       n: 2,
-      agentTimeoutSec: 20,
-      graderTimeoutSec: 5,
+      agentTimeoutSeconds: 20,
+      graderTimeoutSeconds: 5,
       runRollout: async (order) => {
         orders.push(order)
         return rewarded(1)
@@ -35,8 +35,8 @@ describe('orders', () => {
         label: '42',
         metadata: { level: 1 },
         extraFields: { row_index: 0, run_index: runIndex },
-        agentTimeoutSec: 20,
-        graderTimeoutSec: 5,
+        agentTimeoutSeconds: 20,
+        graderTimeoutSeconds: 5,
         timeoutMs: 85_000,
       })),
     )
@@ -44,8 +44,8 @@ describe('orders', () => {
   })
 
   it.each([
-    ['agent', { graderTimeoutSec: 5 }],
-    ['grader', { agentTimeoutSec: 20 }],
+    ['agent', { graderTimeoutSeconds: 5 }],
+    ['grader', { agentTimeoutSeconds: 20 }],
   ])('have an hour when the %s is unbounded', async (_who, budgets) => {
     const deadlines: unknown[] = []
     await evaluate(

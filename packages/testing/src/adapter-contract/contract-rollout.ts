@@ -1,6 +1,5 @@
 import {
   AgentWorkflow,
-  type ChatMessage,
   Grader,
   type GraderContext,
   type GradingOutcome,
@@ -10,6 +9,7 @@ import {
   RolloutContext,
   type WorkflowOutcome,
 } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 
 import type { PolicyServer } from '../policy-server.ts'
 import type { ReceivedRequest } from '../received-request.ts'
@@ -64,7 +64,7 @@ export interface ContractOutcome {
 export async function executeRollout(
   server: PolicyServer,
   run: () => Promise<unknown>,
-  agentTimeoutSec: number | null = null,
+  agentTimeoutSeconds: number | null = null,
 ): Promise<ContractOutcome> {
   class ContractWorkflow extends AgentWorkflow {
     override async run(): Promise<void> {
@@ -82,8 +82,8 @@ export async function executeRollout(
       metadata: null,
       chatCompletionsUrl: server.url,
       apiKey: contractKey,
-      agentTimeoutSec,
-      graderTimeoutSec: null,
+      agentTimeoutSeconds,
+      graderTimeoutSeconds: null,
       grade: true,
     },
     {

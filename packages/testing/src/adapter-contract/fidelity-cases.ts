@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 
 import type { ScriptedToolCall } from '@osmosis/controller'
-import { type ChatMessage, lastAssistantText, type RolloutSample } from '@osmosis/core'
-import type { ChatToolCall } from '@osmosis/core/wire'
+import { lastAssistantText, type RolloutSample } from '@osmosis/core'
+import type { ChatMessage, ChatToolCall } from '@osmosis/core/wire'
 
 import { fault, type Reply } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'

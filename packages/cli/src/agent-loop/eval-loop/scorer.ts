@@ -4,7 +4,7 @@ import {
   type EvalFunction,
   type EvalInput,
 } from '@osmosis/agent-loop'
-import type { ChatMessage } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 import type { DatasetRow } from '@osmosis/eval'
 
 import { rowFields } from '../row-fields.ts'

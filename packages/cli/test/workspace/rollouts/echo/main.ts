@@ -7,9 +7,9 @@ import {
   requireRolloutContext,
   toRolloutSample,
   type AgentWorkflowContext,
-  type ChatMessage,
   type GraderContext,
 } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
 
 import { normalise } from './normalise.js'
 
