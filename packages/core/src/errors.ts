@@ -67,16 +67,24 @@ export class OsmosisError extends Error {
   readonly status: number | undefined
   /** How long the other side asked us to wait before the next try. Milliseconds. */
   readonly retryAfterMs: number | undefined
+  /** Whether the other side said that trying again helps; undefined when it did not say. */
+  readonly shouldRetry: boolean | undefined
 
   constructor(
     code: OsmosisErrorCode,
     message: string,
-    options: { cause?: unknown; status?: number; retryAfterMs?: number | undefined } = {},
+    options: {
+      cause?: unknown
+      status?: number
+      retryAfterMs?: number | undefined
+      shouldRetry?: boolean | undefined
+    } = {},
   ) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
     this.status = options.status
     this.retryAfterMs = options.retryAfterMs
+    this.shouldRetry = options.shouldRetry
   }
 }
 

@@ -5,16 +5,5 @@ export {
   type PolicyCallOptions,
   type PolicyClient,
 } from './policy/policy-client.ts'
-export {
-  isRetryableStatus,
-  parseRetryAfter,
-  retryRequest,
-  type RetryOptions,
-} from './policy/retry.ts'
 export type { WireTranscript } from './policy/transcript.ts'
-export {
-  isRetryablePolicyError,
-  postToPolicy,
-  type PolicyAnswer,
-  type PolicyPostOptions,
-} from './policy/transport.ts'
+export { isRetryableStatus } from './policy/transport.ts'

@@ -1,5 +1,5 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
-import { parseRetryAfter, retryRequest } from '@osmosis/core/policy'
+import { retryAfterMs, retryRequest } from '@osmosis/core/http'
 import { Agent, request } from 'undici'
 
 import { CallbackOutbox, type KeptCallback } from './callback-outbox.ts'
@@ -266,10 +266,9 @@ export class CallbackDelivery {
       // The status is the answer: a body that breaks off takes nothing back.
       await answer.dump().catch(() => undefined)
       if (statusCode >= 200 && statusCode < 300) return
-      const retryAfter = headers['retry-after']
       throw new OsmosisError('protocol_error', `answered ${statusCode}`, {
         status: statusCode,
-        retryAfterMs: parseRetryAfter(Array.isArray(retryAfter) ? retryAfter[0] : retryAfter),
+        retryAfterMs: retryAfterMs(headers),
       })
     } finally {
       clearTimeout(timer)

@@ -1,5 +1,5 @@
 import { ConcurrencyLimiter, type PromptMessage } from '@osmosis/core'
-import { isRetryablePolicyError, postToPolicy, retryRequest } from '@osmosis/core/policy'
+import { bearer, retryRequest } from '@osmosis/core/http'
 import type { LoopChatRequestBody } from '@osmosis/core/wire'
 
 import { OsmosisTimeoutError, OsmosisValidationError } from '../rollout-errors.ts'
@@ -8,10 +8,11 @@ import type { CompletionParams } from '../rollout-request.ts'
 import { assertMessages } from '../rollout-result.ts'
 import type { RolloutClientSettings } from '../settings/rollout-settings.ts'
 import { withTimeLimit } from './attempt-limit.ts'
-import { brokenAnswer, toChatError, trainerHints } from './chat-errors.ts'
+import { brokenAnswer, toChatError } from './chat-errors.ts'
 import { toSentParameters } from './chat-parameters.ts'
 import { messageIn, toChatResult, type ChatResult } from './chat-result.ts'
 import type { MessageTexts } from './message-texts.ts'
+import { trainerTransport } from './trainer-transport.ts'
 import { headerSafe, trainerUrl } from './trainer-url.ts'
 
 /** What the model calls of one rollout need. */
@@ -108,7 +109,7 @@ export class ChatClient {
         maxDelayMs: settings.retryMaxDelay * 1000,
         signal: call.signal,
         isRetryable: (error) =>
-          error instanceof OsmosisTimeoutError || isRetryablePolicyError(error),
+          error instanceof OsmosisTimeoutError || trainerTransport.isPassing(error),
       },
     )
     const text = answer()
@@ -139,12 +140,9 @@ export class ChatClient {
         accept: 'application/json',
         // The same for every attempt: a trainer can see that it is asked for one answer.
         'idempotency-key': `${headerSafe(rolloutId)}/chat/${turn}`,
-        ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}),
+        ...bearer(apiKey),
       }
-      const answer = await postToPolicy(url, headers, body, signal, {
-        closeConnection,
-        hints: trainerHints,
-      })
+      const answer = await trainerTransport.post(url, { headers, body, signal, closeConnection })
       return readText(answer.body, signal)
     })
   }

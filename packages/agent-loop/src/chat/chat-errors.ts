@@ -26,11 +26,3 @@ export function brokenAnswer(error: unknown): OsmosisTransportError {
     { cause: error },
   )
 }
-
-/** What to do about an error status of a trainer. */
-const keyHint = '. Check the api_key that the rollout was sent with.'
-export const trainerHints: Readonly<Record<number, string>> = {
-  401: keyHint,
-  403: keyHint,
-  404: '. server_url is a base URL: "/v1/chat/completions" is appended to it.',
-}

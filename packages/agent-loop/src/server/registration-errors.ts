@@ -16,8 +16,7 @@ export function toRegistrationError(
     )
   }
   const { status, retryAfterMs } = error
-  // The request went the way of model calls, whose errors speak of the policy.
-  const message = words.quote(error.message.replace('policy endpoint', 'platform'))
+  const message = words.quote(error.message)
   if (status === undefined) {
     return new OsmosisError('platform_unreachable', message, { cause: error.cause })
   }

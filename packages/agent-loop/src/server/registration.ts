@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { postToPolicy, retryRequest } from '@osmosis/core/policy'
+import { bearer, createTransport, retryRequest } from '@osmosis/core/http'
 import type { Logger } from '@osmosis/server'
 
 import { withTimeLimit } from '../chat/attempt-limit.ts'
@@ -29,8 +29,10 @@ export interface RegisteredServer {
 /** The platform asks the server for its health before it answers. */
 const attemptMs = 15_000
 const tries = { retries: 3, minDelayMs: 500, maxDelayMs: 10_000, totalMs: 60_000 }
-/** There is nothing more to ask, and the hints for rollouts would not fit. */
-const oneAnswer = { closeConnection: true, hints: {} }
+const platform = createTransport({
+  name: 'platform',
+  codes: { unreachable: 'platform_unreachable', refused: 'protocol_error' },
+})
 
 /** One request, the same on every try. */
 interface RegistrationRequest {
@@ -71,7 +73,7 @@ function toRequest(
       'content-type': 'application/json',
       accept: 'application/json',
       'user-agent': 'osmosis-agent-loop',
-      authorization: `Bearer ${token}`,
+      ...bearer(token),
       // The platform can see that a second try is no second server.
       'idempotency-key': randomUUID(),
     },
@@ -89,7 +91,8 @@ async function attempt(
   return withTimeLimit({ limitMs: attemptMs, outer, late }, async (signal) => {
     let said: string
     try {
-      const answer = await postToPolicy(url, headers, body, signal, oneAnswer)
+      // There is nothing more to ask.
+      const answer = await platform.post(url, { headers, body, signal, closeConnection: true })
       said = await text(answer.body)
     } catch (error) {
       throw toRegistrationError(error, url, words)

@@ -1,7 +1,6 @@
 import type { OsmosisError } from '../errors.ts'
-
-/** Longest delay a timer of Node.js can hold; longer ones fire at once. */
-const longestTimerMs = 2 ** 31 - 1
+import { startTimer, type LongTimer } from '../http/long-timer.ts'
+import { untilAborted } from '../http/until-aborted.ts'
 
 /**
  * The time one phase of a rollout may take. Its signal aborts when the time is up or when the
@@ -11,7 +10,7 @@ export class Deadline {
   readonly #controller = new AbortController()
   readonly #expiresAt: number
   readonly #expired: () => OsmosisError
-  #timer: NodeJS.Timeout | undefined
+  #timer: LongTimer | undefined
 
   /**
    * @param seconds - time left; zero or less is already over, null is unbounded
@@ -19,9 +18,10 @@ export class Deadline {
    */
   constructor(seconds: number | null, expired: () => OsmosisError) {
     this.#expired = expired
-    this.#expiresAt =
-      seconds === null ? Number.POSITIVE_INFINITY : performance.now() + Math.max(seconds, 0) * 1000
-    this.#arm()
+    const ms = seconds === null ? Number.POSITIVE_INFINITY : Math.max(seconds, 0) * 1000
+    this.#expiresAt = performance.now() + ms
+    if (ms === 0) this.abort(expired())
+    else this.#timer = startTimer(ms, () => this.abort(expired()))
   }
 
   get signal(): AbortSignal {
@@ -30,7 +30,7 @@ export class Deadline {
 
   /** Ends the phase early, with the reason that everything waiting for it will see. */
   abort(reason: OsmosisError): void {
-    clearTimeout(this.#timer)
+    this.#timer?.clear()
     this.#controller.abort(reason)
   }
 
@@ -39,22 +39,11 @@ export class Deadline {
    * blocked the thread past the deadline and then returned is late all the same.
    */
   async race<T>(start: () => Promise<T>): Promise<T> {
-    const { signal } = this
-    signal.throwIfAborted()
-    const ended = Promise.withResolvers<never>()
-    const onAbort = (): void => ended.reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
-    try {
-      const result = await Promise.race([start(), ended.promise])
+    return untilAborted(this.signal, async () => {
+      const result = await start()
       this.throwIfLate()
       return result
-    } catch (error) {
-      // Whatever the code made of the abort, the deadline is why it ended.
-      signal.throwIfAborted()
-      throw error
-    } finally {
-      signal.removeEventListener('abort', onAbort)
-    }
+    })
   }
 
   /** @throws OsmosisError of the deadline when the time is up, even if the timer has not fired */
@@ -65,16 +54,6 @@ export class Deadline {
 
   /** Stops the clock. */
   clear(): void {
-    clearTimeout(this.#timer)
-  }
-
-  #arm(): void {
-    const left = this.#expiresAt - performance.now()
-    if (left === Number.POSITIVE_INFINITY) return
-    if (left <= 0) {
-      this.abort(this.#expired())
-      return
-    }
-    this.#timer = setTimeout(() => this.#arm(), Math.min(Math.ceil(left), longestTimerMs))
+    this.#timer?.clear()
   }
 }

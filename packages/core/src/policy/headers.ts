@@ -1,4 +1,6 @@
 import { OsmosisError } from '../errors.ts'
+import { bearer } from '../http/bearer.ts'
+import { completionsBaseUrl } from '../http/completions-url.ts'
 
 /** Who is calling: what every model request of a sample carries. */
 export interface PolicyIdentity {
@@ -24,33 +26,20 @@ export function policyHeaders(
     ...headers,
     'content-type': 'application/json',
     accept: 'text/event-stream, application/json',
-    ...(identity.apiKey ? { authorization: `Bearer ${identity.apiKey}` } : {}),
+    ...bearer(identity.apiKey),
     'x-rollout-id': identity.rolloutId,
     'x-sample-id': identity.sampleId,
   }
 }
 
 /**
- * The address model requests go to. A rollout gives a base URL; one that already ends in
- * `/chat/completions` is taken as it is, and a query string is kept.
+ * The base URL of a policy, without `/chat/completions` and without a slash at the end.
  *
  * @throws OsmosisError with code `invalid_request` when it is not a plain http(s) URL
  */
-export function chatCompletionsEndpoint(baseUrl: string): string {
-  const url = parseHttpUrl(baseUrl)
-  const path = url.pathname.replace(/\/+$/, '')
-  url.pathname = path.endsWith(suffix) ? path : `${path}${suffix}`
-  return url.href
-}
-
-/** The base URL of a policy, without `/chat/completions` and without a slash at the end. */
 export function policyBaseUrl(url: string): string {
-  const base = parseHttpUrl(url)
-  base.pathname = base.pathname.replace(/\/+$/, '').replace(/\/chat\/completions$/, '')
-  return base.href.replace(/\/$/, '')
+  return completionsBaseUrl(parseHttpUrl(url)).href.replace(/\/$/, '')
 }
-
-const suffix = '/chat/completions'
 
 function parseHttpUrl(value: string): URL {
   const url = URL.canParse(value) ? new URL(value) : undefined

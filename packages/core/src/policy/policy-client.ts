@@ -1,4 +1,7 @@
 import { OsmosisError } from '../errors.ts'
+import { completionsUrl } from '../http/completions-url.ts'
+import { retryRequest } from '../http/retry.ts'
+import type { HttpAnswer } from '../http/transport.ts'
 import type {
   ChatCompletion,
   ChatCompletionChunk,
@@ -7,10 +10,9 @@ import type {
 import { readAnswer } from './answer-stream.ts'
 import type { CallLog, CallRecorder } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
-import { chatCompletionsEndpoint, policyBaseUrl, policyHeaders } from './headers.ts'
+import { policyBaseUrl, policyHeaders } from './headers.ts'
 import { createPolicyFetch } from './policy-fetch.ts'
-import { retryRequest } from './retry.ts'
-import { isRetryablePolicyError, type PolicyAnswer, postToPolicy } from './transport.ts'
+import { policyTransport } from './transport.ts'
 
 /** The name that every request gives as its model; the endpoint knows which weights that means. */
 export const policyModelName = 'osmosis-rollout'
@@ -64,7 +66,8 @@ export interface PolicyClientInit {
 }
 
 export function createPolicyClient(init: PolicyClientInit): PolicyClient {
-  const endpoint = chatCompletionsEndpoint(init.chatCompletionsUrl)
+  const baseUrl = policyBaseUrl(init.chatCompletionsUrl)
+  const endpoint = completionsUrl(baseUrl).href
 
   async function* stream(
     request: ChatCompletionRequest,
@@ -107,27 +110,27 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
     call: CallRecorder,
     options: PolicyCallOptions,
     signal: AbortSignal,
-  ): Promise<PolicyAnswer> {
+  ): Promise<HttpAnswer> {
     const body = requestBody(request, call.messagesJson())
     const headers = policyHeaders(init, options.headers)
     // Only until the answer begins: asking again after that would be a second sample.
     return retryRequest(
       async (attempt) => {
         call.attempts = attempt
-        return postToPolicy(endpoint, headers, body, signal)
+        return policyTransport.post(endpoint, { headers, body, signal })
       },
       {
         retries: options.retries ?? 2,
         minDelayMs: 500,
         maxDelayMs: 8_000,
         signal,
-        isRetryable: isRetryablePolicyError,
+        isRetryable: policyTransport.isPassing,
       },
     )
   }
 
   const client: PolicyClient = {
-    baseUrl: policyBaseUrl(init.chatCompletionsUrl),
+    baseUrl,
     stream,
     async complete(request, options) {
       const answer = new CompletionAccumulator()

@@ -1,8 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-
 import pRetry from 'p-retry'
 
 import { isOsmosisError } from '../errors.ts'
+import { wait } from './long-timer.ts'
 
 /** A server may not make us wait longer than this. */
 const longestRetryAfterMs = 60_000
@@ -44,24 +43,13 @@ export async function retryRequest<T>(
       const asked = isOsmosisError(error) ? (error.retryAfterMs ?? 0) : 0
       const delay = Math.max(Math.random() * cap, Math.min(asked, longestRetryAfterMs))
       // An abort is thrown by pRetry itself, with the signal's own reason.
-      await sleep(delay, undefined, { signal }).catch(() => {})
+      await wait(delay, signal).catch(() => {})
       return true
     },
   })
 }
 
-/** Whether an answer with this status is worth asking again. */
-export function isRetryableStatus(status: number): boolean {
-  return status === 408 || status === 409 || status === 425 || status === 429 || status >= 500
-}
-
-/**
- * Reads a `Retry-After` header: seconds or an HTTP date. Milliseconds; undefined when it is
- * missing or says nothing usable.
- */
-export function parseRetryAfter(value: string | undefined): number | undefined {
-  if (value === undefined || value.trim() === '') return undefined
-  const seconds = Number(value)
-  const milliseconds = Number.isNaN(seconds) ? Date.parse(value) - Date.now() : seconds * 1000
-  return Number.isFinite(milliseconds) ? Math.max(milliseconds, 0) : undefined
+/** Whether the same request may be answered differently later than with this status. */
+export function isPassingStatus(status: number): boolean {
+  return status === 408 || status === 425 || status === 429 || status >= 500
 }

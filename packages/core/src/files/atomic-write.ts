@@ -1,0 +1,57 @@
+import { randomUUID } from 'node:crypto'
+import { open, rename, rm } from 'node:fs/promises'
+import path from 'node:path'
+
+/** Options of {@link writeFileAtomically}. */
+export interface AtomicWriteOptions {
+  /** Permissions of the file, such as `0o600`; default: what the process gives new files. */
+  readonly mode?: number | undefined
+  /**
+   * What survives a power failure when the promise resolves: the text and its name
+   * (`file-and-folder`, the default), the text under its old or new name (`file`), or nothing more
+   * than the rule that no reader sees a part of it (`nothing`).
+   */
+  readonly sync?: 'file-and-folder' | 'file' | 'nothing' | undefined
+}
+
+/**
+ * Replaces a file so that readers, and whoever comes after a crash, see the old text or the new
+ * one, never a part of either. Meanwhile the text is in `<file>.<uuid>.tmp`, which only a crash
+ * leaves behind.
+ *
+ * @throws the error of the file system
+ */
+export async function writeFileAtomically(
+  file: string,
+  text: string,
+  { mode = 0o666, sync = 'file-and-folder' }: AtomicWriteOptions = {},
+): Promise<void> {
+  const unfinished = `${file}.${randomUUID()}.tmp`
+  try {
+    const handle = await open(unfinished, 'wx', mode)
+    try {
+      await handle.writeFile(text)
+      if (sync !== 'nothing') await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await rename(unfinished, file)
+  } catch (error) {
+    // On a full disk it would be in the way of what is written next.
+    await rm(unfinished, { force: true })
+    throw error
+  }
+  if (sync === 'file-and-folder') await syncFolder(path.dirname(file))
+}
+
+/** Makes the names in a folder as durable as the files behind them. */
+export async function syncFolder(folder: string): Promise<void> {
+  // Windows cannot open folders, and keeps the names of files without being asked.
+  if (process.platform === 'win32') return
+  const handle = await open(folder, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,16 @@
+// The ground floor of every HTTP end of this SDK, for the other `@osmosis` packages. Not part of the
+// promised API: names here may change in any version.
+export { assertApiKey, bearer, carriesKey } from './http/bearer.ts'
+export { completionsBaseUrl, completionsUrl } from './http/completions-url.ts'
+export { startTimer, wait, type LongTimer } from './http/long-timer.ts'
+export { isPassingStatus, retryRequest, type RetryOptions } from './http/retry.ts'
+export { retryAfterMs, shouldRetry, type AnswerHeaders } from './http/retry-after.ts'
+export { RolloutMemory, type RolloutMemoryLimits } from './http/rollout-memory.ts'
+export {
+  createTransport,
+  type HttpAnswer,
+  type HttpPost,
+  type Transport,
+  type TransportOptions,
+} from './http/transport.ts'
+export { untilAborted } from './http/until-aborted.ts'

@@ -1,0 +1,47 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+
+import { OsmosisError } from '../errors.ts'
+
+/** The `authorization` header that presents `key`; none without a key, or with an empty one. */
+export function bearer(key: string | null | undefined): { authorization?: string } {
+  return key ? { authorization: `Bearer ${key}` } : {}
+}
+
+/**
+ * Whether an `authorization` header carries `key`; takes equally long for every wrong guess. No
+ * header carries no key, whatever the key is, and nothing carries an empty one.
+ *
+ * @param options.bare - accept the key without `Bearer` in front of it as well
+ */
+export function carriesKey(
+  header: string | null | undefined,
+  key: string,
+  options: { readonly bare?: boolean } = {},
+): boolean {
+  const text = header?.trim() ?? ''
+  const given = /^bearer +(\S+)$/i.exec(text)?.[1] ?? (options.bare ? text : '')
+  return given !== '' && isSame(given, key)
+}
+
+/**
+ * Refuses a key that no caller could present: a server would look protected and serve nobody.
+ *
+ * @throws OsmosisError with code `invalid_config`; the key is not repeated
+ */
+export function assertApiKey(apiKey: string | undefined): void {
+  if (apiKey === undefined || /^[\x21-\x7E]+$/.test(apiKey)) return
+  const advice =
+    apiKey === ''
+      ? 'apiKey is empty. Leave it out, or set a real key.'
+      : 'apiKey must be visible ASCII characters without spaces and line breaks: callers send it in a header.'
+  throw new OsmosisError('invalid_config', advice)
+}
+
+// Digests have one length, which the comparison needs and which hides the key's own.
+function isSame(given: string, key: string): boolean {
+  return timingSafeEqual(sha256(given), sha256(key))
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest()
+}

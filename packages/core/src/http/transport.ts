@@ -1,0 +1,188 @@
+import type { Readable } from 'node:stream'
+
+import type { Agent, Dispatcher, request } from 'undici'
+
+import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
+import { headerOf, retryAfterMs, shouldRetry, type AnswerHeaders } from './retry-after.ts'
+import { isPassingStatus } from './retry.ts'
+
+/** Options of {@link createTransport}. */
+export interface TransportOptions {
+  /** Who is asked, as it stands behind "the" in messages: `policy endpoint`. */
+  readonly name: string
+  /** Codes of errors: there was no answer at all, or one that refuses. */
+  readonly codes: { readonly unreachable: OsmosisErrorCode; readonly refused: OsmosisErrorCode }
+  /** What to do about an error status, put behind what the other side said. */
+  readonly hints?: Readonly<Record<number, string>> | undefined
+  /** Error statuses after which the same request may succeed; default: {@link isPassingStatus}. */
+  readonly isPassingStatus?: ((status: number) => boolean) | undefined
+  /** Settings of the connections beyond those of {@link createTransport}. */
+  readonly agent?: Agent.Options | undefined
+  /** Takes the place of connections of the transport's own; whoever made it closes it. */
+  readonly dispatcher?: Dispatcher | undefined
+}
+
+/** One request. */
+export interface HttpPost {
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  /** The only limit of how long the answer may take. */
+  readonly signal: AbortSignal
+  /** Closes the connection behind the answer instead of keeping it for the next request. */
+  readonly closeConnection?: boolean | undefined
+}
+
+/** An answer whose status line and headers are here. Its body has to be read or destroyed. */
+export interface HttpAnswer {
+  readonly status: number
+  readonly headers: AnswerHeaders
+  /** '' when the answer does not say. */
+  readonly contentType: string
+  readonly body: Readable
+}
+
+/** Connections to one kind of server, and the words for what can go wrong with them. */
+export interface Transport {
+  /**
+   * Sends a request once and resolves with the answer, whatever its status.
+   *
+   * @throws OsmosisError with the code for `unreachable`, or the reason of the signal
+   */
+  send(url: string | URL, post: HttpPost): Promise<HttpAnswer>
+  /**
+   * The same, for those who can use a success only.
+   *
+   * @throws OsmosisError also with the code for `refused`, with `status`, `retryAfterMs` and
+   * `shouldRetry`
+   */
+  post(url: string | URL, post: HttpPost): Promise<HttpAnswer>
+  /** Whether sending the request again can help after this error of `send` or `post`. */
+  readonly isPassing: (error: unknown) => boolean
+  /** Breaks off what is going on. Requests after that fail. */
+  close(): Promise<void>
+}
+
+interface Connections {
+  readonly request: typeof request
+  readonly dispatcher: Dispatcher
+  readonly own: Agent | undefined
+}
+
+/**
+ * Opens connections, with the first request. An answer may take as long as it likes: only the
+ * signal of a request ends it, never a silence of the server (undici and Node's fetch would give
+ * up after 300 s). Connecting may take 10 s. A transport that lives as long as the process need not
+ * be closed: idle connections do not keep a process alive.
+ */
+export function createTransport(options: TransportOptions): Transport {
+  const { codes, name, hints = {} } = options
+  const isPassing = options.isPassingStatus ?? isPassingStatus
+  let opened: Promise<Connections> | undefined
+  let closed = false
+
+  async function send(url: string | URL, post: HttpPost): Promise<HttpAnswer> {
+    try {
+      if (closed) throw new Error('the connections were closed')
+      const { request: ask, dispatcher } = await (opened ??= openConnections(options))
+      const { statusCode, headers, body } = await ask(url, {
+        method: 'POST',
+        headers: { ...post.headers },
+        body: post.body,
+        signal: post.signal,
+        dispatcher,
+        reset: post.closeConnection ?? false,
+      })
+      return { status: statusCode, headers, contentType: headerOf(headers, 'content-type'), body }
+    } catch (cause) {
+      post.signal.throwIfAborted()
+      const message = `No answer from the ${name} ${String(url)}: ${describeNetworkError(cause)}`
+      throw new OsmosisError(codes.unreachable, message, { cause })
+    }
+  }
+
+  return {
+    send,
+    async post(url, post) {
+      const answer = await send(url, post)
+      const { status, headers } = answer
+      if (status >= 200 && status <= 299) return answer
+      const said = await refusalText(answer, post.headers['authorization'])
+      post.signal.throwIfAborted()
+      throw new OsmosisError(
+        codes.refused,
+        `The ${name} ${String(url)} answered ${status}${said && `: ${said}`}${hints[status] ?? ''}`,
+        { status, retryAfterMs: retryAfterMs(headers), shouldRetry: shouldRetry(headers) },
+      )
+    },
+    isPassing(error) {
+      if (!isOsmosisError(error)) return false
+      const { code, status, cause } = error
+      if (code !== codes.refused && code !== codes.unreachable) return false
+      if (status !== undefined) return error.shouldRetry ?? isPassing(status)
+      return !unsendable.has((cause as { code?: unknown } | undefined)?.code)
+    },
+    async close() {
+      closed = true
+      await (await opened)?.own?.destroy()
+    },
+  }
+}
+
+/** undici's words for a request that cannot be sent at all, such as a key with a line break. */
+const unsendable = new Set<unknown>(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED'])
+
+async function openConnections({ agent, dispatcher }: TransportOptions): Promise<Connections> {
+  // Loaded with the first request: undici is most of what importing this package would cost.
+  const undici = await import('undici')
+  if (dispatcher) return { request: undici.request, dispatcher, own: undefined }
+  const own = new undici.Agent({
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    keepAliveTimeout: 30_000,
+    connect: { timeout: 10_000 },
+    ...agent,
+  })
+  return { request: undici.request, dispatcher: own, own }
+}
+
+async function refusalText(
+  { body }: HttpAnswer,
+  authorization: string | undefined,
+): Promise<string> {
+  const text = errorText(await readText(body).catch(() => ''))
+  // Between parsing and cutting: JSON can escape the letters of a key, a cut leaves a piece of it.
+  return redacted(text, authorization).slice(0, 500)
+}
+
+async function readText(body: Readable): Promise<string> {
+  const parts: Uint8Array[] = []
+  for await (const part of body as AsyncIterable<Uint8Array>) parts.push(part)
+  return Buffer.concat(parts).toString('utf8')
+}
+
+/** The sentence in an error body, in the shapes that OpenAI, FastAPI and proxies use. */
+function errorText(body: string): string {
+  let said: unknown = body
+  try {
+    const json = JSON.parse(body) as Record<string, unknown> | null
+    const { error, detail, message } = json ?? {}
+    const sentence = (error as { message?: unknown } | undefined)?.message
+    said = sentence ?? error ?? detail ?? message ?? json
+  } catch {
+    // Not JSON: the text itself is all there is to say.
+  }
+  return (typeof said === 'string' ? said : JSON.stringify(said)).trim()
+}
+
+// Endpoints have been seen to repeat the key they refused.
+function redacted(text: string, authorization: string | undefined): string {
+  const key = authorization?.replace(/^Bearer /, '')
+  return key ? text.replaceAll(key, '[redacted]') : text
+}
+
+function describeNetworkError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { code } = error as { code?: unknown }
+  // A refused connection to a name with two addresses is an AggregateError without a message.
+  return error.message || (typeof code === 'string' ? code : error.name)
+}

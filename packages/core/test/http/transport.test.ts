@@ -1,0 +1,126 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+
+import { OsmosisError } from '@osmosis/core'
+import { createTransport, type HttpPost, type TransportOptions } from '@osmosis/core/http'
+import { Agent } from 'undici'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { sendJson, startPolicyEndpoint } from '../policy-endpoint.ts'
+
+const post: HttpPost = { headers: {}, body: '{}', signal: new AbortController().signal }
+const words: TransportOptions = {
+  name: 'platform',
+  codes: { unreachable: 'platform_unreachable', refused: 'protocol_error' },
+}
+
+describe('a transport', () => {
+  it('keeps the connection for the next request unless told to close it', async () => {
+    const server = await startPolicyEndpoint((response) => sendJson(response, 200, {}))
+    const transport = createTransport(words)
+    for (const closeConnection of [false, true]) {
+      const { body } = await transport.post(server.url, { ...post, closeConnection })
+      await text(body)
+    }
+    await transport.close()
+    expect(server.requests.map(({ headers }) => headers.connection)).toStrictEqual([
+      'keep-alive',
+      'close',
+    ])
+  })
+
+  it('speaks of errors in the words and codes of its caller', async () => {
+    const server = await startPolicyEndpoint((response) => {
+      response.writeHead(404, { 'retry-after-ms': '20', 'x-should-retry': 'true' })
+      response.end('{"detail":"no such rollout"}')
+    })
+    const transport = createTransport({ ...words, hints: { 404: '. Look at server_url.' } })
+    const refused: unknown = await transport
+      .post(server.url, post)
+      .catch((thrown: unknown) => thrown)
+    expect(refused).toStrictEqual(
+      new OsmosisError(
+        'protocol_error',
+        `The platform ${server.url} answered 404: no such rollout. Look at server_url.`,
+        { status: 404, retryAfterMs: 20, shouldRetry: true },
+      ),
+    )
+    await expect(transport.post('http://127.0.0.1:1/', post)).rejects.toMatchObject({
+      code: 'platform_unreachable',
+      message: 'No answer from the platform http://127.0.0.1:1/: connect ECONNREFUSED 127.0.0.1:1',
+    })
+  })
+
+  it('gives an answer of any status to those who pass it on', async () => {
+    const server = await startPolicyEndpoint((response) => sendJson(response, 503, { busy: true }))
+    const answer = await createTransport(words).send(server.url, post)
+    expect(answer).toMatchObject({ status: 503, contentType: 'application/json' })
+    expect(await text(answer.body)).toBe('{"busy":true}')
+  })
+
+  it('knows which of its errors may pass', async () => {
+    const answer = { status: 409, headers: {} }
+    const server = await startPolicyEndpoint((response) => {
+      response.writeHead(answer.status, answer.headers).end()
+    })
+    const transport = createTransport(words)
+    const passes = async (url: string, request: HttpPost = post): Promise<boolean> => {
+      const error: unknown = await transport.post(url, request).catch((thrown: unknown) => thrown)
+      return transport.isPassing(error)
+    }
+    const ofStatus = async (status: number, headers: object = {}): Promise<boolean> => {
+      Object.assign(answer, { status, headers })
+      return passes(server.url)
+    }
+    expect(await ofStatus(409)).toBe(false)
+    expect(await ofStatus(429)).toBe(true)
+    expect(await ofStatus(503)).toBe(true)
+    expect(await ofStatus(503, { 'x-should-retry': 'false' })).toBe(false)
+    expect(await ofStatus(409, { 'x-should-retry': 'true' })).toBe(true)
+    expect(await passes('http://127.0.0.1:1/')).toBe(true)
+    expect(await passes(server.url, { ...post, headers: { a: 'line\nbreak' } })).toBe(false)
+    expect(transport.isPassing(new Error('something else'))).toBe(false)
+  })
+
+  it('breaks off what is going on when it is closed, and asks nothing afterwards', async () => {
+    const arrived = Promise.withResolvers<void>()
+    const server = await startPolicyEndpoint(() => arrived.resolve())
+    const transport = createTransport(words)
+    const answer = transport.post(server.url, post).catch((thrown: unknown) => thrown)
+    await arrived.promise
+    await transport.close()
+    await transport.close()
+    expect(await answer).toMatchObject({ code: 'platform_unreachable' })
+    await server.requests[0]?.closed
+    await expect(transport.post(server.url, post)).rejects.toThrow('the connections were closed')
+    expect(server.requests).toHaveLength(1)
+  })
+
+  it('uses the dispatcher it is given, and leaves it open', async () => {
+    const server = await startPolicyEndpoint((response) => sendJson(response, 200, {}))
+    const dispatcher = new Agent({ connections: 1 })
+    onTestFinished(async () => dispatcher.destroy())
+    const transport = createTransport({ ...words, dispatcher })
+    await text((await transport.post(server.url, post)).body)
+    await transport.close()
+    expect(dispatcher.destroyed).toBe(false)
+  })
+
+  it('takes settings of the connections', async () => {
+    const server = createServer()
+    await new Promise<void>((resolve) => {
+      server.listen(0, '127.0.0.1', resolve)
+    })
+    onTestFinished(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+    const transport = createTransport({ ...words, agent: { headersTimeout: 20 } })
+    const { port } = server.address() as AddressInfo
+    await expect(transport.post(`http://127.0.0.1:${port}`, post)).rejects.toMatchObject({
+      code: 'platform_unreachable',
+      cause: { code: 'UND_ERR_HEADERS_TIMEOUT' },
+    })
+  })
+})
