@@ -4,7 +4,7 @@ import { OsmosisError } from '@osmosis/core'
 import type { RolloutRequestBody } from '@osmosis/core/wire'
 import type { Dispatcher } from 'undici'
 
-import type { RolloutServer } from './controller-options.ts'
+import type { ServerAddress } from './controller-options.ts'
 import { retryAfterMs } from './retry-after.ts'
 import { postToServer, type ServerAnswer } from './rollout-server-client.ts'
 
@@ -17,7 +17,7 @@ const longestDetail = 500
  * @throws OsmosisError with code `unauthorized` or `protocol_error`; the signal's reason
  */
 export async function admit(
-  server: RolloutServer,
+  server: ServerAddress,
   body: RolloutRequestBody,
   options: { dispatcher: Dispatcher; signal: AbortSignal; onSend: () => void },
 ): Promise<void> {

@@ -1,8 +1,8 @@
 import type { PolicyModel } from './policy-model.ts'
-import type { RolloutResult } from './rollout-result.ts'
+import type { RolloutOutcome } from './rollout-result.ts'
 
 /** Where rollouts are sent. */
-export interface RolloutServer {
+export interface ServerAddress {
   /** Base URL; `/rollout` is appended. */
   readonly url: string
   /** Bearer key of the server. Default: none is sent. */
@@ -20,7 +20,7 @@ export interface ControllerOptions {
   /** Answers the model calls of all rollouts; the caller owns it. */
   readonly policy: PolicyModel
   /** Where `run` sends rollouts unless told otherwise. */
-  readonly server?: RolloutServer
+  readonly server?: ServerAddress
   /** Address to listen on. Default: `127.0.0.1`. */
   readonly host?: string
   /** Default: 0, any free port. */
@@ -35,7 +35,7 @@ export interface ControllerOptions {
    * When it throws, the callback is answered with 500, so that the rollout server sends it again.
    * Timeouts and cancellations are passed too; look at `status`.
    */
-  readonly onTerminal?: (result: RolloutResult) => void | Promise<void>
+  readonly onTerminal?: (result: RolloutOutcome) => void | Promise<void>
   /** Hears of callbacks that contradict an earlier one. The earlier one stays. */
   readonly onConflict?: (conflict: CallbackConflict) => void
 }
@@ -45,5 +45,5 @@ export interface RunOptions {
   /** Cancels the rollout. */
   readonly signal?: AbortSignal
   /** Default: the controller's own `server`. */
-  readonly server?: RolloutServer
+  readonly server?: ServerAddress
 }

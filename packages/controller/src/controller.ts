@@ -11,7 +11,7 @@ import { listen } from './loopback-server.ts'
 import { policyRoute } from './policy-route.ts'
 import { driveRollout } from './rollout-driver.ts'
 import type { RolloutOrder } from './rollout-order.ts'
-import type { RolloutResult } from './rollout-result.ts'
+import type { RolloutOutcome } from './rollout-result.ts'
 import { RolloutSessions } from './rollout-sessions.ts'
 
 /** The training cluster's side of the rollout protocol, listening. */
@@ -32,7 +32,7 @@ export interface Controller extends AsyncDisposable {
    * status is in `status`) or none at all; whatever `onTerminal` throws for a timeout or a
    * cancellation.
    */
-  run(order: RolloutOrder, options?: RunOptions): Promise<RolloutResult>
+  run(order: RolloutOrder, options?: RunOptions): Promise<RolloutOutcome>
   /** Cancels what is running and stops listening. Safe to call again. */
   close(): Promise<void>
 }
@@ -73,7 +73,7 @@ export async function createController(options: ControllerOptions): Promise<Cont
   const running = new Set<Promise<unknown>>()
   let closing: Promise<void> | undefined
 
-  async function run(order: RolloutOrder, runOptions: RunOptions = {}): Promise<RolloutResult> {
+  async function run(order: RolloutOrder, runOptions: RunOptions = {}): Promise<RolloutOutcome> {
     const server = runOptions.server ?? options.server
     if (server === undefined) {
       throw new OsmosisError(

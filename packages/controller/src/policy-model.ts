@@ -1,5 +1,5 @@
 /** One model call of a running rollout, as the policy endpoint received it. */
-export interface PolicyCall {
+export interface PolicyRequest {
   readonly rolloutId: string
   /** The `x-sample-id` header; empty when the caller sent none. */
   readonly sampleId: string
@@ -20,5 +20,5 @@ export interface PolicyCall {
  */
 export interface PolicyModel {
   readonly name: string
-  respond(call: PolicyCall): Promise<Response>
+  respond(call: PolicyRequest): Promise<Response>
 }

@@ -6,7 +6,7 @@ import { Hono } from 'hono'
 import { sendAnswer } from './answer-delivery.ts'
 import { carriesBearer } from './bearer.ts'
 import { type PolicyErrorBody, policyErrorBody } from './policy-error.ts'
-import type { PolicyCall, PolicyModel } from './policy-model.ts'
+import type { PolicyRequest, PolicyModel } from './policy-model.ts'
 import type { RolloutSessions } from './rollout-sessions.ts'
 import { observeUsage } from './usage-observer.ts'
 
@@ -50,7 +50,7 @@ export function policyRoute(
   return app
 }
 
-async function ask(policy: PolicyModel, call: PolicyCall): Promise<Response> {
+async function ask(policy: PolicyModel, call: PolicyRequest): Promise<Response> {
   const { signal } = call
   const aborted = Promise.withResolvers<never>()
   signal.addEventListener('abort', () => aborted.reject(signal.reason), { once: true })

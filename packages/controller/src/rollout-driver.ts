@@ -4,10 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Dispatcher } from 'undici'
 
 import { admit } from './admission.ts'
-import type { RolloutServer } from './controller-options.ts'
+import type { ServerAddress } from './controller-options.ts'
 import type { RolloutOrder } from './rollout-order.ts'
 import { type ReturnAddress, toRolloutRequest } from './rollout-request.ts'
-import type { RolloutResult } from './rollout-result.ts'
+import type { RolloutOutcome } from './rollout-result.ts'
 import { requestCancel } from './rollout-server-client.ts'
 import type { RolloutSession } from './rollout-session.ts'
 import type { RolloutSessions } from './rollout-sessions.ts'
@@ -20,7 +20,7 @@ const longestTimerMs = 2 ** 31 - 1
 export interface DriverContext {
   readonly sessions: RolloutSessions
   readonly address: ReturnAddress
-  readonly server: RolloutServer
+  readonly server: ServerAddress
   readonly dispatcher: Dispatcher
   readonly signal: AbortSignal
 }
@@ -29,7 +29,7 @@ export interface DriverContext {
 export async function driveRollout(
   order: RolloutOrder,
   context: DriverContext,
-): Promise<RolloutResult> {
+): Promise<RolloutOutcome> {
   const { sessions, server, dispatcher, signal } = context
   signal.throwIfAborted()
   const rolloutId = order.rolloutId ?? randomUUID().replaceAll('-', '')
@@ -56,7 +56,7 @@ export async function driveRollout(
   return result
 }
 
-async function cancel(session: RolloutSession, context: DriverContext): Promise<RolloutResult> {
+async function cancel(session: RolloutSession, context: DriverContext): Promise<RolloutOutcome> {
   const result = await endOrRetire(session, context.sessions, cancelledResult)
   if (result.status !== 'cancelled') return result
   await requestCancel(context.server, session.rolloutId, context.dispatcher)
@@ -68,7 +68,7 @@ async function endOrRetire(
   session: RolloutSession,
   sessions: RolloutSessions,
   produce: Parameters<RolloutSession['end']>[0],
-): Promise<RolloutResult> {
+): Promise<RolloutOutcome> {
   try {
     return await session.end(produce)
   } catch (error) {
@@ -81,7 +81,7 @@ async function waitForEnd(
   session: RolloutSession,
   timeoutMs: number,
   signal: AbortSignal,
-): Promise<RolloutResult | 'timeout' | 'aborted'> {
+): Promise<RolloutOutcome | 'timeout' | 'aborted'> {
   if (signal.aborted) return 'aborted'
   const aborted = Promise.withResolvers<'aborted'>()
   const onAbort = (): void => aborted.resolve('aborted')

@@ -33,7 +33,7 @@ export interface TokenUsage {
 }
 
 /** The one terminal result of a rollout. */
-export interface RolloutResult {
+export interface RolloutOutcome {
   readonly rolloutId: string
   readonly status: RolloutEnding
   /**

@@ -1,7 +1,7 @@
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { type Dispatcher, request } from 'undici'
 
-import type { RolloutServer } from './controller-options.ts'
+import type { ServerAddress } from './controller-options.ts'
 
 /** What a rollout server answered. */
 export interface ServerAnswer {
@@ -17,7 +17,7 @@ export interface ServerAnswer {
  * aborted
  */
 export async function postToServer(
-  server: RolloutServer,
+  server: ServerAddress,
   path: string,
   body: unknown,
   options: { dispatcher: Dispatcher; signal: AbortSignal },
@@ -50,7 +50,7 @@ export async function postToServer(
  * the server says, so an error is of no use to anybody.
  */
 export async function requestCancel(
-  server: RolloutServer,
+  server: ServerAddress,
   rolloutId: string,
   dispatcher: Dispatcher,
 ): Promise<void> {

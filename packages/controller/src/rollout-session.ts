@@ -1,5 +1,5 @@
 import { PolicyUsage } from './policy-usage.ts'
-import type { CompletionReport, RolloutResult } from './rollout-result.ts'
+import type { CompletionReport, RolloutOutcome } from './rollout-result.ts'
 import type { RolloutFacts } from './terminal-result.ts'
 
 /** Digests of the callbacks that counted, to tell a repetition from a contradiction. */
@@ -15,25 +15,25 @@ export class RolloutSession {
   readonly usage = new PolicyUsage()
   readonly record: CallbackRecord = {}
   /** Resolves with the committed end, never rejects. */
-  readonly ended: Promise<RolloutResult>
+  readonly ended: Promise<RolloutOutcome>
   completion: CompletionReport | null = null
 
-  readonly #commit: (result: RolloutResult) => Promise<void>
-  readonly #resolveEnded: (result: RolloutResult) => void
+  readonly #commit: (result: RolloutOutcome) => Promise<void>
+  readonly #resolveEnded: (result: RolloutOutcome) => void
   readonly #over = new AbortController()
   #sentAt = performance.now()
   #committing: Promise<void> | undefined
-  #result: RolloutResult | undefined
+  #result: RolloutOutcome | undefined
 
   /** `commit` makes an end durable; as long as it fails, the rollout has not ended. */
   constructor(
     rolloutId: string,
-    options: { graded: boolean; commit: (result: RolloutResult) => Promise<void> },
+    options: { graded: boolean; commit: (result: RolloutOutcome) => Promise<void> },
   ) {
     this.rolloutId = rolloutId
     this.graded = options.graded
     this.#commit = options.commit
-    const { promise, resolve } = Promise.withResolvers<RolloutResult>()
+    const { promise, resolve } = Promise.withResolvers<RolloutOutcome>()
     this.ended = promise
     this.#resolveEnded = resolve
   }
@@ -56,9 +56,9 @@ export class RolloutSession {
    * @throws whatever the commit throws; the rollout then goes on.
    */
   async end(
-    produce: (facts: RolloutFacts) => RolloutResult,
+    produce: (facts: RolloutFacts) => RolloutOutcome,
     onWon?: () => void,
-  ): Promise<RolloutResult> {
+  ): Promise<RolloutOutcome> {
     const earlier = await this.committed()
     if (earlier !== undefined) return earlier
     const result = produce(this.#facts())
@@ -68,7 +68,7 @@ export class RolloutSession {
   }
 
   /** The end, if there is one once no commit is under way. */
-  async committed(): Promise<RolloutResult | undefined> {
+  async committed(): Promise<RolloutOutcome | undefined> {
     while (this.#committing !== undefined) {
       try {
         await this.#committing
@@ -84,7 +84,7 @@ export class RolloutSession {
     this.#over.abort()
   }
 
-  async #commitEnd(result: RolloutResult, onWon: (() => void) | undefined): Promise<void> {
+  async #commitEnd(result: RolloutOutcome, onWon: (() => void) | undefined): Promise<void> {
     try {
       await this.#commit(result)
       this.#result = result

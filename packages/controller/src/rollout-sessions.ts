@@ -5,7 +5,7 @@ import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/core/w
 
 import type { CallbackConflict } from './controller-options.ts'
 import { FinishedRollouts } from './finished-rollouts.ts'
-import type { RolloutResult } from './rollout-result.ts'
+import type { RolloutOutcome } from './rollout-result.ts'
 import { type CallbackRecord, RolloutSession } from './rollout-session.ts'
 import { gradedResult, toCompletionReport, ungradedResult } from './terminal-result.ts'
 
@@ -13,11 +13,11 @@ import { gradedResult, toCompletionReport, ungradedResult } from './terminal-res
 export class RolloutSessions {
   readonly #live = new Map<string, RolloutSession>()
   readonly #finished = new FinishedRollouts()
-  readonly #onTerminal: (result: RolloutResult) => void | Promise<void>
+  readonly #onTerminal: (result: RolloutOutcome) => void | Promise<void>
   readonly #onConflict: (conflict: CallbackConflict) => void
 
   constructor(hooks: {
-    onTerminal: (result: RolloutResult) => void | Promise<void>
+    onTerminal: (result: RolloutOutcome) => void | Promise<void>
     onConflict: (conflict: CallbackConflict) => void
   }) {
     this.#onTerminal = hooks.onTerminal

@@ -9,7 +9,7 @@ import {
   encodeSse,
 } from './answer-encoding.ts'
 import { policyErrorBody } from './policy-error.ts'
-import type { PolicyCall, PolicyModel } from './policy-model.ts'
+import type { PolicyRequest, PolicyModel } from './policy-model.ts'
 import type { ScriptedAnswer } from './scripted-answer.ts'
 
 /** What a script sees of a model call. */
@@ -51,14 +51,14 @@ export function scriptedPolicy(
   }
 }
 
-function encode(answer: ScriptedAnswer, { body, rolloutId, sampleId }: PolicyCall): Response {
+function encode(answer: ScriptedAnswer, { body, rolloutId, sampleId }: PolicyRequest): Response {
   const context = answerContext(body, { rolloutId, sampleId })
   if (body['stream'] !== true) return Response.json(answerCompletion(answer, context))
   const chunks = answerChunks(answer, context, { includeUsage: asksForUsage(body) })
   return new Response(encodeSse(chunks), { headers: { 'content-type': 'text/event-stream' } })
 }
 
-function toScriptedCall({ rolloutId, sampleId, body }: PolicyCall): ScriptedCall {
+function toScriptedCall({ rolloutId, sampleId, body }: PolicyRequest): ScriptedCall {
   const messages = Array.isArray(body['messages']) ? body['messages'].filter(isMessage) : []
   const tools: unknown[] = Array.isArray(body['tools']) ? body['tools'] : []
   const turn = messages.filter(({ role }) => role === 'assistant').length

@@ -1,6 +1,11 @@
 import type { CompletionCallbackBody, GraderCallbackBody, SampleBody } from '@osmosis/core/wire'
 
-import type { CompletionReport, ResultSample, RolloutResult, TokenUsage } from './rollout-result.ts'
+import type {
+  CompletionReport,
+  ResultSample,
+  RolloutOutcome,
+  TokenUsage,
+} from './rollout-result.ts'
 
 /** What is known of a rollout when its end comes. */
 export interface RolloutFacts {
@@ -22,7 +27,7 @@ export function toCompletionReport(body: CompletionCallbackBody): CompletionRepo
 }
 
 /** The end that a grader callback brings. */
-export function gradedResult(facts: RolloutFacts, body: GraderCallbackBody): RolloutResult {
+export function gradedResult(facts: RolloutFacts, body: GraderCallbackBody): RolloutOutcome {
   const { completion } = facts
   const samples = readSamples(body)
   if (body.status === 'success' && completion?.status !== 'failure') {
@@ -38,7 +43,7 @@ export function gradedResult(facts: RolloutFacts, body: GraderCallbackBody): Rol
 }
 
 /** The end of a rollout that nobody grades. */
-export function ungradedResult(facts: RolloutFacts, completion: CompletionReport): RolloutResult {
+export function ungradedResult(facts: RolloutFacts, completion: CompletionReport): RolloutOutcome {
   const failed = completion.status === 'failure'
   return {
     ...facts,
@@ -50,7 +55,7 @@ export function ungradedResult(facts: RolloutFacts, completion: CompletionReport
 }
 
 /** The end of a rollout whose deadline passed. */
-export function timedOutResult(facts: RolloutFacts, timeoutMs: number): RolloutResult {
+export function timedOutResult(facts: RolloutFacts, timeoutMs: number): RolloutOutcome {
   const errorMessage = `no terminal callback within ${timeoutMs / 1000} s`
   return {
     ...facts,
@@ -62,7 +67,7 @@ export function timedOutResult(facts: RolloutFacts, timeoutMs: number): RolloutR
 }
 
 /** The end of a rollout that the controller's user gave up. */
-export function cancelledResult(facts: RolloutFacts): RolloutResult {
+export function cancelledResult(facts: RolloutFacts): RolloutOutcome {
   return {
     ...facts,
     status: 'cancelled',

@@ -1,4 +1,4 @@
-import type { PolicyCall, PolicyModel } from '@osmosis/controller'
+import type { PolicyRequest, PolicyModel } from '@osmosis/controller'
 import { describe, expect, it } from 'vitest'
 
 import { callPolicy } from './fake-rollout-server.ts'
@@ -8,7 +8,7 @@ const usage = { prompt_tokens: 10, completion_tokens: 3, total_tokens: 13 }
 
 describe('the policy endpoint', () => {
   it('hands over what the caller sent, without the key', async () => {
-    const calls: PolicyCall[] = []
+    const calls: PolicyRequest[] = []
     await using rollout = await startRollout(
       policyOf(async (call) => {
         calls.push(call)

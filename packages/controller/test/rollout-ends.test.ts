@@ -2,7 +2,7 @@ import {
   type CallbackConflict,
   type Controller,
   createController,
-  type RolloutResult,
+  type RolloutOutcome,
   scriptedPolicy,
 } from '@osmosis/controller'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -19,10 +19,10 @@ const ok = [200, { ok: true }]
 
 let server: FakeRolloutServer
 let controller: Controller
-let commits: RolloutResult[]
+let commits: RolloutOutcome[]
 let conflicts: CallbackConflict[]
 /** What the commit hook does on top of recording. */
-let commit: (result: RolloutResult) => void | Promise<void>
+let commit: (result: RolloutOutcome) => void | Promise<void>
 
 beforeEach(async () => {
   commits = []

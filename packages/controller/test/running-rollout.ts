@@ -2,7 +2,7 @@ import {
   type Controller,
   createController,
   type PolicyModel,
-  type RolloutResult,
+  type RolloutOutcome,
 } from '@osmosis/controller'
 
 import { grade, type Order, startRolloutServer } from './fake-rollout-server.ts'
@@ -11,7 +11,7 @@ export interface RunningRollout extends AsyncDisposable {
   controller: Controller
   order: Order
   /** Ends the rollout and gives its result. */
-  end(): Promise<RolloutResult>
+  end(): Promise<RolloutOutcome>
 }
 
 /** A rollout that waits for model calls, with a policy behind its endpoint. */

@@ -1,4 +1,4 @@
-import type { RolloutOrder, RolloutResult } from '@osmosis/controller'
+import type { RolloutOrder, RolloutOutcome } from '@osmosis/controller'
 import {
   type DatasetRow,
   type EvaluationOptions,
@@ -39,7 +39,7 @@ export function placeOfRecord(record: ItemRecord): string {
 /** Runs an evaluation of `rows` rows whose rollouts end as `answer` says. */
 export async function evaluate(
   rows: number,
-  answer: (order: RolloutOrder) => RolloutResult | Promise<RolloutResult>,
+  answer: (order: RolloutOrder) => RolloutOutcome | Promise<RolloutOutcome>,
   options: Partial<EvaluationOptions> = {},
 ): Promise<EvaluationResult> {
   const runRollout: RunRollout = async (order) => ({

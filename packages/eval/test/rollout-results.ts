@@ -1,4 +1,4 @@
-import type { ResultSample, RolloutResult } from '@osmosis/controller'
+import type { ResultSample, RolloutOutcome } from '@osmosis/controller'
 
 /** A sample with this reward and nothing in it. */
 export function sample(id: string, init: Partial<ResultSample> = {}): [string, ResultSample] {
@@ -7,7 +7,7 @@ export function sample(id: string, init: Partial<ResultSample> = {}): [string, R
 }
 
 /** A rollout that made one model call and ended as `init` says; by default with a reward of 1. */
-export function rolloutResult(init: Partial<RolloutResult> = {}): RolloutResult {
+export function rolloutResult(init: Partial<RolloutOutcome> = {}): RolloutOutcome {
   return {
     rolloutId: 'r',
     status: 'success',
@@ -23,12 +23,12 @@ export function rolloutResult(init: Partial<RolloutResult> = {}): RolloutResult 
 }
 
 /** A rollout that ended with this reward. */
-export function rewarded(reward: number): RolloutResult {
+export function rewarded(reward: number): RolloutOutcome {
   return rolloutResult({ samples: new Map([sample('main', { reward })]) })
 }
 
 /** A rollout whose workflow failed. */
-export function failedWorkflow(errorMessage: string): RolloutResult {
+export function failedWorkflow(errorMessage: string): RolloutOutcome {
   return rolloutResult({
     status: 'failure',
     samples: new Map(),

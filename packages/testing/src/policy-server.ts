@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-import { answerCompletion, answerContext, asksForUsage } from '@osmosis/controller'
+import { answerCompletion, answerContext, asksForUsage } from '@osmosis/controller/answers'
 import { errorMessage } from '@osmosis/core'
 
 import { type Delivery, deliver } from './faulty-delivery.ts'

@@ -1,11 +1,11 @@
+import type { ScriptedAnswer } from '@osmosis/controller'
 import {
   answerChunks,
   answerCompletion,
-  type AnswerContext,
   answerContext,
   encodeSse,
-  type ScriptedAnswer,
-} from '@osmosis/controller'
+  type AnswerContext,
+} from '@osmosis/controller/answers'
 import type { ChatCompletionChunk, ChatToolCallDelta } from '@osmosis/core/wire'
 
 import type { Faults } from './policy-reply.ts'

@@ -1,4 +1,4 @@
-import type { ResultSample, RolloutResult } from '@osmosis/controller'
+import type { ResultSample, RolloutOutcome } from '@osmosis/controller'
 
 import type { ItemStatus } from './item-record.ts'
 
@@ -25,7 +25,7 @@ export interface Classification {
  * | a kept sample without a reward | failed | `missing_reward` |
  * | anything else | success | |
  */
-export function classifyResult(result: RolloutResult): Classification {
+export function classifyResult(result: RolloutOutcome): Classification {
   const samples = [...result.samples.values()]
   const kept = samples.filter(({ removeSample }) => !removeSample)
   const reward = meanReward(kept)

@@ -1,4 +1,4 @@
-import type { RolloutOrder, RolloutResult } from '@osmosis/controller'
+import type { RolloutOrder, RolloutOutcome } from '@osmosis/controller'
 
 import type { DatasetRow } from '../dataset/dataset-row.ts'
 import type { RunNames } from './evaluation-result.ts'
@@ -9,7 +9,7 @@ import type { ItemRecord } from './item-record.ts'
 export type RunRollout = (
   order: RolloutOrder,
   options: { signal: AbortSignal },
-) => Promise<RolloutResult>
+) => Promise<RolloutOutcome>
 
 /** Told after every item that has ended. */
 export interface EvaluationProgress {

@@ -1,4 +1,4 @@
-import type { RolloutResult } from '@osmosis/controller'
+import type { RolloutOutcome } from '@osmosis/controller'
 import { errorMessage } from '@osmosis/core'
 
 import { classifyResult } from './classify-result.ts'
@@ -6,7 +6,7 @@ import type { EvaluationItem } from './evaluation-items.ts'
 import type { ItemRecord } from './item-record.ts'
 
 /** The record of an item whose rollout came to an end, good or bad. */
-export function toItemRecord(item: EvaluationItem, result: RolloutResult): ItemRecord {
+export function toItemRecord(item: EvaluationItem, result: RolloutOutcome): ItemRecord {
   const rewards = [...result.samples].map(([id, { reward }]) => [id, reward] as const)
   return {
     ...place(item),

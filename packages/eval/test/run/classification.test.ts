@@ -1,4 +1,4 @@
-import type { RolloutResult } from '@osmosis/controller'
+import type { RolloutOutcome } from '@osmosis/controller'
 import { expect, it } from 'vitest'
 
 import { evaluate } from '../evaluations.ts'
@@ -11,7 +11,7 @@ interface Outcome {
   errorMessage: string | null
 }
 
-async function outcomeOf(result: RolloutResult): Promise<Outcome> {
+async function outcomeOf(result: RolloutOutcome): Promise<Outcome> {
   const { records } = await evaluate(1, () => result)
   expect(records).toHaveLength(1)
   const { status, reward, errorType, errorMessage } = records[0] ?? rejected()
@@ -25,7 +25,7 @@ function rejected(): never {
 const noError = { errorType: null, errorMessage: null }
 const graderFailure = { status: 'failure', errorMessage: null } as const
 
-it.each<[string, RolloutResult, Outcome]>([
+it.each<[string, RolloutOutcome, Outcome]>([
   ['a reward', rewarded(0.25), { status: 'success', reward: 0.25, ...noError }],
   ['a reward of 0', rewarded(0), { status: 'success', reward: 0, ...noError }],
   [
