@@ -1,8 +1,31 @@
 #!/usr/bin/env node
-import { main } from './main.ts'
+import { readFileSync } from 'node:fs'
 
-// Whoever reads the output may stop reading; what was asked for is done all the same.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error
-})
-process.exitCode = await main(process.argv.slice(2))
+// The command itself is imported after the check: an older Node.js fails in the imports of its
+// dependencies, and would not get as far as saying why.
+const needed = neededNode()
+if (isOlder(process.versions.node, needed)) {
+  process.stderr.write(
+    `error: osmosis needs Node.js ${needed} or newer, but ${process.versions.node} runs it: install a newer one, e.g. from https://nodejs.org, and run the command again.\n`,
+  )
+  process.exitCode = 2
+} else {
+  const { main } = await import('./main.ts')
+  // Whoever reads the output may stop reading; what was asked for is done all the same.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+  })
+  process.exitCode = await main(process.argv.slice(2))
+}
+
+/** The version in the manifest's `engines.node`, which reads `>=22.19`. */
+function neededNode(): string {
+  const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(manifest) as { engines: { node: string } }).engines.node.replace('>=', '')
+}
+
+function isOlder(version: string, than: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const [leastMajor = 0, leastMinor = 0] = than.split('.').map(Number)
+  return major < leastMajor || (major === leastMajor && minor < leastMinor)
+}
