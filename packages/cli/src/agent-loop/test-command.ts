@@ -3,6 +3,7 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { DatasetRow } from '@osmosis/eval'
 
 import { choosePolicy } from '../choose-policy.ts'
+import { closing } from '../closing.ts'
 import { interruptedExitCode } from '../eval-run/interrupt.ts'
 import { interactiveSession } from './interactive-session.ts'
 import { startTrainer } from './listening-trainer.ts'
@@ -40,16 +41,29 @@ async function testLoop(flags: TestFlags): Promise<number> {
   const { policy, name } = await choosePolicy(flags, environment)
   const { loop, file, rows } = await prepareLoop(flags)
 
-  await using trainer = await startTrainer(policy)
-  await using app = createLoopApp(loop, flags, flags.interactive ? patience : {})
-  const parts = { ...trainer, app, flags, executionMode: 'test' } as const
-  process.stderr.write(
-    `Testing the agent loop ${loop.name} of ${file} with ${name} on ${rows.length} rows of ${flags.dataset}\n`,
+  return closing(await startTrainer(policy), async (trainer) =>
+    closing(createLoopApp(loop, flags, flags.interactive ? patience : {}), async (app) => {
+      const parts = { ...trainer, app, flags, executionMode: 'test' } as const
+      process.stderr.write(
+        `Testing the agent loop ${loop.name} of ${file} with ${name} on ${rows.length} rows of ${flags.dataset}\n`,
+      )
+      return flags.interactive ? stepThroughRows(rows, parts, flags) : testRows(rows, parts, flags)
+    }),
   )
-  if (!flags.interactive) return await testRows(rows, parts, flags)
-  using terminal = new Terminal(process.stdin, process.stdout)
-  await interactiveSession(terminal, rows, parts, flags.row)
-  return 0
+}
+
+async function stepThroughRows(
+  rows: readonly DatasetRow[],
+  parts: RowRunnerParts,
+  flags: TestFlags,
+): Promise<number> {
+  const terminal = new Terminal(process.stdin, process.stdout)
+  try {
+    await interactiveSession(terminal, rows, parts, flags.row)
+    return 0
+  } finally {
+    terminal[Symbol.dispose]()
+  }
 }
 
 async function testRows(

@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { styleText } from 'node:util'
 
-import { createController } from '@osmosis/controller'
+import { createController, type Controller } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
 import { healthResponseSchema } from '@osmosis/core/wire'
 import {
@@ -14,9 +14,11 @@ import {
   runEvaluation,
   selectRows,
   type EvalConfig,
+  type EvaluationResult,
 } from '@osmosis/eval'
 
 import { choosePolicy, type PolicyFlags } from '../choose-policy.ts'
+import { closing } from '../closing.ts'
 import { abortOnInterrupt, interruptedExitCode } from './interrupt.ts'
 import { ProgressLine } from './progress-line.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
@@ -60,42 +62,47 @@ export async function evalRunCommand(configFile: string, flags: EvalRunFlags): P
 
   const interrupt = abortOnInterrupt()
   try {
-    // Made first and closed last: the server reports to it until it ends.
-    await using controller = await createController({ policy })
-    await using server = await startServerProcess(
-      {
-        entrypointFile: experiment.entrypointFile,
-        folder: experiment.rolloutFolder,
-        env: config.env,
-        logFile: path.join(runFolder.location, 'logs.txt'),
-      },
-      interrupt.signal,
-    )
+    const serverOptions = {
+      entrypointFile: experiment.entrypointFile,
+      folder: experiment.rolloutFolder,
+      env: config.env,
+      logFile: path.join(runFolder.location, 'logs.txt'),
+    }
     const progress = new ProgressLine(process.stderr, evaluation.passThreshold)
-    const result = await runEvaluation({
-      names: {
-        run: path.basename(runFolder.location),
-        rollout: experiment.rollout,
-        dataset: experiment.dataset,
-        model,
-      },
-      rows,
-      n: evaluation.n,
-      maxInFlight: await inFlightLimit(flags, config, server),
-      passThreshold: evaluation.passThreshold,
-      agentTimeoutSeconds: evaluation.agentWorkflowTimeoutS,
-      graderTimeoutSeconds: evaluation.graderTimeoutS,
-      signal: AbortSignal.any([interrupt.signal, server.died]),
-      runRollout: async (order, options) => {
-        try {
-          return await controller.run(order, { ...options, server })
-        } catch (error) {
-          throw await server.explain(error)
-        }
-      },
-      sink: runFolder,
-      onProgress: (update) => progress.update(update),
-    })
+    const evaluate = async (
+      controller: Controller,
+      server: ServerProcess,
+    ): Promise<EvaluationResult> =>
+      runEvaluation({
+        names: {
+          run: path.basename(runFolder.location),
+          rollout: experiment.rollout,
+          dataset: experiment.dataset,
+          model,
+        },
+        rows,
+        n: evaluation.n,
+        maxInFlight: await inFlightLimit(flags, config, server),
+        passThreshold: evaluation.passThreshold,
+        agentTimeoutSeconds: evaluation.agentWorkflowTimeoutS,
+        graderTimeoutSeconds: evaluation.graderTimeoutS,
+        signal: AbortSignal.any([interrupt.signal, server.died]),
+        runRollout: async (order, options) => {
+          try {
+            return await controller.run(order, { ...options, server })
+          } catch (error) {
+            throw await server.explain(error)
+          }
+        },
+        sink: runFolder,
+        onProgress: (update) => progress.update(update),
+      })
+    // The controller is closed last: the server reports to it until it ends.
+    const result = await closing(await createController({ policy }), async (controller) =>
+      closing(await startServerProcess(serverOptions, interrupt.signal), async (server) =>
+        evaluate(controller, server),
+      ),
+    )
     progress.end()
     process.stdout.write(`\n${formatReport(result, { style: styleText })}\n`)
     if (interrupt.signal.aborted) return interruptedExitCode

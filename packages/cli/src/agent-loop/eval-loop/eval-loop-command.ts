@@ -4,6 +4,7 @@ import type { AgentLoopApp } from '@osmosis/agent-loop'
 import { errorMessage } from '@osmosis/core'
 import { formatQuantity } from '@osmosis/eval'
 
+import { closing } from '../../closing.ts'
 import { interruptedExitCode } from '../../eval-run/interrupt.ts'
 import { startTrainer } from '../listening-trainer.ts'
 import { writeOutput } from '../output-file.ts'
@@ -42,14 +43,19 @@ async function evaluateLoop(flags: EvalLoopFlags): Promise<number> {
   const scorers = await loadScorers(flags.evalFn ?? [])
   const prepared = await prepareLoop(flags)
 
-  await using trainer = await startTrainer(primary.policy)
-  await using baselineTrainer = baseline && (await startTrainer(baseline.policy))
-  await using app = createLoopApp(prepared.loop, flags)
-  const models: ReachableModel[] = [{ ...primary, ...trainer }]
-  if (baseline && baselineTrainer) models.push({ ...baseline, ...baselineTrainer })
-  const setup = { ...prepared, app, models, scorers }
+  return closing(await startTrainer(primary.policy), async (trainer) =>
+    closing(baseline && (await startTrainer(baseline.policy)), async (baselineTrainer) =>
+      closing(createLoopApp(prepared.loop, flags), async (app) => {
+        const models: ReachableModel[] = [{ ...primary, ...trainer }]
+        if (baseline && baselineTrainer) models.push({ ...baseline, ...baselineTrainer })
+        return reportEvaluation({ ...prepared, app, models, scorers }, flags)
+      }),
+    ),
+  )
+}
 
-  const interrupt = endRolloutsOnInterrupt(app)
+async function reportEvaluation(setup: Setup, flags: EvalLoopFlags): Promise<number> {
+  const interrupt = endRolloutsOnInterrupt(setup.app)
   try {
     process.stderr.write(`${headLine(setup, flags)}\n`)
     const evaluation = await evaluate(setup, flags, interrupt.signal)
