@@ -26,7 +26,7 @@ export async function loadModule(what: string, file: string): Promise<Record<str
   }
   await registerTypeScript()
   try {
-    return (await import(pathToFileURL(fullPath).href)) as Record<string, unknown>
+    return exportsOf((await import(pathToFileURL(fullPath).href)) as Record<string, unknown>)
   } catch (error) {
     throw new OsmosisError(
       'invalid_entrypoint',
@@ -36,6 +36,17 @@ export async function loadModule(what: string, file: string): Promise<Record<str
       },
     )
   }
+}
+
+/**
+ * Where no package.json says `"type": "module"`, the module has been made a CommonJS one. Node.js
+ * guesses the names that such a module exports, and misses some (all of them before 24); its
+ * `default` is the object that has them.
+ */
+function exportsOf(namespace: Record<string, unknown>): Record<string, unknown> {
+  const inside = namespace['default']
+  const isModule = typeof inside === 'object' && inside !== null && '__esModule' in inside
+  return isModule ? { ...inside } : namespace
 }
 
 let registered: Promise<void> | undefined
