@@ -1,6 +1,12 @@
+export {
+  defineReward,
+  type EvalFunction,
+  type EvalInput,
+  isRewardFunction,
+  type RewardFunction,
+} from '@osmosis/core'
+
 export { type ChatResult, type ChatResultUsage } from './chat/chat-result.ts'
-export { defineReward, isRewardFunction, type RewardFunction } from './define-reward.ts'
-export { type EvalFunction, type EvalInput } from './eval-function.ts'
 export { mcpAgentLoop, type McpAgentLoopOptions } from './mcp/mcp-agent-loop.ts'
 export {
   type McpClient,

@@ -24,6 +24,8 @@ export {
 } from './rollout-context.ts'
 export { toRolloutSample, type RolloutSample, type RolloutSampleInit } from './rollout-sample.ts'
 export type { SampleSource } from './sample-registry.ts'
+export { defineReward, isRewardFunction, type RewardFunction } from './scoring/define-reward.ts'
+export { type EvalFunction, type EvalInput } from './scoring/eval-function.ts'
 export type { CancelDisposition, RolloutStatus } from './wire/rollout-protocol.ts'
 export {
   AgentWorkflow,

@@ -15,12 +15,13 @@ export {
   type RunFolderOptions,
 } from './files/run-folder.ts'
 export { assertRunName, generateRunName } from './files/run-name.ts'
-export { computeMetrics } from './metrics/compute-metrics.ts'
+export { computeMetrics, type MetricsOptions } from './metrics/compute-metrics.ts'
 export {
   type EvaluationMetrics,
   type FailureGroup,
   type PassAtK,
   type RewardStats,
+  type ScoreMetrics,
 } from './metrics/evaluation-metrics.ts'
 export { passAtK } from './metrics/pass-at-k.ts'
 export {
@@ -31,18 +32,33 @@ export {
   formatShare,
 } from './report/figures.ts'
 export { formatReport, type FormatReportOptions } from './report/format-report.ts'
-export { type ReportStyle } from './report/report-style.ts'
+export { type ReportStyle } from './report/text-layout.ts'
 export {
+  type EvaluatedModel,
   type EvaluationOptions,
   type EvaluationProgress,
-  type RunRollout,
 } from './run/evaluation-options.ts'
 export {
   type EvaluationResult,
   type EvaluationSnapshot,
+  type ModelResult,
   type RunNames,
 } from './run/evaluation-result.ts'
 export { type EvaluationSink } from './run/evaluation-sink.ts'
-export { type ItemRecord, type ItemStatus } from './run/item-record.ts'
+export { type ItemRecord, type ItemScores, type ItemStatus } from './run/item-record.ts'
+export {
+  type EvaluationItem,
+  type ItemOutcome,
+  type ItemRunner,
+  type ItemRunOptions,
+  type ModelTag,
+  type ScorableSample,
+} from './run/item-runner.ts'
 export { runEvaluation } from './run/run-evaluation.ts'
 export { runWorkerPool } from './run/worker-pool.ts'
+export {
+  type RolloutSender,
+  workflowRunner,
+  type WorkflowRunnerOptions,
+} from './run/workflow-runner.ts'
+export { type Scorer, toScorer } from './scoring/scorer.ts'

@@ -1,18 +1,20 @@
 import type { RolloutOrder, RolloutOutcome } from '@osmosis/controller'
 import {
   type DatasetRow,
+  type EvaluatedModel,
   type EvaluationOptions,
   type EvaluationResult,
   type ItemRecord,
+  type RolloutSender,
   runEvaluation,
-  type RunRollout,
+  workflowRunner,
+  type WorkflowRunnerOptions,
 } from '@osmosis/eval'
 
 export const names = {
   run: 'multiply-1',
   rollout: 'multiply',
   dataset: 'data/multiply.jsonl',
-  model: 'policies/arithmetic.ts',
 }
 
 /** So many rows, each asking for the product of its position and itself. */
@@ -36,15 +38,27 @@ export function placeOfRecord(record: ItemRecord): string {
   return `${record.rowIndex}/${record.runIndex}`
 }
 
+/** A model of this name, whose rollouts end as `answer` says. */
+export function modelThat(
+  answer: (order: RolloutOrder, options: { signal: AbortSignal }) => MaybePromise<RolloutOutcome>,
+  options: WorkflowRunnerOptions = {},
+): EvaluatedModel {
+  const sender: RolloutSender = {
+    run: async (order, { signal = new AbortController().signal }) => ({
+      ...(await answer(order, { signal })),
+      rolloutId: order.rolloutId ?? '',
+    }),
+  }
+  return { name: 'policies/arithmetic.ts', runner: workflowRunner(sender, options) }
+}
+
 /** Runs an evaluation of `rows` rows whose rollouts end as `answer` says. */
 export async function evaluate(
   rows: number,
-  answer: (order: RolloutOrder) => RolloutOutcome | Promise<RolloutOutcome>,
+  answer: (order: RolloutOrder, options: { signal: AbortSignal }) => MaybePromise<RolloutOutcome>,
   options: Partial<EvaluationOptions> = {},
 ): Promise<EvaluationResult> {
-  const runRollout: RunRollout = async (order) => ({
-    ...(await answer(order)),
-    rolloutId: order.rolloutId ?? '',
-  })
-  return runEvaluation({ names, rows: datasetRows(rows), runRollout, ...options })
+  return runEvaluation({ names, rows: datasetRows(rows), model: modelThat(answer), ...options })
 }
+
+type MaybePromise<T> = T | Promise<T>

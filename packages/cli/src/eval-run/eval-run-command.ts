@@ -15,6 +15,9 @@ import {
   selectRows,
   type EvalConfig,
   type EvaluationResult,
+  type ItemRunner,
+  type RolloutSender,
+  workflowRunner,
 } from '@osmosis/eval'
 
 import { choosePolicy, type PolicyFlags } from '../choose-policy.ts'
@@ -78,22 +81,13 @@ export async function evalRunCommand(configFile: string, flags: EvalRunFlags): P
           run: path.basename(runFolder.location),
           rollout: experiment.rollout,
           dataset: experiment.dataset,
-          model,
         },
         rows,
+        model: { name: model, runner: toRunner(controller, server, evaluation) },
         n: evaluation.n,
         maxInFlight: await inFlightLimit(flags, config, server),
         passThreshold: evaluation.passThreshold,
-        agentTimeoutSeconds: evaluation.agentWorkflowTimeoutS,
-        graderTimeoutSeconds: evaluation.graderTimeoutS,
         signal: AbortSignal.any([interrupt.signal, server.died]),
-        runRollout: async (order, options) => {
-          try {
-            return await controller.run(order, { ...options, server })
-          } catch (error) {
-            throw await server.explain(error)
-          }
-        },
         sink: runFolder,
         onProgress: (update) => progress.update(update),
       })
@@ -115,6 +109,27 @@ export async function evalRunCommand(configFile: string, flags: EvalRunFlags): P
   } finally {
     interrupt.release()
   }
+}
+
+function toRunner(
+  controller: Controller,
+  server: ServerProcess,
+  { agentWorkflowTimeoutS, graderTimeoutS }: EvalConfig['evaluation'],
+): ItemRunner {
+  const sender: RolloutSender = {
+    run: async (order, options) => {
+      try {
+        return await controller.run(order, options)
+      } catch (error) {
+        throw await server.explain(error)
+      }
+    },
+  }
+  return workflowRunner(sender, {
+    server,
+    agentTimeoutSeconds: agentWorkflowTimeoutS,
+    graderTimeoutSeconds: graderTimeoutS,
+  })
 }
 
 function assertSecrets({ requiredSecrets }: EvalConfig, environment: NodeJS.ProcessEnv): void {

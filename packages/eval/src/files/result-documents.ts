@@ -1,10 +1,10 @@
-import type { EvaluationMetrics } from '../metrics/evaluation-metrics.ts'
+import type { EvaluationMetrics, ScoreMetrics } from '../metrics/evaluation-metrics.ts'
 import type { EvaluationSnapshot } from '../run/evaluation-result.ts'
 import type { ItemRecord } from '../run/item-record.ts'
 
 /** The text of `index.jsonl`: one line per record, in their order. */
-export function toIndexText(records: readonly ItemRecord[]): string {
-  return records.map((record) => `${toIndexLine(record)}\n`).join('')
+export function toIndexText({ records, baseline }: EvaluationSnapshot): string {
+  return records.map((record) => `${toIndexLine(record, baseline !== null)}\n`).join('')
 }
 
 /** The text of `metrics.json`. */
@@ -13,14 +13,18 @@ export function toMetricsText(snapshot: EvaluationSnapshot): string {
 }
 
 // Keys, their order and the separators are those of the Python SDK's files.
-function toIndexLine(record: ItemRecord): string {
+function toIndexLine(record: ItemRecord, compared: boolean): string {
   const severalSamples = Object.keys(record.sampleRewards).length > 1
   const fields = {
     row_index: record.rowIndex,
     run_index: record.runIndex,
+    source_row_index: record.sourceRowIndex,
+    model_tag: compared ? record.model : null,
     rollout_id: record.rolloutId,
     status: record.status,
     reward: record.reward,
+    scores: orNull(record.scores),
+    score_errors: orNull(record.scoreErrors),
     tokens: record.usage?.totalTokens ?? null,
     duration_ms: toMilliseconds(record.durationMs),
     error_type: record.errorType,
@@ -32,40 +36,47 @@ function toIndexLine(record: ItemRecord): string {
 }
 
 function toMetricsDocument(snapshot: EvaluationSnapshot): Record<string, unknown> {
-  const { names, status, incompleteReason, startedAt, completedAt } = snapshot
+  const { names, status, incompleteReason, startedAt, completedAt, model, baseline } = snapshot
   return {
     eval_run: {
       id: snapshot.id,
       status,
       name: names.run,
       dataset_name: names.dataset,
-      model_name: names.model,
+      model_name: model.name,
+      ...(baseline === null ? {} : { baseline_model_name: baseline.name }),
       rollout_name: names.rollout,
       duration_ms: toMilliseconds(snapshot.durationMs),
       started_at: startedAt.toISOString(),
       ...(completedAt === null ? {} : { completed_at: completedAt.toISOString() }),
       ...(incompleteReason === null ? {} : { incomplete_reason: incompleteReason }),
     },
-    summary: toSummary(snapshot.metrics),
+    summary: toSummary(model.metrics),
+    ...(baseline === null ? {} : { baseline_summary: toSummary(baseline.metrics) }),
   }
 }
 
 function toSummary(metrics: EvaluationMetrics): Record<string, unknown> {
+  const { reward } = metrics
+  const scores = Object.entries(metrics.scores)
   return {
-    total_samples: metrics.totalSamples,
-    completed_samples: metrics.completedSamples,
-    graded: metrics.graded,
-    passed: metrics.passed,
+    total_samples: metrics.totalItems,
+    completed_samples: metrics.completedItems,
+    graded: reward.graded,
+    passed: reward.passed,
     failed: metrics.failed,
     skipped: metrics.skipped,
-    pass_rate: metrics.passRate,
+    pass_rate: reward.passRate,
     pass_threshold: metrics.passThreshold,
     tokens_used: metrics.tokensUsed,
     prompt_tokens: metrics.promptTokens,
     completion_tokens: metrics.completionTokens,
-    ...(metrics.rewardStats === null ? {} : { reward_stats: metrics.rewardStats }),
+    ...(reward.stats === null ? {} : { reward_stats: reward.stats }),
     n_runs: metrics.nRuns,
-    ...(metrics.passAtK === null ? {} : { pass_at_k: metrics.passAtK }),
+    ...(reward.passAtK === null ? {} : { pass_at_k: reward.passAtK }),
+    ...(scores.length === 0
+      ? {}
+      : { scores: Object.fromEntries(scores.map(([name, score]) => [name, toScore(score)])) }),
     failures: metrics.failures.map(({ errorType, count, example }) => ({
       error_type: errorType,
       count,
@@ -73,6 +84,21 @@ function toSummary(metrics: EvaluationMetrics): Record<string, unknown> {
     })),
     without_model_calls: metrics.withoutModelCalls,
   }
+}
+
+/** What an eval function came to. Without a single score there are no stats: 0 would be one. */
+function toScore({ graded, passed, passRate, stats, passAtK }: ScoreMetrics): object {
+  return {
+    graded,
+    passed,
+    pass_rate: passRate,
+    ...(stats === null ? {} : { stats }),
+    ...(passAtK === null ? {} : { pass_at_k: passAtK }),
+  }
+}
+
+function orNull<T>(entries: Readonly<Record<string, T>>): Readonly<Record<string, T>> | null {
+  return Object.keys(entries).length === 0 ? null : entries
 }
 
 /** To the microsecond. */

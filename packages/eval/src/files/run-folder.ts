@@ -2,10 +2,10 @@ import { mkdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { writeFileAtomically } from '@osmosis/core/files'
 
 import type { EvaluationSnapshot } from '../run/evaluation-result.ts'
 import type { EvaluationSink } from '../run/evaluation-sink.ts'
-import { writeFileAtomically } from './atomic-write.ts'
 import { toIndexText, toMetricsText } from './result-documents.ts'
 import { assertRunName } from './run-name.ts'
 
@@ -59,7 +59,7 @@ export async function createRunFolder(options: RunFolderOptions): Promise<RunFol
   const metricsFile = join(location, 'metrics.json')
 
   async function write(snapshot: EvaluationSnapshot): Promise<void> {
-    await writeFileAtomically(indexFile, toIndexText(snapshot.records))
+    await writeFileAtomically(indexFile, toIndexText(snapshot))
     await writeFileAtomically(metricsFile, toMetricsText(snapshot))
   }
 

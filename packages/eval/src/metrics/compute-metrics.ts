@@ -1,50 +1,71 @@
 import type { ItemRecord } from '../run/item-record.ts'
-import type { EvaluationMetrics, FailureGroup } from './evaluation-metrics.ts'
-import { passAtKPoints, type RowAttempts } from './pass-at-k.ts'
+import type { EvaluationMetrics, FailureGroup, ScoreMetrics } from './evaluation-metrics.ts'
+import { passAtKPoints } from './pass-at-k.ts'
 import { rewardStats } from './reward-stats.ts'
 
-/**
- * Computes the metrics of ended items. `nRuns` is the configured number of attempts per row, which
- * an incomplete run need not have reached.
- */
+/** What {@link computeMetrics} cannot see in the records. */
+export interface MetricsOptions {
+  /** The configured number of attempts per row, which an incomplete run need not have reached. */
+  readonly nRuns: number
+  readonly passThreshold: number
+  /** Names of the eval functions. Default: none. */
+  readonly scoreNames?: readonly string[]
+}
+
+/** Computes the metrics of the ended items of one model. */
 export function computeMetrics(
   records: readonly ItemRecord[],
-  options: { nRuns: number; passThreshold: number },
+  options: MetricsOptions,
 ): EvaluationMetrics {
-  const { nRuns, passThreshold } = options
+  const { nRuns, passThreshold, scoreNames = [] } = options
   const completed = records.filter(({ status }) => status !== 'skipped')
-  const rewards = records.flatMap(({ reward }) => reward ?? [])
-  const passes = ({ reward }: ItemRecord): boolean => reward !== null && reward >= passThreshold
-  const passed = completed.filter(passes).length
+  const sumOf = (figure: (record: ItemRecord) => number): number =>
+    records.reduce((sum, record) => sum + figure(record), 0)
   return {
-    totalSamples: records.length,
-    completedSamples: completed.length,
-    graded: rewards.length,
-    passed,
+    totalItems: records.length,
+    completedItems: completed.length,
     failed: records.filter(({ status }) => status === 'failed').length,
     skipped: records.length - completed.length,
-    passRate: completed.length === 0 ? 0 : passed / completed.length,
     passThreshold,
-    tokensUsed: sum(records.map(({ usage }) => usage?.totalTokens ?? 0)),
-    promptTokens: sum(records.map(({ usage }) => usage?.promptTokens ?? 0)),
-    completionTokens: sum(records.map(({ usage }) => usage?.completionTokens ?? 0)),
-    rewardStats: rewardStats(rewards),
+    reward: scoreMetrics(completed, ({ reward }) => reward, options),
+    scores: Object.fromEntries(
+      scoreNames.map((name) => [
+        name,
+        scoreMetrics(completed, ({ scores }) => scores[name] ?? null, options),
+      ]),
+    ),
+    tokensUsed: sumOf(({ usage }) => usage?.totalTokens ?? 0),
+    promptTokens: sumOf(({ usage }) => usage?.promptTokens ?? 0),
+    completionTokens: sumOf(({ usage }) => usage?.completionTokens ?? 0),
+    durationMs: sumOf(({ durationMs }) => durationMs),
     nRuns,
-    passAtK: passAtKPoints(attemptsByRow(completed, passes), nRuns),
     failures: failureGroups(records),
     withoutModelCalls: records.filter(({ status, usage }) => status === 'success' && !usage).length,
   }
 }
 
-function attemptsByRow(
+function scoreMetrics(
   records: readonly ItemRecord[],
-  passes: (record: ItemRecord) => boolean,
-): RowAttempts[] {
-  const rows = Map.groupBy(records, ({ rowIndex }) => rowIndex)
-  return [...rows.values()].map((row) => ({
-    attempts: row.length,
-    passed: row.filter(passes).length,
-  }))
+  scoreOf: (record: ItemRecord) => number | null,
+  { nRuns, passThreshold }: MetricsOptions,
+): ScoreMetrics {
+  const values = records.flatMap((record) => scoreOf(record) ?? [])
+  const passes = (record: ItemRecord): boolean => {
+    const score = scoreOf(record)
+    return score !== null && score >= passThreshold
+  }
+  const passed = records.filter(passes).length
+  const rows = [...Map.groupBy(records, ({ rowIndex }) => rowIndex).values()]
+  return {
+    graded: values.length,
+    passed,
+    passRate: records.length === 0 ? 0 : passed / records.length,
+    stats: rewardStats(values),
+    passAtK: passAtKPoints(
+      rows.map((row) => ({ attempts: row.length, passed: row.filter(passes).length })),
+      nRuns,
+    ),
+  }
 }
 
 function failureGroups(records: readonly ItemRecord[]): FailureGroup[] {
@@ -57,8 +78,4 @@ function failureGroups(records: readonly ItemRecord[]): FailureGroup[] {
       example: group[0]?.errorMessage ?? '',
     }))
     .toSorted((a, b) => b.count - a.count)
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0)
 }

@@ -1,4 +1,4 @@
-/** Rewards of the items that have one. */
+/** Describes a list of rewards, or of scores. */
 export interface RewardStats {
   readonly mean: number
   readonly median: number
@@ -22,31 +22,41 @@ export interface FailureGroup {
   readonly example: string
 }
 
-/** What an evaluation has found, over the items that have ended. */
+/** What one eval function, or the reward, came to over the items that have ended. */
+export interface ScoreMetrics {
+  /** Items with a score. */
+  readonly graded: number
+  /** Those whose score reaches the threshold. */
+  readonly passed: number
+  /** `passed` by all items but skipped ones, so that one without a score counts as not passed. */
+  readonly passRate: number
+  /** Null when nothing is graded. */
+  readonly stats: RewardStats | null
+  /** Null unless there are two points or more. */
+  readonly passAtK: readonly PassAtK[] | null
+}
+
+/** What an evaluation has found of one model, over the items that have ended. */
 export interface EvaluationMetrics {
   /** Ended items; pending ones are in no figure. */
-  readonly totalSamples: number
+  readonly totalItems: number
   /** Without the skipped ones. */
-  readonly completedSamples: number
-  /** Those with a reward. */
-  readonly graded: number
-  /** Those whose reward reaches `passThreshold`. */
-  readonly passed: number
+  readonly completedItems: number
   readonly failed: number
   readonly skipped: number
-  /** `passed` by `completedSamples`, so that a failure without a reward counts as not passed. */
-  readonly passRate: number
+  /** The least reward, or score, of an item that passes. */
   readonly passThreshold: number
+  readonly reward: ScoreMetrics
+  /** By eval function. */
+  readonly scores: Readonly<Record<string, ScoreMetrics>>
   /** Tokens of all items, skipped ones included. */
   readonly tokensUsed: number
   readonly promptTokens: number
   readonly completionTokens: number
-  /** Null when nothing is graded. */
-  readonly rewardStats: RewardStats | null
+  /** Milliseconds, summed over the items. */
+  readonly durationMs: number
   /** Attempts per row. */
   readonly nRuns: number
-  /** Null unless there are two points or more. */
-  readonly passAtK: readonly PassAtK[] | null
   /** The most frequent first. */
   readonly failures: readonly FailureGroup[]
   /** Successes that never called the policy: usually an agent that bypasses it. */

@@ -22,10 +22,10 @@ export interface Classification {
  * | failed, grader at fault | failed | the server's category, or `grader_failed` |
  * | success without samples | failed | `missing_grader_callback` |
  * | every sample removed | skipped | |
- * | a kept sample without a reward | failed | `missing_reward` |
+ * | a kept sample without a reward, and `needsReward` | failed | `missing_reward` |
  * | anything else | success | |
  */
-export function classifyResult(result: RolloutOutcome): Classification {
+export function classifyResult(result: RolloutOutcome, needsReward: boolean): Classification {
   const samples = [...result.samples.values()]
   const kept = samples.filter(({ removeSample }) => !removeSample)
   const reward = meanReward(kept)
@@ -48,7 +48,7 @@ export function classifyResult(result: RolloutOutcome): Classification {
   if (kept.length === 0) {
     return { status: 'skipped', reward: null, errorType: null, errorMessage: null }
   }
-  if (reward === null) {
+  if (reward === null && needsReward) {
     const unrewarded = kept.filter((sample) => sample.reward === null).map(({ id }) => `"${id}"`)
     return failed('missing_reward', `no reward for sample ${unrewarded.join(', ')}`, null)
   }

@@ -1,17 +1,23 @@
-import type { RolloutOrder, RolloutOutcome } from '@osmosis/controller'
-
 import type { DatasetRow } from '../dataset/dataset-row.ts'
+import type { Scorer } from '../scoring/scorer.ts'
 import type { RunNames } from './evaluation-result.ts'
 import type { EvaluationSink } from './evaluation-sink.ts'
 import type { ItemRecord } from './item-record.ts'
+import type { ItemRunner } from './item-runner.ts'
 
-/** Runs one rollout to its end, as `Controller.run` does. */
-export type RunRollout = (
-  order: RolloutOrder,
-  options: { signal: AbortSignal },
-) => Promise<RolloutOutcome>
+/** A model, and how its items are run. */
+export interface EvaluatedModel {
+  /** The name it goes by in files and reports. */
+  readonly name: string
+  readonly runner: ItemRunner
+  /**
+   * Why no model call can succeed, e.g. a wrong key; null while that is not known. When it is, no
+   * further item is started. What `watchPolicy` returns has it.
+   */
+  readonly policy?: { readonly failure: string | null }
+}
 
-/** Told after every item that has ended. */
+/** Passed after every item that has ended. */
 export interface EvaluationProgress {
   /** Items that have ended. */
   readonly done: number
@@ -24,17 +30,18 @@ export interface EvaluationOptions {
   readonly names: RunNames
   /** The selected rows, in order. */
   readonly rows: readonly DatasetRow[]
-  readonly runRollout: RunRollout
-  /** Attempts per row. Default: 1. */
+  /** The model under evaluation. */
+  readonly model: EvaluatedModel
+  /** Runs every item a second time, for comparison. Default: none. */
+  readonly baseline?: EvaluatedModel
+  /** Score every item that succeeds; see `toScorer`. Default: none, the reward is all there is. */
+  readonly scorers?: readonly Scorer[]
+  /** Attempts per row and model. Default: 1. */
   readonly n?: number
-  /** How many rollouts may run at once. Default: 1. */
+  /** How many items may run at once. Default: 1. */
   readonly maxInFlight?: number
-  /** The least reward of a passed attempt. Default: 1. */
+  /** The least reward, or score, of an item that passes. Default: 1. */
   readonly passThreshold?: number
-  /** Seconds. Default: null, unbounded. */
-  readonly agentTimeoutSeconds?: number | null
-  /** Seconds. Default: null, unbounded. */
-  readonly graderTimeoutSeconds?: number | null
   /**
    * Stops dispatch and cancels what runs; the message of its reason becomes `incompleteReason`.
    * For an interrupt, and for a rollout server that has died.
@@ -42,8 +49,8 @@ export interface EvaluationOptions {
   readonly signal?: AbortSignal
   /** Where results are written. Default: nowhere. */
   readonly sink?: EvaluationSink
-  /** Hears of each item's end, in the order they end. */
+  /** Called at each item's end, in the order they end. */
   readonly onItem?: (record: ItemRecord) => void
-  /** Hears of each item's end, after `onItem`. */
+  /** Called at each item's end, after `onItem`. */
   readonly onProgress?: (progress: EvaluationProgress) => void
 }

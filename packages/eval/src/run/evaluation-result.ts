@@ -1,5 +1,6 @@
 import type { EvaluationMetrics } from '../metrics/evaluation-metrics.ts'
 import type { ItemRecord } from './item-record.ts'
+import type { ModelTag } from './item-runner.ts'
 
 /** The names an evaluation goes by in files and reports. */
 export interface RunNames {
@@ -7,8 +8,13 @@ export interface RunNames {
   readonly run: string
   readonly rollout: string
   readonly dataset: string
-  /** The model or policy under evaluation. */
-  readonly model: string
+}
+
+/** What came of the items of one model. */
+export interface ModelResult {
+  readonly tag: ModelTag
+  readonly name: string
+  readonly metrics: EvaluationMetrics
 }
 
 /** An evaluation as it stands. */
@@ -25,13 +31,16 @@ export interface EvaluationSnapshot {
   /** Milliseconds of wall time. */
   readonly durationMs: number
   readonly rowCount: number
-  /** Attempts per row. */
+  /** Attempts per row and model. */
   readonly attempts: number
   /** Items that have not ended. */
   readonly pending: number
-  /** Sorted by row, then attempt. */
+  /** Sorted by row, then attempt, then model. */
   readonly records: readonly ItemRecord[]
-  readonly metrics: EvaluationMetrics
+  /** The model under evaluation. */
+  readonly model: ModelResult
+  /** The one it is compared with; null when there is none. */
+  readonly baseline: ModelResult | null
 }
 
 /** What became of an evaluation. */
@@ -40,4 +49,9 @@ export interface EvaluationResult extends EvaluationSnapshot {
   readonly completedAt: Date
   /** Where the sink has put the results; null without a sink. */
   readonly location: string | null
+}
+
+/** The models of an evaluation, the one under evaluation first. */
+export function modelsOf({ model, baseline }: EvaluationSnapshot): readonly ModelResult[] {
+  return baseline === null ? [model] : [model, baseline]
 }

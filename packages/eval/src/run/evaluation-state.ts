@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 
 import { computeMetrics } from '../metrics/compute-metrics.ts'
-import type { EvaluationSnapshot, RunNames } from './evaluation-result.ts'
+import type { EvaluationSnapshot, ModelResult, RunNames } from './evaluation-result.ts'
 import type { ItemRecord } from './item-record.ts'
+import type { ModelTag } from './item-runner.ts'
 
 /** What stays the same during an evaluation. */
 export interface EvaluationPlan {
@@ -10,6 +11,10 @@ export interface EvaluationPlan {
   readonly rowCount: number
   readonly attempts: number
   readonly passThreshold: number
+  readonly scoreNames: readonly string[]
+  readonly model: string
+  /** Undefined when there is none. */
+  readonly baseline: string | undefined
 }
 
 /** The records of an evaluation and the clock it runs by. */
@@ -23,7 +28,7 @@ export class EvaluationState {
 
   constructor(plan: EvaluationPlan) {
     this.#plan = plan
-    this.total = plan.rowCount * plan.attempts
+    this.total = plan.rowCount * plan.attempts * (plan.baseline === undefined ? 1 : 2)
   }
 
   add(record: ItemRecord): void {
@@ -50,9 +55,10 @@ export class EvaluationState {
   }
 
   #facts(): Omit<EvaluationSnapshot, 'status' | 'incompleteReason' | 'completedAt'> {
-    const { names, rowCount, attempts, passThreshold } = this.#plan
+    const { names, rowCount, attempts, model, baseline } = this.#plan
     const records = this.#records.toSorted(
-      (a, b) => a.rowIndex - b.rowIndex || a.runIndex - b.runIndex,
+      (a, b) =>
+        a.rowIndex - b.rowIndex || a.runIndex - b.runIndex || (a.model === 'primary' ? -1 : 1),
     )
     return {
       id: this.#id,
@@ -63,7 +69,14 @@ export class EvaluationState {
       attempts,
       pending: this.total - records.length,
       records,
-      metrics: computeMetrics(records, { nRuns: attempts, passThreshold }),
+      model: this.#resultOf('primary', model, records),
+      baseline: baseline === undefined ? null : this.#resultOf('baseline', baseline, records),
     }
+  }
+
+  #resultOf(tag: ModelTag, name: string, records: readonly ItemRecord[]): ModelResult {
+    const { attempts: nRuns, passThreshold, scoreNames } = this.#plan
+    const own = records.filter(({ model }) => model === tag)
+    return { tag, name, metrics: computeMetrics(own, { nRuns, passThreshold, scoreNames }) }
   }
 }

@@ -1,41 +1,50 @@
+import { errorMessage } from '@osmosis/core'
+import { untilAborted } from '@osmosis/core/http'
+
+import { scoreItem } from '../scoring/score-item.ts'
 import { classifyError } from './classify-error.ts'
-import { type EvaluationItem, evaluationItems, toRolloutOrder } from './evaluation-items.ts'
-import type { EvaluationOptions } from './evaluation-options.ts'
+import { evaluationItems } from './evaluation-items.ts'
+import type { EvaluatedModel, EvaluationOptions } from './evaluation-options.ts'
 import type { EvaluationResult } from './evaluation-result.ts'
 import { EvaluationState } from './evaluation-state.ts'
-import type { ItemRecord } from './item-record.ts'
+import { type ItemRecord, type ItemScores, toItemRecord } from './item-record.ts'
+import type { EvaluationItem, ItemOutcome, ModelTag } from './item-runner.ts'
 import { StopSwitch } from './stop-switch.ts'
-import { toItemRecord, toRefusedRecord } from './to-item-record.ts'
 import { runWorkerPool } from './worker-pool.ts'
 
 /**
- * Runs every row `n` times, row by row, at most `maxInFlight` rollouts at once, and resolves to
- * what came of it. Rollouts that fail are records, not errors.
+ * Runs every row `n` times by every model, row by row, at most `maxInFlight` items at once, scores
+ * what succeeds, and resolves to what came of it. Rollouts that fail are records, not errors.
  *
- * Each rollout has a deadline of both budgets plus 60 s, or of 3600 s when either is unbounded.
- *
- * When the rollout server cannot be reached, answers with 5xx or refuses the key, no further item
- * is started, and when `signal` aborts, those under way are cancelled too. What has not ended then
- * stays pending: the result is `incomplete` and says why.
+ * When the server cannot be reached, answers with 5xx or refuses the key, or when a policy turns out
+ * to be unable to answer any call, no further item is started, and when `signal` aborts, those under
+ * way are cancelled too. What has not ended then stays pending: the result is `incomplete` and says
+ * why.
  *
  * @throws RangeError for an `n` or `maxInFlight` that is not a positive integer; whatever the sink
- * or a callback throws, after rollouts under way were cancelled
+ * or a callback throws, after items under way were cancelled
  */
 export async function runEvaluation(options: EvaluationOptions): Promise<EvaluationResult> {
-  const { rows, sink, n = 1, maxInFlight = 1, passThreshold = 1 } = options
+  const { rows, sink, baseline, n = 1, maxInFlight = 1, passThreshold = 1, scorers = [] } = options
   assertPositiveInteger('n', n)
   assertPositiveInteger('maxInFlight', maxInFlight)
+  const models = new Map<ModelTag, EvaluatedModel>([['primary', options.model]])
+  if (baseline !== undefined) models.set('baseline', baseline)
   const state = new EvaluationState({
     names: options.names,
     rowCount: rows.length,
     attempts: n,
     passThreshold,
+    scoreNames: scorers.map(({ name }) => name),
+    model: options.model.name,
+    baseline: baseline?.name,
   })
   const stop = new StopSwitch(options.signal)
   let done = 0
 
   async function work(item: EvaluationItem): Promise<void> {
-    const record = await runItem(item, options, stop)
+    const { runner } = models.get(item.model) ?? options.model
+    const record = await runItem(item, { runner, scorers, stop })
     if (record === undefined) return
     try {
       state.add(record)
@@ -49,11 +58,17 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
     }
   }
 
+  function halted(): boolean {
+    for (const [tag, { policy }] of models) {
+      if (policy === undefined || policy.failure === null) continue
+      stop.halt(models.size === 1 ? policy.failure : `${tag}: ${policy.failure}`)
+    }
+    return stop.reason !== undefined
+  }
+
   try {
-    await runWorkerPool(evaluationItems(rows, n), work, {
-      size: maxInFlight,
-      halted: () => stop.reason !== undefined,
-    })
+    const items = evaluationItems(rows, n, [...models.keys()])
+    await runWorkerPool(items, work, { size: Math.min(maxInFlight, state.total), halted })
   } finally {
     stop.release()
   }
@@ -65,23 +80,29 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
 /** Resolves to undefined for an item that stays pending. */
 async function runItem(
   item: EvaluationItem,
-  options: EvaluationOptions,
-  stop: StopSwitch,
+  {
+    runner,
+    scorers,
+    stop,
+  }: Required<Pick<EvaluationOptions, 'scorers'>> &
+    Pick<EvaluatedModel, 'runner'> & { stop: StopSwitch },
 ): Promise<ItemRecord | undefined> {
-  const { agentTimeoutSeconds = null, graderTimeoutSeconds = null } = options
-  const order = toRolloutOrder(item, { agentTimeoutSeconds, graderTimeoutSeconds })
-  const { rolloutId } = order
   const startedAt = performance.now()
+  const { signal } = stop
   try {
-    const result = await options.runRollout(order, { signal: stop.signal })
-    if (result.status === 'cancelled' && stop.signal.aborted) return undefined
-    return toItemRecord(item, result)
+    const outcome = await runner.run(item, { signal, needsReward: scorers.length === 0 })
+    // An eval function may not end, or not soon.
+    const scores =
+      scorers.length === 0
+        ? unscored
+        : await untilAborted(signal, () => scoreItem(scorers, item.row, outcome))
+    return toItemRecord(item, outcome, scores)
   } catch (error) {
-    if (stop.signal.aborted) return undefined
+    if (signal.aborted) return undefined
     switch (classifyError(error)) {
       case 'item-failed': {
-        const durationMs = performance.now() - startedAt
-        return toRefusedRecord(item, { rolloutId, error, durationMs })
+        const outcome = refused(error, performance.now() - startedAt)
+        return toItemRecord(item, outcome, unscored)
       }
       case 'halt':
         stop.halt(error)
@@ -90,6 +111,22 @@ async function runItem(
         stop.cancel(error)
         return undefined
     }
+  }
+}
+
+const unscored: ItemScores = { scores: {}, scoreErrors: {} }
+
+/** The end of an item that the server would not take. */
+function refused(error: unknown, durationMs: number): ItemOutcome {
+  return {
+    status: 'failed',
+    reward: null,
+    sampleRewards: {},
+    samples: [],
+    usage: null,
+    durationMs,
+    errorType: 'rollout_protocol_error',
+    errorMessage: errorMessage(error),
   }
 }
 

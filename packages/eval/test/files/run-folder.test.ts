@@ -1,10 +1,10 @@
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
-import { createRunFolder, defaultOutputRoot } from '@osmosis/eval'
+import { createRunFolder, defaultOutputRoot, toScorer } from '@osmosis/eval'
 import { expect, it } from 'vitest'
 
-import { evaluate, placeOf } from '../evaluations.ts'
+import { evaluate, modelThat, placeOf } from '../evaluations.ts'
 import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
@@ -23,10 +23,10 @@ it('holds the records and metrics that the evaluation returned', async () => {
   const ids = result.records.map(({ rolloutId }) => rolloutId)
   const ended = '"status": "success", "reward": 1, "tokens": 15, "duration_ms": 12.5'
   expect(await readFile(folder.indexFile, 'utf8')).toBe(`\
-{"row_index": 0, "run_index": 0, "rollout_id": "${ids[0]}", ${ended}}
-{"row_index": 0, "run_index": 1, "rollout_id": "${ids[1]}", ${ended}}
-{"row_index": 1, "run_index": 0, "rollout_id": "${ids[2]}", ${ended}}
-{"row_index": 1, "run_index": 1, "rollout_id": "${ids[3]}", "status": "failed", "tokens": 15, "duration_ms": 12.5, "error_type": "agent_error", "error_message": "boom “×”"}
+{"row_index": 0, "run_index": 0, "source_row_index": 0, "rollout_id": "${ids[0]}", ${ended}}
+{"row_index": 0, "run_index": 1, "source_row_index": 0, "rollout_id": "${ids[1]}", ${ended}}
+{"row_index": 1, "run_index": 0, "source_row_index": 1, "rollout_id": "${ids[2]}", ${ended}}
+{"row_index": 1, "run_index": 1, "source_row_index": 1, "rollout_id": "${ids[3]}", "status": "failed", "tokens": 15, "duration_ms": 12.5, "error_type": "agent_error", "error_message": "boom “×”"}
 `)
   expect(JSON.parse(await readFile(folder.metricsFile, 'utf8'))).toEqual({
     eval_run: {
@@ -69,8 +69,43 @@ it('lists the rewards of a rollout with several samples', async () => {
   const samples = new Map([sample('left', { reward: 1 }), sample('right', { reward: 0 })])
   const { records } = await evaluate(1, () => rolloutResult({ samples }), { sink: folder })
   expect(await readFile(folder.indexFile, 'utf8')).toBe(
-    `{"row_index": 0, "run_index": 0, "rollout_id": "${records[0]?.rolloutId}", "status": "success", "reward": 0.5, "tokens": 15, "duration_ms": 12.5, "sample_rewards": {"left":1,"right":0}}\n`,
+    `{"row_index": 0, "run_index": 0, "source_row_index": 0, "rollout_id": "${records[0]?.rolloutId}", "status": "success", "reward": 0.5, "tokens": 15, "duration_ms": 12.5, "sample_rewards": {"left":1,"right":0}}\n`,
   )
+})
+
+it('holds the scores, why there are none, and which model they are of', async () => {
+  const folder = await createRunFolder({ outputRoot: await temporaryFolder(), runName: 'a' })
+  const { records } = await evaluate(1, () => rewarded(1), {
+    sink: folder,
+    baseline: { ...modelThat(() => rewarded(0)), name: 'old' },
+    scorers: [
+      toScorer('same', ({ reward }: { reward: number }) => reward),
+      toScorer('broken', () => NaN),
+    ],
+  })
+  const error = '"score_errors": {"broken":"it must return a finite number, got NaN"}'
+  const place = '"row_index": 0, "run_index": 0, "source_row_index": 0'
+  const cost = '"tokens": 15, "duration_ms": 12.5'
+  expect(await readFile(folder.indexFile, 'utf8')).toBe(`\
+{${place}, "model_tag": "primary", "rollout_id": "${records[0]?.rolloutId}", "status": "success", "reward": 1, "scores": {"same":1}, ${error}, ${cost}}
+{${place}, "model_tag": "baseline", "rollout_id": "${records[1]?.rolloutId}", "status": "success", "reward": 0, "scores": {"same":0}, ${error}, ${cost}}
+`)
+  const stats = (value: number): object => ({
+    mean: value,
+    median: value,
+    std: 0,
+    min: value,
+    max: value,
+  })
+  const scores = (value: number): object => ({
+    same: { graded: 1, passed: value, pass_rate: value, stats: stats(value) },
+    broken: { graded: 0, passed: 0, pass_rate: 0 },
+  })
+  expect(JSON.parse(await readFile(folder.metricsFile, 'utf8'))).toMatchObject({
+    eval_run: { model_name: 'policies/arithmetic.ts', baseline_model_name: 'old' },
+    summary: { total_samples: 1, reward_stats: stats(1), scores: scores(1) },
+    baseline_summary: { total_samples: 1, reward_stats: stats(0), scores: scores(0) },
+  })
 })
 
 it('is kept up to date while the evaluation runs, but not after every item', async () => {

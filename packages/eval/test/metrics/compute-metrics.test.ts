@@ -6,6 +6,7 @@ function record(rowIndex: number, runIndex: number, init: Partial<ItemRecord> = 
     rowIndex,
     sourceRowIndex: rowIndex,
     runIndex,
+    model: 'primary',
     rolloutId: `${rowIndex}-${runIndex}`,
     status: 'success',
     reward: 1,
@@ -14,6 +15,8 @@ function record(rowIndex: number, runIndex: number, init: Partial<ItemRecord> = 
     durationMs: 1,
     errorType: null,
     errorMessage: null,
+    scores: {},
+    scoreErrors: {},
     ...init,
   }
 }
@@ -32,24 +35,28 @@ it('finds 0.5, 0.8333 and 1 for two rows with four attempts that pass in turn', 
     [0, 1, 0, 1].map((reward, run) => record(row, run, { reward })),
   )
   expect(computeMetrics(records, { nRuns: 4, passThreshold: 1 })).toEqual({
-    totalSamples: 8,
-    completedSamples: 8,
-    graded: 8,
-    passed: 4,
+    totalItems: 8,
+    completedItems: 8,
     failed: 0,
     skipped: 0,
-    passRate: 0.5,
     passThreshold: 1,
+    reward: {
+      graded: 8,
+      passed: 4,
+      passRate: 0.5,
+      stats: { mean: 0.5, median: 0.5, std: 0.5, min: 0, max: 1 },
+      passAtK: [
+        { k: 1, value: 0.5 },
+        { k: 2, value: expect.closeTo(5 / 6, 10) },
+        { k: 4, value: 1 },
+      ],
+    },
+    scores: {},
     tokensUsed: 120,
     promptTokens: 80,
     completionTokens: 40,
-    rewardStats: { mean: 0.5, median: 0.5, std: 0.5, min: 0, max: 1 },
+    durationMs: 8,
     nRuns: 4,
-    passAtK: [
-      { k: 1, value: 0.5 },
-      { k: 2, value: expect.closeTo(5 / 6, 10) },
-      { k: 4, value: 1 },
-    ],
     failures: [],
     withoutModelCalls: 0,
   })
@@ -57,20 +64,18 @@ it('finds 0.5, 0.8333 and 1 for two rows with four attempts that pass in turn', 
 
 it('is all zeros and nulls for no records', () => {
   expect(computeMetrics([], { nRuns: 2, passThreshold: 0 })).toEqual({
-    totalSamples: 0,
-    completedSamples: 0,
-    graded: 0,
-    passed: 0,
+    totalItems: 0,
+    completedItems: 0,
     failed: 0,
     skipped: 0,
-    passRate: 0,
     passThreshold: 0,
+    reward: { graded: 0, passed: 0, passRate: 0, stats: null, passAtK: null },
+    scores: {},
     tokensUsed: 0,
     promptTokens: 0,
     completionTokens: 0,
-    rewardStats: null,
+    durationMs: 0,
     nRuns: 2,
-    passAtK: null,
     failures: [],
     withoutModelCalls: 0,
   })
@@ -86,16 +91,15 @@ it('counts failures without a reward as not passed, and skipped items for their 
     ],
     { nRuns: 1, passThreshold: 1 },
   )
-  const { totalSamples, completedSamples, graded, passed, failed, skipped } = metrics
-  expect({ totalSamples, completedSamples, graded, passed, failed, skipped }).toEqual({
-    totalSamples: 4,
-    completedSamples: 3,
-    graded: 2,
-    passed: 2,
+  const { totalItems, completedItems, failed, skipped, reward } = metrics
+  expect({ totalItems, completedItems, failed, skipped }).toEqual({
+    totalItems: 4,
+    completedItems: 3,
     failed: 2,
     skipped: 1,
   })
-  expect([metrics.passRate, metrics.tokensUsed]).toEqual([2 / 3, 60])
+  expect([reward.graded, reward.passed, reward.passRate]).toEqual([2, 2, 2 / 3])
+  expect(metrics.tokensUsed).toBe(60)
 })
 
 it('groups failures by type, the most frequent first, with the first message of each', () => {
@@ -127,7 +131,7 @@ it.each([
   ['at a threshold in between, those that reach it', 0.5, [0, 0.5, 1], 2],
   ['at a negative threshold, negative rewards too', -1, [-2, -1, 0], 2],
 ])('passes %s', (_name, passThreshold, values, passed) => {
-  expect(computeMetrics(rewards(...values), { nRuns: 3, passThreshold }).passed).toBe(passed)
+  expect(computeMetrics(rewards(...values), { nRuns: 3, passThreshold }).reward.passed).toBe(passed)
 })
 
 it.each([
@@ -138,18 +142,44 @@ it.each([
   ],
   [[10, 2, 4, 0], { mean: 4, median: 3, std: Math.sqrt(14), min: 0, max: 10 }],
 ])('describes the rewards %j', (values, expected) => {
-  const { rewardStats } = computeMetrics(rewards(...values), { nRuns: 4, passThreshold: 1 })
-  expect(rewardStats).toEqual(expected)
+  const { reward } = computeMetrics(rewards(...values), { nRuns: 4, passThreshold: 1 })
+  expect(reward.stats).toEqual(expected)
 })
 
 it('leaves pass@k out for a single attempt per row', () => {
-  expect(computeMetrics(rewards(1), { nRuns: 1, passThreshold: 1 }).passAtK).toBeNull()
+  expect(computeMetrics(rewards(1), { nRuns: 1, passThreshold: 1 }).reward.passAtK).toBeNull()
 })
 
 it('takes only rows with enough attempts into pass@k', () => {
   const records = [record(0, 0), record(0, 1, { reward: 0 }), record(1, 0, { reward: 0 })]
-  expect(computeMetrics(records, { nRuns: 4, passThreshold: 1 }).passAtK).toEqual([
+  expect(computeMetrics(records, { nRuns: 4, passThreshold: 1 }).reward.passAtK).toEqual([
     { k: 1, value: 0.25 },
     { k: 2, value: 1 },
   ])
+})
+
+it('sums up every score on its own; an item without a score has not passed by it', () => {
+  const records = [
+    record(0, 0, { reward: null, scores: { exact: 1, close: 0.5 } }),
+    record(0, 1, { reward: null, scores: { exact: 0 }, scoreErrors: { close: 'no' } }),
+    record(1, 0, failure('timeout', 'late')),
+  ]
+  const names = { scoreNames: ['exact', 'close', 'never'] }
+  const { reward, scores } = computeMetrics(records, { nRuns: 2, passThreshold: 0.5, ...names })
+  const none = { graded: 0, passed: 0, passRate: 0, stats: null }
+  expect(reward).toMatchObject(none)
+  expect(scores).toMatchObject({
+    exact: {
+      graded: 2,
+      passed: 1,
+      passRate: 1 / 3,
+      stats: { mean: 0.5, min: 0, max: 1 },
+      passAtK: [
+        { k: 1, value: 0.25 },
+        { k: 2, value: 1 },
+      ],
+    },
+    close: { graded: 1, passed: 1, passRate: 1 / 3, stats: { mean: 0.5, std: 0 } },
+    never: none,
+  })
 })

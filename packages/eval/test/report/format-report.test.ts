@@ -10,6 +10,7 @@ function record(rowIndex: number, runIndex: number, init: Partial<ItemRecord>): 
     rowIndex,
     sourceRowIndex: rowIndex,
     runIndex,
+    model: 'primary',
     rolloutId: 'r',
     status: 'success',
     reward: null,
@@ -18,6 +19,8 @@ function record(rowIndex: number, runIndex: number, init: Partial<ItemRecord>): 
     durationMs: 1,
     errorType: null,
     errorMessage: null,
+    scores: {},
+    scoreErrors: {},
     ...init,
   }
 }
@@ -40,7 +43,12 @@ function resultOf(
     attempts,
     pending: rowCount * attempts - records.length,
     records,
-    metrics: computeMetrics(records, { nRuns: attempts, passThreshold: 1 }),
+    model: {
+      tag: 'primary',
+      name: 'policies/arithmetic.ts',
+      metrics: computeMetrics(records, { nRuns: attempts, passThreshold: 1 }),
+    },
+    baseline: null,
     location: '/home/me/.osmosis/evals/multiply-1',
     ...init,
   }
@@ -142,4 +150,71 @@ it.each([
 ])('shows the time of one rollout in %i ms as %s', (durationMs, text) => {
   const report = formatReport(resultOf(1, 1, [record(0, 0, { reward: 1 })], { durationMs }))
   expect(report).toContain(`Time          ${text}\n`)
+})
+
+it('shows scores and a baseline as tables', () => {
+  const options = { nRuns: 2, passThreshold: 1, scoreNames: ['rewards.ts:exact', 'close'] }
+  const scored = (exact: number, close: number): Partial<ItemRecord> => ({
+    reward: exact,
+    scores: { 'rewards.ts:exact': exact, close },
+  })
+  const primary = [record(0, 0, scored(1, 1)), record(0, 1, scored(0, 0.25))]
+  const baseline = [
+    record(0, 0, { ...scored(0, 0.5), durationMs: 1001 }),
+    record(0, 1, failed('agent_error', 'boom')),
+  ].map((item) => ({ ...item, model: 'baseline' as const }))
+  const report = formatReport(
+    resultOf(1, 2, [...primary, ...baseline], {
+      pending: 0,
+      model: { tag: 'primary', name: 'new', metrics: computeMetrics(primary, options) },
+      baseline: { tag: 'baseline', name: 'old', metrics: computeMetrics(baseline, options) },
+    }),
+  )
+  expect(report).toMatchInlineSnapshot(`
+    "Evaluation    multiply-1  finished
+    ────────────────────────────────────────────────────────────────────────────────
+    Rollout       multiply
+    Dataset       data/multiply.jsonl
+    Policy        new against old
+    Items         1 row × 2 attempts × 2 models = 4
+
+    Score             Model              Mean ± std   Min  Max  Scored  Pass rate  Pass@1   Pass@2
+    reward            new (primary)       0.5 ± 0.5     0    1  2 of 2     50.0 %  50.0 %  100.0 %
+    reward            old (baseline)          0 ± 0     0    0  1 of 2      0.0 %   0.0 %    0.0 %
+    rewards.ts:exact  new (primary)       0.5 ± 0.5     0    1  2 of 2     50.0 %  50.0 %  100.0 %
+    rewards.ts:exact  old (baseline)          0 ± 0     0    0  1 of 2      0.0 %   0.0 %    0.0 %
+    close             new (primary)   0.625 ± 0.375  0.25    1  2 of 2     50.0 %  50.0 %  100.0 %
+    close             old (baseline)        0.5 ± 0   0.5  0.5  1 of 2      0.0 %   0.0 %    0.0 %
+
+    Passed        with 1 or more
+
+    Model           Items  Failed  Average time  Average tokens
+    new (primary)       2       0          1 ms           1,234
+    old (baseline)      2       1        501 ms           1,234
+
+    Tokens        4,936  (prompt 4,000, completion 936)
+    Time          12.3 s  (0.32 rollouts/s)
+
+    1 failure (baseline)
+      1 × agent_error  boom
+
+    Results       /home/me/.osmosis/evals/multiply-1"
+  `)
+})
+
+it('shows the table of one model when eval functions score it, the reward only where there is one', () => {
+  const records = [record(0, 0, { scores: { exact: 1 } }), record(1, 0, {})]
+  const options = { nRuns: 1, passThreshold: 0.5, scoreNames: ['exact', 'never'] }
+  const report = formatReport(
+    resultOf(2, 1, records, {
+      model: { tag: 'primary', name: 'new', metrics: computeMetrics(records, options) },
+    }),
+  )
+  expect(report.split('\n\n').slice(1, 3).join('\n\n')).toMatchInlineSnapshot(`
+    "Score  Model  Mean ± std  Min  Max  Scored  Pass rate
+    exact  new         1 ± 0    1    1  1 of 2     50.0 %
+    never  new          none            0 of 2      0.0 %
+
+    Passed        with 0.5 or more"
+  `)
 })

@@ -3,7 +3,7 @@ import { OsmosisError } from '@osmosis/core'
 import { computeMetrics, type EvaluationProgress, runEvaluation } from '@osmosis/eval'
 import { describe, expect, it } from 'vitest'
 
-import { datasetRows, evaluate, names, placeOf, placeOfRecord } from '../evaluations.ts'
+import { datasetRows, evaluate, modelThat, names, placeOf, placeOfRecord } from '../evaluations.ts'
 import { failedWorkflow, rewarded } from '../rollout-results.ts'
 
 describe('orders', () => {
@@ -21,16 +21,17 @@ describe('orders', () => {
         },
       ],
       n: 2,
-      agentTimeoutSeconds: 20,
-      graderTimeoutSeconds: 5,
-      runRollout: async (order) => {
-        orders.push(order)
-        return rewarded(1)
-      },
+      model: modelThat(
+        (order) => {
+          orders.push(order)
+          return rewarded(1)
+        },
+        { agentTimeoutSeconds: 20, graderTimeoutSeconds: 5 },
+      ),
     })
     expect(orders).toEqual(
       [0, 1].map((runIndex) => ({
-        rolloutId: expect.stringMatching(/^[0-9a-f]{32}$/),
+        rolloutId: expect.stringMatching(new RegExp(`^eval-7-run-${runIndex}-[0-9a-f]{8}$`)),
         initialMessages: [{ role: 'user', content: '6 × 7' }],
         label: '42',
         metadata: { level: 1 },
@@ -48,14 +49,11 @@ describe('orders', () => {
     ['grader', { agentTimeoutSeconds: 20 }],
   ])('have an hour when the %s is unbounded', async (_who, budgets) => {
     const deadlines: unknown[] = []
-    await evaluate(
-      1,
-      (order) => {
-        deadlines.push(order.timeoutMs)
-        return rewarded(1)
-      },
-      budgets,
-    )
+    const model = modelThat((order) => {
+      deadlines.push(order.timeoutMs)
+      return rewarded(1)
+    }, budgets)
+    await runEvaluation({ names, rows: datasetRows(1), model })
     expect(deadlines).toEqual([3_600_000])
   })
 })
@@ -126,14 +124,18 @@ describe('the result', () => {
       },
     )
     expect(ended).toEqual(['0/1', '1/0', '1/1', '0/0'])
-    const { records, metrics, ...rest } = result
+    const { records, model, ...rest } = result
     expect(records.map((record) => [placeOfRecord(record), record.status])).toEqual([
       ['0/0', 'success'],
       ['0/1', 'success'],
       ['1/0', 'success'],
       ['1/1', 'failed'],
     ])
-    expect(metrics).toEqual(computeMetrics(records, { nRuns: 2, passThreshold: 1 }))
+    expect(model).toEqual({
+      tag: 'primary',
+      name: 'policies/arithmetic.ts',
+      metrics: computeMetrics(records, { nRuns: 2, passThreshold: 1 }),
+    })
     expect(rest).toEqual({
       id: expect.stringMatching(/^[0-9a-f]{32}$/),
       names,
@@ -145,6 +147,7 @@ describe('the result', () => {
       rowCount: 2,
       attempts: 2,
       pending: 0,
+      baseline: null,
       location: null,
     })
   })
@@ -154,14 +157,15 @@ describe('the result', () => {
     const { records } = await runEvaluation({
       names,
       rows,
-      runRollout: async () => failedWorkflow('boom'),
+      model: modelThat(() => failedWorkflow('boom')),
     })
     expect(records).toEqual([
       {
         rowIndex: 0,
         sourceRowIndex: 8,
         runIndex: 0,
-        rolloutId: 'r',
+        model: 'primary',
+        rolloutId: expect.stringMatching(/^eval-8-run-0-/),
         status: 'failed',
         reward: null,
         sampleRewards: {},
@@ -169,6 +173,8 @@ describe('the result', () => {
         durationMs: 12.5,
         errorType: 'agent_error',
         errorMessage: 'boom',
+        scores: {},
+        scoreErrors: {},
       },
     ])
   })
@@ -237,7 +243,7 @@ describe('a halt', () => {
       records: ['0/0'],
       started: ['0/0', '1/0'],
     })
-    expect(result.metrics.totalSamples).toBe(1)
+    expect(result.model.metrics.totalItems).toBe(1)
   })
 
   it('by a 5xx lets rollouts under way come to their end', async () => {
@@ -247,7 +253,7 @@ describe('a halt', () => {
       names,
       rows: datasetRows(3),
       maxInFlight: 2,
-      runRollout: async (order, { signal }) => {
+      model: modelThat(async (order, { signal }) => {
         signals.push(signal)
         if (placeOf(order) === '1/0') {
           resolve()
@@ -255,7 +261,7 @@ describe('a halt', () => {
         }
         await halted
         return rewarded(1)
-      },
+      }),
     })
     expect(records.map(placeOfRecord)).toEqual(['0/0'])
     expect(signals.map(({ aborted }) => aborted)).toEqual([false, false])
@@ -266,10 +272,10 @@ describe('a halt', () => {
       names,
       rows: datasetRows(3),
       maxInFlight: 2,
-      runRollout: async (order, { signal }) => {
+      model: modelThat((order, { signal }) => {
         if (placeOf(order) === '1/0') throw unreachable
         return untilAborted(signal)
-      },
+      }),
     })
     expect([pending, records]).toEqual([3, []])
   })
@@ -283,11 +289,11 @@ describe('an abort', () => {
       rows: datasetRows(4),
       maxInFlight: 2,
       signal: abort.signal,
-      runRollout: async (order, { signal }) => {
+      model: modelThat((order, { signal }) => {
         if (placeOf(order) === '0/0') return rewarded(1)
         if (placeOf(order) === '2/0') abort.abort(new Error('interrupted'))
         return untilAborted(signal)
-      },
+      }),
     })
     expect({ status, incompleteReason, pending, records: records.map(placeOfRecord) }).toEqual({
       status: 'incomplete',
@@ -342,14 +348,14 @@ it('rejects with what a callback throws, after rollouts under way were cancelled
     onItem: () => {
       throw new Error('disk full')
     },
-    runRollout: async (order, { signal }) => {
+    model: modelThat(async (order, { signal }) => {
       if (placeOf(order) === '0/0') return rewarded(1)
       try {
         return await untilAborted(signal)
       } finally {
         cancelled.push(placeOf(order))
       }
-    },
+    }),
   })
   await expect(evaluation).rejects.toThrow('disk full')
   expect(cancelled).toEqual(['1/0'])

@@ -116,7 +116,7 @@ function stopReasonOf(models: readonly ReachableModel[], signal: AbortSignal): s
 function complainOfMissingScores(summaries: readonly ModelSummary[]): boolean {
   const missing = summaries.flatMap(({ model, scorers }) =>
     scorers
-      .filter(({ metrics }) => metrics.graded === 0)
+      .filter(({ metrics }) => metrics.reward.graded === 0)
       .map(({ name }) => `error: ${name} scored no run of ${model.name}.\n`),
   )
   process.stderr.write(missing.join(''))

@@ -55,7 +55,9 @@ function withHead(rows: readonly string[][], rightFrom: number, style: ReportSty
 
 function scoreRows(summaries: readonly ModelSummary[]): string[][] {
   const scored = summaries.flatMap(({ scorers }) => scorers)
-  const points = new Set(scored.flatMap(({ metrics }) => (metrics.passAtK ?? []).map(({ k }) => k)))
+  const points = new Set(
+    scored.flatMap(({ metrics }) => (metrics.reward.passAtK ?? []).map(({ k }) => k)),
+  )
   const passHeads = [...points].map((k) => `Pass@${k}`)
   const head = ['Score', 'Model', 'Mean ± std', 'Min', 'Max', 'Scored', 'Pass rate', ...passHeads]
   const names = summaries[0]?.scorers.map(({ name }) => name) ?? []
@@ -69,7 +71,8 @@ function scoreRows(summaries: readonly ModelSummary[]): string[][] {
 }
 
 function scoreFigures(metrics: EvaluationMetrics, points: ReadonlySet<number>): string[] {
-  const { rewardStats: stats, graded, completedSamples, passRate, passAtK } = metrics
+  const { stats, graded, passRate, passAtK } = metrics.reward
+  const { completedItems } = metrics
   return [
     ...(stats === null
       ? ['none', '', '']
@@ -78,8 +81,8 @@ function scoreFigures(metrics: EvaluationMetrics, points: ReadonlySet<number>): 
           formatReward(stats.min),
           formatReward(stats.max),
         ]),
-    `${formatCount(graded)} of ${formatCount(completedSamples)}`,
-    completedSamples === 0 ? 'none' : formatShare(passRate),
+    `${formatCount(graded)} of ${formatCount(completedItems)}`,
+    completedItems === 0 ? 'none' : formatShare(passRate),
     ...[...points].map((k) => {
       const point = passAtK?.find((other) => other.k === k)
       return point === undefined ? '' : formatShare(point.value)

@@ -68,6 +68,7 @@ function toRecord({ row, runIndex, result, scores }: EvaluatedRun, scorer: strin
     rowIndex: row.sourceRowIndex,
     sourceRowIndex: row.sourceRowIndex,
     runIndex,
+    model: 'primary',
     rolloutId: result.rolloutId,
     status: error === null ? 'success' : 'failed',
     reward: scores.values[scorer] ?? null,
@@ -80,5 +81,7 @@ function toRecord({ row, runIndex, result, scores }: EvaluatedRun, scorer: strin
     durationMs: result.durationMs,
     errorType: null,
     errorMessage: error,
+    scores: {},
+    scoreErrors: {},
   }
 }

@@ -65,15 +65,15 @@ function scorerDocuments(scorers: readonly ScorerSummary[]): Record<string, obje
 
 /** Figures that there is nothing for are null: a mean of no scores is not 0. */
 function scorerDocument(metrics: ScorerSummary['metrics']): object {
-  const { rewardStats: stats, completedSamples, passAtK } = metrics
+  const { stats, graded, passRate, passAtK } = metrics.reward
   return {
     mean: stats?.mean ?? null,
     std: stats?.std ?? null,
     median: stats?.median ?? null,
     min: stats?.min ?? null,
     max: stats?.max ?? null,
-    scored_runs: metrics.graded,
-    pass_rate: completedSamples === 0 ? null : metrics.passRate,
+    scored_runs: graded,
+    pass_rate: metrics.completedItems === 0 ? null : passRate,
     ...(passAtK === null ? {} : { pass_at_k: passAtK }),
   }
 }

@@ -1,0 +1,245 @@
+import { defineReward, OsmosisError } from '@osmosis/core'
+import { type EvaluatedModel, type ItemRecord, runEvaluation, toScorer } from '@osmosis/eval'
+import { describe, expect, it } from 'vitest'
+
+import { datasetRows, evaluate, modelThat, names, placeOf, placeOfRecord } from '../evaluations.ts'
+import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
+
+const said = (content: string): unknown[] => [
+  { role: 'user', content: 'q' },
+  { role: 'assistant', content },
+]
+
+function scoresOf({ scores, scoreErrors }: ItemRecord): unknown[] {
+  return [scores, scoreErrors]
+}
+
+describe('eval functions', () => {
+  it('see the conversation, the answer, the row and the reward', async () => {
+    const samples = new Map([sample('main', { messages: said('4'), reward: 0.5 })])
+    const seen: unknown[] = []
+    const { records } = await runEvaluation({
+      names,
+      rows: datasetRows(1).map((row) => ({
+        ...row,
+        metadata: { level: 3, source: 'metadata' },
+        otherColumns: { source: 'column', topic: 'sums' },
+      })),
+      model: modelThat(() => rolloutResult({ samples })),
+      scorers: [
+        toScorer('seeing', (input) => seen.push(input)),
+        toScorer(
+          'reward-function',
+          defineReward((solution, truth, extra) => {
+            seen.push([solution, truth, extra])
+            return 0.25
+          }),
+        ),
+      ],
+    })
+    const metadata = { level: 3, source: 'metadata', topic: 'sums' }
+    expect(seen).toEqual([
+      { messages: said('4'), solutionStr: '4', groundTruth: '0', metadata, reward: 0.5 },
+      ['4', '0', metadata],
+    ])
+    expect(records.map(scoresOf)).toEqual([[{ seeing: 1, 'reward-function': 0.25 }, {}]])
+  })
+
+  it('change nothing for one another', async () => {
+    const samples = new Map([sample('main', { messages: said('4'), reward: 1 })])
+    const { records } = await evaluate(1, () => rolloutResult({ samples }), {
+      scorers: [
+        toScorer('spoiling', ({ messages }: { messages: unknown[] }) => messages.splice(0).length),
+        toScorer('counting', ({ messages }: { messages: unknown[] }) => messages.length),
+      ],
+    })
+    expect(records[0]?.scores).toEqual({ spoiling: 2, counting: 2 })
+  })
+
+  it('give no score when they throw or return no finite number, and 0 only when they say so', async () => {
+    const { records, model } = await evaluate(1, () => rewarded(1), {
+      scorers: [
+        toScorer('zero', () => 0),
+        toScorer('throwing', () => {
+          throw new Error('no judge')
+        }),
+        toScorer('rejecting', async () => Promise.reject(new Error('no answer'))),
+        toScorer('text', () => '1'),
+        toScorer('nan', () => NaN),
+        toScorer('nothing', () => null),
+      ],
+    })
+    expect(records.map(scoresOf)).toEqual([
+      [
+        { zero: 0 },
+        {
+          throwing: 'no judge',
+          rejecting: 'no answer',
+          text: 'it must return a finite number, got string',
+          nan: 'it must return a finite number, got NaN',
+          nothing: 'it must return a finite number, got null',
+        },
+      ],
+    ])
+    expect(model.metrics.scores['throwing']).toMatchObject({ graded: 0, stats: null })
+    expect(records[0]).toMatchObject({ status: 'success', reward: 1 })
+  })
+
+  it('score every kept sample, and their mean is the score unless one has none', async () => {
+    const samples = new Map([
+      sample('a', { messages: said('1'), reward: 1 }),
+      sample('b', { messages: said('0'), reward: 0 }),
+      sample('c', { messages: said('gone'), removeSample: true }),
+    ])
+    const { records } = await evaluate(1, () => rolloutResult({ samples }), {
+      scorers: [
+        toScorer('number', ({ solutionStr }: { solutionStr: string }) => Number(solutionStr)),
+        toScorer('ones', ({ solutionStr }: { solutionStr: string }) => {
+          if (solutionStr !== '1') throw new Error(`not ${solutionStr}`)
+          return 1
+        }),
+      ],
+    })
+    expect(records.map(scoresOf)).toEqual([[{ number: 0.5 }, { ones: 'not 0' }]])
+  })
+
+  it('make a reward dispensable: without them its absence is a failure', async () => {
+    const ungraded = rolloutResult({ samples: new Map([sample('main', { messages: said('4') })]) })
+    const scorers = [toScorer('one', () => 1)]
+    const scored = await evaluate(1, () => ungraded, { scorers })
+    expect(scored.records).toMatchObject([
+      { status: 'success', reward: null, scores: { one: 1 }, errorType: null },
+    ])
+    const unscored = await evaluate(1, () => ungraded)
+    expect(unscored.records).toMatchObject([{ status: 'failed', errorType: 'missing_reward' }])
+  })
+
+  it('are not asked about what failed or was skipped', async () => {
+    const removed = rolloutResult({ samples: new Map([sample('main', { removeSample: true })]) })
+    const { records } = await evaluate(
+      2,
+      (order) => (placeOf(order) === '0/0' ? failedWorkflow('boom') : removed),
+      { scorers: [toScorer('one', () => 1)] },
+    )
+    expect(records.map(scoresOf)).toEqual([
+      [{}, {}],
+      [{}, {}],
+    ])
+  })
+
+  it('that never end do not keep an abort waiting, and their items stay pending', async () => {
+    const abort = new AbortController()
+    const { pending, incompleteReason } = await evaluate(2, () => rewarded(1), {
+      signal: abort.signal,
+      scorers: [
+        toScorer('hanging', () => {
+          abort.abort(new Error('interrupted'))
+          return new Promise(() => {})
+        }),
+      ],
+    })
+    expect([pending, incompleteReason]).toEqual([2, 'interrupted'])
+  })
+})
+
+describe('a baseline', () => {
+  it('runs everything as well, and its results are kept apart', async () => {
+    const ids: string[] = []
+    const answering =
+      (reward: number): Parameters<typeof modelThat>[0] =>
+      ({ rolloutId = '' }) => {
+        ids.push(rolloutId.slice(0, -9))
+        return rewarded(reward)
+      }
+    const result = await runEvaluation({
+      names,
+      rows: datasetRows(2),
+      n: 2,
+      model: modelThat(answering(1)),
+      baseline: { ...modelThat(answering(0)), name: 'old' },
+    })
+    expect(ids.slice(0, 3)).toEqual(['eval-0-run-0', 'eval-0-run-0-baseline', 'eval-0-run-1'])
+    expect(
+      result.records.map((record) => [placeOfRecord(record), record.model, record.reward]),
+    ).toEqual(
+      ['0/0', '0/1', '1/0', '1/1'].flatMap((place) => [
+        [place, 'primary', 1],
+        [place, 'baseline', 0],
+      ]),
+    )
+    expect(result.model).toMatchObject({
+      tag: 'primary',
+      name: 'policies/arithmetic.ts',
+      metrics: { totalItems: 4, reward: { passed: 4 } },
+    })
+    expect(result.baseline).toMatchObject({
+      tag: 'baseline',
+      name: 'old',
+      metrics: { totalItems: 4, reward: { passed: 0 } },
+    })
+  })
+})
+
+describe('a policy that cannot answer any call', () => {
+  /** Finds out at its first item that the key is wrong. */
+  function lockedOut(): EvaluatedModel {
+    const policy: { failure: string | null } = { failure: null }
+    const model = modelThat(() => {
+      policy.failure = 'The policy answered 401: wrong key'
+      return failedWorkflow('answered 401')
+    })
+    return { ...model, policy }
+  }
+
+  it('ends the evaluation early, with the reason', async () => {
+    const { status, incompleteReason, pending, records } = await runEvaluation({
+      names,
+      rows: datasetRows(9),
+      model: lockedOut(),
+    })
+    expect([status, incompleteReason, pending]).toEqual([
+      'incomplete',
+      'The policy answered 401: wrong key',
+      8,
+    ])
+    expect(records.map(({ status: ended }) => ended)).toEqual(['failed'])
+  })
+
+  it('is named when it is one of two', async () => {
+    const { incompleteReason } = await runEvaluation({
+      names,
+      rows: datasetRows(3),
+      model: modelThat(() => rewarded(1)),
+      baseline: lockedOut(),
+    })
+    expect(incompleteReason).toBe('baseline: The policy answered 401: wrong key')
+  })
+
+  it('has stopped nothing when the last item found out', async () => {
+    const { status, incompleteReason } = await runEvaluation({
+      names,
+      rows: datasetRows(1),
+      model: lockedOut(),
+    })
+    expect([status, incompleteReason]).toEqual(['finished', null])
+  })
+})
+
+it('takes more items in flight than there are', async () => {
+  const { status } = await evaluate(2, () => rewarded(1), { maxInFlight: 999_999_999 })
+  expect(status).toBe('finished')
+})
+
+it('counts an item as failed that the server would not take, with nothing to score', async () => {
+  const refusal = new OsmosisError('protocol_error', 'answered 422', { status: 422 })
+  const { records } = await evaluate(
+    1,
+    () => {
+      throw refusal
+    },
+    { scorers: [toScorer('one', () => 1)] },
+  )
+  expect(records).toMatchObject([
+    { status: 'failed', errorType: 'rollout_protocol_error', scores: {}, scoreErrors: {} },
+  ])
+})
