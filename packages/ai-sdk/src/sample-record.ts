@@ -11,6 +11,7 @@ import { RecordedCall } from './recorded-call.ts'
  * messages, the last tool results included, and whether a stream failed that may not have been read.
  */
 export class SampleRecord implements SampleSource {
+  readonly requiresModelCall = true
   readonly #streams = new Set<Promise<void>>()
   #latest: RecordedCall | undefined
   #answered: RecordedCall | undefined

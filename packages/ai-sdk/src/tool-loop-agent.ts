@@ -6,8 +6,8 @@ import { isRolloutModel, RolloutModel } from './rollout-model.ts'
 import { noteStep } from './step-results.ts'
 
 /**
- * A `ToolLoopAgent` that is a sample of the rollout it is made in, from its construction on. Its
- * `id` is the sample id. Make it inside `AgentWorkflow.run()`; with a model that has a `fallback` it
+ * A `ToolLoopAgent` that is a sample of the rollout it is made in, once it asked the policy. Its `id`
+ * is the sample id. Make it inside `AgentWorkflow.run()`; with a model that has a `fallback` it
  * may also be made outside, and then is a sample of every rollout it is used in.
  *
  * System messages are allowed in its prompt, because rows of a dataset have them there. With any

@@ -249,7 +249,7 @@ describe('a workflow that does not wait for its stream', () => {
     await using server = await startPolicyServer([])
     const late: PromiseLike<string>[] = []
     const { workflow } = await execute(server, async () => void late.push(streamText(call).text))
-    expect(workflow.warnings).toEqual([expect.stringContaining('made no model call')])
+    expect(workflow.warnings).toEqual([expect.stringContaining('an `await` is probably missing')])
     await expect(late[0]).rejects.toMatchObject({ code: 'rollout_ended' })
     expect(server.requests).toHaveLength(0)
   })

@@ -200,14 +200,15 @@ describe('names', () => {
 })
 
 describe('an OsmosisToolLoopAgent', () => {
-  test('is a sample from its construction on, under its id', async () => {
+  test('takes its id in the rollout when it is made, and is a sample once it asked the policy', async () => {
     await using server = await startPolicyServer(['done'])
     const rollout = rolloutOn(server)
     const agent = rollout.run(
       () => new OsmosisToolLoopAgent({ id: 'main', model: rolloutModel('other') }),
     )
     expect(agent.id).toBe('main')
-    expect((await sampleOf(rollout, 'main')).messages).toEqual([])
+    expect(rollout.sampleSourceNames).toEqual(['main'])
+    expect(await rollout.getSamples()).toEqual(new Map())
     await rollout.run(async () => agent.generate({ prompt: 'go' }))
     expect(sampleIds(server)).toEqual(['main'])
     expect((await sampleOf(rollout, 'main')).messages).toHaveLength(2)

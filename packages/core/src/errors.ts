@@ -11,7 +11,7 @@
  * | `invalid_id` | a rollout or sample id that cannot travel in a header or a path |
  * | `unknown_sample` | a reward for a sample that does not exist |
  * | `invalid_reward`, `missing_reward` | a reward is not a finite number; a kept sample has none |
- * | `no_samples` | the workflow registered no sample source |
+ * | `no_samples` | no sample source is registered, or only agents that never asked the policy |
  * | `not_graded` | there is no grader, or nothing to grade against |
  * | `invalid_config`, `invalid_entrypoint`, `invalid_request`, `invalid_dataset` | bad input, named |
  * | `policy_http_error` | the policy endpoint answered with an error status (`status`) |

@@ -83,7 +83,15 @@ export class RolloutContext {
     this.#registry.register(name, source)
   }
 
-  /** Asks every source for its sample, in the order they were registered. */
+  /** What was registered so far, in this order, whether or not it gives a sample. */
+  get sampleSourceNames(): readonly string[] {
+    return this.#registry.names
+  }
+
+  /**
+   * Asks every source for its sample, in the order they were registered. Agents that never asked
+   * the policy give none; see {@link SampleSource.requiresModelCall}.
+   */
   async getSamples(): Promise<ReadonlyMap<string, RolloutSample>> {
     return this.#registry.samples()
   }

@@ -9,6 +9,13 @@ export interface SampleSource {
   /** Called when the workflow is done, so it may reflect everything up to then. */
   getSample(sampleId: string): RolloutSample | Promise<RolloutSample>
   /**
+   * True for a source that stands for an agent, as those of adapters do: it is asked for its sample
+   * in any case, but without a finished model call under its id, failed ones included, it gives
+   * none. Agents that were made and never ran would count as wrong answers otherwise. Default:
+   * false, the sample is kept however it came about.
+   */
+  readonly requiresModelCall?: boolean
+  /**
    * For frameworks whose streams may be left unread: the error that the latest model call of the
    * sample ended with inside a stream, where the workflow may not have noticed it. Asked after
    * `getSample`, when the workflow is done; the rollout fails with what is returned.
@@ -48,14 +55,19 @@ export class SampleRegistry {
     return count
   }
 
+  /** The names of all sources, in the order they were registered. */
+  get names(): string[] {
+    return [...this.#sources.keys()]
+  }
+
   /** All samples in the order they were registered. */
   async samples(): Promise<Map<string, RolloutSample>> {
     const samples = new Map<string, RolloutSample>()
     for (const [sampleId, source] of this.#sources) {
-      samples.set(
-        sampleId,
-        this.#withTranscript(complete(sampleId, await source.getSample(sampleId))),
-      )
+      const sample = await source.getSample(sampleId)
+      // Only now: the source may have waited for a stream to end.
+      if (source.requiresModelCall && !this.#logs.get(sampleId)?.calls.length) continue
+      samples.set(sampleId, this.#withTranscript(complete(sampleId, sample)))
     }
     return samples
   }

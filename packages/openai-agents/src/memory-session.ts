@@ -47,6 +47,7 @@ export class OsmosisMemorySession extends MemorySession {
     if (context === undefined) return
     prepareSdk()
     context.registerSampleSource(name, {
+      requiresModelCall: true,
       getSample: async (id) =>
         toRolloutSample({ id, messages: record.unfinished ?? (await super.getItems()) }),
     })

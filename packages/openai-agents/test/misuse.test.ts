@@ -125,7 +125,7 @@ describe('a session name', () => {
       new OsmosisMemorySession().name,
     ])
     expect(new Set(names).size).toBe(2)
-    expect([...(await rollout.getSamples()).keys()]).toEqual(names)
+    expect(rollout.sampleSourceNames).toEqual(names)
   })
 })
 

@@ -63,6 +63,7 @@ export class RolloutBinding {
    */
   register(agent: Agent): void {
     this.#context.registerSampleSource(this.sampleId, {
+      requiresModelCall: true,
       getSample: (id) => this.#sample(id, agent),
       unnoticedError: () => this.#streamError,
     })

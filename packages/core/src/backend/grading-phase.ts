@@ -6,14 +6,14 @@ import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import { Deadline } from './deadline.ts'
 import type { GradingOutcome } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
-import { toFailure } from './workflow-phase.ts'
+import { noSamples, toFailure, type WorkflowResult } from './workflow-phase.ts'
 
 type Samples = ReadonlyMap<string, RolloutSample>
 
 /** Runs the grader over the samples of a workflow that succeeded. Never rejects. */
 export async function runGradingPhase<TConfig>(
   live: LiveRollout,
-  samples: Samples,
+  { samples, unasked }: Pick<WorkflowResult, 'samples' | 'unasked'>,
   slots: ConcurrencyLimiter,
   grader: GraderClass<TConfig> | undefined,
   config: TConfig,
@@ -23,9 +23,9 @@ export async function runGradingPhase<TConfig>(
   let deadline: Deadline | undefined
   try {
     live.ending.throwIfAborted()
+    if (samples.size === 0) throw noSamples(unasked)
     if (grader === undefined) return notGraded(noGrader)
     if (request.label === null && request.metadata === null) return notGraded(nothingToGradeAgainst)
-    if (samples.size === 0) throw noSamples()
 
     release = await slots.acquire(live.ending)
     const phase = new Deadline(request.graderTimeoutSeconds, () =>
@@ -57,13 +57,6 @@ const nothingToGradeAgainst =
 function notGraded(why: string): GradingOutcome {
   const failure = toFailure(new OsmosisError('not_graded', why))
   return { status: 'failure', failure, samples: new Map() }
-}
-
-function noSamples(): OsmosisError {
-  return new OsmosisError(
-    'no_samples',
-    'The workflow registered no sample source, so there is no sample to grade. Construct the agent or session of an adapter inside run(), or call registerSampleSource() of the rollout context.',
-  )
 }
 
 function assertRewarded({ id, reward, removeSample }: RolloutSample): void {

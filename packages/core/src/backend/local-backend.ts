@@ -75,7 +75,7 @@ export class LocalBackend<
     this.#live.set(rolloutId, live)
 
     const { workflow, workflowConfig, grader, graderConfig } = this.#options
-    const { outcome, samples } = await runWorkflowPhase(
+    const { outcome, samples, unasked } = await runWorkflowPhase(
       live,
       this.#workflowSlots,
       workflow,
@@ -92,7 +92,7 @@ export class LocalBackend<
       ? { status: 'failure', failure, samples: new Map() }
       : await runGradingPhase(
           live,
-          samples,
+          { samples, unasked },
           this.#graderSlots,
           grader,
           graderConfig as TGraderConfig,

@@ -11,10 +11,14 @@ import { Deadline } from './deadline.ts'
 import type { RolloutFailure, WorkflowOutcome } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
 
+type Samples = ReadonlyMap<string, RolloutSample>
+
 /** What the workflow phase leaves to the grading phase. */
 export interface WorkflowResult {
   outcome: WorkflowOutcome
-  samples: ReadonlyMap<string, RolloutSample>
+  samples: Samples
+  /** Names of agents that were registered and gave no sample. */
+  unasked: readonly string[]
 }
 
 /** Waits for a slot, runs the workflow and collects its samples. Never rejects. */
@@ -57,12 +61,14 @@ export async function runWorkflowPhase<TConfig>(
         return collected
       }),
     )
-    const warnings = context.policyCallCount === 0 ? [noModelCall] : []
-    return { outcome: { status: 'success', failure: null, warnings }, samples }
+    const unasked = context.sampleSourceNames.filter((name) => !samples.has(name))
+    const warnings = warningsOf(samples, unasked, context.policyCallCount)
+    return { outcome: { status: 'success', failure: null, warnings }, samples, unasked }
   } catch (error) {
     return {
       outcome: { status: 'failure', failure: toFailure(error), warnings: [] },
       samples: new Map(),
+      unasked: [],
     }
   } finally {
     release?.()
@@ -75,6 +81,22 @@ export async function runWorkflowPhase<TConfig>(
 /** An error as the outcome of a phase. */
 export function toFailure(error: unknown): RolloutFailure {
   return { message: errorMessage(error), category: errorCategory(error), cause: error }
+}
+
+/** Why a workflow that succeeded has no sample. */
+export function noSamples(unasked: readonly string[]): OsmosisError {
+  const names = unasked.map((name) => `"${name}"`).join(', ')
+  return new OsmosisError(
+    'no_samples',
+    unasked.length === 0
+      ? 'The workflow registered no sample source, so there is no sample to grade. Construct the agent or session of an adapter inside run(), or call registerSampleSource() of the rollout context. If run() does so already, an `await` is probably missing.'
+      : `There is no sample to grade: these agents were registered, but had no answer from the policy when run() ended: ${names}. Probably an \`await\` is missing, a stream was not read to its end, or the agents were never run or have a model of their own.`,
+  )
+}
+
+function warningsOf({ size }: Samples, unasked: readonly string[], calls: number): string[] {
+  if (size === 0) return [noSamples(unasked).message]
+  return calls === 0 ? [noModelCall] : []
 }
 
 const noModelCall =

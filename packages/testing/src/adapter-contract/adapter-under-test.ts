@@ -28,7 +28,7 @@ export interface AdapterUnderTest {
    * what the framework throws.
    */
   run(run: ContractRun): Promise<string>
-  /** Binds a sample of this name to the current rollout, without a model call. */
+  /** Makes an agent (or session) of this name in the current rollout, without a model call. */
   construct(name: string): unknown
   /** Does with the placeholder model what a newcomer does, where there is no rollout. */
   callPlaceholder(): unknown

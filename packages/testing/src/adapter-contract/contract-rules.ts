@@ -3,7 +3,10 @@
  * each rule has exactly one.
  */
 export const contractRules = {
-  registers: 'an agent made inside a rollout is a sample of it, under its name',
+  'gives-sample': 'an agent that asked the policy is a sample of its rollout, under its name',
+  'leaves-out-unasked': 'an agent that never asked the policy gives no sample',
+  'names-unasked': 'a rollout whose agents never asked the policy fails and names them',
+  'unawaited-is-no-success': 'a run that nobody awaits never succeeds without its answer',
   'carries-identity':
     'model calls carry the rollout, the sample and the key, name the policy and stream',
   'keeps-agents-apart': 'two agents in parallel never mix their ids',

@@ -16,14 +16,13 @@ import type { ContractRule } from './contract-rules.ts'
 
 /** Whose call a call is. */
 export const identityCases = {
-  registers: async (adapter) => {
-    await using server = await startPolicyServer([])
+  'gives-sample': async (adapter) => {
+    await using server = await startPolicyServer(['done'])
     const rollout = contractRollout(server)
-    await rollout.run(async () => adapter.construct('solver'))
+    await rollout.run(async () => adapter.run({ name: 'solver', prompt: 'go' }))
     const samples = await rollout.getSamples()
     assert.deepEqual([...samples.keys()], ['solver'])
     assert.equal(samples.get('solver')?.id, 'solver')
-    assert.equal(samples.get('solver')?.trajectoryMessages, null)
   },
 
   'carries-identity': async (adapter) => {

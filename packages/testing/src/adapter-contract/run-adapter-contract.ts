@@ -3,6 +3,7 @@ import { contractRules, type ContractRule } from './contract-rules.ts'
 import { fidelityCases } from './fidelity-cases.ts'
 import { failureCases } from './failure-cases.ts'
 import { identityCases } from './identity-cases.ts'
+import { unaskedCases } from './unasked-cases.ts'
 
 /** The part of a test runner that the suite needs; vitest and `node:test` both have it. */
 export interface ContractTestRunner {
@@ -17,6 +18,7 @@ const cases: Readonly<Record<ContractRule, ContractCase>> = {
   ...identityCases,
   ...fidelityCases,
   ...failureCases,
+  ...unaskedCases,
 }
 
 /**
