@@ -91,7 +91,7 @@ export class CompletionAccumulator {
   }
 
   #addDelta(delta: ChatDelta): void {
-    this.#content = joined(this.#content, delta.content)
+    this.#content = joined(this.#content, textOf(delta.content))
     this.#refusal = joined(this.#refusal, delta.refusal)
     this.#reasoning = joined(this.#reasoning, delta.reasoning)
     this.#reasoningContent = joined(this.#reasoningContent, delta.reasoning_content)
@@ -114,6 +114,12 @@ export function chunkFromCompletion(completion: ChatCompletion): ChatCompletionC
       },
     })),
   }
+}
+
+/** Content in another form, such as a list of parts, must not turn into an empty answer. */
+function textOf(content: unknown): string | null | undefined {
+  if (typeof content === 'string' || content === null || content === undefined) return content
+  throw new TypeError('The content of an answer is a text.')
 }
 
 function joined(text: string | undefined, more: string | null | undefined): string | undefined {

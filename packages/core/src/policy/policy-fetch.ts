@@ -22,47 +22,61 @@ export function createPolicyFetch(stream: Stream): typeof globalThis.fetch {
     }
     const body = (await request.json()) as ChatCompletionRequest
     const chunks = stream(body, { signal: request.signal })[Symbol.asyncIterator]()
+    const first = chunks.next()
     try {
-      if (body['stream'] !== true) return Response.json(await collect(chunks))
       // The first chunk is awaited so that a refusal can still be told as a status.
-      return eventStreamResponse(await chunks.next(), chunks)
+      await first
     } catch (error) {
       request.signal.throwIfAborted()
       const refusal = refusalResponse(error)
-      if (refusal === undefined) throw error
-      return refusal
+      if (refusal !== undefined) return refusal
+      if (!isOsmosisError(error) || error.code !== 'policy_stream_error') throw error
     }
+    const all = fromFirst(first, chunks)
+    return body['stream'] === true ? eventStreamResponse(all) : jsonResponse(all)
   }
 }
 
-async function collect(chunks: AsyncIterator<ChatCompletionChunk>): Promise<unknown> {
-  const answer = new CompletionAccumulator()
-  for (let next = await chunks.next(); !next.done; next = await chunks.next()) {
-    answer.add(next.value)
-  }
-  return answer.completion()
-}
-
-function eventStreamResponse(
-  first: IteratorResult<ChatCompletionChunk>,
+/** The answer had begun when it failed: an error of the body, which no SDK asks again for. */
+async function* fromFirst(
+  first: Promise<IteratorResult<ChatCompletionChunk>>,
   chunks: AsyncIterator<ChatCompletionChunk>,
-): Response {
+): AsyncGenerator<ChatCompletionChunk> {
+  try {
+    for (let next = await first; !next.done; next = await chunks.next()) yield next.value
+  } catch (error) {
+    if (!isOsmosisError(error)) throw error
+    // Without the cause: SDKs search the whole chain for network errors, and ask again.
+    throw new OsmosisError(error.code, error.message)
+  } finally {
+    await chunks.return?.()
+  }
+}
+
+function jsonResponse(chunks: AsyncIterable<ChatCompletionChunk>): Response {
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const answer = new CompletionAccumulator()
+      for await (const chunk of chunks) answer.add(chunk)
+      controller.enqueue(new TextEncoder().encode(JSON.stringify(answer.completion())))
+      controller.close()
+    },
+  })
+  return new Response(body, { headers: { 'content-type': 'application/json' } })
+}
+
+function eventStreamResponse(chunks: AsyncGenerator<ChatCompletionChunk>): Response {
   const encoder = new TextEncoder()
-  let next: IteratorResult<ChatCompletionChunk> | undefined = first
   const body = new ReadableStream<Uint8Array>({
     // An error thrown here becomes an error of the body, never an early end of it.
     async pull(controller) {
-      const result = next ?? (await chunks.next())
-      next = undefined
-      if (result.done) {
-        controller.enqueue(encoder.encode('data: [DONE]\n\n'))
-        controller.close()
-      } else {
-        controller.enqueue(encoder.encode(`data: ${JSON.stringify(result.value)}\n\n`))
-      }
+      const next = await chunks.next()
+      const data = next.done ? '[DONE]' : JSON.stringify(next.value)
+      controller.enqueue(encoder.encode(`data: ${data}\n\n`))
+      if (next.done) controller.close()
     },
     async cancel() {
-      await chunks.return?.()
+      await chunks.return(undefined)
     },
   })
   return new Response(body, { headers: { 'content-type': 'text/event-stream' } })

@@ -369,6 +369,11 @@ describe('an answer of the policy', () => {
       eventStream(chunk({ tool_calls: 'none' })),
       /cannot be read: .*"tool_calls":"none"/,
     ],
+    [
+      'a content that is no text',
+      eventStream(chunk({ content: [{ type: 'text', text: 'hi' }] as never })),
+      /cannot be read: .*"content":\[/,
+    ],
     ['no list of choices', eventStream({ choices: {} }), /cannot be read: {"choices":{}}/],
     [
       'a choice that is none',

@@ -81,6 +81,24 @@ describe('the fetch of a policy client', () => {
     await expect(response.text()).rejects.toMatchObject({ code: 'policy_stream_error' })
   })
 
+  it('breaks the body off when nothing of the answer came, with no cause that invites to ask again', async () => {
+    const policy = await startPolicyEndpoint((response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      setTimeout(() => response.socket?.destroy(), 20)
+    })
+    for (const stream of [true, false]) {
+      const response = await policyFetch(policy.url)(
+        `${policy.url}/chat/completions`,
+        post({ messages, stream }),
+      )
+      expect(response.status).toBe(200)
+      const error: unknown = await response.text().catch((reason: unknown) => reason)
+      expect(error).toMatchObject({ code: 'policy_stream_error' })
+      expect(error).not.toHaveProperty('cause')
+    }
+    expect(policy.requests).toHaveLength(2)
+  })
+
   it('closes the socket when the body is cancelled or the request aborted', async () => {
     const open = eventStream(chunk({ content: 'a' })).replace('data: [DONE]\n\n', '')
     const policy = await startPolicyEndpoint((response) => {
