@@ -2,8 +2,7 @@ import { OsmosisError, type PromptMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/wire'
 import type { ModelMessage, SystemModelMessage, ToolModelMessage } from 'ai'
 
-import { textOf, toUserParts } from './chat-parts.ts'
-import { onTheWire } from './wire-fields.ts'
+import { onTheWire, textOf, toUserParts } from './chat-parts.ts'
 
 type AssistantParts = Exclude<Extract<ModelMessage, { role: 'assistant' }>['content'], string>
 

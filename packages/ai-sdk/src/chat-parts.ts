@@ -1,10 +1,29 @@
+import { isDeepStrictEqual } from 'node:util'
+
 import { OsmosisError } from '@osmosis/core'
 import type { ChatContentPart, ChatMessage } from '@osmosis/core/wire'
-import type { ModelMessage } from 'ai'
+import type { ModelMessage, SystemModelMessage } from 'ai'
 
-import { onTheWire } from './wire-fields.ts'
-
+type ProviderOptions = NonNullable<SystemModelMessage['providerOptions']>
 type UserPart = Exclude<Extract<ModelMessage, { role: 'user' }>['content'], string>[number]
+
+/**
+ * Options that add fields to a message or part when it goes over the wire.
+ *
+ * @param fields - as they are to be sent
+ * @param sent - as they are sent anyway; only what differs needs an option
+ */
+export function onTheWire(
+  fields: object,
+  sent: Readonly<Record<string, unknown>>,
+): { providerOptions?: ProviderOptions } {
+  const differing = Object.entries(fields).filter(
+    ([key, value]) => value !== undefined && !isDeepStrictEqual(value, sent[key]),
+  )
+  if (differing.length === 0) return {}
+  const openaiCompatible: unknown = Object.fromEntries(differing)
+  return { providerOptions: { openaiCompatible } as ProviderOptions }
+}
 
 /**
  * The text of a content; that of its parts put together.

@@ -18,7 +18,5 @@ export type StreamResult = Awaited<ReturnType<RolloutLanguageModel['doStream']>>
 
 export type StreamPart = StreamResult['stream'] extends ReadableStream<infer Part> ? Part : never
 
-export type FinishPart = Extract<StreamPart, { type: 'finish' }>
-
 /** One part of an answer: text, thinking, a tool call. */
 export type AnswerPart = GenerateResult['content'][number]

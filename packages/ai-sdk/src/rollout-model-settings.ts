@@ -1,5 +1,5 @@
 import type { CallOptions, RolloutLanguageModel } from './language-model-types.ts'
-import { providerName } from './policy-endpoint-model.ts'
+import { providerName } from './wire-conversion.ts'
 
 /**
  * Settings of `rolloutModel`. Sampling settings are defaults: those of `generateText`,

@@ -1,10 +1,13 @@
 import { randomUUID } from 'node:crypto'
 
-import { getRolloutContext, OsmosisError, type RolloutContext } from '@osmosis/core'
-import { policyModelName } from '@osmosis/core/policy'
+import {
+  getRolloutContext,
+  OsmosisError,
+  type PolicyClient,
+  type RolloutContext,
+} from '@osmosis/core'
+import { CompletionAccumulator, policyModelName } from '@osmosis/core/policy'
 
-import { AnswerFold } from './answer-fold.ts'
-import { answerParts } from './answer-parts.ts'
 import { drainedStream } from './drained-stream.ts'
 import type {
   CallOptions,
@@ -13,15 +16,12 @@ import type {
   StreamPart,
   StreamResult,
 } from './language-model-types.ts'
-import {
-  type PolicyEndpointModel,
-  policyEndpointModel,
-  providerName,
-} from './policy-endpoint-model.ts'
 import { type RolloutModelSettings, withDefaults } from './rollout-model-settings.ts'
 import { recordOf } from './rollout-records.ts'
 import type { SampleRecord } from './sample-record.ts'
 import { watchSteps } from './step-results.ts'
+import { StreamedParts } from './streamed-parts.ts'
+import { providerName, sdkAnswer, wireRequest } from './wire-conversion.ts'
 
 /**
  * The policy, whichever that is at the time, as a model of the AI SDK. Pass it wherever a model is
@@ -55,7 +55,6 @@ export class RolloutModel implements RolloutLanguageModel {
   readonly name: string
   // Code that has lost its async context, such as a callback of a native addon, finds it here.
   readonly #origin = getRolloutContext()
-  readonly #endpoints = new WeakMap<SampleRecord, PolicyEndpointModel>()
 
   constructor(settings: RolloutModelSettings) {
     this.settings = settings
@@ -80,50 +79,51 @@ export class RolloutModel implements RolloutLanguageModel {
   async doGenerate(options: CallOptions): Promise<GenerateResult> {
     const substitute = this.#substitute
     if (substitute) return substitute.doGenerate(options)
-    const { record, endpoint } = this.#sample()
+    const { record, policy } = this.#sample()
     const call = record.begin(options.prompt)
-    const { stream, request, response } = await endpoint.doStream(
-      withDefaults(this.settings, options),
-    )
-    const answer = new AnswerFold()
-    for await (const part of answerParts(stream, call.turnId, options.abortSignal)) answer.add(part)
-    const result = answer.result()
-    record.succeed(call, result.content)
-    return {
-      ...result,
-      ...(request ? { request } : {}),
-      response: { ...result.response, ...response },
-    }
+    const { body, warnings } = await wireRequest(withDefaults(this.settings, options))
+    const completion = await policy.complete(body, { signal: options.abortSignal })
+    const answer = withTurnId(await sdkAnswer(completion), call.turnId)
+    record.succeed(call, answer.content)
+    return { ...answer, warnings, request: { body } }
   }
 
   async doStream(options: CallOptions): Promise<StreamResult> {
     const substitute = this.#substitute
     if (substitute) return substitute.doStream(options)
-    const opened = Promise.withResolvers<Omit<StreamResult, 'stream'>>()
-    const { stream, drained } = drainedStream(this.#streamedParts(options, opened.resolve))
+    const begun = Promise.withResolvers<Omit<StreamResult, 'stream'>>()
+    const { stream, drained } = drainedStream<StreamPart>(async (emit) =>
+      this.#stream(options, emit, begun.resolve),
+    )
     // A text stream of the SDK ends like an empty answer when this method rejects. An error of the
     // stream itself reaches whoever reads it.
-    const about = await Promise.race([opened.promise, drained.then(() => ({}))])
+    const about = await Promise.race([begun.promise, drained.then(() => ({}))])
     return { ...about, stream }
   }
 
-  async *#streamedParts(
+  async #stream(
     options: CallOptions,
-    opened: (about: Omit<StreamResult, 'stream'>) => void,
-  ): AsyncGenerator<StreamPart> {
-    const { record, endpoint } = this.#sample()
+    emit: (part: StreamPart) => void,
+    begun: (about: Omit<StreamResult, 'stream'>) => void,
+  ): Promise<void> {
+    const { record, policy } = this.#sample()
     const call = record.begin(options.prompt)
     const over = record.waitForStream()
     try {
-      const { stream, ...about } = await endpoint.doStream(withDefaults(this.settings, options))
-      opened(about)
-      const answer = new AnswerFold()
-      for await (const part of answerParts(stream, call.turnId, options.abortSignal)) {
-        answer.add(part)
-        // Before the SDK knows: the step it makes of the answer refers to it.
-        if (part.type === 'finish') record.succeed(call, answer.content)
-        yield part
+      const { body, warnings } = await wireRequest(withDefaults(this.settings, options))
+      emit({ type: 'stream-start', warnings })
+      const parts = new StreamedParts(emit)
+      const whole = new CompletionAccumulator()
+      for await (const chunk of policy.stream(body, { signal: options.abortSignal })) {
+        begun({ request: { body } })
+        whole.add(chunk)
+        if (options.includeRawChunks) emit({ type: 'raw', rawValue: chunk })
+        parts.add(chunk)
       }
+      const answer = withTurnId(await sdkAnswer(whole.completion()), call.turnId)
+      // Before the SDK knows: the step it makes of the answer refers to it.
+      record.succeed(call, answer.content)
+      parts.end(answer)
     } catch (error) {
       if (!options.abortSignal?.aborted) record.failUnnoticed(error)
       throw error
@@ -142,7 +142,7 @@ export class RolloutModel implements RolloutLanguageModel {
   }
 
   /** The sample that a call made now belongs to. */
-  #sample(): { record: SampleRecord; endpoint: PolicyEndpointModel } {
+  #sample(): { record: SampleRecord; policy: PolicyClient } {
     const rollout = this.#rollout
     if (rollout === undefined) {
       throw new OsmosisError(
@@ -150,11 +150,13 @@ export class RolloutModel implements RolloutLanguageModel {
         'rolloutModel() needs an active rollout: call the model inside AgentWorkflow.run(), or give it another model for outside: rolloutModel({ fallback: … }).',
       )
     }
-    const record = recordOf(rollout, this.name)
-    const known = this.#endpoints.get(record)
-    if (known) return { record, endpoint: known }
-    const endpoint = policyEndpointModel(rollout.policy(this.name))
-    this.#endpoints.set(record, endpoint)
-    return { record, endpoint }
+    return { record: recordOf(rollout, this.name), policy: rollout.policy(this.name) }
   }
+}
+
+/** From there it goes into the step that the SDK makes of the answer. */
+function withTurnId(answer: GenerateResult, turnId: string): GenerateResult {
+  const { providerMetadata } = answer
+  const ours = { ...providerMetadata?.[providerName], turnId }
+  return { ...answer, providerMetadata: { ...providerMetadata, [providerName]: ours } }
 }

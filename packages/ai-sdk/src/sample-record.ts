@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 
 import { type RolloutSample, type SampleSource, toRolloutSample } from '@osmosis/core'
+import type { ModelMessage } from 'ai'
 
 import type { AnswerPart, CallPrompt } from './language-model-types.ts'
-import { plainMessages } from './plain-messages.ts'
 import { RecordedCall } from './recorded-call.ts'
 
 /**
@@ -72,4 +72,27 @@ export class SampleRecord implements SampleSource {
     const known = answered.messages.slice(0, latest.prompt.length)
     return isDeepStrictEqual(known, latest.prompt) ? answered : latest
   }
+}
+
+/**
+ * Messages as they can be stored: bytes in base64, URLs as text, and no properties without a value,
+ * of which the SDK leaves many.
+ */
+function plainMessages(messages: readonly ModelMessage[]): unknown[] {
+  return messages.map(plain)
+}
+
+function plain(value: unknown): unknown {
+  if (typeof value === 'bigint') return value.toString()
+  if (typeof value !== 'object' || value === null) return value
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('base64')
+  if (value instanceof ArrayBuffer) return Buffer.from(value).toString('base64')
+  if (Array.isArray(value)) return value.map(plain)
+  if (value instanceof URL) return value.href
+  if (value instanceof Date) return value.toISOString()
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, field]) => field !== undefined)
+      .map(([key, field]) => [key, plain(field)]),
+  )
 }

@@ -1,7 +1,7 @@
 import { getRolloutContext } from '@osmosis/core'
 import { type ModelMessage, registerTelemetry } from 'ai'
 
-import { providerName } from './policy-endpoint-model.ts'
+import { providerName } from './wire-conversion.ts'
 import { recordsOf } from './rollout-records.ts'
 
 /** The part of the SDK's `StepResult` that is looked at, in any of its versions. */

@@ -1,6 +1,7 @@
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { fault, type PolicyServer, type Reply, startPolicyServer } from '@osmosis/testing'
-import { generateText, streamObject, streamText } from 'ai'
+import { generateText, streamObject, streamText, ToolLoopAgent } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
@@ -15,6 +16,9 @@ const agent = async (): Promise<string> => {
 const ways = {
   generateText: async (): Promise<string> => loops.generateText({}, 'go'),
   streamText: async (): Promise<string> => loops.streamText({}, 'go'),
+  'ToolLoopAgent.generate': async (): Promise<string> =>
+    (await new ToolLoopAgent({ model: rolloutModel('agent'), tools }).generate({ prompt: 'go' }))
+      .text,
   'OsmosisToolLoopAgent.generate': agent,
   async 'OsmosisToolLoopAgent.stream'(): Promise<string> {
     const policyAgent = new OsmosisToolLoopAgent({ id: 'agent', model: rolloutModel(), tools })
@@ -23,12 +27,20 @@ const ways = {
 }
 
 const half = 'an answer of which only half will ever arrive'
-const failures: [what: string, reply: Reply, requests: number, code: string, status?: number][] = [
-  ['a 400', fault.status(400), 1, 'policy_http_error', 400],
-  ['a 401', fault.status(401), 1, 'policy_http_error', 401],
-  ['429s without end', fault.status(429), 3, 'policy_http_error', 429],
-  ['500s without end', fault.status(500), 3, 'policy_http_error', 500],
+const opening = JSON.stringify({ choices: [{ index: 0, delta: { role: 'assistant' } }] })
+const said = { message: expect.stringContaining('out of memory') }
+const failures: [what: string, reply: Reply, requests: number, code: string, more?: object][] = [
+  ['a 400', fault.status(400), 1, 'policy_http_error', { status: 400 }],
+  ['a 401', fault.status(401), 1, 'policy_http_error', { status: 401 }],
+  ['429s without end', fault.status(429), 3, 'policy_http_error', { status: 429 }],
+  ['500s without end', fault.status(500), 3, 'policy_http_error', { status: 500 }],
   ['a socket that closes', fault.on('x', { cutBeforeHeaders: true }), 3, 'policy_unreachable'],
+  [
+    'an accepted request whose answer never begins',
+    fault.on(half, { delayFirstByteMs: 50, cutAfterBytes: 0 }),
+    1,
+    'policy_stream_error',
+  ],
   ['half an answer', fault.on(half, { cutAfterBytes: 700 }), 1, 'policy_stream_error'],
   [
     'an answer without an end',
@@ -36,19 +48,45 @@ const failures: [what: string, reply: Reply, requests: number, code: string, sta
     1,
     'policy_stream_error',
   ],
-  ['an error event', fault.on(half, { errorEvent: 'out of memory' }), 1, 'policy_stream_error'],
-  ['an error object', fault.on(half, { errorData: 'out of memory' }), 1, 'policy_stream_error'],
+  [
+    'an error event',
+    fault.on(half, { errorEvent: 'out of memory' }),
+    1,
+    'policy_stream_error',
+    said,
+  ],
+  [
+    'an error object',
+    fault.on(half, { errorData: 'out of memory' }),
+    1,
+    'policy_stream_error',
+    said,
+  ],
+  [
+    'an error object behind the first chunk',
+    fault.raw(`data: ${opening}\n\ndata: {"error":{"message":"out of memory"}}\n\n`),
+    1,
+    'policy_stream_error',
+    said,
+  ],
+  [
+    'an error object in place of an answer',
+    fault.raw('data: {"error":{"message":"out of memory"}}\n\n'),
+    1,
+    'policy_stream_error',
+    said,
+  ],
 ]
 
 describe.each(Object.entries(ways))('%s', (_way, run) => {
   test.concurrent.each(failures)(
     'asks no more than the rollout does and throws its error after %s',
-    async (_what, reply, requests, code, status) => {
+    async (_what, reply, requests, code, more) => {
       await using server = await startPolicyServer(() => reply)
       const { workflow } = await execute(server, run)
       expect(workflow.failure).toMatchObject({
         category: 'http_error',
-        cause: { name: 'OsmosisError', code, status },
+        cause: { name: 'OsmosisError', code, ...more },
       })
       expect(server.requests).toHaveLength(requests)
     },
@@ -65,15 +103,34 @@ test.runIf(isNewestSdk)('streamRetries do not sample the policy a second time', 
   expect(server.requests).toHaveLength(1)
 })
 
-test('an answer that the SDK cannot read fails the rollout as http_error', async () => {
-  const event = { choices: [{ index: 0, delta: { content: 5 }, finish_reason: 'stop' }] }
-  const unreadable = fault.raw(`data: ${JSON.stringify(event)}\n\ndata: [DONE]\n\n`)
+test.each<[string, object]>([
+  ['a content that is no text', { choices: [{ index: 0, delta: { content: 5 } }] }],
+  ['a usage that is none', { choices: [], usage: { prompt_tokens: 'many' } }],
+])('%s fails the rollout as http_error', async (_what, unreadable) => {
+  const last = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
+  const events = [unreadable, last].map((event) => `data: ${JSON.stringify(event)}\n\n`)
   for (const run of [ways.generateText, ways.streamText]) {
-    await using server = await startPolicyServer([unreadable])
+    await using server = await startPolicyServer([fault.raw(`${events.join('')}data: [DONE]\n\n`)])
     const { workflow } = await execute(server, run)
-    expect(workflow.failure).toMatchObject({ category: 'http_error' })
+    expect(workflow.failure).toMatchObject({
+      category: 'http_error',
+      cause: { code: 'policy_stream_error' },
+    })
     expect(server.requests).toHaveLength(1)
   }
+})
+
+test("a provider of the SDK's own asks once over the fetch of the policy for an answer that never begins", async () => {
+  const cut = fault.on(half, { delayFirstByteMs: 50, cutAfterBytes: 0 })
+  await using server = await startPolicyServer(() => cut)
+  const rollout = rolloutOn(server)
+  const { baseUrl: baseURL, fetch } = rollout.policy('main')
+  const model = createOpenAICompatible({ name: 'own', baseURL, fetch })('any')
+  await expect(generateText({ model, prompt: 'go' })).rejects.toMatchObject({
+    cause: { code: 'policy_stream_error' },
+  })
+  await streamText({ model, prompt: 'go', onError: () => {} }).consumeStream()
+  expect(server.requests).toHaveLength(2)
 })
 
 describe('a stream that broke off fails the rollout', () => {

@@ -1,0 +1,108 @@
+import {
+  type MetadataExtractor,
+  OpenAICompatibleChatLanguageModel,
+} from '@ai-sdk/openai-compatible'
+import { OsmosisError } from '@osmosis/core'
+import { policyModelName } from '@osmosis/core/policy'
+import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/wire'
+
+import type { CallOptions, GenerateResult } from './language-model-types.ts'
+
+/** Name of the provider: the key of its `providerOptions` and `providerMetadata`. */
+export const providerName = 'osmosis'
+
+/** A call of the SDK as a request to the policy. */
+export interface WireRequest {
+  readonly body: ChatCompletionRequest
+  /** What of the call has no place in the request. */
+  readonly warnings: GenerateResult['warnings']
+}
+
+/** A call of the SDK in chat completions form, as the SDK itself converts it. */
+export async function wireRequest(options: CallOptions): Promise<WireRequest> {
+  const { body, warnings } = await converter.prepareRequest(options)
+  return { body: { ...body, messages: body.messages.map(recognisableArguments) }, warnings }
+}
+
+/**
+ * An answer of the policy as the SDK itself converts it.
+ *
+ * @throws OsmosisError with code `policy_stream_error` when the SDK cannot read it
+ */
+export async function sdkAnswer({
+  id,
+  created,
+  model,
+  ...completion
+}: ChatCompletion): Promise<GenerateResult> {
+  // The SDK makes up what is missing, which is not the same as being empty.
+  const known = { ...(id && { id }), ...(created && { created }), ...(model && { model }) }
+  try {
+    return await converter.convertResponse({ body: { ...completion, ...known } })
+  } catch (cause) {
+    const said = cause instanceof Error ? cause.message : String(cause)
+    throw new OsmosisError(
+      'policy_stream_error',
+      `The AI SDK could not read the answer of the policy: ${said}`,
+      { cause },
+    )
+  }
+}
+
+/** The SDK has no place for logprobs; they go where providers put what only they have. */
+const logprobsExtractor: MetadataExtractor = {
+  async extractMetadata({ parsedBody }) {
+    const logprobs = (parsedBody as ChatCompletion).choices[0]?.logprobs?.content
+    return logprobs ? { [providerName]: { logprobs: logprobs as never } } : undefined
+  },
+  createStreamExtractor: () => ({ processChunk() {}, buildMetadata: () => undefined }),
+}
+
+interface Converter {
+  prepareRequest(options: CallOptions): Promise<WireRequest>
+  convertResponse(response: { body: unknown }): Promise<GenerateResult>
+}
+
+/**
+ * The SDK's own chat completions model, which only converts: asking is the rollout's business. One
+ * for all calls, because it builds its schemas anew each time it is made.
+ */
+const converter = new OpenAICompatibleChatLanguageModel(policyModelName, {
+  provider: providerName,
+  url: () => '',
+  // Without, the schema of a structured output would not reach the model in any form.
+  supportsStructuredOutputs: true,
+  metadataExtractor: logprobsExtractor,
+  // The provider types of the user's `ai` and of this dependency are two copies that may differ in
+  // details; at run time they are one specification.
+}) as unknown as Converter
+
+type WireMessage = ChatCompletionRequest['messages'][number]
+
+/**
+ * Tool arguments in a form in which the rollout recognises what the policy wrote. Arguments that
+ * are no JSON object come back from the SDK as `{}`, as the JSON text of a string that holds them,
+ * or re-serialised, depending on what is wrong with them and on the version of the SDK.
+ */
+function recognisableArguments(message: WireMessage): WireMessage {
+  if (!message.tool_calls) return message
+  return {
+    ...message,
+    tool_calls: message.tool_calls.map((call) => ({
+      ...call,
+      function: { ...call.function, arguments: asWritten(call.function.arguments) },
+    })),
+  }
+}
+
+function asWritten(json: string): string {
+  let value: unknown
+  try {
+    value = JSON.parse(json)
+  } catch {
+    // From a prompt of the user's own; the rollout knows what to do with it.
+    return json
+  }
+  if (typeof value === 'string') return value
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? json : '{}'
+}
