@@ -23,8 +23,8 @@ export {
   isToolMessage,
   isUserMessage,
   parseToolCalls,
-} from './messages/message-fields.ts'
-export { normalizeStop } from './messages/normalize-stop.ts'
+} from './message-fields.ts'
+export { normalizeStop } from './chat/chat-parameters.ts'
 export {
   isRolloutAgentLoop,
   isRolloutAgentLoopClass,
@@ -41,8 +41,7 @@ export {
 } from './rollout-errors.ts'
 export { type CompletionParams, type RolloutRequest } from './rollout-request.ts'
 export { type RolloutResult } from './rollout-result.ts'
-export { type CreateAppOptions } from './server/app-options.ts'
-export { type AgentLoopApp, createApp } from './server/create-app.ts'
+export { type AgentLoopApp, createApp, type CreateAppOptions } from './server/create-app.ts'
 export { type Registration } from './server/registration-answer.ts'
 export { checkRegistration, type RegistrationOptions } from './server/registration-options.ts'
 export {
@@ -60,10 +59,7 @@ export {
   type StandardJsonSchema,
   type ToolInput,
 } from './tools/function-tool.ts'
-export {
-  serializeToolResult,
-  type SerializeToolResultOptions,
-} from './tools/serialize-tool-result.ts'
+export { serializeToolResult, type SerializeToolResultOptions } from './tools/tool-results.ts'
 export { getToolCallInfo, parseToolArguments, type ToolCallInfo } from './tools/tool-call-info.ts'
 export { type FailedToolCall, ToolArgumentError, ToolExecutionError } from './tools/tool-errors.ts'
 export {
@@ -76,4 +72,4 @@ export {
   validateAgentLoop,
   type ValidationReport,
 } from './validate-agent-loop.ts'
-export { formatIssue, type ValidationIssue } from './validation-issue.ts'
+export { formatIssue, type ValidationIssue } from './tools/check-tools.ts'

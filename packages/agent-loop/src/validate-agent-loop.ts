@@ -3,8 +3,7 @@ import type { FunctionTool } from '@osmosis/core/wire'
 
 import type { RolloutAgentLoop } from './rollout-agent-loop.ts'
 import type { RolloutRequest } from './rollout-request.ts'
-import { checkTools } from './tools/check-tools.ts'
-import { formatIssue, type ValidationIssue } from './validation-issue.ts'
+import { checkTools, formatIssue, type ValidationIssue } from './tools/check-tools.ts'
 
 /** What a validation found. */
 export interface ValidationReport {

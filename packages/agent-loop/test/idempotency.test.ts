@@ -31,7 +31,7 @@ describe('sending a rollout again', () => {
   })
 
   it('gives requests that wait for failing tools the same failure, and the next one a new try', async () => {
-    const repeated = 'a repeated init has another body; the first one counts'
+    const repeated = 'a repeated request has another body; the first one counts'
     let asked = 0
     const release = Promise.withResolvers<void>()
     await using running = await startApp({
@@ -68,8 +68,8 @@ describe('sending a rollout again', () => {
     expect(running.trainer.completed.map(({ body }) => body['rollout_id'])).toStrictEqual(['a'])
     expect(running.log).toContainEqual({
       level: 'warn',
-      message: 'a repeated init has another body; the first one counts',
-      fields: { rollout_id: 'b', idempotency_key: 'k' },
+      message: 'a repeated request has another body; the first one counts',
+      fields: { rollout_id: 'b', key: 'key k' },
     })
   })
 

@@ -281,6 +281,7 @@ it('describes its routes in OpenAPI', async () => {
     '/v1/rollout/init',
     '/health',
     '/platform/health',
+    '/openapi.json',
   ])
   expect(document.paths['/v1/rollout/init']?.post?.requestBody).toMatchObject({
     content: {

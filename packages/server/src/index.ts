@@ -1,12 +1,18 @@
-export type { CallbackRetryOptions } from './callback-delivery.ts'
+export type { CallbackRetryOptions } from './delivery/callback-delivery.ts'
+export { serve, type ListeningServer, type ServableApp, type ServeOptions } from './http/serve.ts'
+export { readServerEnvironment, type ServerEnvironment } from './http/server-environment.ts'
+export type { ServerShell, ServerShellOptions } from './http/server-shell.ts'
 export {
   createStderrLogger,
   silentLogger,
   type LogFields,
   type Logger,
   type LogLevel,
-} from './logger.ts'
-export type { RolloutServerOptions } from './rollout-server-options.ts'
-export { createRolloutServer, type RolloutServer } from './rollout-server.ts'
-export { serve, type ListeningServer, type ServableApp, type ServeOptions } from './serve.ts'
-export { readServerEnvironment, type ServerEnvironment } from './server-environment.ts'
+} from './logging/logger.ts'
+export {
+  createRolloutServer,
+  type RolloutServer,
+  type RolloutServerOptions,
+} from './rollout/rollout-server.ts'
+export type { RolloutProtocolOptions } from './rollout/rollout-routes.ts'
+export type { LifeHooks } from './work/server-life.ts'

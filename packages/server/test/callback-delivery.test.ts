@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 
 import type { CallbackRetryOptions } from '@osmosis/server'
-import { CallbackDelivery } from '@osmosis/server/parts'
+import { CallbackDelivery } from '@osmosis/server/internal'
 import { describe, expect, it } from 'vitest'
 
 import { FakeController, type Answer } from './fake-controller.ts'
@@ -161,9 +161,19 @@ describe('delivering a callback', () => {
         callback: 'completion',
         attempts: received.length,
         outcome: 'gave_up',
-        reason: 'answered 503',
+        reason: expect.stringMatching(/^The receiver http:\S+\/completion answered 503$/),
       },
     })
+  })
+
+  it('leaves the query of an address, which may hold a key, out of its log', async () => {
+    const url = 'http://127.0.0.1:1/completion?key=planted-key'
+    const { log } = await deliverTo([], { url, retry: { retries: 0 } })
+
+    expect(log.at(-1)?.fields['reason']).toMatch(
+      /^No answer from the receiver http:\/\/127\.0\.0\.1:1\/completion: /,
+    )
+    expect(JSON.stringify(log)).not.toContain('planted-key')
   })
 
   it('gives up what is on its way when it is closed', async () => {

@@ -7,7 +7,7 @@ import { setImmediate } from 'node:timers/promises'
 
 import { LocalBackend } from '@osmosis/core'
 import { createRolloutServer, type CallbackRetryOptions } from '@osmosis/server'
-import { CallbackDelivery, type Callback } from '@osmosis/server/parts'
+import { CallbackDelivery, type Callback } from '@osmosis/server/internal'
 import { describe, expect, it, vi } from 'vitest'
 
 import { FakeController } from './fake-controller.ts'

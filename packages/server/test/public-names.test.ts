@@ -1,5 +1,5 @@
 import * as server from '@osmosis/server'
-import * as parts from '@osmosis/server/parts'
+import * as internal from '@osmosis/server/internal'
 import { expect, it } from 'vitest'
 
 it('exports what its users need, and nothing else', () => {
@@ -14,19 +14,15 @@ it('exports what its users need, and nothing else', () => {
   )
 })
 
-it('exports the parts that servers of other rollout protocols share', () => {
-  expect(new Set(Object.keys(parts))).toStrictEqual(
+it('exports what servers of other rollout protocols are built on', () => {
+  expect(new Set(Object.keys(internal))).toStrictEqual(
     new Set([
+      'Admission',
       'CallbackDelivery',
       'HttpRefusal',
       'SecretValues',
-      'ServerDrain',
-      'assertApiKey',
-      'bodyDigest',
-      'carriesKey',
-      'checkBody',
-      'readJsonBody',
-      'redactingLogger',
+      'createServerShell',
+      'isJsonObject',
       'toTelemetryJson',
     ]),
   )

@@ -1,5 +1,4 @@
 import { OsmosisValidationError } from '../rollout-errors.ts'
-import { normalizeStop } from '../messages/normalize-stop.ts'
 import type { CompletionParams } from '../rollout-request.ts'
 
 const known = new Set(['temperature', 'top_p', 'max_tokens', 'stop', 'logprobs', 'model'])
@@ -43,6 +42,15 @@ export function toSentParameters(params: Readonly<CompletionParams>): SentParame
 /** The parameters that the protocol has no place for. */
 export function unknownParameters(params: Readonly<CompletionParams>): string[] {
   return Object.keys(params).filter((name) => !known.has(name) && !reserved.includes(name))
+}
+
+/**
+ * The `stop` parameter in the form that is sent: a list of strings, or null to leave it out. A
+ * string becomes a list of one, other items of a list become text, anything else is left out.
+ */
+export function normalizeStop(stop: unknown): string[] | null {
+  if (typeof stop === 'string') return [stop]
+  return Array.isArray(stop) ? stop.map(String) : null
 }
 
 function numberOf(params: Readonly<CompletionParams>, name: string, fallback: number): number {

@@ -6,11 +6,11 @@ import { ToolArgumentError, ToolExecutionError } from '../tools/tool-errors.ts'
 import {
   createToolErrorResult,
   createToolResult,
+  serializeToolResult,
   type ToolResultMessage,
 } from '../tools/tool-results.ts'
-import { isAnsweredError } from './mcp-answered-error.ts'
+import type { McpContent, McpToolResult } from './mcp-client.ts'
 import type { McpConnection } from './mcp-connection.ts'
-import { contentText, resultText } from './mcp-result-text.ts'
 
 /** Carries out the tool calls of one rollout, each counted and timed. */
 export class McpToolCalls {
@@ -56,8 +56,8 @@ export class McpToolCalls {
     } catch (error) {
       const message = errorMessage(error)
       // A call that its own rollout ended says nothing about the server.
-      const told = isAnsweredError(error) || signal.aborted
-      if (told) return createToolErrorResult(toolCallId, message)
+      if (isAnsweredError(error) || signal.aborted)
+        return createToolErrorResult(toolCallId, message)
       // The policy did nothing to deserve this, and cannot do better next time.
       throw new ToolExecutionError(
         `The MCP server gave no valid answer to a call of ${name}: ${message}`,
@@ -65,4 +65,41 @@ export class McpToolCalls {
       )
     }
   }
+}
+
+/**
+ * What a tool gave, as text for the policy: its data where it gave some, otherwise its content.
+ * Data with the only key `result` stands for that value: servers wrap what is no object that way.
+ */
+function resultText({ structuredContent, content }: McpToolResult): string {
+  if (!structuredContent) return contentText(content)
+  const [key, ...others] = Object.keys(structuredContent)
+  const wrapped = key === 'result' && others.length === 0
+  return serializeToolResult(wrapped ? structuredContent['result'] : structuredContent)
+}
+
+/** The parts of a result, one below the other. */
+function contentText(content: readonly McpContent[] = []): string {
+  return content.map(partText).join('\n')
+}
+
+/** Policies read text: a part that is none is named, so that they know there was something. */
+function partText({ type, text, resource, uri, mimeType }: McpContent): string {
+  return text ?? resource?.text ?? `[${type}: ${resource?.uri ?? uri ?? mimeType ?? 'no text'}]`
+}
+
+/**
+ * Codes of JSON-RPC with which clients report what no server said: that the connection was closed,
+ * and that an answer took too long.
+ */
+const codesOfClients: ReadonlySet<unknown> = new Set([-32_000, -32_001])
+
+/**
+ * True for an error that an MCP server gave as its answer, and not one of the way to it. Such an
+ * error has the `code` and `data` of JSON-RPC, though there may be nothing in `data`. The number
+ * alone would not do: errors of HTTP have their status there.
+ */
+function isAnsweredError(error: unknown): boolean {
+  if (!(error instanceof Error && 'code' in error && 'data' in error)) return false
+  return Number.isInteger(error.code) && !codesOfClients.has(error.code)
 }

@@ -1,169 +1,122 @@
-import { ConcurrencyLimiter } from '@osmosis/core'
-import { createStderrLogger, silentLogger, type Logger, type ServableApp } from '@osmosis/server'
-import {
-  CallbackDelivery,
-  type CallbackDeliveryOptions,
-  redactingLogger,
-  SecretValues,
-  ServerDrain,
-} from '@osmosis/server/parts'
+import { ConcurrencyLimiter, OsmosisError } from '@osmosis/core'
+import type { CallbackRetryOptions, ServerShell, ServerShellOptions } from '@osmosis/server'
+import { createServerShell } from '@osmosis/server/internal'
 
 import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
-import { resolveSettings, type RolloutSettings } from '../settings/rollout-settings.ts'
+import {
+  resolveSettings,
+  type RolloutClientSettings,
+  type RolloutSettingsInput,
+} from '../settings/rollout-settings.ts'
 import { AgentLoopValidationError, shapeIssues } from '../validate-agent-loop.ts'
-import { AppLife } from './app-life.ts'
-import { assertAppOptions, type CreateAppOptions } from './app-options.ts'
-import { createRoutes } from './app-routes.ts'
-import { InitAdmission } from './init-admission.ts'
-import { initBodySchema } from './init-body.ts'
+import { loopRoutes } from './loop-routes.ts'
 import { registerServer } from './registration.ts'
 import type { Registration } from './registration-answer.ts'
 import type { RegistrationOptions } from './registration-options.ts'
-import { RolloutRecords } from './rollout-records.ts'
-import { RolloutRuns } from './rollout-runs.ts'
+
+/** Options of {@link createApp}. */
+export interface CreateAppOptions extends ServerShellOptions {
+  /** Most rollouts running at the same time; others wait. Default: null, unlimited. */
+  maxConcurrent?: number | null | undefined
+  /** Most rollouts that may wait; more are answered 503. Default: null, any number. */
+  maxQueued?: number | null | undefined
+  /** How long an ended rollout is remembered. Seconds; default 3600. */
+  recordTtlSeconds?: number | undefined
+  /** Whatever is left out comes from the environment; see `resolveSettings`. */
+  settings?: RolloutSettingsInput | undefined
+  /** Folder for a trace of each rollout; it is made when needed. Default: no traces. */
+  debugDir?: string | undefined
+}
 
 /** A server for one agent loop, without a port: give it to `serve` of `@osmosis/server`. */
-export interface AgentLoopApp extends ServableApp, AsyncDisposable {
-  /** Results that no trainer has acknowledged: on their way, refused, or given up. */
-  readonly undelivered: number
-  /** Opens the outbox and runs `onStartup`, once. `serve` does it before it opens the port, `fetch` before it answers. */
-  start(): Promise<void>
+export interface AgentLoopApp extends ServerShell {
   /**
    * Tells the platform where this server is, so that the training cluster finds it. To be called
    * when the server listens: the platform asks `/platform/health`, with the app's key, before it
    * answers. What fails for a moment is tried again, for a minute; a drain ends it. Resolves also
    * when that health check failed; nothing of this touches the serving.
    *
-   * @throws OsmosisError with code `invalid_config` for options that cannot be, `unauthorized` for
-   * a token that the platform does not accept, `protocol_error` for another refusal or an answer
-   * that is none, `platform_unreachable` or `timeout` when there was no answer, `server_shutdown`
-   * when a drain came first; or the reason of `signal`
+   * @throws OsmosisError with code `invalid_config` for options that are not valid, `unauthorized`
+   * for a token that the platform does not accept, `protocol_error` for another refusal or an
+   * answer that cannot be read, `platform_unreachable` or `timeout` when there was no answer,
+   * `server_shutdown` when a drain came first; or the reason of `signal`
    */
   register(options: RegistrationOptions): Promise<Registration>
-  /**
-   * Stops taking rollouts, waits for the running ones, ends those that outlast the wait, delivers
-   * their results, then runs `onShutdown`. A later call waits for the same end.
-   *
-   * @param options - `waitSeconds` overrides `drainSeconds`
-   */
-  drain(options?: { waitSeconds?: number | undefined }): Promise<void>
-  /** Drains. The same as leaving an `await using` block. */
-  close(): Promise<void>
 }
 
 /**
  * Puts the Remote Rollout protocol in front of an agent loop. Opens nothing by itself; whoever
  * serves the app closes it.
  *
- * @throws OsmosisError with code `invalid_config` for options or settings that cannot be;
+ * @throws OsmosisError with code `invalid_config` for options or settings that are not valid;
  * AgentLoopValidationError (`invalid_entrypoint`) for a loop without a name
  */
 export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}): AgentLoopApp {
-  assertAppOptions(options)
+  assertOptions(options)
   const problems = shapeIssues(loop)
   if (problems.length > 0) throw new AgentLoopValidationError(problems)
   const settings = resolveSettings(options.settings)
-  const { apiKey, maxConcurrent = settings.server.maxConcurrentRollouts } = options
+  const { apiKey, debugDir, maxQueued = null } = options
+  const { maxConcurrent = settings.server.maxConcurrentRollouts } = options
+  const { recordTtlSeconds = settings.server.recordTtlSeconds } = options
 
-  const secrets = new SecretValues()
-  secrets.add(apiKey)
-  const logger = redactingLogger(chosenLogger(options.logger), secrets)
-  const delivery = createDelivery(settings, { outboxDir: options.outboxDir, secrets, logger })
-  const limiter = new ConcurrencyLimiter(maxConcurrent)
-  const { debugDir } = options
-  const traces = debugDir === undefined ? null : { folder: debugDir, secrets, logger }
-  const onUnknownParameters = warnOnce(logger)
-  const runs = new RolloutRuns(
-    { loop, settings, limiter, secrets, logger, traces, onUnknownParameters },
-    delivery,
-  )
-  const drain = new ServerDrain(
-    { backend: runs, delivery, work: runs, logger },
-    { waitSeconds: options.drainSeconds ?? 30, graceSeconds: options.shutdownGraceSeconds ?? 10 },
-  )
-  const ttlSeconds = options.recordTtlSeconds ?? settings.server.recordTtlSeconds
-  const records = new RolloutRecords(ttlSeconds * 1000)
-  const life = new AppLife({ delivery, drain }, options)
-  const maxMetadataBytes = settings.maxMetadataSizeBytes
-  const routes = createRoutes({
-    admission: new InitAdmission({
-      loop,
-      records,
-      runs,
-      delivery,
-      limiter,
-      maxQueued: options.maxQueued ?? null,
-      maxMetadataBytes,
-      secrets,
-      logger,
-      isDraining: () => drain.started,
+  const shell = createServerShell(
+    { ...options, callbackRetry: retryOf(settings.client) },
+    (services) => ({
+      title: `Osmosis RolloutServer (${loop.name})`,
+      unauthorized: 'Invalid or missing API key',
+      // Trainers send the key as a bearer, or alone.
+      acceptsBareKey: true,
+      ...loopRoutes(
+        {
+          loop,
+          settings,
+          limiter: new ConcurrencyLimiter(maxConcurrent),
+          maxQueued,
+          rememberMs: recordTtlSeconds * 1000,
+          requiresKey: apiKey !== undefined,
+          traces: debugDir === undefined ? null : { folder: debugDir, ...services },
+        },
+        services,
+      ),
     }),
-    health: () => ({
-      status: 'healthy',
-      agent_loop: loop.name,
-      active_rollouts: runs.count,
-      queued_rollouts: limiter.queued,
-      completed_rollouts: records.endedCount,
-      undelivered: delivery.undelivered,
-    }),
-    initSchema: initBodySchema(maxMetadataBytes),
-    apiKey,
-    maxBodyBytes: options.maxBodyBytes ?? 64 * 1024 * 1024,
-    logger,
+  )
+  return Object.assign(shell, {
+    register: async (registration: RegistrationOptions): Promise<Registration> =>
+      registerServer(registration, {
+        agentLoopName: loop.name,
+        apiKey,
+        logger: shell.logger,
+        signal: shell.ending,
+      }),
   })
-
-  return {
-    fetch: async (request) => {
-      if (!drain.started) await life.start()
-      return routes.fetch(request)
-    },
-    requiresKey: apiKey !== undefined,
-    logger,
-    get undelivered() {
-      return delivery.undelivered
-    },
-    start: () => life.start(),
-    register: async (registration) => {
-      const server = { agentLoopName: loop.name, apiKey, logger, signal: life.ending }
-      return registerServer(registration, server)
-    },
-    drain: ({ waitSeconds } = {}) => life.end(waitSeconds),
-    close: () => life.end(),
-    [Symbol.asyncDispose]: () => life.end(),
-  }
 }
 
-function createDelivery(
-  { client }: RolloutSettings,
-  options: Omit<CallbackDeliveryOptions, 'retry'>,
-): CallbackDelivery {
+function retryOf(client: RolloutClientSettings): CallbackRetryOptions {
   const { completeRolloutRetries } = client
-  return new CallbackDelivery({
-    ...options,
-    retry: {
-      attemptTimeoutMs: client.timeoutSeconds * 1000,
-      minDelayMs: client.retryBaseDelay * 1000,
-      maxDelayMs: client.retryMaxDelay * 1000,
-      // A number of tries is a promise of its own, whatever time they take.
-      ...(completeRolloutRetries === null
-        ? {}
-        : { retries: completeRolloutRetries, budgetMs: Number.POSITIVE_INFINITY }),
-    },
-  })
-}
-
-function chosenLogger(logger: Logger | false | undefined): Logger {
-  return logger === false ? silentLogger : (logger ?? createStderrLogger())
-}
-
-/** Rollouts by the thousand pass the same parameters. */
-function warnOnce(logger: Logger): (names: readonly string[]) => void {
-  const warned = new Set<string>()
-  return (names) => {
-    for (const name of names) {
-      if (warned.has(name) || warned.size >= 100) continue
-      warned.add(name)
-      logger.warn({ parameter: name }, 'a parameter of ctx.chat is not part of the protocol')
-    }
+  return {
+    attemptTimeoutMs: client.timeoutSeconds * 1000,
+    minDelayMs: client.retryBaseDelay * 1000,
+    maxDelayMs: client.retryMaxDelay * 1000,
+    // A number of tries is a promise of its own, whatever time they take.
+    ...(completeRolloutRetries === null
+      ? {}
+      : { retries: completeRolloutRetries, budgetMs: Number.POSITIVE_INFINITY }),
   }
+}
+
+/** What the shell does not check. */
+function assertOptions({ maxConcurrent, maxQueued, recordTtlSeconds }: CreateAppOptions): void {
+  assertLimit('maxConcurrent', maxConcurrent, (value) => Number.isInteger(value) && value >= 1)
+  assertLimit('maxQueued', maxQueued, (value) => Number.isInteger(value) && value >= 0)
+  assertLimit('recordTtlSeconds', recordTtlSeconds, (value) => Number.isFinite(value) && value > 0)
+}
+
+function assertLimit(
+  name: keyof CreateAppOptions,
+  value: number | null | undefined,
+  isGood: (value: number) => boolean,
+): void {
+  if (value === undefined || value === null || isGood(value)) return
+  throw new OsmosisError('invalid_config', `${name} cannot be ${value}.`)
 }

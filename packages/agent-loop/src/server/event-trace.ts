@@ -4,7 +4,7 @@ import path from 'node:path'
 
 import { errorMessage } from '@osmosis/core'
 import type { Logger } from '@osmosis/server'
-import { toTelemetryJson, type SecretValues } from '@osmosis/server/parts'
+import { toTelemetryJson, type SecretValues } from '@osmosis/server/internal'
 
 /** Where the events of rollouts are written. */
 export interface TraceFolder {

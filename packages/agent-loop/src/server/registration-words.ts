@@ -1,4 +1,4 @@
-import { SecretValues } from '@osmosis/server/parts'
+import { SecretValues } from '@osmosis/server/internal'
 
 /** Longer than any sentence, shorter than a page. */
 const longest = 1000

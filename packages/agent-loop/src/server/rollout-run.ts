@@ -1,7 +1,8 @@
 import { errorMessage, OsmosisError, type ConcurrencyLimiter } from '@osmosis/core'
+import { untilAborted } from '@osmosis/core/http'
 import type { FunctionTool } from '@osmosis/core/wire'
 import type { Logger } from '@osmosis/server'
-import type { Callback, SecretValues } from '@osmosis/server/parts'
+import type { Callback, SecretValues } from '@osmosis/server/internal'
 
 import { ChatClient } from '../chat/chat-client.ts'
 import { MessageTexts } from '../chat/message-texts.ts'
@@ -14,8 +15,6 @@ import type { RolloutSettings } from '../settings/rollout-settings.ts'
 import { completedBody, failedBody } from './completed-body.ts'
 import { EventTrace, type TraceFolder } from './event-trace.ts'
 import { RunContext } from './run-context.ts'
-
-import { untilAborted } from './until-aborted.ts'
 
 /** What the runs of one app share. */
 export interface RunServices {

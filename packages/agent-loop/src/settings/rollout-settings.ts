@@ -1,7 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 
-import { readSettingsEnvironment } from './settings-environment.ts'
-import { settingRules, type SettingRule } from './setting-rules.ts'
+import { readSettingsEnvironment, settingRules, type SettingRule } from './setting-rules.ts'
 
 /** How the server talks to trainers. Times are seconds. */
 export interface RolloutClientSettings {

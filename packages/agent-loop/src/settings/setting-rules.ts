@@ -1,3 +1,7 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { parseEnv } from 'node:util'
+
 /** What a setting may be and where it is read from. */
 export interface SettingRule {
   /** As in the settings object, e.g. `client.timeoutSeconds`. */
@@ -35,4 +39,27 @@ function whole(name: string, fallback: number | null, least: number, most: numbe
 function variableOf(name: string): string {
   const words = name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).replace('.', '_')
   return `OSMOSIS_ROLLOUT_${words.toUpperCase()}`
+}
+
+/**
+ * The variables that settings are read from: those of the process, before those of a file `.env`
+ * in the current folder. Names are in upper case. Nothing else in this package looks at the
+ * environment.
+ */
+export function readSettingsEnvironment(): Readonly<Record<string, string | undefined>> {
+  const variables = new Map<string, string | undefined>()
+  // oxlint-disable-next-line node/no-process-env
+  for (const source of [readEnvFile(), process.env]) {
+    for (const [name, value] of Object.entries(source)) variables.set(name.toUpperCase(), value)
+  }
+  return Object.fromEntries(variables)
+}
+
+function readEnvFile(): NodeJS.Dict<string> {
+  try {
+    return parseEnv(readFileSync(path.resolve('.env'), 'utf8'))
+  } catch {
+    // Most folders have none.
+    return {}
+  }
 }

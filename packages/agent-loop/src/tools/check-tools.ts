@@ -1,8 +1,22 @@
 import { errorMessage } from '@osmosis/core'
 import type { FunctionTool } from '@osmosis/core/wire'
 
-import type { ValidationIssue } from '../validation-issue.ts'
 import { toFunctionTool, type ToolInput } from './function-tool.ts'
+
+/** Something about an agent loop that is wrong (`error`) or looks so (`warning`). */
+export interface ValidationIssue {
+  readonly severity: 'error' | 'warning'
+  /** Stable word, e.g. `GET_TOOLS_EXCEPTION`. */
+  readonly code: string
+  /** Where, e.g. `tools[0].function.name`. */
+  readonly field: string
+  readonly message: string
+}
+
+/** `[CODE] field: message`. */
+export function formatIssue({ code, field, message }: ValidationIssue): string {
+  return `[${code}] ${field === '' ? '' : `${field}: `}${message}`
+}
 
 /** What became of the tools that `getTools` returned. */
 export interface CheckedTools {

@@ -1,3 +1,5 @@
+import { pythonJson, pythonNumber } from './python-text.ts'
+
 /** A message that answers a tool call, in chat completions form. */
 export type ToolResultMessage = {
   role: 'tool'
@@ -13,4 +15,36 @@ export function createToolResult(toolCallId: string, content: string): ToolResul
 /** The message that tells the policy why a tool gave no result: `Error: <message>`. */
 export function createToolErrorResult(toolCallId: string, message: string): ToolResultMessage {
   return createToolResult(toolCallId, `Error: ${message}`)
+}
+
+/** Options of {@link serializeToolResult}. */
+export interface SerializeToolResultOptions {
+  /**
+   * `python` (default): the text that the Python SDK writes, because the text reaches the policy
+   * and becomes part of what it is trained on. `json`: what `JSON.stringify` writes.
+   */
+  style?: 'python' | 'json' | undefined
+}
+
+/**
+ * The text of a tool's result. Strings stay as they are; null and undefined are `null`; numbers,
+ * lists and objects are JSON in the chosen style. JavaScript does not tell 3.0 from 3: both are
+ * `3`, where Python writes its floats as `3.0`.
+ *
+ * @throws TypeError for values without a JSON form
+ */
+export function serializeToolResult(
+  result: unknown,
+  { style = 'python' }: SerializeToolResultOptions = {},
+): string {
+  if (typeof result === 'string') return result
+  if (result === undefined) return 'null'
+  if (style === 'python') {
+    return typeof result === 'number'
+      ? pythonNumber(result, { nan: 'nan', infinity: 'inf' })
+      : pythonJson(result)
+  }
+  const text = JSON.stringify(result) as string | undefined
+  if (text === undefined) throw new TypeError(`a ${typeof result} has no JSON form`)
+  return text
 }

@@ -38,7 +38,7 @@ export interface HttpAnswer {
   readonly headers: AnswerHeaders
   /** '' when the answer does not say. */
   readonly contentType: string
-  readonly body: Readable
+  readonly body: Dispatcher.ResponseData['body']
 }
 
 /** Connections to one kind of server, and the words for what can go wrong with them. */
@@ -95,7 +95,7 @@ export function createTransport(options: TransportOptions): Transport {
       return { status: statusCode, headers, contentType: headerOf(headers, 'content-type'), body }
     } catch (cause) {
       post.signal.throwIfAborted()
-      const message = `No answer from the ${name} ${String(url)}: ${describeNetworkError(cause)}`
+      const message = `No answer from the ${name} ${shown(url)}: ${describeNetworkError(cause)}`
       throw new OsmosisError(codes.unreachable, message, { cause })
     }
   }
@@ -110,7 +110,7 @@ export function createTransport(options: TransportOptions): Transport {
       post.signal.throwIfAborted()
       throw new OsmosisError(
         codes.refused,
-        `The ${name} ${String(url)} answered ${status}${said && `: ${said}`}${hints[status] ?? ''}`,
+        `The ${name} ${shown(url)} answered ${status}${said && `: ${said}`}${hints[status] ?? ''}`,
         { status, retryAfterMs: retryAfterMs(headers), shouldRetry: shouldRetry(headers) },
       )
     },
@@ -126,6 +126,13 @@ export function createTransport(options: TransportOptions): Transport {
       await (await opened)?.own?.destroy()
     },
   }
+}
+
+/** An address without what may hold keys: user info and query. */
+function shown(url: string | URL): string {
+  if (!URL.canParse(String(url))) return String(url)
+  const { protocol, host, pathname } = new URL(url)
+  return `${protocol}//${host}${pathname}`
 }
 
 /** undici's words for a request that cannot be sent at all, such as a key with a line break. */

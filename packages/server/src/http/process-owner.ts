@@ -2,7 +2,7 @@ import { constants } from 'node:os'
 
 import { errorMessage } from '@osmosis/core'
 
-import type { Logger } from './logger.ts'
+import type { Logger } from '../logging/logger.ts'
 
 type Close = (options?: { waitSeconds?: number }) => Promise<void>
 

@@ -8,9 +8,9 @@ import {
 } from '@osmosis/core'
 
 import { completionBody, graderBody, type EncodedBody } from './callback-bodies.ts'
-import type { Callback, CallbackDelivery } from './callback-delivery.ts'
-import type { Logger } from './logger.ts'
-import type { SecretValues } from './secret-values.ts'
+import type { Callback, CallbackDelivery } from '../delivery/callback-delivery.ts'
+import type { Logger } from '../logging/logger.ts'
+import type { SecretValues } from '../logging/secret-values.ts'
 
 /** Where the results of one rollout go. */
 export interface CallbackTargets {

@@ -7,7 +7,7 @@ import { getRequestListener } from '@hono/node-server'
 import { HttpRefusal } from './http-refusal.ts'
 import { assertGuarded, toListenError } from './listen-address.ts'
 import { ownProcess } from './process-owner.ts'
-import type { Logger } from './logger.ts'
+import type { Logger } from '../logging/logger.ts'
 
 /** What {@link serve} gives a port to: a rollout server, or anything that ends like one. */
 export interface ServableApp {

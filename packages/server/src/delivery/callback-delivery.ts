@@ -1,10 +1,15 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
-import { retryAfterMs, retryRequest } from '@osmosis/core/http'
-import { Agent, request } from 'undici'
+import {
+  bearer,
+  createTransport,
+  retryRequest,
+  startTimer,
+  type Transport,
+} from '@osmosis/core/http'
 
 import { CallbackOutbox, type KeptCallback } from './callback-outbox.ts'
-import type { LogFields, Logger } from './logger.ts'
-import type { SecretValues } from './secret-values.ts'
+import type { LogFields, Logger } from '../logging/logger.ts'
+import type { SecretValues } from '../logging/secret-values.ts'
 
 /** How long and how often a callback is tried. All times are milliseconds. */
 export interface CallbackRetryOptions {
@@ -61,7 +66,7 @@ export interface CallbackDeliveryOptions {
 export class CallbackDelivery {
   readonly #retry: Required<{ [K in keyof CallbackRetryOptions]: number }>
   readonly #logger: Logger
-  readonly #agent: Agent
+  readonly #transport: Transport
   readonly #closing = new AbortController()
   readonly #attempts = new Set<AbortController>()
   readonly #outbox: CallbackOutbox | undefined
@@ -84,10 +89,13 @@ export class CallbackDelivery {
     this.#secrets = secrets
     this.#outbox = outboxDir === undefined ? undefined : new CallbackOutbox(outboxDir, logger)
     // As many connections as one slow controller may hold; further callbacks wait for a free one.
-    this.#agent = new Agent({
-      connections: 256,
-      keepAliveTimeout: 30_000,
-      connect: { timeout: Math.min(this.#retry.attemptTimeoutMs, 10_000) },
+    this.#transport = createTransport({
+      name: 'receiver',
+      codes: { unreachable: 'protocol_error', refused: 'protocol_error' },
+      agent: {
+        connections: 256,
+        connect: { timeout: Math.min(this.#retry.attemptTimeoutMs, 10_000) },
+      },
     })
   }
 
@@ -197,7 +205,7 @@ export class CallbackDelivery {
           totalMs: this.#retry.budgetMs,
           signal: this.#closing.signal,
           isRetryable: (error) => {
-            if (!isPassing(error)) return false
+            if (!this.#isPassing(error)) return false
             // Once for each callback: a controller that restarts keeps thousands waiting.
             this.#logger[attempts === 1 ? 'info' : 'debug'](
               { ...line, attempt: attempts, reason: errorMessage(error) },
@@ -210,7 +218,7 @@ export class CallbackDelivery {
     } catch (error) {
       // What arrived while this was being closed has arrived.
       if (acknowledged) return this.#acknowledged({ ...line, attempts })
-      const outcome = isPassing(error) || this.#closing.signal.aborted ? 'gave_up' : 'refused'
+      const outcome = this.#isPassing(error) || this.#closing.signal.aborted ? 'gave_up' : 'refused'
       this.#logger.error(
         { ...line, attempts, outcome, reason: errorMessage(error) },
         'callback not delivered',
@@ -232,10 +240,15 @@ export class CallbackDelivery {
     this.#closing.abort(reason)
     for (const attempt of this.#attempts) attempt.abort(reason)
     await this.#starting?.catch(() => undefined)
-    await this.#agent.destroy()
+    await this.#transport.close()
     // Whoever has the folder next finds all that this process kept.
     while (this.#sendings.size > 0) await Promise.all(this.#sendings)
     await this.#outbox?.close()
+  }
+
+  /** Whether the next attempt may fare better: not after 409, which says that there is an answer. */
+  #isPassing(error: unknown): boolean {
+    return isTimeout(error) || this.#transport.isPassing(error)
   }
 
   async #post({ url, apiKey, idempotencyKey, body }: Callback): Promise<void> {
@@ -244,48 +257,28 @@ export class CallbackDelivery {
     // long as the process would stay reachable from it.
     const attempt = new AbortController()
     this.#attempts.add(attempt)
-    const timer = setTimeout(() => {
+    const timer = startTimer(this.#retry.attemptTimeoutMs, () => {
       attempt.abort(new OsmosisError('timeout', `no answer in ${this.#retry.attemptTimeoutMs} ms`))
-    }, this.#retry.attemptTimeoutMs)
+    })
     try {
-      const {
-        statusCode,
-        headers,
-        body: answer,
-      } = await request(url, {
-        method: 'POST',
+      const answer = await this.#transport.post(url, {
         headers: {
           'content-type': 'application/json',
           'idempotency-key': idempotencyKey,
-          ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}),
+          ...bearer(apiKey),
         },
         body,
         signal: attempt.signal,
-        dispatcher: this.#agent,
       })
       // The status is the answer: a body that breaks off takes nothing back.
-      await answer.dump().catch(() => undefined)
-      if (statusCode >= 200 && statusCode < 300) return
-      throw new OsmosisError('protocol_error', `answered ${statusCode}`, {
-        status: statusCode,
-        retryAfterMs: retryAfterMs(headers),
-      })
+      await answer.body.dump().catch(() => undefined)
     } finally {
-      clearTimeout(timer)
+      timer.clear()
       this.#attempts.delete(attempt)
     }
   }
 }
 
-/** Whether the next attempt may fare better. */
-function isPassing(error: unknown): boolean {
-  if (isOsmosisError(error) && error.status !== undefined) return isPassingStatus(error.status)
-  const { code } = error as { code?: unknown }
-  // undici's words for a request that cannot be sent at all, such as a key with a line break.
-  return code !== 'UND_ERR_INVALID_ARG' && code !== 'UND_ERR_NOT_SUPPORTED'
-}
-
-// Not 409: a receiver that says so has an answer of its own for this callback already.
-function isPassingStatus(status: number): boolean {
-  return status === 408 || status === 425 || status === 429 || status >= 500
+function isTimeout(error: unknown): boolean {
+  return isOsmosisError(error) && error.code === 'timeout'
 }

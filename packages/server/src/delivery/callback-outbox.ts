@@ -1,13 +1,14 @@
-import { createHash, randomUUID } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { ConcurrencyLimiter, errorMessage, OsmosisError } from '@osmosis/core'
+import { syncFolder, writeFileAtomically } from '@osmosis/core/files'
 import { z } from 'zod'
 
 import type { Callback } from './callback-delivery.ts'
 import { lockFolder, type FolderLock } from './folder-lock.ts'
-import type { Logger } from './logger.ts'
+import type { Logger } from '../logging/logger.ts'
 
 /** A callback on disk. */
 export interface KeptCallback {
@@ -82,7 +83,7 @@ export class CallbackOutbox {
       const keptAt = Math.max(Date.now(), this.#lastKeptAt + 1)
       this.#lastKeptAt = keptAt
       const file = path.join(this.#folder, fileName(callback))
-      await writeFile(file, toText(callback, keptAt))
+      await writeFileAtomically(file, toText(callback, keptAt), { mode: 0o600, sync: 'file' })
       const kept = this.#kept(file, callback)
       await syncFolder(this.#folder).catch((error: unknown) => {
         this.#logger.error({ error }, 'callback kept, but may not survive a power failure')
@@ -176,35 +177,4 @@ function toText(callback: Callback, keptAt: number): string {
     body: callback.body,
   }
   return `${JSON.stringify(entry)}\n`
-}
-
-/** Whoever reads the file finds all of the text, or what was there before. */
-async function writeFile(file: string, text: string): Promise<void> {
-  const unfinished = `${file}.${randomUUID()}.tmp`
-  try {
-    const handle = await open(unfinished, 'wx', 0o600)
-    try {
-      await handle.writeFile(text)
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-    await rename(unfinished, file)
-  } catch (error) {
-    // On a full disk it would be in the way of what is kept next.
-    await rm(unfinished, { force: true })
-    throw error
-  }
-}
-
-/** Makes a new name in the folder as durable as the file behind it. */
-async function syncFolder(folder: string): Promise<void> {
-  // Windows cannot open folders, and keeps the names of files without being asked.
-  if (process.platform === 'win32') return
-  const handle = await open(folder, 'r')
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
 }

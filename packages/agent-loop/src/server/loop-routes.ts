@@ -1,0 +1,158 @@
+import { OsmosisError, type ConcurrencyLimiter } from '@osmosis/core'
+import {
+  loopInitResponseSchema,
+  type LoopInitRequestBody,
+  type LoopInitResponseBody,
+} from '@osmosis/core/wire'
+import {
+  Admission,
+  HttpRefusal,
+  isJsonObject,
+  type ServerRoute,
+  type ServerServices,
+} from '@osmosis/server/internal'
+import { z } from 'zod'
+
+import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
+import type { RolloutSettings } from '../settings/rollout-settings.ts'
+import { loadTools } from '../validate-agent-loop.ts'
+import { formatIssue } from '../tools/check-tools.ts'
+import type { TraceFolder } from './event-trace.ts'
+import { initBodySchema, toRolloutRequest } from './init-body.ts'
+import { RolloutRun, type AcceptedRollout } from './rollout-run.ts'
+
+/** What the protocol of agent loops is served with. */
+export interface LoopProtocolOptions {
+  readonly loop: RolloutAgentLoop
+  readonly settings: RolloutSettings
+  /** Hands out the slots. */
+  readonly limiter: ConcurrencyLimiter
+  /** Null: any number may wait for a slot. */
+  readonly maxQueued: number | null
+  /** How long an ended rollout is remembered. Milliseconds. */
+  readonly rememberMs: number
+  /** Whether callers have to present a key; without, the platform finds no health route. */
+  readonly requiresKey: boolean
+  /** Null: no traces are kept. */
+  readonly traces: TraceFolder | null
+}
+
+/** The routes of the Remote Rollout protocol, and what ends the rollouts they began. */
+export function loopRoutes(
+  options: LoopProtocolOptions,
+  services: ServerServices,
+): { routes: ServerRoute[]; endWork: () => void } {
+  const { loop, limiter, maxQueued } = options
+  const { delivery, work, secrets, logger } = services
+  const running = new Set<RolloutRun>()
+  const shared = { ...options, ...services, onUnknownParameters: warnOnce(services) }
+  const admission = new Admission(services, {
+    isFull: () => maxQueued !== null && limiter.queued >= maxQueued,
+    fullStatus: 503,
+    otherBody: 'ignore',
+    rememberMs: options.rememberMs,
+  })
+
+  /** Runs a rollout; resolves when its result has been seen to. */
+  async function run(rollout: AcceptedRollout): Promise<void> {
+    const begun = new RolloutRun(shared, rollout)
+    running.add(begun)
+    await delivery.deliver(await begun.finish())
+    running.delete(begun)
+  }
+
+  const init: ServerRoute<LoopInitRequestBody> = {
+    method: 'POST',
+    path: '/v1/rollout/init',
+    summary: 'Accept one rollout; its result goes to /v1/rollout/completed of server_url',
+    body: {
+      schema: initBodySchema(options.settings.maxMetadataSizeBytes),
+      lists: { messages: isJsonObject },
+    },
+    answers: {
+      202: { description: 'Accepted, now or before', schema: loopInitResponseSchema },
+      500: { description: 'The agent loop has no usable tools; the rollout may be sent again' },
+      503: { description: 'Shutting down, or full; Retry-After says when to ask again' },
+    },
+    async handle(c, body) {
+      const request = toRolloutRequest(body)
+      const { rolloutId, idempotencyKey } = request
+      const apiKey = body.api_key || null
+      const answer = await admission.admit({
+        rolloutId,
+        // A rollout id and an idempotency key of the same text are two different keys.
+        key: idempotencyKey === null ? `rollout ${rolloutId}` : `key ${idempotencyKey}`,
+        body,
+        secrets: [apiKey],
+        async prepare() {
+          const { tools, issues } = await loadTools(loop, request)
+          const errors = issues.filter(({ severity }) => severity === 'error')
+          if (errors.length > 0) {
+            const detail = secrets.redact(errors.map(formatIssue).join('; '))
+            logger.error({ rollout_id: rolloutId }, `no tools for a rollout: ${detail}`)
+            throw new HttpRefusal(500, detail)
+          }
+          return {
+            answer: JSON.stringify({ rollout_id: rolloutId, tools } satisfies LoopInitResponseBody),
+            run: () => run({ request, tools, apiKey }),
+          }
+        },
+      })
+      return c.body(answer, 202, { 'content-type': 'application/json' })
+    },
+  }
+
+  const health: Pick<ServerRoute, 'method' | 'summary' | 'answers' | 'handle'> = {
+    method: 'GET',
+    summary: 'Whether the server is up, and how busy it is',
+    answers: { 200: { description: 'Up', schema: healthSchema } },
+    handle: (c) =>
+      c.json({
+        status: 'healthy',
+        agent_loop: loop.name,
+        active_rollouts: work.count,
+        queued_rollouts: limiter.queued,
+        completed_rollouts: admission.endedCount,
+        undelivered: delivery.undelivered,
+      } satisfies z.infer<typeof healthSchema>),
+  }
+
+  /** The platform checks the key with it: without a key there is nothing to check. */
+  const platformHealth: ServerRoute['handle'] = (c) => {
+    if (!options.requiresKey) throw new HttpRefusal(404, 'Not found')
+    return health.handle(c, undefined)
+  }
+
+  return {
+    routes: [
+      init,
+      { ...health, path: '/health', open: true },
+      { ...health, path: '/platform/health', handle: platformHealth },
+    ],
+    endWork() {
+      const reason = new OsmosisError('server_shutdown', 'rollout server shut down')
+      for (const begun of running) begun.abort(reason)
+    },
+  }
+}
+
+const healthSchema = z.object({
+  status: z.literal('healthy'),
+  agent_loop: z.string(),
+  active_rollouts: z.int(),
+  queued_rollouts: z.int(),
+  completed_rollouts: z.int(),
+  undelivered: z.int(),
+})
+
+/** Rollouts by the thousand pass the same parameters. */
+function warnOnce({ logger }: Pick<ServerServices, 'logger'>): (names: readonly string[]) => void {
+  const warned = new Set<string>()
+  return (names) => {
+    for (const name of names) {
+      if (warned.has(name) || warned.size >= 100) continue
+      warned.add(name)
+      logger.warn({ parameter: name }, 'a parameter of ctx.chat is not part of the protocol')
+    }
+  }
+}

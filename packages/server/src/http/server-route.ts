@@ -1,0 +1,41 @@
+import type { Context } from 'hono'
+import type { z } from 'zod'
+
+import type { ExpectedBody } from './request-body.ts'
+
+/** An answer of a route, for the OpenAPI document. */
+export interface DescribedAnswer {
+  readonly description: string
+  /** Default: a refusal, `{ detail: string }`. */
+  readonly schema?: z.ZodType
+}
+
+/**
+ * One route of a server: what it takes, what it answers, and the code that does. The shell adds
+ * what all routes have in common: the key (401), the body's size, form and schema (413, 422), other
+ * methods (405).
+ */
+export interface ServerRoute<Body = unknown> {
+  readonly method: 'GET' | 'POST'
+  /** With parameters in braces: `/rollout/{rollout_id}/status`. */
+  readonly path: string
+  /** One sentence, for the OpenAPI document. */
+  readonly summary: string
+  /** Whether it is served to callers without the key; default false. */
+  readonly open?: boolean
+  /** Default: the route takes no body. */
+  readonly body?: ExpectedBody<Body>
+  /** By status; those that the shell gives are added to them. */
+  readonly answers: Readonly<Record<number, DescribedAnswer>>
+  /**
+   * Answers a request. `body` has passed the check.
+   *
+   * @throws HttpRefusal, which becomes the answer; any other error becomes a 500
+   */
+  handle(c: Context, body: Body): Response | Promise<Response>
+}
+
+/** Whether a value is a JSON object: not null, no array. */
+export function isJsonObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,218 @@
+import { OpenAPIHono, z } from '@hono/zod-openapi'
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import { assertApiKey, carriesKey } from '@osmosis/core/http'
+import type { Handler, MiddlewareHandler } from 'hono'
+
+import { CallbackDelivery, type CallbackRetryOptions } from '../delivery/callback-delivery.ts'
+import { createStderrLogger, silentLogger, type Logger } from '../logging/logger.ts'
+import { redactingLogger } from '../logging/redacting-logger.ts'
+import { SecretValues } from '../logging/secret-values.ts'
+import { RunningWork } from '../work/running-work.ts'
+import { ServerLife, type LifeHooks } from '../work/server-life.ts'
+import { HttpRefusal } from './http-refusal.ts'
+import { describeRoutes } from './openapi-document.ts'
+import { checkBody, readJsonBody } from './request-body.ts'
+import type { ServableApp } from './serve.ts'
+import type { ServerRoute } from './server-route.ts'
+
+/** Options of every server. */
+export interface ServerShellOptions extends LifeHooks {
+  /** Key that callers must present as a bearer, but for open routes; default: none is asked for. */
+  apiKey?: string | undefined
+  /** Largest request body. Bytes; default 64 MiB. */
+  maxBodyBytes?: number | undefined
+  /**
+   * Folder that keeps results until they are acknowledged: what this process could not deliver,
+   * whatever ended it, the next one with the same folder delivers. Holds the keys that results are
+   * sent with. Default: results end with the process.
+   */
+  outboxDir?: string | undefined
+  /** How long a drain waits for running rollouts before it ends them. Seconds; default 30. */
+  drainSeconds?: number | undefined
+  /** How long the results of ended rollouts may take to deliver. Seconds; default 10. */
+  shutdownGraceSeconds?: number | undefined
+  /** Where log lines go; default: JSON lines on stderr; false: nowhere. */
+  logger?: Logger | false | undefined
+}
+
+/** What a protocol builds on. */
+export interface ServerServices {
+  readonly delivery: CallbackDelivery
+  readonly work: RunningWork
+  readonly secrets: SecretValues
+  /** Secrets are removed before a line is written. */
+  readonly logger: Logger
+  /** Aborted when the server begins to end: nothing new is taken from then on. */
+  readonly ending: AbortSignal
+}
+
+/** A rollout protocol, as the shell serves it. */
+export interface ServerProtocol {
+  /** For the OpenAPI document. */
+  readonly title: string
+  readonly routes: readonly ServerRoute[]
+  /** Fails everything that is still running because the process is about to end. */
+  readonly endWork: () => void
+  /** What callers without the key are answered, beside the status 401. */
+  readonly unauthorized: string
+  /** Whether the key may also come without `Bearer` in front of it; default false. */
+  readonly acceptsBareKey?: boolean
+}
+
+/** A server without a port: a Web-standard handler, and the work behind it. */
+export interface ServerShell extends ServableApp, AsyncDisposable {
+  /** Results that nobody has acknowledged: on their way, refused, or given up. */
+  readonly undelivered: number
+  /** The server's log; secrets are removed before a line gets there. */
+  readonly logger: Logger
+  /** Aborted when the server begins to end. */
+  readonly ending: AbortSignal
+  /**
+   * Opens the outbox, where there is one, and runs `onStartup`, once. `serve` does it before it
+   * opens the port, `fetch` before it answers.
+   *
+   * @throws OsmosisError with code `invalid_config` when another process uses the outbox,
+   * `server_shutdown` after `drain`; what `onStartup` throws
+   */
+  start(): Promise<void>
+  /**
+   * Stops taking rollouts, waits for the running ones, ends those that outlast the wait, delivers
+   * their results, then runs `onShutdown`. Resolves when nothing is left to do; a later call waits
+   * for the same end and can only shorten the wait.
+   *
+   * @param options - `waitSeconds` overrides `drainSeconds`
+   */
+  drain(options?: { waitSeconds?: number | undefined }): Promise<void>
+  /** Drains, and answers 503 from then on. The same as leaving an `await using` block. */
+  close(): Promise<void>
+}
+
+/**
+ * Everything that servers of all rollout protocols have in common, around the routes of one:
+ * key, body limits, JSON, errors, OpenAPI document, start and drain, delivery, log, secrets. Opens
+ * nothing by itself; whoever makes one closes it.
+ *
+ * @param toProtocol - builds the protocol on what the shell has
+ * @throws OsmosisError with code `invalid_config` for a key that nobody can present or a limit that
+ * is not a number of at least 0
+ */
+export function createServerShell(
+  options: ServerShellOptions & { callbackRetry?: CallbackRetryOptions | undefined },
+  toProtocol: (services: ServerServices) => ServerProtocol,
+): ServerShell {
+  assertOptions(options)
+  const { apiKey, drainSeconds = 30, shutdownGraceSeconds = 10 } = options
+  const secrets = new SecretValues()
+  secrets.add(apiKey)
+  const chosen = options.logger === false ? silentLogger : (options.logger ?? createStderrLogger())
+  const logger = redactingLogger(chosen, secrets)
+  const delivery = new CallbackDelivery({
+    retry: options.callbackRetry,
+    outboxDir: options.outboxDir,
+    secrets,
+    logger,
+  })
+  const work = new RunningWork()
+  const ending = new AbortController()
+  const protocol = toProtocol({ delivery, work, secrets, logger, ending: ending.signal })
+  const life = new ServerLife(
+    { delivery, work, endWork: protocol.endWork, logger },
+    { waitSeconds: drainSeconds, graceSeconds: shutdownGraceSeconds },
+    options,
+    ending,
+  )
+  const { maxBodyBytes = 64 * 1024 * 1024 } = options
+  const app = createApp(protocol, { apiKey, maxBodyBytes, logger })
+  return {
+    fetch: async (request) => {
+      // While it ends it still answers: with 503, and to those who ask for its health.
+      if (!ending.signal.aborted) await life.start()
+      return app.fetch(request)
+    },
+    requiresKey: apiKey !== undefined,
+    get undelivered() {
+      return delivery.undelivered
+    },
+    logger,
+    ending: ending.signal,
+    start: () => life.start(),
+    drain: ({ waitSeconds } = {}) => life.end(waitSeconds),
+    close: () => life.end(),
+    [Symbol.asyncDispose]: () => life.end(),
+  }
+}
+
+interface AppParts {
+  readonly apiKey: string | undefined
+  /** Bytes. */
+  readonly maxBodyBytes: number
+  readonly logger: Logger
+}
+
+function createApp(
+  protocol: ServerProtocol,
+  { apiKey, maxBodyBytes, logger }: AppParts,
+): OpenAPIHono {
+  const app = new OpenAPIHono()
+  const routes = [...protocol.routes, documentRoute(app, protocol.title)]
+  for (const route of routes) if (route.open) addRoute(app, route, maxBodyBytes)
+  if (apiKey !== undefined) app.use(requireKey(apiKey, protocol))
+  for (const route of routes) if (!route.open) addRoute(app, route, maxBodyBytes)
+  describeRoutes(app, routes)
+  app.notFound(() => new HttpRefusal(404, 'Not Found').toResponse())
+  app.onError((error) => {
+    if (error instanceof HttpRefusal) return error.toResponse()
+    logger.error({ error }, `request failed: ${errorMessage(error)}`)
+    return new HttpRefusal(500, 'Internal Server Error').toResponse()
+  })
+  return app
+}
+
+function addRoute(app: OpenAPIHono, route: ServerRoute, maxBodyBytes: number): void {
+  const { method, body: expected } = route
+  const path = route.path.replaceAll(/\{(\w+)\}/g, ':$1')
+  const handler: Handler =
+    expected === undefined
+      ? (c) => route.handle(c, undefined)
+      : async (c) => {
+          const json = await readJsonBody(c.req.raw, maxBodyBytes)
+          return route.handle(c, checkBody(expected, json))
+        }
+  app.on(method, path, handler)
+  app.all(path, () => new HttpRefusal(405, 'Method Not Allowed', { allow: method }).toResponse())
+}
+
+function requireKey(
+  key: string,
+  { acceptsBareKey: bare = false, unauthorized }: ServerProtocol,
+): MiddlewareHandler {
+  return async (c, next) => {
+    if (!carriesKey(c.req.header('authorization'), key, { bare })) {
+      throw new HttpRefusal(401, unauthorized, { 'www-authenticate': 'Bearer' })
+    }
+    await next()
+  }
+}
+
+function documentRoute(app: OpenAPIHono, title: string): ServerRoute {
+  return {
+    method: 'GET',
+    path: '/openapi.json',
+    summary: 'This document',
+    answers: { 200: { description: 'OpenAPI 3.1', schema: z.looseObject({}) } },
+    handle: (c) =>
+      c.json(app.getOpenAPI31Document({ openapi: '3.1.0', info: { title, version: '1' } })),
+  }
+}
+
+function assertOptions(options: ServerShellOptions): void {
+  assertApiKey(options.apiKey)
+  for (const name of ['maxBodyBytes', 'drainSeconds', 'shutdownGraceSeconds'] as const) {
+    const value = options[name]
+    if (value === undefined || (Number.isFinite(value) && value >= 0)) continue
+    throw new OsmosisError(
+      'invalid_config',
+      `${name} must be a number of at least 0, got ${String(value)}.`,
+    )
+  }
+}

@@ -1,0 +1,11 @@
+/**
+ * What servers of other rollout protocols are built on, for the other `@osmosis` packages. Not part
+ * of the promised API: names here may change in any version.
+ */
+export { CallbackDelivery, type Callback } from './delivery/callback-delivery.ts'
+export { HttpRefusal } from './http/http-refusal.ts'
+export { isJsonObject, type ServerRoute } from './http/server-route.ts'
+export { createServerShell, type ServerServices } from './http/server-shell.ts'
+export { SecretValues } from './logging/secret-values.ts'
+export { toTelemetryJson } from './rollout/telemetry-json.ts'
+export { Admission } from './work/admission.ts'

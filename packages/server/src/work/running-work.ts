@@ -1,0 +1,23 @@
+/** The rollouts that were accepted and are not over, delivery of their results included. */
+export class RunningWork {
+  readonly #running = new Set<Promise<void>>()
+
+  /** How many there are. */
+  get count(): number {
+    return this.#running.size
+  }
+
+  /** Begins `run`, which must not reject, and calls `onEnd` when it has ended. */
+  start(run: () => Promise<void>, onEnd: () => void): void {
+    const running = run().finally(() => {
+      this.#running.delete(running)
+      onEnd()
+    })
+    this.#running.add(running)
+  }
+
+  /** Resolves when all that are running now, and those they were joined by, are over. */
+  async idle(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running)
+  }
+}

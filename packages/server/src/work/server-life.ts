@@ -1,0 +1,117 @@
+import { OsmosisError } from '@osmosis/core'
+import { startTimer } from '@osmosis/core/http'
+
+import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
+import type { Logger } from '../logging/logger.ts'
+import type { RunningWork } from './running-work.ts'
+
+/** What begins and ends with a server. */
+export interface LivingParts {
+  readonly delivery: Pick<CallbackDelivery, 'start' | 'close' | 'undelivered'>
+  /** Ends by itself, or soon after `endWork`. */
+  readonly work: RunningWork
+  /** Fails everything that is still running. */
+  readonly endWork: () => void
+  readonly logger: Logger
+}
+
+/** How long the end may take. Seconds. */
+export interface EndingTimes {
+  /** For running work to end by itself. */
+  readonly waitSeconds: number
+  /** For the results of what was ended. */
+  readonly graceSeconds: number
+}
+
+/** Code of the user around the life of a server. */
+export interface LifeHooks {
+  /** Awaited before the first rollout is taken; when it rejects, nothing is served. */
+  onStartup?: (() => Promise<void> | void) | undefined
+  /** Awaited when the last rollout is over and its result delivered. */
+  onShutdown?: (() => Promise<void> | void) | undefined
+}
+
+/** After the delivery was closed, all that is left is to notice it. */
+const lastWaitMs = 1000
+
+/**
+ * The one way into and out of a server. Out: take no more work, let what runs finish, end the rest,
+ * deliver what is to say about it.
+ */
+export class ServerLife {
+  readonly #parts: LivingParts
+  readonly #times: EndingTimes
+  readonly #hooks: LifeHooks
+  readonly #ending: AbortController
+  readonly #hurry = new AbortController()
+  #starting: Promise<void> | undefined
+  #started = false
+  #ended: Promise<void> | undefined
+
+  /** @param ending - is aborted when the end begins */
+  constructor(parts: LivingParts, times: EndingTimes, hooks: LifeHooks, ending: AbortController) {
+    this.#parts = parts
+    this.#times = times
+    this.#hooks = hooks
+    this.#ending = ending
+  }
+
+  /** Opens the outbox and runs `onStartup`, once; after a failed outbox it may be tried again. */
+  async start(): Promise<void> {
+    if (this.#started) return
+    await this.#parts.delivery.start()
+    this.#starting ??= this.#startUp()
+    await this.#starting
+  }
+
+  /** Ends once; later calls wait for the same end, and one with less time cuts the wait short. */
+  async end(waitSeconds: number = this.#times.waitSeconds): Promise<void> {
+    if (this.#ended === undefined) {
+      this.#ending.abort(new OsmosisError('server_shutdown', 'the server shut down first'))
+      this.#ended = this.#end(waitSeconds * 1000)
+      return this.#ended
+    }
+    const timer = startTimer(waitSeconds * 1000, () => this.#hurry.abort())
+    try {
+      await this.#ended
+    } finally {
+      timer.clear()
+    }
+  }
+
+  async #startUp(): Promise<void> {
+    await this.#hooks.onStartup?.()
+    this.#started = true
+  }
+
+  async #end(waitMs: number): Promise<void> {
+    const { endWork, delivery, work, logger } = this.#parts
+    logger.info({ running: work.count }, 'draining: no new rollouts are admitted')
+    await endOf(work, waitMs, this.#hurry.signal)
+    if (work.count > 0) {
+      logger.warn({ running: work.count }, 'ending the rollouts that are still running')
+      endWork()
+      await endOf(work, this.#times.graceSeconds * 1000)
+    }
+    await delivery.close()
+    await endOf(work, lastWaitMs)
+    logger.info({ undelivered: delivery.undelivered, running: work.count }, 'drained')
+    // What never began has nothing to shut down; what is just beginning has.
+    await this.#starting?.catch(() => undefined)
+    if (this.#started) await this.#hooks.onShutdown?.()
+  }
+}
+
+/** Resolves when the work is over, the time is up, or `hurry` aborts. */
+async function endOf(work: RunningWork, longestMs: number, hurry?: AbortSignal): Promise<void> {
+  const { promise: enough, resolve } = Promise.withResolvers<undefined>()
+  const stop = (): void => resolve(undefined)
+  const timer = startTimer(longestMs, stop)
+  hurry?.addEventListener('abort', stop)
+  try {
+    await Promise.race([work.idle(), enough])
+  } finally {
+    timer.clear()
+    hurry?.removeEventListener('abort', stop)
+  }
+}
