@@ -7,4 +7,4 @@ export {
   asksForUsage,
   encodeSse,
   type AnswerContext,
-} from './answer-encoding.ts'
+} from './policy/scripted-answer.ts'

@@ -1,20 +1,21 @@
-export { type Controller, createController } from './controller.ts'
+export type { ServerAddress } from './http/server-client.ts'
+export type { PolicyModel, PolicyRequest } from './policy/policy-model.ts'
+export type { ScriptedAnswer, ScriptedToolCall } from './policy/scripted-answer.ts'
+export { scriptedPolicy, type ScriptedCall } from './policy/scripted-policy.ts'
+export { upstreamPolicy, type UpstreamPolicy } from './policy/upstream-policy.ts'
+export type { TokenUsage } from './policy/usage.ts'
+export type { RolloutEnding } from './session/rollout-session.ts'
+export type { CallbackConflict } from './session/rollout-sessions.ts'
 export {
-  type CallbackConflict,
+  createController,
+  type Controller,
   type ControllerOptions,
-  type ServerAddress,
   type RunOptions,
-} from './controller-options.ts'
-export { type PolicyRequest, type PolicyModel } from './policy-model.ts'
-export { type RolloutOrder } from './rollout-order.ts'
-export {
-  type CompletionReport,
-  type ResultSample,
-  type RolloutEnding,
-  type RolloutErrorCategory,
-  type RolloutOutcome,
-  type TokenUsage,
-} from './rollout-result.ts'
-export { type ScriptedAnswer, type ScriptedToolCall } from './scripted-answer.ts'
-export { type ScriptedCall, scriptedPolicy } from './scripted-policy.ts'
-export { upstreamPolicy } from './upstream-policy.ts'
+} from './workflow/controller.ts'
+export type { RolloutOrder } from './workflow/rollout-order.ts'
+export type {
+  CompletionReport,
+  ResultSample,
+  RolloutErrorCategory,
+  RolloutOutcome,
+} from './workflow/rollout-outcome.ts'

@@ -1,39 +1,44 @@
-import { PolicyUsage } from './policy-usage.ts'
-import type { CompletionReport, RolloutOutcome } from './rollout-result.ts'
-import type { RolloutFacts } from './terminal-result.ts'
+import { PolicyUsage, type TokenUsage } from '../policy/usage.ts'
 
-/** Digests of the callbacks that counted, to tell a repetition from a contradiction. */
-export interface CallbackRecord {
-  completion?: string
-  grader?: string
+/** How a rollout ended. A failed workflow is a failure whatever its grader said. */
+export type RolloutEnding = 'success' | 'failure' | 'timeout' | 'cancelled'
+
+/** What is known of any rollout when its end comes. */
+export interface RolloutFacts {
+  readonly rolloutId: string
+  /** Model calls the policy endpoint let through. */
+  readonly policyCalls: number
+  readonly usage: TokenUsage
+  /** From the request that the server accepted to the end. Milliseconds. */
+  readonly durationMs: number
 }
 
-/** A rollout between its order and its end. Ends once. */
-export class RolloutSession {
-  readonly rolloutId: string
-  readonly graded: boolean
-  readonly usage = new PolicyUsage()
-  readonly record: CallbackRecord = {}
-  /** Resolves with the committed end, never rejects. */
-  readonly ended: Promise<RolloutOutcome>
-  completion: CompletionReport | null = null
+/** Digests of the callbacks that counted, by kind, to tell a repetition from a contradiction. */
+export type CallbackRecord = Map<string, string>
 
-  readonly #commit: (result: RolloutOutcome) => Promise<void>
-  readonly #resolveEnded: (result: RolloutOutcome) => void
+/** A rollout between its order and its end. Ends once. */
+export class RolloutSession<Outcome, State> {
+  readonly rolloutId: string
+  /** What the protocol of the rollout needs to remember. */
+  readonly state: State
+  readonly usage = new PolicyUsage()
+  readonly record: CallbackRecord = new Map()
+  /** Resolves with the committed end, never rejects. */
+  readonly ended: Promise<Outcome>
+
+  readonly #commit: (outcome: Outcome) => Promise<void>
+  readonly #resolveEnded: (outcome: Outcome) => void
   readonly #over = new AbortController()
   #sentAt = performance.now()
   #committing: Promise<void> | undefined
-  #result: RolloutOutcome | undefined
+  #outcome: Outcome | undefined
 
   /** `commit` makes an end durable; as long as it fails, the rollout has not ended. */
-  constructor(
-    rolloutId: string,
-    options: { graded: boolean; commit: (result: RolloutOutcome) => Promise<void> },
-  ) {
+  constructor(rolloutId: string, state: State, commit: (outcome: Outcome) => Promise<void>) {
     this.rolloutId = rolloutId
-    this.graded = options.graded
-    this.#commit = options.commit
-    const { promise, resolve } = Promise.withResolvers<RolloutOutcome>()
+    this.state = state
+    this.#commit = commit
+    const { promise, resolve } = Promise.withResolvers<Outcome>()
     this.ended = promise
     this.#resolveEnded = resolve
   }
@@ -55,20 +60,17 @@ export class RolloutSession {
    *
    * @throws whatever the commit throws; the rollout then goes on.
    */
-  async end(
-    produce: (facts: RolloutFacts) => RolloutOutcome,
-    onWon?: () => void,
-  ): Promise<RolloutOutcome> {
+  async end(produce: (facts: RolloutFacts) => Outcome, onWon?: () => void): Promise<Outcome> {
     const earlier = await this.committed()
     if (earlier !== undefined) return earlier
-    const result = produce(this.#facts())
-    this.#committing = this.#commitEnd(result, onWon)
+    const outcome = produce(this.#facts())
+    this.#committing = this.#commitEnd(outcome, onWon)
     await this.#committing
-    return result
+    return outcome
   }
 
   /** The end, if there is one once no commit is under way. */
-  async committed(): Promise<RolloutOutcome | undefined> {
+  async committed(): Promise<Outcome | undefined> {
     while (this.#committing !== undefined) {
       try {
         await this.#committing
@@ -76,7 +78,7 @@ export class RolloutSession {
         // The contender that started this commit reports its failure.
       }
     }
-    return this.#result
+    return this.#outcome
   }
 
   /** Breaks off model calls under way. */
@@ -84,12 +86,12 @@ export class RolloutSession {
     this.#over.abort()
   }
 
-  async #commitEnd(result: RolloutOutcome, onWon: (() => void) | undefined): Promise<void> {
+  async #commitEnd(outcome: Outcome, onWon: (() => void) | undefined): Promise<void> {
     try {
-      await this.#commit(result)
-      this.#result = result
+      await this.#commit(outcome)
+      this.#outcome = outcome
       onWon?.()
-      this.#resolveEnded(result)
+      this.#resolveEnded(outcome)
     } finally {
       this.#committing = undefined
     }
@@ -98,7 +100,6 @@ export class RolloutSession {
   #facts(): RolloutFacts {
     return {
       rolloutId: this.rolloutId,
-      completion: this.completion,
       policyCalls: this.usage.calls,
       usage: this.usage.tokens,
       durationMs: performance.now() - this.#sentAt,

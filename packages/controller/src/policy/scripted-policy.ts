@@ -7,10 +7,9 @@ import {
   answerContext,
   asksForUsage,
   encodeSse,
-} from './answer-encoding.ts'
-import { policyErrorBody } from './policy-error.ts'
-import type { PolicyRequest, PolicyModel } from './policy-model.ts'
-import type { ScriptedAnswer } from './scripted-answer.ts'
+  type ScriptedAnswer,
+} from './scripted-answer.ts'
+import { policyErrorBody, type PolicyModel, type PolicyRequest } from './policy-model.ts'
 
 /** What a script sees of a model call. */
 export interface ScriptedCall {

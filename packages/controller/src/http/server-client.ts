@@ -1,0 +1,127 @@
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import { bearer, createTransport, retryAfterMs, wait, type Transport } from '@osmosis/core/http'
+
+const longestDetail = 500
+/** A full server may ask to wait so long, and is not asked more often than that. Milliseconds. */
+const patience = { unsaid: 1000, shortest: 50, longest: 60_000 }
+
+/** Where rollouts are sent: a rollout server, or the server of an agent loop. */
+export interface ServerAddress {
+  /** Base URL; the routes of the protocol are appended. */
+  readonly url: string
+  /** Bearer key of the server. Default: none is sent. */
+  readonly apiKey?: string
+}
+
+interface ServerAnswer {
+  readonly status: number
+  /** Milliseconds, as the server asked; undefined when it did not. */
+  readonly retryAfterMs: number | undefined
+  readonly text: string
+}
+
+/** The way to the servers that run rollouts. Redirects are not followed. */
+export class ServerClient {
+  readonly #transport: Transport = createTransport({
+    name: 'rollout server',
+    codes: { unreachable: 'protocol_error', refused: 'protocol_error' },
+  })
+
+  /**
+   * Sends an order until the server takes it: while the server is full or draining (429, 503), again
+   * after its `Retry-After`. `onSend` runs before each attempt. Resolves with the text of the answer.
+   *
+   * @throws OsmosisError with code `unauthorized` or `protocol_error`, whose `cause` says what the
+   * server gave as the reason; the reason of `signal`
+   */
+  async order(
+    server: ServerAddress,
+    path: string,
+    body: object,
+    options: { signal: AbortSignal; onSend: () => void },
+  ): Promise<string> {
+    for (;;) {
+      options.onSend()
+      const answer = await this.#post(server, path, body, options.signal)
+      // 200 is what servers of the older protocol generation answer.
+      if (answer.status === 202 || answer.status === 200) return answer.text
+      if (answer.status !== 429 && answer.status !== 503) throw refusal(path, answer)
+      const asked = Math.max(answer.retryAfterMs ?? patience.unsaid, patience.shortest)
+      await wait(Math.min(asked, patience.longest), options.signal)
+    }
+  }
+
+  /**
+   * Asks a rollout server to stop a rollout. Best effort: the rollout is over for the controller
+   * whatever the server says, so an error is of no use to anybody.
+   */
+  async cancel(server: ServerAddress, rolloutId: string): Promise<void> {
+    try {
+      await this.#post(server, '/rollout/cancel', { ids: [rolloutId] }, AbortSignal.timeout(2000))
+    } catch {
+      // See above.
+    }
+  }
+
+  /** Breaks off what is going on. */
+  async close(): Promise<void> {
+    await this.#transport.close()
+  }
+
+  async #post(
+    server: ServerAddress,
+    path: string,
+    body: object,
+    signal: AbortSignal,
+  ): Promise<ServerAnswer> {
+    const url = server.url.replace(/\/+$/, '') + path
+    const headers = { 'content-type': 'application/json', ...bearer(server.apiKey) }
+    try {
+      const post = { headers, body: JSON.stringify(body), signal }
+      const answer = await this.#transport.send(url, post)
+      const text = await readText(answer.body)
+      return { status: answer.status, retryAfterMs: retryAfterMs(answer.headers), text }
+    } catch (error) {
+      signal.throwIfAborted()
+      const cause = error instanceof OsmosisError ? error.cause : error
+      throw new OsmosisError(
+        'protocol_error',
+        `POST ${url} got no answer: ${errorMessage(cause)}. Is the rollout server running?`,
+        { cause },
+      )
+    }
+  }
+}
+
+async function readText(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const parts: Uint8Array[] = []
+  for await (const part of body) parts.push(part)
+  return Buffer.concat(parts).toString('utf8')
+}
+
+function refusal(path: string, { status, text }: ServerAnswer): OsmosisError {
+  const detail = detailOf(text)
+  const answered = `POST ${path} was answered with ${status}: ${detail}`
+  const options = { status, cause: new Error(detail) }
+  if (status === 401) {
+    const advice = "Pass the rollout server's key as server.apiKey."
+    return new OsmosisError('unauthorized', `${answered}. ${advice}`, options)
+  }
+  const advice = 'Only 202 and 200 accept a rollout, and only 429 and 503 ask for a repetition.'
+  return new OsmosisError('protocol_error', `${answered}. ${advice}`, options)
+}
+
+function detailOf(text: string): string {
+  const detail = detailField(text) ?? text
+  const shown = typeof detail === 'string' ? detail : JSON.stringify(detail)
+  return shown.trim().slice(0, longestDetail) || 'empty body'
+}
+
+function detailField(text: string): unknown {
+  try {
+    const body: unknown = JSON.parse(text)
+    return typeof body === 'object' && body !== null && 'detail' in body ? body.detail : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,87 @@
+import { Readable } from 'node:stream'
+
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import {
+  bearer,
+  completionsBaseUrl,
+  completionsUrl,
+  createTransport,
+  type HttpAnswer,
+} from '@osmosis/core/http'
+
+import { policyErrorBody, type PolicyModel } from './policy-model.ts'
+
+/** A connection that was there and broke: the next one may hold. */
+const lostConnection = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
+
+const passedOn = ['content-type', 'retry-after']
+
+/** A policy with connections of its own. Whoever made it closes it. */
+export interface UpstreamPolicy extends PolicyModel, AsyncDisposable {
+  /** Breaks off what is going on. Calls after that are answered with 502. */
+  close(): Promise<void>
+}
+
+/**
+ * A policy behind any OpenAI-compatible endpoint. Of the request only `model` is replaced; of the
+ * answer nothing: status, content type, `Retry-After` and bytes come back as they were sent, when
+ * they were sent. There is no time limit but the call's own signal. An endpoint that cannot be
+ * reached is a 502 whose error names the base URL, with the code `policy_unreachable`, or
+ * `policy_connection_lost` when it could be.
+ */
+export function upstreamPolicy(options: {
+  /** `/chat/completions` is appended, unless it is there already. */
+  readonly baseUrl: string
+  /** Default: no `authorization` header. */
+  readonly apiKey?: string
+  /** Sent in place of the model the request names. */
+  readonly model: string
+}): UpstreamPolicy {
+  const { apiKey, model } = options
+  const url = completionsUrl(options.baseUrl)
+  const headers: Record<string, string> = {
+    'content-type': 'application/json',
+    // Usage is read from the passing bytes, which compression would hide.
+    'accept-encoding': 'identity',
+    ...bearer(apiKey),
+  }
+  const transport = createTransport({
+    name: 'policy',
+    codes: { unreachable: 'policy_unreachable', refused: 'policy_http_error' },
+  })
+  const close = (): Promise<void> => transport.close()
+  return {
+    name: model,
+    async respond({ body: asked, signal }) {
+      let answer: HttpAnswer
+      try {
+        const body = JSON.stringify({ ...asked, model })
+        answer = await transport.send(url, { headers, body, signal })
+      } catch (error) {
+        signal.throwIfAborted()
+        return unreachable(url, error instanceof OsmosisError ? error.cause : error)
+      }
+      return new Response(Readable.toWeb(answer.body), {
+        status: answer.status,
+        headers: passedOn.flatMap((name): [string, string][] => headerOf(answer, name)),
+      })
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+function headerOf({ headers }: HttpAnswer, name: string): [string, string][] {
+  const value = headers instanceof Headers ? (headers.get(name) ?? []) : (headers[name] ?? [])
+  return [value].flat().map((text) => [name, text])
+}
+
+function unreachable(url: URL, cause: unknown): Response {
+  const isLost = lostConnection.has(String((cause as NodeJS.ErrnoException).code))
+  const what = isLost ? 'closed the connection' : 'cannot be reached'
+  // Keys also travel in user info and query strings.
+  const { origin, pathname } = completionsBaseUrl(url)
+  const message = `The policy at ${origin}${pathname.replace(/\/$/, '')} ${what}: ${errorMessage(cause)}`
+  const code = isLost ? 'policy_connection_lost' : 'policy_unreachable'
+  return Response.json(policyErrorBody(502, code, message), { status: 502 })
+}

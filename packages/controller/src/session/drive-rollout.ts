@@ -1,0 +1,85 @@
+import { startTimer } from '@osmosis/core/http'
+
+import type { RolloutEnding, RolloutFacts, RolloutSession } from './rollout-session.ts'
+import type { RolloutSessions } from './rollout-sessions.ts'
+
+/** A rollout to drive, and what its protocol makes of the ends that no callback brings. */
+export interface DrivenRollout<Outcome, State> {
+  readonly sessions: RolloutSessions<Outcome, State>
+  readonly session: RolloutSession<Outcome, State>
+  /** Cancels the rollout. */
+  readonly signal: AbortSignal
+  /** How long to wait for the end once the order was accepted. Milliseconds; null: for ever. */
+  readonly timeoutMs: number | null
+  /** Sends the order, until it is accepted. */
+  readonly send: (signal: AbortSignal) => Promise<void>
+  readonly timedOut: (facts: RolloutFacts) => Outcome
+  readonly cancelled: (facts: RolloutFacts) => Outcome
+  /** Asks the server to stop; never rejects. */
+  readonly stop: () => Promise<void>
+}
+
+/** Runs one rollout from its order to its end; see `Controller.run` and `Trainer.run`. */
+export async function driveRollout<Outcome extends { readonly status: RolloutEnding }, State>(
+  rollout: DrivenRollout<Outcome, State>,
+): Promise<Outcome> {
+  const { sessions, session, signal } = rollout
+  try {
+    // A rollout can be over before the server has answered the order.
+    const admission = rollout.send(AbortSignal.any([signal, session.signal]))
+    await Promise.race([admission, session.ended])
+  } catch (error) {
+    if (signal.aborted) return cancel(rollout)
+    // The server may have run the rollout although its answer to the order was lost.
+    const outcome = await session.committed()
+    if (outcome !== undefined) return outcome
+    sessions.discard(session)
+    throw error
+  }
+  const next = await waitForEnd(rollout)
+  if (next === 'aborted') return cancel(rollout)
+  if (next !== 'timeout') return next
+  const outcome = await endOrRetire(rollout, rollout.timedOut)
+  if (outcome.status === 'timeout') await rollout.stop()
+  return outcome
+}
+
+async function cancel<Outcome extends { readonly status: RolloutEnding }, State>(
+  rollout: DrivenRollout<Outcome, State>,
+): Promise<Outcome> {
+  const outcome = await endOrRetire(rollout, rollout.cancelled)
+  if (outcome.status !== 'cancelled') return outcome
+  await rollout.stop()
+  throw rollout.signal.reason
+}
+
+/** Ends a session that nobody waits for afterwards, so that it must not stay open. */
+async function endOrRetire<Outcome, State>(
+  { sessions, session }: DrivenRollout<Outcome, State>,
+  produce: (facts: RolloutFacts) => Outcome,
+): Promise<Outcome> {
+  try {
+    return await session.end(produce)
+  } catch (error) {
+    sessions.retire(session)
+    throw error
+  }
+}
+
+async function waitForEnd<Outcome, State>({
+  session,
+  signal,
+  timeoutMs,
+}: DrivenRollout<Outcome, State>): Promise<Outcome | 'timeout' | 'aborted'> {
+  if (signal.aborted) return 'aborted'
+  const first = Promise.withResolvers<'timeout' | 'aborted'>()
+  const onAbort = (): void => first.resolve('aborted')
+  signal.addEventListener('abort', onAbort)
+  const timer = startTimer(timeoutMs ?? Infinity, () => first.resolve('timeout'))
+  try {
+    return await Promise.race([session.ended, first.promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+    timer.clear()
+  }
+}

@@ -1,0 +1,153 @@
+import { randomUUID } from 'node:crypto'
+
+import type { HttpBindings } from '@hono/node-server'
+import { OsmosisError } from '@osmosis/core'
+import { Hono } from 'hono'
+
+import { openHost, ownKey, type RolloutHost } from '../http/rollout-host.ts'
+import type { ServerAddress } from '../http/server-client.ts'
+import type { PolicyModel } from '../policy/policy-model.ts'
+import { driveRollout } from '../session/drive-rollout.ts'
+import { RolloutSessions, type CallbackConflict } from '../session/rollout-sessions.ts'
+import { callbackRoutes } from './callback-routes.ts'
+import { policyRoute } from './policy-route.ts'
+import { toRolloutRequest, type ReturnAddress, type RolloutOrder } from './rollout-order.ts'
+import {
+  cancelledOutcome,
+  timedOutOutcome,
+  type RolloutOutcome,
+  type WorkflowFacts,
+  type WorkflowSessions,
+  type WorkflowState,
+} from './rollout-outcome.ts'
+
+/** Options of {@link createController}. */
+export interface ControllerOptions {
+  /** Answers the model calls of all rollouts; the caller owns it. */
+  readonly policy: PolicyModel
+  /** Where `run` sends rollouts that name no server themselves. */
+  readonly server?: ServerAddress
+  /** Address to listen on. Default: `127.0.0.1`. */
+  readonly host?: string
+  /** Default: 0, any free port. */
+  readonly port?: number
+  /** Bearer the callbacks must carry. Default: random. */
+  readonly callbackToken?: string
+  /** Bearer the model calls must carry. Default: random. */
+  readonly policyToken?: string
+  /**
+   * Commits the end of a rollout, e.g. to a journal: awaited before the callback is acknowledged
+   * and before `run` resolves. One call at a time per rollout, and none after one that resolved.
+   * When it throws, the callback is answered with 500, so that the rollout server sends it again.
+   * Timeouts and cancellations are passed too; look at `status`.
+   */
+  readonly onTerminal?: (outcome: RolloutOutcome) => void | Promise<void>
+  /** Hears of callbacks that contradict an earlier one. The earlier one stays. */
+  readonly onConflict?: (conflict: CallbackConflict) => void
+}
+
+/** Options of `Controller.run`. */
+export interface RunOptions {
+  /** Cancels the rollout. */
+  readonly signal?: AbortSignal
+  /** Default: the controller's own `server`. */
+  readonly server?: ServerAddress
+}
+
+/** The training cluster's side of the rollout protocol, listening. */
+export interface Controller extends AsyncDisposable {
+  /** Base URL of the policy endpoint and the callback listener, without a slash at the end. */
+  readonly url: string
+  readonly callbackToken: string
+  readonly policyToken: string
+  /**
+   * Sends one rollout and waits for its end. A rollout that fails or times out is an outcome, not an
+   * error. While the server is full (429, 503) the order is repeated after its `Retry-After`.
+   *
+   * When `signal` aborts, the rollout is cancelled at the server and the signal's reason thrown,
+   * unless the end had already come: then that is the outcome.
+   *
+   * @throws OsmosisError with code `invalid_request` for an order that cannot be sent,
+   * `unauthorized` when the server refuses the key, `protocol_error` for any other answer (its
+   * status is in `status`) or none at all; whatever `onTerminal` throws for a timeout or a
+   * cancellation.
+   */
+  run(order: RolloutOrder, options?: RunOptions): Promise<RolloutOutcome>
+  /** Cancels what is running and stops listening. Safe to call again. */
+  close(): Promise<void>
+}
+
+/**
+ * Opens a controller: one HTTP server that is policy endpoint and callback listener, and the driver
+ * that sends rollouts to a rollout server. The caller closes it.
+ *
+ * | route | bearer |
+ * |---|---|
+ * | `POST /v1/rollouts/{id}/chat/completions` | `policyToken` |
+ * | `POST /v1/rollouts/{id}/completion`, `.../grader` | `callbackToken` |
+ * | `GET /health` | none |
+ *
+ * @throws OsmosisError with code `invalid_config` for a token that no header can carry,
+ * `port_in_use` when the address is taken
+ */
+export async function createController(options: ControllerOptions): Promise<Controller> {
+  const callbackToken = ownKey('callbackToken', options.callbackToken)
+  const policyToken = ownKey('policyToken', options.policyToken)
+  const sessions: WorkflowSessions = new RolloutSessions<RolloutOutcome, WorkflowState>(options)
+  const routes = new Hono<{ Bindings: HttpBindings }>()
+    .route('/', policyRoute(sessions, options.policy, policyToken))
+    .route('/', callbackRoutes(sessions, callbackToken))
+  const { host, port } = options
+  const opened = await openHost(routes, { name: 'controller', host, port })
+  const address = { url: opened.url, callbackToken, policyToken }
+
+  return {
+    ...address,
+    async run(order, { server = options.server, signal } = {}) {
+      if (server === undefined) {
+        throw new OsmosisError(
+          'invalid_config',
+          'There is no rollout server to send to. Pass server to createController or to run.',
+        )
+      }
+      return opened.run(signal, (running) =>
+        runWorkflow(order, { sessions, address, server, client: opened.client, signal: running }),
+      )
+    },
+    close: () => opened.close(),
+    [Symbol.asyncDispose]: () => opened.close(),
+  }
+}
+
+interface RunParts {
+  readonly sessions: WorkflowSessions
+  readonly address: ReturnAddress
+  readonly server: ServerAddress
+  readonly client: RolloutHost['client']
+  readonly signal: AbortSignal
+}
+
+async function runWorkflow(
+  order: RolloutOrder,
+  { sessions, address, server, client, signal }: RunParts,
+): Promise<RolloutOutcome> {
+  signal.throwIfAborted()
+  const rolloutId = order.rolloutId ?? randomUUID().replaceAll('-', '')
+  const { timeoutMs = null, grade: graded = true } = order
+  const body = toRolloutRequest(rolloutId, order, address)
+  const session = sessions.register(rolloutId, { graded, completion: null })
+  const known = (): Pick<WorkflowFacts, 'completion'> => ({ completion: session.state.completion })
+  return driveRollout({
+    sessions,
+    session,
+    signal,
+    timeoutMs,
+    send: async (sending) => {
+      const options = { signal: sending, onSend: () => session.markSent() }
+      await client.order(server, '/rollout', body, options)
+    },
+    timedOut: (facts) => timedOutOutcome({ ...facts, ...known() }, timeoutMs ?? Infinity),
+    cancelled: (facts) => cancelledOutcome({ ...facts, ...known() }),
+    stop: () => client.cancel(server, rolloutId),
+  })
+}

@@ -1,0 +1,95 @@
+import type { ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+
+import type { HttpBindings } from '@hono/node-server'
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
+import { carriesKey } from '@osmosis/core/http'
+import { Hono } from 'hono'
+
+import { readJson } from '../http/request-body.ts'
+import type { Routes } from '../http/rollout-host.ts'
+import {
+  askPolicy,
+  assertRunning,
+  callSignal,
+  passedOnHeaders,
+  refuseCall,
+  sessionOfCall,
+  wrongKey,
+} from '../policy/model-call.ts'
+import { policyErrorBody, type PolicyModel } from '../policy/policy-model.ts'
+import { observeUsage } from '../policy/usage.ts'
+import type { WorkflowSessions } from './rollout-outcome.ts'
+
+type Bytes = AsyncIterable<Uint8Array>
+
+/**
+ * The policy endpoint of every rollout. Refuses, in this order: a wrong bearer (401), an unknown
+ * rollout (404) or one that has ended (410), a body that is too large (413), not UTF-8 (422) or no
+ * JSON object (400).
+ */
+export function policyRoute(
+  sessions: WorkflowSessions,
+  policy: PolicyModel,
+  token: string,
+): Routes {
+  const app: Routes = new Hono<{ Bindings: HttpBindings }>()
+  app.post('/v1/rollouts/:rolloutId/chat/completions', async (c) => {
+    if (!carriesKey(c.req.header('authorization'), token)) throw wrongKey()
+    const rolloutId = c.req.param('rolloutId')
+    const session = sessionOfCall(sessions, rolloutId)
+    const { outgoing } = c.env
+    const signal = callSignal(outgoing, session)
+    const body = await readObject(c.req.raw)
+    // The rollout may have ended while the body came in.
+    assertRunning(session)
+
+    const { authorization: _secret, ...headers } = c.req.header()
+    const sampleId = headers['x-sample-id'] ?? ''
+    const report = session.usage.beginCall()
+    const answer = await askPolicy(policy, { rolloutId, sampleId, body, headers, signal })
+    assertRunning(session)
+    const observe = observeUsage(answer.headers.get('content-type') ?? '', report)
+    await sendAnswer(answer, observe, outgoing, signal)
+    return RESPONSE_ALREADY_SENT
+  })
+  return app
+}
+
+async function readObject(request: Request): Promise<Record<string, unknown>> {
+  const notAnObject = 'The request body must be a JSON object.'
+  const value = await readJson(request, {
+    notJson: 400,
+    refusal: (status, code, fault) =>
+      status === 400
+        ? policyErrorBody(400, 'invalid_body', notAnObject)
+        : policyErrorBody(status, code, `The request body is ${fault}.`),
+  })
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    return value as Record<string, unknown>
+  }
+  throw refuseCall(400, 'invalid_body', notAnObject)
+}
+
+/**
+ * Writes a policy's answer to the caller as it arrives, byte for byte, through `observe`. When the
+ * answer breaks off, so does the caller's connection: half an answer must not look like a whole one.
+ */
+async function sendAnswer(
+  answer: Response,
+  observe: (chunks: Bytes) => Bytes,
+  outgoing: ServerResponse,
+  signal: AbortSignal,
+): Promise<void> {
+  outgoing.writeHead(answer.status, passedOnHeaders(answer.headers))
+  // The status may be known long before the first token is.
+  outgoing.flushHeaders()
+  try {
+    const bytes = answer.body === null ? Readable.from([]) : Readable.fromWeb(answer.body)
+    await pipeline(bytes, observe, outgoing, { signal })
+  } catch {
+    // The pipeline has closed both ends, so policy and caller know. The connection is gone, and
+    // nobody is left to answer.
+  }
+}

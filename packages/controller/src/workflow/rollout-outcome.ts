@@ -1,0 +1,148 @@
+import type { CompletionCallbackBody, GraderCallbackBody, SampleBody } from '@osmosis/core/wire'
+
+import type { TokenUsage } from '../policy/usage.ts'
+import type { RolloutEnding, RolloutFacts } from '../session/rollout-session.ts'
+import type { RolloutSessions } from '../session/rollout-sessions.ts'
+
+/** What kind of thing went wrong, as the rollout server classified it. */
+export type RolloutErrorCategory = 'timeout' | 'validation_error' | 'http_error' | 'agent_error'
+
+/** A graded conversation as the rollout server reported it. */
+export interface ResultSample {
+  readonly id: string
+  /** In the format of the framework that held the conversation. */
+  readonly messages: readonly unknown[]
+  readonly label: string | null
+  /** Null unless the sample was kept and graded. */
+  readonly reward: number | null
+  readonly removeSample: boolean
+  readonly metrics: Readonly<Record<string, unknown>>
+  readonly extraFields: Readonly<Record<string, unknown>>
+}
+
+/** What the completion callback said about the workflow. */
+export interface CompletionReport {
+  readonly status: 'success' | 'failure'
+  readonly errorMessage: string | null
+  readonly errorCategory: RolloutErrorCategory | null
+  readonly extraFields: Readonly<Record<string, unknown>> | null
+}
+
+/** How a rollout ended: the one terminal result of its order. */
+export interface RolloutOutcome {
+  readonly rolloutId: string
+  readonly status: RolloutEnding
+  /**
+   * By sample id; empty without a grader callback. A server that sends
+   * its only sample without an id gets it under `sample`.
+   */
+  readonly samples: ReadonlyMap<string, ResultSample>
+  /** Null for a success. */
+  readonly errorMessage: string | null
+  /** Null for a success, and when the server gave none. */
+  readonly errorCategory: RolloutErrorCategory | null
+  /** Null when the rollout ended before its completion callback came. */
+  readonly completion: CompletionReport | null
+  /** Model calls the policy endpoint let through. */
+  readonly policyCalls: number
+  readonly usage: TokenUsage
+  /** From the request the rollout server accepted to the end. Milliseconds. */
+  readonly durationMs: number
+}
+
+/** What a controller remembers of a rollout that runs. */
+export interface WorkflowState {
+  readonly graded: boolean
+  completion: CompletionReport | null
+}
+
+/** The rollouts of a controller. */
+export type WorkflowSessions = RolloutSessions<RolloutOutcome, WorkflowState>
+
+/** What is known of a workflow's rollout when its end comes. */
+export interface WorkflowFacts extends RolloutFacts {
+  readonly completion: CompletionReport | null
+}
+
+/** Reads a completion callback. */
+export function toCompletionReport(body: CompletionCallbackBody): CompletionReport {
+  return {
+    status: body.status,
+    errorMessage: body.err_message ?? null,
+    errorCategory: body.err_category ?? null,
+    extraFields: body.extra_fields ?? null,
+  }
+}
+
+/** The end that a grader callback brings. */
+export function gradedOutcome(facts: WorkflowFacts, body: GraderCallbackBody): RolloutOutcome {
+  const { completion } = facts
+  const samples = readSamples(body)
+  if (body.status === 'success' && completion?.status !== 'failure') {
+    return { ...facts, status: 'success', samples, errorMessage: null, errorCategory: null }
+  }
+  return {
+    ...facts,
+    status: 'failure',
+    samples,
+    errorMessage: body.err_message ?? completion?.errorMessage ?? null,
+    errorCategory: body.err_category ?? completion?.errorCategory ?? null,
+  }
+}
+
+/** The end of a rollout that nobody grades. */
+export function ungradedOutcome(
+  facts: WorkflowFacts,
+  completion: CompletionReport,
+): RolloutOutcome {
+  const failed = completion.status === 'failure'
+  return {
+    ...facts,
+    status: completion.status,
+    samples: new Map(),
+    errorMessage: failed ? completion.errorMessage : null,
+    errorCategory: failed ? completion.errorCategory : null,
+  }
+}
+
+/** The end of a rollout whose deadline passed. */
+export function timedOutOutcome(facts: WorkflowFacts, timeoutMs: number): RolloutOutcome {
+  const errorMessage = `no terminal callback within ${timeoutMs / 1000} s`
+  return {
+    ...facts,
+    status: 'timeout',
+    samples: new Map(),
+    errorMessage,
+    errorCategory: 'timeout',
+  }
+}
+
+/** The end of a rollout that the controller's user gave up. */
+export function cancelledOutcome(facts: WorkflowFacts): RolloutOutcome {
+  return {
+    ...facts,
+    status: 'cancelled',
+    samples: new Map(),
+    errorMessage: 'cancelled',
+    errorCategory: null,
+  }
+}
+
+function readSamples(body: GraderCallbackBody): ReadonlyMap<string, ResultSample> {
+  const named = Object.entries(body.samples)
+  if (named.length > 0) return new Map(named.map(([name, sample]) => [name, toSample(sample)]))
+  if (!body.sample) return new Map()
+  return new Map([['sample', toSample({ ...body.sample, id: 'sample' })]])
+}
+
+function toSample(body: SampleBody): ResultSample {
+  return {
+    id: body.id,
+    messages: body.messages,
+    label: body.label ?? null,
+    reward: body.reward ?? null,
+    removeSample: body.remove_sample,
+    metrics: body.metrics,
+    extraFields: body.extra_fields,
+  }
+}
