@@ -1,10 +1,19 @@
 export type { ServerAddress } from './http/server-client.ts'
+export type { LoopOrder } from './loop/loop-order.ts'
+export type { AnsweredCall, AnswerHook, LoopOutcome } from './loop/loop-outcome.ts'
+export {
+  createTrainer,
+  type Trainer,
+  type TrainerOptions,
+  type TrainerRunOptions,
+} from './loop/trainer.ts'
 export type { PolicyModel, PolicyRequest } from './policy/policy-model.ts'
 export type { ScriptedAnswer, ScriptedToolCall } from './policy/scripted-answer.ts'
 export { scriptedPolicy, type ScriptedCall } from './policy/scripted-policy.ts'
 export { upstreamPolicy, type UpstreamPolicy } from './policy/upstream-policy.ts'
 export type { TokenUsage } from './policy/usage.ts'
-export type { RolloutEnding } from './session/rollout-session.ts'
+export { watchPolicy, type WatchedPolicy } from './policy/watch-policy.ts'
+export type { RolloutEnding, RolloutFacts } from './session/rollout-session.ts'
 export type { CallbackConflict } from './session/rollout-sessions.ts'
 export {
   createController,

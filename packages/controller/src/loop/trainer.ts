@@ -1,0 +1,178 @@
+import { randomUUID } from 'node:crypto'
+
+import { OsmosisError } from '@osmosis/core'
+import { loopInitResponseSchema, type FunctionTool } from '@osmosis/core/wire'
+
+import { openHost, ownKey, type RolloutHost } from '../http/rollout-host.ts'
+import type { ServerAddress } from '../http/server-client.ts'
+import type { PolicyModel } from '../policy/policy-model.ts'
+import { driveRollout } from '../session/drive-rollout.ts'
+import { RolloutSessions, type CallbackConflict } from '../session/rollout-sessions.ts'
+import { toInitRequest, type LoopOrder } from './loop-order.ts'
+import {
+  cancelledLoop,
+  timedOutLoop,
+  type AnswerHook,
+  type LoopOutcome,
+  type LoopSessions,
+  type LoopState,
+} from './loop-outcome.ts'
+import { trainerRoutes } from './trainer-routes.ts'
+
+/** Options of {@link createTrainer}. */
+export interface TrainerOptions {
+  /** Answers the model calls of all rollouts; the caller owns it. */
+  readonly policy: PolicyModel
+  /** Where `run` sends rollouts that name no server themselves. */
+  readonly server?: ServerAddress
+  /** Address to listen on. Default: `127.0.0.1`. */
+  readonly host?: string
+  /** Default: 0, any free port. */
+  readonly port?: number
+  /** Bearer the model calls and results must carry. Default: random. */
+  readonly apiKey?: string
+  /**
+   * Commits the end of a rollout, e.g. to a journal: awaited before the result is acknowledged and
+   * before `run` resolves. One call at a time per rollout, and none after one that resolved. When it
+   * throws, the result is answered with 500, so that the loop's server sends it again. Timeouts and
+   * cancellations are passed too; look at `status`.
+   */
+  readonly onTerminal?: (outcome: LoopOutcome) => void | Promise<void>
+  /** Hears of results that contradict an earlier one. The earlier one stays. */
+  readonly onConflict?: (conflict: CallbackConflict) => void
+}
+
+/** Options of `Trainer.run`. */
+export interface TrainerRunOptions {
+  /** Cancels the rollout. */
+  readonly signal?: AbortSignal
+  /** Default: the trainer's own `server`. */
+  readonly server?: ServerAddress
+  /**
+   * Hears of the tools with which the rollout was accepted, before the policy is asked. Not called
+   * for a rollout that is over before the server's answer is there.
+   */
+  readonly onAccepted?: (tools: readonly FunctionTool[]) => void
+  /** Sees each answer of the policy before the loop does, and may refuse the call instead. */
+  readonly onAnswer?: AnswerHook
+}
+
+/** The training cluster's side of the agent-loop protocol, listening. */
+export interface Trainer extends AsyncDisposable {
+  /** Base URL that loops call, without a slash at the end. */
+  readonly url: string
+  readonly apiKey: string
+  /**
+   * Starts one rollout of a hand-written loop and waits for its result. A rollout that fails or
+   * times out is an outcome, not an error. While the server is full (429, 503) the order is repeated
+   * after its `Retry-After`.
+   *
+   * When `signal` aborts, the loop's model calls are refused and the signal's reason thrown, unless
+   * the end had already come: then that is the outcome. The protocol has no way to stop the loop.
+   *
+   * @throws OsmosisError with code `invalid_request` for an order that cannot be sent,
+   * `unauthorized` when the server refuses the key, `protocol_error` for any other answer (its
+   * status is in `status`) or none at all; whatever `onTerminal` throws for a timeout or a
+   * cancellation.
+   */
+  run(order: LoopOrder, options?: TrainerRunOptions): Promise<LoopOutcome>
+  /** Cancels what is running and stops listening. Safe to call again. */
+  close(): Promise<void>
+}
+
+/**
+ * Opens a trainer: one HTTP server that answers the model calls of hand-written loops and takes
+ * their results, and the driver that starts rollouts at a server of such a loop. The caller closes
+ * it.
+ *
+ * | route | bearer |
+ * |---|---|
+ * | `POST /v1/chat/completions` | `apiKey` |
+ * | `POST /v1/rollout/completed` | `apiKey` |
+ * | `GET /health` | none |
+ *
+ * @throws OsmosisError with code `invalid_config` for a key that no header can carry, `port_in_use`
+ * when the address is taken
+ */
+export async function createTrainer(options: TrainerOptions): Promise<Trainer> {
+  const apiKey = ownKey('apiKey', options.apiKey)
+  const sessions: LoopSessions = new RolloutSessions<LoopOutcome, LoopState>(options)
+  const { host, port } = options
+  const routes = trainerRoutes(sessions, options.policy, apiKey)
+  const opened = await openHost(routes, { name: 'trainer', host, port })
+  const address = { url: opened.url, apiKey }
+
+  return {
+    ...address,
+    async run(order, { server = options.server, signal, ...hooks } = {}) {
+      if (server === undefined) {
+        throw new OsmosisError(
+          'invalid_config',
+          'There is no agent loop to send to. Pass server to createTrainer or to run.',
+        )
+      }
+      return opened.run(signal, (running) =>
+        runLoop(order, {
+          sessions,
+          address,
+          server,
+          client: opened.client,
+          hooks,
+          signal: running,
+        }),
+      )
+    },
+    close: () => opened.close(),
+    [Symbol.asyncDispose]: () => opened.close(),
+  }
+}
+
+interface RunParts {
+  readonly sessions: LoopSessions
+  readonly address: Pick<Trainer, 'url' | 'apiKey'>
+  readonly server: ServerAddress
+  readonly client: RolloutHost['client']
+  readonly hooks: Pick<TrainerRunOptions, 'onAccepted' | 'onAnswer'>
+  readonly signal: AbortSignal
+}
+
+async function runLoop(
+  order: LoopOrder,
+  { sessions, address, server, client, hooks, signal }: RunParts,
+): Promise<LoopOutcome> {
+  signal.throwIfAborted()
+  const { rolloutId = randomUUID().replaceAll('-', ''), timeoutMs = null } = order
+  const body = toInitRequest(rolloutId, order, address)
+  const tools = Promise.withResolvers<readonly FunctionTool[]>()
+  const session = sessions.register(rolloutId, { tools, onAnswer: hooks.onAnswer })
+  return driveRollout({
+    sessions,
+    session,
+    signal,
+    timeoutMs,
+    send: async (sending) => {
+      const options = { signal: sending, onSend: () => session.markSent() }
+      const accepted = readAcceptance(await client.order(server, initPath, body, options))
+      hooks.onAccepted?.(accepted)
+      tools.resolve(accepted)
+    },
+    timedOut: (facts) => timedOutLoop(facts, timeoutMs ?? Infinity),
+    cancelled: cancelledLoop,
+    // The protocol has no route for it; the next model call is refused.
+    stop: () => Promise.resolve(),
+  })
+}
+
+const initPath = '/v1/rollout/init'
+
+function readAcceptance(text: string): readonly FunctionTool[] {
+  try {
+    return loopInitResponseSchema.parse(JSON.parse(text)).tools
+  } catch (cause) {
+    throw new OsmosisError(
+      'protocol_error',
+      `POST ${initPath} was accepted with something other than the rollout's id and tools: ${text.slice(0, 200)}`,
+      { cause },
+    )
+  }
+}
