@@ -48,6 +48,15 @@ describe('createController', () => {
     },
   )
 
+  it('refuses a token that no header can carry, without repeating it', async () => {
+    await expect(createController({ policy, callbackToken: 'se same' })).rejects.toStrictEqual(
+      new OsmosisError(
+        'invalid_config',
+        'callbackToken must be visible ASCII characters without spaces. Omit it for a random one.',
+      ),
+    )
+  })
+
   it('says which address is taken', async () => {
     await using first = await createController({ policy })
     const port = Number(new URL(first.url).port)

@@ -1,4 +1,4 @@
-import type { PolicyRequest, PolicyModel } from '@osmosis/controller'
+import { scriptedPolicy, type PolicyModel, type PolicyRequest } from '@osmosis/controller'
 import { describe, expect, it } from 'vitest'
 
 import { callPolicy } from './fake-rollout-server.ts'
@@ -247,6 +247,19 @@ describe('the policy endpoint refuses', () => {
         },
       },
     ])
+    expect((await rollout.end()).policyCalls).toBe(0)
+  })
+})
+
+describe('the policy endpoint refuses a body', () => {
+  it.each([
+    [422, 'that is not UTF-8', Buffer.from('{"messages":["\xff"]}', 'latin1')],
+    [413, 'of more than 64 MiB', Buffer.alloc(64 * 1024 * 1024 + 1, ' ')],
+  ])('with %i %s', async (status, _what, body) => {
+    await using rollout = await startRollout(scriptedPolicy(() => 'ok'))
+    const url = `${rollout.order.chat_completions_url}/chat/completions`
+    const headers = { authorization: `Bearer ${rollout.order.llm_api_key}` }
+    expect((await fetch(url, { method: 'POST', headers, body })).status).toBe(status)
     expect((await rollout.end()).policyCalls).toBe(0)
   })
 })

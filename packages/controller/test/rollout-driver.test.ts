@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 
 import { createController, scriptedPolicy } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { callPolicy, complete, grade, startRolloutServer } from './fake-rollout-server.ts'
 
@@ -337,11 +337,23 @@ describe('the deadline of a run', () => {
   })
 
   it('may lie further away than a timer can count', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const day = 24 * 3_600_000
     await using server = await startRolloutServer()
     await using controller = await createController({ policy, server: { url: server.url } })
-    const running = controller.run({ initialMessages: [], timeoutMs: 1e12 })
-    await grade(await server.order(0))
-    expect((await running).status).toBe('success')
+    const ends: unknown[] = []
+    const running = controller
+      .run({ rolloutId: 'r', initialMessages: [], timeoutMs: 30 * day })
+      .then(({ status }) => ends.push(status))
+    await server.order(0)
+    // By then the answer to the order is there, and the time runs.
+    await fetch(`${controller.url}/health`)
+    await vi.advanceTimersByTimeAsync(29 * day)
+    expect(ends).toStrictEqual([])
+    await vi.advanceTimersByTimeAsync(day)
+    await running
+    expect(ends).toStrictEqual(['timeout'])
   })
 
   it('rejects with the error of a commit that failed, and is over all the same', async () => {

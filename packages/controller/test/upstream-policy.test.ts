@@ -162,4 +162,17 @@ describe('upstreamPolicy', () => {
       },
     ])
   })
+
+  it('is over when it is closed: what goes on breaks off, and more is answered with 502', async () => {
+    const arrived = Promise.withResolvers<void>()
+    await using upstream = await startUpstream(() => arrived.resolve())
+    const policy = upstreamPolicy({ baseUrl: upstream.url, model: 'm' })
+    const { signal } = new AbortController()
+    const call = { rolloutId: 'r', sampleId: '', body: {}, headers: {}, signal }
+    const open = policy.respond(call)
+    await arrived.promise
+    await policy.close()
+    await policy.close()
+    expect([(await open).status, (await policy.respond(call)).status]).toStrictEqual([502, 502])
+  })
 })

@@ -1,0 +1,53 @@
+import { scriptedPolicy, upstreamPolicy, watchPolicy, type PolicyModel } from '@osmosis/controller'
+import { expect, it } from 'vitest'
+
+function answering(status: number, text: string): PolicyModel {
+  const headers = { 'content-type': 'text/x-words', 'retry-after': '7' }
+  return { name: 'p', respond: async () => new Response(text, { status, headers }) }
+}
+
+async function ask(policy: PolicyModel): Promise<Response> {
+  const { signal } = new AbortController()
+  return policy.respond({
+    rolloutId: 'r',
+    sampleId: '',
+    body: { messages: [] },
+    headers: {},
+    signal,
+  })
+}
+
+it.each([401, 403, 404])('%i is the end of it, and passed on as it is', async (status) => {
+  const watched = watchPolicy(answering(status, 'not you'))
+  expect([watched.name, watched.failure]).toEqual(['p', null])
+  const answer = await ask(watched)
+  expect([answer.status, await answer.text()]).toEqual([status, 'not you'])
+  expect(Object.fromEntries(answer.headers)).toEqual({
+    'content-type': 'text/x-words',
+    'retry-after': '7',
+  })
+  expect(watched.failure).toBe(`The policy answered ${status}: not you`)
+})
+
+it('an endpoint where nobody is is the end of it', async () => {
+  await using upstream = upstreamPolicy({ baseUrl: 'http://127.0.0.1:1/v1', model: 'm' })
+  const watched = watchPolicy(upstream)
+  expect((await ask(watched)).status).toBe(502)
+  expect(watched.failure).toMatch(/^The policy at http:\/\/127\.0\.0\.1:1\/v1 cannot be reached: /)
+})
+
+it.each([200, 400, 422, 429, 500, 502, 503])('%i may pass', async (status) => {
+  const watched = watchPolicy(answering(status, 'null'))
+  expect(await (await ask(watched)).text()).toBe('null')
+  expect(watched.failure).toBe(null)
+})
+
+it('an answer does not take back a failure, and the first one stays', async () => {
+  const answers = [answering(404, 'first'), answering(401, 'second'), scriptedPolicy(() => 'ok')]
+  const watched = watchPolicy({
+    name: 'p',
+    respond: async (request) => (answers.shift() as PolicyModel).respond(request),
+  })
+  for (const status of [404, 401, 200]) expect((await ask(watched)).status).toBe(status)
+  expect(watched.failure).toBe('The policy answered 404: first')
+})
