@@ -40,8 +40,22 @@ export function toRolloutSample(init: RolloutSampleInit): RolloutSample {
     reward: null,
     label: init.label ?? null,
     removeSample: false,
-    metrics: { ...init.metrics },
-    extraFields: { ...init.extraFields },
+    metrics: copyOfFields(init.metrics),
+    extraFields: copyOfFields(init.extraFields),
+  }
+}
+
+/**
+ * A copy of metrics or extra fields. They are user code, and reading them may throw: then they are
+ * copied unread, and cost whoever sends them their values, but not the rollout its reward.
+ */
+export function copyOfFields(
+  fields: Readonly<Record<string, unknown>> = {},
+): Record<string, unknown> {
+  try {
+    return { ...fields }
+  } catch {
+    return Object.defineProperties({}, Object.getOwnPropertyDescriptors(fields))
   }
 }
 

@@ -2,7 +2,7 @@ import { OsmosisError } from './errors.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import { CallLog } from './policy/call-log.ts'
 import { wireTranscript } from './policy/transcript.ts'
-import { toRolloutSample, type RolloutSample } from './rollout-sample.ts'
+import { copyOfFields, toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 
 /** Whatever holds a conversation and can hand it out as a sample; adapters register one per agent. */
 export interface SampleSource {
@@ -90,11 +90,14 @@ export class SampleRegistry {
       ...sample,
       trajectoryMessages: sample.trajectoryMessages ?? transcript.messages,
       calls: transcript.calls,
-      extraFields: {
-        ...(historyRewritten ? { history_rewritten: true } : {}),
-        ...(otherConversations.length > 0 ? { other_conversations: otherConversations } : {}),
-        ...sample.extraFields,
-      },
+      extraFields: Object.defineProperties(
+        {
+          ...(historyRewritten ? { history_rewritten: true } : {}),
+          ...(otherConversations.length > 0 ? { other_conversations: otherConversations } : {}),
+        },
+        // Unread: a getter of the user's may throw.
+        Object.getOwnPropertyDescriptors(copyOfFields(sample.extraFields)),
+      ),
     }
   }
 }

@@ -79,10 +79,13 @@ class SampleGrading<TConfig> implements GraderContext<TConfig> {
   readonly config: TConfig
   readonly signal: AbortSignal
   readonly #live: LiveRollout
+  readonly #samples: Samples
 
   constructor(live: LiveRollout, samples: Samples, config: TConfig, signal: AbortSignal) {
     this.#live = live
-    this.samples = samples
+    this.#samples = samples
+    // A copy: whatever the grader does to it, the registered samples need their rewards.
+    this.samples = new Map(samples)
     this.config = config
     this.signal = signal
   }
@@ -104,11 +107,11 @@ class SampleGrading<TConfig> implements GraderContext<TConfig> {
   }
 
   get sample(): RolloutSample {
-    const [only, ...others] = this.samples.values()
+    const [only, ...others] = this.#samples.values()
     if (only && others.length === 0) return only
     throw new OsmosisError(
       'unknown_sample',
-      `This rollout has ${this.samples.size} samples (${[...this.samples.keys()].join(', ')}), so "the" sample is ambiguous. Use ctx.samples and ctx.setSampleReward().`,
+      `This rollout has ${this.#samples.size} samples (${[...this.#samples.keys()].join(', ')}), so "the" sample is ambiguous. Use ctx.samples and ctx.setSampleReward().`,
     )
   }
 
@@ -130,11 +133,11 @@ class SampleGrading<TConfig> implements GraderContext<TConfig> {
   }
 
   #find(sampleId: string): RolloutSample {
-    const sample = this.samples.get(sampleId)
+    const sample = this.#samples.get(sampleId)
     if (sample) return sample
     throw new OsmosisError(
       'unknown_sample',
-      `There is no sample "${sampleId}" in this rollout. Its samples are: ${[...this.samples.keys()].join(', ')}.`,
+      `There is no sample "${sampleId}" in this rollout. Its samples are: ${[...this.#samples.keys()].join(', ')}.`,
     )
   }
 }

@@ -1,7 +1,7 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
 
-import { OsmosisError } from '../errors.ts'
+import { isOsmosisError, OsmosisError } from '../errors.ts'
 import type { CancelDisposition } from '../wire/rollout-protocol.ts'
 import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
 import type { BaseConfig } from '../workflow/config.ts'
@@ -149,7 +149,8 @@ export class LocalBackend<
     const { rolloutId } = live.request
     // The same id may have been accepted again by a caller that keeps no record of ids.
     if (this.#live.get(rolloutId) === live) this.#live.delete(rolloutId)
-    const cancelled = failure?.cause instanceof OsmosisError && failure.cause.code === 'cancelled'
+    const cause = failure?.cause
+    const cancelled = isOsmosisError(cause) && cause.code === 'cancelled'
     const [only, ...others] = samples.values()
     const graded = status === 'success' && others.length === 0 && only && !only.removeSample
     this.#finished.remember(rolloutId, {

@@ -1,3 +1,5 @@
+import { setTimeout } from 'node:timers/promises'
+
 import { getRolloutContext, LocalBackend, type RolloutContext } from '@osmosis/core'
 import { describe, expect, it } from 'vitest'
 
@@ -87,10 +89,22 @@ describe('the deadline of a workflow', () => {
   })
 
   it('further away than a timer can be set is no deadline yet', async () => {
-    const { completion } = await run(new LocalBackend({ workflow: oneSample }), {
-      agentTimeoutSeconds: 1e9,
+    const backend = new LocalBackend({
+      workflow: workflow(async () => {
+        await setTimeout(20)
+        registerSamples('main')
+      }),
+      grader: grader(async (ctx) => {
+        await setTimeout(20)
+        ctx.setReward(1)
+      }),
     })
-    expect(completion?.status).toBe('success')
+    const { completion, grading } = await run(backend, {
+      agentTimeoutSeconds: 1e8,
+      graderTimeoutSeconds: 1e8,
+    })
+    expect(completion?.failure).toBeNull()
+    expect(grading?.failure).toBeNull()
   })
 
   it('ends a model call, closes its socket and refuses later ones', async () => {

@@ -3,11 +3,14 @@ import {
   getRolloutContext,
   LocalBackend,
   OsmosisError,
+  requireRolloutContext,
   toRolloutSample,
   type GraderContext,
+  type RolloutSample,
 } from '@osmosis/core'
 import { describe, expect, it } from 'vitest'
 
+import { answerStream, sendStream, startPolicyEndpoint } from '../policy-endpoint.ts'
 import { grader, registerSamples, run, workflow } from '../rollouts.ts'
 
 const oneSample = workflow(() => registerSamples('main'))
@@ -257,6 +260,60 @@ describe('a grading that fails', () => {
       failed(/2 samples \(a, b\)/, 'validation_error'),
     )
   })
+})
+
+describe('a grader', () => {
+  it('cannot take samples out of the rollout', async () => {
+    const backend = new LocalBackend({
+      workflow: oneSample,
+      grader: grader((ctx) => {
+        const samples = ctx.samples as Map<string, RolloutSample>
+        samples.clear()
+        expect(samples.size).toBe(0)
+        expect(ctx.sample.id).toBe('main')
+      }),
+    })
+    const { grading } = await run(backend)
+    expect(grading).toMatchObject(failed(/Sample "main" has no reward/, 'validation_error'))
+    expect([...(grading?.samples.keys() ?? [])]).toEqual(['main'])
+  })
+
+  it('sees a sample whose extra fields cannot be read, and rewards it', async () => {
+    const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('4')))
+    const unreadable = {
+      fine: 1,
+      get broken(): never {
+        throw new Error('closed')
+      },
+    }
+    const backend = new LocalBackend({
+      workflow: workflow(async () => {
+        const rollout = requireRolloutContext('test')
+        rollout.registerSampleSource('main', {
+          getSample: (id) =>
+            toRolloutSample({ id, messages: [], metrics: unreadable, extraFields: unreadable }),
+        })
+        await rollout.policy('main').complete({ messages: [] })
+      }),
+      grader: rewardAll,
+    })
+    const { completion, grading } = await run(backend, { chatCompletionsUrl: policy.url })
+    expect(completion?.failure).toBeNull()
+    expect(grading?.samples.get('main')).toMatchObject({ reward: 1, extraFields: { fine: 1 } })
+  })
+})
+
+it('knows a cancelled rollout by the error of another installed copy of the package', async () => {
+  const backend = new LocalBackend({
+    workflow: workflow(() => {
+      throw Object.assign(new Error('cancelled'), {
+        [Symbol.for('osmosis.error')]: true,
+        code: 'cancelled',
+      })
+    }),
+  })
+  await run(backend)
+  expect(backend.status('r').status).toBe('cancelled')
 })
 
 it('needs no reward for a sample that is removed', async () => {
