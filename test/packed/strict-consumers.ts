@@ -19,7 +19,7 @@ import { main } from '@osmosis/cli'
 import { createController, scriptedPolicy } from '@osmosis/controller'
 import { AgentWorkflow, defineWorkflowConfig, discoverEntrypoint, Grader, LocalBackend } from '@osmosis/core'
 import type { AgentWorkflowContext, GraderContext } from '@osmosis/core'
-import { CompletionAccumulator } from '@osmosis/core/policy'
+import { policyModelName } from '@osmosis/core/policy'
 import { rolloutRequestSchema } from '@osmosis/core/wire'
 import { runEvaluation } from '@osmosis/eval'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
@@ -43,7 +43,7 @@ export class Exact extends Grader {
 }
 export const backend = new LocalBackend({ workflow: Workflow, workflowConfig: config, grader: Exact })
 export const server = createRolloutServer({ backend })
-export const rest = [main, createController, scriptedPolicy, discoverEntrypoint, CompletionAccumulator,
+export const rest = [main, createController, scriptedPolicy, discoverEntrypoint, policyModelName,
   rolloutRequestSchema, runEvaluation, serve, startPolicyServer]
 `,
   ],

@@ -6,7 +6,7 @@ import {
   type PolicyClient,
   type RolloutContext,
 } from '@osmosis/core'
-import { CompletionAccumulator, policyModelName } from '@osmosis/core/policy'
+import { policyModelName } from '@osmosis/core/policy'
 
 import { drainedStream } from './drained-stream.ts'
 import type {
@@ -113,14 +113,13 @@ export class RolloutModel implements RolloutLanguageModel {
       const { body, warnings } = await wireRequest(withDefaults(this.settings, options))
       emit({ type: 'stream-start', warnings })
       const parts = new StreamedParts(emit)
-      const whole = new CompletionAccumulator()
-      for await (const chunk of policy.stream(body, { signal: options.abortSignal })) {
+      const chunks = policy.stream(body, { signal: options.abortSignal })
+      for await (const chunk of chunks) {
         begun({ request: { body } })
-        whole.add(chunk)
         if (options.includeRawChunks) emit({ type: 'raw', rawValue: chunk })
         parts.add(chunk)
       }
-      const answer = withTurnId(await sdkAnswer(whole.completion()), call.turnId)
+      const answer = withTurnId(await sdkAnswer(await chunks.completion), call.turnId)
       // Before the SDK knows: the step it makes of the answer refers to it.
       record.succeed(call, answer.content)
       parts.end(answer)

@@ -16,6 +16,7 @@ export { isOsmosisError, OsmosisError, type OsmosisErrorCode } from './errors.ts
 export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
 export type { PolicyCallOptions, PolicyClient } from './policy/policy-client.ts'
+export type { PolicyStream } from './policy/policy-stream.ts'
 export {
   getRolloutContext,
   requireRolloutContext,

@@ -1,5 +1,4 @@
 export type { PolicyCall } from './policy/call-log.ts'
-export { chunkFromCompletion, CompletionAccumulator } from './policy/completion-accumulator.ts'
 export {
   policyModelName,
   type PolicyCallOptions,

@@ -1,5 +1,5 @@
-import type { ChatCompletionChunk } from '@osmosis/core/wire'
-import { CompletionAccumulator } from '@osmosis/core/policy'
+import type { PolicyStream } from '@osmosis/core'
+import type { ChatCompletion, ChatCompletionChunk } from '@osmosis/core/wire'
 
 type Choice = ChatCompletionChunk['choices'][number]
 
@@ -10,43 +10,43 @@ type Choice = ChatCompletionChunk['choices'][number]
  * without an index, appends names that are repeated and knows thinking as `reasoning` only.)
  */
 export class SdkChunks {
-  readonly #answer = new CompletionAccumulator()
+  #finishReason: string | null | undefined
 
-  /** Why the policy stopped; undefined until it did. */
+  /** Why the policy stopped; undefined until it did, and where it did not say. */
   get finishReason(): string | undefined {
-    return this.#answer.finishReason
+    return this.#finishReason ?? undefined
   }
 
-  async *read(chunks: AsyncIterable<ChatCompletionChunk>): AsyncGenerator<ChatCompletionChunk> {
-    for await (const chunk of chunks) {
-      this.#answer.add(chunk)
+  async *read(answer: PolicyStream): AsyncGenerator<ChatCompletionChunk> {
+    for await (const chunk of answer) {
       yield { ...chunk, choices: firstChoice(chunk).map(passing) }
     }
-    yield this.#closing()
+    const completion = await answer.completion
+    this.#finishReason = completion.choices[0]?.finish_reason
+    yield closing(completion)
   }
+}
 
-  #closing(): ChatCompletionChunk {
-    const { id, created, model, choices } = this.#answer.completion()
-    const [choice] = choices
-    const { content, refusal, reasoning, reasoning_content, tool_calls } = choice?.message ?? {}
-    const empty = !content && !refusal && !reasoning && !reasoning_content && !tool_calls
-    const said = choice?.finish_reason ?? 'stop'
-    return {
-      id,
-      object: 'chat.completion.chunk',
-      created,
-      model,
-      choices: [
-        {
-          index: 0,
-          delta: tool_calls
-            ? { tool_calls: tool_calls.map((call, index) => ({ index, ...call })) }
-            : {},
-          // An answer that was cut before its first word is an answer; the SDK makes it an error.
-          finish_reason: empty && said === 'length' ? 'stop' : said,
-        },
-      ],
-    }
+function closing({ id, created, model, choices }: ChatCompletion): ChatCompletionChunk {
+  const [choice] = choices
+  const { content, refusal, reasoning, reasoning_content, tool_calls } = choice?.message ?? {}
+  const empty = !content && !refusal && !reasoning && !reasoning_content && !tool_calls
+  const said = choice?.finish_reason ?? 'stop'
+  return {
+    id,
+    object: 'chat.completion.chunk',
+    created,
+    model,
+    choices: [
+      {
+        index: 0,
+        delta: tool_calls
+          ? { tool_calls: tool_calls.map((call, index) => ({ index, ...call })) }
+          : {},
+        // An answer that was cut before its first word is an answer; the SDK makes it an error.
+        finish_reason: empty && said === 'length' ? 'stop' : said,
+      },
+    ],
   }
 }
 

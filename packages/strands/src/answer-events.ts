@@ -1,6 +1,5 @@
 import type { ModelStreamEvent, StopReason } from '@strands-agents/sdk'
-import type { ChatCompletionChunk, ChatUsage } from '@osmosis/core/wire'
-import { CompletionAccumulator } from '@osmosis/core/policy'
+import type { ChatCompletion, ChatCompletionChunk, ChatUsage } from '@osmosis/core/wire'
 
 import { incompleteCallNote } from './incomplete-call.ts'
 import type { TurnMemory } from './turn-memory.ts'
@@ -16,7 +15,6 @@ type BlockKind = 'text' | 'reasoning'
 export class AnswerEvents {
   readonly #memory: TurnMemory
   readonly #onLength: 'throw' | 'stop'
-  readonly #answer = new CompletionAccumulator()
   readonly #start = performance.now()
   #firstChunkMs: number | undefined
   #open: BlockKind | undefined
@@ -34,7 +32,6 @@ export class AnswerEvents {
       // Whether or not the endpoint names a role: without one Strands finds no message.
       yield { type: 'modelMessageStartEvent', role: 'assistant' }
     }
-    this.#answer.add(chunk)
     const delta = chunk.choices?.find(({ index }) => (index ?? 0) === 0)?.delta
     // vLLM sends its thinking under both names while it renames the field.
     const thinking = delta?.reasoning_content || delta?.reasoning
@@ -43,16 +40,16 @@ export class AnswerEvents {
   }
 
   /** What comes after the last chunk: tool calls, usage and why the policy stopped. */
-  *end(): Generator<ModelStreamEvent> {
-    const { choices, usage } = this.#answer.completion()
-    const { tool_calls: calls = [], refusal } = choices[0]?.message ?? {}
+  *end({ choices, usage }: ChatCompletion): Generator<ModelStreamEvent> {
+    const [choice] = choices
+    const { tool_calls: calls = [], refusal } = choice?.message ?? {}
     if (refusal) yield* this.#text(refusal)
     yield* this.#close()
     if (this.#held.reasoning) {
       yield* this.#block('reasoning', this.#held.reasoning)
       yield* this.#close()
     }
-    const stopReason = this.#stopReason(calls.length > 0)
+    const stopReason = this.#stopReason(choice?.finish_reason, calls.length > 0)
     for (const call of calls) {
       if (stopReason === 'length') {
         yield* this.#block('text', incompleteCallNote(call.function.name))
@@ -115,8 +112,7 @@ export class AnswerEvents {
     }
   }
 
-  #stopReason(callsTools: boolean): StopReason {
-    const { finishReason } = this.#answer
+  #stopReason(finishReason: string | null | undefined, callsTools: boolean): StopReason {
     if (finishReason === 'length') return this.#onLength === 'stop' ? 'length' : 'maxTokens'
     if (finishReason === 'content_filter') return 'contentFiltered'
     // Servers say `stop` beside tool calls, e.g. vLLM with a named tool_choice.

@@ -11,7 +11,7 @@ import {
   type PolicyClient,
   type RolloutContext,
 } from '@osmosis/core'
-import type { ChatCompletionRequest } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/wire'
 import { policyModelName } from '@osmosis/core/policy'
 
 import { AnswerEvents } from './answer-events.ts'
@@ -63,17 +63,19 @@ export class PolicyModel extends Model {
     options: StreamOptions = {},
   ): AsyncGenerator<ModelStreamEvent> {
     this.#assertOwnRollout()
-    const answer = new AnswerEvents(this[turnMemoryKey], this.#onLength)
+    const events = new AnswerEvents(this[turnMemoryKey], this.#onLength)
+    let completion: ChatCompletion
     try {
-      const chunks = this.#policy.stream(this.#request(messages, options), {
+      const answer = this.#policy.stream(this.#request(messages, options), {
         signal: options.cancelSignal,
         headers: this.#settings.headers,
       })
-      for await (const chunk of chunks) yield* answer.add(chunk)
+      for await (const chunk of answer) yield* events.add(chunk)
+      completion = await answer.completion
     } catch (error) {
       throw toModelError(error)
     }
-    yield* answer.end()
+    yield* events.end(completion)
   }
 
   #request(messages: readonly Message[], options: StreamOptions): ChatCompletionRequest {

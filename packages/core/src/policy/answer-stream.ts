@@ -1,48 +1,46 @@
 import type { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 
-import type { EventSourceMessage } from 'eventsource-parser'
+import { createParser, type EventSourceMessage } from 'eventsource-parser'
 
 import { errorMessage } from '../error-category.ts'
 import { isOsmosisError, OsmosisError } from '../errors.ts'
 import type { ChatCompletion, ChatCompletionChunk } from '../wire/chat-completion.ts'
+import { bodyPieces } from './body-pieces.ts'
 import { chunkFromCompletion } from './completion-accumulator.ts'
-import { serverSentEvents } from './server-sent-events.ts'
 
 /**
- * The chunks of one answer, streamed or as a single JSON object. It ends normally only when the
- * policy said that it was done.
+ * The chunks of one answer, streamed or as a single JSON object; those that came together are
+ * handed out together, because every generator that a chunk goes through costs time. It ends
+ * normally only when the policy said that it was done.
  *
  * @throws OsmosisError with code `policy_stream_error`
  */
 export async function* readAnswer(
   contentType: string,
   body: Readable,
-): AsyncGenerator<ChatCompletionChunk> {
-  // Kept open at the end of the answer, so that the connection serves the next call.
-  const bytes = body.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>
+): AsyncGenerator<readonly ChatCompletionChunk[]> {
+  const answer = contentType.includes('application/json') ? new JsonAnswer() : new AnswerEvents()
   let complete = false
   try {
-    if (contentType.includes('application/json')) {
-      yield await jsonAnswer(bytes)
-    } else {
-      const stream = new AnswerEvents()
-      // One loop for all of it: every generator that a chunk goes through costs time.
-      for await (const events of serverSentEvents(bytes)) {
-        for (const event of events) {
-          const chunk = stream.take(event)
-          if (chunk) yield chunk
-        }
-        if (stream.ended) break
+    for await (const pieces of bodyPieces(body)) {
+      try {
+        answer.add(pieces)
+      } finally {
+        // What was said before an error was said.
+        yield answer.take()
       }
-      stream.assertComplete()
+      if (answer.ended) break
     }
+    answer.end()
+    yield answer.take()
     complete = true
   } catch (error) {
     throw isOsmosisError(error) ? error : brokenOff(error)
   } finally {
     body.on('error', ignore)
     if (complete) {
+      // Left open, so that the connection serves the next call.
       body.resume()
       // The end of the body is most likely here already; noticed now, the next call of the
       // conversation finds this connection free instead of opening another.
@@ -53,34 +51,91 @@ export async function* readAnswer(
   }
 }
 
-/** What the events of a streamed answer say about where it ends. */
+/** An answer as server-sent events, however its bytes were split. */
 class AnswerEvents {
+  readonly #text = new AnswerText()
+  readonly #parser = createParser({ onEvent: (event) => this.#read(event) })
+  #chunks: ChatCompletionChunk[] = []
   #finished = false
-  #ended = false
-
   /** Whether the policy said that nothing follows. */
-  get ended(): boolean {
-    return this.#ended
+  ended = false
+
+  add(pieces: readonly Uint8Array[]): void {
+    for (const piece of pieces) this.#parser.feed(this.#text.decode(piece))
   }
 
-  /** The chunk that an event carries; undefined for the mark of the end, and behind it. */
-  take({ event, data }: EventSourceMessage): ChatCompletionChunk | undefined {
-    this.#ended ||= data === '[DONE]'
-    if (this.#ended) return undefined
+  end(): void {
+    // Some servers close right behind the last line, without the empty line that ends an event.
+    if (!this.ended) this.#parser.feed(`${this.#text.rest()}\n\n`)
+    if (this.ended || this.#finished) return
+    throw new OsmosisError(
+      'policy_stream_error',
+      'The answer of the policy ended before its finish_reason: half an answer is not used.',
+    )
+  }
+
+  take(): readonly ChatCompletionChunk[] {
+    const chunks = this.#chunks
+    this.#chunks = []
+    return chunks
+  }
+
+  #read({ event, data }: EventSourceMessage): void {
+    this.ended ||= data === '[DONE]'
+    if (this.ended) return
     const chunk = parseObject(data) as ChatCompletionChunk
     if (event === 'error' || chunk.error) throw reportedError(chunk.error ?? chunk)
     const choices: unknown = chunk.choices
     // Whoever puts the answer together complains of a chunk that is not made as it should be.
     this.#finished ||= Array.isArray(choices) && chunk.choices.some(saysFinished)
-    return chunk
+    this.#chunks.push(chunk)
+  }
+}
+
+/** An answer as one JSON object, from endpoints that do not stream. */
+class JsonAnswer {
+  readonly ended = false
+  readonly #text = new AnswerText()
+  #json = ''
+  #chunks: ChatCompletionChunk[] = []
+
+  add(pieces: readonly Uint8Array[]): void {
+    for (const piece of pieces) this.#json += this.#text.decode(piece)
   }
 
-  assertComplete(): void {
-    if (this.#ended || this.#finished) return
-    throw new OsmosisError(
-      'policy_stream_error',
-      'The answer of the policy ended before its finish_reason: half an answer is not used.',
-    )
+  end(): void {
+    const completion = parseObject(this.#json + this.#text.rest())
+    const { error } = completion as { error?: unknown }
+    if (error) throw reportedError(error)
+    this.#chunks = [chunkFromCompletion(completion as ChatCompletion)]
+  }
+
+  take(): readonly ChatCompletionChunk[] {
+    const chunks = this.#chunks
+    this.#chunks = []
+    return chunks
+  }
+}
+
+/** UTF-8 whose characters may be split; what is none is not guessed at. */
+class AnswerText {
+  readonly #decoder = new TextDecoder('utf-8', { fatal: true })
+
+  decode(piece: Uint8Array): string {
+    try {
+      return this.#decoder.decode(piece, { stream: true })
+    } catch (cause) {
+      throw notUtf8(Buffer.from(piece).toString('utf8'), cause)
+    }
+  }
+
+  /** Nothing, unless the text ended within a character. */
+  rest(): string {
+    try {
+      return this.#decoder.decode()
+    } catch (cause) {
+      throw notUtf8('the end of the answer', cause)
+    }
   }
 }
 
@@ -88,16 +143,7 @@ function saysFinished(choice: ChatCompletionChunk['choices'][number] | null): bo
   return Boolean(choice?.finish_reason)
 }
 
-async function jsonAnswer(bytes: AsyncIterable<Uint8Array>): Promise<ChatCompletionChunk> {
-  const parts: Uint8Array[] = []
-  for await (const part of bytes) parts.push(part)
-  const text = Buffer.concat(parts).toString('utf8')
-  const completion = parseObject(text) as ChatCompletion & { error?: unknown }
-  if (completion.error) throw reportedError(completion.error)
-  return chunkFromCompletion(completion)
-}
-
-/** The endpoint is trusted to send the format it promised; only that it is an object is checked. */
+/** What it holds is looked at by whoever puts the answer together. */
 function parseObject(text: string): object {
   let value: unknown
   try {
@@ -109,6 +155,14 @@ function parseObject(text: string): object {
   throw new OsmosisError(
     'policy_stream_error',
     `The policy sent something that is not a JSON object: ${text.slice(0, 200)}`,
+  )
+}
+
+function notUtf8(said: string, cause: unknown): OsmosisError {
+  return new OsmosisError(
+    'policy_stream_error',
+    `The policy sent bytes that are not UTF-8 text: ${said.slice(0, 200)}`,
+    { cause },
   )
 }
 

@@ -54,7 +54,10 @@ export class CompletionAccumulator {
     if (choice.token_ids) append(this.#tokenIds, choice.token_ids)
   }
 
-  /** The answer as one object, as an endpoint gives it that does not stream. */
+  /**
+   * The answer as one object, as an endpoint gives it that does not stream. A new one each time:
+   * what one reader does to it is not seen by another.
+   */
   completion(): ChatCompletion {
     return {
       id: this.#id ?? '',
@@ -66,12 +69,12 @@ export class CompletionAccumulator {
           index: 0,
           message: this.#message(),
           finish_reason: this.#finishReason ?? null,
-          logprobs: this.#logprobs.length > 0 ? { content: this.#logprobs } : null,
-          ...(this.#tokenIds.length > 0 ? { token_ids: this.#tokenIds } : {}),
+          logprobs: this.#logprobs.length > 0 ? { content: [...this.#logprobs] } : null,
+          ...(this.#tokenIds.length > 0 ? { token_ids: [...this.#tokenIds] } : {}),
         },
       ],
-      ...(this.#usage ? { usage: this.#usage } : {}),
-      ...(this.#promptTokenIds ? { prompt_token_ids: this.#promptTokenIds } : {}),
+      ...(this.#usage ? { usage: { ...this.#usage } } : {}),
+      ...(this.#promptTokenIds ? { prompt_token_ids: [...this.#promptTokenIds] } : {}),
     }
   }
 

@@ -12,6 +12,7 @@ import type { CallLog, CallRecorder } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
 import { policyBaseUrl, policyHeaders } from './headers.ts'
 import { createPolicyFetch } from './policy-fetch.ts'
+import { type PolicyStream, policyStream, stoppedReading } from './policy-stream.ts'
 import { policyTransport } from './transport.ts'
 
 /** The name that every request gives as its model; the endpoint knows which weights that means. */
@@ -36,16 +37,13 @@ export interface PolicyClient {
   /** Base URL of the policy, without `/chat/completions`. */
   readonly baseUrl: string
   /**
-   * Asks the policy and hands out the chunks of its answer as they come.
+   * Asks the policy and hands out the chunks of its answer as they come, then the whole of it.
    *
    * @throws OsmosisError with code `policy_http_error`, `policy_unreachable`,
    * `policy_stream_error` or `invalid_request`; the signal's reason when aborted; the deadline or
    * cancellation of the rollout (`timeout`, `cancelled`, `rollout_ended`)
    */
-  stream(
-    request: ChatCompletionRequest,
-    options?: PolicyCallOptions,
-  ): AsyncIterable<ChatCompletionChunk>
+  stream(request: ChatCompletionRequest, options?: PolicyCallOptions): PolicyStream
   /** Asks the policy and resolves with its whole answer. Throws what `stream` throws. */
   complete(request: ChatCompletionRequest, options?: PolicyCallOptions): Promise<ChatCompletion>
   /**
@@ -69,38 +67,49 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
   const baseUrl = policyBaseUrl(init.chatCompletionsUrl)
   const endpoint = completionsUrl(baseUrl).href
 
-  async function* stream(
+  async function* answerTo(
     request: ChatCompletionRequest,
-    options: PolicyCallOptions = {},
+    options: PolicyCallOptions,
+    answered: PromiseWithResolvers<ChatCompletion>,
   ): AsyncGenerator<ChatCompletionChunk> {
     const signal = options.signal ? AbortSignal.any([init.signal, options.signal]) : init.signal
-    signal.throwIfAborted()
-    assertOneAnswer(request)
-
-    const call = init.log.begin(request.messages)
+    let call: CallRecorder | undefined
     const answer = new CompletionAccumulator()
     try {
+      signal.throwIfAborted()
+      assertOneAnswer(request)
+      call = init.log.begin(request.messages)
       const { contentType, body } = await ask(request, call, options, signal)
-      for await (const chunk of readAnswer(contentType, body)) {
-        call.firstChunk()
-        addChunk(answer, chunk)
-        yield chunk
+      for await (const chunks of readAnswer(contentType, body)) {
+        for (const chunk of chunks) {
+          signal.throwIfAborted()
+          call.firstChunk()
+          addChunk(answer, chunk)
+          yield chunk
+        }
       }
       // An aborted connection can look like an ordinary end of the answer.
       signal.throwIfAborted()
       assertComplete(answer)
+      answered.resolve(answer.completion())
       call.succeed(answer.completion())
     } catch (error) {
       // Whatever an abort looks like by the time it gets here, its reason says what happened.
       const failure: unknown = signal.aborted ? signal.reason : error
-      call.fail(failure)
+      answered.reject(failure)
+      call?.fail(failure)
       throw failure
     } finally {
       // No verdict yet: the caller stopped reading. Behind the finish reason only usage can
       // follow, so what was read is the answer; before it, nobody knows the answer.
-      if (!call.settled) {
-        if (answer.finishReason === undefined) call.fail(new Error('The caller stopped reading.'))
-        else call.succeed(answer.completion())
+      if (call && !call.settled) {
+        if (answer.finishReason === undefined) {
+          call.fail(stoppedReading())
+          answered.reject(stoppedReading())
+        } else {
+          call.succeed(answer.completion())
+          answered.resolve(answer.completion())
+        }
       }
     }
   }
@@ -129,17 +138,18 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
     )
   }
 
-  const client: PolicyClient = {
-    baseUrl,
-    stream,
-    async complete(request, options) {
-      const answer = new CompletionAccumulator()
-      for await (const chunk of stream(request, options)) answer.add(chunk)
-      return answer.completion()
-    },
-    fetch: createPolicyFetch((request, options) => client.stream(request, options)),
+  const stream: PolicyClient['stream'] = (request, options = {}) =>
+    policyStream((answered) => answerTo(request, options, answered))
+
+  const complete: PolicyClient['complete'] = async (request, options) => {
+    const answer = stream(request, options)
+    const chunks = answer[Symbol.asyncIterator]()
+    let next = await chunks.next()
+    while (!next.done) next = await chunks.next()
+    return answer.completion
   }
-  return client
+
+  return { baseUrl, stream, complete, fetch: createPolicyFetch({ stream }) }
 }
 
 /** The endpoint may be streaming-only, so every request streams. */

@@ -1,14 +1,13 @@
 import { isOsmosisError, OsmosisError } from '../errors.ts'
-import type { ChatCompletionChunk, ChatCompletionRequest } from '../wire/chat-completion.ts'
-import { CompletionAccumulator } from './completion-accumulator.ts'
-
-type Stream = (
-  request: ChatCompletionRequest,
-  options: { signal?: AbortSignal },
-) => AsyncIterable<ChatCompletionChunk>
+import type {
+  ChatCompletion,
+  ChatCompletionChunk,
+  ChatCompletionRequest,
+} from '../wire/chat-completion.ts'
+import type { PolicyClient } from './policy-client.ts'
 
 /** A `fetch` that asks the policy, for SDKs that speak chat completions over a fetch of yours. */
-export function createPolicyFetch(stream: Stream): typeof globalThis.fetch {
+export function createPolicyFetch(policy: Pick<PolicyClient, 'stream'>): typeof globalThis.fetch {
   return async (input, init) => {
     const request = new Request(input, init)
     if (
@@ -21,19 +20,21 @@ export function createPolicyFetch(stream: Stream): typeof globalThis.fetch {
       )
     }
     const body = (await request.json()) as ChatCompletionRequest
-    const chunks = stream(body, { signal: request.signal })[Symbol.asyncIterator]()
+    const { signal } = request
+    const answer = policy.stream(body, { signal })
+    const chunks = answer[Symbol.asyncIterator]()
     const first = chunks.next()
     try {
       // The first chunk is awaited so that a refusal can still be told as a status.
       await first
     } catch (error) {
-      request.signal.throwIfAborted()
+      signal.throwIfAborted()
       const refusal = refusalResponse(error)
       if (refusal !== undefined) return refusal
       if (!isOsmosisError(error) || error.code !== 'policy_stream_error') throw error
     }
     const all = fromFirst(first, chunks)
-    return body['stream'] === true ? eventStreamResponse(all) : jsonResponse(all)
+    return body['stream'] === true ? eventStreamResponse(all) : jsonResponse(all, answer.completion)
   }
 }
 
@@ -53,12 +54,15 @@ async function* fromFirst(
   }
 }
 
-function jsonResponse(chunks: AsyncIterable<ChatCompletionChunk>): Response {
+function jsonResponse(
+  chunks: AsyncGenerator<ChatCompletionChunk>,
+  completion: Promise<ChatCompletion>,
+): Response {
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
-      const answer = new CompletionAccumulator()
-      for await (const chunk of chunks) answer.add(chunk)
-      controller.enqueue(new TextEncoder().encode(JSON.stringify(answer.completion())))
+      let next = await chunks.next()
+      while (!next.done) next = await chunks.next()
+      controller.enqueue(new TextEncoder().encode(JSON.stringify(await completion)))
       controller.close()
     },
   })

@@ -11,14 +11,15 @@ interface StreamedToolCall {
 
 /**
  * Puts the tool calls of one streamed answer together. They need an id, because their results point
- * to it; one that comes without gets it here, in the delta itself, so that all who read the chunk
- * know the call by the same id.
+ * to it; one that comes without gets it here, in the delta itself: the chunk is handed out after
+ * that, so all who read it know the call by the same id.
  */
 export class StreamedToolCalls {
   readonly #entries: StreamedToolCall[] = []
 
+  /** New objects each time. */
   get toolCalls(): ChatToolCall[] {
-    return this.#entries.map(({ call }) => call)
+    return this.#entries.map(({ call }) => ({ ...call, function: { ...call.function } }))
   }
 
   /** Takes the list of one chunk. */
