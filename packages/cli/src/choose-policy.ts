@@ -12,8 +12,8 @@ export interface PolicyFlags {
   apiKeyEnv?: string
 }
 
-/** A policy and the name it goes by in results. */
-export interface ChosenPolicy {
+/** A policy and the name it goes by in results. Whoever chose it disposes of it. */
+export interface ChosenPolicy extends AsyncDisposable {
   readonly policy: PolicyModel
   readonly name: string
 }
@@ -55,7 +55,7 @@ export async function choosePolicy(
     const apiKeyEnv = flags.apiKeyEnv ?? (flags.baseUrl === undefined ? endpoint?.apiKeyEnv : null)
     const apiKey = readKey(apiKeyEnv ?? undefined, environment)
     const policy = upstreamPolicy({ baseUrl, model, ...(apiKey === undefined ? {} : { apiKey }) })
-    return { policy, name: model }
+    return chosen(policy, model)
   }
   if (forEndpoint) {
     throw invalid('--model and --api-key-env belong to an endpoint: pass --base-url as well.')
@@ -73,11 +73,15 @@ async function modulePolicy(file: string, name: string): Promise<ChosenPolicy> {
     if (isPolicyModel(value)) policies.set(value, policies.get(value) ?? key)
   }
   const [policy, ...others] = policies.keys()
-  if (isPolicyModel(policy) && others.length === 0) return { policy, name }
+  if (isPolicyModel(policy) && others.length === 0) return chosen(policy, name)
   throw new OsmosisError(
     'invalid_entrypoint',
     `The policy module ${name} should export one policy, e.g. what scriptedPolicy() returns; it exports ${[...policies.values()].join(', ') || 'none'}.`,
   )
+}
+
+function chosen(policy: PolicyModel, name: string): ChosenPolicy {
+  return { policy, name, [Symbol.asyncDispose]: async () => policy.close?.() }
 }
 
 function isPolicyModel(value: unknown): value is PolicyModel {

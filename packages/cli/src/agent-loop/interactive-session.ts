@@ -32,12 +32,10 @@ async function stepThroughRow(
   row: DatasetRow,
   parts: RowRunnerParts,
 ): Promise<void> {
-  const { trainer } = parts
   const steps = new StepThrough(terminal)
   terminal.print('', `Row ${row.sourceRowIndex}`)
-  trainer.onAnswer = steps.onAnswer
-  const result = await runRow(row, { ...parts, onAccepted: steps.setTools })
-  trainer.onAnswer = null
+  const hooks = { onAccepted: steps.setTools, onAnswer: steps.onAnswer }
+  const result = await runRow(row, { ...parts, hooks })
   const outcome = steps.left ? { ...result, error: abortedByUser } : result
   terminal.print('', rowLine(outcome, 1, 1))
   if (steps.left) return

@@ -1,12 +1,15 @@
+import { randomBytes } from 'node:crypto'
+
 import {
   createApp,
   type AgentLoopApp,
   type RolloutAgentLoop,
   type RolloutSettingsInput,
 } from '@osmosis/agent-loop'
+import type { ServerAddress } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
 import { readDataset, type DatasetRow } from '@osmosis/eval'
-import { createStderrLogger } from '@osmosis/server'
+import { createStderrLogger, serve } from '@osmosis/server'
 
 import { checkAgentLoop } from './check-agent-loop.ts'
 import { loadAgentLoop, type LoadedAgentLoop } from './load-agent-loop.ts'
@@ -33,13 +36,30 @@ export async function prepareLoop(flags: LoopFlags): Promise<PreparedLoop> {
   return { ...loaded, rows }
 }
 
-/** The app that is served in production, with a log of errors only. */
-export function createLoopApp(
+/** A loop that is served on this machine. */
+export interface ServedLoop extends AsyncDisposable {
+  readonly app: AgentLoopApp
+  readonly server: ServerAddress
+}
+
+/**
+ * Serves a loop as in production, on a free port of this machine and with a key of its own; only
+ * errors are logged. The caller disposes of it.
+ */
+export async function serveLoop(
   loop: RolloutAgentLoop,
   { log }: Pick<LoopFlags, 'log'>,
   settings: RolloutSettingsInput = {},
-): AgentLoopApp {
-  return createApp(loop, { logger: createStderrLogger('error'), debugDir: log, settings })
+): Promise<ServedLoop> {
+  const apiKey = randomBytes(32).toString('base64url')
+  const logger = createStderrLogger('error')
+  const app = createApp(loop, { apiKey, logger, debugDir: log, settings })
+  const listening = await serve(app, { port: 0, handleSignals: false })
+  return {
+    app,
+    server: { url: listening.url, apiKey },
+    [Symbol.asyncDispose]: () => listening.close(),
+  }
 }
 
 async function chosenRows({ dataset, offset, limit }: LoopFlags): Promise<DatasetRow[]> {

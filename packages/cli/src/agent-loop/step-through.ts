@@ -1,6 +1,6 @@
 import type { FunctionTool } from '@osmosis/agent-loop'
+import type { AnsweredCall, AnswerHook } from '@osmosis/controller'
 
-import type { AnsweredCall, StepHook } from './local-trainer.ts'
 import { messageLines } from './message-lines.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -31,7 +31,7 @@ export class StepThrough {
     this.#showTools()
   }
 
-  readonly onAnswer: StepHook = async (call) => {
+  readonly onAnswer: AnswerHook = async (call) => {
     if (this.#mode === 'quit') return abortedByUser
     const said = answerMessage(call)
     this.#showNew(call.messages)

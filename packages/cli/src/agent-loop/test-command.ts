@@ -1,4 +1,5 @@
 import type { AgentLoopApp } from '@osmosis/agent-loop'
+import { createTrainer, watchPolicy, type WatchedPolicy } from '@osmosis/controller'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { DatasetRow } from '@osmosis/eval'
 
@@ -6,9 +7,8 @@ import { choosePolicy } from '../choose-policy.ts'
 import { closing } from '../closing.ts'
 import { interruptedExitCode } from '../eval-run/interrupt.ts'
 import { interactiveSession } from './interactive-session.ts'
-import { startTrainer } from './listening-trainer.ts'
 import { writeOutput } from './output-file.ts'
-import { createLoopApp, prepareLoop } from './prepare-loop.ts'
+import { prepareLoop, serveLoop } from './prepare-loop.ts'
 import { endRolloutsOnInterrupt } from './rollout-interrupt.ts'
 import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-report.ts'
 import { runRow, type RowResult, type RowRunnerParts } from './row-runner.ts'
@@ -38,18 +38,21 @@ async function testLoop(flags: TestFlags): Promise<number> {
     )
   }
   const environment = process.env // oxlint-disable-line node/no-process-env
-  const { policy, name } = await choosePolicy(flags, environment)
-  const { loop, file, rows } = await prepareLoop(flags)
-
-  return closing(await startTrainer(policy), async (trainer) =>
-    closing(createLoopApp(loop, flags, flags.interactive ? patience : {}), async (app) => {
-      const parts = { ...trainer, app, flags, executionMode: 'test' } as const
-      process.stderr.write(
-        `Testing the agent loop ${loop.name} of ${file} with ${name} on ${rows.length} rows of ${flags.dataset}\n`,
-      )
-      return flags.interactive ? stepThroughRows(rows, parts, flags) : testRows(rows, parts, flags)
-    }),
-  )
+  return closing(await choosePolicy(flags, environment), async ({ policy, name }) => {
+    const { loop, file, rows } = await prepareLoop(flags)
+    const watched = watchPolicy(policy)
+    return closing(await createTrainer({ policy: watched }), async (trainer) =>
+      closing(await serveLoop(loop, flags, flags.interactive ? patience : {}), async (served) => {
+        const parts = { ...served, trainer, watched, flags, executionMode: 'test' } as const
+        process.stderr.write(
+          `Testing the agent loop ${loop.name} of ${file} with ${name} on ${rows.length} rows of ${flags.dataset}\n`,
+        )
+        return flags.interactive
+          ? stepThroughRows(rows, parts, flags)
+          : testRows(rows, parts, flags)
+      }),
+    )
+  })
 }
 
 async function stepThroughRows(
@@ -68,16 +71,17 @@ async function stepThroughRows(
 
 async function testRows(
   rows: readonly DatasetRow[],
-  parts: RowRunnerParts & { app: AgentLoopApp },
+  { app, watched, ...parts }: RowRunnerParts & { app: AgentLoopApp; watched: WatchedPolicy },
   flags: TestFlags,
 ): Promise<number> {
-  const interrupt = endRolloutsOnInterrupt(parts.app)
+  const interrupt = endRolloutsOnInterrupt(app)
+  const hooks = { signal: interrupt.signal }
   try {
     const started = performance.now()
     const results: RowResult[] = []
     for (const row of rows) {
-      if (interrupt.signal.aborted || parts.trainer.systemicFailure !== null) break
-      const result = await runRow(row, parts)
+      if (interrupt.signal.aborted || watched.failure !== null) break
+      const result = await runRow(row, { ...parts, hooks })
       // What was cut off says nothing about the loop.
       if (interrupt.signal.aborted) break
       results.push(result)
@@ -85,7 +89,7 @@ async function testRows(
     }
     const reason = interrupt.signal.aborted
       ? errorMessage(interrupt.signal.reason)
-      : parts.trainer.systemicFailure
+      : watched.failure
     // A reason to stop that came when all was done has stopped nothing.
     const stopReason = results.length < rows.length ? reason : null
     const run: TestRun = { results, durationMs: performance.now() - started, stopReason }

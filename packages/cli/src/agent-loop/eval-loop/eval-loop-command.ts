@@ -1,17 +1,16 @@
 import { styleText } from 'node:util'
 
-import type { AgentLoopApp } from '@osmosis/agent-loop'
+import { createTrainer, watchPolicy } from '@osmosis/controller'
 import { errorMessage } from '@osmosis/core'
 import { formatQuantity } from '@osmosis/eval'
 
 import { closing } from '../../closing.ts'
 import { interruptedExitCode } from '../../eval-run/interrupt.ts'
-import { startTrainer } from '../listening-trainer.ts'
 import { writeOutput } from '../output-file.ts'
-import { createLoopApp, prepareLoop, type PreparedLoop } from '../prepare-loop.ts'
+import { prepareLoop, serveLoop, type PreparedLoop, type ServedLoop } from '../prepare-loop.ts'
 import { endRolloutsOnInterrupt } from '../rollout-interrupt.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
-import { chooseModels } from './compared-models.ts'
+import { chooseModels, type ComparedModel } from './compared-models.ts'
 import type { EvalLoopFlags } from './eval-loop-flags.ts'
 import { EvaluationProgress } from './evaluation-progress.ts'
 import { evaluationReport } from './evaluation-report.ts'
@@ -22,8 +21,7 @@ import { runLoops, type ReachableModel } from './run-loops.ts'
 import type { Scorer } from './scorer.ts'
 
 /** Everything that is decided before the first run. */
-interface Setup extends PreparedLoop {
-  readonly app: AgentLoopApp
+interface Setup extends PreparedLoop, Pick<ServedLoop, 'app' | 'server'> {
   readonly models: readonly ReachableModel[]
   readonly scorers: readonly Scorer[]
 }
@@ -43,15 +41,24 @@ async function evaluateLoop(flags: EvalLoopFlags): Promise<number> {
   const scorers = await loadScorers(flags.evalFn ?? [])
   const prepared = await prepareLoop(flags)
 
-  return closing(await startTrainer(primary.policy), async (trainer) =>
-    closing(baseline && (await startTrainer(baseline.policy)), async (baselineTrainer) =>
-      closing(createLoopApp(prepared.loop, flags), async (app) => {
-        const models: ReachableModel[] = [{ ...primary, ...trainer }]
-        if (baseline && baselineTrainer) models.push({ ...baseline, ...baselineTrainer })
-        return reportEvaluation({ ...prepared, app, models, scorers }, flags)
+  return closing(await startTrainer(primary), async (trainer) =>
+    closing(baseline && (await startTrainer(baseline)), async (baselineTrainer) =>
+      closing(await serveLoop(prepared.loop, flags), async (served) => {
+        const models = [trainer, baselineTrainer ?? []].flat()
+        return reportEvaluation({ ...prepared, ...served, models, scorers }, flags)
       }),
     ),
   )
+}
+
+async function startTrainer(model: ComparedModel): Promise<ReachableModel & AsyncDisposable> {
+  const policy = watchPolicy(model.policy)
+  const trainer = await createTrainer({ policy })
+  const close = async (): Promise<void> => {
+    await trainer.close()
+    await model.policy.close?.()
+  }
+  return { ...model, policy, trainer, [Symbol.asyncDispose]: close }
 }
 
 async function reportEvaluation(setup: Setup, flags: EvalLoopFlags): Promise<number> {
@@ -79,7 +86,7 @@ function headLine({ loop, file, rows, models }: Setup, { n, dataset }: EvalLoopF
 }
 
 async function evaluate(
-  { loop, rows, app, models, scorers }: Setup,
+  { loop, rows, server, models, scorers }: Setup,
   flags: EvalLoopFlags,
   signal: AbortSignal,
 ): Promise<LoopEvaluation> {
@@ -87,7 +94,7 @@ async function evaluate(
   const total = rows.length * n * models.length
   const { onRun } = new EvaluationProgress(total, { runs: !quiet, models: models.length > 1 })
   const started = performance.now()
-  const plan = { rows, n, batchSize, models, scorers, app, flags, signal, onRun }
+  const plan = { rows, n, batchSize, models, scorers, server, flags, signal, onRun }
   const runs = await runLoops(plan)
   return {
     loopName: loop.name,
@@ -106,7 +113,7 @@ async function evaluate(
 
 function stopReasonOf(models: readonly ReachableModel[], signal: AbortSignal): string {
   if (signal.aborted) return errorMessage(signal.reason)
-  const reasons = models.flatMap(({ tag, trainer: { systemicFailure: failure } }) => {
+  const reasons = models.flatMap(({ tag, policy: { failure } }) => {
     if (failure === null) return []
     return models.length === 1 ? [failure] : [`${tag}: ${failure}`]
   })

@@ -1,7 +1,6 @@
-import type { AgentLoopApp } from '@osmosis/agent-loop'
+import type { ServerAddress, Trainer, WatchedPolicy } from '@osmosis/controller'
 import { runWorkerPool, type DatasetRow } from '@osmosis/eval'
 
-import type { ListeningTrainer } from '../listening-trainer.ts'
 import type { LoopFlags } from '../loop-flags.ts'
 import { runRow } from '../row-runner.ts'
 import type { ComparedModel } from './compared-models.ts'
@@ -10,7 +9,10 @@ import type { Scorer } from './scorer.ts'
 import { scoreRun } from './score-run.ts'
 
 /** A model, and the trainer that asks it. */
-export type ReachableModel = ComparedModel & Pick<ListeningTrainer, 'trainer' | 'trainerUrl'>
+export interface ReachableModel extends ComparedModel {
+  readonly policy: WatchedPolicy
+  readonly trainer: Trainer
+}
 
 /** What is to be run, and how. */
 export interface LoopPlan {
@@ -21,7 +23,8 @@ export interface LoopPlan {
   readonly batchSize: number
   readonly models: readonly ReachableModel[]
   readonly scorers: readonly Scorer[]
-  readonly app: Pick<AgentLoopApp, 'fetch'>
+  /** Where the loop is served. */
+  readonly server: ServerAddress
   readonly flags: Pick<LoopFlags, 'maxTurns' | 'maxTokens' | 'temperature'>
   /** Starts nothing more, and leaves what runs out of the results. */
   readonly signal: AbortSignal
@@ -58,8 +61,7 @@ export async function runLoops(plan: LoopPlan): Promise<EvaluatedRun[]> {
     },
     {
       size: Math.min(batchSize, rows.length * n * models.length),
-      halted: () =>
-        signal.aborted || models.some(({ trainer }) => trainer.systemicFailure !== null),
+      halted: () => signal.aborted || models.some(({ policy }) => policy.failure !== null),
     },
   )
   return runs.filter((run) => run !== undefined)
@@ -76,11 +78,12 @@ function* plannedRuns({ rows, n, models }: LoopPlan): Generator<PlannedRun, void
 
 async function evaluate(
   { row, runIndex, model }: PlannedRun,
-  { app, flags, models, scorers }: LoopPlan,
+  { server, flags, models, scorers, signal }: LoopPlan,
 ): Promise<EvaluatedRun> {
-  const { trainer, trainerUrl, tag } = model
+  const { trainer, tag } = model
   const attempt = models.length === 1 ? `run-${runIndex}` : `run-${runIndex}-${tag}`
-  const parts = { app, trainer, trainerUrl, flags, executionMode: 'eval', attempt } as const
+  const hooks = { signal }
+  const parts = { server, trainer, flags, executionMode: 'eval', attempt, hooks } as const
   const result = await runRow(row, parts)
   return { row, runIndex, model, result, scores: await scoreRun(scorers, row, result) }
 }
