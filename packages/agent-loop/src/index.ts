@@ -42,8 +42,8 @@ export {
 export { type CompletionParams, type RolloutRequest } from './rollout-request.ts'
 export { type RolloutResult } from './rollout-result.ts'
 export { type AgentLoopApp, createApp, type CreateAppOptions } from './server/create-app.ts'
-export { type Registration } from './server/registration-answer.ts'
-export { checkRegistration, type RegistrationOptions } from './server/registration-options.ts'
+export { type Registration } from './platform/platform-answer.ts'
+export { checkRegistration, type RegistrationOptions } from './platform/registration.ts'
 export {
   resolveSettings,
   type RolloutClientSettings,

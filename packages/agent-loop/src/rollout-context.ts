@@ -34,8 +34,8 @@ export interface RolloutContext {
    * The result of a rollout that came to its end.
    *
    * @param options - `finishReason` defaults to `stop`, `reward` to null: computed elsewhere
-   * @throws OsmosisError with code `invalid_reward` for NaN and infinities, `protocol_error` for
-   * messages that are none
+   * @throws OsmosisError with code `invalid_reward` for NaN and infinities, `protocol_error` when
+   * a message is not an object
    */
   complete(
     finalMessages: readonly object[],

@@ -31,7 +31,7 @@ export class AgentLoopValidationError extends OsmosisError {
   }
 }
 
-/** The rollout that `getTools` is asked about when there is none. */
+/** The rollout that `getTools` gets when it is called without a real one. */
 const probe: RolloutRequest = {
   rolloutId: 'validation-test-rollout',
   serverUrl: 'http://localhost:8080',

@@ -383,7 +383,10 @@ describe('a registration', () => {
     [{ host: '' }, /^A registration needs the host .* got ""\.$/],
     [{ host: 'https://me.example' }, /got "https:\/\/me\.example"\.$/],
     [{ host: 'me.example:9000' }, /without scheme, port and path/],
-    [{ host: '0.0.0.0' }, /^A server listens on 0\.0\.0\.0, but nobody reaches it there/],
+    [
+      { host: '0.0.0.0' },
+      /^A server listens on 0\.0\.0\.0, but it cannot be reached by that address/,
+    ],
     [{ host: '::' }, /^A server listens on ::/],
     [{ port: undefined }, /^A registration needs the port .* got undefined\.$/],
     [{ port: 0 }, /from 1 to 65535, got 0\.$/],

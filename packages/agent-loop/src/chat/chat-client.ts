@@ -1,5 +1,5 @@
 import { ConcurrencyLimiter, type PromptMessage } from '@osmosis/core'
-import { bearer, retryRequest } from '@osmosis/core/http'
+import { bearer, retryRequest, withTimeLimit } from '@osmosis/core/http'
 import type { LoopChatRequestBody } from '@osmosis/core/wire'
 
 import { OsmosisTimeoutError, OsmosisValidationError } from '../rollout-errors.ts'
@@ -7,13 +7,16 @@ import type { MetricsCounter } from '../rollout-metrics.ts'
 import type { CompletionParams } from '../rollout-request.ts'
 import { assertMessages } from '../rollout-result.ts'
 import type { RolloutClientSettings } from '../settings/rollout-settings.ts'
-import { withTimeLimit } from './attempt-limit.ts'
-import { brokenAnswer, toChatError } from './chat-errors.ts'
 import { toSentParameters } from './chat-parameters.ts'
 import { messageIn, toChatResult, type ChatResult } from './chat-result.ts'
 import type { MessageTexts } from './message-texts.ts'
-import { trainerTransport } from './trainer-transport.ts'
-import { headerSafe, trainerUrl } from './trainer-url.ts'
+import {
+  brokenAnswer,
+  headerSafe,
+  toChatError,
+  trainerTransport,
+  trainerUrl,
+} from './trainer-transport.ts'
 
 /** What the model calls of one rollout need. */
 export interface ChatClientInit {

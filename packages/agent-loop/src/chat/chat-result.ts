@@ -13,7 +13,7 @@ export interface ChatResultUsage {
 export interface ChatResult {
   /** In chat completions form; append it to the conversation as it is. */
   readonly message: AssistantMessage
-  /** Never null: empty when the trainer told nothing. */
+  /** Never null: empty when the trainer sent none. */
   readonly usage: ChatResultUsage
   /** `stop` when the trainer gave none; null when it said null. */
   readonly finishReason: string | null

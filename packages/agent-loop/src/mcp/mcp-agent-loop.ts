@@ -26,7 +26,7 @@ export interface McpAgentLoopOptions {
  * that calls for, and ends when there are no more calls or a limit of the rollout is reached. It
  * gives no reward.
  *
- * @throws RangeError for a `maxConcurrentTools` that is no whole number of at least 1
+ * @throws RangeError for a `maxConcurrentTools` that is not a whole number of at least 1
  */
 export function mcpAgentLoop(options: McpAgentLoopOptions): RolloutAgentLoop {
   const { maxConcurrentTools: most = 1 } = options

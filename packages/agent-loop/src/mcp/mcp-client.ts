@@ -45,6 +45,6 @@ export interface McpClient {
     resultSchema: undefined,
     options: { signal: AbortSignal; timeout: number },
   ): Promise<McpToolResult>
-  /** Ends the connection. After about 5 seconds nobody waits for it any more. */
+  /** Ends the connection. It is waited for about 5 seconds. */
   close(): Promise<void>
 }

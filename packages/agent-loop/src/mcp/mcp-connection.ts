@@ -47,10 +47,10 @@ export class McpConnection {
       asked.add(cursor)
       const page = await this.#client.listTools({ cursor })
       for (const { name, description, inputSchema } of page.tools) {
-        const told = description || `Tool: ${name}`
+        const text = description || `Tool: ${name}`
         tools.push({
           type: 'function',
-          function: { name, description: told, parameters: inputSchema },
+          function: { name, description: text, parameters: inputSchema },
         })
       }
       cursor = page.nextCursor

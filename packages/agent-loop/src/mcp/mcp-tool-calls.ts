@@ -83,7 +83,7 @@ function contentText(content: readonly McpContent[] = []): string {
   return content.map(partText).join('\n')
 }
 
-/** Policies read text: a part that is none is named, so that they know there was something. */
+/** Policies read text: another kind of part is named, so that they know it was there. */
 function partText({ type, text, resource, uri, mimeType }: McpContent): string {
   return text ?? resource?.text ?? `[${type}: ${resource?.uri ?? uri ?? mimeType ?? 'no text'}]`
 }

@@ -2,6 +2,8 @@ import { ConcurrencyLimiter, OsmosisError } from '@osmosis/core'
 import type { CallbackRetryOptions, ServerShell, ServerShellOptions } from '@osmosis/server'
 import { createServerShell } from '@osmosis/server/internal'
 
+import type { Registration } from '../platform/platform-answer.ts'
+import { registerServer, type RegistrationOptions } from '../platform/registration.ts'
 import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
 import {
   resolveSettings,
@@ -10,9 +12,6 @@ import {
 } from '../settings/rollout-settings.ts'
 import { AgentLoopValidationError, shapeIssues } from '../validate-agent-loop.ts'
 import { loopRoutes } from './loop-routes.ts'
-import { registerServer } from './registration.ts'
-import type { Registration } from './registration-answer.ts'
-import type { RegistrationOptions } from './registration-options.ts'
 
 /** Options of {@link createApp}. */
 export interface CreateAppOptions extends ServerShellOptions {

@@ -6,7 +6,7 @@ import type { Callback, SecretValues } from '@osmosis/server/internal'
 
 import { ChatClient } from '../chat/chat-client.ts'
 import { MessageTexts } from '../chat/message-texts.ts'
-import { headerSafe, trainerUrl } from '../chat/trainer-url.ts'
+import { headerSafe, trainerUrl } from '../chat/trainer-transport.ts'
 import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
 import { MetricsCounter } from '../rollout-metrics.ts'
 import type { RolloutRequest } from '../rollout-request.ts'
@@ -62,7 +62,7 @@ export class RolloutRun {
     })
   }
 
-  /** Ends the rollout early; `reason` is what the trainer is told. */
+  /** Ends the rollout early; `reason` is the error that the trainer gets. */
   abort(reason: OsmosisError): void {
     this.#end.abort(reason)
   }
@@ -71,7 +71,7 @@ export class RolloutRun {
   async finish(): Promise<Callback> {
     const { rolloutId, serverUrl } = this.#rollout.request
     const body = await this.#body()
-    // Nobody would hear the answers of calls that the loop left behind.
+    // The answers of calls that the loop left behind would go nowhere.
     this.abort(new OsmosisError('rollout_ended', 'the rollout is over'))
     await this.#trace?.flushed()
     return {

@@ -19,7 +19,7 @@ export interface RunContextParts {
   readonly metrics: MetricsCounter
   /** Null: no traces are kept. */
   readonly trace: EventTrace | null
-  /** Told of parameters that are left out. */
+  /** Called with the names of parameters that are left out. */
   readonly onUnknownParameters: (names: readonly string[]) => void
 }
 

@@ -14,7 +14,7 @@ export interface ExecuteToolCallsOptions {
  * nothing goes on unobserved; then the first failure, in the order of the calls, is thrown.
  *
  * @throws whatever `execute` threw; the reason of `signal` when it aborted; RangeError for a
- * `maxConcurrent` that is no whole number of at least 1
+ * `maxConcurrent` that is not a whole number of at least 1
  */
 export async function executeToolCalls<Call, Result>(
   toolCalls: readonly Call[] | null | undefined,

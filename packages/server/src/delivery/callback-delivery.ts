@@ -3,7 +3,7 @@ import {
   bearer,
   createTransport,
   retryRequest,
-  startTimer,
+  withTimeLimit,
   type Transport,
 } from '@osmosis/core/http'
 
@@ -68,7 +68,6 @@ export class CallbackDelivery {
   readonly #logger: Logger
   readonly #transport: Transport
   readonly #closing = new AbortController()
-  readonly #attempts = new Set<AbortController>()
   readonly #outbox: CallbackOutbox | undefined
   readonly #secrets: SecretValues | undefined
   readonly #sendings = new Set<Promise<unknown>>()
@@ -238,7 +237,6 @@ export class CallbackDelivery {
   async close(): Promise<void> {
     const reason = new OsmosisError('server_shutdown', 'the server stopped trying')
     this.#closing.abort(reason)
-    for (const attempt of this.#attempts) attempt.abort(reason)
     await this.#starting?.catch(() => undefined)
     await this.#transport.close()
     // Whoever has the folder next finds all that this process kept.
@@ -252,15 +250,13 @@ export class CallbackDelivery {
   }
 
   async #post({ url, apiKey, idempotencyKey, body }: Callback): Promise<void> {
-    this.#closing.signal.throwIfAborted()
-    // A controller of its own for each attempt: signals that are joined with one that lives as
-    // long as the process would stay reachable from it.
-    const attempt = new AbortController()
-    this.#attempts.add(attempt)
-    const timer = startTimer(this.#retry.attemptTimeoutMs, () => {
-      attempt.abort(new OsmosisError('timeout', `no answer in ${this.#retry.attemptTimeoutMs} ms`))
-    })
-    try {
+    const limitMs = this.#retry.attemptTimeoutMs
+    const limit = {
+      limitMs,
+      outer: this.#closing.signal,
+      late: () => new OsmosisError('timeout', `no answer in ${limitMs} ms`),
+    }
+    await withTimeLimit(limit, async (signal) => {
       const answer = await this.#transport.post(url, {
         headers: {
           'content-type': 'application/json',
@@ -268,14 +264,11 @@ export class CallbackDelivery {
           ...bearer(apiKey),
         },
         body,
-        signal: attempt.signal,
+        signal,
       })
       // The status is the answer: a body that breaks off takes nothing back.
       await answer.body.dump().catch(() => undefined)
-    } finally {
-      timer.clear()
-      this.#attempts.delete(attempt)
-    }
+    })
   }
 }
 

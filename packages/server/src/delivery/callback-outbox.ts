@@ -30,7 +30,7 @@ const entrySchema = z.object({
   body: z.string(),
 })
 
-/** Names of our own: the folder may hold what is none of our business. */
+/** Only files with these names are touched: the folder may hold others. */
 const waitingName = /^[0-9a-f]{64}\.json$/
 const unfinishedName = /^[0-9a-f]{64}\.json\.[0-9a-f-]{36}\.tmp$/
 

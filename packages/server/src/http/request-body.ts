@@ -80,7 +80,7 @@ function tooLarge(limit: number): HttpRefusal {
   return new HttpRefusal(413, `request body is larger than ${limit} bytes`)
 }
 
-// The client went away; nobody will read the answer.
+// The client went away, so the answer will not be read.
 function brokenOff(error: unknown): never {
   if (error instanceof HttpRefusal) throw error
   throw unreadable('body broke off')

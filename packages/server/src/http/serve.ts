@@ -55,7 +55,7 @@ export interface ListeningServer extends AsyncDisposable {
   close(options?: { waitSeconds?: number | undefined }): Promise<void>
 }
 
-// Thousands of clients keep a connection each; one that is told to go while it sends the next
+// Thousands of clients keep a connection each; one that is closed while it sends the next
 // request sees a reset, so connections are kept longer than load balancers (60 s) keep theirs.
 const keepAliveMs = 75_000
 const headersMs = 30_000

@@ -15,7 +15,7 @@ export interface ServerEnvironment {
  * `_OSMOSIS_ROLLOUT_INSTANCE_ID`; `_OSMOSIS_ROLLOUT_ARTIFACT_ROOT`. An empty value counts as
  * unset. Nothing else in this package looks at the environment.
  *
- * @throws OsmosisError with code `invalid_config` when the port is none
+ * @throws OsmosisError with code `invalid_config` when the port is not a port number
  */
 export function readServerEnvironment(
   // oxlint-disable-next-line node/no-process-env

@@ -1,8 +1,10 @@
+import { startTimer } from './long-timer.ts'
+
 /**
  * Runs `work` with a signal that aborts after `limitMs` or with `outer`, whichever comes first,
  * and leaves neither a timer nor a listener behind.
  *
- * @param late - the reason of an abort because of the time
+ * @throws the reason of `outer`, or what `late` gives when the time is up
  */
 export async function withTimeLimit<T>(
   { limitMs, outer, late }: { limitMs: number; outer: AbortSignal; late: () => Error },
@@ -11,7 +13,7 @@ export async function withTimeLimit<T>(
   outer.throwIfAborted()
   const attempt = new AbortController()
   const onAbort = (): void => attempt.abort(outer.reason)
-  const timer = setTimeout(() => attempt.abort(late()), limitMs)
+  const timer = startTimer(limitMs, () => attempt.abort(late()))
   outer.addEventListener('abort', onAbort, { once: true })
   try {
     return await work(attempt.signal)
@@ -19,7 +21,7 @@ export async function withTimeLimit<T>(
     attempt.signal.throwIfAborted()
     throw error
   } finally {
-    clearTimeout(timer)
+    timer.clear()
     outer.removeEventListener('abort', onAbort)
   }
 }
