@@ -6,18 +6,23 @@ import type { Message } from '@strands-agents/sdk'
  */
 export class ConversationRecorder {
   readonly #finished: (readonly Message[])[] = []
-  #current: readonly Message[] = []
+  /** As Strands had it. */
+  #followed: readonly Message[] = []
+  /** Turns of the policy that Strands left out, and how many of its messages come before each. */
+  #leftOut: { readonly turn: Message; readonly at: number }[] = []
   #pending: Message | undefined
 
   /** Takes in the messages that the agent has now. */
   follow(messages: readonly Message[]): void {
-    if (this.#pending && messages.includes(this.#pending)) this.#pending = undefined
-    const same = commonLength(this.#current, messages)
-    if (same === this.#current.length) {
-      this.#current = [...messages]
+    const same = commonLength(this.#followed, messages)
+    if (same === this.#followed.length) {
+      this.#placePending(messages)
+      this.#followed = [...messages]
     } else if (same < messages.length) {
       if (hasAnswer(this.#current)) this.#finished.push(this.#current)
-      this.#current = [...messages]
+      this.#followed = [...messages]
+      this.#leftOut = []
+      if (this.#pending && messages.includes(this.#pending)) this.#pending = undefined
     }
     // Else it was reset to its beginning, and nothing was said since.
   }
@@ -30,16 +35,37 @@ export class ConversationRecorder {
     this.#pending = message
   }
 
+  /** Notes that what is pending will not be continued: another invocation begins. */
+  leavePending(): void {
+    if (this.#pending) this.#leftOut.push({ turn: this.#pending, at: this.#followed.length })
+    this.#pending = undefined
+  }
+
   /**
    * All conversations, the one that counts last: the latest in which the policy said something.
    *
    * @param messages - what the agent has in the end; taken in when it only adds to what is known
    */
   conversations(messages: readonly Message[]): (readonly Message[])[] {
-    if (commonLength(this.#current, messages) === this.#current.length) this.follow(messages)
+    if (commonLength(this.#followed, messages) === this.#followed.length) this.follow(messages)
     const latest = this.#pending ? [...this.#current, this.#pending] : this.#current
     if (hasAnswer(latest) || this.#finished.length === 0) return [...this.#finished, latest]
     return latest.length === 0 ? this.#finished : [latest, ...this.#finished]
+  }
+
+  get #current(): readonly Message[] {
+    return this.#leftOut.reduceRight<readonly Message[]>(
+      (messages, { turn, at }) => messages.toSpliced(at, 0, turn),
+      this.#followed,
+    )
+  }
+
+  /** Messages that come where a turn was expected, such as a note of Strands, come behind it. */
+  #placePending(messages: readonly Message[]): void {
+    if (messages.length > this.#followed.length) this.leavePending()
+    // A turn whose tools were interrupted gets among the messages after all, maybe as a copy.
+    const added = messages.slice(this.#followed.length)
+    this.#leftOut = this.#leftOut.filter(({ turn }) => !added.some((one) => isSame(one, turn)))
   }
 }
 

@@ -34,7 +34,7 @@ export class RecorderPlugin implements Plugin {
     let cutOff: Message | undefined
     agent.addHook(BeforeInvocationEvent, () => {
       cutOff = undefined
-      recorder.notePending(undefined)
+      recorder.leavePending()
       recorder.follow(agent.messages)
     })
     agent.addHook(AfterModelCallEvent, ({ stopData, error }) => {

@@ -76,15 +76,19 @@ export class OsmosisStrandsAgent extends Agent {
     const cancelSignal = options?.cancelSignal
       ? AbortSignal.any([options.cancelSignal, left.signal])
       : left.signal
+    let ended = false
     try {
       const result = yield* super.stream(input, { ...options, cancelSignal })
+      ended = true
       rollout.noteStreamEnd()
       return result
     } catch (error) {
+      ended = true
       rollout.noteStreamEnd(error)
       throw error
     } finally {
-      left.abort()
+      // Tools may have kept the signal for work that goes on behind the run.
+      if (!ended) left.abort()
     }
   }
 
