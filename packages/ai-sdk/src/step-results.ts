@@ -1,8 +1,9 @@
 import { getRolloutContext } from '@osmosis/core'
-import { type ModelMessage, registerTelemetry } from 'ai'
+import type { ModelMessage } from 'ai'
 
 import { providerName } from './wire-conversion.ts'
 import { recordsOf } from './rollout-records.ts'
+import { registerTelemetry } from './supported-sdk.ts'
 
 /** The part of the SDK's `StepResult` that is looked at, in any of its versions. */
 export interface FinishedStep {

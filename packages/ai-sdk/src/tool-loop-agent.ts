@@ -1,5 +1,6 @@
 import { getRolloutContext, OsmosisError } from '@osmosis/core'
-import { type Output, ToolLoopAgent, type ToolLoopAgentSettings, type ToolSet } from 'ai'
+import * as sdk from 'ai'
+import type { Output, ToolLoopAgentSettings, ToolSet } from 'ai'
 
 import { newRecord } from './rollout-records.ts'
 import { isRolloutModel, RolloutModel } from './rollout-model.ts'
@@ -19,7 +20,7 @@ export class OsmosisToolLoopAgent<
   TOOLS extends ToolSet = {},
   RUNTIME_CONTEXT extends Record<string, unknown> = Record<string, unknown>,
   OUTPUT extends Output.Output = never,
-> extends ToolLoopAgent<CALL_OPTIONS, TOOLS, RUNTIME_CONTEXT, OUTPUT> {
+> extends sdk.ToolLoopAgent<CALL_OPTIONS, TOOLS, RUNTIME_CONTEXT, OUTPUT> {
   /**
    * @throws OsmosisError with code `duplicate_sample` when the rollout has a sample of this id,
    * `invalid_id`, or `no_rollout_context` when there is no active rollout and no `fallback`
