@@ -140,6 +140,18 @@ describe('the commit of an end', () => {
     expect([commits.length, conflicts]).toStrictEqual([1, []])
   })
 
+  it('leaves a rollout that is not graded to another completion when it failed', async () => {
+    commit = () => {
+      if (commits.length === 1) throw new Error('disk full')
+    }
+    const running = controller.run({ initialMessages: [], grade: false })
+    const order = await server.order(0)
+    expect(await complete(order)).toStrictEqual([500, { detail: 'disk full' }])
+    expect(await complete(order, { status: 'success', extra_fields: {} })).toStrictEqual(ok)
+    await running
+    expect(conflicts).toStrictEqual([])
+  })
+
   it('is tried again with the next callback when it failed', async () => {
     commit = () => {
       if (commits.length < 3) throw new Error(`disk full ${commits.length}`)

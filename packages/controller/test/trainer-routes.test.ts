@@ -1,6 +1,7 @@
 import { createTrainer, scriptedPolicy, type Trainer } from '@osmosis/controller'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
+import { announce } from './announced-request.ts'
 import { call, completed, startLoopServer, type FakeLoopServer } from './fake-loop-server.ts'
 
 let server: FakeLoopServer
@@ -44,9 +45,18 @@ describe.each(['/v1/chat/completions', '/v1/rollout/completed'])('%s', (route) =
     expect(await post(bytes)).toEqual([422, expect.stringContaining('not UTF-8')])
   })
 
-  it('refuses a body of more than 64 MiB', async () => {
-    const body = Buffer.alloc(64 * 1024 * 1024 + 1, ' ')
-    expect(await post(body)).toEqual([413, expect.stringContaining('larger than 67108864 bytes')])
+  it('refuses a body of more than 256 MiB before it comes', async () => {
+    const length = 256 * 1024 * 1024 + 1
+    expect(await announce(trainer.url + route, 'sesame', length)).toBe(413)
+  })
+
+  it('reads a body that comes in pieces', async () => {
+    const pieces = new Blob(['{"rollout_id":"nobody","messages":[],', '"final_messages":[]', ''])
+    const rest = new Blob([',"status":"ERROR"}'])
+    const body = new Blob([pieces, rest]).stream()
+    const headers = { authorization: 'Bearer sesame' }
+    const init = { method: 'POST', headers, body, duplex: 'half' } as const
+    expect((await fetch(trainer.url + route, init)).status).toBe(404)
   })
 
   it.each([

@@ -134,6 +134,15 @@ describe('a rollout', () => {
     expect(new Set(busy.inits.map((init) => init.rollout_id)).size).toBe(1)
   })
 
+  it('may be over before the init is answered, and whatever the answer is then', async () => {
+    await using hasty = await startLoopServer(async (init) => {
+      await completed(init, { reward: 1 })
+      return { status: 500 }
+    })
+    const outcome = await trainer.run({ messages: [] }, { server: hasty })
+    expect(outcome).toMatchObject({ status: 'success', reward: 1 })
+  })
+
   it('is an error when it is not accepted, with the reason as the cause', async () => {
     await using strict = await startLoopServer(() => ({
       status: 500,

@@ -1,5 +1,8 @@
-/** Larger than any conversation that a policy could still read. */
-const longestBody = 64 * 1024 * 1024
+import { carriesKey } from '@osmosis/core/http'
+import type { z } from 'zod'
+
+/** More than any result; twice as much would be more than a string can hold. */
+const longestBody = 256 * 1024 * 1024
 
 /** Why a request is not served: thrown by a route, answered by the server. */
 export class Refusal extends Error {
@@ -18,14 +21,14 @@ export class Refusal extends Error {
 export type RefusalBody = (status: number, code: string, message: string) => object
 
 /** A fault of the body in the form that FastAPI peers read. */
-export const bodyFault: RefusalBody = (_status, type, msg) => ({
+const bodyFault: RefusalBody = (_status, type, msg) => ({
   detail: [{ type, loc: ['body'], msg }],
 })
 
 /**
  * Reads a JSON body, whatever content type it claims.
  *
- * @throws Refusal 413 for more than 64 MiB, 422 for what is not UTF-8, `notJson` for what is not
+ * @throws Refusal 413 for more than 256 MiB, 422 for what is not UTF-8, `notJson` for what is not
  * JSON
  */
 export async function readJson(
@@ -45,6 +48,30 @@ export async function readJson(
     // What the parser says is not passed on: it quotes the body.
     throw new Refusal(notJson, refusal(notJson, 'json_invalid', 'not JSON'))
   }
+}
+
+/**
+ * Reads a callback. Checks, in this order: key (401), size (413), UTF-8 (422), JSON (`notJson`),
+ * schema (422).
+ *
+ * @throws Refusal
+ */
+export async function readCallback<Body>(
+  request: Request,
+  { key, schema, notJson }: { key: string; schema: z.ZodType<Body>; notJson: 400 | 422 },
+): Promise<Body> {
+  if (!carriesKey(request.headers.get('authorization'), key)) {
+    throw new Refusal(401, { detail: 'Unauthorized' })
+  }
+  const parsed = schema.safeParse(await readJson(request, { notJson, refusal: bodyFault }))
+  if (parsed.success) return parsed.data
+  // Nobody corrects more mistakes than this at once, and a body has room for millions.
+  const detail = parsed.error.issues.slice(0, 100).map(({ code, path, message }) => ({
+    type: code,
+    loc: ['body', ...path.map(String)],
+    msg: message,
+  }))
+  throw new Refusal(422, { detail })
 }
 
 /** Undefined when there is too much of it. */

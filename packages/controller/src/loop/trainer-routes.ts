@@ -8,8 +8,7 @@ import {
 } from '@osmosis/core/wire'
 import { Hono } from 'hono'
 
-import { readCallback } from '../http/callback-body.ts'
-import { readJson, Refusal } from '../http/request-body.ts'
+import { readCallback, readJson, Refusal } from '../http/request-body.ts'
 import type { Routes } from '../http/rollout-host.ts'
 import {
   askPolicy,

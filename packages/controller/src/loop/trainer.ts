@@ -38,7 +38,7 @@ export interface TrainerOptions {
    * cancellations are passed too; look at `status`.
    */
   readonly onTerminal?: (outcome: LoopOutcome) => void | Promise<void>
-  /** Hears of results that contradict an earlier one. The earlier one stays. */
+  /** Called for results that contradict an earlier one. The earlier one stays. */
   readonly onConflict?: (conflict: CallbackConflict) => void
 }
 
@@ -49,8 +49,8 @@ export interface TrainerRunOptions {
   /** Default: the trainer's own `server`. */
   readonly server?: ServerAddress
   /**
-   * Hears of the tools with which the rollout was accepted, before the policy is asked. Not called
-   * for a rollout that is over before the server's answer is there.
+   * Called with the tools of the accepted rollout, before the policy is asked. Not called for a
+   * rollout that is over before the server's answer is there.
    */
   readonly onAccepted?: (tools: readonly FunctionTool[]) => void
   /** Sees each answer of the policy before the loop does, and may refuse the call instead. */

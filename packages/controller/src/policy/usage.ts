@@ -80,7 +80,7 @@ async function* observeObject(chunks: Bytes, report: (usage: TokenUsage) => void
     text += decoder.decode(chunk, { stream: true })
     yield chunk
   }
-  // The caller has all the bytes, but only the end of the response tells it so; that comes after.
+  // The caller has all the bytes, but learns so only from the end of the response, which comes after.
   reportUsage(text, report)
 }
 

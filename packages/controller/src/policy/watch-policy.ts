@@ -43,7 +43,7 @@ const longestText = 500
 export function systemicFailure(status: number, text: string): string | null {
   if (refusals.has(status)) return `The policy answered ${status}: ${text.slice(0, longestText)}`
   if (!mayBeSystemic(status)) return null
-  // A gateway of the endpoint answers 502 as well: only the code tells that nobody was there.
+  // A gateway of the endpoint answers 502 as well: only the code says that nobody was there.
   const { code, message } = errorIn(text)
   return code === 'policy_unreachable' ? String(message) : null
 }

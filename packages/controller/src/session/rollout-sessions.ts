@@ -12,7 +12,7 @@ export interface CallbackConflict {
   readonly kind: 'completion' | 'grader' | 'completed'
 }
 
-/** What whoever runs rollouts wants to hear of their ends. */
+/** What is called when rollouts end. */
 export interface EndHooks<Outcome> {
   readonly onTerminal?: ((outcome: Outcome) => void | Promise<void>) | undefined
   readonly onConflict?: ((conflict: CallbackConflict) => void) | undefined

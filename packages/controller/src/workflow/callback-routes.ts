@@ -2,8 +2,7 @@ import type { HttpBindings } from '@hono/node-server'
 import { completionCallbackSchema, graderCallbackSchema } from '@osmosis/core/wire'
 import { Hono, type Context } from 'hono'
 
-import { readCallback } from '../http/callback-body.ts'
-import { Refusal } from '../http/request-body.ts'
+import { readCallback, Refusal } from '../http/request-body.ts'
 import type { Routes } from '../http/rollout-host.ts'
 import {
   gradedOutcome,

@@ -42,7 +42,7 @@ export interface ControllerOptions {
    * Timeouts and cancellations are passed too; look at `status`.
    */
   readonly onTerminal?: (outcome: RolloutOutcome) => void | Promise<void>
-  /** Hears of callbacks that contradict an earlier one. The earlier one stays. */
+  /** Called for callbacks that contradict an earlier one. The earlier one stays. */
   readonly onConflict?: (conflict: CallbackConflict) => void
 }
 

@@ -108,7 +108,7 @@ export const rolloutMetricsSchema = z.object({
   total_latency_ms: metric,
   /** Of the requests that brought an answer. */
   llm_latency_ms: metric,
-  /** As told to `ctx.recordToolCall`. */
+  /** As given to `ctx.recordToolCall`. */
   tool_latency_ms: metric,
   num_llm_calls: metric,
   num_tool_calls: metric,
