@@ -70,7 +70,7 @@ export async function startLoopServer(
 /** One model call of a loop. */
 export async function chat(init: Init, body: Record<string, unknown> = {}): Promise<Response> {
   const asked = { model: 'default', messages: [], rollout_id: init.rollout_id, logprobs: true }
-  return call(init, '/v1/chat/completions', JSON.stringify({ ...asked, ...body }))
+  return callTrainer(init, '/v1/chat/completions', JSON.stringify({ ...asked, ...body }))
 }
 
 /** The result of a loop, and how it is acknowledged. */
@@ -80,12 +80,12 @@ export async function completed(
 ): Promise<Acknowledgement> {
   const result = { rollout_id: init.rollout_id, status: 'COMPLETED', final_messages: [] }
   const text = JSON.stringify({ ...result, ...body })
-  const answer = await call(init, '/v1/rollout/completed', text)
+  const answer = await callTrainer(init, '/v1/rollout/completed', text)
   return [answer.status, await answer.json()]
 }
 
 /** A request to the trainer that an init names. */
-export async function call(
+export async function callTrainer(
   { server_url: url, api_key: key }: Pick<Init, 'server_url' | 'api_key'>,
   route: string,
   body: string | Uint8Array<ArrayBuffer>,

@@ -2,7 +2,7 @@ import { createTrainer, scriptedPolicy, type Trainer } from '@osmosis/controller
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
 import { announce } from './announced-request.ts'
-import { call, completed, startLoopServer, type FakeLoopServer } from './fake-loop-server.ts'
+import { callTrainer, completed, startLoopServer, type FakeLoopServer } from './fake-loop-server.ts'
 
 let server: FakeLoopServer
 let trainer: Trainer
@@ -28,7 +28,7 @@ describe.each(['/v1/chat/completions', '/v1/rollout/completed'])('%s', (route) =
     body: string | Uint8Array<ArrayBuffer>,
     key = 'sesame',
   ): Promise<[number, string]> => {
-    const answer = await call({ server_url: trainer.url, api_key: key }, route, body)
+    const answer = await callTrainer({ server_url: trainer.url, api_key: key }, route, body)
     return [answer.status, await answer.text()]
   }
 

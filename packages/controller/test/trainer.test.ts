@@ -14,6 +14,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
   accept,
   addTool,
+  callTrainer,
   chat,
   completed,
   startLoopServer,
@@ -365,6 +366,22 @@ describe('a result', () => {
     expect(await completed(init, { reward: 1 })).toEqual([500, { detail: 'disk full' }])
     expect(await completed(init, { reward: 1 })).toEqual(acknowledged)
     expect(await running).toMatchObject({ reward: 1 })
+    expect(conflicts).toEqual([])
+  })
+
+  it('that is nested too deeply to be compared is refused, not a crash', async () => {
+    const running = trainer.run({ messages: [] })
+    const init = await server.init(0)
+    const id = JSON.stringify(init.rollout_id)
+    const deep = `{"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}`
+    const body = `{"rollout_id":${id},"status":"COMPLETED","final_messages":[${deep}]}`
+    const refused = await callTrainer(init, '/v1/rollout/completed', body)
+    expect([refused.status, await refused.text()]).toEqual([
+      422,
+      expect.stringContaining('nested too deeply'),
+    ])
+    await completed(init)
+    expect(await running).toMatchObject({ status: 'success' })
     expect(conflicts).toEqual([])
   })
 

@@ -42,6 +42,17 @@ it.each([200, 400, 422, 429, 500, 502, 503])('%i may pass', async (status) => {
   expect(watched.failure).toBe(null)
 })
 
+it('a request that has no JSON text is an error of its own, and says nothing about the endpoint', async () => {
+  await using upstream = upstreamPolicy({ baseUrl: 'http://127.0.0.1:1/v1', model: 'm' })
+  const watched = watchPolicy(upstream)
+  let deep: unknown[] = []
+  for (let depth = 0; depth < 50_000; depth++) deep = [deep]
+  const { signal } = new AbortController()
+  const request = { rolloutId: 'r', sampleId: '', body: { messages: deep }, headers: {}, signal }
+  await expect(watched.respond(request)).rejects.toThrow(RangeError)
+  expect(watched.failure).toBe(null)
+})
+
 it('an answer does not take back a failure, and the first one stays', async () => {
   const answers = [answering(404, 'first'), answering(401, 'second'), scriptedPolicy(() => 'ok')]
   const watched = watchPolicy({

@@ -21,7 +21,7 @@ export class Refusal extends Error {
 export type RefusalBody = (status: number, code: string, message: string) => object
 
 /** A fault of the body in the form that FastAPI peers read. */
-const bodyFault: RefusalBody = (_status, type, msg) => ({
+export const bodyFault: RefusalBody = (_status, type, msg) => ({
   detail: [{ type, loc: ['body'], msg }],
 })
 

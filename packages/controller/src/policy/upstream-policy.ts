@@ -53,9 +53,10 @@ export function upstreamPolicy(options: {
   return {
     name: model,
     async respond({ body: asked, signal }) {
+      // Outside: that a request cannot be written says nothing about the endpoint.
+      const body = JSON.stringify({ ...asked, model })
       let answer: HttpAnswer
       try {
-        const body = JSON.stringify({ ...asked, model })
         answer = await transport.send(url, { headers, body, signal })
       } catch (error) {
         signal.throwIfAborted()

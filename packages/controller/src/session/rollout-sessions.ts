@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { OsmosisError } from '@osmosis/core'
 import { RolloutMemory } from '@osmosis/core/http'
 
+import { bodyFault, Refusal } from '../http/request-body.ts'
 import { RolloutSession, type CallbackRecord, type RolloutFacts } from './rollout-session.ts'
 
 /** Two callbacks of one kind for one rollout that say different things. */
@@ -85,7 +86,7 @@ export class RolloutSessions<Outcome, State> {
    * Takes in a callback that ends its rollout; resolves to false for an unknown id. The first end
    * counts: a repetition changes nothing, and a contradiction is reported.
    *
-   * @throws whatever the commit of that end throws
+   * @throws whatever the commit of that end throws; Refusal 422 for a body nested too deeply
    */
   async conclude(
     rolloutId: string,
@@ -121,8 +122,15 @@ export class RolloutSessions<Outcome, State> {
   }
 }
 
-// The id is known already; whether the body repeats it makes no difference.
 function digest(body: object): string {
-  const said = JSON.stringify({ ...body, rollout_id: undefined })
-  return createHash('sha256').update(said).digest('base64')
+  return createHash('sha256').update(comparable(body)).digest('base64')
+}
+
+// The id is known already; whether the body repeats it makes no difference.
+function comparable(body: object): string {
+  try {
+    return JSON.stringify({ ...body, rollout_id: undefined })
+  } catch {
+    throw new Refusal(422, bodyFault(422, 'value_error', 'nested too deeply'))
+  }
 }

@@ -32,8 +32,9 @@ export function callbackRoutes(sessions: WorkflowSessions, key: string): Routes 
       })
       return acknowledge(c, known)
     }
+    const known = sessions.note(rolloutId, callback)
     session.state.completion ??= toCompletionReport(body)
-    return acknowledge(c, sessions.note(rolloutId, callback))
+    return acknowledge(c, known)
   })
 
   app.post('/v1/rollouts/:rolloutId/grader', async (c) => {
