@@ -83,7 +83,7 @@ export class RolloutContext {
     this.#registry.register(name, source)
   }
 
-  /** What was registered so far, in this order, whether or not it gives a sample. */
+  /** The names registered so far, in order, whether or not their sources give a sample. */
   get sampleSourceNames(): readonly string[] {
     return this.#registry.names
   }
@@ -97,8 +97,8 @@ export class RolloutContext {
   }
 
   /**
-   * For backends, to be asked when the workflow is done and its samples are collected: a model call
-   * that failed inside a stream which nobody read must not look like an empty success.
+   * For backends, to be called when the workflow has ended and its samples are collected: a model
+   * call that failed inside a stream which nobody read must not look like an empty success.
    *
    * @throws the error of that call, as the sample source gives it
    */

@@ -46,8 +46,8 @@ export function toRolloutSample(init: RolloutSampleInit): RolloutSample {
 }
 
 /**
- * A copy of metrics or extra fields. They are user code, and reading them may throw: then they are
- * copied unread, and cost whoever sends them their values, but not the rollout its reward.
+ * A copy of metrics or extra fields. Getters of the user's may throw when they are read: then they
+ * are copied as getters, and whoever sends the fields drops them. The rollout goes on either way.
  */
 export function copyOfFields(
   fields: Readonly<Record<string, unknown>> = {},

@@ -4,15 +4,14 @@ import { CallLog } from './policy/call-log.ts'
 import { wireTranscript } from './policy/transcript.ts'
 import { copyOfFields, toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 
-/** Whatever holds a conversation and can hand it out as a sample; adapters register one per agent. */
+/** Holds a conversation and returns it as a sample when asked; adapters register one per agent. */
 export interface SampleSource {
-  /** Called when the workflow is done, so it may reflect everything up to then. */
+  /** Called when the workflow has ended; the sample may hold everything up to then. */
   getSample(sampleId: string): RolloutSample | Promise<RolloutSample>
   /**
-   * True for a source that stands for an agent, as those of adapters do: it is asked for its sample
-   * in any case, but without a finished model call under its id, failed ones included, it gives
-   * none. Agents that were made and never ran would count as wrong answers otherwise. Default:
-   * false, the sample is kept however it came about.
+   * True for a source that stands for an agent, as those of adapters do: it gives a sample only when
+   * a model call under its id has ended, be it with an error. An agent that was made and never ran
+   * would otherwise count as a wrong answer. Default: false, the source always gives a sample.
    */
   readonly requiresModelCall?: boolean
   /**
@@ -95,19 +94,19 @@ export class SampleRegistry {
           ...(historyRewritten ? { history_rewritten: true } : {}),
           ...(otherConversations.length > 0 ? { other_conversations: otherConversations } : {}),
         },
-        // Unread: a getter of the user's may throw.
+        // Not read here: a getter of the user's may throw.
         Object.getOwnPropertyDescriptors(copyOfFields(sample.extraFields)),
       ),
     }
   }
 }
 
-/** Sources are user code: what is no sample is refused, what they leave out is filled in. */
+/** Sources are user code: values without messages are refused, missing fields are filled in. */
 function complete(id: string, sample: RolloutSample): RolloutSample {
   if (Array.isArray((sample as RolloutSample | null | undefined)?.messages)) {
     return { ...toRolloutSample({ id, messages: [] }), ...sample, id }
   }
   throw new TypeError(
-    `The source of sample "${id}" returned no sample: expected an object with messages, e.g. from toRolloutSample().`,
+    `The source of sample "${id}" must return an object with messages, e.g. from toRolloutSample().`,
   )
 }

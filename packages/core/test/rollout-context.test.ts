@@ -121,7 +121,7 @@ describe('samples', () => {
       const rollout = context()
       rollout.registerSampleSource('main', { getSample: () => returned as never })
       await expect(rollout.getSamples()).rejects.toThrow(
-        'The source of sample "main" returned no sample: expected an object with messages, e.g. from toRolloutSample().',
+        'The source of sample "main" must return an object with messages, e.g. from toRolloutSample().',
       )
     },
   )

@@ -31,7 +31,7 @@ export interface Reported {
   grading: GradingOutcome | undefined
 }
 
-/** Executes one rollout and returns what the observer was told. */
+/** Executes one rollout and returns what the observer received. */
 export async function run(
   backend: ExecutionBackend,
   overrides: Partial<RolloutRequest> = {},

@@ -30,7 +30,7 @@ export interface OsmosisMemorySessionOptions {
 export class OsmosisMemorySession extends MemorySession {
   /** The sample id. */
   readonly name: string
-  /** Of this package's own concern. */
+  /** For this package only. */
   readonly [sessionRecordKey]: unknown
   readonly #record: SessionRecord
 

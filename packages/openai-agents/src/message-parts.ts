@@ -11,7 +11,7 @@ const chatPartTypes = new Set(['text', 'image_url', 'input_audio', 'file'])
 const sdkUserPartTypes = new Set(['input_text', 'input_image', 'input_file', 'audio'])
 const sdkAssistantPartTypes = new Set(['output_text', 'refusal', 'audio', 'image'])
 
-/** Whether a content part is none of the SDK's. */
+/** Whether the SDK does not know a content part. */
 export function isChatPart({ type }: ChatContentPart): boolean {
   return !sdkUserPartTypes.has(type) && !sdkAssistantPartTypes.has(type)
 }

@@ -3,7 +3,7 @@ import { isOsmosisError } from '@osmosis/core'
 import { isRetryableStatus } from '@osmosis/core/policy'
 
 /**
- * What the SDK is told about asking again. It asks only for runs with `modelSettings.retry`, the
+ * Advice to the SDK on asking again. It asks for it only in runs with `modelSettings.retry`, the
  * user's own policy of retries on top of those that the policy client has made. Once an answer has
  * begun, asking again would be a second sample of the policy, and no error of usage goes away.
  */

@@ -42,7 +42,7 @@ export function currentRecord(): SessionRecord | undefined {
 }
 
 /**
- * Told when a session is read or written. A run that was given a foreign session finds its own
+ * Called when a session is read or written. A run that was given a foreign session finds its own
  * this way, when that one wraps it. Never replaces a session: reading another one inside a tool
  * changes nothing.
  */

@@ -40,7 +40,7 @@ test('a run of an unknown copy of the SDK belongs to the only session there is',
 test('with several sessions it is refused, and says how to make the copy known', async () => {
   const rollout = rolloutOn({ url: 'http://policy.invalid' })
   const attempt = rollout.run(async () => {
-    // Model calls that reach no wrapped run, as those of a copy that nobody told about.
+    // Model calls that reach no wrapped run, as those of a copy that was never instrumented.
     const agent = policyAgent()
     const sessions = ['planner', 'executor'].map((name) => new OsmosisMemorySession({ name }))
     const model = agent.model as { getResponse(request: object): Promise<unknown> }

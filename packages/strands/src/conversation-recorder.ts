@@ -6,7 +6,7 @@ import type { Message } from '@strands-agents/sdk'
  */
 export class ConversationRecorder {
   readonly #finished: (readonly Message[])[] = []
-  /** As Strands had it. */
+  /** The latest conversation, without the turns that Strands left out. */
   #followed: readonly Message[] = []
   /** Turns of the policy that Strands left out, and how many of its messages come before each. */
   #leftOut: { readonly turn: Message; readonly at: number }[] = []
@@ -29,13 +29,13 @@ export class ConversationRecorder {
 
   /**
    * Notes what the policy said, before Strands has it among the messages: it gets there when its
-   * tools are done, and never when that does not come about.
+   * tools are done, and never when the run ends before.
    */
   notePending(message: Message | undefined): void {
     this.#pending = message
   }
 
-  /** Notes that what is pending will not be continued: another invocation begins. */
+  /** Keeps a turn that Strands dropped, e.g. because its run was cancelled, at its place. */
   leavePending(): void {
     if (this.#pending) this.#leftOut.push({ turn: this.#pending, at: this.#followed.length })
     this.#pending = undefined
@@ -63,7 +63,7 @@ export class ConversationRecorder {
   /** Messages that come where a turn was expected, such as a note of Strands, come behind it. */
   #placePending(messages: readonly Message[]): void {
     if (messages.length > this.#followed.length) this.leavePending()
-    // A turn whose tools were interrupted gets among the messages after all, maybe as a copy.
+    // A turn whose tools were interrupted is among the messages after all when it is resumed.
     const added = messages.slice(this.#followed.length)
     this.#leftOut = this.#leftOut.filter(({ turn }) => !added.some((one) => isSame(one, turn)))
   }

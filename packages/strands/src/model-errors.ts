@@ -14,7 +14,7 @@ export function toModelError(error: unknown): unknown {
   const { status, message } = error
   if (status === 429) return new ModelThrottledError(message, { cause: error })
   if ((status === 400 || status === 413 || status === 422) && overflow.test(message)) {
-    // Its constructor takes no cause, by which a failed rollout is told from a faulty workflow.
+    // Its constructor takes no cause; the category of a failed rollout is found by it.
     return Object.assign(new ContextWindowOverflowError(message), { cause: error })
   }
   return error

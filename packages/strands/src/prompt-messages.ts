@@ -109,7 +109,7 @@ function assistantBlocks(message: ChatMessage, where: string): ContentBlock[] {
   ]
 }
 
-/** The arguments of a call in the data set; what is no JSON object is an empty one to Strands. */
+/** The arguments of a call in the data set; anything but a JSON object becomes an empty one. */
 function argumentsOf(text: unknown): object {
   let value = text
   if (typeof text === 'string') {

@@ -43,7 +43,7 @@ export class RecorderPlugin implements Plugin {
     })
     agent.addHook(MessageAddedEvent, () => recorder.follow(agent.messages))
     agent.addHook(AfterInvocationEvent, () => {
-      // The turn that hit the token limit is what the policy said, too; Strands leaves it out.
+      // The policy wrote the turn that hit the token limit as well; Strands leaves it out.
       if (cutOff && agent.messages.at(-1)?.role !== 'assistant') {
         agent.messages.push(withoutOpenCalls(cutOff))
       }

@@ -127,7 +127,7 @@ function withoutTimes(value: unknown): unknown {
 }
 
 describe('with the policy', () => {
-  test('it prints nothing, unless it is told to', async () => {
+  test('it prints nothing, unless a printer is asked for', async () => {
     const printed = captureStdout()
     await using server = await startPolicyServer(() => 'hi there')
     const texts = await rolloutOn(server).run(async () => {

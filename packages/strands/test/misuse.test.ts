@@ -13,8 +13,8 @@ async function refusal(body: () => unknown): Promise<string> {
   try {
     await body()
   } catch (error) {
-    const told = isOsmosisError(error) ? error : (error as Error).cause
-    if (isOsmosisError(told)) return `${told.code}: ${told.message}`
+    const known = isOsmosisError(error) ? error : (error as Error).cause
+    if (isOsmosisError(known)) return `${known.code}: ${known.message}`
     throw error
   }
   throw new Error('nothing was refused')
@@ -36,17 +36,17 @@ describe('params', () => {
   ])('refuse %s and say what to do', async (name, hint) => {
     const create = (params: SamplingParams) => async () =>
       refusal(() => new OsmosisRolloutModel({ params }))
-    const told = await create({ [name]: 1 })()
-    expect(told).toMatch(/^invalid_config: /)
-    expect(told).toMatch(hint)
-    expect(await create({ extra_body: { [name]: 1 } })()).toBe(told)
+    const refused = await create({ [name]: 1 })()
+    expect(refused).toMatch(/^invalid_config: /)
+    expect(refused).toMatch(hint)
+    expect(await create({ extra_body: { [name]: 1 } })()).toBe(refused)
   })
 
   test.each([{ 'x-name': 'Zoë' }, { 'x-name': 'a\r\nb' }, { 'bad name': 'x' }])(
     'refuse headers that cannot be sent: %j',
     async (extra_headers) => {
-      const told = await refusal(() => new OsmosisRolloutModel({ params: { extra_headers } }))
-      expect(told).toMatch(/^invalid_config: The header ".+" in extra_headers/)
+      const refused = await refusal(() => new OsmosisRolloutModel({ params: { extra_headers } }))
+      expect(refused).toMatch(/^invalid_config: The header ".+" in extra_headers/)
     },
   )
 
@@ -177,7 +177,7 @@ test('an agent of another rollout is refused', async () => {
   )
 })
 
-test('an agent with nothing to say is told what to pass', async () => {
+test('an agent with an empty conversation fails and names what to pass', async () => {
   const rollout = rolloutOn(nowhere)
   expect(await rollout.run(async () => refusal(async () => policyAgent().invoke()))).toBe(
     'invalid_request: The conversation of the agent is empty: pass `messages: ctx.prompt` to the agent, or an input to invoke().',

@@ -147,11 +147,11 @@ describe.each(['messages', 'input'] as const)('a prompt given as %s', (way) => {
     ],
     [{ role: 'critic', content: 'x' }, /^messages\[1\] has the role "critic"/],
     [{ role: 'tool', content: 'x' }, /^messages\[1\] is a tool message without a tool_call_id/],
-  ])('is refused where Strands has no form for it: %j', async (message, told) => {
+  ])('is refused where Strands has no form for it: %j', async (message, expected) => {
     const failed = run([{ role: 'user', content: 'go' }, message])
     const error: unknown = await failed.catch((reason: unknown) => reason)
     expect(isOsmosisError(error) && error.code).toBe('invalid_request')
-    expect((error as Error).message).toMatch(told)
+    expect((error as Error).message).toMatch(expected)
   })
 })
 

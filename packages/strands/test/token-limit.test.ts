@@ -82,7 +82,7 @@ describe('an answer that the token limit cut off', () => {
   })
 })
 
-test('an answer that a filter ended says so', async () => {
+test('an answer that a filter ended has its stop reason', async () => {
   await using server = await startPolicyServer([{ content: 'I', finishReason: 'content_filter' }])
   const result = await rolloutOn(server).run(async () => policyAgent().invoke('go'))
   expect(result.stopReason).toBe('contentFiltered')

@@ -216,7 +216,7 @@ describe('arguments that are no JSON object', () => {
   test.each([
     ['{"a": 1, "b', /^\[ERROR\] Error: tool arguments are not valid JSON \(.+\): \{"a": 1, "b$/],
     ['[1, 2]', /^\[ERROR\] Error: tool arguments must be a JSON object: \[1, 2\]$/],
-  ])('are told to the policy, and no tool is called: %s', async (written, said) => {
+  ])('are reported to the policy, and no tool is called: %s', async (written, said) => {
     await using server = await startPolicyServer([
       { toolCalls: [{ id: 'call-1', name: 'spy', arguments: written }] },
       { toolCalls: [{ id: 'call-1', name: 'spy', arguments: '{}' }] },

@@ -14,7 +14,7 @@ export class Deadline {
 
   /**
    * @param seconds - time left; zero or less is already over, null is unbounded
-   * @param expired - the error that says so
+   * @param expired - makes the error that the phase fails with when the time is up
    */
   constructor(seconds: number | null, expired: () => OsmosisError) {
     this.#expired = expired
@@ -36,7 +36,7 @@ export class Deadline {
 
   /**
    * Runs user code. Settles as soon as the phase ends, even if the code never does; code that
-   * blocked the thread past the deadline and then returned is late all the same.
+   * blocked the thread past the deadline and then returned is late as well.
    */
   async race<T>(start: () => Promise<T>): Promise<T> {
     return untilAborted(this.signal, async () => {

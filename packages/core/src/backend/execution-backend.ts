@@ -34,7 +34,7 @@ export interface RolloutFailure {
 export interface WorkflowOutcome {
   readonly status: 'success' | 'failure'
   readonly failure: RolloutFailure | null
-  /** Things that look wrong but are no failure, one sentence each. */
+  /** What looks wrong but does not fail the rollout, one sentence each; to be logged. */
   readonly warnings: readonly string[]
 }
 
@@ -46,7 +46,7 @@ export interface GradingOutcome {
   readonly samples: ReadonlyMap<string, RolloutSample>
 }
 
-/** Told how a rollout goes. Each method is called at most once, in this order. */
+/** Receives the outcomes of a rollout. Each method is called at most once, in this order. */
 export interface RolloutObserver {
   /** Grading waits for what this returns; no slot is held meanwhile. */
   workflowFinished(outcome: WorkflowOutcome): Promise<void>
@@ -54,7 +54,7 @@ export interface RolloutObserver {
   gradingFinished(outcome: GradingOutcome): Promise<void>
 }
 
-/** Where a rollout stands. */
+/** The state of a rollout. */
 export interface RolloutState {
   readonly status: RolloutStatus
   /** The single sample's reward; null with several, and until it is graded. */
@@ -76,7 +76,7 @@ export type RolloutSelector =
   | { readonly prefix: string }
   | { readonly all: true }
 
-/** Executes rollouts. It knows nothing of HTTP or of how results are delivered. */
+/** Executes rollouts. It knows neither HTTP nor how results are delivered. */
 export interface ExecutionBackend {
   /** Runs and grades one rollout. Never rejects: everything that happens goes to `observer`. */
   execute(request: RolloutRequest, observer: RolloutObserver): Promise<void>
@@ -84,7 +84,10 @@ export interface ExecutionBackend {
   hasCapacity(): boolean
   load(): BackendLoad
   status(rolloutId: string): RolloutState
-  /** Cancels what is still going on; `ids` are all answered, other selectors name live ones only. */
+  /**
+   * Cancels rollouts that have not ended. The result has every id of an `ids` selector, and for
+   * other selectors the ids of the rollouts that were cancelled.
+   */
   cancel(selector: RolloutSelector): Map<string, CancelDisposition>
   /** Fails everything that is still going on because the process is about to end. */
   shutdown(): void

@@ -53,7 +53,7 @@ const noGrader =
 const nothingToGradeAgainst =
   'The row has neither a label nor metadata, so there is nothing to grade against. Add ground_truth or metadata to the dataset.'
 
-/** A workflow did well, but there is no way to a reward. */
+/** The workflow succeeded, but cannot be graded. */
 function notGraded(why: string): GradingOutcome {
   const failure = toFailure(new OsmosisError('not_graded', why))
   return { status: 'failure', failure, samples: new Map() }
@@ -122,7 +122,7 @@ class SampleGrading<TConfig> implements GraderContext<TConfig> {
   setSampleReward(sampleId: string, reward: number): void {
     const sample = this.#find(sampleId)
     assertReward(sampleId, reward)
-    // A grader that was given up must not change what has been reported.
+    // Too late: the outcome has been reported without this grader.
     if (this.signal.aborted) return
     ;(sample as { reward: number | null }).reward = reward
   }

@@ -3,7 +3,7 @@ import type { ArtifactsFolder } from './artifacts-folder.ts'
 import type { Deadline } from './deadline.ts'
 import type { RolloutRequest } from './execution-backend.ts'
 
-/** A rollout that has not ended yet: what can be asked of it and what can be done to it. */
+/** A rollout that has not ended yet. */
 export class LiveRollout {
   readonly request: RolloutRequest
   readonly artifacts: ArtifactsFolder

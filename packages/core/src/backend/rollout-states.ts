@@ -3,7 +3,7 @@ import type { RolloutState } from './execution-backend.ts'
 const retentionMs = 15 * 60_000
 const mostRemembered = 10_000
 
-/** How rollouts ended, for those who ask later: bounded in time and number. */
+/** How rollouts ended, for later queries: bounded in time and number. */
 export class RolloutStates {
   // Oldest first: an id is only ever added, so the order of insertion is the order of expiry.
   readonly #states = new Map<string, { state: RolloutState; expiresAt: number }>()

@@ -13,7 +13,7 @@ import type { LiveRollout } from './live-rollout.ts'
 
 type Samples = ReadonlyMap<string, RolloutSample>
 
-/** What the workflow phase leaves to the grading phase. */
+/** What the workflow phase passes on to the grading phase. */
 export interface WorkflowResult {
   outcome: WorkflowOutcome
   samples: Samples
@@ -102,7 +102,7 @@ function warningsOf({ size }: Samples, unasked: readonly string[], calls: number
 const noModelCall =
   'The workflow made no model call through its rollout. Did the agent use a model of its own instead of the rollout model?'
 
-// One for all: it carries no data, and a stack trace of this place would help nobody.
+// Shared by all rollouts: it carries no data, and its stack trace would help nobody.
 const over = new OsmosisError(
   'rollout_ended',
   'The workflow of this rollout has ended; a model call made now would belong to no sample. Await everything the workflow starts.',

@@ -4,14 +4,14 @@ const brand = Symbol.for('osmosis.agent-workflow')
 
 /** What a workflow gets to work on. The reference answer is not part of it: graders see that. */
 export interface AgentWorkflowContext<TConfig = unknown> {
-  /** The row's prompt in chat completions form; yours to change. */
+  /** The row's prompt in chat completions form; a copy that may be changed. */
   readonly prompt: PromptMessage[]
   /** This rollout's own copy of the config the backend was given. */
   readonly config: TConfig
   /** The row's metadata; null when it has none. */
   readonly metadata: Readonly<Record<string, unknown>> | null
   readonly rolloutId: string
-  /** Aborted at the deadline or cancellation of the rollout; pass it to what can wait. */
+  /** Aborted at the deadline or cancellation of the rollout; pass it to everything that can be aborted. */
   readonly signal: AbortSignal
   /** A folder for files worth keeping, made when first asked for; null when it cannot be made. */
   readonly artifactsDir: string | null

@@ -43,7 +43,7 @@ export function defineGraderConfig<T extends BaseConfig>(config: T): GraderConfi
   return branded('grader', config)
 }
 
-/** What kind of config `value` is; undefined when it is none. */
+/** What kind of config `value` is; undefined for anything else. */
 export function configKind(value: unknown): ConfigKind | undefined {
   return typeof value === 'object' && value !== null && brand in value
     ? (value as { [brand]: ConfigKind })[brand]

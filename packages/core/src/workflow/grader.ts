@@ -2,7 +2,7 @@ import type { RolloutSample } from '../rollout-sample.ts'
 
 const brand = Symbol.for('osmosis.grader')
 
-/** What a grader judges, and where it puts its verdict. */
+/** What a grader judges, and how it sets rewards. */
 export interface GraderContext<TConfig = unknown> {
   /** The row's reference answer; null when it has none. */
   readonly label: string | null

@@ -77,7 +77,7 @@ describe('the deadline of a workflow', () => {
     },
   )
 
-  it('includes the time in the queue, and says so', async () => {
+  it('includes the time in the queue, and the message names it', async () => {
     const backend = new LocalBackend({ workflow: workflow(() => never), maxConcurrent: 1 })
     const [, second] = await Promise.all([
       run(backend, { rolloutId: 'a', agentTimeoutSeconds: 0.3 }),
@@ -142,7 +142,7 @@ describe('the deadline of a grader', () => {
     expect(grading?.samples.get('main')?.reward).toBeNull()
   })
 
-  it('makes a reward that comes later come to nothing', async () => {
+  it('ignores a reward that comes later', async () => {
     const late = Promise.withResolvers<undefined>()
     const backend = new LocalBackend({
       workflow: oneSample,

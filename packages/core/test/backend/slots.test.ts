@@ -197,7 +197,7 @@ describe('cancelling', () => {
     expect(backend.status('r').status).toBe('cancelled')
   })
 
-  it('by a shutdown says so', async () => {
+  it('by a shutdown fails with that reason', async () => {
     const gate = gated()
     const backend = new LocalBackend({ workflow: gate.workflow })
     const running = run(backend)

@@ -30,7 +30,7 @@ export interface AdapterUnderTest {
   run(run: ContractRun): Promise<string>
   /** Makes an agent (or session) of this name in the current rollout, without a model call. */
   construct(name: string): unknown
-  /** Does with the placeholder model what a newcomer does, where there is no rollout. */
+  /** Uses the placeholder model outside of a rollout, as a newcomer may do. */
   callPlaceholder(): unknown
   /** Rules the framework cannot keep, each with the reason; their cases are skipped. */
   readonly exempt?: Readonly<Partial<Record<ContractRule, string>>>

@@ -13,7 +13,7 @@ const callAdd = {
   toolCalls: [{ id: 'call-1', name: 'add', arguments: '{"a":1,"b":2}' }],
 }
 
-/** What goes wrong ends the run, is told once, and is never made into an answer. */
+/** An error ends the run, is reported once, and never becomes an answer. */
 export const failureCases = {
   'retries-before-answer': async (adapter) => {
     await using server = await startPolicyServer([fault.status(503), 'done'])

@@ -14,7 +14,7 @@ import {
 } from './contract-rollout.ts'
 import type { ContractRule } from './contract-rules.ts'
 
-/** Whose call a call is. */
+/** Which rollout and which sample a call belongs to. */
 export const identityCases = {
   'gives-sample': async (adapter) => {
     await using server = await startPolicyServer(['done'])
