@@ -337,6 +337,21 @@ describe('a model call', () => {
   })
 })
 
+describe('a model call whose answer never ends', () => {
+  it('does not outlast its rollout', async () => {
+    const begun = Promise.withResolvers<void>()
+    answer = async () =>
+      new Response(new ReadableStream({ pull: () => (begun.resolve(), new Promise(() => {})) }))
+    const running = trainer.run({ messages: [] })
+    const init = await server.init(0)
+    const open = chat(init)
+    await begun.promise
+    await completed(init)
+    await running
+    expect((await open).status).toBe(410)
+  })
+})
+
 describe('a result', () => {
   it('is committed before it is acknowledged and before run resolves', async () => {
     const events: string[] = []

@@ -1,6 +1,6 @@
 import type { HttpBindings } from '@hono/node-server'
 import { errorMessage } from '@osmosis/core'
-import { carriesKey, untilAborted } from '@osmosis/core/http'
+import { carriesKey } from '@osmosis/core/http'
 import {
   loopChatRequestSchema,
   loopCompletedSchema,
@@ -12,11 +12,11 @@ import { readCallback, readJson, Refusal } from '../http/request-body.ts'
 import type { Routes } from '../http/rollout-host.ts'
 import {
   askPolicy,
-  assertRunning,
   callSignal,
   passedOnHeaders,
   refuseCall,
   sessionOfCall,
+  whileRunning,
   wrongKey,
 } from '../policy/model-call.ts'
 import { policyErrorBody, type PolicyModel } from '../policy/policy-model.ts'
@@ -42,15 +42,14 @@ export function trainerRoutes(sessions: LoopSessions, policy: PolicyModel, key: 
     const signal = callSignal(c.env.outgoing, session)
     const { tools, onAnswer } = session.state
     // A loop may be faster than the answer to its init.
-    const declared = await untilAborted(signal, () => tools.promise).catch(() => [])
-    assertRunning(session)
+    const declared = await whileRunning(session, signal, () => tools.promise)
 
     const report = session.usage.beginCall()
     const { authorization: _secret, ...headers } = c.req.header()
     const body = { ...asked, ...(declared.length === 0 ? {} : { tools: declared }) }
     const answer = await askPolicy(policy, { rolloutId, sampleId: '', body, headers, signal })
-    const { status, text, headers: passedOn } = await readAnswer(answer, report)
-    assertRunning(session)
+    const reading = (): ReturnType<typeof readAnswer> => readAnswer(answer, report)
+    const { status, text, headers: passedOn } = await whileRunning(session, signal, reading)
     const failure = systemicFailure(status, text)
     if (failure !== null) throw new Refusal(424, policyErrorBody(424, 'policy_unusable', failure))
     const refusal = await onAnswer?.({ messages: asked.messages, status, text })

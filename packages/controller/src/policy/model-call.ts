@@ -54,6 +54,22 @@ export function callSignal(
   return AbortSignal.any([disconnected.signal, session.signal])
 }
 
+/** Work that is given up, with a 410, when the rollout ends. */
+export async function whileRunning<T>(
+  session: CallingSession,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    const result = await untilAborted(signal, work)
+    assertRunning(session)
+    return result
+  } catch (error) {
+    assertRunning(session)
+    throw error
+  }
+}
+
 /** Puts a call to the policy; what that throws becomes an answer with status 500. */
 export async function askPolicy(policy: PolicyModel, request: PolicyRequest): Promise<Response> {
   try {
