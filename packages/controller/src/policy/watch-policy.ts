@@ -8,7 +8,7 @@ export interface WatchedPolicy extends PolicyModel {
 }
 
 /**
- * Watches the answers of a policy for a wrong key, an unknown model and an address where nobody is,
+ * Watches the answers of a policy for a wrong key, an unknown model and an address where nothing listens,
  * so that whoever runs many rollouts can stop early. The answers themselves are passed on as they
  * are. Whoever made `policy` still closes it.
  */
@@ -43,7 +43,7 @@ const longestText = 500
 export function systemicFailure(status: number, text: string): string | null {
   if (refusals.has(status)) return `The policy answered ${status}: ${text.slice(0, longestText)}`
   if (!mayBeSystemic(status)) return null
-  // A gateway of the endpoint answers 502 as well: only the code says that nobody was there.
+  // A gateway of the endpoint answers 502 as well: only the code says that nothing listens there.
   const { code, message } = errorIn(text)
   return code === 'policy_unreachable' ? String(message) : null
 }

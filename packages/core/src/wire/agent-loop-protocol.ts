@@ -23,6 +23,15 @@ const integer = z.union([
 
 const jsonObject = z.looseObject({})
 
+/**
+ * Messages that a trainer receives. Checked as one thing: a body has room for millions of wrong
+ * ones, and the memory has not for as many complaints.
+ */
+const receivedMessages = z.custom<Record<string, unknown>[]>(
+  (value) => Array.isArray(value) && value.every(isObject),
+  'must be a list of objects',
+)
+
 /** Body of `POST /v1/rollout/init`. How large `metadata` may be is up to the server. */
 export const loopInitRequestSchema = z.object({
   rollout_id: z
@@ -94,7 +103,7 @@ export interface LoopInitResponseBody {
  */
 export const loopChatRequestSchema = z.looseObject({
   rollout_id: z.string(),
-  messages: z.array(jsonObject),
+  messages: receivedMessages,
   /** Asks the trainer to keep the log probabilities of the answer. */
   logprobs: z.boolean().optional(),
 })
@@ -124,7 +133,7 @@ export const loopCompletedSchema = z.object({
   rollout_id: z.string(),
   status: z.enum(['COMPLETED', 'ERROR']),
   /** The whole conversation, in chat completions form. */
-  final_messages: z.array(jsonObject),
+  final_messages: receivedMessages,
   finish_reason: z.string().nullish(),
   error_message: z.string().nullish(),
   /** Null and absent: the trainer computes it. */
@@ -138,4 +147,8 @@ function isTrainerUrl(text: string): boolean {
   if (!/^https?:\/\/[^\s\\?#]+$/i.test(text) || !URL.canParse(text)) return false
   const { username, password, hostname } = new URL(text)
   return username === '' && password === '' && hostname !== ''
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

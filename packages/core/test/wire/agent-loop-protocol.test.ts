@@ -62,6 +62,23 @@ it('keeps the parameters of a model call', () => {
   expect(loopChatRequestSchema.safeParse({ ...call, messages: 'hi' }).success).toBe(false)
 })
 
+describe.each([
+  ['messages', loopChatRequestSchema],
+  ['final_messages', loopCompletedSchema],
+])('%s', (key, schema) => {
+  it.each([['hi'], [[1]], [[null]], [[[]]], [{}]])('cannot be %j', (value) => {
+    const body = { rollout_id: 'r1', status: 'ERROR', [key]: value }
+    expect(schema.safeParse(body).success).toBe(false)
+  })
+
+  it('bring one complaint, however many of them are wrong', () => {
+    const body = { rollout_id: 'r1', status: 'ERROR', [key]: Array.from({ length: 1e5 }, () => 1) }
+    expect(schema.safeParse(body).error?.issues).toMatchObject([
+      { path: [key], message: 'must be a list of objects' },
+    ])
+  })
+})
+
 describe('the body of POST /v1/rollout/completed', () => {
   it('counts metrics that are missing as 0', () => {
     const completed = { rollout_id: 'r1', status: 'COMPLETED', final_messages: [], reward: 0 }
