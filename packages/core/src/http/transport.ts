@@ -1,8 +1,7 @@
-import type { Readable } from 'node:stream'
-
 import type { Agent, Dispatcher, request } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
+import { refusalText } from './refusal-text.ts'
 import { headerOf, retryAfterMs, shouldRetry, type AnswerHeaders } from './retry-after.ts'
 import { isPassingStatus } from './retry.ts'
 
@@ -106,7 +105,7 @@ export function createTransport(options: TransportOptions): Transport {
       const answer = await send(url, post)
       const { status, headers } = answer
       if (status >= 200 && status <= 299) return answer
-      const said = await refusalText(answer, post.headers['authorization'])
+      const said = await refusalText(answer.body, post.headers['authorization'])
       post.signal.throwIfAborted()
       throw new OsmosisError(
         codes.refused,
@@ -150,41 +149,6 @@ async function openConnections({ agent, dispatcher }: TransportOptions): Promise
     ...agent,
   })
   return { request: undici.request, dispatcher: own, own }
-}
-
-async function refusalText(
-  { body }: HttpAnswer,
-  authorization: string | undefined,
-): Promise<string> {
-  const text = errorText(await readText(body).catch(() => ''))
-  // Between parsing and cutting: JSON can escape the letters of a key, a cut leaves a piece of it.
-  return redacted(text, authorization).slice(0, 500)
-}
-
-async function readText(body: Readable): Promise<string> {
-  const parts: Uint8Array[] = []
-  for await (const part of body as AsyncIterable<Uint8Array>) parts.push(part)
-  return Buffer.concat(parts).toString('utf8')
-}
-
-/** The sentence in an error body, in the shapes that OpenAI, FastAPI and proxies use. */
-function errorText(body: string): string {
-  let said: unknown = body
-  try {
-    const json = JSON.parse(body) as Record<string, unknown> | null
-    const { error, detail, message } = json ?? {}
-    const sentence = (error as { message?: unknown } | undefined)?.message
-    said = sentence ?? error ?? detail ?? message ?? json
-  } catch {
-    // Not JSON: the text itself is all there is to say.
-  }
-  return (typeof said === 'string' ? said : JSON.stringify(said)).trim()
-}
-
-// Endpoints have been seen to repeat the key they refused.
-function redacted(text: string, authorization: string | undefined): string {
-  const key = authorization?.replace(/^Bearer /, '')
-  return key ? text.replaceAll(key, '[redacted]') : text
 }
 
 function describeNetworkError(error: unknown): string {

@@ -107,7 +107,11 @@ class JsonAnswer {
     const completion = parseObject(this.#json + this.#text.rest())
     const { error } = completion as { error?: unknown }
     if (error) throw reportedError(error)
-    this.#chunks = [chunkFromCompletion(completion as ChatCompletion)]
+    try {
+      this.#chunks = [chunkFromCompletion(completion as ChatCompletion)]
+    } catch (cause) {
+      throw unreadable('an answer', completion, cause)
+    }
   }
 
   take(): readonly ChatCompletionChunk[] {
@@ -155,6 +159,16 @@ function parseObject(text: string): object {
   throw new OsmosisError(
     'policy_stream_error',
     `The policy sent something that is not a JSON object: ${text.slice(0, 200)}`,
+  )
+}
+
+/** For a part of an answer that does not have the shape it should have. */
+export function unreadable(what: string, sent: object, cause: unknown): OsmosisError {
+  if (isOsmosisError(cause)) return cause
+  return new OsmosisError(
+    'policy_stream_error',
+    `The policy sent ${what} that cannot be read: ${JSON.stringify(sent).slice(0, 200)}`,
+    { cause },
   )
 }
 

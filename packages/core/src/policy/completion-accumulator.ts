@@ -1,3 +1,4 @@
+import { OsmosisError } from '../errors.ts'
 import type {
   AssistantMessage,
   ChatCompletion,
@@ -5,6 +6,7 @@ import type {
   ChatDelta,
   ChatUsage,
 } from '../wire/chat-completion.ts'
+import { asObject, asText } from './answer-shapes.ts'
 import { StreamedToolCalls } from './streamed-tool-calls.ts'
 
 /**
@@ -47,9 +49,10 @@ export class CompletionAccumulator {
 
     const choice = chunk.choices?.find(({ index }) => (index ?? 0) === 0)
     if (choice === undefined) return
+    asObject(choice)
     this.#sawChoice = true
-    if (choice.delta) this.#addDelta(choice.delta)
-    if (choice.finish_reason) this.#finishReason = choice.finish_reason
+    if (choice.delta) this.#addDelta(asObject(choice.delta))
+    if (choice.finish_reason) this.#finishReason = asText(choice.finish_reason) ?? undefined
     if (choice.logprobs?.content) append(this.#logprobs, choice.logprobs.content)
     if (choice.token_ids) append(this.#tokenIds, choice.token_ids)
   }
@@ -94,7 +97,14 @@ export class CompletionAccumulator {
   }
 
   #addDelta(delta: ChatDelta): void {
-    this.#content = joined(this.#content, textOf(delta.content))
+    // Empty deltas, the finish reason once more and usage do come behind the finish reason.
+    if (this.#finishReason !== undefined && saysSomething(delta)) {
+      throw new OsmosisError(
+        'policy_stream_error',
+        `The policy said more behind its finish_reason, which would be a second answer: ${JSON.stringify(delta).slice(0, 200)}`,
+      )
+    }
+    this.#content = joined(this.#content, delta.content)
     this.#refusal = joined(this.#refusal, delta.refusal)
     this.#reasoning = joined(this.#reasoning, delta.reasoning)
     this.#reasoningContent = joined(this.#reasoningContent, delta.reasoning_content)
@@ -102,7 +112,11 @@ export class CompletionAccumulator {
   }
 }
 
-/** A whole answer as the single chunk of a stream, for endpoints that do not stream. */
+/**
+ * A whole answer as the single chunk of a stream, for endpoints that do not stream.
+ *
+ * @throws TypeError when it is not made as it should be
+ */
 export function chunkFromCompletion(completion: ChatCompletion): ChatCompletionChunk {
   return {
     ...completion,
@@ -110,23 +124,26 @@ export function chunkFromCompletion(completion: ChatCompletion): ChatCompletionC
     choices: (completion.choices ?? []).map(({ message, ...choice }) => ({
       ...choice,
       delta: {
-        ...message,
+        ...asObject(message),
         ...(message.tool_calls
-          ? { tool_calls: message.tool_calls.map((call, index) => ({ index, ...call })) }
+          ? {
+              tool_calls: message.tool_calls.map((call, index) => ({ index, ...asObject(call) })),
+            }
           : {}),
       },
     })),
   }
 }
 
-/** Content in another form, such as a list of parts, must not turn into an empty answer. */
-function textOf(content: unknown): string | null | undefined {
-  if (typeof content === 'string' || content === null || content === undefined) return content
-  throw new TypeError('The content of an answer is a text.')
+function saysSomething(delta: ChatDelta): boolean {
+  const { content, refusal, reasoning, reasoning_content, tool_calls } = delta
+  return Boolean(content || refusal || reasoning || reasoning_content || tool_calls?.length)
 }
 
-function joined(text: string | undefined, more: string | null | undefined): string | undefined {
-  return typeof more === 'string' ? (text ?? '') + more : text
+/** Text in another form, such as a list of parts, must not turn into an empty answer. */
+function joined(text: string | undefined, more: unknown): string | undefined {
+  const next = asText(more)
+  return next === undefined || next === null ? text : (text ?? '') + next
 }
 
 // Answers hold tens of thousands of tokens; spreading that many arguments overflows the stack.

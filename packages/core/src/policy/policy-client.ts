@@ -7,7 +7,7 @@ import type {
   ChatCompletionChunk,
   ChatCompletionRequest,
 } from '../wire/chat-completion.ts'
-import { readAnswer } from './answer-stream.ts'
+import { readAnswer, unreadable } from './answer-stream.ts'
 import type { CallLog, CallRecorder } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
 import { policyBaseUrl, policyHeaders } from './headers.ts'
@@ -183,11 +183,7 @@ function addChunk(answer: CompletionAccumulator, chunk: ChatCompletionChunk): vo
   try {
     answer.add(chunk)
   } catch (cause) {
-    throw new OsmosisError(
-      'policy_stream_error',
-      `The policy sent a chunk that cannot be read: ${JSON.stringify(chunk).slice(0, 200)}`,
-      { cause },
-    )
+    throw unreadable('a chunk', chunk, cause)
   }
 }
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 import type { ChatToolCall, ChatToolCallDelta } from '../wire/chat-completion.ts'
+import { asObject, asText } from './answer-shapes.ts'
 
 interface StreamedToolCall {
   readonly index: number | undefined
@@ -30,6 +31,7 @@ export class StreamedToolCalls {
 
   /** `named` are the calls that the same list has named already: it names each only once. */
   #addDelta(delta: ChatToolCallDelta, named: Set<StreamedToolCall>): void {
+    assertShape(delta)
     const name = delta.function?.name
     const known = this.#latestCall(delta)
     const begins = !known || (name && named.has(known)) || isAnotherCall(known, delta)
@@ -65,6 +67,17 @@ export class StreamedToolCalls {
     this.#entries.push(entry)
     return entry
   }
+}
+
+/** Arguments as an object are those of servers that parse what the policy wrote. */
+function assertShape({ index, id, function: called }: ChatToolCallDelta): void {
+  const isPlace = index === undefined || index === null || (Number.isInteger(index) && index >= 0)
+  if (!isPlace) throw new TypeError('expected the index of a tool call')
+  asText(id)
+  if (called === undefined || called === null) return
+  asText(asObject(called).name)
+  const text: unknown = called.arguments
+  if (typeof text !== 'object') asText(text)
 }
 
 /**

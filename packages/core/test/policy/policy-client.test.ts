@@ -380,6 +380,35 @@ describe('an answer of the policy', () => {
       eventStream({ choices: [null] }),
       /cannot be read: {"choices":\[null\]}/,
     ],
+    ['a number for a choice', eventStream({ choices: [5] }), /cannot be read: {"choices":\[5\]}/],
+    ['a text for a delta', eventStream({ choices: [{ delta: 'hi' }] }), /"delta":"hi"/],
+    ['a number for its text', eventStream(chunk({ content: 5 }, 'stop')), /"content":5/],
+    [
+      'parts for its text',
+      eventStream(chunk({ content: [{ type: 'text', text: 'hi' }] }, 'stop')),
+      /cannot be read: .*"text":"hi"/,
+    ],
+    ['a list for its refusal', eventStream(chunk({ refusal: [] }, 'stop')), /"refusal":\[\]/],
+    ['an object for its thinking', eventStream(chunk({ reasoning: {} }, 'stop')), /"reasoning":{}/],
+    [
+      'a number for its thinking',
+      eventStream(chunk({ reasoning_content: 1 }, 'stop')),
+      /"reasoning_content":1/,
+    ],
+    ['a number for its finish reason', eventStream({ choices: [{ finish_reason: 1 }] }), /:1/],
+    [
+      'a second answer behind the first',
+      answerStream('one').replace('data: [DONE]\n\n', '') + answerStream('two'),
+      /more behind its finish_reason.*"content":"two"/,
+    ],
+    [
+      'a tool call behind the finish reason',
+      eventStream(
+        chunk({ content: 'one' }, 'stop'),
+        chunk({ tool_calls: [{ index: 0, id: 'c', function: { name: 'f', arguments: '{}' } }] }),
+      ),
+      /more behind its finish_reason.*"name":"f"/,
+    ],
     ['no choices', 'data: [DONE]\n\n', /no choices/],
     [
       'half a stream',
@@ -479,6 +508,33 @@ describe('a failing policy', () => {
     })
     await context(policy.url).policy('main').complete({ messages })
     expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThanOrEqual(990)
+  })
+
+  it('is left alone for the milliseconds it asks for, rather than seconds', async () => {
+    const policy = await startPolicyEndpoint((response, n) => {
+      if (n > 1) return sendStream(response, answerStream('ok'))
+      response.writeHead(429, { 'retry-after-ms': '20', 'retry-after': '3600' }).end()
+    })
+    await context(policy.url).policy('main').complete({ messages })
+    expect(policy.requests).toHaveLength(2)
+  })
+
+  it('is asked once when it says that asking again is useless', async () => {
+    const policy = await startPolicyEndpoint((response) => {
+      response.writeHead(503, { 'x-should-retry': 'false' }).end()
+    })
+    const error = await failure(context(policy.url).policy('main').complete({ messages }))
+    expect(error).toMatchObject({ code: 'policy_http_error', status: 503, shouldRetry: false })
+    expect(policy.requests).toHaveLength(1)
+  })
+
+  it('is asked again when it says that this helps', async () => {
+    const policy = await startPolicyEndpoint((response, n) => {
+      if (n > 1) return sendStream(response, answerStream('ok'))
+      response.writeHead(400, { 'x-should-retry': 'true' }).end()
+    })
+    await context(policy.url).policy('main').complete({ messages })
+    expect(policy.requests).toHaveLength(2)
   })
 
   it.each([400, 401, 403, 404, 422])('that answers %i is asked once', async (status) => {
