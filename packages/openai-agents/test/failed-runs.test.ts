@@ -1,5 +1,5 @@
 import { MaxTurnsExceededError, run, tool } from '@openai/agents'
-import { lastAssistantText } from '@osmosis/core'
+import { Grader, type GraderContext, lastAssistantText } from '@osmosis/core'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
 import { describe, expect, test } from 'vitest'
@@ -184,3 +184,28 @@ test('the error of the policy, not one of the SDK, is why a rollout failed', asy
     message: expect.stringContaining('answered 401'),
   })
 })
+
+test('a streamed run that nobody waits for is no sample, and its session is named', async () => {
+  await using server = await startPolicyServer([callAdd, 'done'])
+  const left: Promise<unknown>[] = []
+  const { workflow, grading } = await execute(
+    server,
+    async () => {
+      const session = new OsmosisMemorySession({ name: 'main' })
+      const agent = policyAgent({ tools: [addTool()] })
+      const result = await run(agent, 'go', { session, stream: true })
+      left.push(result.completed.catch((error: unknown) => error))
+    },
+    { label: '3', grader: RewardEverything },
+  )
+  await Promise.all(left)
+  const hint: unknown = expect.stringMatching(/"main".*`await`.*stream was not read to its end/)
+  expect(workflow.warnings).toEqual([hint])
+  expect(grading?.failure).toMatchObject({ message: hint, cause: { code: 'no_samples' } })
+})
+
+class RewardEverything extends Grader {
+  override async grade(ctx: GraderContext): Promise<void> {
+    for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
+  }
+}

@@ -1,3 +1,4 @@
+import { Grader, type GraderContext } from '@osmosis/core'
 import { fault, startPolicyServer } from '@osmosis/testing'
 import { describe, expect, test } from 'vitest'
 
@@ -88,3 +89,20 @@ test('a stream gives text as the policy writes it', async () => {
   expect(heard.length).toBeGreaterThan(1)
   expect(heard.join('')).toBe('a long answer of several words')
 })
+
+test('a stream that is never read is no sample, and its agent is named', async () => {
+  await using server = await startPolicyServer([])
+  const { workflow, grading } = await execute(server, async () => void policyAgent().stream('go'), {
+    label: '3',
+    grader: RewardEverything,
+  })
+  const hint: unknown = expect.stringMatching(/"main".*`await`.*stream was not read to its end/)
+  expect(workflow.warnings).toEqual([hint])
+  expect(grading?.failure).toMatchObject({ message: hint, cause: { code: 'no_samples' } })
+})
+
+class RewardEverything extends Grader {
+  override async grade(ctx: GraderContext): Promise<void> {
+    for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
+  }
+}
