@@ -1,8 +1,5 @@
 import { defineConfig } from 'vitest/config'
 
-export default defineConfig({
-  test: {
-    // Every case starts the command as a process of its own.
-    testTimeout: 30_000,
-  },
-})
+import { testDefaults } from '../../vitest.shared.ts'
+
+export default defineConfig({ test: testDefaults })

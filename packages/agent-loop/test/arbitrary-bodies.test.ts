@@ -1,7 +1,8 @@
 import * as fc from 'fast-check'
+import { post } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { loopOf, post, startApp } from './running-app.ts'
+import { loopOf, startApp } from './running-app.ts'
 
 // Hundreds of requests one after the other: on a busy machine they take their time.
 const timeout = 60_000

@@ -1,7 +1,7 @@
 import type { RolloutContext, RolloutResult } from '@osmosis/agent-loop'
+import { hang, reset, said, type TrainerAnswer } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { hang, reset, said, type Answer } from './fake-trainer.ts'
 import { answerOnce, loopOf, metrics, startApp, type RunningAppOptions } from './running-app.ts'
 
 const oneCall = { num_llm_calls: 1, prompt_tokens: 10, response_tokens: 4 }
@@ -13,7 +13,7 @@ const conversation = [
 /** The `completed` bodies that one rollout of `run` leads to. */
 async function resultsOf(
   run: (ctx: RolloutContext) => RolloutResult | Promise<RolloutResult>,
-  options: RunningAppOptions & { answers?: Answer[]; chatAnswers?: Answer[] } = {},
+  options: RunningAppOptions & { answers?: TrainerAnswer[]; chatAnswers?: TrainerAnswer[] } = {},
 ): Promise<unknown[]> {
   const { answers = [], chatAnswers = [], ...appOptions } = options
   await using running = await startApp({ loop: loopOf(run), ...appOptions })
@@ -167,7 +167,7 @@ describe('the completed call', () => {
 })
 
 describe('delivering the completed call', () => {
-  it.each<[string, Answer[]]>([
+  it.each<[string, TrainerAnswer[]]>([
     ['500s', [500, 500, 500]],
     ['a reset', [reset]],
     ['408, 425 and 429', [408, 425, 429]],

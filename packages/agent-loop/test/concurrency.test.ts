@@ -1,7 +1,7 @@
 import { createApp } from '@osmosis/agent-loop'
+import { hang, said } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
-import { hang, said } from './fake-trainer.ts'
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 
 describe('rollouts at the same time', () => {

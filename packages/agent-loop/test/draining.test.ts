@@ -1,8 +1,8 @@
 import { createApp } from '@osmosis/agent-loop'
 import { serve } from '@osmosis/server'
+import { FakeTrainer, hang, said } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { FakeTrainer, hang, said } from './fake-trainer.ts'
 import { answerOnce, loopOf, metrics, startApp } from './running-app.ts'
 
 describe('draining', () => {

@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 
+import { FakeTrainer, post, said, told } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
-import { FakeTrainer, said } from './fake-trainer.ts'
-import { metrics, post, told } from './running-app.ts'
+import { metrics } from './running-app.ts'
 
 const serveIt = `
 const { serve } = await import('@osmosis/server')

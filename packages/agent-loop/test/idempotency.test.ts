@@ -1,7 +1,7 @@
+import { said, told, type TrainerAnswer } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { said, type Answer } from './fake-trainer.ts'
-import { answerOnce, loopOf, startApp, told, type RunningApp } from './running-app.ts'
+import { answerOnce, loopOf, startApp, type RunningApp } from './running-app.ts'
 import { stoppedClock } from './stopped-clock.ts'
 
 const accepted = (rolloutId: string): unknown => ({
@@ -84,7 +84,7 @@ describe('sending a rollout again', () => {
     )
   })
 
-  it.each<[string, (running: RunningApp, held: Answer) => Promise<unknown>]>([
+  it.each<[string, (running: RunningApp, held: TrainerAnswer) => Promise<unknown>]>([
     [
       'waits',
       async (running, held) => {
@@ -120,7 +120,7 @@ describe('sending a rollout again', () => {
     ],
   ])('changes nothing while the first one %s', async (_, begin) => {
     const free = Promise.withResolvers<void>()
-    const held: Answer = async (response) => {
+    const held: TrainerAnswer = async (response) => {
       await free.promise
       response.end(JSON.stringify(said('ok')))
     }

@@ -1,8 +1,9 @@
 import { createApp, functionTool } from '@osmosis/agent-loop'
+import { post, told } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 
-import { answerOnce, loopOf, post, startApp, told } from './running-app.ts'
+import { answerOnce, loopOf, startApp } from './running-app.ts'
 
 const add = {
   type: 'function',

@@ -5,11 +5,11 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { mcpAgentLoop, type McpClient } from '@osmosis/agent-loop'
+import { type FakeTrainer, type PeerRequest, said, told } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
-import { said, type FakeTrainer, type ReceivedRequest } from './fake-trainer.ts'
 import { HttpMcpServer, McpServers, text } from './mcp-servers.ts'
-import { startApp, told } from './running-app.ts'
+import { startApp } from './running-app.ts'
 
 const call = (name: string, args = '{}'): object => ({
   id: 'c',
@@ -150,7 +150,7 @@ describe('the connections of a rollout with MCP tools', () => {
     await using running = await startApp({ loop })
     // Both are in the middle of their conversation at the same time.
     const bothAsked = Promise.withResolvers<void>()
-    running.trainer.policy = ({ body }: ReceivedRequest) => {
+    running.trainer.policy = ({ body }: PeerRequest) => {
       const length = (body['messages'] as unknown[]).length
       const next = length < 5 ? said(null, [call('count')]) : said('done')
       if (running.trainer.chats.length === 2) bothAsked.resolve()

@@ -1,11 +1,11 @@
+import { said, type TrainerAnswer } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { said, type Answer } from './fake-trainer.ts'
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 import { stoppedClock } from './stopped-clock.ts'
 
 /** Answers the policy after so many milliseconds. */
-function after(pass: (ms: number) => void, ms: number, answer: Answer): Answer {
+function after(pass: (ms: number) => void, ms: number, answer: TrainerAnswer): TrainerAnswer {
   return (response) => {
     pass(ms)
     if (typeof answer === 'number') response.writeHead(answer).end()

@@ -2,10 +2,10 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
+import { FakeTrainer, post } from '@osmosis/testing/kit'
 import { expect, it, vi } from 'vitest'
 
-import { FakeTrainer } from './fake-trainer.ts'
-import { answerOnce, loopOf, post, startApp } from './running-app.ts'
+import { answerOnce, loopOf, startApp } from './running-app.ts'
 
 it('has the result of a rollout delivered by the next server when the trainer was away', async () => {
   const outboxDir = await mkdtemp(path.join(tmpdir(), 'outbox-'))

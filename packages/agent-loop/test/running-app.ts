@@ -8,10 +8,9 @@ import {
   type RolloutResult,
   type ToolInput,
 } from '@osmosis/agent-loop'
-import { serve, type Logger } from '@osmosis/server'
+import { serve } from '@osmosis/server'
+import { FakeTrainer, post, recordingLogger, type LogLine } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
-
-import { FakeTrainer } from './fake-trainer.ts'
 
 /** Everything a test talks to; leaving the block ends it all. */
 export interface RunningApp extends AsyncDisposable {
@@ -22,12 +21,6 @@ export interface RunningApp extends AsyncDisposable {
   /** Sends an init body that points to the trainer, with these keys changed. */
   init(overrides?: Record<string, unknown>, headers?: Record<string, string>): Promise<Response>
   readonly health: () => Promise<unknown>
-}
-
-interface LogLine {
-  level: keyof Logger
-  message: string
-  fields: Record<string, unknown>
 }
 
 export interface RunningAppOptions extends CreateAppOptions {
@@ -62,30 +55,6 @@ export async function startApp(options: RunningAppOptions = {}): Promise<Running
       await trainer[Symbol.asyncDispose]()
     },
   }
-}
-
-export async function post(
-  url: string,
-  body: unknown,
-  headers: Record<string, string> = {},
-): Promise<Response> {
-  return fetch(url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  })
-}
-
-/** Status and parsed body of an answer: what most tests compare. */
-export async function told(response: Response): Promise<{ status: number; body: unknown }> {
-  return { status: response.status, body: await response.json() }
-}
-
-function recordingLogger(log: LogLine[]): Logger {
-  const at = (level: keyof Logger): Logger[keyof Logger] => {
-    return (fields, message) => void log.push({ level, message, fields })
-  }
-  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
 /** An agent loop that does what `run` does, with the tools of `getTools`. */

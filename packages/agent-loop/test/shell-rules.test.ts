@@ -6,9 +6,10 @@ import { text } from 'node:stream/consumers'
 import { createApp } from '@osmosis/agent-loop'
 import { AgentWorkflow, LocalBackend } from '@osmosis/core'
 import { createRolloutServer, serve, type ListeningServer, type ServableApp } from '@osmosis/server'
+import { post, told } from '@osmosis/testing/kit'
 import { afterAll, describe, expect, it } from 'vitest'
 
-import { loopOf, post, told } from './running-app.ts'
+import { loopOf } from './running-app.ts'
 
 /** Options that both servers have. */
 interface SharedOptions {

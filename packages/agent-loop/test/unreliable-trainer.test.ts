@@ -1,9 +1,9 @@
+import { reset, type TrainerAnswer } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { reset, type Answer } from './fake-trainer.ts'
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 
-const faults: Answer[] = [
+const faults: TrainerAnswer[] = [
   500,
   503,
   408,

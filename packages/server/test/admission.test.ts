@@ -3,9 +3,10 @@ import { request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
+import { post, told } from '@osmosis/testing/kit'
 import { describe, expect, it, vi } from 'vitest'
 
-import { askPolicy, postJson, startServer, told, workflowOf } from './running-server.ts'
+import { askPolicy, startServer, workflowOf } from './running-server.ts'
 
 const key = 'server-key-0123456789'
 const bearer = { authorization: `Bearer ${key}` }
@@ -58,7 +59,7 @@ describe('accepting a rollout', () => {
     await using running = await startServer()
     const body = running.controller.rolloutBody({ surprise: true })
 
-    const response = await postJson(`${running.url}/rollout`, body, {
+    const response = await post(`${running.url}/rollout`, body, {
       'content-type': 'text/plain',
     })
 
@@ -106,7 +107,7 @@ describe('a rollout_id that is known', () => {
     const again = controller.rolloutBody({ metadata: { b: 2, a: [{ y: 2, x: 1 }] } })
     const reversed = Object.fromEntries(Object.entries(again).toReversed())
 
-    expect(await told(await postJson(`${url}/rollout`, reversed))).toStrictEqual({
+    expect(await told(await post(`${url}/rollout`, reversed))).toStrictEqual({
       status: 202,
       body: {},
     })
@@ -212,7 +213,7 @@ describe('a body that is wrong', () => {
   ])('answers 422 when it %s', async (_, body) => {
     await using running = await startServer()
 
-    expect(await told(await postJson(`${running.url}/rollout`, body))).toStrictEqual(notJson)
+    expect(await told(await post(`${running.url}/rollout`, body))).toStrictEqual(notJson)
   })
 
   it('answers 422 with one entry per problem and repeats nothing of the input', async () => {
@@ -284,7 +285,7 @@ describe('a body that is wrong', () => {
     await using running = await startServer()
     const body = JSON.stringify(running.controller.rolloutBody({ agent_timeout_sec: 1 }))
 
-    const response = await postJson(`${running.url}/rollout`, body.replace('":1', '":1e999'))
+    const response = await post(`${running.url}/rollout`, body.replace('":1', '":1e999'))
 
     expect(await told(response)).toStrictEqual({
       status: 422,
@@ -323,7 +324,7 @@ describe('a body that is wrong', () => {
     const body = JSON.stringify(running.controller.rolloutBody({ metadata: { deep: 1 } }))
     const deep = `${'['.repeat(500_000)}${']'.repeat(500_000)}`
 
-    const response = await postJson(
+    const response = await post(
       `${running.url}/rollout`,
       body.replace('"deep":1', `"deep":${deep}`),
     )
@@ -341,7 +342,7 @@ describe('a body that is too large', () => {
   it('is refused by its announced length, before it is read', async () => {
     await using running = await startServer({ maxBodyBytes: 1000 })
 
-    expect(await told(await postJson(`${running.url}/rollout`, 'x'.repeat(1001)))).toStrictEqual(
+    expect(await told(await post(`${running.url}/rollout`, 'x'.repeat(1001)))).toStrictEqual(
       tooLarge,
     )
   })
@@ -409,7 +410,7 @@ describe('the order of checks', () => {
     await running.post({ rollout_id: 'waits' }, bearer)
     const large = 'x'.repeat(1001)
     const statusOf = async (body: unknown, headers = bearer): Promise<number> =>
-      (await postJson(`${url}/rollout`, body, headers)).status
+      (await post(`${url}/rollout`, body, headers)).status
 
     expect(await statusOf(large, { authorization: '' })).toBe(401)
     expect(await statusOf(large)).toBe(413)

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check'
+import { post } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { postJson, startServer } from './running-server.ts'
+import { startServer } from './running-server.ts'
 
 // Strings that name a place would have the server talk to it.
 const value = fc.jsonValue({ maxDepth: 4 })
@@ -39,7 +40,7 @@ it('answers every body for /rollout with a documented status, and stays up', asy
     fc.asyncProperty(
       fc.oneof(mostlyValid(valid, required), value, fc.string(), fc.json()),
       async (body) => {
-        const response = await postJson(`${url}/rollout`, body)
+        const response = await post(`${url}/rollout`, body)
         await response.body?.cancel()
         seen.add(response.status)
       },
@@ -58,7 +59,7 @@ it('answers every body for /rollout/cancel with a documented status', async () =
 
   await fc.assert(
     fc.asyncProperty(fc.oneof(mostlyValid(valid), value, fc.string()), async (body) => {
-      const response = await postJson(`${running.url}/rollout/cancel`, body)
+      const response = await post(`${running.url}/rollout/cancel`, body)
       await response.body?.cancel()
       expect([200, 422]).toContain(response.status)
     }),

@@ -2,10 +2,15 @@ import type { ServerResponse } from 'node:http'
 
 import type { CallbackRetryOptions } from '@osmosis/server'
 import { CallbackDelivery } from '@osmosis/server/internal'
+import {
+  type CallbackAnswer,
+  FakeController,
+  type LogLine,
+  recordingLogger,
+} from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { FakeController, type Answer } from './fake-controller.ts'
-import { graderOf, recordingLogger, startServer, type LogLine } from './running-server.ts'
+import { graderOf, startServer } from './running-server.ts'
 
 const reset = (response: ServerResponse): void => {
   response.socket?.destroy()
@@ -15,14 +20,14 @@ const halfAnswer = (response: ServerResponse): void => {
   response.write('{"trajec', () => response.socket?.destroy())
 }
 const askToWait =
-  (status: number, seconds: string): Answer =>
+  (status: number, seconds: string): CallbackAnswer =>
   (response) =>
     void response.writeHead(status, { 'retry-after': seconds }).end()
 
 const impatient = { minDelayMs: 1, maxDelayMs: 5 }
 
 async function deliverTo(
-  answers: Answer[],
+  answers: CallbackAnswer[],
   options: { retry?: CallbackRetryOptions; apiKey?: string; url?: string } = {},
 ): Promise<{
   outcome: string
@@ -67,7 +72,7 @@ describe('delivering a callback', () => {
     })
   })
 
-  it.each<[string, Answer]>([
+  it.each<[string, CallbackAnswer]>([
     ['408', 408],
     ['425', 425],
     ['429', 429],

@@ -1,8 +1,9 @@
+import { told } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { LocalBackend } from '@osmosis/core'
 
-import { AskOnce, askPolicy, OneForYes, startServer, told, workflowOf } from './running-server.ts'
+import { AskOnce, askPolicy, OneForYes, startServer, workflowOf } from './running-server.ts'
 
 describe('draining', () => {
   it('lets running and queued rollouts finish and delivers their results', async () => {

@@ -8,10 +8,10 @@ import { setImmediate } from 'node:timers/promises'
 import { LocalBackend } from '@osmosis/core'
 import { createRolloutServer, type CallbackRetryOptions } from '@osmosis/server'
 import { CallbackDelivery, type Callback } from '@osmosis/server/internal'
+import { FakeController, type LogLine, post, recordingLogger } from '@osmosis/testing/kit'
 import { describe, expect, it, vi } from 'vitest'
 
-import { FakeController } from './fake-controller.ts'
-import { AskOnce, postJson, recordingLogger, startServer, type LogLine } from './running-server.ts'
+import { AskOnce, startServer } from './running-server.ts'
 import { startChild } from './start-child.ts'
 
 const impatient = { minDelayMs: 1, maxDelayMs: 5 }
@@ -126,7 +126,7 @@ describe('a server with an outbox', () => {
         shutdownGraceSeconds: 0.1,
       })
       controller.otherwise = () => 503
-      await postJson(`${first.url}/rollout`, controller.rolloutBody())
+      await post(`${first.url}/rollout`, controller.rolloutBody())
       await controller.bodies(1)
       await first.server.drain()
       expect(first.server.undelivered).toBe(2)
@@ -211,12 +211,12 @@ describe('a server with an outbox', () => {
         drainSeconds: 0,
         shutdownGraceSeconds: 0.1,
       })
-      await postJson(`${first.url}/rollout`, controller.rolloutBody())
+      await post(`${first.url}/rollout`, controller.rolloutBody())
       await controller.bodies(1)
     }
     const before = bodiesByKey(controller)
     await using second = await startServer({ outboxDir })
-    const again = await postJson(`${second.url}/rollout`, controller.rolloutBody())
+    const again = await post(`${second.url}/rollout`, controller.rolloutBody())
     expect([again.status, again.headers.get('retry-after')]).toStrictEqual([503, '5'])
     expect(await again.json()).toStrictEqual({
       detail: 'results of this rollout from before a restart are still being delivered',
@@ -226,7 +226,7 @@ describe('a server with an outbox', () => {
     controller.otherwise = () => undefined
     await vi.waitFor(() => expect(second.server.undelivered).toBe(0))
     expect(bodiesByKey(controller).get('r1/completion')).toStrictEqual(before.get('r1/completion'))
-    expect((await postJson(`${second.url}/rollout`, controller.rolloutBody())).status).toBe(202)
+    expect((await post(`${second.url}/rollout`, controller.rolloutBody())).status).toBe(202)
   })
 
   it('takes no folder and no rollout when it is closed already', async () => {

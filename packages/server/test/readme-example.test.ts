@@ -3,10 +3,8 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 
+import { FakeController, post } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
-
-import { FakeController } from './fake-controller.ts'
-import { postJson } from './running-server.ts'
 
 it('the program in the README serves a rollout and ends on SIGTERM', async () => {
   const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
@@ -22,7 +20,7 @@ it('the program in the README serves a rollout and ends on SIGTERM', async () =>
 
   const headers = { authorization: 'Bearer server-key' }
   const url = `${line.toString().trim()}/rollout`
-  expect((await postJson(url, controller.rolloutBody(), headers)).status).toBe(202)
+  expect((await post(url, controller.rolloutBody(), headers)).status).toBe(202)
   expect(await controller.bodies()).toMatchObject([
     { status: 'success' },
     { status: 'success', sample: { reward: 1 } },

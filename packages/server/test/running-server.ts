@@ -13,13 +13,12 @@ import {
 } from '@osmosis/core'
 import {
   createRolloutServer,
-  type Logger,
   type RolloutServer,
   type RolloutServerOptions,
   serve,
 } from '@osmosis/server'
 
-import { FakeController } from './fake-controller.ts'
+import { FakeController, post, recordingLogger, type LogLine } from '@osmosis/testing/kit'
 
 /** Everything a test talks to; leaving the block ends it all. */
 export interface RunningServer extends AsyncDisposable {
@@ -29,12 +28,6 @@ export interface RunningServer extends AsyncDisposable {
   readonly log: LogLine[]
   /** Sends the controller's rollout body, with these keys changed. */
   post(overrides?: Record<string, unknown>, headers?: Record<string, string>): Promise<Response>
-}
-
-export interface LogLine {
-  level: keyof Logger
-  message: string
-  fields: Record<string, unknown>
 }
 
 export interface RunningServerOptions extends Partial<RolloutServerOptions> {
@@ -69,36 +62,12 @@ export async function startServer(options: RunningServerOptions = {}): Promise<R
     url: listening.url,
     log,
     post: (overrides, headers) =>
-      postJson(`${listening.url}/rollout`, controller.rolloutBody(overrides), headers),
+      post(`${listening.url}/rollout`, controller.rolloutBody(overrides), headers),
     async [Symbol.asyncDispose]() {
       await listening.close({ waitSeconds: 0 })
       await controller[Symbol.asyncDispose]()
     },
   }
-}
-
-export async function postJson(
-  url: string,
-  body: unknown,
-  headers: Record<string, string> = {},
-): Promise<Response> {
-  return fetch(url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  })
-}
-
-/** Status and parsed body of an answer: what most tests compare. */
-export async function told(response: Response): Promise<{ status: number; body: unknown }> {
-  return { status: response.status, body: await response.json() }
-}
-
-export function recordingLogger(log: LogLine[]): Logger {
-  const at = (level: keyof Logger): Logger[keyof Logger] => {
-    return (fields, message) => void log.push({ level, message, fields })
-  }
-  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
 /** Registers a conversation of two messages, and has the policy say the second one. */

@@ -2,8 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-import { FakeController } from './fake-controller.ts'
-import { postJson } from './running-server.ts'
+import { FakeController, post } from '@osmosis/testing/kit'
 
 /** A rollout server in a process of its own, see `child-server.ts`. */
 export interface Child extends AsyncDisposable {
@@ -46,7 +45,7 @@ export async function startChild(options: ChildOptions = {}): Promise<Child> {
     controller,
     exit,
     kill: (signal) => void child.kill(signal),
-    post: (overrides) => postJson(`${url}/rollout`, controller.rolloutBody(overrides)),
+    post: (overrides) => post(`${url}/rollout`, controller.rolloutBody(overrides)),
     logged: async (message) => {
       while (!log.includes(JSON.stringify(message))) {
         await once(child.stderr, 'data')

@@ -1,6 +1,7 @@
+import { post, told } from '@osmosis/testing/kit'
 import { describe, expect, it, vi } from 'vitest'
 
-import { askPolicy, graderOf, postJson, startServer, told, workflowOf } from './running-server.ts'
+import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'
 
 async function statusOf(url: string, id = 'r1'): Promise<unknown> {
   return (await fetch(`${url}/rollout/${id}/status`)).json()
@@ -88,7 +89,7 @@ describe('cancelling', () => {
     await running.post({ rollout_id: 'b' })
     await controller.until(() => controller.openPolicyCalls === 1)
 
-    const response = await postJson(`${url}/rollout/cancel`, { ids: ['a', 'b', 'c'] })
+    const response = await post(`${url}/rollout/cancel`, { ids: ['a', 'b', 'c'] })
 
     expect(await told(response)).toStrictEqual({
       status: 200,
@@ -105,7 +106,7 @@ describe('cancelling', () => {
       reward: null,
       err_message: 'cancelled',
     })
-    const again = await postJson(`${url}/rollout/cancel`, { ids: ['a'] })
+    const again = await post(`${url}/rollout/cancel`, { ids: ['a'] })
     expect(await again.json()).toStrictEqual({ dispositions: { a: 'not_found' } })
   })
 
@@ -116,7 +117,7 @@ describe('cancelling', () => {
     await Promise.all(['x-1', 'x-2', 'y-1'].map((rollout_id) => running.post({ rollout_id })))
     await controller.until(() => controller.openPolicyCalls === 3)
     const cancel = async (body: unknown): Promise<unknown> =>
-      (await postJson(`${url}/rollout/cancel`, body)).json()
+      (await post(`${url}/rollout/cancel`, body)).json()
 
     expect(await cancel({ prefix: 'x-' })).toStrictEqual({
       dispositions: { 'x-1': 'cancelled_running', 'x-2': 'cancelled_running' },
@@ -135,7 +136,7 @@ describe('cancelling', () => {
     async (body) => {
       await using running = await startServer()
 
-      expect(await told(await postJson(`${running.url}/rollout/cancel`, body))).toStrictEqual({
+      expect(await told(await post(`${running.url}/rollout/cancel`, body))).toStrictEqual({
         status: 422,
         body: {
           detail: [
@@ -153,7 +154,7 @@ describe('cancelling', () => {
   it('refuses an empty prefix, which would select everything', async () => {
     await using running = await startServer()
 
-    const response = await postJson(`${running.url}/rollout/cancel`, { prefix: '' })
+    const response = await post(`${running.url}/rollout/cancel`, { prefix: '' })
 
     expect(await told(response)).toStrictEqual({
       status: 422,

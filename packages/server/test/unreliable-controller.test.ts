@@ -1,11 +1,11 @@
 import type { ServerResponse } from 'node:http'
 
+import type { CallbackAnswer } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import type { Answer } from './fake-controller.ts'
 import { askPolicy, startServer, workflowOf } from './running-server.ts'
 
-const faults: Answer[] = [
+const faults: CallbackAnswer[] = [
   500,
   503,
   408,

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 
 import { readEvalConfig } from '@osmosis/eval'
+import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { temporaryFolder } from '../temporary-folder.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
 
 /** A workspace with these files and a config that names this dataset. */

@@ -3,9 +3,9 @@ import { cp, readdir, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
+import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it, vi } from 'vitest'
 
-import { temporaryFolder } from '../temporary-folder.ts'
 import { csv, parquet } from './dataset-files.ts'
 
 // Each test starts a process.

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import type { OsmosisError } from '@osmosis/core'
 import { readDataset } from '@osmosis/eval'
 import type { ColumnSource, SchemaElement } from 'hyparquet-writer'
+import { temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { temporaryFolder } from '../temporary-folder.ts'
 import { parquet } from './dataset-files.ts'
 import { problemsAs, readAs, refusalAs } from './reading.ts'
 

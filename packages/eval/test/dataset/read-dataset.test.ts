@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 
 import { readDataset } from '@osmosis/eval'
+import { temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { temporaryFolder } from '../temporary-folder.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
 import { problemsAs, readAs } from './reading.ts'
 

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 
 import { type DatasetRow, readDataset } from '@osmosis/eval'
+import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
-import { temporaryFolder } from '../temporary-folder.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
 
 /** Reads a file of this name. */

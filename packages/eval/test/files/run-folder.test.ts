@@ -2,11 +2,11 @@ import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
 import { createRunFolder, defaultOutputRoot, toScorer } from '@osmosis/eval'
+import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { evaluate, modelThat, placeOf } from '../evaluations.ts'
 import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
-import { temporaryFolder } from '../temporary-folder.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
 
 it('holds the records and metrics that the evaluation returned', async () => {

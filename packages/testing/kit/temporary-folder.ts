@@ -8,7 +8,7 @@ import { onTestFinished } from 'vitest'
 export async function temporaryFolder(
   files: Readonly<Record<string, string | Uint8Array>> = {},
 ): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'osmosis-eval-'))
+  const folder = await mkdtemp(join(tmpdir(), 'osmosis-test-'))
   onTestFinished(async () => rm(folder, { recursive: true, force: true }))
   for (const [path, content] of Object.entries(files)) {
     const file = join(folder, path)

@@ -1,0 +1,81 @@
+import type { ServerResponse } from 'node:http'
+
+import { HttpPeer, type PeerRequest } from './http-peer.ts'
+
+/** How the trainer answers: a status, a JSON body with 200, or anything a response can do. */
+export type TrainerAnswer = number | object | ((response: ServerResponse) => void | Promise<void>)
+
+/** The trainer's side of the protocol: a policy and the `completed` route, both recorded. */
+export class FakeTrainer extends HttpPeer {
+  readonly chats: PeerRequest[] = []
+  readonly completed: PeerRequest[] = []
+  /** Answers of the next model calls; the text "ok" when used up. */
+  readonly chatAnswers: TrainerAnswer[] = []
+  /** Answers of the next `completed` calls; {@link otherwise} when used up. */
+  readonly completedAnswers: TrainerAnswer[] = []
+  otherwise: () => TrainerAnswer = () => ({ status: 'ok' })
+  /** Answers model calls for which {@link chatAnswers} has nothing. */
+  policy: (request: PeerRequest) => TrainerAnswer = () => said('ok')
+  openChats = 0
+
+  /** A body for `POST /v1/rollout/init` that points here. */
+  initBody(overrides: Record<string, unknown> = {}): Record<string, unknown> {
+    return {
+      rollout_id: 'r1',
+      server_url: this.url,
+      messages: [{ role: 'user', content: 'hi' }],
+      completion_params: {},
+      ...overrides,
+    }
+  }
+
+  /** Resolves with the bodies of the first `count` `completed` calls. */
+  async results(count = 1): Promise<Record<string, unknown>[]> {
+    await this.until(() => this.completed.length >= count)
+    return this.completed.map(({ body }) => body)
+  }
+
+  protected override receive(request: PeerRequest, response: ServerResponse): void {
+    if (request.path.endsWith('/v1/chat/completions')) {
+      this.chats.push(request)
+      this.openChats += 1
+      response.on('close', () => {
+        this.openChats -= 1
+        this.wake()
+      })
+      answer(response, this.chatAnswers.shift() ?? this.policy(request))
+    } else {
+      this.completed.push(request)
+      answer(response, this.completedAnswers.shift() ?? this.otherwise())
+    }
+    this.wake()
+  }
+}
+
+function answer(response: ServerResponse, what: TrainerAnswer): void {
+  if (typeof what === 'function') what(response)
+  else if (typeof what === 'number') response.writeHead(what).end('{"detail":"no"}')
+  else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(what))
+}
+
+/** An answer of the policy that says `content`, and calls tools when there are any. */
+export function said(content: string | null, toolCalls?: readonly object[]): object {
+  return {
+    choices: [
+      {
+        message: {
+          role: 'assistant',
+          content,
+          ...(toolCalls ? { tool_calls: toolCalls } : {}),
+        },
+        finish_reason: toolCalls ? 'tool_calls' : 'stop',
+      },
+    ],
+    usage: { prompt_tokens: 10, completion_tokens: 4, total_tokens: 14 },
+  }
+}
+
+export const hang: TrainerAnswer = () => undefined
+export const reset: TrainerAnswer = (response) => {
+  response.socket?.destroy()
+}

@@ -1,0 +1,62 @@
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+/** A request as it came over the wire. */
+export interface PeerRequest {
+  readonly path: string
+  readonly headers: IncomingHttpHeaders
+  readonly raw: string
+  /** Parsed from `raw`. */
+  readonly body: Record<string, unknown>
+}
+
+/**
+ * The other side of a protocol on a port of its own: an HTTP server that reads whole JSON bodies,
+ * hands them on, and lets a test wait until something has happened here.
+ */
+export abstract class HttpPeer implements AsyncDisposable {
+  readonly #server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('end', () => {
+      const raw = Buffer.concat(chunks).toString()
+      const body = JSON.parse(raw) as Record<string, unknown>
+      this.receive({ path: request.url ?? '', headers: request.headers, raw, body }, response)
+    })
+  })
+  readonly #waiting = new Set<() => void>()
+
+  protected abstract receive(request: PeerRequest, response: ServerResponse): void
+
+  async start(): Promise<this> {
+    this.#server.listen(0, '127.0.0.1')
+    await once(this.#server, 'listening')
+    return this
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  /** Resolves when `test` holds; it is asked again after everything that happens here. */
+  async until(test: () => boolean): Promise<void> {
+    while (!test()) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#waiting.add(resolve)
+      await promise
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections()
+    this.#server.close()
+    await once(this.#server, 'close')
+  }
+
+  /** Something has happened. */
+  protected wake(): void {
+    for (const resolve of this.#waiting) resolve()
+    this.#waiting.clear()
+  }
+}

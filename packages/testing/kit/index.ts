@@ -1,0 +1,7 @@
+// What the tests of the packages share. Not published.
+export { FakeController, type CallbackAnswer, type ReceivedCallback } from './fake-controller.ts'
+export { FakeTrainer, hang, reset, said, type TrainerAnswer } from './fake-trainer.ts'
+export { post, told } from './http-calls.ts'
+export { HttpPeer, type PeerRequest } from './http-peer.ts'
+export { recordingLogger, type LogLine } from './recording-logger.ts'
+export { temporaryFolder } from './temporary-folder.ts'

@@ -1,0 +1,31 @@
+import { fileURLToPath } from 'node:url'
+
+import type { TestProjectInlineConfiguration } from 'vitest/config'
+
+/**
+ * What holds for the tests of every package. Nothing in them depends on how fast the machine is, so
+ * the limits only end what hangs.
+ */
+export const testDefaults = {
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
+  setupFiles: [
+    fileURLToPath(new URL('packages/testing/kit/fail-on-console.ts', import.meta.url)),
+  ],
+}
+
+/**
+ * Both ends of an adapter's peer range: every test runs on the newest release of the framework, and
+ * on the oldest that is supported, which is installed as `<framework>-lowest`.
+ */
+export function bothEndsOf(framework: string): TestProjectInlineConfiguration[] {
+  const lowest = `${framework}-lowest`
+  const find = new RegExp(`^${framework}$`)
+  return [
+    { test: { ...testDefaults, name: 'newest', provide: { sdkPackage: framework } } },
+    {
+      resolve: { alias: [{ find, replacement: lowest }] },
+      test: { ...testDefaults, name: 'lowest', provide: { sdkPackage: lowest } },
+    },
+  ]
+}
