@@ -15,7 +15,12 @@ if (isOlder(process.versions.node, needed)) {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
   })
-  process.exitCode = await main(process.argv.slice(2))
+  const exitCode = await main(process.argv.slice(2))
+  if (exitCode !== undefined) {
+    process.exitCode = exitCode
+    // Code of the user may hold the process open with a timer or a socket that nobody ends.
+    setTimeout(() => process.exit(), 2000).unref()
+  }
 }
 
 /** The version in the manifest's `engines.node`, which reads `>=22.19`. */

@@ -1,16 +1,22 @@
+import path from 'node:path'
+
 import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
-import type { EvalConfig } from '@osmosis/eval'
+import type { PolicyConfig } from '@osmosis/eval'
 
 import { loadModule } from './load-module.ts'
+import type { PolicyFlags } from './policy-options.ts'
 
-/** Flags that say who answers the model calls. */
-export interface PolicyFlags {
-  policy?: string
-  baseUrl?: string
-  model?: string
-  apiKeyEnv?: string
-}
+/** Who answers the model calls: a module that exports a policy, or a model of an endpoint. */
+export type PolicyChoice =
+  | { readonly kind: 'module'; readonly module: string; readonly file: string }
+  | {
+      readonly kind: 'endpoint'
+      readonly baseUrl: string
+      readonly model: string
+      /** Null: no key is sent. */
+      readonly apiKeyEnv: string | null
+    }
 
 /** A policy and the name it goes by in results. Whoever chose it disposes of it. */
 export interface ChosenPolicy extends AsyncDisposable {
@@ -20,23 +26,31 @@ export interface ChosenPolicy extends AsyncDisposable {
 
 /** What a config says about the policy. */
 export interface ConfiguredPolicy {
-  readonly policy?: EvalConfig['policy'] | undefined
+  readonly policy?: PolicyConfig | null
   /** Model to ask for when nothing else names one. */
-  readonly model?: string | undefined
+  readonly model?: string
   /** Where else a policy could have been named, for the message that nobody is. */
-  readonly elsewhere?: string | undefined
+  readonly elsewhere?: string
 }
 
 /**
- * Finds who answers the model calls: the flags first, then the config, where there is one.
+ * Finds and opens the policy that flags or config name.
  *
  * @throws OsmosisError with code `invalid_config` or `invalid_entrypoint`
  */
 export async function choosePolicy(
   flags: PolicyFlags,
   environment: NodeJS.ProcessEnv,
-  { policy: configured, model: configuredModel, elsewhere = '' }: ConfiguredPolicy = {},
 ): Promise<ChosenPolicy> {
+  return openPolicy(policyChoice(flags), environment)
+}
+
+/**
+ * Who answers the model calls: the flags first, then the config, where there is one.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
+export function policyChoice(flags: PolicyFlags, configured: ConfiguredPolicy = {}): PolicyChoice {
   if (flags.policy !== undefined && flags.baseUrl !== undefined) {
     throw invalid('Pass either --policy or --base-url: one policy answers all model calls.')
   }
@@ -44,26 +58,43 @@ export async function choosePolicy(
   if (flags.policy !== undefined && forEndpoint) {
     throw invalid('--model and --api-key-env belong to an endpoint: leave them out with --policy.')
   }
-  if (flags.policy !== undefined) return modulePolicy(flags.policy, flags.policy)
+  if (flags.policy !== undefined) return moduleChoice(flags.policy)
 
-  const endpoint = configured?.kind === 'endpoint' ? configured : undefined
+  const endpoint = configured.policy?.kind === 'endpoint' ? configured.policy : undefined
   const baseUrl = flags.baseUrl ?? endpoint?.baseUrl
   if (baseUrl !== undefined) {
-    const model = flags.model ?? endpoint?.model ?? configuredModel
-    if (model === undefined)
+    const model = flags.model ?? endpoint?.model ?? configured.model
+    if (model === undefined) {
       throw invalid('Pass --model: the endpoint has to know which one to ask.')
-    const apiKeyEnv = flags.apiKeyEnv ?? (flags.baseUrl === undefined ? endpoint?.apiKeyEnv : null)
-    const apiKey = readKey(apiKeyEnv ?? undefined, environment)
-    const policy = upstreamPolicy({ baseUrl, model, ...(apiKey === undefined ? {} : { apiKey }) })
-    return chosen(policy, model)
+    }
+    // The key of one endpoint is not for another.
+    const inherited = flags.baseUrl === undefined ? endpoint?.apiKeyEnv : undefined
+    return { kind: 'endpoint', baseUrl, model, apiKeyEnv: flags.apiKeyEnv ?? inherited ?? null }
   }
   if (forEndpoint) {
     throw invalid('--model and --api-key-env belong to an endpoint: pass --base-url as well.')
   }
-  if (configured?.kind === 'module') return modulePolicy(configured.file, configured.module)
+  if (configured.policy?.kind === 'module') return configured.policy
   throw invalid(
-    `Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <module>${elsewhere}.`,
+    `Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <module>${configured.elsewhere ?? ''}.`,
   )
+}
+
+/** A policy in a module, by the name of its file. */
+export function moduleChoice(module: string): PolicyChoice {
+  return { kind: 'module', module, file: path.resolve(module) }
+}
+
+/** @throws OsmosisError with code `invalid_config` or `invalid_entrypoint` */
+export async function openPolicy(
+  choice: PolicyChoice,
+  environment: NodeJS.ProcessEnv,
+): Promise<ChosenPolicy> {
+  if (choice.kind === 'module') return modulePolicy(choice.file, choice.module)
+  const { baseUrl, model } = choice
+  const apiKey = choice.apiKeyEnv === null ? undefined : readKey(choice.apiKeyEnv, environment)
+  const policy = upstreamPolicy({ baseUrl, model, ...(apiKey === undefined ? {} : { apiKey }) })
+  return chosen(policy, model)
 }
 
 async function modulePolicy(file: string, name: string): Promise<ChosenPolicy> {
@@ -88,8 +119,7 @@ function isPolicyModel(value: unknown): value is PolicyModel {
   return typeof (value as Partial<PolicyModel> | null | undefined)?.respond === 'function'
 }
 
-function readKey(name: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
-  if (name === undefined) return undefined
+function readKey(name: string, environment: NodeJS.ProcessEnv): string {
   const key = environment[name]
   if (!key) {
     throw invalid(

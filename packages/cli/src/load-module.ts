@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url'
 
 import { OsmosisError } from '@osmosis/core'
 
-const moduleFile = /\.[cm]?[jt]s$/
+const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs']
 
 /**
  * Loads a module of the user, TypeScript or JavaScript, without a build step. Node.js alone would
@@ -14,16 +14,7 @@ const moduleFile = /\.[cm]?[jt]s$/
  * @throws OsmosisError with code `invalid_entrypoint`
  */
 export async function loadModule(what: string, file: string): Promise<Record<string, unknown>> {
-  const fullPath = path.resolve(file)
-  if (!statSync(fullPath, { throwIfNoEntry: false })?.isFile()) {
-    throw new OsmosisError('invalid_entrypoint', `There is no ${what} file ${fullPath}.`)
-  }
-  if (!moduleFile.test(fullPath)) {
-    throw new OsmosisError(
-      'invalid_entrypoint',
-      `The ${what} ${file} is no TypeScript or JavaScript module: its name should end in .ts, .mts, .cts, .js, .mjs or .cjs.`,
-    )
-  }
+  const fullPath = moduleFile(what, file)
   await registerTypeScript()
   try {
     return exportsOf((await import(pathToFileURL(fullPath).href)) as Record<string, unknown>)
@@ -47,6 +38,34 @@ function exportsOf(namespace: Record<string, unknown>): Record<string, unknown> 
   const inside = namespace['default']
   const isModule = typeof inside === 'object' && inside !== null && '__esModule' in inside
   return isModule ? { ...inside } : namespace
+}
+
+/**
+ * The module that a name means, absolute: the file itself, or the one that has the name and an
+ * extension besides.
+ *
+ * @param what - what the file is called in error messages, e.g. `entrypoint`
+ * @throws OsmosisError with code `invalid_entrypoint` when there is none
+ */
+export function moduleFile(what: string, name: string): string {
+  const fullPath = path.resolve(name)
+  const isModule = extensions.includes(path.extname(fullPath))
+  if (isFile(fullPath)) {
+    if (isModule) return fullPath
+    throw new OsmosisError(
+      'invalid_entrypoint',
+      `The ${what} ${name} is no TypeScript or JavaScript module: its name should end in .ts, .mts, .cts, .js, .mjs or .cjs.`,
+    )
+  }
+  const candidates = isModule ? [] : extensions.map((extension) => fullPath + extension)
+  const found = candidates.find(isFile)
+  if (found !== undefined) return found
+  const tried = isModule ? '' : ` Tried as well: ${extensions.join(', ')} behind it.`
+  throw new OsmosisError('invalid_entrypoint', `There is no ${what} file ${fullPath}.${tried}`)
+}
+
+function isFile(file: string): boolean {
+  return statSync(file, { throwIfNoEntry: false })?.isFile() ?? false
 }
 
 let registered: Promise<void> | undefined

@@ -1,9 +1,13 @@
 import type { ListeningServer } from '@osmosis/server'
 
+/** What an entrypoint exports, and with it the protocol that it is served by. */
+export type EntrypointKind = 'workflow' | 'agent-loop'
+
 /** What a served entrypoint tells the process that started it. */
 export interface ListeningMessage {
   readonly type: 'osmosis.listening'
   readonly url: string
+  readonly kind: EntrypointKind
 }
 
 /** True for a {@link ListeningMessage}. */
@@ -15,9 +19,9 @@ export function isListeningMessage(message: unknown): message is ListeningMessag
  * Tells a parent process, if one is listening, where the server is, and ends with it: an
  * evaluation that is killed leaves no server behind.
  */
-export function announceListening(listening: ListeningServer): void {
+export function announceListening(listening: ListeningServer, kind: EntrypointKind): void {
   if (process.send === undefined) return
-  process.send({ type: 'osmosis.listening', url: listening.url } satisfies ListeningMessage)
+  process.send({ type: 'osmosis.listening', url: listening.url, kind } satisfies ListeningMessage)
   // Killed with everything it served to: there is nobody left to drain for.
   process.once('disconnect', () => process.exit(1))
   // Listening for that must not keep a process alive that has closed its server.

@@ -109,7 +109,7 @@ describe('osmosis serve -m', () => {
 
   it('serves one thing at a time', async () => {
     const message =
-      'error: Name what to serve: an entrypoint with an AgentWorkflow, or an agent loop as -m <file>:<export>.\n'
+      'error: Name what to serve, once: a module that exports an AgentWorkflow or an agent loop, as <file> or -m <file>:<export>.\n'
     expect(await fails('serve')).toBe(message)
     expect(await fails('serve', 'rollouts/echo/main.ts', '-m', adder)).toBe(message)
   })

@@ -54,8 +54,8 @@ export {
   type ModelTag,
   type ScorableSample,
 } from './run/item-runner.ts'
+export { loopRunner, type LoopRunnerOptions, type LoopSender } from './run/loop-runner.ts'
 export { runEvaluation } from './run/run-evaluation.ts'
-export { runWorkerPool } from './run/worker-pool.ts'
 export {
   type RolloutSender,
   workflowRunner,

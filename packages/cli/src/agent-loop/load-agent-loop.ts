@@ -5,7 +5,7 @@ import {
 } from '@osmosis/agent-loop'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
-import { loadExports, namedExport, splitSpec, type LoadedExports } from './module-export.ts'
+import { loadExports, namedExport, splitSpec, type LoadedExports } from '../module-export.ts'
 
 /** An agent loop and the file it comes from, as a person would say it. */
 export interface LoadedAgentLoop {
@@ -28,11 +28,18 @@ export async function loadAgentLoop(spec: string): Promise<LoadedAgentLoop> {
   }
 }
 
-function onlyLoop({ exports, file }: LoadedExports): RolloutAgentLoop {
+/** The agent loops among exports, each with the first name it has. */
+export function loopsOf(exports: LoadedExports['exports']): ReadonlyMap<RolloutAgentLoop, string> {
   const loops = new Map<RolloutAgentLoop, string>()
   for (const [key, value] of Object.entries(exports)) {
     if (isRolloutAgentLoop(value)) loops.set(value, loops.get(value) ?? key)
   }
+  return loops
+}
+
+/** @throws OsmosisError with code `invalid_entrypoint` unless a module exports exactly one */
+export function onlyLoop({ exports, file }: LoadedExports): RolloutAgentLoop {
+  const loops = loopsOf(exports)
   const [loop, ...others] = loops.keys()
   if (loop !== undefined && others.length === 0) return loop
   const names = [...loops.values()].join(', ') || 'none'
@@ -41,7 +48,12 @@ function onlyLoop({ exports, file }: LoadedExports): RolloutAgentLoop {
   )
 }
 
-function toLoop(value: unknown, name: string): RolloutAgentLoop {
+/**
+ * The loop that an export is, or a loop of the class that it is.
+ *
+ * @throws OsmosisError with code `invalid_entrypoint`
+ */
+export function toLoop(value: unknown, name: string): RolloutAgentLoop {
   if (isRolloutAgentLoop(value)) return value
   if (isRolloutAgentLoopClass(value)) return instantiated(value, name)
   const what = typeof value === 'function' ? 'a function or another class' : typeof value

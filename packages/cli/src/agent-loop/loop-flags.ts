@@ -1,4 +1,4 @@
-import type { PolicyFlags } from '../choose-policy.ts'
+import type { PolicyFlags } from '../policy-options.ts'
 
 /** Flags of every command that runs an agent loop on rows of a dataset. */
 export interface LoopFlags extends PolicyFlags {

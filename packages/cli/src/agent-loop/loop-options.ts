@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 
-import { endpointUrl } from './endpoint-url.ts'
-import { countFrom, decimalNumber } from './number-flags.ts'
+import { countFrom, decimalNumber } from '../flag-values.ts'
+import { addPolicyOptions } from '../policy-options.ts'
 
 /** How an agent loop is named on the command line. */
 export const agentLoopModule =
@@ -9,20 +9,9 @@ export const agentLoopModule =
 
 /** Adds the flags that say which loop runs on which rows, and who answers it: `LoopFlags`. */
 export function addLoopOptions(command: Command): Command {
-  return command
+  return addPolicyOptions(command)
     .requiredOption('-m, --module <module>', agentLoopModule)
     .requiredOption('-d, --dataset <file>', 'the dataset with the rows')
-    .option('--policy <module>', 'let a module that exports a policy answer the model calls')
-    .option(
-      '--base-url <url>',
-      'let an OpenAI-compatible endpoint answer the model calls',
-      endpointUrl,
-    )
-    .option('--model <name>', 'model to ask for at the endpoint')
-    .option(
-      '--api-key-env <name>',
-      'environment variable with the key of the endpoint (default: no key is sent)',
-    )
     .option('--limit <rows>', 'take so many rows', countFrom(1))
     .option('--offset <rows>', 'leave out so many rows first', countFrom(0), 0)
     .option('--max-turns <turns>', 'most answers of the policy per run', countFrom(1), 10)

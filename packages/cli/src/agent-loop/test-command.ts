@@ -12,7 +12,7 @@ import { prepareLoop, serveLoop } from './prepare-loop.ts'
 import { endRolloutsOnInterrupt } from './rollout-interrupt.ts'
 import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-report.ts'
 import { runRow, type RowResult, type RowRunnerParts } from './row-runner.ts'
-import { survivingStrayRejections } from './stray-rejections.ts'
+import { survivingStrayRejections } from '../stray-rejections.ts'
 import type { TestFlags } from './test-flags.ts'
 import { Terminal } from './terminal.ts'
 

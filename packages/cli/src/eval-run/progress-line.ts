@@ -1,4 +1,6 @@
-import type { EvaluationProgress } from '@osmosis/eval'
+import type { EvaluationProgress, ItemRecord } from '@osmosis/eval'
+
+import { oneLine } from '../agent-loop/outcome-text.ts'
 
 /** Where progress goes: a terminal, or a file or pipe. */
 export interface ProgressOutput {
@@ -6,23 +8,32 @@ export interface ProgressOutput {
   write(text: string): unknown
 }
 
-/** Shows how far a run has come: one line that changes on a terminal, ten lines elsewhere. */
+/**
+ * Shows how far a run has come: one line that changes on a terminal, ten lines elsewhere. Says once
+ * for each eval function what keeps it from giving a score.
+ */
 export class ProgressLine {
   readonly #output: ProgressOutput
   readonly #passThreshold: number
+  readonly #scoreName: string | undefined
+  readonly #warned = new Set<string>()
   readonly #start = performance.now()
   #passed = 0
   #shownTenths = 0
   #shownAt = 0
   #open = false
 
-  constructor(output: ProgressOutput, passThreshold: number) {
+  /** @param scoreName - eval function whose score decides what has passed; default: the reward */
+  constructor(output: ProgressOutput, passThreshold: number, scoreName?: string) {
     this.#output = output
     this.#passThreshold = passThreshold
+    this.#scoreName = scoreName
   }
 
   update({ done, total, item }: EvaluationProgress): void {
-    if (item.reward !== null && item.reward >= this.#passThreshold) this.#passed += 1
+    this.#warn(item)
+    const score = this.#scoreName === undefined ? item.reward : item.scores[this.#scoreName]
+    if ((score ?? -Infinity) >= this.#passThreshold) this.#passed += 1
     const tenths = Math.floor((done / total) * 10)
     if (this.#output.isTTY) {
       // Redrawing more often than the eye follows only costs time.
@@ -40,6 +51,16 @@ export class ProgressLine {
   end(): void {
     if (this.#open) this.#output.write('\n')
     this.#open = false
+  }
+
+  #warn({ sourceRowIndex, runIndex, model, scoreErrors }: ItemRecord): void {
+    for (const [score, error] of Object.entries(scoreErrors)) {
+      if (this.#warned.has(score)) continue
+      this.#warned.add(score)
+      this.end()
+      const item = `Row ${sourceRowIndex} attempt ${runIndex} (${model})`
+      this.#output.write(`warning: ${item} got no score from ${score}: ${oneLine(error)}\n`)
+    }
   }
 
   #text(done: number, total: number): string {

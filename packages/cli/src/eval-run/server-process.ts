@@ -6,7 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 
-import { isListeningMessage } from '../server-channel.ts'
+import {
+  isListeningMessage,
+  type EntrypointKind,
+  type ListeningMessage,
+} from '../server-channel.ts'
 
 /** How long a server may take to end after it was asked to. */
 const patienceMs = 5_000
@@ -14,7 +18,10 @@ const remembered = 20
 
 /** What to start, and with what environment. */
 export interface ServerProcessOptions {
-  readonly entrypointFile: string
+  /** As `osmosis serve` takes it. */
+  readonly entrypoint: string
+  /** Folder for the traces of an agent loop. Default: none are kept. */
+  readonly traces?: string
   /** Where the process runs: relative paths of the user's code mean this folder. */
   readonly folder: string
   /** Added to the environment of this process. */
@@ -27,6 +34,7 @@ export interface ServerProcessOptions {
 export interface ServerProcess extends AsyncDisposable {
   readonly url: string
   readonly apiKey: string
+  readonly kind: EntrypointKind
   /** Aborted, with the reason, when the process ends. */
   readonly died: AbortSignal
   /**
@@ -52,7 +60,7 @@ export async function startServerProcess(
   const apiKey = randomBytes(32).toString('base64url')
   const child = spawn(
     process.execPath,
-    [...process.execArgv, commandFile(), 'serve', options.entrypointFile, '--port', '0'],
+    [...process.execArgv, commandFile(), ...serveArgs(options)],
     {
       cwd: options.folder,
       env: { ...process.env, ...options.env, OSMOSIS_ROLLOUT_SERVER_API_KEY: apiKey }, // oxlint-disable-line node/no-process-env
@@ -82,7 +90,7 @@ export async function startServerProcess(
   const close = (): Promise<void> => (closing ??= end(child, ended))
 
   try {
-    const url = await Promise.race([
+    const { url, kind } = await Promise.race([
       listening(child),
       ended.then((how): never => {
         throw new OsmosisError(
@@ -95,6 +103,7 @@ export async function startServerProcess(
     return {
       url,
       apiKey,
+      kind,
       died: died.signal,
       explain: (failure) => explain(failure, died.signal, ended),
       close,
@@ -104,6 +113,11 @@ export async function startServerProcess(
     await close()
     throw error
   }
+}
+
+function serveArgs({ entrypoint, traces }: ServerProcessOptions): string[] {
+  const log = traces === undefined ? [] : ['--log', path.resolve(traces)]
+  return ['serve', entrypoint, '--port', '0', ...log]
 }
 
 async function explain(
@@ -125,10 +139,10 @@ function commandFile(): string {
   return existsSync(source) ? source : path.join(folder, 'bin.js')
 }
 
-function listening(child: ChildProcess): Promise<string> {
+function listening(child: ChildProcess): Promise<ListeningMessage> {
   return new Promise((resolve) => {
     child.on('message', (message) => {
-      if (isListeningMessage(message)) resolve(message.url)
+      if (isListeningMessage(message)) resolve(message)
     })
   })
 }

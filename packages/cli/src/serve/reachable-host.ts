@@ -2,7 +2,7 @@ import { BlockList, isIP } from 'node:net'
 
 import { OsmosisError } from '@osmosis/core'
 
-import type { ServeFlags } from './serve-flags.ts'
+import type { ServeFlags } from './serve-options.ts'
 
 /** Addresses on which a server can listen, but where no other machine reaches it. */
 const unreachable = new BlockList()

@@ -3,7 +3,7 @@ import { OsmosisError } from '@osmosis/core'
 
 import { readLoginToken } from './platform-login.ts'
 import { reachableHost } from './reachable-host.ts'
-import type { ServeFlags } from './serve-flags.ts'
+import type { ServeFlags } from './serve-options.ts'
 
 /** What is known of a registration before the server listens. */
 export type PlannedRegistration = Pick<RegistrationOptions, 'host' | 'token' | 'platformUrl'>
@@ -16,9 +16,6 @@ export function assertRegistrationFlags(flags: ServeFlags): void {
     throw invalid(
       '--public-host and --public-port say what is registered: pass --register as well.',
     )
-  }
-  if (flags.module === undefined) {
-    throw invalid('--register is for agent loops: name one as -m <file>:<export>.')
   }
   if (!flags.auth) {
     throw invalid(

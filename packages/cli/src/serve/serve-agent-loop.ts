@@ -4,20 +4,22 @@ import { createApp } from '@osmosis/agent-loop'
 import { readServerEnvironment, serve } from '@osmosis/server'
 
 import { checkAgentLoop } from '../agent-loop/check-agent-loop.ts'
-import { loadAgentLoop } from '../agent-loop/load-agent-loop.ts'
+import type { LoadedAgentLoop } from '../agent-loop/load-agent-loop.ts'
 import { announceListening } from '../server-channel.ts'
 import { announceRegistration } from './announce-registration.ts'
 import { planRegistration } from './registration-flags.ts'
-import type { ServeFlags } from './serve-flags.ts'
+import type { ServeFlags } from './serve-options.ts'
 
 const defaultPort = 9000
 
 /** Serves an agent loop until a signal ends the process. */
-export async function serveAgentLoop(flags: ServeFlags): Promise<void> {
+export async function serveAgentLoop(
+  { loop, file }: LoadedAgentLoop,
+  flags: ServeFlags,
+): Promise<void> {
   const environment = readServerEnvironment(undefined, defaultPort)
   const apiKey = flags.auth ? (flags.apiKey ?? environment.apiKey) : undefined
   const registration = await planRegistration(flags, apiKey)
-  const { loop, file } = await loadAgentLoop(flags.module ?? '')
   if (flags.validate) await checkAgentLoop(loop)
   const traces = flags.log === undefined ? undefined : traceFolder(flags.log)
   const app = createApp(loop, { apiKey, debugDir: traces, outboxDir: flags.outbox })
@@ -31,7 +33,7 @@ export async function serveAgentLoop(flags: ServeFlags): Promise<void> {
       (traces === undefined ? '' : `Keeping traces in ${traces}\n`) +
       `Listening on ${listening.url} (${apiKey === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
   )
-  announceListening(listening)
+  announceListening(listening, 'agent-loop')
   if (registration === undefined) return
   announceRegistration(app, { ...registration, port: flags.publicPort ?? listening.port })
 }

@@ -1,41 +1,50 @@
-import path from 'node:path'
-
-import { discoverEntrypoint, LocalBackend, OsmosisError } from '@osmosis/core'
+import { LocalBackend, OsmosisError, type Entrypoint } from '@osmosis/core'
 import { createRolloutServer, readServerEnvironment, serve } from '@osmosis/server'
 
-import { loadModule } from '../load-module.ts'
 import { announceListening } from '../server-channel.ts'
+import { loadEntrypoint } from './load-entrypoint.ts'
 import { assertRegistrationFlags } from './registration-flags.ts'
 import { serveAgentLoop } from './serve-agent-loop.ts'
-import type { ServeFlags } from './serve-flags.ts'
+import type { ServeFlags } from './serve-options.ts'
 
 /**
- * Serves the rollouts of an entrypoint, or those of an agent loop, until a signal ends the
+ * Serves the rollouts of an entrypoint, a workflow or an agent loop, until a signal ends the
  * process.
  *
- * @throws OsmosisError with code `invalid_config` unless exactly one of them is named, and for flags
- * that do not fit together
+ * @throws OsmosisError with code `invalid_config` unless one is named, and for flags that do not fit
+ * together or not to what is served; `invalid_entrypoint` for what cannot be served
  */
 export async function serveCommand(
-  entrypointFile: string | undefined,
+  entrypoint: string | undefined,
   flags: ServeFlags,
 ): Promise<void> {
-  if ((entrypointFile === undefined) === (flags.module === undefined)) {
-    throw new OsmosisError(
-      'invalid_config',
-      'Name what to serve: an entrypoint with an AgentWorkflow, or an agent loop as -m <file>:<export>.',
+  const spec = entrypoint ?? flags.module
+  if (spec === undefined || (entrypoint !== undefined && flags.module !== undefined)) {
+    throw invalid(
+      'Name what to serve, once: a module that exports an AgentWorkflow or an agent loop, as <file> or -m <file>:<export>.',
     )
   }
   assertRegistrationFlags(flags)
-  await (entrypointFile === undefined
-    ? serveAgentLoop(flags)
-    : serveEntrypoint(entrypointFile, flags))
+  const loaded = await loadEntrypoint(spec)
+  if (loaded.kind === 'agent-loop') return serveAgentLoop(loaded, flags)
+  const { register, log, validate } = flags
+  const foreign = [
+    register && '--register',
+    log !== undefined && '--log',
+    !validate && '--no-validate',
+  ]
+  const [flag] = foreign.filter((name) => typeof name === 'string')
+  if (flag !== undefined) {
+    throw invalid(`${flag} is for agent loops, and ${loaded.file} exports an AgentWorkflow.`)
+  }
+  return serveWorkflow(loaded, flags)
 }
 
-async function serveEntrypoint(entrypointFile: string, flags: ServeFlags): Promise<void> {
+async function serveWorkflow(
+  { entrypoint, file }: { entrypoint: Entrypoint; file: string },
+  flags: ServeFlags,
+): Promise<void> {
   const environment = readServerEnvironment()
-  const file = path.relative('', entrypointFile) || entrypointFile
-  const entrypoint = discoverEntrypoint(await loadModule('entrypoint', entrypointFile), file)
   const apiKey = flags.auth ? (flags.apiKey ?? environment.apiKey) : undefined
 
   const server = createRolloutServer({
@@ -55,5 +64,9 @@ async function serveEntrypoint(entrypointFile: string, flags: ServeFlags): Promi
     `Serving ${entrypoint.workflow.name} of ${file} (${grader})\n` +
       `Listening on ${listening.url} (${apiKey === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
   )
-  announceListening(listening)
+  announceListening(listening, 'workflow')
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
 }

@@ -6,9 +6,11 @@ const rowsPattern = /^\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*$/
 
 /** Which rows to take. */
 export interface RowSelection {
-  /** Positions in the file from 0, as `0-4,7`; ranges include both ends. Overrides `limit`. */
+  /** Positions in the file from 0, as `0-4,7`; ranges include both ends. Overrides the others. */
   readonly rows?: string
-  /** The first so many rows. Default: null, all; so does 0 or less. */
+  /** Leaves out so many rows first. Default: 0. */
+  readonly offset?: number
+  /** So many rows. Default: null, all; so does 0 or less. */
   readonly limit?: number | null
 }
 
@@ -22,13 +24,17 @@ export function selectRows(
   rows: readonly DatasetRow[],
   selection: RowSelection = {},
 ): DatasetRow[] {
-  const { limit = null } = selection
+  const { offset = 0, limit = null } = selection
   const selected =
     selection.rows === undefined
-      ? rows.slice(0, limit === null || limit <= 0 ? rows.length : limit)
+      ? rows.slice(offset, limit === null || limit <= 0 ? rows.length : offset + limit)
       : pickRows(rows, selection.rows)
   if (selected.length === 0) {
-    throw new OsmosisError('invalid_dataset', 'The dataset selected no rows: it is empty.')
+    const why =
+      rows.length === 0
+        ? 'it is empty'
+        : `it has ${rows.length}, and an offset of ${offset} leaves none`
+    throw new OsmosisError('invalid_dataset', `The dataset selected no rows: ${why}.`)
   }
   return selected
 }

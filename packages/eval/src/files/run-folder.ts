@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises'
+import { mkdir, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
@@ -30,6 +30,8 @@ export interface RunFolder extends EvaluationSink {
   readonly location: string
   readonly indexFile: string
   readonly metricsFile: string
+  /** Removes the folder, for an evaluation that has never begun. */
+  discard(): Promise<void>
 }
 
 /**
@@ -42,11 +44,13 @@ export interface RunFolder extends EvaluationSink {
 export async function createRunFolder(options: RunFolderOptions): Promise<RunFolder> {
   assertRunName(options.runName)
   const location = resolve(options.outputRoot, options.runName)
+  let isRootMade = false
   try {
     await mkdir(options.outputRoot, { recursive: true })
+    isRootMade = true
     await mkdir(location)
   } catch (cause) {
-    const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST'
+    const exists = isRootMade && (cause as NodeJS.ErrnoException).code === 'EEXIST'
     throw new OsmosisError(
       'invalid_config',
       exists
@@ -84,5 +88,6 @@ export async function createRunFolder(options: RunFolderOptions): Promise<RunFol
       }
     },
     finish: write,
+    discard: () => rm(location, { recursive: true, force: true }),
   }
 }

@@ -1,17 +1,14 @@
 import type { ResultSample, RolloutOutcome } from '@osmosis/controller'
 
-import type { ItemStatus } from './item-record.ts'
+import type { ItemOutcome } from './item-runner.ts'
 
 /** What the end of a rollout means for its item. */
-export interface Classification {
-  readonly status: ItemStatus
-  readonly reward: number | null
-  readonly errorType: string | null
-  readonly errorMessage: string | null
-}
+export type Classification = Pick<ItemOutcome, 'status' | 'reward' | 'errorType' | 'errorMessage'>
 
 /**
- * Sorts the end of a rollout. An infrastructure failure has no reward, never a reward of 0; a
+ * Sorts the end of a rollout. With `needsReward` one without a reward is a failure; without, what
+ * its grader lacks or gets wrong is none: eval functions score it.
+ * An infrastructure failure has no reward, never a reward of 0; a
  * reward that came with a failure is kept.
  *
  * | end | status | error type |
@@ -20,9 +17,10 @@ export interface Classification {
  * | cancelled at the server | failed | `cancelled` |
  * | failed, workflow at fault | failed | the server's category, or `workflow_failed` |
  * | failed, grader at fault | failed | the server's category, or `grader_failed` |
+ * | the same, but with samples that need no reward | as below | |
  * | success without samples | failed | `missing_grader_callback` |
  * | every sample removed | skipped | |
- * | a kept sample without a reward, and `needsReward` | failed | `missing_reward` |
+ * | a kept sample without a reward that it needs | failed | `missing_reward` |
  * | anything else | success | |
  */
 export function classifyResult(result: RolloutOutcome, needsReward: boolean): Classification {
@@ -36,6 +34,7 @@ export function classifyResult(result: RolloutOutcome, needsReward: boolean): Cl
       return failed('cancelled', result.errorMessage ?? 'the rollout was cancelled', reward)
     case 'failure': {
       const fault = result.completion?.status === 'failure' ? 'workflow' : 'grader'
+      if (fault === 'grader' && !needsReward && samples.length > 0) break
       const message = result.errorMessage ?? `the ${fault} failed and the server did not say why`
       return failed(result.errorCategory ?? `${fault}_failed`, message, reward)
     }

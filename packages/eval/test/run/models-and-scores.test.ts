@@ -110,6 +110,11 @@ describe('eval functions', () => {
     expect(scored.records).toMatchObject([
       { status: 'success', reward: null, scores: { one: 1 }, errorType: null },
     ])
+    const graderFailed = { ...ungraded, status: 'failure', errorMessage: 'no grader' } as const
+    const failing = await evaluate(1, () => graderFailed, { scorers })
+    expect(failing.records).toMatchObject([
+      { status: 'success', reward: null, scores: { one: 1 }, errorMessage: null },
+    ])
     const unscored = await evaluate(1, () => ungraded)
     expect(unscored.records).toMatchObject([{ status: 'failed', errorType: 'missing_reward' }])
   })

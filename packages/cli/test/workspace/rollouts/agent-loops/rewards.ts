@@ -19,36 +19,6 @@ export function moody({ solutionStr, reward }: EvalInput): number {
 export const notANumber: EvalFunction = ({ groundTruth }) =>
   groundTruth === '5' ? Number.NaN : ('1' as never)
 
-/** Spoils what it was given. */
-export const spoiling: EvalFunction = (input) => {
-  const { messages, metadata } = input as { messages: unknown[]; metadata: Record<string, unknown> }
-  messages.splice(0)
-  metadata['tags'] = 'spoilt'
-  return 0.5
-}
-
-/** How much of the row and the run it can see, of 5. */
-export const sees: EvalFunction = ({ messages, metadata, reward }) => {
-  const facts = [
-    messages[0]?.role === 'user' && messages.at(-1)?.role === 'assistant',
-    metadata['level'] === 3,
-    JSON.stringify(metadata['tags']) === '["a","b"]',
-    metadata['source'] === 'metadata',
-    reward === 1,
-  ]
-  return facts.filter(Boolean).length
-}
-
-/** The same for a reward function: what it sees of the row, of 3. */
-export const rowSeen = defineReward((_solution, groundTruth, extraInfo) => {
-  const facts = [
-    groundTruth === '5',
-    extraInfo?.['level'] === 3,
-    extraInfo?.['source'] === 'metadata',
-  ]
-  return facts.filter(Boolean).length
-})
-
 /** Says that it has begun, and never ends. */
 export const hanging: EvalFunction = ({ solutionStr }) => {
   process.stderr.write(`judging ${solutionStr}\n`)

@@ -4,6 +4,7 @@ import path from 'node:path'
 
 import { expect, it } from 'vitest'
 
+import { readResults } from './in-process.ts'
 import { endpoint, say } from './model-endpoint.ts'
 import { osmosis, temporaryFolder } from './osmosis.ts'
 
@@ -43,30 +44,19 @@ it('the eval functions of the guide score the agent of the guide by the command 
   const row = { user_prompt: 'What is 5 + 3?', ground_truth: '8' }
   writeFileSync(path.join(folder, 'data.jsonl'), JSON.stringify(row))
 
-  const [, command = ''] = /^osmosis (eval loop .*)$/m.exec(guide) ?? []
+  const [, command = ''] = /^osmosis (eval run .*)$/m.exec(guide) ?? []
   const args = command.replace('http://127.0.0.1:8000', url).split(' ')
-  const { code, stdout, stderr } = await osmosis(args, {}, folder)
-  expect([code, stderr]).toEqual([
-    0,
-    'Evaluating the agent loop calculator of server.ts with my-model against my-old-model on 1 row × 4 runs of data.jsonl\n',
+  const { code, stdout } = await osmosis([...args, '--name', 'r'], {}, folder)
+  expect(code).toBe(0)
+  const { run, summary, baseline, records } = readResults(path.join(folder, 'results/r'))
+  expect(run).toMatchObject({ model_name: 'my-model', baseline_model_name: 'my-old-model' })
+  expect(records).toHaveLength(8)
+  expect([summary.scores, baseline?.scores]).toMatchObject([
+    {
+      'rewards.ts:exact': { graded: 4, stats: { mean: 1 } },
+      'rewards.ts:frugal': { graded: 4, stats: { mean: 0.5 } },
+    },
+    { 'rewards.ts:exact': { stats: { mean: 0 } }, 'rewards.ts:frugal': { stats: { mean: 1 } } },
   ])
-  const results = JSON.parse(readFileSync(path.join(folder, 'results.json'), 'utf8')) as unknown
-  expect(results).toMatchObject({
-    config: { n_runs: 4, eval_fns: ['rewards.ts:exact', 'rewards.ts:frugal'] },
-    summary: { total_rows: 1, total_runs: 8 },
-    model_summaries: [
-      {
-        model: 'my-model',
-        eval_fns: {
-          'rewards.ts:exact': { mean: 1, scored_runs: 4 },
-          'rewards.ts:frugal': { mean: 0.5, scored_runs: 4 },
-        },
-      },
-      {
-        model: 'my-old-model',
-        eval_fns: { 'rewards.ts:exact': { mean: 0 }, 'rewards.ts:frugal': { mean: 1 } },
-      },
-    ],
-  })
   expect(stdout).toMatch(/Pass@1 +Pass@2 +Pass@4\n/)
 })

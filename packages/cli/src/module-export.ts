@@ -2,7 +2,7 @@ import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 
-import { loadModule } from '../load-module.ts'
+import { loadModule, moduleFile } from './load-module.ts'
 
 /** What `server.ts:agentLoop` says. */
 export interface ExportSpec {
@@ -32,7 +32,9 @@ export interface LoadedExports {
  * @throws OsmosisError with code `invalid_entrypoint`
  */
 export async function loadExports(what: string, file: string): Promise<LoadedExports> {
-  return { exports: await loadModule(what, file), file: path.relative('', file) || file }
+  const exports = await loadModule(what, file)
+  const found = moduleFile(what, file)
+  return { exports, file: path.relative('', found) || found }
 }
 
 /** @throws OsmosisError with code `invalid_entrypoint` when the module has no such export */
@@ -40,6 +42,6 @@ export function namedExport({ exports, file }: LoadedExports, name: string): unk
   if (name in exports) return exports[name]
   throw new OsmosisError(
     'invalid_entrypoint',
-    `${file} has no export '${name}'. Its exports: ${Object.keys(exports).join(', ') || 'none'}.`,
+    `${file} has no export '${name}'. Its exports: ${Object.keys(exports).toSorted().join(', ') || 'none'}.`,
   )
 }

@@ -1,6 +1,6 @@
 import { errorMessage } from '@osmosis/core'
 
-import { oneLine } from './outcome-text.ts'
+import { oneLine } from './agent-loop/outcome-text.ts'
 
 /**
  * Does some work, and warns meanwhile of rejections in user code that nobody handles. They would

@@ -1,20 +1,17 @@
 import path from 'node:path'
 
-import { isRewardFunction } from '@osmosis/agent-loop'
-import { OsmosisError } from '@osmosis/core'
+import { isRewardFunction, OsmosisError } from '@osmosis/core'
+import { toScorer, type Scorer } from '@osmosis/eval'
 
 import { loadExports, namedExport, splitSpec } from '../module-export.ts'
-import { loopReward, toScorer, type Scorer } from './scorer.ts'
 
 /**
- * Loads eval functions, each named as `rewards.ts:exact`. Without any, the reward that the loop
- * gives is the score.
+ * Loads eval functions, each named as `rewards.ts:exact`.
  *
  * @throws OsmosisError with code `invalid_config` for names that cannot be, `invalid_entrypoint`
  * for what is behind them
  */
 export async function loadScorers(specs: readonly string[]): Promise<Scorer[]> {
-  if (specs.length === 0) return [loopReward]
   const seen = new Map<string, string>()
   const scorers: Scorer[] = []
   for (const spec of specs) {

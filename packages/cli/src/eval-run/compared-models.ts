@@ -1,0 +1,81 @@
+import { OsmosisError } from '@osmosis/core'
+
+import {
+  moduleChoice,
+  openPolicy,
+  policyChoice,
+  type ChosenPolicy,
+  type ConfiguredPolicy,
+  type PolicyChoice,
+} from '../choose-policy.ts'
+import type { EvalRunFlags } from './eval-commands.ts'
+
+/** Who is evaluated. */
+export interface ComparedModels {
+  readonly primary: ChosenPolicy
+  /** Undefined when there is nothing to compare with. */
+  readonly baseline: ChosenPolicy | undefined
+}
+
+/**
+ * Finds the model under evaluation, and the one it is compared with.
+ *
+ * @throws OsmosisError with code `invalid_config` or `invalid_entrypoint`
+ */
+export async function chooseModels(
+  flags: EvalRunFlags,
+  configured: ConfiguredPolicy,
+  environment: NodeJS.ProcessEnv,
+): Promise<ComparedModels> {
+  const primary = policyChoice(flags, configured)
+  const baseline = baselineChoice(flags, primary)
+  if (baseline !== undefined && isSame(primary, baseline)) {
+    const name = baseline.kind === 'module' ? baseline.module : baseline.model
+    throw invalid(`The baseline ${name} is the model under evaluation itself: name another one.`)
+  }
+  return {
+    primary: await openPolicy(primary, environment),
+    baseline: baseline && (await openPolicy(baseline, environment)),
+  }
+}
+
+/** Undefined without a baseline. */
+function baselineChoice(flags: EvalRunFlags, primary: PolicyChoice): PolicyChoice | undefined {
+  const { baselinePolicy, baselineModel: model, baselineBaseUrl, baselineApiKeyEnv } = flags
+  if (model === undefined) {
+    if (baselineBaseUrl !== undefined) throw needsModel('--baseline-base-url')
+    if (baselineApiKeyEnv !== undefined) throw needsModel('--baseline-api-key-env')
+    return baselinePolicy === undefined ? undefined : moduleChoice(baselinePolicy)
+  }
+  if (baselinePolicy !== undefined) {
+    throw invalid('Pass either --baseline-policy or --baseline-model: there is one baseline.')
+  }
+  const apiKeyEnv = baselineApiKeyEnv ?? null
+  // The key of one endpoint is not for another.
+  if (baselineBaseUrl !== undefined) {
+    return { kind: 'endpoint', baseUrl: baselineBaseUrl, model, apiKeyEnv }
+  }
+  if (primary.kind === 'module') {
+    throw invalid('--baseline-model belongs to an endpoint: pass --baseline-base-url as well.')
+  }
+  return { ...primary, model, apiKeyEnv: apiKeyEnv ?? primary.apiKeyEnv }
+}
+
+function isSame(one: PolicyChoice, other: PolicyChoice): boolean {
+  if (one.kind === 'module') return other.kind === 'module' && one.file === other.file
+  if (other.kind === 'module') return false
+  return one.model === other.model && addressOf(one.baseUrl) === addressOf(other.baseUrl)
+}
+
+/** The base URL in the one spelling that all spellings of it have in common. */
+function addressOf(baseUrl: string): string {
+  return new URL(baseUrl).href.replace(/\/+$/, '')
+}
+
+function needsModel(flag: string): OsmosisError {
+  return invalid(`${flag} needs --baseline-model.`)
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}

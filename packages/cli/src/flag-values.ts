@@ -1,0 +1,34 @@
+import { InvalidArgumentError } from 'commander'
+
+/** Reads the value of a flag that counts something of which there have to be `least`. */
+export function countFrom(least: number): (value: string) => number {
+  return (value) => {
+    if (/^\d+$/.test(value) && Number(value) >= least) return Number(value)
+    throw new InvalidArgumentError(`It must be a whole number, ${least} or more.`)
+  }
+}
+
+/** The value of a flag that measures something. */
+export function decimalNumber(value: string): number {
+  const number = Number(value)
+  if (value.trim() !== '' && Number.isFinite(number)) return number
+  throw new InvalidArgumentError('It must be a number.')
+}
+
+/** The value of a flag that names a port; 0 stands for any. */
+export function portNumber(value: string): number {
+  const port = /^\d+$/.test(value) ? Number(value) : Number.NaN
+  if (port <= 65_535) return port
+  throw new InvalidArgumentError('It must be a port number from 0 to 65535.')
+}
+
+/** The value of a flag that names the base URL of an endpoint. */
+export function endpointUrl(value: string): string {
+  if (/^https?:\/\/./i.test(value) && URL.canParse(value)) return value
+  throw new InvalidArgumentError('It must be an http or https URL, e.g. http://127.0.0.1:8000/v1.')
+}
+
+/** Collects the values of a flag that may be repeated. */
+export function repeated(value: string, earlier: readonly string[] | undefined): readonly string[] {
+  return [...(earlier ?? []), value]
+}

@@ -1,0 +1,27 @@
+import type { Command } from 'commander'
+
+import { endpointUrl } from './flag-values.ts'
+
+/** Flags that say who answers the model calls. */
+export interface PolicyFlags {
+  policy?: string
+  baseUrl?: string
+  model?: string
+  apiKeyEnv?: string
+}
+
+/** Adds the flags that say who answers the model calls. */
+export function addPolicyOptions(command: Command): Command {
+  return command
+    .option('--policy <module>', 'let a module that exports a policy answer the model calls')
+    .option(
+      '--base-url <url>',
+      'let an OpenAI-compatible endpoint answer the model calls',
+      endpointUrl,
+    )
+    .option('--model <name>', 'model to ask for at the endpoint')
+    .option(
+      '--api-key-env <name>',
+      'environment variable with the key of the endpoint (default: no key is sent)',
+    )
+}

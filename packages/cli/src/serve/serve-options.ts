@@ -1,0 +1,71 @@
+import type { Command } from 'commander'
+
+import { portNumber } from '../flag-values.ts'
+
+/** Flags of `osmosis serve`. */
+export interface ServeFlags {
+  port?: number
+  host: string
+  apiKey?: string
+  /** False with `--no-auth`. */
+  auth: boolean
+  /** The entrypoint, when it is not an argument. */
+  module?: string
+  /** False with `--no-validate`. */
+  validate: boolean
+  /** Folder for the traces of an agent loop. */
+  log?: string
+  /** Folder for results that are not acknowledged. */
+  outbox?: string
+  /** Tells the platform where the agent loop is served. */
+  register?: boolean
+  /** Name or address under which the platform reaches the server. */
+  publicHost?: string
+  publicPort?: number
+}
+
+/** Adds `serve`. */
+export function addServeCommand(program: Command): void {
+  program
+    .command('serve')
+    .description('serve the rollouts of a workflow, or of an agent loop, over HTTP')
+    .argument(
+      '[entrypoint]',
+      'a TypeScript or JavaScript module that exports one AgentWorkflow, or one agent loop',
+    )
+    .option('-m, --module <module>', 'the entrypoint, <file>[:<export>], e.g. server.ts:agentLoop')
+    .option(
+      '--port <port>',
+      'port to listen on; 0 takes a free one (default: $_OSMOSIS_ROLLOUT_PORT, $ROLLOUT_PORT, 8000; 9000 for an agent loop)',
+      portNumber,
+    )
+    .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .option(
+      '--api-key <key>',
+      'bearer key that callers must present (default: $OSMOSIS_ROLLOUT_SERVER_API_KEY)',
+    )
+    .option('--no-auth', 'ask for no key, also on an address that other machines reach')
+    .option('--no-validate', 'do not check the agent loop before serving it')
+    .option('--log <folder>', 'keep a trace of every rollout of the agent loop there')
+    .option(
+      '--outbox <folder>',
+      'keep results there until they are acknowledged, so that the next start delivers what this one cannot',
+    )
+    .option(
+      '--register',
+      'tell the platform ($OSMOSIS_PLATFORM_URL, https://platform.osmosis.ai) where the agent loop is; needs a key and a login ($OSMOSIS_TOKEN, else ~/.config/osmosis/credentials.json)',
+    )
+    .option(
+      '--public-host <host>',
+      'name or address under which the platform reaches the server (default: --host)',
+    )
+    .option(
+      '--public-port <port>',
+      'port on which it does (default: the one that is listened on)',
+      portNumber,
+    )
+    .action(async (entrypoint: string | undefined, flags: ServeFlags) => {
+      const { serveCommand } = await import('./serve-command.ts')
+      await serveCommand(entrypoint, flags)
+    })
+}

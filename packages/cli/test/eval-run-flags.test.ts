@@ -1,0 +1,244 @@
+import { readdirSync } from 'node:fs'
+import path from 'node:path'
+
+import { describe, expect, it } from 'vitest'
+
+import { inWorkspace, run } from './in-process.ts'
+import { temporaryFolder, workspace } from './osmosis.ts'
+
+inWorkspace()
+
+const loop = '-m rollouts/agent-loops/adder.ts:agentLoop -d data/sums.jsonl'
+const config = 'configs/eval/echo.toml'
+const policy = '--policy policies/adding.ts'
+const endpoint = '--base-url http://127.0.0.1:1/v1 --model m1'
+const rewards = 'rollouts/agent-loops/rewards.ts'
+
+/** What `osmosis eval run` says about flags that it refuses, before anything runs or is made. */
+async function refusal(flags: string): Promise<string> {
+  const output = temporaryFolder()
+  const args = ['eval', 'run', ...flags.split(' '), '--output', output]
+  const { code, stdout, stderr } = await run(args)
+  expect([code, stdout, readdirSync(output)]).toEqual([1, '', []])
+  return stderr.split('\n(osmosis --help')[0]?.trimEnd() ?? ''
+}
+
+describe('osmosis eval run refuses', () => {
+  it.each([
+    ['--n 0', "'--n <attempts>' argument '0' is invalid. It must be a whole number, 1 or more."],
+    [
+      '--n 1.5',
+      "'--n <attempts>' argument '1.5' is invalid. It must be a whole number, 1 or more.",
+    ],
+    [
+      '--max-in-flight 0',
+      "'--max-in-flight <rollouts>' argument '0' is invalid. It must be a whole number, 1 or more.",
+    ],
+    [
+      '--max-turns 0',
+      "'--max-turns <turns>' argument '0' is invalid. It must be a whole number, 1 or more.",
+    ],
+    [
+      '--limit 0',
+      "'--limit <rows>' argument '0' is invalid. It must be a whole number, 1 or more.",
+    ],
+    [
+      '--offset -1',
+      "'--offset <rows>' argument '-1' is invalid. It must be a whole number, 0 or more.",
+    ],
+    [
+      '--pass-threshold high',
+      "'--pass-threshold <score>' argument 'high' is invalid. It must be a number.",
+    ],
+    [
+      '--baseline-base-url here',
+      "'--baseline-base-url <url>' argument 'here' is invalid. It must be an http or https URL, e.g. http://127.0.0.1:8000/v1.",
+    ],
+  ])('%s', async (flag, message) => {
+    expect(await refusal(`${loop} ${policy} ${flag}`)).toBe(`error: option ${message}`)
+  })
+
+  it.each([
+    [policy, 'Name what to evaluate: a config, or an entrypoint as -m <file>[:<export>].'],
+    [
+      `${config} ${loop}`,
+      'Name what to evaluate: a config, or an entrypoint as -m <file>[:<export>].',
+    ],
+    ['-m rollouts/echo/main.ts', '--module needs --dataset: the file with the rows.'],
+    [`${config} -d data/sums.jsonl`, '--dataset goes with --module: a config has one.'],
+    [
+      `${loop} ${policy} --rows 1 --limit 1`,
+      '--rows says which rows: leave out --limit and --offset.',
+    ],
+    [
+      `${loop} ${policy} --offset 4`,
+      'The dataset selected no rows: it has 4, and an offset of 4 leaves none.',
+    ],
+    [`${config} --rows 9`, '--rows 9 is out of range; valid rows are 0-3'],
+    [
+      `-m nowhere:agentLoop -d data/sums.jsonl ${policy}`,
+      `There is no entrypoint file ${path.join(workspace, 'nowhere')}. Tried as well: .ts, .js, .mts, .mjs, .cts, .cjs behind it.`,
+    ],
+    [
+      'configs/eval/secrets.toml',
+      'The rollout needs secrets that are not set in the environment: SEARCH_API_KEY.',
+    ],
+    [
+      loop,
+      'Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <module>.',
+    ],
+    [
+      'configs/eval/no-policy.toml',
+      'Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <module>, or add a [policy] section to the config.',
+    ],
+    [
+      `${config} --policy rollouts/echo/normalise.ts`,
+      'The policy module rollouts/echo/normalise.ts should export one policy, e.g. what scriptedPolicy() returns; it exports none.',
+    ],
+    [
+      `${config} --policy policies/echo.ts --base-url http://x/v1`,
+      'Pass either --policy or --base-url: one policy answers all model calls.',
+    ],
+    [
+      `${config} --model qwen`,
+      '--model and --api-key-env belong to an endpoint: pass --base-url as well.',
+    ],
+    [
+      `${config} --base-url http://127.0.0.1:9/v1 --api-key-env NOT_SET`,
+      'The key of the policy endpoint is missing: the environment variable NOT_SET is not set.',
+    ],
+    [
+      `${loop} ${policy} --model m1`,
+      '--model and --api-key-env belong to an endpoint: leave them out with --policy.',
+    ],
+  ])('%s', async (flags, message) => {
+    expect(await refusal(flags)).toBe(`error: ${message}`)
+  })
+
+  it('a key of the config that is misspelt, with the one that was meant', async () => {
+    expect(await refusal('configs/eval/typo.toml')).toContain(
+      '- evaluation.pass_treshold: unknown key; did you mean pass_threshold?',
+    )
+  })
+
+  it.each([
+    [
+      `${policy} --baseline-base-url http://127.0.0.1:1`,
+      '--baseline-base-url needs --baseline-model.',
+    ],
+    [`${policy} --baseline-api-key-env KEY`, '--baseline-api-key-env needs --baseline-model.'],
+    [
+      `${policy} --baseline-model m0`,
+      '--baseline-model belongs to an endpoint: pass --baseline-base-url as well.',
+    ],
+    [
+      `${endpoint} --baseline-model m0 --baseline-policy policies/echo.ts`,
+      'Pass either --baseline-policy or --baseline-model: there is one baseline.',
+    ],
+    [
+      `${endpoint} --baseline-model m1`,
+      'The baseline m1 is the model under evaluation itself: name another one.',
+    ],
+    [
+      `${endpoint} --baseline-model m1 --baseline-base-url HTTP://127.0.0.1:01/v1//`,
+      'The baseline m1 is the model under evaluation itself: name another one.',
+    ],
+    [
+      `${policy} --baseline-policy ./policies/adding.ts`,
+      'The baseline ./policies/adding.ts is the model under evaluation itself: name another one.',
+    ],
+    [
+      `${endpoint} --baseline-model m0 --baseline-api-key-env NO_KEY`,
+      'The key of the policy endpoint is missing: the environment variable NO_KEY is not set.',
+    ],
+  ])('%s', async (flags, message) => {
+    expect(await refusal(`${loop} ${flags}`)).toBe(`error: ${message}`)
+  })
+
+  it('the policy of the config as a baseline of itself', async () => {
+    expect(await refusal(`${config} --baseline-policy policies/echo.ts`)).toBe(
+      'error: The baseline policies/echo.ts is the model under evaluation itself: name another one.',
+    )
+  })
+
+  it.each([
+    [
+      `--eval-fn ${rewards}`,
+      `--eval-fn must name a file and an export, as rewards.ts:exact does; got '${rewards}'.`,
+    ],
+    [
+      `--eval-fn ${rewards}:exact --eval-fn ${rewards}:exact`,
+      `--eval-fn names '${rewards}:exact' twice. Leave one out.`,
+    ],
+    [
+      `--eval-fn ${rewards}:exact --eval-fn ./${rewards}:exact`,
+      `--eval-fn names './${rewards}:exact' twice, the first time as '${rewards}:exact'. Leave one out.`,
+    ],
+    [
+      `--eval-fn ${rewards}:inexact`,
+      `${rewards} has no export 'inexact'. Its exports: classic, closeness, exact, hanging, limit, moody, notANumber.`,
+    ],
+    [
+      `--eval-fn ${rewards}:limit`,
+      `'${rewards}:limit' must be a function that returns a number, got number.`,
+    ],
+    [
+      `--eval-fn ${rewards}:classic`,
+      `'${rewards}:classic' takes 2 parameters. Wrap it in defineReward() to be called with (solutionStr, groundTruth, extraInfo), or let it take one object: { messages, solutionStr, groundTruth, metadata, reward }.`,
+    ],
+    [
+      '--eval-fn nowhere.ts:exact',
+      `There is no eval function file ${path.join(workspace, 'nowhere.ts')}.`,
+    ],
+  ])('%s', async (flags, message) => {
+    expect(await refusal(`${loop} ${policy} ${flags}`)).toBe(`error: ${message}`)
+  })
+
+  it('results that could not be written', async () => {
+    const { code, stderr } = await run([
+      'eval',
+      'run',
+      ...`${loop} ${policy} --output data/sums.jsonl`.split(' '),
+    ])
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^error: Cannot create the run folder .*: E/),
+    ])
+  })
+})
+
+describe('osmosis eval run refuses, once it has seen what the entrypoint exports,', () => {
+  it('flags of agent loops for a workflow', async () => {
+    expect(await refusal(`${config} --max-turns 3`)).toBe(
+      'error: --max-turns is for agent loops, and echo exports a workflow.',
+    )
+  })
+
+  it('a grader budget for an agent loop', async () => {
+    expect(await refusal('configs/eval/adder-with-grader.toml')).toBe(
+      'error: grader_timeout_s is for workflows, and agent-loops exports an agent loop.',
+    )
+  })
+
+  it('an agent loop that cannot serve rollouts', async () => {
+    expect(
+      await refusal(`-m rollouts/agent-loops/faulty.ts:wrong -d data/sums.jsonl ${policy}`),
+    ).toContain('[GET_TOOLS_RETURNS_NONE]')
+  })
+
+  it('an entrypoint that cannot be loaded', async () => {
+    const message = await refusal('configs/eval/throws.toml')
+    expect(message).toMatch(/^error: The rollout server ended with code 1 before it listened:\n/)
+    expect(message).toContain('this module cannot be loaded')
+  })
+})
+
+it('osmosis eval loop says what to write instead', async () => {
+  const args = `eval loop ${loop} --batch-size 4 ${policy}`.split(' ')
+  expect(await run(args)).toEqual({
+    code: 1,
+    stdout: '',
+    stderr:
+      'error: osmosis eval loop is osmosis eval run: write osmosis eval run -m <file>:<export> -d <dataset>, with --max-in-flight for --batch-size.\n',
+  })
+})

@@ -1,0 +1,339 @@
+import { readdirSync, writeFileSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
+import path from 'node:path'
+
+import { describe, expect, it } from 'vitest'
+
+import { evaluate, inWorkspace, run } from './in-process.ts'
+import { endpoint, refuse, say, type Received } from './model-endpoint.ts'
+import { temporaryFolder } from './osmosis.ts'
+
+inWorkspace()
+
+const adder = ['-m', 'rollouts/agent-loops/adder:agentLoop']
+const sums = ['-d', 'data/sums.jsonl']
+const policy = ['--policy', 'policies/adding.ts']
+const rewards = 'rollouts/agent-loops/rewards.ts'
+
+function writeDataset(...rows: readonly object[]): string[] {
+  const file = path.join(temporaryFolder(), 'data.jsonl')
+  writeFileSync(file, rows.map((row) => `${JSON.stringify(row)}\n`).join(''))
+  return ['-d', file]
+}
+
+/** So many rows; row `i` says `q<i>`, and wants to hear `5` when `i` is even. */
+function numbered(count: number): string[] {
+  return writeDataset(
+    ...Array.from({ length: count }, (_, i) => ({
+      user_prompt: `q${i}`,
+      ground_truth: i % 2 === 0 ? '5' : '6',
+    })),
+  )
+}
+
+function at(url: string): string[] {
+  return ['--base-url', `${url}/v1`, '--model', 'm1']
+}
+
+function lastText({ body }: Received): string {
+  return String((body['messages'] as { content: unknown }[]).at(-1)?.content)
+}
+
+describe('osmosis eval run, an agent loop', () => {
+  it('gives the reward of the loop, by a config as well', async () => {
+    const { code, stdout, stderr, records, run: facts } = await evaluate('configs/eval/adder.toml')
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^Rollout +agent-loops$/m)
+    expect(stdout).toMatch(/^Pass rate +50\.0 % {2}\(2 of 4 with a reward of 1 or more\)$/m)
+    expect(stdout).toMatch(/^ {2}1 × agent_error {2}The policy endpoint /m)
+    expect(stderr).toContain('4/4 rollouts  50 % passed')
+    expect(facts).toMatchObject({ status: 'finished', rollout_name: 'agent-loops' })
+    expect(
+      records.map(({ status, reward, tokens, error_message }) => [
+        status,
+        reward,
+        tokens,
+        error_message,
+      ]),
+    ).toEqual([
+      ['success', 1, 28, undefined],
+      ['failed', undefined, 0, expect.stringMatching(/answered 500: no two numbers$/)],
+      ['success', 0, 28, undefined],
+      ['success', 1, 28, undefined],
+    ])
+  })
+
+  it('is scored by every function, one at a time or many', async () => {
+    const functions = ['exact', 'closeness'].flatMap((name) => ['--eval-fn', `${rewards}:${name}`])
+    const flags = ['--pass-threshold', '0.5', '--n', '2']
+    const inTurn = await evaluate(
+      ...adder,
+      ...sums,
+      ...policy,
+      ...functions,
+      ...flags,
+      '--max-in-flight',
+      '1',
+    )
+    const atOnce = await evaluate(
+      ...adder,
+      ...sums,
+      ...policy,
+      ...functions,
+      ...flags,
+      '--max-in-flight',
+      '99',
+    )
+    expect([inTurn.code, atOnce.code]).toEqual([0, 0])
+    expect(inTurn.summary).toMatchObject({
+      pass_threshold: 0.5,
+      scores: {
+        [`${rewards}:exact`]: { graded: 6, pass_rate: 0.5, stats: { median: 1, min: 0, max: 1 } },
+        [`${rewards}:closeness`]: {
+          graded: 6,
+          pass_rate: 0.75,
+          stats: { mean: expect.closeTo(2.5 / 3) },
+          pass_at_k: [
+            { k: 1, value: 0.75 },
+            { k: 2, value: 0.75 },
+          ],
+        },
+      },
+    })
+    expect(atOnce.summary).toEqual({ ...inTurn.summary, failures: expect.any(Array) })
+    const scores = (records: readonly Record<string, unknown>[]): unknown[] =>
+      records.map(({ row_index, run_index, scores: given }) => [row_index, run_index, given])
+    expect(scores(atOnce.records)).toEqual(scores(inTurn.records))
+  })
+
+  it('gets no score where there is none: the reason is a warning, in the files and in the exit code', async () => {
+    const names = ['moody', 'notANumber', 'exact'].map((name) => `${rewards}:${name}`)
+    const functions = names.flatMap((name) => ['--eval-fn', name])
+    const { code, stderr, records, summary } = await evaluate(
+      ...adder,
+      ...sums,
+      ...policy,
+      ...functions,
+      '--max-in-flight',
+      '1',
+    )
+    expect(code).toBe(1)
+    expect(stderr.split('\n').filter((line) => !line.includes('% passed'))).toEqual([
+      `warning: Row 0 attempt 0 (primary) got no score from ${rewards}:notANumber: it must return a finite number, got NaN`,
+      `warning: Row 2 attempt 0 (primary) got no score from ${rewards}:moody: no even numbers today`,
+      `error: ${rewards}:notANumber scored no rollout of policies/adding.ts.`,
+      '',
+    ])
+    expect(records.map(({ scores, score_errors }) => [scores, score_errors])).toEqual([
+      [
+        { [`${rewards}:moody`]: 1, [`${rewards}:exact`]: 1 },
+        { [`${rewards}:notANumber`]: 'it must return a finite number, got NaN' },
+      ],
+      [undefined, undefined],
+      [
+        { [`${rewards}:exact`]: 0 },
+        {
+          [`${rewards}:moody`]: 'no even numbers\ntoday',
+          [`${rewards}:notANumber`]: 'it must return a finite number, got string',
+        },
+      ],
+      [expect.anything(), expect.anything()],
+    ])
+    // One of four passed by the moody one: what has no score has not passed.
+    expect(summary.scores?.[`${rewards}:moody`]).toMatchObject({
+      pass_rate: 0.25,
+      stats: { mean: 1 },
+    })
+  })
+
+  it('learns the row, which cannot pass for the evaluation itself; without a reward it fails', async () => {
+    const upstream = await endpoint((_, response) => say(response, '5'))
+    const rows = writeDataset({
+      user_prompt: 'hi',
+      ground_truth: '5',
+      level: 3,
+      source: 'column',
+      metadata: {
+        source: 'metadata',
+        ground_truth: '6',
+        row_index: 9,
+        execution_mode: 'production',
+      },
+    })
+    const confiding = ['-m', 'rollouts/agent-loops/confiding.ts', ...rows]
+    const { code, stderr, records } = await evaluate(
+      ...confiding,
+      ...at(upstream.url),
+      '--n',
+      '2',
+      '--max-in-flight',
+      '1',
+    )
+    expect(
+      upstream.received.map(({ body }) => {
+        const [message] = body['messages'] as [{ content: string }]
+        const { id, metadata } = JSON.parse(message.content) as { id: string; metadata: unknown }
+        return [id.slice(0, -9), metadata]
+      }),
+    ).toEqual(
+      ['eval-0-run-0', 'eval-0-run-1'].map((id) => [
+        id,
+        { level: 3, source: 'metadata', ground_truth: '5', row_index: 0, execution_mode: 'eval' },
+      ]),
+    )
+    expect([code, records[0]]).toMatchObject([
+      1,
+      {
+        error_type: 'missing_reward',
+        error_message: 'the loop completed without a reward',
+      },
+    ])
+    expect(stderr).toContain('error: No rollout of m1 got a reward.\n')
+  })
+
+  it('asks the model at the address, and with the key and parameters, that are meant for it', async () => {
+    const upstream = await endpoint((_, response) => say(response, '5'))
+    const other = await endpoint((_, response) => say(response, '5'))
+    const asked = ({ received }: typeof upstream): unknown[] =>
+      received.map(({ body, headers }) => [body['model'], headers.authorization])
+    const env = { MY_KEY: 'sk-1', OTHER_KEY: 'sk-2' }
+    const primary = `--base-url ${upstream.url}/v1 --model org/a:b --api-key-env MY_KEY`
+    const evaluation = async (flags: string): Promise<string> => {
+      const args = [...adder, ...sums, '--limit', '1', '--max-in-flight', '1']
+      const output = ['--output', temporaryFolder()]
+      const { code, stdout } = await run(
+        ['eval', 'run', ...args, ...output, ...`${primary} ${flags}`.split(' ')],
+        env,
+      )
+      expect(code).toBe(0)
+      return stdout
+    }
+
+    const report = await evaluation('--baseline-model m0 --temperature 0.5 --max-tokens 64')
+    expect(report).toMatch(/^org\/a:b \(primary\) /m)
+    expect(asked(upstream)).toEqual([
+      ['org/a:b', 'Bearer sk-1'],
+      ['m0', 'Bearer sk-1'],
+    ])
+    expect(upstream.received[0]?.body).toMatchObject({ temperature: 0.5, max_tokens: 64 })
+    await evaluation(`--baseline-model org/a:b --baseline-base-url ${other.url}/v1`)
+    await evaluation(
+      `--baseline-model org/a:b --baseline-base-url ${other.url}/v1 --baseline-api-key-env OTHER_KEY`,
+    )
+    expect(asked(other)).toEqual([
+      ['org/a:b', undefined],
+      ['org/a:b', 'Bearer sk-2'],
+    ])
+  })
+
+  it('may be compared with a baseline, and its results are kept apart', async () => {
+    const log = path.join(temporaryFolder(), 'traces')
+    const baseline = ['--limit', '2', '--baseline-policy', 'policies/echo.ts', '--log', log]
+    const { code, stdout, records, summary, ...rest } = await evaluate(
+      ...adder,
+      ...sums,
+      ...policy,
+      ...baseline,
+    )
+    expect(code).toBe(0)
+    expect(stdout).toContain('Items         2 rows × 1 attempt × 2 models = 4\n')
+    expect(stdout).toMatch(/^reward +policies\/adding\.ts \(primary\) +1 ± 0 .* 50\.0 %$/m)
+    expect(stdout).toMatch(/^reward +policies\/echo\.ts \(baseline\) +0 ± 0 .* 0\.0 %$/m)
+    expect(stdout).not.toContain('\u001B')
+    expect(records.map(({ model_tag, status, reward }) => [model_tag, status, reward])).toEqual([
+      ['primary', 'success', 1],
+      ['baseline', 'success', 0],
+      ['primary', 'failed', undefined],
+      ['baseline', 'success', 0],
+    ])
+    expect([summary, rest.baseline]).toMatchObject([
+      { total_samples: 2, tokens_used: 28, reward_stats: { mean: 1 } },
+      { total_samples: 2, graded: 2, reward_stats: { mean: 0 } },
+    ])
+    const [start = ''] = readdirSync(log)
+    expect(readdirSync(path.join(log, start))).toHaveLength(4)
+  })
+
+  it('goes on after a row that the loop has no tools for', async () => {
+    const choosy = ['-m', 'rollouts/agent-loops/faulty.ts:choosy']
+    const { code, records } = await evaluate(...choosy, ...sums, ...policy)
+    expect([code, records.map(({ status }) => status)]).toEqual([
+      0,
+      ['success', 'failed', 'success', 'success'],
+    ])
+    expect(records[1]?.['error_message']).toContain('nothing to add')
+  })
+})
+
+describe('osmosis eval run, when the policy fails a loop', () => {
+  it('starts nothing more when no rollout can be answered, and keeps what was used up', async () => {
+    const upstream = await endpoint((_, response) => refuse(response, 401, 'wrong key'))
+    const {
+      code,
+      stdout,
+      records,
+      run: facts,
+    } = await evaluate(...adder, ...numbered(40), ...at(upstream.url), '--max-in-flight', '3')
+    expect(code).toBe(1)
+    expect(stdout).toContain('Evaluation    run  incomplete\n')
+    expect(stdout).toMatch(/^Stopped {7}The policy answered 401: .*wrong key/m)
+    expect(stdout).toContain('Items         40 rows × 1 attempt = 40  (3 done, 37 pending)\n')
+    expect(facts['incomplete_reason']).toMatch(/^The policy answered 401: .*wrong key/)
+    expect(records).toHaveLength(3)
+    expect(upstream.received).toHaveLength(3)
+  })
+
+  it('has stopped nothing when the last rollout was the first that could not be answered', async () => {
+    const calls = [{ id: 'a', type: 'function', function: { name: 'add', arguments: '{}' } }]
+    const upstream = await endpoint((request, response: ServerResponse) => {
+      if (lastText(request) !== 'q0') return refuse(response, 403, 'no more credit')
+      const message = { role: 'assistant', content: null, tool_calls: calls }
+      const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 }
+      response.setHeader('content-type', 'application/json')
+      response.end(JSON.stringify({ choices: [{ message, finish_reason: 'tool_calls' }], usage }))
+    })
+    const { code, stdout, stderr, summary, records } = await evaluate(
+      ...adder,
+      ...numbered(1),
+      ...at(upstream.url),
+    )
+    expect([code, stdout]).toEqual([1, expect.stringContaining('run  finished\n')])
+    expect(stderr).toContain('error: No rollout of m1 got a reward.\n')
+    expect(summary).toMatchObject({ tokens_used: 7, failed: 1 })
+    expect(records[0]).toMatchObject({
+      status: 'failed',
+      tokens: 7,
+      error_message: expect.stringContaining('The policy answered 403: '),
+    })
+  })
+
+  it('stops for a baseline that nobody answers for, and says which of the two it is', async () => {
+    const baseline = ['--baseline-model', 'm0', '--baseline-base-url', 'http://127.0.0.1:1/v1']
+    const {
+      code,
+      stdout,
+      run: facts,
+    } = await evaluate(...adder, ...sums, ...policy, ...baseline, '--max-in-flight', '1')
+    expect([code, facts['incomplete_reason']]).toEqual([
+      1,
+      expect.stringMatching(
+        /^baseline: The policy at http:\/\/127\.0\.0\.1:1\/v1 cannot be reached: /,
+      ),
+    ])
+    expect(stdout).toContain('4 rows × 1 attempt × 2 models = 8  (2 done, 6 pending)')
+  })
+
+  it.each([429, 500, 502])('goes on after a rollout that was answered %i', async (status) => {
+    const upstream = await endpoint((request, response) => {
+      if (lastText(request) === 'q0') refuse(response, status, 'not now')
+      else say(response, '5')
+    })
+    const {
+      code,
+      run: facts,
+      records,
+    } = await evaluate(...adder, ...numbered(3), ...at(upstream.url))
+    expect([code, facts['status'], records.length]).toEqual([0, 'finished', 3])
+    expect(records[0]?.['error_message']).toContain(`answered ${status}: not now`)
+  })
+})
