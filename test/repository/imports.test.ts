@@ -1,0 +1,63 @@
+import { globSync, readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { describe, expect, it } from 'vitest'
+
+const root = path.resolve(import.meta.dirname, '../..')
+const read = (file: string): string => readFileSync(path.join(root, file), 'utf8')
+
+/** What each package may import, as the table of docs/architecture.md has it. */
+const table = new Map(
+  [...read('docs/architecture.md').matchAll(/^\| ((?:`[\w-]+` ?)+) *\| ([^|]*) \|$/gm)].flatMap(
+    ([, packages = '', imports = '']) => namesIn(packages).map((name) => [name, namesIn(imports)]),
+  ),
+)
+
+function namesIn(cell: string): string[] {
+  return [...cell.matchAll(/`([\w-]+)`/g)].map(([, name = '']) => name).toSorted()
+}
+
+it('the table of imports in docs/architecture.md has a row for every package', () => {
+  expect([...table.keys()].toSorted()).toEqual(readdirSync(path.join(root, 'packages')).toSorted())
+})
+
+describe.each([...table])('%s', (name, allowed) => {
+  it('is linted for what the table says', () => {
+    const rule = JSON.stringify(lintRuleOf(name))
+    const excepted = [...rule.matchAll(/"!@osmosis\/([\w-]+)"/g)].map(([, other = '']) => other)
+    expect(rule).toContain('"@osmosis/*","@osmosis/*/**"')
+    expect(excepted.toSorted()).toEqual(allowed)
+  })
+
+  // The linter looks at import statements; a module can also be named in a call.
+  it('names no other package in its sources, and depends on those that it names', () => {
+    const sources = globSync(`packages/${name}/src/**/*.ts`, { cwd: root }).map(read).join('\n')
+    const named = new Set(
+      [...sources.matchAll(/(?:from|import\(|resolve\()\s*'@osmosis\/([\w-]+)/g)].map(
+        ([, other = '']) => other,
+      ),
+    )
+    const { dependencies = {} } = JSON.parse(read(`packages/${name}/package.json`)) as {
+      dependencies?: Record<string, string>
+    }
+    const depends = Object.keys(dependencies).flatMap(
+      (key) => key.match(/^@osmosis\/(.*)/)?.[1] ?? [],
+    )
+    expect([...named].toSorted()).toEqual(depends.toSorted())
+    expect(depends.filter((other) => !allowed.includes(other))).toEqual([])
+  })
+})
+
+interface LintConfig {
+  overrides: { files: string[]; rules: Record<string, unknown> }[]
+}
+
+function lintRuleOf(name: string): unknown {
+  const json = read('.oxlintrc.json').replaceAll(/^\s*\/\/.*$/gm, '')
+  const { overrides } = JSON.parse(json) as LintConfig
+  const rules = overrides.flatMap(({ files, rules: { 'no-restricted-imports': rule } }) =>
+    rule !== undefined && files.includes(`packages/${name}/src/**`) ? [rule] : [],
+  )
+  expect(rules).toHaveLength(1)
+  return rules[0]
+}
