@@ -9,6 +9,8 @@ export interface MessageNode {
   /** What the policy wrote, where this node is its answer. */
   said?: AssistantMessage
   readonly children: Map<string, MessageNode>
+  /** The child that the latest path goes through. */
+  latest: MessageNode | undefined
 }
 
 /**
@@ -20,7 +22,12 @@ export interface MessageNode {
  * of a turn the policy wrote at this place goes out in the policy's own words.
  */
 export class ConversationTree {
-  readonly root: MessageNode = { parent: undefined, json: '', children: new Map() }
+  readonly root: MessageNode = {
+    parent: undefined,
+    json: '',
+    children: new Map(),
+    latest: undefined,
+  }
   readonly #turns = new Map<string, MessageNode[]>()
 
   /** The path of a request. Its last node is the one the answer will follow. */
@@ -71,9 +78,17 @@ function child(parent: MessageNode, message: ChatMessage): MessageNode {
 }
 
 function childOf(parent: MessageNode, json: string): MessageNode {
+  // Nearly always the one that the last request went through. Comparing two texts is several times
+  // cheaper than hashing one, and a long conversation is all of this.
+  const { latest } = parent
+  if (latest !== undefined && latest.json === json) return latest
   const known = parent.children.get(json)
-  if (known) return known
-  const node: MessageNode = { parent, json, children: new Map() }
+  if (known) {
+    parent.latest = known
+    return known
+  }
+  const node: MessageNode = { parent, json, children: new Map(), latest: undefined }
   parent.children.set(json, node)
+  parent.latest = node
   return node
 }
