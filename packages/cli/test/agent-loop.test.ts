@@ -4,8 +4,11 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
+import { inWorkspace, run as osmosis } from './in-process.ts'
 import { endpoint, noRetries, refuse, say } from './model-endpoint.ts'
-import { osmosis, startOsmosis, temporaryFolder, workspace, type Finished } from './osmosis.ts'
+import { startOsmosis, temporaryFolder, workspace, type Finished } from './osmosis.ts'
+
+inWorkspace()
 
 const adder = 'rollouts/agent-loops/adder.ts:agentLoop'
 const data = ['-d', 'data/sums.jsonl']
@@ -222,7 +225,9 @@ describe('osmosis test', () => {
 
   it('goes on after a row that the loop has no tools for', async () => {
     const choosy = 'rollouts/agent-loops/faulty.ts:choosy'
-    const { code, stdout } = await osmosis(['test', '-m', choosy, ...data, ...policy])
+    // What the loop's server logs goes to the terminal past `process.stderr`.
+    const { finished } = startOsmosis(['test', '-m', choosy, ...data, ...policy])
+    const { code, stdout } = await finished
     expect(code).toBe(1)
     expect(
       stdout
@@ -350,7 +355,7 @@ describe('osmosis test', () => {
   it('goes on when something that nobody waits for fails in the loop', async () => {
     const straying = 'rollouts/agent-loops/straying.ts'
     const args = ['test', '-m', straying, ...data, ...policy, '--limit', '1', '--quiet']
-    const { code, stdout, stderr } = await osmosis(args)
+    const { code, stdout, stderr } = await startOsmosis(args).finished
     expect([code, stdout]).toEqual([0, expect.stringContaining('\nPassed: 1\n')])
     expect(stderr).toContain('warning: unhandled rejection in user code: the loop forgot this\n')
   })

@@ -25,13 +25,3 @@ it('writes the results although nobody reads the rest of the output', async () =
   await promisify(execFile)('sh', ['-c', `${line} | head -1`], { cwd: workspace })
   expect(JSON.parse(readFileSync(output, 'utf8'))).toMatchObject({ summary: { total: 4 } })
 })
-
-it('refuses a port that is none', async () => {
-  const { code, stderr } = await osmosis(['serve', 'rollouts/echo/main.ts', '--port', '70000'])
-  expect([code, stderr]).toEqual([
-    1,
-    expect.stringContaining(
-      "argument '70000' is invalid. It must be a port number from 0 to 65535.",
-    ),
-  ])
-})

@@ -4,8 +4,11 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
+import { inWorkspace, run as osmosis } from './in-process.ts'
 import { endpoint, type Received } from './model-endpoint.ts'
-import { osmosis, startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
+import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
+
+inWorkspace()
 
 const adder = ['-m', 'rollouts/agent-loops/adder.ts:agentLoop']
 const token = 'planted-login-token'

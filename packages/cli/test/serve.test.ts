@@ -5,7 +5,10 @@ import path from 'node:path'
 
 import { describe, expect, it, onTestFinished } from 'vitest'
 
-import { osmosis, startOsmosis, workspace } from './osmosis.ts'
+import { inWorkspace, run as osmosis } from './in-process.ts'
+import { startOsmosis, workspace } from './osmosis.ts'
+
+inWorkspace()
 
 const echo = 'rollouts/echo/main.ts'
 
@@ -106,6 +109,12 @@ describe('osmosis serve refuses', () => {
     const { port } = server.address() as AddressInfo
     expect(await fails(echo, '--port', String(port))).toBe(
       `error: Port ${port} of 127.0.0.1 is taken by another program. Stop that one, or choose another port; 0 picks a free one.\n`,
+    )
+  })
+
+  it('a port that is none', async () => {
+    expect(await fails(echo, '--port', '70000')).toContain(
+      "argument '70000' is invalid. It must be a port number from 0 to 65535.",
     )
   })
 

@@ -42,7 +42,7 @@ export function onlyLoop({ exports, file }: LoadedExports): RolloutAgentLoop {
   const loops = loopsOf(exports)
   const [loop, ...others] = loops.keys()
   if (loop !== undefined && others.length === 0) return loop
-  const names = [...loops.values()].join(', ') || 'none'
+  const names = [...loops.values()].toSorted().join(', ') || 'none'
   throw invalid(
     `${file} should export one agent loop, or name the one meant as ${file}:<export>. It exports: ${names}.`,
   )
