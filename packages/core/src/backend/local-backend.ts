@@ -2,6 +2,7 @@ import { homedir } from 'node:os'
 import path from 'node:path'
 
 import { isOsmosisError, OsmosisError } from '../errors.ts'
+import { RolloutMemory } from '../http/rollout-memory.ts'
 import type { CancelDisposition } from '../wire/rollout-protocol.ts'
 import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
 import type { BaseConfig } from '../workflow/config.ts'
@@ -19,7 +20,6 @@ import type {
 } from './execution-backend.ts'
 import { runGradingPhase } from './grading-phase.ts'
 import { LiveRollout } from './live-rollout.ts'
-import { RolloutStates } from './rollout-states.ts'
 import { runWorkflowPhase } from './workflow-phase.ts'
 
 /** Options of {@link LocalBackend}. */
@@ -51,7 +51,7 @@ export class LocalBackend<
   readonly #workflowSlots: ConcurrencyLimiter
   readonly #graderSlots: ConcurrencyLimiter
   readonly #live = new Map<string, LiveRollout>()
-  readonly #finished = new RolloutStates()
+  readonly #finished = new RolloutMemory<RolloutState>()
 
   /** @throws OsmosisError with code `invalid_config` */
   constructor(options: LocalBackendOptions<TWorkflowConfig, TGraderConfig>) {
@@ -153,7 +153,7 @@ export class LocalBackend<
     const cancelled = isOsmosisError(cause) && cause.code === 'cancelled'
     const [only, ...others] = samples.values()
     const graded = status === 'success' && others.length === 0 && only && !only.removeSample
-    this.#finished.remember(rolloutId, {
+    this.#finished.end(rolloutId, {
       status: cancelled ? 'cancelled' : status,
       reward: graded ? only.reward : null,
       errorMessage: failure?.message ?? null,
