@@ -6,11 +6,10 @@ import {
 } from '@osmosis/ai-sdk'
 import type { PromptMessage } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
+import { messagesOf, rolloutOn } from '@osmosis/testing/kit'
 import * as fc from 'fast-check'
 import { generateText } from 'ai'
 import { describe, expect, test } from 'vitest'
-
-import { messagesOf, rolloutOn } from './rollout.ts'
 
 /** The messages that reach the policy when a prompt is asked in both ways. */
 async function sent(prompt: PromptMessage[]): Promise<unknown[]> {

@@ -1,12 +1,13 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { fault, type PolicyServer, type Reply, startPolicyServer } from '@osmosis/testing'
+import { callAdd, execute, messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { generateText, streamObject, streamText, ToolLoopAgent } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
 import { MultiplyGrader } from './examples/multiply.ts'
-import { callAdd, execute, loops, messagesOf, rolloutOn, sampleOf, tools } from './rollout.ts'
+import { loops, tools } from './rollout.ts'
 import { isNewestSdk } from './running-sdk.ts'
 
 const agent = async (): Promise<string> => {

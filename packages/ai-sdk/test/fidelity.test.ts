@@ -7,10 +7,11 @@ import {
   type Reply,
   startPolicyServer,
 } from '@osmosis/testing'
+import { callAdd, messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { extractReasoningMiddleware, generateText, isStepCount, wrapLanguageModel } from 'ai'
 import { describe, expect, test } from 'vitest'
 
-import { callAdd, firstText, loops, messagesOf, rolloutOn, sampleOf, tools } from './rollout.ts'
+import { firstText, loops, tools } from './rollout.ts'
 
 /** Every way to run a tool loop; the name of the model or agent is the sample id. */
 const ways = {

@@ -3,11 +3,11 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 import { startPolicyServer } from '@osmosis/testing'
+import { execute } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
 import { CalculatorWorkflow } from './migration/after.ts'
 import { MultiplyGrader } from './examples/multiply.ts'
-import { execute } from './rollout.ts'
 import { isNewestSdk } from './running-sdk.ts'
 
 const answers = [

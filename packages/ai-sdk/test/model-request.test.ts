@@ -1,5 +1,6 @@
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { type Reply, startPolicyServer } from '@osmosis/testing'
+import { messagesOf, rolloutOn } from '@osmosis/testing/kit'
 import {
   defaultSettingsMiddleware,
   generateObject,
@@ -12,7 +13,7 @@ import {
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
-import { messagesOf, rolloutOn, tools } from './rollout.ts'
+import { tools } from './rollout.ts'
 
 /** The only request that `ask` makes inside a rollout, and what `ask` returns. */
 async function exchange<T>(

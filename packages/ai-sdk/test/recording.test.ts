@@ -1,21 +1,12 @@
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { lastAssistantText } from '@osmosis/core'
 import { fault, type PolicyServer, startPolicyServer } from '@osmosis/testing'
+import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '@osmosis/testing/kit'
 import { generateText, isStepCount, type ModelMessage, pruneMessages, streamText, tool } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
-import {
-  callAdd,
-  callOfAdd as call,
-  messagesOf,
-  rolesOf,
-  rolloutOn,
-  sampleIds,
-  sampleOf,
-  toolOutputs,
-  tools,
-} from './rollout.ts'
+import { callOfAdd as call, rolesOf, toolOutputs, tools } from './rollout.ts'
 
 const untilDone = isStepCount(20)
 

@@ -3,11 +3,12 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { toRolloutSample } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
+import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '@osmosis/testing/kit'
 import { generateText, streamText, ToolLoopAgent } from 'ai'
 import { MockLanguageModelV4, simulateReadableStream } from 'ai/test'
 import { describe, expect, test } from 'vitest'
 
-import { callAdd, firstText, messagesOf, rolloutOn, sampleIds, sampleOf, tools } from './rollout.ts'
+import { firstText, tools } from './rollout.ts'
 
 const usage = {
   inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },

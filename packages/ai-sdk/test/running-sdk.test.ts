@@ -1,9 +1,9 @@
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { startPolicyServer } from '@osmosis/testing'
+import { rolloutOn } from '@osmosis/testing/kit'
 import { generateText, wrapLanguageModel } from 'ai'
 import { expect, test } from 'vitest'
 
-import { rolloutOn } from './rollout.ts'
 import { readJson, sdkVersion, versionOf } from './running-sdk.ts'
 
 test('the adapter runs on the version of the SDK that this project is for', async () => {

@@ -1,11 +1,10 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { fault, type Reply, startPolicyServer } from '@osmosis/testing'
+import { rolloutOn } from '@osmosis/testing/kit'
 import { generateText, type LanguageModel, streamText, tool, type ToolSet } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-
-import { rolloutOn } from './rollout.ts'
 
 // Without execute: the loop ends with the call.
 const tools: ToolSet = { add: tool({ inputSchema: z.looseObject({ a: z.number() }) }) }

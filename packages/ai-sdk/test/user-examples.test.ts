@@ -2,11 +2,12 @@ import { readFileSync } from 'node:fs'
 
 import type { GradingOutcome } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
+import { execute, sampleIds } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
 import { DraftWorkflow } from './examples/functions.ts'
 import { MultiplyGrader, MultiplyWorkflow } from './examples/multiply.ts'
-import { execute, rolesOf, sampleIds } from './rollout.ts'
+import { rolesOf } from './rollout.ts'
 
 function rewards(grading: GradingOutcome | undefined): Record<string, number | null> {
   const samples = [...(grading?.samples.values() ?? [])]

@@ -2,10 +2,11 @@ import { MaxTurnsExceededError, run, tool } from '@openai/agents'
 import { Grader, type GraderContext, lastAssistantText } from '@osmosis/core'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
+import { callAdd, execute, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
-import { addTool, callAdd, execute, kindsOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
 describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ stream }) => {
   async function runToEnd(agent: ReturnType<typeof policyAgent>, options: object): Promise<void> {
@@ -176,7 +177,7 @@ test('a sample that is taken in the middle of a run holds what was said so far',
 
 test('the error of the policy, not one of the SDK, is why a rollout failed', async () => {
   await using server = await startPolicyServer([fault.status(401)])
-  const { workflow } = await execute(server, async (prompt) =>
+  const { workflow } = await execute(server, async ({ prompt }) =>
     run(policyAgent(), prompt, { session: new OsmosisMemorySession() }),
   )
   expect(workflow.failure).toMatchObject({

@@ -2,9 +2,10 @@ import { Agent, MemorySession, run, Runner } from '@openai/agents'
 import { isOsmosisError } from '@osmosis/core'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
+import { rolloutOn } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
-import { policyAgent, rolloutOn } from './rollout.ts'
+import { policyAgent } from './rollout.ts'
 
 /** Code and message of what `body` throws. */
 async function refusal(body: () => unknown): Promise<string> {

@@ -1,9 +1,10 @@
 import { run } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
+import { callAdd, rolloutOn } from '@osmosis/testing/kit'
 import { afterEach, expect, test, vi } from 'vitest'
 
-import { addTool, callAdd, policyAgent, rolloutOn } from './rollout.ts'
+import { addTool, policyAgent } from './rollout.ts'
 
 afterEach(() => {
   vi.unstubAllEnvs()

@@ -1,10 +1,11 @@
 import { handoff, run, tool, type Tool } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
+import { messagesOf, rolloutOn, sampleIds, sampleOf } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
-import { kindsOf, messagesOf, policyAgent, rolloutOn, sampleIds, sampleOf } from './rollout.ts'
+import { kindsOf, policyAgent } from './rollout.ts'
 
 const askHelper = {
   toolCalls: [{ id: 'call-1', name: 'helper', arguments: '{"input":"help"}' }],

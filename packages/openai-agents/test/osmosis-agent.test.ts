@@ -1,10 +1,11 @@
 import { Agent, run } from '@openai/agents'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
+import { rolloutOn } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
-import { policyAgent, rolloutOn } from './rollout.ts'
+import { policyAgent } from './rollout.ts'
 
 test('create, clone and the constructor make agents of the policy', async () => {
   await using server = await startPolicyServer(() => 'hi')

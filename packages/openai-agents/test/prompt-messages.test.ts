@@ -3,16 +3,17 @@ import type { PromptMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/wire'
 import { OsmosisMemorySession, toAgentInput } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
+import { execute, messagesOf } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
-import { execute, messagesOf, policyAgent } from './rollout.ts'
+import { policyAgent } from './rollout.ts'
 
 /** What the policy is asked with when `prompt` is handed on as it is. */
 async function askedWith(prompt: PromptMessage[]): Promise<ChatMessage[]> {
   await using server = await startPolicyServer(['done'])
   const { workflow } = await execute(
     server,
-    async (given) => run(policyAgent(), given, { session: new OsmosisMemorySession() }),
+    async ({ prompt: given }) => run(policyAgent(), given, { session: new OsmosisMemorySession() }),
     { prompt },
   )
   expect(workflow.failure).toBeNull()

@@ -1,9 +1,10 @@
 import { type ModelSettings, retryPolicies, run } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
+import { execute, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
-import { execute, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import { policyAgent } from './rollout.ts'
 import { isNewestSdk } from './running-sdk.ts'
 
 /** Retries by the SDK's runner, of everything that it may. */

@@ -1,9 +1,10 @@
 import { run } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
+import { rolloutOn } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
-import { policyAgent, rolloutOn } from './rollout.ts'
+import { policyAgent } from './rollout.ts'
 import { readJson, sdkVersion, versionOf } from './running-sdk.ts'
 
 test('the adapter runs on the version of the SDK that this project is for', async () => {

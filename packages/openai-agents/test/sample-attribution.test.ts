@@ -9,19 +9,11 @@ import {
 } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
+import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
-import {
-  addTool,
-  callAdd,
-  kindsOf,
-  messagesOf,
-  policyAgent,
-  rolloutOn,
-  sampleIds,
-  sampleOf,
-} from './rollout.ts'
+import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
 test('twenty sessions at once on one agent keep their calls apart', async () => {
   await using server = await startPolicyServer((request) => {

@@ -8,9 +8,10 @@ import {
 } from '@openai/agents'
 import { instrumentRunner, OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
+import { rolloutOn, sampleIds } from '@osmosis/testing/kit'
 import { expect, test, vi } from 'vitest'
 
-import { policyAgent, rolloutOn, sampleIds } from './rollout.ts'
+import { policyAgent } from './rollout.ts'
 import { isNewestSdk, sdkPackage } from './running-sdk.ts'
 
 interface Sdk {

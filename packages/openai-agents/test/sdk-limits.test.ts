@@ -1,10 +1,11 @@
 import { MaxTurnsExceededError, run, webSearchTool } from '@openai/agents'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
+import { callAdd, rolloutOn } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
-import { addTool, callAdd, policyAgent, rolloutOn } from './rollout.ts'
+import { addTool, policyAgent } from './rollout.ts'
 
 // What the README says of the SDK; a test that fails here means that a sentence can go.
 

@@ -1,17 +1,10 @@
 import { run } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
+import { callAdd, messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
-import {
-  addTool,
-  callAdd,
-  kindsOf,
-  messagesOf,
-  policyAgent,
-  rolloutOn,
-  sampleOf,
-} from './rollout.ts'
+import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
 describe('a turn goes back as one message', () => {
   test('with its thinking, its text and its tool calls', async () => {

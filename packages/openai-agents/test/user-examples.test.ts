@@ -2,11 +2,12 @@ import { readFileSync } from 'node:fs'
 
 import type { GradingOutcome } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
+import { execute } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
 import { OpenAIWorkflow } from './examples/assistant.ts'
 import { MultiplyGrader, MultiplyWorkflow } from './examples/multiply.ts'
-import { execute, kindsOf } from './rollout.ts'
+import { kindsOf } from './rollout.ts'
 
 function rewards(grading: GradingOutcome | undefined): Record<string, number | null> {
   const samples = [...(grading?.samples.values() ?? [])]

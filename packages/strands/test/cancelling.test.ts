@@ -1,8 +1,9 @@
 import { Grader, type GraderContext } from '@osmosis/core'
 import { fault, startPolicyServer } from '@osmosis/testing'
+import { callAdd, execute, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
-import { addTool, callAdd, execute, kindsOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
 describe.each(['headers', 'body'] as const)('while the policy is silent before its %s', (where) => {
   test('cancel() ends the call and keeps what was said', async () => {

@@ -1,8 +1,9 @@
 import type { ChatMessage } from '@osmosis/core/wire'
 import { type ReceivedRequest, type Reply, startPolicyServer } from '@osmosis/testing'
+import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
-import { addTool, messagesOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import { addTool, policyAgent } from './rollout.ts'
 
 const rollouts = Array.from({ length: 400 }, (_, index) => `rollout-${index}`)
 const names = ['planner', 'executor']

@@ -12,9 +12,10 @@ import {
   VideoBlock,
 } from '@strands-agents/sdk'
 import { startPolicyServer } from '@osmosis/testing'
+import { messagesOf, rolloutOn } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
-import { messagesOf, policyAgent, rolloutOn } from './rollout.ts'
+import { policyAgent } from './rollout.ts'
 
 const bytes = new Uint8Array([1, 2, 3])
 const location = new S3Location({ uri: 's3://bucket/key' })

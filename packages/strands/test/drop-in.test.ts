@@ -9,9 +9,10 @@ import {
 } from '@strands-agents/sdk'
 import { OsmosisStrandsAgent } from '@osmosis/strands'
 import { startPolicyServer } from '@osmosis/testing'
+import { callAdd, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 
-import { addTool, callAdd, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import { addTool, policyAgent } from './rollout.ts'
 
 /** A model of the user's own: one tool call, then a text. */
 class OwnModel extends Model {

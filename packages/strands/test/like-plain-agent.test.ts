@@ -7,10 +7,11 @@ import {
   tool,
 } from '@strands-agents/sdk'
 import { startPolicyServer } from '@osmosis/testing'
+import { callAdd, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
-import { addTool, callAdd, kindsOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
 /** A model of the user's own: calls `add` first, then says "done". */
 class PlainModel extends Model {

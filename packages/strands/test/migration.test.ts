@@ -3,12 +3,12 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 import { startPolicyServer } from '@osmosis/testing'
+import { execute } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
 import { startBedrockEndpoint } from './bedrock-endpoint.ts'
 import { MathGrader } from './examples/calculator.ts'
 import { CalculatorWorkflow } from './migration/after.ts'
-import { execute } from './rollout.ts'
 import { isNewestSdk } from './running-sdk.ts'
 
 const question = 'What is 12 times 34?'

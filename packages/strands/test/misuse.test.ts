@@ -2,9 +2,10 @@ import { Agent, ConcurrentInvocationError } from '@strands-agents/sdk'
 import { isOsmosisError } from '@osmosis/core'
 import { OsmosisRolloutModel, OsmosisStrandsAgent, type SamplingParams } from '@osmosis/strands'
 import { fault, startPolicyServer } from '@osmosis/testing'
+import { rolloutOn, sampleIds } from '@osmosis/testing/kit'
 import { describe, expect, test, vi } from 'vitest'
 
-import { policyAgent, rolloutOn, sampleIds } from './rollout.ts'
+import { policyAgent } from './rollout.ts'
 
 const nowhere = { url: 'http://policy.invalid' }
 

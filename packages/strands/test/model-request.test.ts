@@ -1,9 +1,10 @@
 import { FunctionTool, GuardContentBlock, TextBlock } from '@strands-agents/sdk'
 import { OsmosisRolloutModel } from '@osmosis/strands'
 import { type ReceivedRequest, startPolicyServer } from '@osmosis/testing'
+import { messagesOf, rolloutOn } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
-import { addTool, messagesOf, policyAgent, rolloutOn } from './rollout.ts'
+import { addTool, policyAgent } from './rollout.ts'
 
 /** The request that an agent of this kind makes. */
 async function requestOf(

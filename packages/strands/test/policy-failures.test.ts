@@ -9,9 +9,10 @@ import {
 } from '@strands-agents/sdk'
 import { isOsmosisError } from '@osmosis/core'
 import { fault, startPolicyServer } from '@osmosis/testing'
+import { execute, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
-import { execute, kindsOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import { kindsOf, policyAgent } from './rollout.ts'
 
 const tooMany = fault.status(429, { headers: { 'retry-after': '0' } })
 

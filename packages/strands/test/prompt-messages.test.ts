@@ -3,9 +3,10 @@ import { isOsmosisError, type PromptMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/wire'
 import type { PromptMessages } from '@osmosis/strands'
 import { startPolicyServer } from '@osmosis/testing'
+import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
-import { messagesOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import { policyAgent } from './rollout.ts'
 
 const image = {
   type: 'image_url',

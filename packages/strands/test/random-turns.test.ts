@@ -1,10 +1,11 @@
 import { FunctionTool } from '@strands-agents/sdk'
 import type { ChatMessage } from '@osmosis/core/wire'
 import { fault, startPolicyServer } from '@osmosis/testing'
+import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 
-import { messagesOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import { policyAgent } from './rollout.ts'
 
 const text = fc.oneof(
   { weight: 3, arbitrary: fc.string({ unit: 'grapheme', maxLength: 40 }) },

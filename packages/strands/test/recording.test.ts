@@ -7,19 +7,11 @@ import {
 } from '@strands-agents/sdk'
 import { lastAssistantText } from '@osmosis/core'
 import { fault, type ReceivedRequest, startPolicyServer } from '@osmosis/testing'
+import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
-import {
-  addTool,
-  callAdd,
-  kindsOf,
-  messagesOf,
-  policyAgent,
-  rolloutOn,
-  sampleIds,
-  sampleOf,
-} from './rollout.ts'
+import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
 /** The last text that somebody else than the policy said. */
 function lastInput(request: ReceivedRequest): string {

@@ -1,9 +1,10 @@
 import { StructuredOutputError } from '@strands-agents/sdk'
 import { startPolicyServer } from '@osmosis/testing'
+import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
-import { kindsOf, messagesOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import { kindsOf, policyAgent } from './rollout.ts'
 
 const structuredOutputSchema = z.object({ sum: z.number() })
 const answer = {

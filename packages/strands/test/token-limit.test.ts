@@ -1,9 +1,10 @@
 import { MaxTokensError } from '@strands-agents/sdk'
 import { OsmosisRolloutModel } from '@osmosis/strands'
 import { startPolicyServer } from '@osmosis/testing'
+import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
-import { addTool, messagesOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import { addTool, policyAgent } from './rollout.ts'
 
 const cutText = { content: 'Once upon', finishReason: 'length' }
 const cutCall = {

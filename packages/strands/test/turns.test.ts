@@ -1,10 +1,11 @@
 import { tool } from '@strands-agents/sdk'
 import { lastAssistantText } from '@osmosis/core'
 import { fault, type FaultyReply, startPolicyServer } from '@osmosis/testing'
+import { callAdd, messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
-import { addTool, callAdd, messagesOf, policyAgent, rolloutOn, sampleOf } from './rollout.ts'
+import { addTool, policyAgent } from './rollout.ts'
 
 function wireCall(id: string, args: string, name = 'add'): object {
   return { id, type: 'function', function: { name, arguments: args } }

@@ -2,12 +2,13 @@ import { readFileSync } from 'node:fs'
 
 import type { AgentWorkflowClass, GradingOutcome } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
+import { execute, messagesOf } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
 import { MathAgentWorkflow, MathGrader } from './examples/calculator.ts'
 import { SearchWorkflow } from './examples/search.ts'
 import { ToolWorkflow, toolWorkflowConfig } from './examples/tool-loop.ts'
-import { execute, kindsOf, messagesOf } from './rollout.ts'
+import { kindsOf } from './rollout.ts'
 
 function rewards(grading: GradingOutcome | undefined): Record<string, number | null> {
   const samples = [...(grading?.samples.values() ?? [])]

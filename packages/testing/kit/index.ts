@@ -1,4 +1,13 @@
 // What the tests of the packages share. Not published.
+export {
+  callAdd,
+  execute,
+  messagesOf,
+  rolloutOn,
+  sampleIds,
+  sampleOf,
+  type ExecuteOptions,
+} from './adapter-rollouts.ts'
 export { FakeController, type CallbackAnswer, type ReceivedCallback } from './fake-controller.ts'
 export { FakeTrainer, hang, reset, said, type TrainerAnswer } from './fake-trainer.ts'
 export { post, told } from './http-calls.ts'

@@ -1,0 +1,94 @@
+import {
+  AgentWorkflow,
+  LocalBackend,
+  RolloutContext,
+  type AgentWorkflowClass,
+  type AgentWorkflowContext,
+  type GraderClass,
+  type GradingOutcome,
+  type PromptMessage,
+  type RolloutSample,
+  type WorkflowOutcome,
+} from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
+import type { PolicyServer, ReceivedRequest } from '@osmosis/testing'
+
+/** A rollout whose policy is `server`. */
+export function rolloutOn(
+  server: { readonly url: string },
+  rolloutId = 'rollout-1',
+): RolloutContext {
+  return new RolloutContext({ rolloutId, chatCompletionsUrl: server.url, apiKey: 'key' })
+}
+
+/** An answer of the policy that calls a tool `add`, which adds two numbers. */
+export const callAdd = { toolCalls: [{ id: 'call-1', name: 'add', arguments: '{"a":1,"b":2}' }] }
+
+export function messagesOf(request: ReceivedRequest | undefined): ChatMessage[] {
+  return (request?.body['messages'] ?? []) as ChatMessage[]
+}
+
+/** The `x-sample-id` of every request, in order. */
+export function sampleIds({ requests }: PolicyServer): unknown[] {
+  return requests.map(({ headers }) => headers['x-sample-id'])
+}
+
+export async function sampleOf(rollout: RolloutContext, name = 'main'): Promise<RolloutSample> {
+  const sample = (await rollout.getSamples()).get(name)
+  if (sample) return sample
+  throw new Error(`no sample "${name}"`)
+}
+
+/** What a rollout is executed with; a label and a grader make it a graded one. */
+export interface ExecuteOptions {
+  readonly prompt?: PromptMessage[]
+  readonly label?: string
+  readonly grader?: GraderClass
+  /** Default: 20. */
+  readonly agentTimeoutSeconds?: number
+  readonly workflowConfig?: unknown
+}
+
+/** Executes a workflow, or what one would run, with its grader as a backend does. */
+export async function execute(
+  server: PolicyServer,
+  workflow: AgentWorkflowClass | ((ctx: AgentWorkflowContext) => Promise<unknown>),
+  options: ExecuteOptions = {},
+): Promise<{ workflow: WorkflowOutcome; grading: GradingOutcome | undefined }> {
+  const { prompt = [{ role: 'user', content: 'go' }], label = null, grader } = options
+  const { agentTimeoutSeconds = 20, workflowConfig } = options
+  const backend = new LocalBackend({ workflow: toWorkflowClass(workflow), workflowConfig, grader })
+  let finished: WorkflowOutcome | undefined
+  let grading: GradingOutcome | undefined
+  await backend.execute(
+    {
+      rolloutId: 'rollout-1',
+      initialMessages: prompt,
+      label,
+      metadata: null,
+      chatCompletionsUrl: server.url,
+      apiKey: 'key',
+      agentTimeoutSeconds,
+      graderTimeoutSeconds: 20,
+      grade: grader !== undefined,
+    },
+    {
+      workflowFinished: async (outcome) => void (finished = outcome),
+      gradingFinished: async (outcome) => void (grading = outcome),
+    },
+  )
+  if (finished === undefined) throw new Error('the workflow never finished')
+  return { workflow: finished, grading }
+}
+
+function toWorkflowClass(
+  workflow: AgentWorkflowClass | ((ctx: AgentWorkflowContext) => Promise<unknown>),
+): AgentWorkflowClass {
+  if (workflow.prototype instanceof AgentWorkflow) return workflow as AgentWorkflowClass
+  const body = workflow as (ctx: AgentWorkflowContext) => Promise<unknown>
+  return class extends AgentWorkflow {
+    override async run(ctx: AgentWorkflowContext): Promise<void> {
+      await body(ctx)
+    }
+  }
+}
