@@ -1,0 +1,117 @@
+import { readdirSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
+import path from 'node:path'
+
+import { describe, expect, it } from 'vitest'
+
+import { inWorkspace, run as osmosis } from './in-process.ts'
+import { endpoint, say } from './model-endpoint.ts'
+import { startOsmosis, temporaryFolder } from './osmosis.ts'
+
+inWorkspace()
+
+const adder = 'rollouts/agent-loops/adder.ts:agentLoop'
+
+async function fails(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await osmosis(args)
+  expect([code, stdout]).toEqual([1, ''])
+  return stderr
+}
+
+describe('osmosis serve -m', () => {
+  it('serves an agent loop to a trainer, keeps traces, and ends on SIGTERM', async () => {
+    const log = temporaryFolder()
+    const done = Promise.withResolvers<Record<string, unknown>>()
+    const trainer = await endpoint(({ path: route, body }, response) => {
+      if (route === '/v1/chat/completions') {
+        say(response, '5')
+        return
+      }
+      response.end('{}')
+      done.resolve(body)
+    })
+    const command = startOsmosis(['serve', '-m', adder, '--port', '0', '--log', log])
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    expect(await (await fetch(`${url}/health`)).json()).toMatchObject({ agent_loop: 'adder' })
+    const init = {
+      rollout_id: 'r1',
+      server_url: trainer.url,
+      messages: [{ role: 'user', content: '2 and 3' }],
+      completion_params: {},
+      metadata: { ground_truth: '5' },
+    }
+    const answer = await fetch(`${url}/v1/rollout/init`, {
+      method: 'POST',
+      body: JSON.stringify(init),
+    })
+    expect(answer.status).toBe(202)
+    expect(await done.promise).toMatchObject({ rollout_id: 'r1', status: 'COMPLETED', reward: 1 })
+
+    command.child.kill('SIGTERM')
+    const { code, stdout } = await command.finished
+    const [start = ''] = readdirSync(log)
+    expect([code, stdout]).toEqual([
+      0,
+      `Serving the agent loop adder of rollouts/agent-loops/adder.ts\nKeeping traces in ${path.join(log, start)}\nListening on ${url} (open, no key asked for)\n`,
+    ])
+    expect(start).toMatch(/^\d{10}$/)
+    expect(readdirSync(path.join(log, start))).toEqual(['r1.jsonl'])
+  })
+
+  it('lets a running rollout finish and deliver its result before it ends on SIGTERM', async () => {
+    const asked = Promise.withResolvers<ServerResponse>()
+    const done = Promise.withResolvers<Record<string, unknown>>()
+    const trainer = await endpoint(({ path: route, body }, response) => {
+      if (route === '/v1/chat/completions') {
+        asked.resolve(response)
+        return
+      }
+      response.end('{}')
+      done.resolve(body)
+    })
+    const command = startOsmosis(['serve', '-m', adder, '--port', '0'])
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    const init = {
+      rollout_id: 'r1',
+      server_url: trainer.url,
+      messages: [],
+      completion_params: {},
+    }
+    await fetch(`${url}/v1/rollout/init`, { method: 'POST', body: JSON.stringify(init) })
+    const response = await asked.promise
+    command.child.kill('SIGTERM')
+    await command.printed(/draining/)
+    say(response, 'done')
+    expect(await done.promise).toMatchObject({ status: 'COMPLETED', reward: 0 })
+    expect((await command.finished).code).toBe(0)
+  })
+
+  it('asks for a key beyond this machine, and for the key of the flag', async () => {
+    expect(await fails('serve', '-m', adder, '--port', '0', '--host', '0.0.0.0')).toMatch(
+      /^error: .*0\.0\.0\.0.*key/,
+    )
+    const command = startOsmosis(['serve', '-m', adder, '--port', '0', '--api-key', 'k1'])
+    const [, url = ''] = await command.printed(/Listening on (\S+) \(with a bearer key\)/)
+    expect((await fetch(`${url}/platform/health`)).status).toBe(401)
+  })
+
+  it('serves nothing that its validation refuses, unless told to', async () => {
+    expect(await fails('serve', '-m', 'rollouts/agent-loops/faulty.ts:wrong', '--port', '0')).toBe(
+      'error: Agent loop validation failed with 1 error(s):\n  - [GET_TOOLS_RETURNS_NONE] getTools: getTools() must return an array, got null\n',
+    )
+    const command = startOsmosis(
+      ['serve', '-m', 'rollouts/agent-loops/faulty.ts:wrong', '--no-validate'],
+      {
+        ROLLOUT_PORT: '0',
+      },
+    )
+    await command.printed(/Listening on/)
+  })
+
+  it('serves one thing at a time', async () => {
+    const message =
+      'error: Name what to serve, once: a module that exports an AgentWorkflow or an agent loop, as <file> or -m <file>:<export>.\n'
+    expect(await fails('serve')).toBe(message)
+    expect(await fails('serve', 'rollouts/echo/main.ts', '-m', adder)).toBe(message)
+  })
+})
