@@ -149,7 +149,7 @@ describe('osmosis test', () => {
     expect(code).toBe(1)
     expect(stdout).toMatch(/^\[1\/1\] Row 2: FAILED \(.*\) - too many turns\n/)
     expect(await fails('test', '-m', adder, ...data, ...policy, '--offset', '4')).toContain(
-      'No rows to run: data/sums.jsonl has 4',
+      'The dataset selected no rows: it has 4, and an offset of 4 leaves none.',
     )
   })
 

@@ -115,3 +115,50 @@ describe('osmosis serve -m', () => {
     expect(await fails('serve', 'rollouts/echo/main.ts', '-m', adder)).toBe(message)
   })
 })
+
+describe('osmosis serve, when the entrypoint says what it is,', () => {
+  it('takes an agent loop without a flag, and a workflow with one', async () => {
+    const served = async (...args: string[]): Promise<string> => {
+      const [, what = ''] = await startOsmosis(['serve', ...args, '--port', '0']).printed(
+        /Serving (.*)\nListening on/,
+      )
+      return what
+    }
+    expect(await served('rollouts/agent-loops/adder')).toBe(
+      'the agent loop adder of rollouts/agent-loops/adder.ts',
+    )
+    expect(await served('-m', 'rollouts/echo/main')).toBe(
+      'EchoWorkflow of rollouts/echo/main.ts (EchoGrader)',
+    )
+  })
+
+  it.each([
+    [
+      'a workflow by name',
+      ['-m', 'rollouts/echo/main.ts:EchoWorkflow'],
+      "'EchoWorkflow' is a workflow, which is found by what its file exports: write rollouts/echo/main.ts alone.",
+    ],
+    [
+      'a workflow and an agent loop in one module',
+      ['rollouts/broken/both.ts'],
+      'rollouts/broken/both.ts exports a workflow and an agent loop (agentLoop). Name the loop as rollouts/broken/both.ts:<export>, or move one of them to a file of its own.',
+    ],
+    [
+      'the class of an agent loop alone',
+      ['rollouts/broken/only-a-class.ts'],
+      'rollouts/broken/only-a-class.ts exports the class of an agent loop. Name it as rollouts/broken/only-a-class.ts:Adder, or export one instance of it.',
+    ],
+    [
+      'traces of a workflow',
+      ['rollouts/echo/main.ts', '--log', 'traces'],
+      '--log is for agent loops, and rollouts/echo/main.ts exports an AgentWorkflow.',
+    ],
+    [
+      'a workflow that is not to be validated',
+      ['rollouts/echo/main.ts', '--no-validate'],
+      '--no-validate is for agent loops, and rollouts/echo/main.ts exports an AgentWorkflow.',
+    ],
+  ])('refuses %s', async (_what, args, message) => {
+    expect(await fails('serve', ...args)).toBe(`error: ${message}\n`)
+  })
+})

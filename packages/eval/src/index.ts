@@ -37,6 +37,7 @@ export {
   type EvaluatedModel,
   type EvaluationOptions,
   type EvaluationProgress,
+  type EvaluationSink,
 } from './run/evaluation-options.ts'
 export {
   type EvaluationResult,
@@ -44,7 +45,6 @@ export {
   type ModelResult,
   type RunNames,
 } from './run/evaluation-result.ts'
-export { type EvaluationSink } from './run/evaluation-sink.ts'
 export { type ItemRecord, type ItemScores, type ItemStatus } from './run/item-record.ts'
 export {
   type EvaluationItem,

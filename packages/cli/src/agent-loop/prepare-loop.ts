@@ -7,15 +7,13 @@ import {
   type RolloutSettingsInput,
 } from '@osmosis/agent-loop'
 import type { ServerAddress } from '@osmosis/controller'
-import { OsmosisError } from '@osmosis/core'
-import { readDataset, type DatasetRow } from '@osmosis/eval'
+import { readDataset, selectRows, type DatasetRow } from '@osmosis/eval'
 import { createStderrLogger, serve } from '@osmosis/server'
 
-import { checkAgentLoop } from './check-agent-loop.ts'
+import { checkAgentLoop } from './validate-command.ts'
 import { loadAgentLoop, type LoadedAgentLoop } from './load-agent-loop.ts'
-import { assertLogFolder } from './log-folder.ts'
-import type { LoopFlags } from './loop-flags.ts'
-import { assertOutputFile } from './output-file.ts'
+import type { TestFlags } from './agent-loop-commands.ts'
+import { assertLogFolder, assertOutputFile } from './test-output.ts'
 
 /** What is to be run. */
 export interface PreparedLoop extends LoadedAgentLoop {
@@ -27,10 +25,11 @@ export interface PreparedLoop extends LoadedAgentLoop {
  *
  * @throws OsmosisError that says which flag is wrong, and AgentLoopValidationError
  */
-export async function prepareLoop(flags: LoopFlags): Promise<PreparedLoop> {
+export async function prepareLoop(flags: TestFlags): Promise<PreparedLoop> {
   const loaded = await loadAgentLoop(flags.module)
   await checkAgentLoop(loaded.loop)
-  const rows = await chosenRows(flags)
+  const { offset, limit = null } = flags
+  const rows = selectRows(await readDataset(flags.dataset), { offset, limit })
   await assertOutputFile(flags.output)
   await assertLogFolder(flags.log)
   return { ...loaded, rows }
@@ -48,7 +47,7 @@ export interface ServedLoop extends AsyncDisposable {
  */
 export async function serveLoop(
   loop: RolloutAgentLoop,
-  { log }: Pick<LoopFlags, 'log'>,
+  { log }: Pick<TestFlags, 'log'>,
   settings: RolloutSettingsInput = {},
 ): Promise<ServedLoop> {
   const apiKey = randomBytes(32).toString('base64url')
@@ -60,14 +59,4 @@ export async function serveLoop(
     server: { url: listening.url, apiKey },
     [Symbol.asyncDispose]: () => listening.close(),
   }
-}
-
-async function chosenRows({ dataset, offset, limit }: LoopFlags): Promise<DatasetRow[]> {
-  const all = await readDataset(dataset)
-  const rows = all.slice(offset, limit === undefined ? undefined : offset + limit)
-  if (rows.length > 0) return rows
-  throw new OsmosisError(
-    'invalid_dataset',
-    `No rows to run: ${dataset} has ${all.length}, and --offset ${offset} leaves none of them.`,
-  )
 }

@@ -2,8 +2,7 @@ import type { LoopOrder, LoopOutcome, ServerAddress, Trainer } from '@osmosis/co
 import { errorMessage, isOsmosisError, type OsmosisError } from '@osmosis/core'
 import type { DatasetRow } from '@osmosis/eval'
 
-import type { LoopFlags } from './loop-flags.ts'
-import { rowFields } from './row-fields.ts'
+import type { TestFlags } from './agent-loop-commands.ts'
 
 /** How a row went. */
 export interface RowResult {
@@ -26,11 +25,7 @@ export interface RowRunnerParts {
   readonly trainer: Pick<Trainer, 'run'>
   /** Where the loop is served. */
   readonly server: ServerAddress
-  readonly flags: Pick<LoopFlags, 'maxTurns' | 'maxTokens' | 'temperature'>
-  /** What the loop is told the run is for. */
-  readonly executionMode: 'test' | 'eval'
-  /** Tells the runs of a row apart in their rollout ids, e.g. `run-0`. */
-  readonly attempt?: string
+  readonly flags: Pick<TestFlags, 'maxTurns' | 'maxTokens' | 'temperature'>
   readonly hooks?: Pick<
     NonNullable<Parameters<Trainer['run']>[1]>,
     'signal' | 'onAccepted' | 'onAnswer'
@@ -39,9 +34,9 @@ export interface RowRunnerParts {
 
 /** Runs one row as a trainer would: one init, then whatever the loop asks, then its result. */
 export async function runRow(row: DatasetRow, parts: RowRunnerParts): Promise<RowResult> {
-  const { trainer, server, executionMode, attempt, hooks = {} } = parts
+  const { trainer, server, hooks = {} } = parts
   const unique = crypto.randomUUID().slice(0, 8)
-  const rolloutId = [executionMode, row.sourceRowIndex, attempt ?? [], unique].flat().join('-')
+  const rolloutId = `test-${row.sourceRowIndex}-${unique}`
   const started = performance.now()
   const ended = (outcome: Outcome): RowResult => ({
     rowIndex: row.sourceRowIndex,
@@ -61,7 +56,7 @@ export async function runRow(row: DatasetRow, parts: RowRunnerParts): Promise<Ro
 /** What a run comes to, without the facts that it began with. */
 type Outcome = Omit<RowResult, 'rowIndex' | 'rolloutId' | 'durationMs'>
 
-function toOrder(row: DatasetRow, { flags, executionMode }: RowRunnerParts): LoopOrder {
+function toOrder(row: DatasetRow, { flags }: RowRunnerParts): LoopOrder {
   const { maxTurns, maxTokens, temperature } = flags
   return {
     messages: row.initialMessages,
@@ -71,10 +66,11 @@ function toOrder(row: DatasetRow, { flags, executionMode }: RowRunnerParts): Loo
     },
     maxTurns,
     metadata: {
-      ...rowFields(row),
+      ...row.otherColumns,
+      ...row.metadata,
       ...(row.label === null ? {} : { ground_truth: row.label }),
       row_index: row.sourceRowIndex,
-      execution_mode: executionMode,
+      execution_mode: 'test',
     },
   }
 }

@@ -5,15 +5,14 @@ import type { DatasetRow } from '@osmosis/eval'
 
 import { choosePolicy } from '../choose-policy.ts'
 import { closing } from '../closing.ts'
-import { interruptedExitCode } from '../eval-run/interrupt.ts'
+import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
+import { survivingStrayRejections } from '../stray-rejections.ts'
 import { interactiveSession } from './interactive-session.ts'
-import { writeOutput } from './output-file.ts'
+import { writeOutput } from './test-output.ts'
 import { prepareLoop, serveLoop } from './prepare-loop.ts'
-import { endRolloutsOnInterrupt } from './rollout-interrupt.ts'
 import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-report.ts'
 import { runRow, type RowResult, type RowRunnerParts } from './row-runner.ts'
-import { survivingStrayRejections } from '../stray-rejections.ts'
-import type { TestFlags } from './test-flags.ts'
+import type { TestFlags } from './agent-loop-commands.ts'
 import { Terminal } from './terminal.ts'
 
 /** The longest time a setting allows: somebody who steps through a rollout thinks. */
@@ -43,7 +42,7 @@ async function testLoop(flags: TestFlags): Promise<number> {
     const watched = watchPolicy(policy)
     return closing(await createTrainer({ policy: watched }), async (trainer) =>
       closing(await serveLoop(loop, flags, flags.interactive ? patience : {}), async (served) => {
-        const parts = { ...served, trainer, watched, flags, executionMode: 'test' } as const
+        const parts = { ...served, trainer, watched, flags }
         process.stderr.write(
           `Testing the agent loop ${loop.name} of ${file} with ${name} on ${rows.length} rows of ${flags.dataset}\n`,
         )
@@ -100,4 +99,16 @@ async function testRows(
   } finally {
     interrupt.release()
   }
+}
+
+/**
+ * A signal that Ctrl-C aborts; what runs in `app` then ends at once, with an error as its result.
+ */
+function endRolloutsOnInterrupt(app: AgentLoopApp): ReturnType<typeof abortOnInterrupt> {
+  const interrupt = abortOnInterrupt()
+  const onInterrupt = (): void => {
+    app.drain({ waitSeconds: 0 }).catch(() => undefined)
+  }
+  interrupt.signal.addEventListener('abort', onInterrupt, { once: true })
+  return interrupt
 }

@@ -1,10 +1,13 @@
-import { checkAgentLoop } from './check-agent-loop.ts'
-import { loadAgentLoop } from './load-agent-loop.ts'
+import {
+  AgentLoopValidationError,
+  formatIssue,
+  validateAgentLoop,
+  type RolloutAgentLoop,
+  type ValidationReport,
+} from '@osmosis/agent-loop'
 
-/** Flags of `osmosis validate`. */
-export interface ValidateFlags {
-  module: string
-}
+import type { ValidateFlags } from './agent-loop-commands.ts'
+import { loadAgentLoop } from './load-agent-loop.ts'
 
 /** Checks an agent loop and says how many tools it has. Rejects when it cannot serve rollouts. */
 export async function validateCommand({ module }: ValidateFlags): Promise<void> {
@@ -15,4 +18,18 @@ export async function validateCommand({ module }: ValidateFlags): Promise<void> 
       `  - Tools: ${toolCount}\n` +
       (warnings.length === 0 ? '' : `  - Warnings: ${warnings.length}\n`),
   )
+}
+
+/**
+ * Checks a loop before it is used, and says on stderr what looks wrong with it.
+ *
+ * @throws AgentLoopValidationError when it cannot serve rollouts
+ */
+export async function checkAgentLoop(loop: RolloutAgentLoop): Promise<ValidationReport> {
+  const report = await validateAgentLoop(loop)
+  if (!report.valid) throw new AgentLoopValidationError(report.errors)
+  for (const warning of report.warnings) {
+    process.stderr.write(`warning: ${formatIssue(warning)}\n`)
+  }
+  return report
 }

@@ -11,11 +11,11 @@ import {
   type Scorer,
 } from '@osmosis/eval'
 
+import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
 import { chooseModels } from './compared-models.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import { planEvaluation, type EvaluationPlan } from './evaluation-plan.ts'
-import { abortOnInterrupt, interruptedExitCode } from './interrupt.ts'
 import { loadScorers } from './load-scorers.ts'
 import { ProgressLine } from './progress-line.ts'
 import { serveModels, type ServedModels } from './served-models.ts'

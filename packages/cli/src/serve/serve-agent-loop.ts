@@ -3,11 +3,10 @@ import path from 'node:path'
 import { createApp } from '@osmosis/agent-loop'
 import { readServerEnvironment, serve } from '@osmosis/server'
 
-import { checkAgentLoop } from '../agent-loop/check-agent-loop.ts'
+import { checkAgentLoop } from '../agent-loop/validate-command.ts'
 import type { LoadedAgentLoop } from '../agent-loop/load-agent-loop.ts'
 import { announceListening } from '../server-channel.ts'
-import { announceRegistration } from './announce-registration.ts'
-import { planRegistration } from './registration-flags.ts'
+import { announceRegistration, planRegistration } from './registration.ts'
 import type { ServeFlags } from './serve-options.ts'
 
 const defaultPort = 9000

@@ -3,7 +3,7 @@ import { createRolloutServer, readServerEnvironment, serve } from '@osmosis/serv
 
 import { announceListening } from '../server-channel.ts'
 import { loadEntrypoint } from './load-entrypoint.ts'
-import { assertRegistrationFlags } from './registration-flags.ts'
+import { assertRegistrationFlags } from './registration.ts'
 import { serveAgentLoop } from './serve-agent-loop.ts'
 import type { ServeFlags } from './serve-options.ts'
 

@@ -1,6 +1,5 @@
-import { DataProblem, noting } from './data-problem.ts'
 import { parseExactJson, WrittenNumber } from './exact-json.ts'
-import type { RawRow } from './raw-row.ts'
+import { DataProblem, noting, type RawRow } from './raw-row.ts'
 import { type Line, readLines } from './read-lines.ts'
 import { utf8Text } from './utf8-text.ts'
 

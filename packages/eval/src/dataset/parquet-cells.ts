@@ -1,8 +1,8 @@
 import type { ParquetParsers } from 'hyparquet'
 
-import { DataProblem } from './data-problem.ts'
 import { parseExactJson, WrittenNumber } from './exact-json.ts'
 import { utf8Text } from './utf8-text.ts'
+import { DataProblem } from './raw-row.ts'
 
 /** Text and JSON as hyparquet reads them, but exact; what is neither stays bytes. */
 export const exactParsers: Partial<ParquetParsers> = {

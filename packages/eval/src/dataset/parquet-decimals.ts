@@ -1,7 +1,7 @@
 import type { SchemaElement, SchemaTree } from 'hyparquet'
 
-import { DataProblem } from './data-problem.ts'
 import { parseExactJson } from './exact-json.ts'
+import { DataProblem } from './raw-row.ts'
 
 /**
  * Makes hyparquet read the decimals of a column as integers, because it multiplies them as floats:

@@ -2,12 +2,11 @@ import { errorMessage } from '@osmosis/core'
 import type { DecodedArray, ParquetRowRange, ParquetScan, SchemaTree } from 'hyparquet'
 
 import { nameProblems } from './columns.ts'
-import { noting } from './data-problem.ts'
 import { openParquet } from './open-parquet.ts'
 import { toCell } from './parquet-cells.ts'
 import { takeDecimalScale, toDecimal } from './parquet-decimals.ts'
 import { hasShortFloats, withMeantDigits } from './parquet-floats.ts'
-import type { RawRow } from './raw-row.ts'
+import { noting, type RawRow } from './raw-row.ts'
 
 interface ParquetColumn {
   readonly name: string

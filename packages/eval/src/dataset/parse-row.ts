@@ -1,8 +1,7 @@
 import type { ColumnMeaning, DatasetColumns } from './columns.ts'
-import { DataProblem } from './data-problem.ts'
 import type { DatasetRow } from './dataset-row.ts'
 import { parseExactJson, toExactText, toPlainJson, WrittenNumber } from './exact-json.ts'
-import type { RawRow } from './raw-row.ts'
+import { DataProblem, type RawRow } from './raw-row.ts'
 
 /**
  * Turns the cells of a row into a row.

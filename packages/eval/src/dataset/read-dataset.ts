@@ -5,12 +5,11 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import { findColumns } from './columns.ts'
 import { readCsvRows, separatorAdvice } from './csv-rows.ts'
-import { noting } from './data-problem.ts'
 import type { DatasetRow } from './dataset-row.ts'
 import { readJsonlRows } from './jsonl-rows.ts'
 import { readParquetRows } from './parquet-rows.ts'
 import { parseRow } from './parse-row.ts'
-import type { RawRow, RowReader } from './raw-row.ts'
+import { noting, type RawRow, type RowReader } from './raw-row.ts'
 
 const shownProblems = 5
 

@@ -5,7 +5,7 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { writeFileAtomically } from '@osmosis/core/files'
 
 import type { EvaluationSnapshot } from '../run/evaluation-result.ts'
-import type { EvaluationSink } from '../run/evaluation-sink.ts'
+import type { EvaluationSink } from '../run/evaluation-options.ts'
 import { toIndexText, toMetricsText } from './result-documents.ts'
 import { assertRunName } from './run-name.ts'
 

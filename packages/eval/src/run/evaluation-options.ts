@@ -1,7 +1,6 @@
 import type { DatasetRow } from '../dataset/dataset-row.ts'
 import type { Scorer } from '../scoring/scorer.ts'
-import type { RunNames } from './evaluation-result.ts'
-import type { EvaluationSink } from './evaluation-sink.ts'
+import type { EvaluationSnapshot, RunNames } from './evaluation-result.ts'
 import type { ItemRecord } from './item-record.ts'
 import type { ItemRunner } from './item-runner.ts'
 
@@ -23,6 +22,20 @@ export interface EvaluationProgress {
   readonly done: number
   readonly total: number
   readonly item: ItemRecord
+}
+
+/** Where the records of an evaluation go. What it throws ends the evaluation. */
+export interface EvaluationSink {
+  /** Where the results can be found, for people. */
+  readonly location: string
+  /**
+   * Takes the end of an item; awaited before the item counts as done. Calls overlap. `snapshot`
+   * says how the evaluation stands, this record included; it costs time in proportion to the
+   * records.
+   */
+  record(record: ItemRecord, snapshot: () => EvaluationSnapshot): Promise<void>
+  /** Takes the final state. Called once, after the last `record` has settled. */
+  finish(snapshot: EvaluationSnapshot): Promise<void>
 }
 
 /** Options of `runEvaluation`. */

@@ -1,4 +1,4 @@
-import { mkdir, open, stat, writeFile } from 'node:fs/promises'
+import { access, constants, mkdir, open, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
@@ -34,6 +34,26 @@ export async function assertOutputFile(file: string | undefined): Promise<void> 
  */
 export async function writeOutput(file: string, document: object): Promise<void> {
   await orUnwritable(file, () => writeFile(file, `${JSON.stringify(document, null, 2)}\n`))
+}
+
+/**
+ * Makes the folder for traces. A trace that cannot be written fails no rollout, so nobody would hear
+ * of it later.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
+export async function assertLogFolder(folder: string | undefined): Promise<void> {
+  if (folder === undefined) return
+  // What an unset variable of a shell leaves.
+  if (folder === '') {
+    throw invalid('--log must name a folder, e.g. traces; it is empty.')
+  }
+  try {
+    await mkdir(folder, { recursive: true })
+    await access(folder, constants.W_OK | constants.X_OK)
+  } catch (error) {
+    throw invalid(`--log cannot be written to ${folder}: ${errorMessage(error)}`, error)
+  }
 }
 
 async function orUnwritable(file: string, write: () => Promise<void>): Promise<void> {

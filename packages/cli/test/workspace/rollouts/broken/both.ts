@@ -1,0 +1,2 @@
+export { agentLoop } from '../agent-loops/adder.js'
+export { EchoWorkflow } from '../echo/main.js'

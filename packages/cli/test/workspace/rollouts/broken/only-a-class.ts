@@ -1,0 +1,1 @@
+export { Adder } from '../agent-loops/adder.js'
