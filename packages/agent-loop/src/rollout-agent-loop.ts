@@ -7,6 +7,7 @@ const brand = Symbol.for('osmosis.agent_loop')
 
 /** A hand-written agent: users extend it and export one instance. */
 export abstract class RolloutAgentLoop {
+  static readonly [brand] = true
   readonly [brand] = true
   /** Says which agent this is, in health answers and logs. Not empty. */
   abstract readonly name: string
@@ -26,7 +27,11 @@ export function isRolloutAgentLoop(value: unknown): value is RolloutAgentLoop {
   return typeof value === 'object' && value !== null && brand in value
 }
 
-/** True for a subclass of {@link RolloutAgentLoop} of this copy of the package. */
+/** True for a class that extends {@link RolloutAgentLoop} of any installed copy, and implements `run`. */
 export function isRolloutAgentLoopClass(value: unknown): value is new () => RolloutAgentLoop {
-  return typeof value === 'function' && value.prototype instanceof RolloutAgentLoop
+  return (
+    typeof value === 'function' &&
+    brand in value &&
+    typeof (value.prototype as { run?: unknown } | undefined)?.run === 'function'
+  )
 }

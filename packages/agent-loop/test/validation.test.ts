@@ -6,10 +6,12 @@ import {
   isRolloutAgentLoopClass,
   RolloutAgentLoop,
   validateAgentLoop,
+  type RolloutContext,
   type RolloutRequest,
+  type RolloutResult,
   type ToolInput,
 } from '@osmosis/agent-loop'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 
 import { answerOnce, loopOf } from './running-app.ts'
 
@@ -185,4 +187,21 @@ it('knows agent loops and their classes from other values', () => {
   expect(
     [loop, loop.constructor, RolloutAgentLoop, Map].map(isRolloutAgentLoopClass),
   ).toStrictEqual([false, true, false, false])
+})
+
+it('knows agent loops and their classes of another installed copy of this package', async () => {
+  vi.resetModules()
+  const copy = await import('@osmosis/agent-loop')
+  class TheirLoop extends copy.RolloutAgentLoop {
+    readonly name = 'theirs'
+    getTools = (): [] => []
+    async run(ctx: RolloutContext): Promise<RolloutResult> {
+      return ctx.complete([])
+    }
+  }
+  expect(copy.RolloutAgentLoop).not.toBe(RolloutAgentLoop)
+  expect([isRolloutAgentLoop(new TheirLoop()), isRolloutAgentLoopClass(TheirLoop)]).toStrictEqual([
+    true,
+    true,
+  ])
 })

@@ -1,5 +1,5 @@
 import { errorMessage, OsmosisError, type ConcurrencyLimiter } from '@osmosis/core'
-import { untilAborted } from '@osmosis/core/http'
+import { startTimer, untilAborted } from '@osmosis/core/http'
 import type { FunctionTool } from '@osmosis/core/wire'
 import type { Logger } from '@osmosis/server'
 import type { Callback, SecretValues } from '@osmosis/server/internal'
@@ -105,7 +105,11 @@ export class RolloutRun {
     const { loop, limiter, settings, onUnknownParameters } = this.#services
     const { signal } = this.#end
     const release = await limiter.acquire(signal)
-    const timer = this.#startClock(settings.server.requestTimeoutSeconds)
+    const { requestTimeoutSeconds } = settings.server
+    const timer = startTimer((requestTimeoutSeconds ?? Infinity) * 1000, () => {
+      const message = `the rollout took longer than ${requestTimeoutSeconds} s`
+      this.abort(new OsmosisError('timeout', message))
+    })
     try {
       const context = new RunContext({
         request: this.#rollout.request,
@@ -118,15 +122,8 @@ export class RolloutRun {
       })
       return checkedResult(await untilAborted(signal, async () => loop.run(context)))
     } finally {
-      clearTimeout(timer)
+      timer.clear()
       release()
     }
-  }
-
-  #startClock(seconds: number | null): NodeJS.Timeout | undefined {
-    if (seconds === null) return undefined
-    return setTimeout(() => {
-      this.abort(new OsmosisError('timeout', `the rollout took longer than ${seconds} s`))
-    }, seconds * 1000)
   }
 }

@@ -1,4 +1,4 @@
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { bearer, createTransport, retryAfterMs, wait, type Transport } from '@osmosis/core/http'
 
 const longestDetail = 500
@@ -83,7 +83,7 @@ export class ServerClient {
       return { status: answer.status, retryAfterMs: retryAfterMs(answer.headers), text }
     } catch (error) {
       signal.throwIfAborted()
-      const cause = error instanceof OsmosisError ? error.cause : error
+      const cause = isOsmosisError(error) ? error.cause : error
       throw new OsmosisError(
         'protocol_error',
         `POST ${url} got no answer: ${errorMessage(cause)}. Is the rollout server running?`,

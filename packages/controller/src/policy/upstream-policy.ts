@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError } from '@osmosis/core'
 import {
   bearer,
   completionsBaseUrl,
@@ -60,7 +60,7 @@ export function upstreamPolicy(options: {
         answer = await transport.send(url, { headers, body, signal })
       } catch (error) {
         signal.throwIfAborted()
-        return unreachable(url, error instanceof OsmosisError ? error.cause : error)
+        return unreachable(url, isOsmosisError(error) ? error.cause : error)
       }
       return new Response(Readable.toWeb(answer.body), {
         status: answer.status,
