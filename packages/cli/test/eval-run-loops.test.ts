@@ -119,8 +119,8 @@ describe('osmosis eval run, an agent loop', () => {
     )
     expect(code).toBe(1)
     expect(stderr.split('\n').filter((line) => !line.includes('% passed'))).toEqual([
-      `warning: Row 0 attempt 0 (primary) got no score from ${rewards}:notANumber: it must return a finite number, got NaN`,
-      `warning: Row 2 attempt 0 (primary) got no score from ${rewards}:moody: no even numbers today`,
+      `warning: Row 0 attempt 0 got no score from ${rewards}:notANumber: it must return a finite number, got NaN`,
+      `warning: Row 2 attempt 0 got no score from ${rewards}:moody: no even numbers today`,
       `error: ${rewards}:notANumber scored no rollout of policies/adding.ts.`,
       '',
     ])

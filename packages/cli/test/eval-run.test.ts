@@ -84,6 +84,20 @@ describe('osmosis eval run, a workflow', () => {
     expect(stdout).toMatch(/^Rollout +rollouts\/echo\/main$/m)
   })
 
+  it('is named after its config, or after its entrypoint', async () => {
+    const nameOf = async (...args: string[]): Promise<string> => {
+      const output = temporaryFolder()
+      await run(['eval', 'run', ...args, '--limit', '1', '--output', output])
+      return readdirSync(output)
+        .join()
+        .replace(/-\d{8}T\d{6}Z-[0-9a-f]{8}$/, '')
+    }
+    const words = ['-d', 'data/words.jsonl', '--policy', 'policies/echo.ts']
+    expect(await nameOf('configs/eval/echo.toml')).toBe('echo')
+    expect(await nameOf('-m', 'rollouts/echo/main', ...words)).toBe('echo')
+    expect(await nameOf('-m', 'rollouts/echo/broken-grader', ...words)).toBe('broken-grader')
+  })
+
   it('takes eval functions and a baseline, as an agent loop does', async () => {
     const upstream = await endpoint(({ body }, response) =>
       say(response, body['model'] === 'new' ? 'one' : 'two'),

@@ -17,7 +17,7 @@ import type { EvalRunFlags } from './eval-commands.ts'
 
 /** What is evaluated, on which rows, and how: from a config, or from flags alone. */
 export interface EvaluationPlan {
-  /** The config or entrypoint; names the run. */
+  /** The file or folder that the run is named after. */
   readonly source: string
   /** What is evaluated, for people. */
   readonly rollout: string
@@ -99,7 +99,8 @@ async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
   const { file, name } = splitSpec(module)
   const found = moduleFile('entrypoint', file)
   return {
-    source: found,
+    // `main` says nothing; the folder it is in does.
+    source: /^(main|index)\./.test(path.basename(found)) ? path.dirname(found) : found,
     rollout: module,
     entrypoint: name === undefined ? found : `${found}:${name}`,
     folder: path.resolve(),

@@ -58,7 +58,8 @@ export class ProgressLine {
       if (this.#warned.has(score)) continue
       this.#warned.add(score)
       this.end()
-      const item = `Row ${sourceRowIndex} attempt ${runIndex} (${model})`
+      const of = model === 'primary' ? '' : ` (${model})`
+      const item = `Row ${sourceRowIndex} attempt ${runIndex}${of}`
       this.#output.write(`warning: ${item} got no score from ${score}: ${oneLine(error)}\n`)
     }
   }
