@@ -31,7 +31,7 @@ export function checkedResult(returned: unknown): RolloutResult {
   return { status, finalMessages, finishReason, errorMessage, reward }
 }
 
-/** @throws OsmosisError with code `protocol_error` when it is no array of objects */
+/** @throws OsmosisError with code `protocol_error` when it is not an array of objects */
 export function assertMessages(messages: unknown): asserts messages is readonly object[] {
   if (!Array.isArray(messages)) {
     throw new OsmosisError(

@@ -53,7 +53,7 @@ function assistantParts(part: AnswerPart): AssistantParts {
   return [{ type, toolCallId, toolName, input: parsed(input) }]
 }
 
-/** As the SDK has it in its history: an empty object for what is no JSON. */
+/** As the SDK has it in its history: an empty object for what is not JSON. */
 function parsed(input: string): unknown {
   try {
     return JSON.parse(input)

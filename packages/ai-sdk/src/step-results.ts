@@ -14,7 +14,7 @@ export interface FinishedStep {
 }
 
 /**
- * Adds the tool results of a step to the call it came from. The policy is told of them with the
+ * Adds the tool results of a step to the call it came from. The policy sees them with the
  * next call; those of the last step, after a stop condition, reach no model.
  */
 export function noteStep({ providerMetadata, response }: FinishedStep): void {
@@ -26,7 +26,7 @@ export function noteStep({ providerMetadata, response }: FinishedStep): void {
   }
 }
 
-// On globalThis: every copy of this package would be told of the same steps.
+// On globalThis: every copy of this package would hear of the same steps.
 const watching = Symbol.for('osmosis.ai-sdk.watching-steps')
 const holder = globalThis as { [watching]?: true }
 

@@ -81,7 +81,7 @@ type WireMessage = ChatCompletionRequest['messages'][number]
 
 /**
  * Tool arguments in a form in which the rollout recognises what the policy wrote. Arguments that
- * are no JSON object come back from the SDK as `{}`, as the JSON text of a string that holds them,
+ * are not a JSON object come back from the SDK as `{}`, as the JSON text of a string that holds them,
  * or re-serialised, depending on what is wrong with them and on the version of the SDK.
  */
 function recognisableArguments(message: WireMessage): WireMessage {

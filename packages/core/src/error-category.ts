@@ -48,7 +48,7 @@ const networkCode = /^(ECONN|EPIPE$|ENOTFOUND$|EAI_|EHOSTUNREACH$|ENETUNREACH$|E
 
 /**
  * Sorts an error of user code into the four categories of the protocol. Frameworks wrap what a
- * model call threw, so an error that is none of the known kinds is judged by its `cause`.
+ * model call threw, so an error of another kind is judged by its `cause`.
  */
 export function errorCategory(error: unknown): ErrorCategory {
   const chain = causes(error)

@@ -69,7 +69,7 @@ export class McpToolCalls {
 
 /**
  * What a tool gave, as text for the policy: its data where it gave some, otherwise its content.
- * Data with the only key `result` stands for that value: servers wrap what is no object that way.
+ * Data with the only key `result` stands for that value: servers wrap what is not an object that way.
  */
 function resultText({ structuredContent, content }: McpToolResult): string {
   if (!structuredContent) return contentText(content)

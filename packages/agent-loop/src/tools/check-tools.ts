@@ -77,7 +77,7 @@ function* problemsOf(tool: unknown, field: string): Generator<ValidationIssue> {
     yield problem('INVALID_TOOL_TYPE', `${field}.type`, `Tool type must be a string`)
   } else if (tool['type'] !== 'function') {
     const message = `Tool type '${tool['type']}' may not be supported, expected 'function'`
-    yield doubt('UNKNOWN_TOOL_TYPE', `${field}.type`, message)
+    yield warning('UNKNOWN_TOOL_TYPE', `${field}.type`, message)
   }
   const declared = tool['function']
   if (declared === undefined) {
@@ -101,7 +101,7 @@ function* functionProblems(
   }
   if (description === undefined || description === null || description === '') {
     const message = `Function should have a 'description' for better LLM understanding`
-    yield doubt('MISSING_FUNCTION_DESCRIPTION', `${field}.description`, message)
+    yield warning('MISSING_FUNCTION_DESCRIPTION', `${field}.description`, message)
   } else if (typeof description !== 'string') {
     const message = `'description' must be a string, got ${typeName(description)}`
     yield problem('INVALID_FUNCTION_DESCRIPTION', `${field}.description`, message)
@@ -117,7 +117,7 @@ function* functionProblems(
     const { type = 'object' } = parameters
     if (type === 'object') return
     const message = `'parameters.type' should be 'object'`
-    yield doubt('PARAMETERS_TYPE_NOT_OBJECT', `${field}.parameters.type`, message)
+    yield warning('PARAMETERS_TYPE_NOT_OBJECT', `${field}.parameters.type`, message)
   }
 }
 
@@ -130,7 +130,7 @@ function problem(code: string, field: string, message: string): ValidationIssue 
   return { severity: 'error', code, field, message }
 }
 
-function doubt(code: string, field: string, message: string): ValidationIssue {
+function warning(code: string, field: string, message: string): ValidationIssue {
   return { severity: 'warning', code, field, message }
 }
 

@@ -15,7 +15,7 @@ export interface ToolCallInfo {
  * Reads a tool call of an assistant message, in chat completions form. Missing and blank arguments
  * are those of a function that takes none.
  *
- * @throws ToolArgumentError (code `tool_failed`) when the arguments are no JSON object; its message
+ * @throws ToolArgumentError (code `tool_failed`) when the arguments are not a JSON object; its message
  * is fit for the policy, see `createToolErrorResult`
  */
 export function getToolCallInfo(toolCall: unknown): ToolCallInfo {

@@ -21,7 +21,7 @@ export class ToolExecutionError extends OsmosisError {
   }
 }
 
-/** The policy wrote arguments that are no JSON object. Code `tool_failed`. */
+/** The policy wrote arguments that are not a JSON object. Code `tool_failed`. */
 export class ToolArgumentError extends ToolExecutionError {
   override readonly name = 'ToolArgumentError'
 }

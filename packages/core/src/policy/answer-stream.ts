@@ -121,7 +121,7 @@ class JsonAnswer {
   }
 }
 
-/** UTF-8 whose characters may be split; what is none is not guessed at. */
+/** UTF-8 whose characters may be split; bytes that are not UTF-8 are not guessed at. */
 class AnswerText {
   readonly #decoder = new TextDecoder('utf-8', { fatal: true })
 

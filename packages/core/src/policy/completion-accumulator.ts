@@ -85,7 +85,7 @@ export class CompletionAccumulator {
     const { toolCalls } = this.#toolCalls
     return {
       role: 'assistant',
-      // Streams open with an empty text even when only tool calls follow; that is no text.
+      // Streams open with an empty text even when only tool calls follow; that is not an answer's text.
       content: this.#content || toolCalls.length === 0 ? (this.#content ?? '') : null,
       ...(this.#reasoningContent === undefined
         ? {}

@@ -25,7 +25,7 @@ export function createPolicyFetch(policy: Pick<PolicyClient, 'stream'>): typeof 
     const chunks = answer[Symbol.asyncIterator]()
     const first = chunks.next()
     try {
-      // The first chunk is awaited so that a refusal can still be told as a status.
+      // The first chunk is awaited so that a refusal can still become a status.
       await first
     } catch (error) {
       signal.throwIfAborted()
