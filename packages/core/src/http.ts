@@ -6,7 +6,6 @@ export { startTimer, wait, type LongTimer } from './http/long-timer.ts'
 export { isPassingStatus, retryRequest, type RetryOptions } from './http/retry.ts'
 export { retryAfterMs, shouldRetry, type AnswerHeaders } from './http/retry-after.ts'
 export { RolloutMemory, type RolloutMemoryLimits } from './http/rollout-memory.ts'
-export { withTimeLimit } from './http/time-limit.ts'
 export {
   createTransport,
   type HttpAnswer,
@@ -14,4 +13,4 @@ export {
   type Transport,
   type TransportOptions,
 } from './http/transport.ts'
-export { untilAborted } from './http/until-aborted.ts'
+export { untilAborted, withTimeLimit } from './http/until-aborted.ts'

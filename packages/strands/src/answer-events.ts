@@ -1,7 +1,6 @@
 import type { ModelStreamEvent, StopReason } from '@strands-agents/sdk'
 import type { ChatCompletion, ChatCompletionChunk, ChatUsage } from '@osmosis/core/wire'
 
-import { incompleteCallNote } from './incomplete-call.ts'
 import type { TurnMemory } from './turn-memory.ts'
 
 type BlockKind = 'text' | 'reasoning'
@@ -118,4 +117,12 @@ export class AnswerEvents {
     // Servers say `stop` beside tool calls, e.g. vLLM with a named tool_choice.
     return callsTools ? 'toolUse' : 'endTurn'
   }
+}
+
+/**
+ * What stands in the place of a tool call that the token limit cut off, as in Strands for Python:
+ * the call is not executed, and endpoints refuse a conversation with calls that have no results.
+ */
+export function incompleteCallNote(toolName: string): string {
+  return `The selected tool ${toolName || '<unknown>'}'s tool use was incomplete due to maximum token limits being reached.`
 }

@@ -1,12 +1,15 @@
 import {
   type BaseModelConfig,
+  ContextWindowOverflowError,
   type Message,
   Model,
   type ModelStreamEvent,
+  ModelThrottledError,
   type StreamOptions,
 } from '@strands-agents/sdk'
 import {
   getRolloutContext,
+  isOsmosisError,
   OsmosisError,
   type PolicyClient,
   type RolloutContext,
@@ -15,7 +18,6 @@ import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/wire'
 import { policyModelName } from '@osmosis/core/policy'
 
 import { AnswerEvents } from './answer-events.ts'
-import { toModelError } from './model-errors.ts'
 import type { RequestSettings } from './sampling-params.ts'
 import { TurnMemory, turnMemoryKey } from './turn-memory.ts'
 import { toWireMessages } from './wire-messages.ts'
@@ -115,4 +117,23 @@ function withoutUndefined<T extends object>(
 ): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const set = Object.entries(value).filter(([, field]) => field !== undefined)
   return Object.fromEntries(set) as { [K in keyof T]?: Exclude<T[K], undefined> }
+}
+
+/** How servers say that a prompt does not fit; there is no status or code they agree on. */
+const overflow =
+  /context[_ ]length|context[_ ]window|too many tokens|(?:input|prompt) is too long|maximum (?:sequence|model) length/i
+
+/**
+ * What the policy refused, as the errors that Strands, its retry strategies and its conversation
+ * managers know. Other errors stay as they are: Strands wraps them in a `ModelError`.
+ */
+function toModelError(error: unknown): unknown {
+  if (!isOsmosisError(error) || error.code !== 'policy_http_error') return error
+  const { status, message } = error
+  if (status === 429) return new ModelThrottledError(message, { cause: error })
+  if ((status === 400 || status === 413 || status === 422) && overflow.test(message)) {
+    // Its constructor takes no cause; the category of a failed rollout is found by it.
+    return Object.assign(new ContextWindowOverflowError(message), { cause: error })
+  }
+  return error
 }

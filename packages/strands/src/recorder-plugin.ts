@@ -12,7 +12,7 @@ import {
 } from '@strands-agents/sdk'
 
 import type { ConversationRecorder } from './conversation-recorder.ts'
-import { incompleteCallNote } from './incomplete-call.ts'
+import { incompleteCallNote } from './answer-events.ts'
 import type { TurnMemory } from './turn-memory.ts'
 
 /**

@@ -5,12 +5,14 @@ import {
   type AgentStreamEvent,
   type InvokeArgs,
   type InvokeOptions,
+  type SystemPrompt,
+  type SystemPromptData,
+  TextBlock,
 } from '@strands-agents/sdk'
 
 import { fromPrompt, isChatMessage, type PromptMessages } from './prompt-messages.ts'
 import { RolloutBinding } from './rollout-binding.ts'
 import { isRolloutModel } from './rollout-model.ts'
-import { mergedSystemPrompt } from './system-prompt.ts'
 
 /** The config of an `Agent`, whose `messages` may also be those of a prompt. */
 export type OsmosisStrandsAgentConfig = Omit<AgentConfig, 'messages'> & {
@@ -102,4 +104,23 @@ export class OsmosisStrandsAgent extends Agent {
     }
     return messages
   }
+}
+
+/**
+ * The agent's own system prompt followed by that of the row, as one: many chat templates allow a
+ * single system message, at the beginning. What is already at its end is not added again.
+ */
+function mergedSystemPrompt<T extends SystemPrompt | SystemPromptData>(
+  own: T | undefined,
+  ofRow: string,
+): T | string {
+  if (own === undefined || own.length === 0) return ofRow
+  const addition = `\n\n${ofRow}`
+  if (typeof own === 'string') {
+    return own === ofRow || own.endsWith(addition) ? own : `${own}${addition}`
+  }
+  const blocks: readonly object[] = own
+  const last = blocks.at(-1)
+  if (last !== undefined && 'text' in last && last.text === addition) return own
+  return [...blocks, new TextBlock(addition)] as T
 }
