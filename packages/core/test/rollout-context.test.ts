@@ -4,9 +4,8 @@ import {
   RolloutContext,
   toRolloutSample,
 } from '@osmosis/core'
+import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
-
-import { answerStream, sendStream, startPolicyEndpoint } from './policy-endpoint.ts'
 
 // A query makes the loader run the module a second time, as a second installed copy would.
 const secondCopy = '../src/rollout-context.ts?copy'

@@ -12,5 +12,16 @@ export { FakeController, type CallbackAnswer, type ReceivedCallback } from './fa
 export { FakeTrainer, hang, reset, said, type TrainerAnswer } from './fake-trainer.ts'
 export { post, told } from './http-calls.ts'
 export { HttpPeer, type PeerRequest } from './http-peer.ts'
+export {
+  answerStream,
+  chunk,
+  eventStream,
+  sendJson,
+  sendStream,
+  startPolicyEndpoint,
+  usage,
+  type PolicyEndpoint,
+  type ReceivedCall,
+} from './policy-endpoint.ts'
 export { recordingLogger, type LogLine } from './recording-logger.ts'
 export { temporaryFolder } from './temporary-folder.ts'

@@ -1,9 +1,9 @@
 import { setTimeout } from 'node:timers/promises'
 
 import { getRolloutContext, LocalBackend, type RolloutContext } from '@osmosis/core'
+import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { answerStream, sendStream, startPolicyEndpoint } from '../policy-endpoint.ts'
 import { grader, registerSamples, run, workflow } from '../rollouts.ts'
 
 const never = new Promise<void>(() => {})

@@ -8,9 +8,9 @@ import {
   type GraderContext,
   type RolloutSample,
 } from '@osmosis/core'
+import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { answerStream, sendStream, startPolicyEndpoint } from '../policy-endpoint.ts'
 import { grader, registerSamples, run, workflow } from '../rollouts.ts'
 
 const oneSample = workflow(() => registerSamples('main'))

@@ -1,7 +1,7 @@
 import { LocalBackend, requireRolloutContext, toRolloutSample } from '@osmosis/core'
+import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { answerStream, sendStream, startPolicyEndpoint } from '../policy-endpoint.ts'
 import { grader, registerSamples, run, workflow } from '../rollouts.ts'
 
 const rewardAll = grader((ctx) => {

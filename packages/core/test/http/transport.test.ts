@@ -5,9 +5,8 @@ import { text } from 'node:stream/consumers'
 import { OsmosisError } from '@osmosis/core'
 import { createTransport, type HttpPost, type TransportOptions } from '@osmosis/core/http'
 import { Agent } from 'undici'
+import { sendJson, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
-
-import { sendJson, startPolicyEndpoint } from '../policy-endpoint.ts'
 
 const post: HttpPost = { headers: {}, body: '{}', signal: new AbortController().signal }
 const words: TransportOptions = {

@@ -1,8 +1,7 @@
 import { RolloutContext } from '@osmosis/core'
 import type { ChatCompletion } from '@osmosis/core/wire'
+import { startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-
-import { startPolicyEndpoint } from '../policy-endpoint.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

@@ -1,15 +1,14 @@
 import { RolloutContext, type PolicyClient } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/wire'
 import * as fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
-
 import {
   answerStream,
   eventStream,
   sendStream,
   startPolicyEndpoint,
   type PolicyEndpoint,
-} from '../policy-endpoint.ts'
+} from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
 
 const prompt: ChatMessage = { role: 'user', content: 'go' }
 

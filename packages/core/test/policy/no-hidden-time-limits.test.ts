@@ -2,9 +2,8 @@ import { setTimeout as realTime } from 'node:timers/promises'
 
 import { RolloutContext } from '@osmosis/core'
 import { request } from 'undici'
+import { answerStream, startPolicyEndpoint, type PolicyEndpoint } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished, vi } from 'vitest'
-
-import { answerStream, startPolicyEndpoint, type PolicyEndpoint } from '../policy-endpoint.ts'
 
 /** Makes the clock of undici run a thousand times faster: it counts the ticks of a timer. */
 function hurryTimers(): void {

@@ -2,8 +2,6 @@ import { inspect } from 'node:util'
 
 import { RolloutContext, type RolloutContextInit } from '@osmosis/core'
 import type { ChatCompletionChunk } from '@osmosis/core/wire'
-import { describe, expect, it, vi } from 'vitest'
-
 import {
   answerStream,
   chunk,
@@ -12,7 +10,8 @@ import {
   sendStream,
   startPolicyEndpoint,
   usage,
-} from '../policy-endpoint.ts'
+} from '@osmosis/testing/kit'
+import { describe, expect, it, vi } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]
 
@@ -46,7 +45,7 @@ describe('a request to the policy', () => {
       traceparent: '00-1',
       'content-type': 'application/json',
     })
-    expect(policy.requests[0]?.url).toBe('/v1/chat/completions')
+    expect(policy.requests[0]?.path).toBe('/v1/chat/completions')
   })
 
   it('keeps its identity whatever headers the caller passes', async () => {
@@ -117,7 +116,7 @@ describe('a request to the policy', () => {
     const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('ok')))
     const url = policy.url.replace('/v1', base)
     await context(url).policy('main').complete({ messages })
-    expect(policy.requests[0]?.url).toBe(expected)
+    expect(policy.requests[0]?.path).toBe(expected)
   })
 
   it('is refused when it asks for several answers at once, because only one could be recorded', async () => {
@@ -475,8 +474,8 @@ describe('a failing policy', () => {
     })
     const rollout = context(policy.url)
     await rollout.policy('main').complete({ messages })
-    expect(policy.requests.map(({ rawBody }) => rawBody)).toEqual(
-      Array.from({ length: 3 }, () => policy.requests[0]?.rawBody),
+    expect(policy.requests.map(({ raw }) => raw)).toEqual(
+      Array.from({ length: 3 }, () => policy.requests[0]?.raw),
     )
   })
 

@@ -1,6 +1,4 @@
 import { RolloutContext } from '@osmosis/core'
-import { describe, expect, it } from 'vitest'
-
 import {
   answerStream,
   chunk,
@@ -9,7 +7,8 @@ import {
   sendStream,
   startPolicyEndpoint,
   usage,
-} from '../policy-endpoint.ts'
+} from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
 
 const post = (body: object, init: RequestInit = {}): RequestInit => ({
   method: 'POST',

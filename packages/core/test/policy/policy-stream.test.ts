@@ -1,6 +1,4 @@
 import { RolloutContext, type PolicyClient } from '@osmosis/core'
-import { expect, it, onTestFinished } from 'vitest'
-
 import {
   answerStream,
   chunk,
@@ -9,7 +7,8 @@ import {
   sendStream,
   startPolicyEndpoint,
   usage,
-} from '../policy-endpoint.ts'
+} from '@osmosis/testing/kit'
+import { expect, it, onTestFinished } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

@@ -1,8 +1,7 @@
 import { RolloutContext } from '@osmosis/core'
 import * as fc from 'fast-check'
+import { chunk, eventStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
-
-import { chunk, eventStream, sendStream, startPolicyEndpoint } from '../policy-endpoint.ts'
 
 const messages = [{ role: 'user', content: 'go' }]
 

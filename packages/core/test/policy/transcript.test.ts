@@ -1,14 +1,13 @@
 import { RolloutContext, toRolloutSample, type RolloutSample } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/wire'
-import { describe, expect, it } from 'vitest'
-
 import {
   answerStream,
   sendJson,
   sendStream,
   startPolicyEndpoint,
   usage,
-} from '../policy-endpoint.ts'
+} from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
 
 const user = (content: string): ChatMessage => ({ role: 'user', content })
 const assistant = (content: string): ChatMessage => ({ role: 'assistant', content })

@@ -3,8 +3,6 @@ import { setImmediate } from 'node:timers/promises'
 
 import { isOsmosisError, RolloutContext, type PolicyClient } from '@osmosis/core'
 import type { ChatCompletion } from '@osmosis/core/wire'
-import { describe, expect, it, onTestFinished } from 'vitest'
-
 import {
   answerStream,
   chunk,
@@ -13,7 +11,8 @@ import {
   sendStream,
   startPolicyEndpoint,
   usage,
-} from '../policy-endpoint.ts'
+} from '@osmosis/testing/kit'
+import { describe, expect, it, onTestFinished } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

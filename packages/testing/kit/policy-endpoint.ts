@@ -1,56 +1,54 @@
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { ServerResponse } from 'node:http'
 
 import { onTestFinished } from 'vitest'
 
 import type { ChatCompletionRequest } from '@osmosis/core/wire'
 
-export interface ReceivedRequest {
-  url: string
-  headers: IncomingHttpHeaders
-  rawBody: string
-  body: ChatCompletionRequest
+import { HttpPeer, type PeerRequest } from './http-peer.ts'
+
+/** A model call as it came over the wire. */
+export interface ReceivedCall extends Omit<PeerRequest, 'body'> {
+  readonly body: ChatCompletionRequest
   /** Resolves when the client's side of the connection is gone. */
-  closed: Promise<void>
+  readonly closed: Promise<void>
 }
 
 export interface PolicyEndpoint {
   /** Base URL, without `/chat/completions`. */
-  url: string
-  requests: ReceivedRequest[]
+  readonly url: string
+  readonly requests: readonly ReceivedCall[]
 }
 
-/** A policy endpoint on a real socket that answers whatever `answer` writes. */
-export async function startPolicyEndpoint(
-  answer: (response: ServerResponse, n: number, request: ReceivedRequest) => unknown,
-): Promise<PolicyEndpoint> {
-  const requests: ReceivedRequest[] = []
-  const server = createServer((message, response) => {
-    const parts: Buffer[] = []
-    message.on('data', (part: Buffer) => parts.push(part))
-    message.on('end', () => {
-      const rawBody = Buffer.concat(parts).toString('utf8')
-      const request: ReceivedRequest = {
-        url: message.url ?? '',
-        headers: message.headers,
-        rawBody,
-        body: JSON.parse(rawBody) as ChatCompletionRequest,
-        closed: new Promise((resolve) => {
-          response.on('close', resolve)
-        }),
-      }
-      requests.push(request)
-      answer(response, requests.length, request)
-    })
-  })
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, requests }
+type Respond = (response: ServerResponse, n: number, request: ReceivedCall) => unknown
+
+class PolicyPeer extends HttpPeer {
+  readonly requests: ReceivedCall[] = []
+  readonly #respond: Respond
+
+  constructor(respond: Respond) {
+    super()
+    this.#respond = respond
+  }
+
+  protected override receive(request: PeerRequest, response: ServerResponse): void {
+    const call: ReceivedCall = {
+      ...request,
+      body: request.body as ChatCompletionRequest & Record<string, unknown>,
+      closed: new Promise((resolve) => response.on('close', resolve)),
+    }
+    this.requests.push(call)
+    this.#respond(response, this.requests.length, call)
+  }
+}
+
+/**
+ * A policy endpoint that writes whatever `respond` writes, for answers that no script has words for.
+ * It ends with the test.
+ */
+export async function startPolicyEndpoint(respond: Respond): Promise<PolicyEndpoint> {
+  const peer = await new PolicyPeer(respond).start()
+  onTestFinished(async () => peer[Symbol.asyncDispose]())
+  return { url: `${peer.url}/v1`, requests: peer.requests }
 }
 
 /** Server-sent events of `chunks`, with `[DONE]` at the end. */
