@@ -7,10 +7,11 @@ import { readResults } from './in-process.ts'
 import { endpoint, say } from './model-endpoint.ts'
 import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
 
-const sums = ['-d', 'data/sums.jsonl']
+const sums = '-d data/sums.jsonl'
 
-/** A run in a folder of its own. */
-function start(...args: string[]): { command: RunningCommand; folder: string; log: () => string } {
+/** A run in a folder of its own, by words of the command line with spaces between them. */
+function start(...flags: string[]): { command: RunningCommand; folder: string; log: () => string } {
+  const args = flags.flatMap((words) => words.split(' '))
   const output = temporaryFolder()
   const folder = path.join(output, 'r')
   const logs = path.join(folder, 'logs.txt')
@@ -27,7 +28,7 @@ async function urlOf(log: () => string): Promise<string> {
 }
 
 it('osmosis eval run stops on Ctrl-C: cancels what runs, keeps what is done, leaves no server behind', async () => {
-  const { command, folder, log } = start('configs/eval/echo.toml', '--policy', 'policies/silent.ts')
+  const { command, folder, log } = start('configs/eval/echo.toml --policy policies/silent.ts')
   const url = await urlOf(log)
   command.child.kill('SIGINT')
   const { code, stdout, stderr } = await command.finished
@@ -42,7 +43,7 @@ it('osmosis eval run stops on Ctrl-C: cancels what runs, keeps what is done, lea
 })
 
 it('osmosis eval run leaves no server behind when it is killed', async () => {
-  const { command, log } = start('configs/eval/echo.toml', '--policy', 'policies/silent.ts')
+  const { command, log } = start('configs/eval/echo.toml --policy policies/silent.ts')
   const url = await urlOf(log)
   command.child.kill('SIGKILL')
   const isUp = (): Promise<boolean> =>
@@ -58,15 +59,8 @@ it('osmosis eval run keeps the rollouts of a loop that have ended when Ctrl-C cu
     if (!JSON.stringify(body['messages']).includes('10 and 20')) say(response, '5')
   })
   const { command, folder } = start(
-    '-m',
-    'rollouts/agent-loops/adder.ts',
-    ...sums,
-    '--max-in-flight',
-    '1',
-    '--base-url',
-    `${upstream.url}/v1`,
-    '--model',
-    'm1',
+    `-m rollouts/agent-loops/adder.ts ${sums}`,
+    `--max-in-flight 1 --base-url ${upstream.url}/v1 --model m1`,
   )
   await expect.poll(() => upstream.received.length, { timeout: 10_000 }).toBe(3)
   command.child.kill('SIGINT')
@@ -77,17 +71,9 @@ it('osmosis eval run keeps the rollouts of a loop that have ended when Ctrl-C cu
 
 it('osmosis eval run waits neither for an eval function nor for a policy that does not answer', async () => {
   const { command, folder } = start(
-    '-m',
-    'rollouts/agent-loops/adder.ts',
-    ...sums,
-    '--rows',
-    '2',
-    '--policy',
-    'policies/adding.ts',
-    '--baseline-policy',
-    'policies/silent.ts',
-    '--eval-fn',
-    'rollouts/agent-loops/rewards.ts:hanging',
+    `-m rollouts/agent-loops/adder.ts ${sums}`,
+    '--rows 2 --eval-fn rollouts/agent-loops/rewards.ts:hanging',
+    '--policy policies/adding.ts --baseline-policy policies/silent.ts',
   )
   await command.printed(/judging 30/)
   command.child.kill('SIGINT')
@@ -98,15 +84,8 @@ it('osmosis eval run waits neither for an eval function nor for a policy that do
 it('osmosis eval run goes on when something that nobody waits for fails in a loop or an eval function', async () => {
   const straying = 'rollouts/agent-loops/straying.ts'
   const { command, folder, log } = start(
-    '-m',
-    straying,
-    ...sums,
-    '--limit',
-    '1',
-    '--policy',
-    'policies/adding.ts',
-    '--eval-fn',
-    `${straying}:judge`,
+    `-m ${straying} ${sums}`,
+    `--limit 1 --policy policies/adding.ts --eval-fn ${straying}:judge`,
   )
   const { code, stderr } = await command.finished
   expect(code).toBe(0)

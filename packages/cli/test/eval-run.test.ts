@@ -57,17 +57,9 @@ describe('osmosis eval run, a workflow', () => {
   })
 
   it('needs no config: an entrypoint and a dataset do', async () => {
-    const words = ['-m', 'rollouts/echo/main', '-d', 'data/words.jsonl']
     const { code, stdout, records } = await evaluate(
-      ...words,
-      '--policy',
-      'policies/echo.ts',
-      '--offset',
-      '1',
-      '--limit',
-      '2',
-      '--n',
-      '2',
+      '-m rollouts/echo/main -d data/words.jsonl --policy policies/echo.ts',
+      '--offset 1 --limit 2 --n 2',
     )
     expect([
       code,
@@ -84,32 +76,14 @@ describe('osmosis eval run, a workflow', () => {
     expect(stdout).toMatch(/^Rollout +rollouts\/echo\/main$/m)
   })
 
-  it('is named after its config, or after its entrypoint', async () => {
-    const nameOf = async (...args: string[]): Promise<string> => {
-      const output = temporaryFolder()
-      await run(['eval', 'run', ...args, '--limit', '1', '--output', output])
-      return readdirSync(output)
-        .join()
-        .replace(/-\d{8}T\d{6}Z-[0-9a-f]{8}$/, '')
-    }
-    const words = ['-d', 'data/words.jsonl', '--policy', 'policies/echo.ts']
-    expect(await nameOf('configs/eval/echo.toml')).toBe('echo')
-    expect(await nameOf('-m', 'rollouts/echo/main', ...words)).toBe('echo')
-    expect(await nameOf('-m', 'rollouts/echo/broken-grader', ...words)).toBe('broken-grader')
-  })
-
   it('takes eval functions and a baseline, as an agent loop does', async () => {
     const upstream = await endpoint(({ body }, response) =>
       say(response, body['model'] === 'new' ? 'one' : 'two'),
     )
     const flags = `--rows 0-1 --base-url ${upstream.url}/v1 --model new --baseline-model old`
     const { code, stdout, records, summary, baseline, stderr } = await evaluate(
-      'configs/eval/no-policy.toml',
-      ...flags.split(' '),
-      '--eval-fn',
-      `${rewards}:exact`,
-      '--eval-fn',
-      `${rewards}:notANumber`,
+      `configs/eval/no-policy.toml ${flags}`,
+      `--eval-fn ${rewards}:exact --eval-fn ${rewards}:notANumber`,
     )
     expect(records.map(({ model_tag, reward, scores }) => [model_tag, reward, scores])).toEqual([
       ['primary', 1, { [`${rewards}:exact`]: 1 }],
@@ -130,15 +104,15 @@ describe('osmosis eval run, a workflow', () => {
   })
 
   it('needs no reward where eval functions score: a grader that fails is a failure without them', async () => {
-    const broken = ['-m', 'rollouts/echo/broken-grader.ts', '-d', 'data/words.jsonl']
-    const flags = ['--policy', 'policies/echo.ts', '--limit', '1']
-    const scored = await evaluate(...broken, ...flags, '--eval-fn', `${rewards}:exact`)
+    const broken = '-m rollouts/echo/broken-grader.ts -d data/words.jsonl'
+    const flags = '--policy policies/echo.ts --limit 1'
+    const scored = await evaluate(broken, flags, `--eval-fn ${rewards}:exact`)
     expect([scored.code, scored.records[0]]).toMatchObject([
       0,
       { status: 'success', scores: { [`${rewards}:exact`]: 0 } },
     ])
     expect(scored.records[0]).not.toHaveProperty('reward')
-    const unscored = await evaluate(...broken, ...flags)
+    const unscored = await evaluate(broken, flags)
     expect([unscored.code, unscored.records[0]]).toMatchObject([
       1,
       { status: 'failed', error_message: 'the judge is out' },
@@ -148,25 +122,14 @@ describe('osmosis eval run, a workflow', () => {
 
   it('lets any OpenAI-compatible endpoint answer', async () => {
     const upstream = await endpoint((_, response) => say(response, 'one'))
-    const { code, stdout } = await run(
-      [
-        'eval',
-        'run',
-        'configs/eval/no-policy.toml',
-        '--limit',
-        '1',
-        '--model',
-        'qwen',
-        '--base-url',
-        `${upstream.url}/v1`,
-        '--api-key-env',
-        'MY_KEY',
-        '--output',
-        temporaryFolder(),
-      ],
-      { MY_KEY: 'k' },
-    )
+    const output = temporaryFolder()
+    const words = '-m rollouts/echo/main.ts -d data/words.jsonl --limit 1'
+    const address = `--base-url ${upstream.url}/v1 --model qwen --api-key-env MY_KEY`
+    const args = `eval run ${words} ${address} --output ${output}`.split(' ')
+    const { code, stdout } = await run(args, { MY_KEY: 'k' })
     expect(code).toBe(0)
+    // Of an entrypoint called main, the folder names the run.
+    expect(readdirSync(output)).toEqual([expect.stringMatching(/^echo-\d{8}T\d{6}Z-[0-9a-f]{8}$/)])
     expect(stdout).toMatch(/Policy +qwen/)
     expect(
       upstream.received.map(({ path: asked, headers, body }) => [
@@ -185,11 +148,8 @@ describe('osmosis eval run, a workflow', () => {
       records,
       run: facts,
     } = await evaluate(
-      'configs/eval/no-policy.toml',
-      '--max-in-flight',
-      '1',
-      '--base-url',
-      `${upstream.url}/v1`,
+      'configs/eval/no-policy.toml --max-in-flight 1',
+      `--base-url ${upstream.url}/v1`,
     )
     const reason = 'The policy answered 401: {"error":{"message":"wrong key"}}'
     expect([code, stderr]).toEqual([

@@ -75,10 +75,15 @@ export type Evaluated = Finished & Results
 /** An environment in which a loop does not ask again for what was refused. */
 const noRetries = { OSMOSIS_ROLLOUT_CLIENT_MAX_RETRIES: '0' }
 
-/** Runs `osmosis eval run` and reads what it wrote. */
-export async function evaluate(...args: readonly string[]): Promise<Evaluated> {
+/**
+ * Runs `osmosis eval run` and reads what it wrote.
+ *
+ * @param flags - words of the command line, with spaces between them
+ */
+export async function evaluate(...flags: readonly string[]): Promise<Evaluated> {
+  const args = flags.flatMap((words) => words.split(' '))
   const output = temporaryFolder()
-  const flags = ['--output', path.join(output, 'made/on/demand'), '--name', 'run']
-  const finished = await run(['eval', 'run', ...args, ...flags], noRetries)
+  const place = ['--output', path.join(output, 'made/on/demand'), '--name', 'run']
+  const finished = await run(['eval', 'run', ...args, ...place], noRetries)
   return { ...finished, ...readResults(path.join(output, 'made/on/demand/run')) }
 }
