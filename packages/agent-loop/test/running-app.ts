@@ -28,7 +28,7 @@ export interface RunningAppOptions extends CreateAppOptions {
 }
 
 /** Retries come at once, and a refused delivery is not tried for minutes. */
-const impatient = { retryBaseDelay: 0.1, retryMaxDelay: 1, completeRolloutRetries: 3 }
+const impatient = { retryBaseDelaySeconds: 0.1, retryMaxDelaySeconds: 1, completeRolloutRetries: 3 }
 
 /** An app on a free port, in front of a fake trainer. */
 export async function startApp(options: RunningAppOptions = {}): Promise<RunningApp> {

@@ -108,8 +108,8 @@ export class ChatClient {
       },
       {
         retries: settings.maxRetries,
-        minDelayMs: settings.retryBaseDelay * 1000,
-        maxDelayMs: settings.retryMaxDelay * 1000,
+        minDelayMs: settings.retryBaseDelaySeconds * 1000,
+        maxDelayMs: settings.retryMaxDelaySeconds * 1000,
         signal: call.signal,
         isRetryable: (error) =>
           error instanceof OsmosisTimeoutError || trainerTransport.isPassing(error),

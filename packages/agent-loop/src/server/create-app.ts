@@ -95,8 +95,8 @@ function retryOf(client: RolloutClientSettings): CallbackRetryOptions {
   const { completeRolloutRetries } = client
   return {
     attemptTimeoutMs: client.timeoutSeconds * 1000,
-    minDelayMs: client.retryBaseDelay * 1000,
-    maxDelayMs: client.retryMaxDelay * 1000,
+    minDelayMs: client.retryBaseDelaySeconds * 1000,
+    maxDelayMs: client.retryMaxDelaySeconds * 1000,
     // A number of tries is a promise of its own, whatever time they take.
     ...(completeRolloutRetries === null
       ? {}

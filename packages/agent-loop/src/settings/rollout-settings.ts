@@ -14,9 +14,9 @@ export interface RolloutClientSettings {
    */
   readonly completeRolloutRetries: number | null
   /** Longest wait before the first retry, doubling from there; 0.1 to 60, default 1. */
-  readonly retryBaseDelay: number
+  readonly retryBaseDelaySeconds: number
   /** Longest wait between two tries; 1 to 300, default 30. */
-  readonly retryMaxDelay: number
+  readonly retryMaxDelaySeconds: number
   /** Most model calls of one rollout at the same time; 1 to 1000, default 100. */
   readonly maxConnections: number
   /** Calls of one rollout beyond so many at a time close their connection; 1 to 100, default 20. */

@@ -17,8 +17,8 @@ export const settingRules: readonly SettingRule[] = [
   seconds('client.timeoutSeconds', 300, 1, 3600),
   whole('client.maxRetries', 3, 0, 10),
   whole('client.completeRolloutRetries', null, 0, 10),
-  seconds('client.retryBaseDelay', 1, 0.1, 60),
-  seconds('client.retryMaxDelay', 30, 1, 300),
+  seconds('client.retryBaseDelaySeconds', 1, 0.1, 60),
+  seconds('client.retryMaxDelaySeconds', 30, 1, 300),
   whole('client.maxConnections', 100, 1, 1000),
   whole('client.maxKeepaliveConnections', 20, 1, 100),
   whole('server.maxConcurrentRollouts', null, 1, 10_000),
@@ -35,9 +35,15 @@ function whole(name: string, fallback: number | null, least: number, most: numbe
   return { ...seconds(name, fallback, least, most), whole: true }
 }
 
-/** `client.timeoutSeconds` is read from `OSMOSIS_ROLLOUT_CLIENT_TIMEOUT_SECONDS`. */
+/**
+ * `client.timeoutSeconds` is read from `OSMOSIS_ROLLOUT_CLIENT_TIMEOUT_SECONDS`; the variables of
+ * delays, which are those of the Python SDK, do not name their unit.
+ */
 function variableOf(name: string): string {
-  const words = name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).replace('.', '_')
+  const words = name
+    .replace(/(Delay)Seconds$/, '$1')
+    .replaceAll(/[A-Z]/g, (letter) => `_${letter}`)
+    .replace('.', '_')
   return `OSMOSIS_ROLLOUT_${words.toUpperCase()}`
 }
 

@@ -71,7 +71,19 @@ class TelemetryEncoder {
     }
     const { toJSON } = value as { toJSON?: unknown }
     if (typeof toJSON === 'function') return this.encode(toJSON.call(value))
-    return this.#record(Object.entries(value))
+    return this.#record(this.#readable(value))
+  }
+
+  /** One getter that throws costs its own field. */
+  #readable(value: object): [string, unknown][] {
+    return Object.keys(value).flatMap((key): [string, unknown][] => {
+      try {
+        return [[key, (value as Record<string, unknown>)[key]]]
+      } catch {
+        this.#drop('field that cannot be read')
+        return []
+      }
+    })
   }
 
   // Null for what is left out: the others keep their places.
