@@ -194,6 +194,12 @@ describe('osmosis eval run refuses', () => {
     expect(await refusal(`${loop} ${policy} ${flags}`)).toBe(`error: ${message}`)
   })
 
+  it('traces that could not be written', async () => {
+    expect(await refusal(`${loop} ${policy} --log data/sums.jsonl`)).toMatch(
+      /^error: --log cannot be written to data\/sums\.jsonl: EEXIST/,
+    )
+  })
+
   it('results that could not be written', async () => {
     const { code, stderr } = await run([
       'eval',

@@ -13,7 +13,7 @@ import { createStderrLogger, serve } from '@osmosis/server'
 import { checkAgentLoop } from './validate-command.ts'
 import { loadAgentLoop, type LoadedAgentLoop } from './load-agent-loop.ts'
 import type { TestFlags } from './agent-loop-commands.ts'
-import { assertLogFolder, assertOutputFile } from './test-output.ts'
+import { assertLogFolder, assertOutputFile } from './output-files.ts'
 
 /** What is to be run. */
 export interface PreparedLoop extends LoadedAgentLoop {

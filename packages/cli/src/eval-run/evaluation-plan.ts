@@ -10,6 +10,7 @@ import {
   type EvalConfig,
 } from '@osmosis/eval'
 
+import { assertLogFolder } from '../agent-loop/output-files.ts'
 import type { ConfiguredPolicy } from '../choose-policy.ts'
 import { moduleFile } from '../load-module.ts'
 import { splitSpec } from '../module-export.ts'
@@ -57,6 +58,7 @@ export async function planEvaluation(
   if (flags.rows !== undefined && (flags.limit !== undefined || flags.offset !== undefined)) {
     throw invalid('--rows says which rows: leave out --limit and --offset.')
   }
+  await assertLogFolder(flags.log)
   return configFile === undefined
     ? planFromFlags(flags)
     : planFromConfig(configFile, flags, environment)
@@ -82,8 +84,8 @@ async function planFromConfig(
     n: flags.n ?? evaluation.n,
     maxInFlight: flags.maxInFlight ?? evaluation.batchSize,
     passThreshold: flags.passThreshold ?? evaluation.passThreshold,
-    agentTimeoutSeconds: evaluation.agentWorkflowTimeoutS,
-    graderTimeoutSeconds: evaluation.graderTimeoutS,
+    agentTimeoutSeconds: evaluation.agentWorkflowTimeoutSeconds,
+    graderTimeoutSeconds: evaluation.graderTimeoutSeconds,
     outputRoot: flags.output ?? defaultOutputRoot(config.workspaceRoot),
     policy: {
       policy: config.policy,

@@ -25,9 +25,9 @@ export interface EvaluationConfig {
   /** The least reward of a passed attempt. Default: 1. */
   readonly passThreshold: number
   /** Seconds. Null: unbounded. */
-  readonly agentWorkflowTimeoutS: number | null
+  readonly agentWorkflowTimeoutSeconds: number | null
   /** Seconds. Null: unbounded. */
-  readonly graderTimeoutS: number | null
+  readonly graderTimeoutSeconds: number | null
 }
 
 /**

@@ -6,10 +6,9 @@ import type { ItemOutcome } from './item-runner.ts'
 export type Classification = Pick<ItemOutcome, 'status' | 'reward' | 'errorType' | 'errorMessage'>
 
 /**
- * Sorts the end of a rollout. With `needsReward` one without a reward is a failure; without, what
- * its grader lacks or gets wrong is none: eval functions score it.
- * An infrastructure failure has no reward, never a reward of 0; a
- * reward that came with a failure is kept.
+ * Sorts the end of a rollout. An infrastructure failure has no reward, never a reward of 0; a
+ * reward that came with a failure is kept. With `needsReward` a rollout without a reward has failed;
+ * without, a failed grader is no failure, because eval functions score the samples.
  *
  * | end | status | error type |
  * |---|---|---|
