@@ -9,9 +9,7 @@ import type { TestProjectInlineConfiguration } from 'vitest/config'
 export const testDefaults = {
   testTimeout: 120_000,
   hookTimeout: 120_000,
-  setupFiles: [
-    fileURLToPath(new URL('packages/testing/kit/fail-on-console.ts', import.meta.url)),
-  ],
+  setupFiles: [fileURLToPath(new URL('packages/testing/kit/fail-on-console.ts', import.meta.url))],
 }
 
 /**
