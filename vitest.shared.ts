@@ -7,6 +7,9 @@ import type { TestProjectInlineConfiguration } from 'vitest/config'
  * the limits only end what hangs.
  */
 export const testDefaults = {
+  // Vitest would leave a core to itself, which on a small machine is half of it. Projects do not take
+  // this over from the root.
+  maxWorkers: '100%',
   testTimeout: 120_000,
   hookTimeout: 120_000,
   setupFiles: [fileURLToPath(new URL('packages/testing/kit/fail-on-console.ts', import.meta.url))],
