@@ -15,7 +15,7 @@ export function createProgram(setExitCode: (code: number) => void): Command {
     .description('Train and evaluate agents by reinforcement learning.')
     .version(packageVersion())
     .exitOverride()
-    .showHelpAfterError('(osmosis --help shows what can be said)')
+    .showHelpAfterError('(osmosis --help lists commands and flags)')
   addServeCommand(program)
   addAgentLoopCommands(program, setExitCode)
   addEvalCommands(program, setExitCode)

@@ -68,6 +68,7 @@ export class ProgressLine {
     const seconds = (performance.now() - this.#start) / 1000
     const rate = (done / seconds).toFixed(1)
     const passed = ((100 * this.#passed) / done).toFixed(0)
-    return `${done}/${total} rollouts  ${passed} % passed  ${rate}/s`
+    const by = this.#scoreName === undefined ? '' : ` by ${this.#scoreName}`
+    return `${done}/${total} rollouts  ${passed} % passed${by}  ${rate}/s`
   }
 }
