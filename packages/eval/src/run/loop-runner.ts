@@ -1,5 +1,5 @@
 import type { LoopOrder, LoopOutcome, ServerAddress, TrainerRunOptions } from '@osmosis/controller'
-import { errorMessage, isOsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
 import type { EvaluationItem, ItemOutcome, ItemRunner } from './item-runner.ts'
 
@@ -32,7 +32,6 @@ export function loopRunner(trainer: LoopSender, options: LoopRunnerOptions = {})
   const server = options.server === undefined ? {} : { server: options.server }
   return {
     async run(item, { signal, needsReward }) {
-      const startedAt = performance.now()
       try {
         const outcome = await trainer.run(toLoopOrder(item, options), { signal, ...server })
         if (outcome.status === 'cancelled') signal.throwIfAborted()
@@ -40,7 +39,8 @@ export function loopRunner(trainer: LoopSender, options: LoopRunnerOptions = {})
       } catch (error) {
         // A loop that has no tools for a row refuses this row alone, with 500.
         if (!isOsmosisError(error) || error.status !== 500) throw error
-        return refusal(error.cause ?? error, performance.now() - startedAt)
+        const why = errorMessage(error.cause ?? error)
+        throw new OsmosisError('invalid_request', why, { cause: error })
       }
     },
   }
@@ -102,17 +102,4 @@ function failureOf(
 function lastAnswer(messages: LoopOutcome['finalMessages']): string {
   const content = messages.findLast(({ role }) => role === 'assistant')?.['content']
   return typeof content === 'string' ? content : ''
-}
-
-function refusal(error: unknown, durationMs: number): ItemOutcome {
-  return {
-    status: 'failed',
-    reward: null,
-    sampleRewards: {},
-    samples: [],
-    usage: null,
-    durationMs,
-    errorType: 'rollout_protocol_error',
-    errorMessage: errorMessage(error),
-  }
 }
