@@ -9,7 +9,7 @@ export { RolloutMemory, type RolloutMemoryLimits } from './http/rollout-memory.t
 export {
   createTransport,
   type HttpAnswer,
-  type HttpPost,
+  type HttpRequest,
   type Transport,
   type TransportOptions,
 } from './http/transport.ts'

@@ -4,10 +4,11 @@ import type { AddressInfo } from 'node:net'
 
 /** A request as it came over the wire. */
 export interface PeerRequest {
+  readonly method: string
   readonly path: string
   readonly headers: IncomingHttpHeaders
   readonly raw: string
-  /** Parsed from `raw`. */
+  /** Parsed from `raw`; empty when nothing was sent. */
   readonly body: Record<string, unknown>
 }
 
@@ -21,8 +22,9 @@ export abstract class HttpPeer implements AsyncDisposable {
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', () => {
       const raw = Buffer.concat(chunks).toString()
-      const body = JSON.parse(raw) as Record<string, unknown>
-      this.receive({ path: request.url ?? '', headers: request.headers, raw, body }, response)
+      const body = (raw === '' ? {} : JSON.parse(raw)) as Record<string, unknown>
+      const { method = '', url: path = '', headers } = request
+      this.receive({ method, path, headers, raw, body }, response)
     })
   })
   readonly #waiting = new Set<() => void>()

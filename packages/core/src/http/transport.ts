@@ -21,10 +21,10 @@ export interface TransportOptions {
   readonly dispatcher?: Dispatcher | undefined
 }
 
-/** One request. */
-export interface HttpPost {
+/** One request: a POST, or a GET when it has no body. */
+export interface HttpRequest {
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string
+  readonly body?: string | undefined
   /** The only limit of how long the answer may take. */
   readonly signal: AbortSignal
   /** Closes the connection behind the answer instead of keeping it for the next request. */
@@ -47,14 +47,14 @@ export interface Transport {
    *
    * @throws OsmosisError with the code for `unreachable`, or the reason of the signal
    */
-  send(url: string | URL, post: HttpPost): Promise<HttpAnswer>
+  send(url: string | URL, request: HttpRequest): Promise<HttpAnswer>
   /**
    * The same, for those who can use a success only.
    *
    * @throws OsmosisError also with the code for `refused`, with `status`, `retryAfterMs` and
    * `shouldRetry`
    */
-  post(url: string | URL, post: HttpPost): Promise<HttpAnswer>
+  post(url: string | URL, request: HttpRequest): Promise<HttpAnswer>
   /** Whether sending the request again can help after this error of `send` or `post`. */
   readonly isPassing: (error: unknown) => boolean
   /** Breaks off what is going on. Requests after that fail. */
@@ -79,21 +79,21 @@ export function createTransport(options: TransportOptions): Transport {
   let opened: Promise<Connections> | undefined
   let closed = false
 
-  async function send(url: string | URL, post: HttpPost): Promise<HttpAnswer> {
+  async function send(url: string | URL, asked: HttpRequest): Promise<HttpAnswer> {
     try {
       if (closed) throw new Error('the connections were closed')
       const { request: ask, dispatcher } = await (opened ??= openConnections(options))
       const { statusCode, headers, body } = await ask(url, {
-        method: 'POST',
-        headers: { ...post.headers },
-        body: post.body,
-        signal: post.signal,
+        method: asked.body === undefined ? 'GET' : 'POST',
+        headers: { ...asked.headers },
+        body: asked.body ?? null,
+        signal: asked.signal,
         dispatcher,
-        reset: post.closeConnection ?? false,
+        reset: asked.closeConnection ?? false,
       })
       return { status: statusCode, headers, contentType: headerOf(headers, 'content-type'), body }
     } catch (cause) {
-      post.signal.throwIfAborted()
+      asked.signal.throwIfAborted()
       const message = `No answer from the ${name} ${shown(url)}: ${describeNetworkError(cause)}`
       throw new OsmosisError(codes.unreachable, message, { cause })
     }
@@ -101,12 +101,12 @@ export function createTransport(options: TransportOptions): Transport {
 
   return {
     send,
-    async post(url, post) {
-      const answer = await send(url, post)
+    async post(url, asked) {
+      const answer = await send(url, asked)
       const { status, headers } = answer
       if (status >= 200 && status <= 299) return answer
-      const said = await refusalText(answer.body, post.headers['authorization'])
-      post.signal.throwIfAborted()
+      const said = await refusalText(answer.body, asked.headers['authorization'])
+      asked.signal.throwIfAborted()
       throw new OsmosisError(
         codes.refused,
         `The ${name} ${shown(url)} answered ${status}${said && `: ${said}`}${hints[status] ?? ''}`,

@@ -1,14 +1,15 @@
+import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 
 import { OsmosisError } from '@osmosis/core'
-import { createTransport, type HttpPost, type TransportOptions } from '@osmosis/core/http'
+import { createTransport, type HttpRequest, type TransportOptions } from '@osmosis/core/http'
 import { Agent } from 'undici'
 import { sendJson, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
-const post: HttpPost = { headers: {}, body: '{}', signal: new AbortController().signal }
+const post: HttpRequest = { headers: {}, body: '{}', signal: new AbortController().signal }
 const words: TransportOptions = {
   name: 'platform',
   codes: { unreachable: 'platform_unreachable', refused: 'protocol_error' },
@@ -51,6 +52,27 @@ describe('a transport', () => {
     })
   })
 
+  it('asks with GET when there is no body to send', async () => {
+    const methods: unknown[] = []
+    const server = createServer((request, response) => {
+      methods.push([request.method, request.headers['content-length']])
+      response.end()
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    onTestFinished(() => void server.close().closeAllConnections())
+    const { port } = server.address() as AddressInfo
+    const url = `http://127.0.0.1:${port}`
+    const transport = createTransport(words)
+    for (const body of [undefined, '{}']) {
+      const answer = await transport.send(url, { headers: {}, body, signal: post.signal })
+      await text(answer.body)
+    }
+    expect(methods).toStrictEqual([
+      ['GET', undefined],
+      ['POST', '2'],
+    ])
+  })
+
   it('gives an answer of any status to those who pass it on', async () => {
     const server = await startPolicyEndpoint((response) => sendJson(response, 503, { busy: true }))
     const answer = await createTransport(words).send(server.url, post)
@@ -64,7 +86,7 @@ describe('a transport', () => {
       response.writeHead(answer.status, answer.headers).end()
     })
     const transport = createTransport(words)
-    const passes = async (url: string, request: HttpPost = post): Promise<boolean> => {
+    const passes = async (url: string, request: HttpRequest = post): Promise<boolean> => {
       const error: unknown = await transport.post(url, request).catch((thrown: unknown) => thrown)
       return transport.isPassing(error)
     }
