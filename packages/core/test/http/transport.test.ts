@@ -59,7 +59,10 @@ describe('a transport', () => {
       response.end()
     }).listen(0, '127.0.0.1')
     await once(server, 'listening')
-    onTestFinished(() => void server.close().closeAllConnections())
+    onTestFinished(() => {
+      server.close()
+      server.closeAllConnections()
+    })
     const { port } = server.address() as AddressInfo
     const url = `http://127.0.0.1:${port}`
     const transport = createTransport(words)
