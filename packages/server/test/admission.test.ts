@@ -170,6 +170,22 @@ describe('a rollout_id that was known', () => {
 })
 
 describe('a full queue', () => {
+  it('takes no more than it has room for, of requests that come at the same moment', async () => {
+    const { open, workflow } = gate()
+    await using running = await startServer({ workflow, maxConcurrent: 1, maxQueueDepth: 1 })
+    const request = (rollout_id: string): Request =>
+      new Request(`${running.url}/rollout`, {
+        method: 'POST',
+        body: JSON.stringify(running.controller.rolloutBody({ rollout_id })),
+      })
+    const answers = await Promise.all(
+      ['a', 'b', 'c', 'd', 'e'].map(async (id) => running.server.fetch(request(id))),
+    )
+    expect(answers.map(({ status }) => status)).toStrictEqual([202, 202, 429, 429, 429])
+    open()
+    await running.controller.until(() => running.controller.callbacks.length === 4)
+  })
+
   it('answers 429 with Retry-After, remembers nothing of it, and recovers', async () => {
     const { open, workflow } = gate()
     await using running = await startServer({ workflow, maxConcurrent: 1, maxQueueDepth: 1 })

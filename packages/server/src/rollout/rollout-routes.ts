@@ -79,7 +79,7 @@ export function rolloutRoutes(
         rolloutId,
         body,
         secrets: [body.controller_api_key, body.llm_api_key],
-        prepare: async () => ({
+        prepare: () => ({
           answer: '{}',
           run: () => run(toRolloutRequest(rolloutId, body), toTargets(rolloutId, body)),
         }),

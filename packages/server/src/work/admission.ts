@@ -43,11 +43,12 @@ export interface RequestedRollout {
   /** Keys that came with it, kept out of everything that is written while it runs. */
   readonly secrets: readonly (string | null | undefined)[]
   /**
-   * Gets the rollout ready.
+   * Gets the rollout ready. What is ready at once is started at once, before another request can be
+   * looked at.
    *
    * @throws HttpRefusal when it cannot be run: the request is answered with it, and forgotten
    */
-  readonly prepare: () => Promise<PreparedRollout>
+  readonly prepare: () => PreparedRollout | Promise<PreparedRollout>
 }
 
 /** A rollout that is ready to run. */
@@ -106,13 +107,11 @@ export class Admission {
       const detail = 'results of this rollout from before a restart are still being delivered'
       throw new HttpRefusal(503, detail, retryAfter)
     }
-    if (this.#rules.isFull()) {
-      const detail = 'rollout queue is full; retry later'
-      throw new HttpRefusal(this.#rules.fullStatus, detail, retryAfter)
-    }
+    this.#refuseWhenFull()
     // Nothing has been waited for since the first check, so no other request came in between.
-    const answer = this.#start(key, requested)
+    const { promise: answer, resolve, reject } = Promise.withResolvers<string>()
     this.#admitted.begin(key, { digest, answer })
+    this.#start(key, requested).then(resolve, reject)
     return answer
   }
 
@@ -120,8 +119,8 @@ export class Admission {
     const { logger, work } = this.#parts
     const forgetSecrets = this.#parts.secrets.add(...secrets)
     try {
-      const { answer, run } = await prepare()
-      this.#refuseWhenEnding()
+      const preparing = prepare()
+      const { answer, run } = isPromise(preparing) ? await this.#stillWelcome(preparing) : preparing
       logger.info({ rollout_id: rolloutId }, 'rollout accepted')
       work.start(run, () => {
         this.#admitted.end(key)
@@ -136,12 +135,26 @@ export class Admission {
     }
   }
 
+  /** Others may have been started, or the end begun, while this one got ready. */
+  async #stillWelcome(preparing: Promise<PreparedRollout>): Promise<PreparedRollout> {
+    const prepared = await preparing
+    this.#refuseWhenEnding()
+    this.#refuseWhenFull()
+    return prepared
+  }
+
   #contradicted(rolloutId: string, key: string): void {
     if (this.#rules.otherBody === 'refuse') {
       throw new HttpRefusal(409, 'rollout_id is already in use by a rollout with another body')
     }
     const line = { rollout_id: rolloutId, key }
     this.#parts.logger.warn(line, 'a repeated request has another body; the first one counts')
+  }
+
+  #refuseWhenFull(): void {
+    if (!this.#rules.isFull()) return
+    const detail = 'rollout queue is full; retry later'
+    throw new HttpRefusal(this.#rules.fullStatus, detail, retryAfter)
   }
 
   #refuseWhenEnding(): void {
@@ -167,4 +180,8 @@ function withSortedKeys(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
   const entries = Object.entries(value)
   return Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+function isPromise<T extends object>(value: T | Promise<T>): value is Promise<T> {
+  return 'then' in value
 }
