@@ -150,6 +150,15 @@ describe('delivering a callback', () => {
     })
   })
 
+  it('goes by the status alone, whatever a proxy says about trying again', async () => {
+    const tryAgain = (status: number, header: string) => (response: ServerResponse) =>
+      response.writeHead(status, { 'x-should-retry': header }).end()
+    const passing = await deliverTo([tryAgain(503, 'false')])
+    const final = await deliverTo([tryAgain(409, 'true')])
+
+    expect([passing.outcome, final.outcome]).toStrictEqual(['acknowledged', 'refused'])
+  })
+
   it('gives up when its time is over', async () => {
     const { outcome, undelivered, received, log } = await deliverTo(
       Array.from({ length: 1000 }, () => 503),

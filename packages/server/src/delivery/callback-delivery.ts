@@ -2,6 +2,7 @@ import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import {
   bearer,
   createTransport,
+  isPassingStatus,
   retryRequest,
   withTimeLimit,
   type Transport,
@@ -244,9 +245,14 @@ export class CallbackDelivery {
     await this.#outbox?.close()
   }
 
-  /** Whether the next attempt may fare better: not after 409, which says that there is an answer. */
+  /**
+   * Whether the next attempt may fare better: not after 409, which says that there is an answer. Only
+   * the status counts: `x-should-retry` is about model calls, and must not cost a reward.
+   */
   #isPassing(error: unknown): boolean {
-    return isTimeout(error) || this.#transport.isPassing(error)
+    if (!isOsmosisError(error)) return false
+    if (error.status !== undefined) return isPassingStatus(error.status)
+    return error.code === 'timeout' || this.#transport.isPassing(error)
   }
 
   async #post({ url, apiKey, idempotencyKey, body }: Callback): Promise<void> {
@@ -270,8 +276,4 @@ export class CallbackDelivery {
       await answer.body.dump().catch(() => undefined)
     })
   }
-}
-
-function isTimeout(error: unknown): boolean {
-  return isOsmosisError(error) && error.code === 'timeout'
 }
