@@ -26,6 +26,21 @@ export type {
   ChatUsage,
 } from './wire/chat-completion.ts'
 export {
+  drainRequestSchema,
+  drainResponseSchema,
+  leasedResultSchema,
+  leasedRolloutAcceptedSchema,
+  leasedRolloutRequestSchema,
+  leaseHeader,
+  type DrainRequestBody,
+  type DrainResponseBody,
+  type LeasedErrorCategory,
+  type LeasedResultBody,
+  type LeasedRolloutAcceptedBody,
+  type LeasedRolloutRequestBody,
+  type LeasedRolloutRequestInput,
+} from './wire/leased-results.ts'
+export {
   cancelDispositionSchema,
   cancelRequestSchema,
   cancelResponseSchema,
@@ -35,6 +50,7 @@ export {
   rolloutRequestSchema,
   rolloutStatusSchema,
   sampleSchema,
+  singleSampleSchema,
   statusResponseSchema,
   type CancelDisposition,
   type CancelRequestBody,

@@ -7,7 +7,8 @@ import { isPathSegment } from '../identifiers.ts'
  * ignored in what is received; every key is written, nulls included, in what is sent.
  */
 
-const rolloutId = z
+/** An id that is safe in headers, URLs and file names. */
+export const rolloutIdSchema: z.ZodType<string> = z
   .string()
   .refine(isPathSegment, 'must be a single path segment of printable ASCII, at most 256 characters')
 
@@ -28,7 +29,7 @@ const terminalStatus = z.enum(['success', 'failure'])
 
 /** Body of `POST /rollout`. */
 export const rolloutRequestSchema = z.object({
-  rollout_id: rolloutId.nullish(),
+  rollout_id: rolloutIdSchema.nullish(),
   initial_messages: z.array(jsonObject),
   label: z.string().nullish(),
   metadata: jsonObject.nullish(),
@@ -60,7 +61,8 @@ export const completionCallbackSchema = z.object({
 })
 export type CompletionCallbackBody = z.infer<typeof completionCallbackSchema>
 
-const sampleWithoutId = z.object({
+/** The only sample of a rollout, where results have room for one. */
+export const singleSampleSchema = z.object({
   messages: z.array(z.unknown()),
   label: z.string().nullish(),
   /** Null unless the sample was kept and graded successfully. */
@@ -71,7 +73,7 @@ const sampleWithoutId = z.object({
 })
 
 /** A sample inside the grader callback. */
-export const sampleSchema = sampleWithoutId.extend({ id: z.string() })
+export const sampleSchema = singleSampleSchema.extend({ id: z.string() })
 export type SampleBody = z.infer<typeof sampleSchema>
 
 /** Body of the callback that carries the rewards. */
@@ -81,7 +83,7 @@ export const graderCallbackSchema = z.object({
   /** By sample id. */
   samples: z.record(z.string(), sampleSchema).default({}),
   /** The only sample, for controllers that expect exactly one. */
-  sample: sampleWithoutId.nullish(),
+  sample: singleSampleSchema.nullish(),
   err_message: z.string().nullish(),
   err_category: errorCategory.nullish(),
 })
@@ -157,7 +159,17 @@ export const healthResponseSchema = z.object({
   }),
   /** Callbacks that no controller has acknowledged yet. */
   undelivered: z.number().int(),
+  /** Name of the instance, or its `process_id`. */
   instance_id: z.string().optional(),
+  /** Another one after each start. */
+  process_id: z.string().optional(),
+  lifecycle: z
+    .object({
+      accepting_rollouts: z.boolean(),
+      /** Results that are still being published or delivered included. */
+      active_rollouts: z.int(),
+    })
+    .optional(),
 })
 export type HealthResponseBody = z.infer<typeof healthResponseSchema>
 
