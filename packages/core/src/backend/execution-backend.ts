@@ -46,10 +46,19 @@ export interface GradingOutcome {
   readonly samples: ReadonlyMap<string, RolloutSample>
 }
 
-/** Receives the outcomes of a rollout. Each method is called at most once, in this order. */
+/** Receives the outcomes of a rollout. Each is reported at most once, in this order. */
 export interface RolloutObserver {
-  /** Grading waits for what this returns; no slot is held meanwhile. */
-  workflowFinished(outcome: WorkflowOutcome): Promise<void>
+  /** The rollout, queued until then, goes on; not called for a phase that is skipped. Never throws. */
+  phaseChanged?(phase: 'running' | 'grading'): void
+  /**
+   * Grading waits for what this returns; no slot is held meanwhile.
+   *
+   * @param samples - what the workflow gave, by sample id, before any grading
+   */
+  workflowFinished(
+    outcome: WorkflowOutcome,
+    samples?: ReadonlyMap<string, RolloutSample>,
+  ): Promise<void>
   /** Not called when the request did not ask for grading. */
   gradingFinished(outcome: GradingOutcome): Promise<void>
 }

@@ -1,19 +1,30 @@
 import type { OsmosisError } from '../errors.ts'
 import type { ArtifactsFolder } from './artifacts-folder.ts'
 import type { Deadline } from './deadline.ts'
-import type { RolloutRequest } from './execution-backend.ts'
+import type { RolloutObserver, RolloutRequest } from './execution-backend.ts'
 
 /** A rollout that has not ended yet. */
 export class LiveRollout {
   readonly request: RolloutRequest
   readonly artifacts: ArtifactsFolder
-  status: 'queued' | 'running' | 'grading' = 'queued'
+  readonly #observer: RolloutObserver
   readonly #ending = new AbortController()
+  #status: 'queued' | 'running' | 'grading' = 'queued'
   #phase: Deadline | undefined
 
-  constructor(request: RolloutRequest, artifacts: ArtifactsFolder) {
+  constructor(request: RolloutRequest, artifacts: ArtifactsFolder, observer: RolloutObserver) {
     this.request = request
     this.artifacts = artifacts
+    this.#observer = observer
+  }
+
+  get status(): 'queued' | 'running' | 'grading' {
+    return this.#status
+  }
+
+  advance(status: 'running' | 'grading'): void {
+    this.#status = status
+    this.#observer.phaseChanged?.(status)
   }
 
   /** Aborted when the rollout is cancelled or the process shuts down, between phases as well. */

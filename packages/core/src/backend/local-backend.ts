@@ -71,7 +71,8 @@ export class LocalBackend<
 
   async execute(request: RolloutRequest, observer: RolloutObserver): Promise<void> {
     const { rolloutId } = request
-    const live = new LiveRollout(request, new ArtifactsFolder(this.#artifactRoot, rolloutId))
+    const artifacts = new ArtifactsFolder(this.#artifactRoot, rolloutId)
+    const live = new LiveRollout(request, artifacts, observer)
     this.#live.set(rolloutId, live)
 
     const { workflow, workflowConfig, grader, graderConfig } = this.#options
@@ -84,9 +85,9 @@ export class LocalBackend<
     const { failure } = outcome
     if (failure) this.#finish(live, { status: 'failure', failure, samples: new Map() })
     else if (!request.grade) this.#finish(live, { status: 'success', failure, samples })
-    else live.status = 'grading'
+    else live.advance('grading')
 
-    await observer.workflowFinished(outcome)
+    await observer.workflowFinished(outcome, samples)
     if (!request.grade) return
     const grading: GradingOutcome = failure
       ? { status: 'failure', failure, samples: new Map() }

@@ -39,7 +39,7 @@ export async function runWorkflowPhase<TConfig>(
   try {
     release = await slots.acquire(deadline.signal)
     clock.stop()
-    live.status = 'running'
+    live.advance('running')
     // Whoever handed the rollout over gets the thread back before user code can block it.
     await setImmediate()
     const context = new RolloutContext({ ...request, signal: deadline.signal })
