@@ -297,7 +297,7 @@ describe('a workflow that does not wait for its stream', () => {
         streamText(call)
         await server.waitForRequest(0)
       },
-      { agentTimeoutSeconds: 0.2 },
+      { agentTimeoutSeconds: 1 },
     )
     expect(workflow.failure?.category).toBe('timeout')
     expect(await server.requests[0]?.closed).toBe(true)

@@ -43,7 +43,7 @@ describe.each(['headers', 'body'] as const)('while the policy is silent before i
     const { workflow } = await execute(
       server,
       async ({ prompt }) => policyAgent({ messages: prompt }).invoke(),
-      { agentTimeoutSeconds: 0.2 },
+      { agentTimeoutSeconds: 1 },
     )
     expect(workflow.failure).toMatchObject({ category: 'timeout' })
     expect(await server.requests[0]?.closed).toBe(true)

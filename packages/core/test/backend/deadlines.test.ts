@@ -84,7 +84,7 @@ describe('the deadline of a workflow', () => {
       run(backend, { rolloutId: 'b', agentTimeoutSeconds: 0.15 }),
     ])
     expect(second.completion?.failure?.message).toMatch(
-      /^workflow exceeded its 0\.15s deadline \(0\.[12]s of it spent queued\)$/,
+      /^workflow exceeded its 0\.15s deadline \(\d+\.\ds of it spent queued\)$/,
     )
   })
 
@@ -121,7 +121,8 @@ describe('the deadline of a workflow', () => {
     })
     const { completion } = await run(backend, {
       chatCompletionsUrl: policy.url,
-      agentTimeoutSeconds: 0.5,
+      // Long enough for the first call on a machine that is busy with other things.
+      agentTimeoutSeconds: 2,
     })
     expect(completion?.failure?.category).toBe('timeout')
     await policy.requests[1]?.closed
