@@ -13,9 +13,17 @@ export interface ServerAddress {
   readonly apiKey?: string
 }
 
-interface ServerAnswer {
+/** One request to a server: a POST, or a GET when it has no body. */
+export interface ServerRequest {
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: object
+}
+
+/** An answer that was read to its end. */
+export interface ServerAnswer {
   readonly status: number
-  /** Milliseconds, as the server asked; undefined when it did not. */
+  /** How long to wait before asking again. Milliseconds; undefined when the server does not say. */
   readonly retryAfterMs: number | undefined
   readonly text: string
 }
@@ -42,12 +50,11 @@ export class ServerClient {
   ): Promise<string> {
     for (;;) {
       options.onSend()
-      const answer = await this.#post(server, path, body, options.signal)
+      const answer = await this.send(server, { path, body }, options.signal)
       // 200 is what servers of the older protocol generation answer.
       if (answer.status === 202 || answer.status === 200) return answer.text
       if (answer.status !== 429 && answer.status !== 503) throw refusal(path, answer)
-      const asked = Math.max(answer.retryAfterMs ?? patience.unsaid, patience.shortest)
-      await wait(Math.min(asked, patience.longest), options.signal)
+      await wait(pauseMs(answer), options.signal)
     }
   }
 
@@ -57,28 +64,30 @@ export class ServerClient {
    */
   async cancel(server: ServerAddress, rolloutId: string): Promise<void> {
     try {
-      await this.#post(server, '/rollout/cancel', { ids: [rolloutId] }, AbortSignal.timeout(2000))
+      const request = { path: '/rollout/cancel', body: { ids: [rolloutId] } }
+      await this.send(server, request, AbortSignal.timeout(2000))
     } catch {
       // See above.
     }
   }
 
-  /** Breaks off what is going on. */
-  async close(): Promise<void> {
-    await this.#transport.close()
-  }
-
-  async #post(
+  /**
+   * Sends a request once and reads the answer, whatever its status.
+   *
+   * @throws OsmosisError with code `protocol_error`, without a `status`, when no whole answer came;
+   * the reason of `signal`
+   */
+  async send(
     server: ServerAddress,
-    path: string,
-    body: object,
+    { path, headers, body }: ServerRequest,
     signal: AbortSignal,
   ): Promise<ServerAnswer> {
     const url = server.url.replace(/\/+$/, '') + path
-    const headers = { 'content-type': 'application/json', ...bearer(server.apiKey) }
+    const sent = body && { body: JSON.stringify(body) }
+    const type = body && { 'content-type': 'application/json' }
+    const all = { ...type, ...bearer(server.apiKey), ...headers }
     try {
-      const post = { headers, body: JSON.stringify(body), signal }
-      const answer = await this.#transport.send(url, post)
+      const answer = await this.#transport.send(url, { headers: all, ...sent, signal })
       const text = await readText(answer.body)
       return { status: answer.status, retryAfterMs: retryAfterMs(answer.headers), text }
     } catch (error) {
@@ -86,11 +95,21 @@ export class ServerClient {
       const cause = isOsmosisError(error) ? error.cause : error
       throw new OsmosisError(
         'protocol_error',
-        `POST ${url} got no answer: ${errorMessage(cause)}. Is the rollout server running?`,
+        `${body ? 'POST' : 'GET'} ${url} got no answer: ${errorMessage(cause)}. Is the rollout server running?`,
         { cause },
       )
     }
   }
+
+  /** Breaks off what is going on. */
+  async close(): Promise<void> {
+    await this.#transport.close()
+  }
+}
+
+/** How long a server that has no room wants to be left alone, within limits. Milliseconds. */
+export function pauseMs({ retryAfterMs: asked = patience.unsaid }: ServerAnswer): number {
+  return Math.min(Math.max(asked, patience.shortest), patience.longest)
 }
 
 async function readText(body: AsyncIterable<Uint8Array>): Promise<string> {
@@ -111,7 +130,8 @@ function refusal(path: string, { status, text }: ServerAnswer): OsmosisError {
   return new OsmosisError('protocol_error', `${answered}. ${advice}`, options)
 }
 
-function detailOf(text: string): string {
+/** What an error answer says, in a length for messages. */
+export function detailOf(text: string): string {
   const detail = detailField(text) ?? text
   const shown = typeof detail === 'string' ? detail : JSON.stringify(detail)
   return shown.trim().slice(0, longestDetail) || 'empty body'

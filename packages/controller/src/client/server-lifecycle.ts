@@ -1,0 +1,117 @@
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import { wait, withTimeLimit } from '@osmosis/core/http'
+import {
+  drainRequestSchema,
+  drainResponseSchema,
+  healthResponseSchema,
+} from '@osmosis/core/wire'
+
+import { askInTime, brokenAnswer, readAnswer, type ServerConnection } from './server-requests.ts'
+
+/** What a server says when its admission was closed. */
+export interface DrainReport {
+  /** Whether nothing runs any more. */
+  readonly drained: boolean
+  /** Rollouts that have not ended, those included whose results are being written. */
+  readonly activeRollouts: number
+  /** Every rollout that the process has admitted, sorted. */
+  readonly rolloutIds: readonly string[]
+  readonly instanceId: string
+  /** Another one after each start of the server. */
+  readonly processId: string
+}
+
+/** What a server says when nothing runs there. */
+export interface IdleReport {
+  readonly acceptingRollouts: boolean
+  readonly processId: string
+}
+
+/** See `RolloutClient.drain`. */
+export async function drain(
+  connection: ServerConnection,
+  { timeoutSeconds, signal }: { timeoutSeconds: number; signal: AbortSignal },
+): Promise<DrainReport> {
+  const asked = drainRequestSchema.safeParse({ timeout_sec: timeoutSeconds })
+  if (!asked.success) {
+    throw new OsmosisError('invalid_request', 'timeoutSeconds must be a number from 0 to 300.')
+  }
+  const request = { path: '/drain', body: asked.data }
+  const limitMs = (timeoutSeconds + 5) * 1000
+  const answer = await askInTime(connection, request, { limitMs, signal })
+  const said = readAnswer(request, answer, drainResponseSchema)
+  if (said.accepting_rollouts) throw brokenAnswer(request, answer, 'says that rollouts are accepted')
+  return {
+    drained: said.drained,
+    activeRollouts: said.active_rollouts,
+    rolloutIds: said.rollout_ids,
+    instanceId: said.instance_id,
+    processId: said.process_id,
+  }
+}
+
+/** Pause between two looks at a server. Milliseconds. */
+const pauseMs = 1000
+/** A server that is alive says so faster. Milliseconds. */
+const healthLimitMs = 10_000
+const passing = new Set<unknown>([408, 429, 500, 502, 503, 504])
+
+/** See `RolloutClient.waitIdle`. */
+export async function waitIdle(
+  connection: ServerConnection,
+  options: { timeoutSeconds: number; processId?: string | undefined; signal: AbortSignal },
+): Promise<IdleReport> {
+  const { timeoutSeconds, signal } = options
+  let { processId } = options
+  let last = 'It gave no answer.'
+  const late = (): OsmosisError => {
+    const message = `The rollout server was not idle within ${timeoutSeconds} s. ${last}`
+    return new OsmosisError('timeout', message)
+  }
+  return withTimeLimit({ limitMs: timeoutSeconds * 1000, outer: signal, late }, async (limited) => {
+    for (;;) {
+      try {
+        const seen = await look(connection, limited)
+        processId ??= seen.processId
+        if (seen.processId !== processId) throw restarted(processId, seen.processId)
+        if (seen.activeRollouts === 0) return seen
+        last = `${seen.activeRollouts} rollouts were active.`
+      } catch (error) {
+        limited.throwIfAborted()
+        if (!mayPass(error)) throw error
+        last = error.message
+      }
+      await wait(pauseMs, limited)
+    }
+  })
+}
+
+// What else servers say of their health differs between them.
+const lifecycleSchema = healthResponseSchema.pick({ process_id: true, lifecycle: true })
+
+async function look(
+  connection: ServerConnection,
+  signal: AbortSignal,
+): Promise<IdleReport & { activeRollouts: number }> {
+  const request = { path: '/health' }
+  const answer = await askInTime(connection, request, { limitMs: healthLimitMs, signal })
+  const { process_id: processId, lifecycle } = readAnswer(request, answer, lifecycleSchema)
+  if (processId === undefined || lifecycle === undefined) {
+    throw brokenAnswer(request, answer, 'has no process_id or no lifecycle: the server is too old')
+  }
+  const { accepting_rollouts: acceptingRollouts, active_rollouts: activeRollouts } = lifecycle
+  return { acceptingRollouts, activeRollouts, processId }
+}
+
+function mayPass(error: unknown): error is OsmosisError {
+  if (!isOsmosisError(error) || error.code !== 'protocol_error') return false
+  return error.status === undefined || passing.has(error.status)
+}
+
+function restarted(before: string, now: string): OsmosisError {
+  return new OsmosisError(
+    'protocol_error',
+    `The rollout server was restarted (process ${before}, now ${now}): what it ran before is lost. Send it again under new rolloutIds.`,
+    { status: 200 },
+  )
+}
