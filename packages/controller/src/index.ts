@@ -1,3 +1,20 @@
+export type { LeasedOrder } from './client/leased-order.ts'
+export type { LeasedResult } from './client/leased-result.ts'
+export {
+  createPolicyEndpoint,
+  type PolicyAccess,
+  type PolicyEndpoint,
+  type PolicyEndpointOptions,
+} from './client/policy-endpoint.ts'
+export {
+  createRolloutClient,
+  type LeasedRunOptions,
+  type RolloutClient,
+  type RolloutClientOptions,
+  type WaitIdleOptions,
+} from './client/rollout-client.ts'
+export type { RolloutHandle, RolloutPhase } from './client/rollout-handle.ts'
+export type { DrainReport, IdleReport } from './client/server-lifecycle.ts'
 export type { ServerAddress } from './http/server-client.ts'
 export type { LoopOrder } from './loop/loop-order.ts'
 export type { AnsweredCall, AnswerHook, LoopOutcome } from './loop/loop-outcome.ts'

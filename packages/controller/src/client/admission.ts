@@ -112,6 +112,7 @@ function adviceFor({ status, text }: ServerAnswer): string {
   if (status === 422 && text.includes('completion_callback_url')) {
     return 'This server sends its results to callbacks only: it is older than leased results. Send it rollouts with createController.'
   }
-  if (status === 503) return 'The server is draining, which is for good: send the rollout to another.'
+  if (status === 503)
+    return 'The server is draining, which is for good: send the rollout to another.'
   return 'Only 202 admits a rollout, and only 429 asks for a repetition.'
 }

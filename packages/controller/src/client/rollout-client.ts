@@ -105,9 +105,11 @@ export function createRolloutClient(options: RolloutClientOptions): RolloutClien
       const limits = { limitMs: seconds * 1000, signal }
       const lease = await admit(connection, toLeasedRequest(order), limits)
       closed.signal.throwIfAborted()
-      const rollout = new FollowedRollout(connection, lease, closed.signal)
+      const rollout = new FollowedRollout(connection, lease, {
+        closed: closed.signal,
+        onOver: () => followed.delete(rollout),
+      })
       followed.add(rollout)
-      void rollout.over.then(() => followed.delete(rollout))
       return rollout
     },
     drain: async ({ timeoutSeconds = 30, signal } = {}) =>

@@ -60,11 +60,15 @@ export class FollowedRollout implements RolloutHandle {
   #happening = Promise.withResolvers<void>()
 
   /** @param closed - ends requests about the rollout; following ends with {@link stop} alone */
-  constructor(connection: ServerConnection, lease: Lease, closed: AbortSignal) {
+  constructor(
+    connection: ServerConnection,
+    lease: Lease,
+    { closed, onOver }: { closed: AbortSignal; onOver: () => void },
+  ) {
     this.rolloutId = lease.rolloutId
     this.#connection = connection
     this.#closed = closed
-    this.over = this.#follow(lease)
+    this.over = this.#follow(lease, onOver)
   }
 
   get status(): RolloutStatus {
@@ -92,7 +96,9 @@ export class FollowedRollout implements RolloutHandle {
     }
   }
 
-  async cancelAtServer({ signal }: { readonly signal?: AbortSignal } = {}): Promise<CancelDisposition> {
+  async cancelAtServer({
+    signal,
+  }: { readonly signal?: AbortSignal } = {}): Promise<CancelDisposition> {
     const asking = AbortSignal.any([this.#closed, ...(signal ? [signal] : [])])
     const request = { path: '/rollout/cancel', body: { ids: [this.rolloutId] } }
     const limits = { limitMs: cancelLimitMs, signal: asking }
@@ -112,7 +118,7 @@ export class FollowedRollout implements RolloutHandle {
     this.#stopped.abort(new OsmosisError('cancelled', message))
   }
 
-  async #follow(lease: Lease): Promise<void> {
+  async #follow(lease: Lease, onOver: () => void): Promise<void> {
     const { signal } = this.#stopped
     const onResult = (result: LeasedResult): void => {
       this.#latest = result
@@ -124,6 +130,8 @@ export class FollowedRollout implements RolloutHandle {
     } catch (reason) {
       this.#failure = { reason }
       this.#wake()
+    } finally {
+      onOver()
     }
   }
 

@@ -1,10 +1,6 @@
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import { wait, withTimeLimit } from '@osmosis/core/http'
-import {
-  drainRequestSchema,
-  drainResponseSchema,
-  healthResponseSchema,
-} from '@osmosis/core/wire'
+import { drainRequestSchema, drainResponseSchema, healthResponseSchema } from '@osmosis/core/wire'
 
 import { askInTime, brokenAnswer, readAnswer, type ServerConnection } from './server-requests.ts'
 
@@ -40,7 +36,8 @@ export async function drain(
   const limitMs = (timeoutSeconds + 5) * 1000
   const answer = await askInTime(connection, request, { limitMs, signal })
   const said = readAnswer(request, answer, drainResponseSchema)
-  if (said.accepting_rollouts) throw brokenAnswer(request, answer, 'says that rollouts are accepted')
+  if (said.accepting_rollouts)
+    throw brokenAnswer(request, answer, 'says that rollouts are accepted')
   return {
     drained: said.drained,
     activeRollouts: said.active_rollouts,

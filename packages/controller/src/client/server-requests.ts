@@ -96,7 +96,11 @@ export function refusedBy(
   const answered = `${nameOf(request)} was answered with ${status}: ${detail}.`
   const options = { status, cause: new Error(detail) }
   return status === 401
-    ? new OsmosisError('unauthorized', `${answered} Pass the rollout server's key as apiKey.`, options)
+    ? new OsmosisError(
+        'unauthorized',
+        `${answered} Pass the rollout server's key as apiKey.`,
+        options,
+      )
     : new OsmosisError('protocol_error', `${answered} ${advice}`.trimEnd(), options)
 }
 
