@@ -2,9 +2,14 @@ import path from 'node:path'
 
 import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
-import type { PolicyConfig } from '@osmosis/eval'
+import {
+  findWorkspaceRoot,
+  readWorkspaceConfig,
+  type PolicyConfig,
+  type WorkspaceConfig,
+} from '@osmosis/eval'
 
-import { loadModule } from './load-module.ts'
+import { loadModule, moduleFile } from './load-module.ts'
 import type { PolicyFlags } from './policy-options.ts'
 
 /** Who answers the model calls: a module that exports a policy, or a model of an endpoint. */
@@ -22,19 +27,20 @@ export type PolicyChoice =
 export interface ChosenPolicy extends AsyncDisposable {
   readonly policy: PolicyModel
   readonly name: string
+  /** What its endpoint is asked with; undefined without a key. */
+  readonly apiKey: string | undefined
 }
 
-/** What a config says about the policy. */
-export interface ConfiguredPolicy {
-  readonly policy?: PolicyConfig | null
+/** What there is to choose from beside the flags. */
+export interface PolicySurroundings {
+  /** Of the workspace. */
+  readonly workspace: WorkspaceConfig
   /** Model to ask for when nothing else names one. */
   readonly model?: string
-  /** Where else a policy could have been named, for the message that nobody is. */
-  readonly elsewhere?: string
 }
 
 /**
- * Finds and opens the policy that flags or config name.
+ * Finds and opens the policy that flags or the workspace name.
  *
  * @throws OsmosisError with code `invalid_config` or `invalid_entrypoint`
  */
@@ -42,47 +48,80 @@ export async function choosePolicy(
   flags: PolicyFlags,
   environment: NodeJS.ProcessEnv,
 ): Promise<ChosenPolicy> {
-  return openPolicy(policyChoice(flags), environment)
+  return openPolicy(policyChoice(flags, { workspace: await workspaceHere() }), environment)
+}
+
+/** The config of the workspace that the working folder belongs to; empty outside of one. */
+export async function workspaceHere(): Promise<WorkspaceConfig> {
+  const root = await findWorkspaceRoot(path.resolve('osmosis.toml'))
+  return root === undefined
+    ? { policies: new Map(), defaultPolicy: null }
+    : readWorkspaceConfig(root)
 }
 
 /**
- * Who answers the model calls: the flags first, then the config, where there is one.
+ * Who answers the model calls: the flags first, then the default of the workspace.
  *
  * @throws OsmosisError with code `invalid_config`
  */
-export function policyChoice(flags: PolicyFlags, configured: ConfiguredPolicy = {}): PolicyChoice {
+export function policyChoice(flags: PolicyFlags, surroundings: PolicySurroundings): PolicyChoice {
   if (flags.policy !== undefined && flags.baseUrl !== undefined) {
     throw invalid('Pass either --policy or --base-url: one policy answers all model calls.')
   }
-  const forEndpoint = flags.model !== undefined || flags.apiKeyEnv !== undefined
-  if (flags.policy !== undefined && forEndpoint) {
-    throw invalid('--model and --api-key-env belong to an endpoint: leave them out with --policy.')
+  const { model, apiKeyEnv } = flags
+  if (flags.baseUrl !== undefined) {
+    return endpointChoice({ baseUrl: flags.baseUrl, model: null, apiKeyEnv: null })
   }
-  if (flags.policy !== undefined) return moduleChoice(flags.policy)
+  const name = flags.policy ?? surroundings.workspace.defaultPolicy
+  const policy = name === null ? undefined : namedPolicy(name, surroundings.workspace)
+  if (policy?.kind === 'endpoint') return endpointChoice(policy)
+  if (model !== undefined || apiKeyEnv !== undefined) {
+    const instead =
+      flags.policy === undefined ? 'pass --base-url as well' : 'leave them out with --policy'
+    throw invalid(`--model and --api-key-env belong to an endpoint: ${instead}.`)
+  }
+  if (policy !== undefined) return policy
+  throw invalid(
+    'Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <name or module>, or name a default_policy in osmosis.toml.',
+  )
 
-  const endpoint = configured.policy?.kind === 'endpoint' ? configured.policy : undefined
-  const baseUrl = flags.baseUrl ?? endpoint?.baseUrl
-  if (baseUrl !== undefined) {
-    const model = flags.model ?? endpoint?.model ?? configured.model
-    if (model === undefined) {
+  function endpointChoice(
+    endpoint: Pick<EndpointConfig, 'baseUrl' | 'model' | 'apiKeyEnv'>,
+  ): PolicyChoice {
+    const asked = model ?? endpoint.model ?? surroundings.model
+    if (asked === undefined) {
       throw invalid('Pass --model: the endpoint has to know which one to ask.')
     }
-    // The key of one endpoint is not for another.
-    const inherited = flags.baseUrl === undefined ? endpoint?.apiKeyEnv : undefined
-    return { kind: 'endpoint', baseUrl, model, apiKeyEnv: flags.apiKeyEnv ?? inherited ?? null }
+    const { baseUrl } = endpoint
+    return { kind: 'endpoint', baseUrl, model: asked, apiKeyEnv: apiKeyEnv ?? endpoint.apiKeyEnv }
   }
-  if (forEndpoint) {
-    throw invalid('--model and --api-key-env belong to an endpoint: pass --base-url as well.')
-  }
-  if (configured.policy?.kind === 'module') return configured.policy
+}
+
+type EndpointConfig = Extract<PolicyConfig, { kind: 'endpoint' }>
+
+/**
+ * A policy by its name in `osmosis.toml`, else the one in a module.
+ *
+ * @throws OsmosisError with code `invalid_config` for a name that is neither
+ */
+export function namedPolicy(name: string, { policies }: WorkspaceConfig): PolicyConfig {
+  const policy = policies.get(name)
+  if (policy !== undefined) return policy
+  const file = path.resolve(name)
+  // What looks like a path was meant as one, and is reported as such when it is loaded.
+  if (/[./\\]/.test(name) || isModule(name)) return { kind: 'module', module: name, file }
+  const names = [...policies.keys()].join(', ') || 'none'
   throw invalid(
-    `Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <module>${configured.elsewhere ?? ''}.`,
+    `There is no policy ${name}: osmosis.toml names ${names}, and there is no module of that name.`,
   )
 }
 
-/** A policy in a module, by the name of its file. */
-export function moduleChoice(module: string): PolicyChoice {
-  return { kind: 'module', module, file: path.resolve(module) }
+function isModule(name: string): boolean {
+  try {
+    return moduleFile('policy', name) !== ''
+  } catch {
+    return false
+  }
 }
 
 /** @throws OsmosisError with code `invalid_config` or `invalid_entrypoint` */
@@ -94,7 +133,7 @@ export async function openPolicy(
   const { baseUrl, model } = choice
   const apiKey = choice.apiKeyEnv === null ? undefined : readKey(choice.apiKeyEnv, environment)
   const policy = upstreamPolicy({ baseUrl, model, ...(apiKey === undefined ? {} : { apiKey }) })
-  return chosen(policy, model)
+  return chosen(policy, model, apiKey)
 }
 
 async function modulePolicy(file: string, name: string): Promise<ChosenPolicy> {
@@ -111,8 +150,8 @@ async function modulePolicy(file: string, name: string): Promise<ChosenPolicy> {
   )
 }
 
-function chosen(policy: PolicyModel, name: string): ChosenPolicy {
-  return { policy, name, [Symbol.asyncDispose]: async () => policy.close?.() }
+function chosen(policy: PolicyModel, name: string, apiKey?: string): ChosenPolicy {
+  return { policy, name, apiKey, [Symbol.asyncDispose]: async () => policy.close?.() }
 }
 
 function isPolicyModel(value: unknown): value is PolicyModel {

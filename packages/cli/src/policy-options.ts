@@ -13,7 +13,10 @@ export interface PolicyFlags {
 /** Adds the flags that say who answers the model calls. */
 export function addPolicyOptions(command: Command): Command {
   return command
-    .option('--policy <module>', 'let a module that exports a policy answer the model calls')
+    .option(
+      '--policy <name or module>',
+      'let a policy of osmosis.toml, or a module that exports one, answer the model calls (default: default_policy of osmosis.toml)',
+    )
     .option(
       '--base-url <url>',
       'let an OpenAI-compatible endpoint answer the model calls',

@@ -314,8 +314,8 @@ describe('osmosis test', () => {
   )
 
   it('wants to be told who answers, and flags that fit together', async () => {
-    expect(await fails('test', '-m', adder, ...data)).toBe(
-      'error: Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <module>.\n',
+    expect(await fails('test', '-m', adder, ...data, '--policy', 'nobody')).toBe(
+      'error: There is no policy nobody: osmosis.toml names echo, adding, and there is no module of that name.\n',
     )
     expect(await fails('test', '-m', adder, ...data, '--base-url', 'http://x')).toBe(
       'error: Pass --model: the endpoint has to know which one to ask.\n',

@@ -81,15 +81,19 @@ describe('osmosis eval run refuses', () => {
     ],
     [
       'configs/eval/secrets.toml',
-      'The rollout needs secrets that are not set in the environment: SEARCH_API_KEY.',
+      'The rollout needs secrets that have no value: SEARCH_API_KEY. Set them in the environment or in .env, or pass --secrets-file <file>.',
     ],
     [
-      loop,
-      'Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <module>.',
+      `${loop} --policy nobody`,
+      'There is no policy nobody: osmosis.toml names echo, adding, and there is no module of that name.',
     ],
     [
-      'configs/eval/no-policy.toml',
-      'Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <module>, or add a [policy] section to the config.',
+      `${loop} ${policy} --secrets-file secrets.env`,
+      '--secrets-file goes with a config, which says what secrets there are.',
+    ],
+    [
+      'configs/eval/secrets.toml --secrets-file nowhere.env',
+      "Cannot read the secrets from nowhere.env: ENOENT: no such file or directory, open 'nowhere.env'",
     ],
     [
       `${config} --policy rollouts/echo/normalise.ts`,
@@ -221,7 +225,7 @@ describe('osmosis eval run refuses, once it has seen what the entrypoint exports
   })
 
   it('a grader budget for an agent loop', async () => {
-    expect(await refusal('configs/eval/adder-with-grader.toml')).toBe(
+    expect(await refusal('configs/eval/adder-with-grader.toml --policy adding')).toBe(
       'error: grader_timeout_s is for workflows, and agent-loops exports an agent loop.',
     )
   })

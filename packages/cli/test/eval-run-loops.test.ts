@@ -40,7 +40,13 @@ function lastText({ body }: Received): string {
 
 describe('osmosis eval run, an agent loop', () => {
   it('gives the reward of the loop, by a config as well', async () => {
-    const { code, stdout, stderr, records, run: facts } = await evaluate('configs/eval/adder.toml')
+    const {
+      code,
+      stdout,
+      stderr,
+      records,
+      run: facts,
+    } = await evaluate('configs/eval/adder.toml --policy adding')
     expect(code).toBe(0)
     expect(stdout).toMatch(/^Rollout +agent-loops$/m)
     expect(stdout).toMatch(/^Pass rate +50\.0 % {2}\(2 of 4 with a reward of 1 or more\)$/m)

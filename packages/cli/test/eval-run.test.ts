@@ -82,7 +82,7 @@ describe('osmosis eval run, a workflow', () => {
     )
     const flags = `--rows 0-1 --base-url ${upstream.url}/v1 --model new --baseline-model old`
     const { code, stdout, records, summary, baseline, stderr } = await evaluate(
-      `configs/eval/no-policy.toml ${flags}`,
+      `configs/eval/echo-once.toml ${flags}`,
       `--eval-fn ${rewards}:exact --eval-fn ${rewards}:notANumber`,
     )
     expect(records.map(({ model_tag, reward, scores }) => [model_tag, reward, scores])).toEqual([
@@ -148,7 +148,7 @@ describe('osmosis eval run, a workflow', () => {
       records,
       run: facts,
     } = await evaluate(
-      'configs/eval/no-policy.toml --max-in-flight 1',
+      'configs/eval/echo-once.toml --max-in-flight 1',
       `--base-url ${upstream.url}/v1`,
     )
     const reason = 'The policy answered 401: {"error":{"message":"wrong key"}}'

@@ -2,9 +2,16 @@ export {
   type EvalConfig,
   type EvaluationConfig,
   type ExperimentConfig,
-  type PolicyConfig,
 } from './config/eval-config.ts'
+export { type ConfigKind } from './config/config-rules.ts'
+export { platformProblems } from './config/parse-config.ts'
 export { readEvalConfig, type ReadEvalConfigOptions } from './config/read-eval-config.ts'
+export {
+  type PolicyConfig,
+  readWorkspaceConfig,
+  type WorkspaceConfig,
+} from './config/workspace-config.ts'
+export { findWorkspaceRoot } from './config/workspace-files.ts'
 export { type DatasetRow } from './dataset/dataset-row.ts'
 export { readDataset } from './dataset/read-dataset.ts'
 export { type RowSelection, selectRows } from './dataset/select-rows.ts'

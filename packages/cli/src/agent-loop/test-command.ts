@@ -5,6 +5,7 @@ import type { DatasetRow } from '@osmosis/eval'
 
 import { choosePolicy } from '../choose-policy.ts'
 import { closing } from '../closing.ts'
+import { readEnvironment } from '../environment.ts'
 import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
 import { interactiveSession } from './interactive-session.ts'
@@ -36,8 +37,7 @@ async function testLoop(flags: TestFlags): Promise<number> {
       '--output and --quiet cannot be used with --interactive.',
     )
   }
-  const environment = process.env // oxlint-disable-line node/no-process-env
-  return closing(await choosePolicy(flags, environment), async ({ policy, name }) => {
+  return closing(await choosePolicy(flags, readEnvironment()), async ({ policy, name }) => {
     const { loop, file, rows } = await prepareLoop(flags)
     const watched = watchPolicy(policy)
     return closing(await createTrainer({ policy: watched }), async (trainer) =>

@@ -1,12 +1,11 @@
 import { OsmosisError } from '@osmosis/core'
 
 import {
-  moduleChoice,
   openPolicy,
   policyChoice,
   type ChosenPolicy,
-  type ConfiguredPolicy,
   type PolicyChoice,
+  type PolicySurroundings,
 } from '../choose-policy.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 
@@ -24,11 +23,11 @@ export interface ComparedModels {
  */
 export async function chooseModels(
   flags: EvalRunFlags,
-  configured: ConfiguredPolicy,
+  surroundings: PolicySurroundings,
   environment: NodeJS.ProcessEnv,
 ): Promise<ComparedModels> {
-  const primary = policyChoice(flags, configured)
-  const baseline = baselineChoice(flags, primary)
+  const primary = policyChoice(flags, surroundings)
+  const baseline = baselineChoice(flags, primary, surroundings)
   if (baseline !== undefined && isSame(primary, baseline)) {
     const name = baseline.kind === 'module' ? baseline.module : baseline.model
     throw invalid(`The baseline ${name} is the model under evaluation itself: name another one.`)
@@ -40,12 +39,17 @@ export async function chooseModels(
 }
 
 /** Undefined without a baseline. */
-function baselineChoice(flags: EvalRunFlags, primary: PolicyChoice): PolicyChoice | undefined {
+function baselineChoice(
+  flags: EvalRunFlags,
+  primary: PolicyChoice,
+  surroundings: PolicySurroundings,
+): PolicyChoice | undefined {
   const { baselinePolicy, baselineModel: model, baselineBaseUrl, baselineApiKeyEnv } = flags
   if (model === undefined) {
     if (baselineBaseUrl !== undefined) throw needsModel('--baseline-base-url')
     if (baselineApiKeyEnv !== undefined) throw needsModel('--baseline-api-key-env')
-    return baselinePolicy === undefined ? undefined : moduleChoice(baselinePolicy)
+    if (baselinePolicy === undefined) return undefined
+    return policyChoice({ policy: baselinePolicy }, surroundings)
   }
   if (baselinePolicy !== undefined) {
     throw invalid('Pass either --baseline-policy or --baseline-model: there is one baseline.')

@@ -28,6 +28,7 @@ export interface EvalRunFlags extends PolicyFlags {
   log?: string
   name?: string
   output?: string
+  secretsFile?: string
 }
 
 /** Adds `eval run`. */
@@ -57,7 +58,10 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       'score by <file>:<export>, e.g. rewards.ts:exact, beside the reward; may be repeated',
       repeated,
     )
-    .option('--baseline-policy <module>', 'compare with a module that exports a policy')
+    .option(
+      '--baseline-policy <name or module>',
+      'compare with a policy of osmosis.toml, or with a module that exports one',
+    )
     .option('--baseline-model <name>', 'compare with this model of an endpoint')
     .option(
       '--baseline-base-url <url>',
@@ -72,6 +76,10 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .option('--max-tokens <tokens>', 'most tokens of one answer (agent loops)', countFrom(1))
     .option('--temperature <number>', 'sampling temperature (agent loops)', decimalNumber)
     .option('--log <folder>', 'keep a trace of every rollout there (agent loops)')
+    .option(
+      '--secrets-file <file>',
+      'take the secrets of the config from a dotenv file, or - for stdin (default: the environment)',
+    )
     .option(
       '--name <name>',
       'name of the run (default: made from config or entrypoint, the time and the inputs)',

@@ -11,9 +11,11 @@ import {
   type Scorer,
 } from '@osmosis/eval'
 
+import { readEnvironment } from '../environment.ts'
 import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
+import { Redaction } from '../redaction.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
-import { chooseModels } from './compared-models.ts'
+import { chooseModels, type ComparedModels } from './compared-models.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import { planEvaluation, type EvaluationPlan } from './evaluation-plan.ts'
 import { loadScorers } from './load-scorers.ts'
@@ -30,11 +32,18 @@ export async function evalRunCommand(
   configFile: string | undefined,
   flags: EvalRunFlags,
 ): Promise<number> {
-  const environment = process.env // oxlint-disable-line node/no-process-env
+  const environment = readEnvironment()
   const plan = await planEvaluation(configFile, flags, environment)
+  if (plan.platformProblems.length > 0) {
+    const lines = plan.platformProblems.map((problem) => `- ${problem}\n`)
+    process.stderr.write(
+      `warning: The platform would refuse ${configFile ?? ''}:\n${lines.join('')}`,
+    )
+  }
   const models = await chooseModels(flags, plan.policy, environment)
   const scorers = await loadScorers(flags.evalFn ?? [])
-  const { source, outputRoot, rows: _rows, ...inputs } = plan
+  const redaction = new Redaction([...Object.values(plan.secrets), ...keysOf(models)])
+  const { source, outputRoot, rows: _rows, secrets: _secrets, ...inputs } = plan
   const runFolder = await createRunFolder({
     outputRoot,
     runName: flags.name ?? generateRunName(source, { ...inputs, model: models.primary.name }),
@@ -46,13 +55,16 @@ export async function evalRunCommand(
       serveModels(models, {
         plan,
         flags,
+        environment,
+        redaction,
         logFile: path.join(runFolder.location, 'logs.txt'),
         signal: interrupt.signal,
       }),
     )
     const result = await survivingStrayRejections(async () => {
       try {
-        return await evaluate(plan, { served, scorers, runFolder, interrupt: interrupt.signal })
+        const parts = { served, scorers, runFolder, redaction, interrupt: interrupt.signal }
+        return redaction.data(await evaluate(plan, parts))
       } finally {
         await served.close()
       }
@@ -66,6 +78,11 @@ export async function evalRunCommand(
   } finally {
     interrupt.release()
   }
+}
+
+/** The keys of the endpoints that answer. */
+function keysOf({ primary, baseline }: ComparedModels): string[] {
+  return [primary.apiKey, baseline?.apiKey].filter((key) => key !== undefined)
 }
 
 /** What never began leaves no folder behind, so that the name can be used again. */
@@ -84,10 +101,11 @@ async function evaluate(
     readonly served: ServedModels
     readonly scorers: readonly Scorer[]
     readonly runFolder: RunFolder
+    readonly redaction: Redaction
     readonly interrupt: AbortSignal
   },
 ): Promise<EvaluationResult> {
-  const { served, scorers, runFolder, interrupt } = parts
+  const { served, scorers, runFolder, redaction, interrupt } = parts
   const { rollout, dataset, rows, n, passThreshold } = plan
   const progress = new ProgressLine(process.stderr, passThreshold, scorers[0]?.name)
   try {
@@ -101,8 +119,13 @@ async function evaluate(
       maxInFlight: served.maxInFlight,
       passThreshold,
       signal: AbortSignal.any([interrupt, served.died]),
-      sink: runFolder,
-      onProgress: (update) => progress.update(update),
+      sink: {
+        location: runFolder.location,
+        record: (record, snapshot) =>
+          runFolder.record(redaction.data(record), () => redaction.data(snapshot())),
+        finish: (snapshot) => runFolder.finish(redaction.data(snapshot)),
+      },
+      onProgress: (update) => progress.update(redaction.data(update)),
     })
   } finally {
     progress.end()

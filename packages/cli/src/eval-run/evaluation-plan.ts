@@ -5,15 +5,17 @@ import {
   defaultOutputRoot,
   readDataset,
   readEvalConfig,
+  readWorkspaceConfig,
   selectRows,
   type DatasetRow,
   type EvalConfig,
 } from '@osmosis/eval'
 
 import { assertLogFolder } from '../agent-loop/output-files.ts'
-import type { ConfiguredPolicy } from '../choose-policy.ts'
+import { workspaceHere, type PolicySurroundings } from '../choose-policy.ts'
 import { moduleFile } from '../load-module.ts'
 import { splitSpec } from '../module-export.ts'
+import { readSecretsFile } from '../secrets-file.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 
 /** What is evaluated, on which rows, and how: from a config, or from flags alone. */
@@ -39,7 +41,11 @@ export interface EvaluationPlan {
   /** Seconds; null is unbounded. */
   readonly graderTimeoutSeconds: number | null
   readonly outputRoot: string
-  readonly policy: ConfiguredPolicy
+  readonly policy: PolicySurroundings
+  /** By their names; added to the environment of that process, and shown nowhere. */
+  readonly secrets: Readonly<Record<string, string>>
+  /** What the platform would refuse about the config. */
+  readonly platformProblems: readonly string[]
 }
 
 /**
@@ -71,7 +77,7 @@ async function planFromConfig(
 ): Promise<EvaluationPlan> {
   if (flags.dataset !== undefined) throw invalid('--dataset goes with --module: a config has one.')
   const config = await readEvalConfig(configFile)
-  assertSecrets(config, environment)
+  const secrets = await findSecrets(config, flags.secretsFile, environment)
   const { experiment, evaluation } = config
   return {
     source: configFile,
@@ -88,16 +94,20 @@ async function planFromConfig(
     graderTimeoutSeconds: evaluation.graderTimeoutSeconds,
     outputRoot: flags.output ?? defaultOutputRoot(config.workspaceRoot),
     policy: {
-      policy: config.policy,
+      workspace: await readWorkspaceConfig(config.workspaceRoot),
       model: experiment.modelPath,
-      elsewhere: ', or add a [policy] section to the config',
     },
+    secrets,
+    platformProblems: config.platformProblems,
   }
 }
 
 async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
   const { module = '', dataset } = flags
   if (dataset === undefined) throw invalid('--module needs --dataset: the file with the rows.')
+  if (flags.secretsFile !== undefined) {
+    throw invalid('--secrets-file goes with a config, which says what secrets there are.')
+  }
   const { file, name } = splitSpec(module)
   const found = moduleFile('entrypoint', file)
   return {
@@ -115,7 +125,9 @@ async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
     agentTimeoutSeconds: null,
     graderTimeoutSeconds: null,
     outputRoot: flags.output ?? defaultOutputRoot(path.resolve()),
-    policy: {},
+    policy: { workspace: await workspaceHere() },
+    secrets: {},
+    platformProblems: [],
   }
 }
 
@@ -131,11 +143,21 @@ async function chosenRows(
   )
 }
 
-function assertSecrets({ requiredSecrets }: EvalConfig, environment: NodeJS.ProcessEnv): void {
-  const missing = requiredSecrets.filter((name) => !environment[name])
-  if (missing.length === 0) return
+async function findSecrets(
+  { requiredSecrets }: EvalConfig,
+  file: string | undefined,
+  environment: NodeJS.ProcessEnv,
+): Promise<Record<string, string>> {
+  const written = file === undefined ? new Map<string, string>() : await readSecretsFile(file)
+  const secrets: Record<string, string> = {}
+  for (const name of requiredSecrets) {
+    const value = written.get(name) ?? environment[name]
+    if (value) secrets[name] = value
+  }
+  const missing = requiredSecrets.filter((name) => !Object.hasOwn(secrets, name))
+  if (missing.length === 0) return secrets
   throw invalid(
-    `The rollout needs secrets that are not set in the environment: ${missing.join(', ')}.`,
+    `The rollout needs secrets that have no value: ${missing.join(', ')}. Set them in the environment or in .env, or pass --secrets-file <file>.`,
   )
 }
 

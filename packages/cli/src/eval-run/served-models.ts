@@ -10,6 +10,7 @@ import { loopRunner, workflowRunner, type EvaluatedModel, type ItemRunner } from
 
 import type { ChosenPolicy } from '../choose-policy.ts'
 import type { ComparedModels } from './compared-models.ts'
+import type { Redaction } from '../redaction.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import type { EvaluationPlan } from './evaluation-plan.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
@@ -21,6 +22,10 @@ const defaultInFlight = 16
 export interface ServeModelsOptions {
   readonly plan: EvaluationPlan
   readonly flags: EvalRunFlags
+  /** The process of the entrypoint gets it, with what the plan adds to it. */
+  readonly environment: NodeJS.ProcessEnv
+  /** Of what that process prints. */
+  readonly redaction: Redaction
   /** Gets everything that the process of the entrypoint prints. */
   readonly logFile: string
   /** Gives up starting. */
@@ -48,11 +53,13 @@ export interface ServedModels {
  */
 export async function serveModels(
   { primary, baseline }: ComparedModels,
-  { plan, flags, logFile, signal }: ServeModelsOptions,
+  { plan, flags, environment, redaction, logFile, signal }: ServeModelsOptions,
 ): Promise<ServedModels> {
-  const { entrypoint, folder, env } = plan
+  const { entrypoint, folder, secrets } = plan
+  const env = { ...environment, ...plan.env, ...secrets }
   const traces = flags.log === undefined ? {} : { traces: flags.log }
-  const server = await startServerProcess({ entrypoint, folder, env, logFile, ...traces }, signal)
+  const options = { entrypoint, folder, env, redaction, logFile, ...traces }
+  const server = await startServerProcess(options, signal)
   const opened: { close(): Promise<void> }[] = [server]
   const close = async (): Promise<void> => {
     for (const part of opened) await part.close()

@@ -2,10 +2,12 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { createWriteStream, existsSync } from 'node:fs'
 import path from 'node:path'
+import { finished } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 
+import type { Redaction } from '../redaction.ts'
 import {
   isListeningMessage,
   type EntrypointKind,
@@ -24,8 +26,10 @@ export interface ServerProcessOptions {
   readonly traces?: string
   /** Where the process runs: relative paths of the user's code mean this folder. */
   readonly folder: string
-  /** Added to the environment of this process. */
-  readonly env: Readonly<Record<string, string>>
+  /** Its environment, but for the key of the server. */
+  readonly env: NodeJS.ProcessEnv
+  /** Of what the process prints. */
+  readonly redaction: Redaction
   /** Gets everything the process prints. */
   readonly logFile: string
 }
@@ -63,28 +67,18 @@ export async function startServerProcess(
     [...process.execArgv, commandFile(), ...serveArgs(options)],
     {
       cwd: options.folder,
-      env: { ...process.env, ...options.env, OSMOSIS_ROLLOUT_SERVER_API_KEY: apiKey }, // oxlint-disable-line node/no-process-env
+      env: { ...options.env, OSMOSIS_ROLLOUT_SERVER_API_KEY: apiKey },
       // A group of its own: Ctrl-C reaches the evaluation alone, which then ends the server.
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     },
   )
-  const printed = collectOutput(child, options.logFile)
+  const output = collectOutput(child, options)
   const died = new AbortController()
-  const ended = new Promise<string>((resolve) => {
-    const onEnd = (how: string): void => {
-      died.abort(
-        new OsmosisError(
-          'protocol_error',
-          `The rollout server ${how}. It printed last:\n${printed()}`,
-        ),
-      )
-      resolve(how)
-    }
-    child.once('error', (error) => onEnd(`could not be started: ${error.message}`))
-    child.once('close', (code, endSignal) =>
-      onEnd(code === null ? `was ended by ${endSignal}` : `ended with code ${code}`),
-    )
+  const ended = endOf(child, output).then((how) => {
+    const lastWords = `The rollout server ${how}. It printed last:\n${output.lastLines()}`
+    died.abort(new OsmosisError('protocol_error', lastWords))
+    return how
   })
   let closing: Promise<void> | undefined
   const close = (): Promise<void> => (closing ??= end(child, ended))
@@ -95,7 +89,7 @@ export async function startServerProcess(
       ended.then((how): never => {
         throw new OsmosisError(
           'invalid_entrypoint',
-          `The rollout server ${how} before it listened:\n${printed()}`,
+          `The rollout server ${how} before it listened:\n${output.lastLines()}`,
         )
       }),
       aborted(signal),
@@ -153,19 +147,43 @@ function aborted(signal: AbortSignal): Promise<never> {
   })
 }
 
-/** Writes the output to a file, and returns its last lines when asked. */
-function collectOutput(child: ChildProcess, logFile: string): () => string {
+/** What a process prints. */
+interface CollectedOutput {
+  lastLines(): string
+  /** Settles when all of it has come. */
+  readonly complete: Promise<unknown>
+}
+
+/** Writes the output to a file, without the secrets in it. */
+function collectOutput(
+  child: ChildProcess,
+  { logFile, redaction }: Pick<ServerProcessOptions, 'logFile' | 'redaction'>,
+): CollectedOutput {
   const log = createWriteStream(logFile, { flags: 'a', mode: 0o600 })
   const lines: string[] = []
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.pipe(log, { end: false })
-    stream?.setEncoding('utf8').on('data', (text: string) => {
-      lines.push(...text.split('\n').filter((line) => line !== ''))
+  const written = [child.stdout, child.stderr].map(async (stream) => {
+    const text = redaction.stream()
+    text.on('data', (piece: string) => {
+      lines.push(...piece.split('\n').filter((line) => line !== ''))
       lines.splice(0, lines.length - remembered)
     })
-  }
-  child.once('close', () => log.end())
-  return () => lines.join('\n')
+    text.pipe(log, { end: false })
+    stream?.setEncoding('utf8').pipe(text)
+    await finished(text)
+  })
+  const complete = Promise.allSettled(written).finally(() => log.end())
+  return { complete, lastLines: () => lines.join('\n') }
+}
+
+/** How the process has ended; resolves when all that it printed is there. */
+function endOf(child: ChildProcess, { complete }: CollectedOutput): Promise<string> {
+  return new Promise((resolve) => {
+    child.once('error', (error) => resolve(`could not be started: ${error.message}`))
+    child.once('close', (code, endSignal) => {
+      const how = code === null ? `was ended by ${endSignal}` : `ended with code ${code}`
+      resolve(complete.then(() => how))
+    })
+  })
 }
 
 async function end(child: ChildProcess, ended: Promise<string>): Promise<void> {

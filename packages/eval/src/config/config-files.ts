@@ -7,13 +7,12 @@ import { findDataset, findInside, type FoundFile } from './workspace-files.ts'
 export interface ConfigFiles {
   readonly entrypoint: string | undefined
   readonly dataset: string | undefined
-  readonly policyModule: string | undefined
 }
 
 /** Finds the files of a config and adds a line to `problems` for each that is not there. */
 export async function findConfigFiles(
   workspaceRoot: string,
-  { experiment, policy }: CheckedSections,
+  { experiment }: CheckedSections<'eval'>,
   options: { datasetFile?: string; problems: string[] },
 ): Promise<ConfigFiles> {
   function expectFile(key: string, found: FoundFile): string | undefined {
@@ -34,10 +33,6 @@ export async function findConfigFiles(
         ? experiment &&
           expectFile('experiment.dataset', await findDataset(workspaceRoot, experiment.dataset))
         : resolve(datasetFile),
-    policyModule:
-      policy?.module === undefined
-        ? undefined
-        : expectFile('policy.module', await findInside(workspaceRoot, policy.module)),
   }
 }
 

@@ -30,28 +30,6 @@ export interface EvaluationConfig {
   readonly graderTimeoutSeconds: number | null
 }
 
-/**
- * `[policy]`: who answers the model calls of a local run. Not part of the hosted platform's config,
- * which always evaluates `experiment.model_path`.
- */
-export type PolicyConfig =
-  | {
-      readonly kind: 'module'
-      /** As written in the config. */
-      readonly module: string
-      /** Absolute. */
-      readonly file: string
-    }
-  | {
-      readonly kind: 'endpoint'
-      /** An OpenAI-compatible endpoint; `/chat/completions` is appended. */
-      readonly baseUrl: string
-      /** Default: `experiment.model_path`. */
-      readonly model: string
-      /** The environment variable that holds the key. Null: no key is sent. */
-      readonly apiKeyEnv: string | null
-    }
-
 /** A checked eval config. */
 export interface EvalConfig {
   /** The file it was read from; absolute. */
@@ -64,8 +42,8 @@ export interface EvalConfig {
   readonly env: Readonly<Record<string, string>>
   /** `[secrets] required`: names of variables that must have a value. */
   readonly requiredSecrets: readonly string[]
-  /** Null without a `[policy]` section. */
-  readonly policy: PolicyConfig | null
   /** `[advanced]`, unchecked. */
   readonly advanced: Readonly<Record<string, unknown>>
+  /** What the hosted platform would refuse, although a local run does not; a line each. */
+  readonly platformProblems: readonly string[]
 }

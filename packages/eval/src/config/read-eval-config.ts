@@ -1,13 +1,12 @@
 import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { join, resolve, sep } from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { TomlError } from 'smol-toml'
 
 import { type ConfigFiles, findConfigFiles, rolloutFolder } from './config-files.ts'
 import type { CheckedSections } from './config-sections.ts'
-import type { EvalConfig, PolicyConfig } from './eval-config.ts'
-import { parseEvalConfig } from './parse-eval-config.ts'
+import type { EvalConfig } from './eval-config.ts'
+import { parseConfig, tomlProblem, type ParsedConfig } from './parse-config.ts'
 import { findWorkspaceRoot } from './workspace-files.ts'
 
 /** Options of {@link readEvalConfig}. */
@@ -18,10 +17,8 @@ export interface ReadEvalConfigOptions {
 
 /**
  * Reads an eval config (TOML) that lies in an Osmosis workspace, usually in `configs/eval/`, and
- * finds the files it names. Timeouts that are left out are unbounded.
- *
- * `[policy]` is for local runs only: `module = "policies/arithmetic.ts"`, relative to the
- * workspace, or `base_url` with `model` and `api_key_env` for an OpenAI-compatible endpoint.
+ * finds the files it names. Timeouts that are left out are unbounded. The policy of local runs is
+ * named elsewhere, see {@link readWorkspaceConfig}.
  *
  * @throws OsmosisError with code `invalid_config`; the message lists all problems, a line each
  */
@@ -29,9 +26,8 @@ export async function readEvalConfig(
   file: string,
   options: ReadEvalConfigOptions = {},
 ): Promise<EvalConfig> {
-  const problems: string[] = []
   const path = resolve(file)
-  const sections = parseText(file, await readText(file), problems)
+  const { sections, problems, platformProblems } = parseText(file, await readText(file))
   const workspaceRoot = await findWorkspaceRoot(path)
   if (workspaceRoot === undefined) {
     problems.push('not in an Osmosis workspace: no folder above has both rollouts/ and data/')
@@ -39,7 +35,10 @@ export async function readEvalConfig(
   }
   const files = await findConfigFiles(workspaceRoot, sections, { ...options, problems })
   if (problems.length > 0) throw invalidConfig(file, problems)
-  return toEvalConfig({ path, workspaceRoot }, sections, files)
+  if (!path.startsWith(join(workspaceRoot, 'configs', 'eval') + sep)) {
+    platformProblems.push('not in configs/eval/ of the workspace; move it there')
+  }
+  return { ...toEvalConfig({ path, workspaceRoot }, sections, files), platformProblems }
 }
 
 async function readText(file: string): Promise<string> {
@@ -51,13 +50,11 @@ async function readText(file: string): Promise<string> {
   }
 }
 
-function parseText(file: string, text: string, problems: string[]): CheckedSections {
+function parseText(file: string, text: string): ParsedConfig<'eval'> {
   try {
-    return parseEvalConfig(text, problems)
+    return parseConfig('eval', text)
   } catch (error) {
-    if (!(error instanceof TomlError)) throw error
-    const problem = `line ${error.line}, column ${error.column}: ${error.message.trim()}`
-    throw invalidConfig(file, [problem], error)
+    throw invalidConfig(file, [tomlProblem(error)], error)
   }
 }
 
@@ -69,9 +66,9 @@ function invalidConfig(file: string, problems: readonly string[], cause?: unknow
 
 function toEvalConfig(
   place: Pick<EvalConfig, 'path' | 'workspaceRoot'>,
-  sections: CheckedSections,
+  sections: CheckedSections<'eval'>,
   files: ConfigFiles,
-): EvalConfig {
+): Omit<EvalConfig, 'platformProblems'> {
   const { experiment, evaluation, env = {}, secrets, advanced = {} } = sections
   if (!experiment || !evaluation || !files.entrypoint || !files.dataset) {
     throw new TypeError('A config without problems has all of its sections and files.')
@@ -91,32 +88,14 @@ function toEvalConfig(
     },
     evaluation: {
       limit: evaluation.limit !== undefined && evaluation.limit > 0 ? evaluation.limit : null,
-      n: evaluation.n,
+      n: evaluation.n ?? 1,
       batchSize: evaluation.batch_size ?? null,
-      passThreshold: evaluation.pass_threshold,
+      passThreshold: evaluation.pass_threshold ?? 1,
       agentWorkflowTimeoutSeconds: evaluation.agent_workflow_timeout_s ?? null,
       graderTimeoutSeconds: evaluation.grader_timeout_s ?? null,
     },
     env,
     requiredSecrets: secrets?.required ?? [],
-    policy: toPolicyConfig(sections.policy, experiment.model_path, files.policyModule),
     advanced,
-  }
-}
-
-function toPolicyConfig(
-  policy: CheckedSections['policy'],
-  modelPath: string,
-  file: string | undefined,
-): PolicyConfig | null {
-  if (policy?.module !== undefined && file !== undefined) {
-    return { kind: 'module', module: policy.module, file }
-  }
-  if (policy?.base_url === undefined) return null
-  return {
-    kind: 'endpoint',
-    baseUrl: policy.base_url,
-    model: policy.model ?? modelPath,
-    apiKeyEnv: policy.api_key_env ?? null,
   }
 }

@@ -1,20 +1,19 @@
-import type { CheckedSections } from './config-sections.ts'
-
-/** Problems that no single value has: what cannot be combined, and what must not be repeated. */
-export function ruleProblems(sections: CheckedSections): string[] {
-  return [
-    ...experimentProblems(sections.experiment),
-    ...secretProblems(sections),
-    ...policyProblems(sections.policy),
-  ]
-}
-
-function experimentProblems(experiment: CheckedSections['experiment']): string[] {
+/** What cannot be combined in `[experiment]`. */
+export function experimentProblems(
+  experiment:
+    | { readonly branch?: string | undefined; readonly commit_sha?: string | undefined }
+    | undefined,
+): string[] {
   if (experiment?.branch === undefined || experiment.commit_sha === undefined) return []
   return ['experiment.commit_sha: cannot be combined with branch; keep one of them']
 }
 
-function secretProblems({ env = {}, secrets }: CheckedSections): string[] {
+/** Names of secrets that are repeated or have a value in `[env]`. */
+export function secretProblems(sections: {
+  readonly env?: Readonly<Record<string, string>> | undefined
+  readonly secrets?: { readonly required?: readonly string[] } | undefined
+}): string[] {
+  const { env = {}, secrets } = sections
   const required = secrets?.required ?? []
   return required.flatMap((name, index) => {
     const place = `secrets.required.${index}`
@@ -22,16 +21,4 @@ function secretProblems({ env = {}, secrets }: CheckedSections): string[] {
     if (!Object.hasOwn(env, name)) return []
     return [`${place}: ${name} is set in [env] too; keep one of them`]
   })
-}
-
-function policyProblems(policy: CheckedSections['policy']): string[] {
-  if (!policy) return []
-  const { module, base_url: baseUrl } = policy
-  if (module === undefined && baseUrl === undefined) {
-    return ['policy: needs module (a file that answers) or base_url (an endpoint that does)']
-  }
-  if (module === undefined) return []
-  return (['base_url', 'model', 'api_key_env'] as const)
-    .filter((key) => policy[key] !== undefined)
-    .map((key) => `policy.${key}: cannot be combined with module; keep one of them`)
 }

@@ -1,25 +1,22 @@
 import type { z } from 'zod'
 
-import { knownKeys, type SectionName, sectionNames } from './config-sections.ts'
-
 const longestShown = 40
 
 /** The problem of a section nobody knows. */
-export function unknownSection(name: string): string {
-  return `${name}: unknown section${suggestion(name, sectionNames)}`
+export function unknownSection(name: string, known: readonly string[]): string {
+  return `${name}: unknown section${suggestion(name, known)}`
 }
 
 /** The problems of one section, one line each. `issues` have to carry their input. */
 export function sectionProblems(
-  section: SectionName,
+  section: string,
+  known: readonly string[],
   issues: readonly z.core.$ZodIssue[],
 ): string[] {
   return issues.flatMap((issue) => {
     const place = [section, ...issue.path].join('.')
     if (issue.code === 'unrecognized_keys') {
-      return issue.keys.map(
-        (key) => `${place}.${key}: unknown key${suggestion(key, knownKeys(section))}`,
-      )
+      return issue.keys.map((key) => `${place}.${key}: unknown key${suggestion(key, known)}`)
     }
     if (issue.code === 'invalid_key') {
       return issue.issues.map(({ message }) => `${place}: ${message}`)

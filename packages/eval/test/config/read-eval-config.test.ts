@@ -1,3 +1,4 @@
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 import { readEvalConfig } from '@osmosis/eval'
@@ -17,7 +18,6 @@ async function workspace(config: string): Promise<{ root: string; config: string
   const root = await temporaryFolder({
     'rollouts/multiply/main.ts': '',
     'data/multiply.jsonl': '',
-    'policies/arithmetic.ts': '',
     'configs/eval/multiply.toml': config,
   })
   return { root, config: join(root, 'configs/eval/multiply.toml') }
@@ -36,7 +36,7 @@ async function problemsOf(toml: string): Promise<string[]> {
 }
 
 describe('a valid eval config', () => {
-  it('gets the local defaults: one attempt, threshold 1, no limits, no policy', async () => {
+  it('gets the local defaults: one attempt, threshold 1, no limits', async () => {
     const { root, config } = await workspace(experiment)
     expect(await readEvalConfig(config)).toEqual({
       path: config,
@@ -62,8 +62,8 @@ describe('a valid eval config', () => {
       },
       env: {},
       requiredSecrets: [],
-      policy: null,
       advanced: {},
+      platformProblems: ['secrets: missing; add the section [secrets], which may be empty'],
     })
   })
 
@@ -81,8 +81,6 @@ grader_timeout_s = 2.5
 LOG_LEVEL = "debug"
 [secrets]
 required = ["API_KEY"]
-[policy]
-module = "policies/arithmetic.ts"
 [advanced]
 anything = { goes = [1] }
 `)
@@ -101,28 +99,18 @@ anything = { goes = [1] }
       },
       env: { LOG_LEVEL: 'debug' },
       requiredSecrets: ['API_KEY'],
-      policy: {
-        kind: 'module',
-        module: 'policies/arithmetic.ts',
-        file: join(root, 'policies/arithmetic.ts'),
-      },
       advanced: { anything: { goes: [1] } },
+      platformProblems: [],
     })
   })
 
-  it.each([
-    [
-      'model and key of its own',
-      'model = "qwen"\napi_key_env = "QWEN_KEY"',
-      { model: 'qwen', apiKeyEnv: 'QWEN_KEY' },
-    ],
-    ['the evaluated model without a key', '', { model: 'openai/gpt-5', apiKeyEnv: null }],
-  ])('takes an endpoint as its policy, with %s', async (_name, rest, expected) => {
-    const { config } = await workspace(
-      `${experiment}[policy]\nbase_url = "http://localhost:8000/v1"\n${rest}\n`,
-    )
-    const { policy } = await readEvalConfig(config)
-    expect(policy).toEqual({ kind: 'endpoint', baseUrl: 'http://localhost:8000/v1', ...expected })
+  it('outside of configs/eval/ is one that the platform would refuse', async () => {
+    const { root } = await workspace(experiment)
+    const config = join(root, 'configs/mine.toml')
+    await writeFile(config, `${experiment}[secrets]\n`)
+    expect((await readEvalConfig(config)).platformProblems).toEqual([
+      'not in configs/eval/ of the workspace; move it there',
+    ])
   })
 
   it('needs no dataset of its own when another one is given', async () => {
@@ -223,35 +211,25 @@ agent_workflow_timeout_s = 0
       ],
     ],
     [
-      'an empty policy',
-      `${experiment}[policy]\n`,
-      ['- policy: needs module (a file that answers) or base_url (an endpoint that does)'],
-    ],
-    [
-      'a policy of two kinds',
-      `${experiment}[policy]\nmodule = "policies/arithmetic.ts"\nbase_url = "https://a.b/v1"\n`,
-      ['- policy.base_url: cannot be combined with module; keep one of them'],
-    ],
-    [
-      'a policy endpoint that is no URL',
-      `${experiment}[policy]\nbase_url = "localhost"\n`,
-      ['- policy.base_url: must be an http or https URL, got "localhost"'],
+      'a policy, which belongs into the file of the workspace',
+      `${experiment}[policy]\nmodule = "policies/arithmetic.ts"\n`,
+      [
+        "- policy: the policy of local runs is not part of a config; write it as [policies.<name>] in osmosis.toml at the workspace's root",
+      ],
     ],
     [
       'files that are not there',
-      experiment.replace('main.ts', 'man.ts').replace('data/multiply.jsonl', 'divide') +
-        '[policy]\nmodule = "policies/none.ts"\n',
+      experiment.replace('main.ts', 'man.ts').replace('data/multiply.jsonl', 'divide'),
       [
         '- experiment.entrypoint: no such file: <root>/rollouts/multiply/man.ts',
         '- experiment.dataset: no such file: <root>/data/divide.jsonl, <root>/data/divide.ndjson, <root>/data/divide.csv, <root>/data/divide.parquet',
-        '- policy.module: no such file: <root>/policies/none.ts',
       ],
     ],
     [
       'an entrypoint outside of its rollout',
-      experiment.replace('main.ts', '../../policies/arithmetic.ts'),
+      experiment.replace('main.ts', '../../data/multiply.jsonl'),
       [
-        '- experiment.entrypoint: must lie inside <root>/rollouts/multiply, got "../../policies/arithmetic.ts"',
+        '- experiment.entrypoint: must lie inside <root>/rollouts/multiply, got "../../data/multiply.jsonl"',
       ],
     ],
   ])('names %s', async (_name, toml, problems) => {

@@ -1,0 +1,75 @@
+import { Transform } from 'node:stream'
+
+const replacement = '[redacted]'
+
+/** Takes secret values out of everything that is printed, logged or written. */
+export class Redaction {
+  readonly #secrets: readonly string[]
+  readonly #pattern: RegExp | undefined
+
+  /** @param values - the secrets; empty ones are ignored */
+  constructor(values: Iterable<string>) {
+    // A log line in JSON spells quotes and line breaks in another way.
+    const spellings = [...values].flatMap((value) => [value, JSON.stringify(value).slice(1, -1)])
+    const secrets = [...new Set(spellings)].filter((spelling) => spelling !== '')
+    // The longest first: one secret may begin with another.
+    this.#secrets = secrets.toSorted((one, other) => other.length - one.length)
+    const alternatives = this.#secrets.map((secret) =>
+      secret.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'),
+    )
+    this.#pattern = alternatives.length === 0 ? undefined : new RegExp(alternatives.join('|'), 'g')
+  }
+
+  /** `text` without the secrets. */
+  text(text: string): string {
+    return this.#pattern === undefined ? text : text.replace(this.#pattern, replacement)
+  }
+
+  /** A copy of plain data without the secrets, in keys and in values. */
+  data<T>(value: T): T {
+    return this.#pattern === undefined ? value : (this.#clean(value) as T)
+  }
+
+  /** A stream of text that leaves the secrets out, also those that arrive in pieces. */
+  stream(): Transform {
+    let held = ''
+    return new Transform({
+      decodeStrings: false,
+      encoding: 'utf8',
+      transform: (chunk: string, _encoding, done) => {
+        const text = held + chunk
+        const end = this.#settledLength(text)
+        held = text.slice(end)
+        done(null, this.text(text.slice(0, end)))
+      },
+      flush: (done) => done(null, this.text(held)),
+    })
+  }
+
+  #clean(value: unknown): unknown {
+    if (typeof value === 'string') return this.text(value)
+    if (Array.isArray(value)) return value.map((item) => this.#clean(item))
+    if (typeof value !== 'object' || value === null) return value
+    // Dates and the like hold no text.
+    if (Object.getPrototypeOf(value) !== Object.prototype) return value
+    const fields = Object.entries(value)
+    return Object.fromEntries(fields.map(([key, item]) => [this.text(key), this.#clean(item)]))
+  }
+
+  /** How much of a text holds no secret of which the rest may still be on its way. */
+  #settledLength(text: string): number {
+    let end = text.length
+    for (const secret of this.#secrets) {
+      for (let length = Math.min(secret.length - 1, text.length); length > 0; length -= 1) {
+        if (!text.endsWith(secret.slice(0, length))) continue
+        end = Math.min(end, text.length - length)
+        break
+      }
+    }
+    for (const { 0: secret, index } of text.matchAll(this.#pattern ?? /$^/g)) {
+      // A secret that is there already is not cut in two for one that may follow.
+      if (index < end && index + secret.length > end) end = index
+    }
+    return end
+  }
+}

@@ -1,0 +1,112 @@
+import { describe, expect, it } from 'vitest'
+
+import { endpoint, say } from './model-endpoint.ts'
+import { osmosis } from './osmosis.ts'
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
+
+const command = ['eval', 'run', 'configs/eval/echo.toml', '--limit', '1']
+const files = { 'configs/eval/echo.toml': evalConfig('echo') }
+
+describe('osmosis eval run lets', () => {
+  it('the default policy of osmosis.toml answer, wherever in the workspace it is called', async () => {
+    const root = temporaryWorkspace({
+      ...files,
+      'osmosis.toml': 'default_policy = "mine"\n[policies.mine]\nmodule = "policies/echo.ts"\n',
+    })
+    const config = ['eval', 'run', '../configs/eval/echo.toml', '--limit', '1']
+    const { code, stdout, stderr } = await osmosis(config, {}, `${root}/data`)
+    expect([code, stderr]).toEqual([0, expect.not.stringContaining('warning')])
+    expect(stdout).toMatch(/^Policy +policies\/echo\.ts$/m)
+    const flags = '-m ../rollouts/echo/main.ts -d words.jsonl --limit 1 --output out'.split(' ')
+    const withoutConfig = await osmosis(['eval', 'run', ...flags], {}, `${root}/data`)
+    expect([withoutConfig.code, withoutConfig.stdout]).toEqual([
+      0,
+      expect.stringMatching(/^Policy +policies\/echo\.ts$/m),
+    ])
+  })
+
+  it('an endpoint of osmosis.toml answer, with its model and its key, and a flag in place of either', async () => {
+    const upstream = await endpoint((_, response) => say(response, 'one'))
+    const root = temporaryWorkspace({
+      ...files,
+      'osmosis.toml': `[policies.near]
+base_url = "${upstream.url}/v1"
+model = "qwen"
+api_key_env = "NEAR_KEY"
+`,
+    })
+    const near = [...command, '--policy', 'near']
+    const keys = { NEAR_KEY: 'near-key', OTHER_KEY: 'other-key' }
+    expect(await osmosis(near, keys, root)).toMatchObject({ code: 0 })
+    const flags = ['--model', 'qwen-2', '--api-key-env', 'OTHER_KEY']
+    expect((await osmosis([...near, ...flags], keys, root)).code).toBe(0)
+    expect(
+      upstream.received.map(({ headers, body }) => [headers.authorization, body['model']]),
+    ).toEqual([
+      ['Bearer near-key', 'qwen'],
+      ['Bearer other-key', 'qwen-2'],
+    ])
+  })
+
+  it('nobody answer unless somebody is named', async () => {
+    const root = temporaryWorkspace(files)
+    const { code, stderr } = await osmosis(command, {}, root)
+    expect([code, stderr]).toEqual([
+      1,
+      'error: Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <name or module>, or name a default_policy in osmosis.toml.\n',
+    ])
+  })
+})
+
+it('osmosis eval run says once what the platform would refuse, and runs', async () => {
+  const root = temporaryWorkspace({ 'configs/eval/echo.toml': evalConfig('echo', '') })
+  const { code, stderr } = await osmosis([...command, '--policy', 'policies/echo.ts'], {}, root)
+  expect([code, stderr.split('\n').slice(0, 2)]).toEqual([
+    0,
+    [
+      'warning: The platform would refuse configs/eval/echo.toml:',
+      '- secrets: missing; add the section [secrets], which may be empty',
+    ],
+  ])
+  expect(stderr.match(/warning/g)).toHaveLength(1)
+})
+
+it('osmosis eval run runs a config as the Python command line writes one, with an entrypoint in TypeScript', async () => {
+  const config = `# Evaluates the rollout.
+[experiment]
+rollout = "echo"
+entrypoint = "main.ts"
+model_path = "openai/gpt-5-mini"
+dataset = "words"
+# branch = "main"
+# commit_sha = "0123abc"
+
+[evaluation]
+limit = 2
+n = 1
+batch_size = 1
+pass_threshold = 1.0
+agent_workflow_timeout_s = 450
+grader_timeout_s = 150
+
+[env]
+# LOG_LEVEL = "info"
+
+[secrets]
+required = []
+
+[advanced]
+`
+  const root = temporaryWorkspace({
+    'configs/eval/echo.toml': config,
+    'configs/training/echo.toml': '',
+    'rollouts/echo/README.md': '',
+  })
+  const args = ['eval', 'run', 'configs/eval/echo.toml', '--policy', 'policies/echo.ts']
+  const { code, stdout, stderr } = await osmosis(args, {}, root)
+  expect([code, stdout, stderr]).toEqual([
+    0,
+    expect.stringMatching(/^Pass rate +100\.0 % {2}\(2 of 2 /m),
+    expect.not.stringContaining('warning'),
+  ])
+})

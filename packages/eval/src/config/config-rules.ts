@@ -1,0 +1,116 @@
+/** The two kinds of config that a workspace has, in `configs/<kind>/`. */
+export type ConfigKind = 'eval' | 'training'
+
+/** What a value has to be. */
+export interface ValueRule {
+  readonly type: 'string' | 'integer' | 'number' | 'strings'
+  /** What the message says of any other value. */
+  readonly must: string
+  readonly required?: true
+  /** Of a string, and of each string in a list. */
+  readonly pattern?: RegExp
+  readonly least?: number
+  readonly most?: number
+  /** More than this. */
+  readonly above?: number
+}
+
+/** The keys of a section: these, or `variables` (names of the environment with text), or any. */
+export interface SectionRule {
+  readonly keys: Readonly<Record<string, ValueRule>> | 'variables' | 'any'
+  /** The platform refuses a config without the section. A local run does not need it. */
+  readonly mandatory?: true
+}
+
+const text = { type: 'string', pattern: /\S/, must: 'must be a non-empty string' } as const
+const positiveInteger = { type: 'integer', least: 1, must: 'must be a positive integer' } as const
+const positive = { type: 'number', above: 0, must: 'must be a positive number' } as const
+const seconds = {
+  type: 'number',
+  above: 0,
+  must: 'must be a positive number of seconds; omit it to run unbounded',
+} as const
+
+const experiment = {
+  keys: {
+    rollout: {
+      type: 'string',
+      required: true,
+      // No control characters, no slashes, neither of the two names that mean another folder.
+      pattern: /^(?!\.{1,2}$)[^\p{Cc}/\\]+$/u,
+      must: 'must be the name of a folder in rollouts/',
+    },
+    entrypoint: { ...text, required: true },
+    model_path: { ...text, required: true },
+    dataset: { ...text, required: true },
+    branch: { type: 'string', pattern: /^\S+$/, must: 'must be a branch name' },
+    commit_sha: {
+      type: 'string',
+      pattern: /^[0-9a-fA-F]{7,40}$/,
+      must: 'must be 7 to 40 hexadecimal digits',
+    },
+  },
+} as const
+
+const secretKeys = {
+  required: {
+    type: 'strings',
+    pattern: /^[A-Z][A-Z0-9_]*$/,
+    must: 'must be a name in capitals, digits and underscores',
+  },
+} as const
+
+const timeouts = { agent_workflow_timeout_s: seconds, grader_timeout_s: seconds } as const
+
+/**
+ * What the hosted platform accepts, for each kind of config. It names sections and keys and judges
+ * values when a run is submitted; the limits here are those that the meaning of a value sets.
+ */
+export const configRules = {
+  eval: {
+    experiment,
+    evaluation: {
+      keys: {
+        limit: { type: 'integer', must: 'must be an integer' },
+        n: positiveInteger,
+        batch_size: positiveInteger,
+        pass_threshold: { type: 'number', must: 'must be a finite number' },
+        ...timeouts,
+      },
+    },
+    env: { keys: 'variables' },
+    secrets: { keys: secretKeys, mandatory: true },
+    advanced: { keys: 'any' },
+  },
+  training: {
+    experiment,
+    training: {
+      keys: {
+        lr: positive,
+        total_epochs: positiveInteger,
+        n_samples_per_prompt: positiveInteger,
+        rollout_batch_size: positiveInteger,
+        max_prompt_length: positiveInteger,
+        max_response_length: positiveInteger,
+        ...timeouts,
+      },
+    },
+    sampling: {
+      keys: {
+        rollout_temperature: { type: 'number', least: 0, must: 'must be a number of at least 0' },
+        rollout_top_p: {
+          type: 'number',
+          above: 0,
+          most: 1,
+          must: 'must be a number above 0, at most 1',
+        },
+      },
+    },
+    checkpoints: {
+      keys: { eval_interval: positiveInteger, checkpoint_save_freq: positiveInteger },
+    },
+    env: { keys: 'variables' },
+    secrets: { keys: secretKeys },
+    advanced: { keys: 'any' },
+  },
+} as const satisfies Readonly<Record<ConfigKind, Readonly<Record<string, SectionRule>>>>

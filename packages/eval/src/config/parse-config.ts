@@ -1,0 +1,71 @@
+import { parse, TomlError } from 'smol-toml'
+
+import { configRules, type ConfigKind, type SectionRule } from './config-rules.ts'
+import { sectionSchema, type CheckedSections } from './config-sections.ts'
+import { experimentProblems, secretProblems } from './rule-problems.ts'
+import { sectionProblems, unknownSection } from './section-problems.ts'
+
+/** A config whose text was checked, without a look at the files it names. */
+export interface ParsedConfig<Kind extends ConfigKind> {
+  readonly sections: CheckedSections<Kind>
+  /** What is wrong, a line each. */
+  readonly problems: string[]
+  /** What is wrong for the hosted platform alone, a line each. */
+  readonly platformProblems: string[]
+}
+
+/**
+ * Parses the text of a config and checks everything that can be checked without looking at files.
+ *
+ * @throws TomlError for a text that is not TOML
+ */
+export function parseConfig<Kind extends ConfigKind>(kind: Kind, text: string): ParsedConfig<Kind> {
+  const document: Record<string, unknown> = parse(text, { unsafeKeyBehaviour: 'throw' })
+  const rules = Object.entries<SectionRule>(configRules[kind])
+  const names = rules.map(([name]) => name)
+  const problems = Object.keys(document)
+    .filter((name) => !names.includes(name))
+    .map((name) => (name === 'policy' ? misplacedPolicy : unknownSection(name, names)))
+  const platformOnly: string[] = []
+
+  const sections: Record<string, unknown> = {}
+  for (const [name, rule] of rules) {
+    const checked = sectionSchema(rule).safeParse(document[name] ?? {}, { reportInput: true })
+    sections[name] = checked.data
+    const known = typeof rule.keys === 'object' ? Object.keys(rule.keys) : []
+    problems.push(...sectionProblems(name, known, checked.error?.issues ?? []))
+    if (rule.mandatory && document[name] === undefined) {
+      platformOnly.push(`${name}: missing; add the section [${name}], which may be empty`)
+    }
+  }
+  // The types follow from the rules that the sections were just checked against.
+  const parsed = sections as CheckedSections<Kind>
+  problems.push(...experimentProblems(parsed.experiment), ...secretProblems(parsed))
+  return { sections: parsed, problems, platformProblems: platformOnly }
+}
+
+/**
+ * What the hosted platform would refuse about a config, a line each; empty when there is nothing.
+ * Files are not looked at, and neither are models and datasets.
+ */
+export function platformProblems(kind: ConfigKind, text: string): string[] {
+  try {
+    const parsed = parseConfig(kind, text)
+    return [...parsed.problems, ...parsed.platformProblems]
+  } catch (error) {
+    return [tomlProblem(error)]
+  }
+}
+
+/**
+ * What is wrong with a text that is not TOML, and where.
+ *
+ * @throws `error` itself unless it is the parser's
+ */
+export function tomlProblem(error: unknown): string {
+  if (!(error instanceof TomlError)) throw error
+  return `line ${error.line}, column ${error.column}: ${error.message.trim()}`
+}
+
+const misplacedPolicy =
+  "policy: the policy of local runs is not part of a config; write it as [policies.<name>] in osmosis.toml at the workspace's root"

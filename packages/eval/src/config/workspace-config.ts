@@ -1,0 +1,144 @@
+import { readFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import { parse } from 'smol-toml'
+import { z } from 'zod'
+
+import { tomlProblem } from './parse-config.ts'
+import { sectionProblems, unknownSection } from './section-problems.ts'
+
+/** `[policies.<name>]`: who may answer the model calls of a local run. */
+export type PolicyConfig =
+  | {
+      readonly kind: 'module'
+      /** As written in the file. */
+      readonly module: string
+      /** Absolute. */
+      readonly file: string
+    }
+  | {
+      readonly kind: 'endpoint'
+      /** An OpenAI-compatible endpoint; `/chat/completions` is appended. */
+      readonly baseUrl: string
+      /** Null: the model under evaluation. */
+      readonly model: string | null
+      /** The environment variable that holds the key. Null: no key is sent. */
+      readonly apiKeyEnv: string | null
+    }
+
+/** What `osmosis.toml` says about local runs in its workspace. */
+export interface WorkspaceConfig {
+  /** By name. */
+  readonly policies: ReadonlyMap<string, PolicyConfig>
+  /** One of the names. Null: local runs have to name a policy. */
+  readonly defaultPolicy: string | null
+}
+
+const text = z.string('must be a non-empty string').min(1, 'must be a non-empty string')
+const policySchema = z.strictObject({
+  module: text.optional(),
+  base_url: z.url({ protocol: /^https?$/, error: 'must be an http or https URL' }).optional(),
+  model: text.optional(),
+  api_key_env: text.optional(),
+})
+type PolicySection = z.infer<typeof policySchema>
+
+const sectionNames = ['default_policy', 'policies']
+
+/**
+ * Reads `osmosis.toml` at the root of a workspace: `[policies.<name>]` with `module`, a path
+ * relative to the root, or with `base_url`, `model` and `api_key_env` for an OpenAI-compatible
+ * endpoint; and `default_policy`, the name of the one that is taken when none is asked for. A
+ * workspace without the file has no policies.
+ *
+ * @throws OsmosisError with code `invalid_config`; the message lists all problems, a line each
+ */
+export async function readWorkspaceConfig(workspaceRoot: string): Promise<WorkspaceConfig> {
+  const file = join(workspaceRoot, 'osmosis.toml')
+  const problems: string[] = []
+  const document = parseText(await readText(file), problems)
+  problems.push(
+    ...Object.keys(document)
+      .filter((name) => !sectionNames.includes(name))
+      .map((name) => unknownSection(name, sectionNames)),
+  )
+  const policies = readPolicies(document['policies'] ?? {}, workspaceRoot, problems)
+  const defaultPolicy = document['default_policy'] ?? null
+  if (defaultPolicy !== null && !policies.has(defaultPolicy as string) && problems.length === 0) {
+    const names = [...policies.keys()].join(', ') || 'none'
+    problems.push(`default_policy: must be the name of a policy (there is: ${names})`)
+  }
+  if (problems.length === 0) return { policies, defaultPolicy: defaultPolicy as string | null }
+  const lines = problems.map((problem) => `- ${problem}`)
+  throw new OsmosisError('invalid_config', [`Invalid ${file}:`, ...lines].join('\n'))
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return ''
+    throw new OsmosisError('invalid_config', `Cannot read ${file}: ${errorMessage(cause)}`, {
+      cause,
+    })
+  }
+}
+
+function parseText(content: string, problems: string[]): Record<string, unknown> {
+  try {
+    return parse(content, { unsafeKeyBehaviour: 'throw' })
+  } catch (error) {
+    problems.push(tomlProblem(error))
+    return {}
+  }
+}
+
+function readPolicies(
+  section: unknown,
+  workspaceRoot: string,
+  problems: string[],
+): Map<string, PolicyConfig> {
+  const policies = new Map<string, PolicyConfig>()
+  if (typeof section !== 'object' || section === null || Array.isArray(section)) {
+    problems.push('policies: must be a section for each policy, [policies.<name>]')
+    return policies
+  }
+  for (const [name, value] of Object.entries(section)) {
+    const place = `policies.${name}`
+    const { data, error } = policySchema.safeParse(value, { reportInput: true })
+    const found = error
+      ? sectionProblems(place, Object.keys(policySchema.shape), error.issues)
+      : policyProblems(place, data)
+    problems.push(...found)
+    if (data !== undefined && found.length === 0) policies.set(name, toPolicy(data, workspaceRoot))
+  }
+  return policies
+}
+
+function policyProblems(place: string, policy: PolicySection): string[] {
+  const { module, base_url: baseUrl } = policy
+  if (!/^[A-Za-z0-9_-]+$/.test(place.slice('policies.'.length))) {
+    // A name with a dot or a slash would look like the path of a module behind --policy.
+    return [`${place}: must be named in letters, digits, - and _`]
+  }
+  if (module === undefined && baseUrl === undefined) {
+    return [`${place}: needs module (a file that answers) or base_url (an endpoint that does)`]
+  }
+  if (module === undefined) return []
+  return (['base_url', 'model', 'api_key_env'] as const)
+    .filter((key) => policy[key] !== undefined)
+    .map((key) => `${place}.${key}: cannot be combined with module; keep one of them`)
+}
+
+function toPolicy(policy: PolicySection, workspaceRoot: string): PolicyConfig {
+  if (policy.module !== undefined) {
+    return { kind: 'module', module: policy.module, file: resolve(workspaceRoot, policy.module) }
+  }
+  return {
+    kind: 'endpoint',
+    baseUrl: policy.base_url ?? '',
+    model: policy.model ?? null,
+    apiKeyEnv: policy.api_key_env ?? null,
+  }
+}

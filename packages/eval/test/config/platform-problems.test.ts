@@ -1,0 +1,126 @@
+import { globSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { platformProblems } from '@osmosis/eval'
+import { expect, it } from 'vitest'
+
+const experiment = `[experiment]
+rollout = "multiply"
+entrypoint = "main.ts"
+model_path = "Qwen/Qwen3.6-35B-A3B"
+dataset = "multiply"
+`
+
+const everything = {
+  eval: `${experiment}branch = "main"
+[evaluation]
+limit = 200
+n = 1
+batch_size = 1
+pass_threshold = 1.0
+agent_workflow_timeout_s = 450
+grader_timeout_s = 150.5
+[env]
+LOG_LEVEL = "info"
+_PRIVATE = ""
+[secrets]
+required = ["SEARCH_API_KEY"]
+[advanced]
+anything = { goes = true }
+`,
+  training: `${experiment}commit_sha = "0123abc"
+[training]
+lr = 1e-6
+total_epochs = 1
+n_samples_per_prompt = 8
+rollout_batch_size = 32
+max_prompt_length = 8192
+max_response_length = 8192
+agent_workflow_timeout_s = 450
+grader_timeout_s = 150
+[sampling]
+rollout_temperature = 1.0
+rollout_top_p = 1.0
+[checkpoints]
+eval_interval = 10
+checkpoint_save_freq = 20
+[env]
+LOG_LEVEL = "info"
+[secrets]
+required = []
+[advanced]
+`,
+} as const
+
+const kinds = ['eval', 'training'] as const
+
+it.each(kinds)('the platform accepts every section and key that %s configs have', (kind) => {
+  expect(platformProblems(kind, everything[kind])).toEqual([])
+})
+
+it.each(['eval', 'training'] as const)('the platform wants an experiment in %s configs', (kind) => {
+  expect(platformProblems(kind, '[secrets]\n')).toEqual(
+    ['rollout', 'entrypoint', 'model_path', 'dataset'].map((key) => `experiment.${key}: missing`),
+  )
+})
+
+it('the platform wants [secrets] in eval configs, be it empty, and not in training configs', () => {
+  expect(platformProblems('eval', experiment)).toEqual([
+    'secrets: missing; add the section [secrets], which may be empty',
+  ])
+  expect(platformProblems('eval', `${experiment}[secrets]\n`)).toEqual([])
+  expect(platformProblems('training', experiment)).toEqual([])
+})
+
+it.each([
+  ['eval', '[training]\nlr = 1', 'training: unknown section'],
+  ['eval', '[sampling]', 'sampling: unknown section'],
+  ['eval', '[evaluation]\nlr = 1', 'evaluation.lr: unknown key'],
+  ['eval', '[evaluation]\nn = true', 'evaluation.n: must be a positive integer, got true'],
+  ['eval', '[evaluation]\nn = 0', 'evaluation.n: must be a positive integer, got 0'],
+  ['training', '[evaluation]', 'evaluation: unknown section'],
+  ['training', '[training]\nlr = 0', 'training.lr: must be a positive number, got 0'],
+  ['training', '[training]\nlr = "1e-6"', 'training.lr: must be a positive number, got "1e-6"'],
+  ['training', '[training]\nepochs = 1', 'training.epochs: unknown key'],
+  [
+    'training',
+    '[sampling]\nrollout_top_p = 1.5',
+    'sampling.rollout_top_p: must be a number above 0, at most 1, got 1.5',
+  ],
+  [
+    'training',
+    '[sampling]\nrollout_temperature = -1',
+    'sampling.rollout_temperature: must be a number of at least 0, got -1',
+  ],
+  [
+    'training',
+    '[checkpoints]\neval_interval = 1.5',
+    'checkpoints.eval_interval: must be a positive integer, got 1.5',
+  ],
+  [
+    'training',
+    '[env]\nlower = "1"',
+    'env.lower: must be named in capitals, digits and underscores',
+  ],
+  ['training', '[secrets]\nrequired = "A"', 'secrets.required: must be a list, got "A"'],
+  ['training', '[secrets]\nother = []', 'secrets.other: unknown key'],
+] as const)('the platform refuses, in %s configs, %s', (kind, section, problem) => {
+  const secrets = section.includes('[secrets]') ? '' : '\n[secrets]'
+  expect(platformProblems(kind, `${experiment}${section}${secrets}\n`)).toEqual([problem])
+})
+
+it('what is not TOML has one problem, with its place', () => {
+  expect(platformProblems('training', 'lr = \n')).toEqual([
+    expect.stringMatching(/^line 1, column \d+: /),
+  ])
+})
+
+const examples = path.resolve(import.meta.dirname, '../../../../examples/configs')
+
+it.each(globSync('{eval,training}/*.toml', { cwd: examples }))(
+  'the platform accepts the example %s',
+  (file) => {
+    const kind = file.startsWith('eval') ? 'eval' : 'training'
+    expect(platformProblems(kind, readFileSync(path.join(examples, file), 'utf8'))).toEqual([])
+  },
+)

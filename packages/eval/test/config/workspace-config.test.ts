@@ -1,0 +1,104 @@
+import { join } from 'node:path'
+
+import { readWorkspaceConfig } from '@osmosis/eval'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
+
+import { osmosisErrorOf } from '../thrown-by.ts'
+
+describe('osmosis.toml', () => {
+  it('names the policies of local runs, modules and endpoints, and the one to take', async () => {
+    const root = await temporaryFolder({
+      'osmosis.toml': `default_policy = "arithmetic"
+
+[policies.arithmetic]
+module = "policies/arithmetic.ts"
+
+[policies.local]
+base_url = "http://127.0.0.1:8000/v1"
+
+[policies.hosted]
+base_url = "https://models.example/v1"
+model = "qwen"
+api_key_env = "QWEN_KEY"
+`,
+    })
+    const { policies, defaultPolicy } = await readWorkspaceConfig(root)
+    expect([defaultPolicy, Object.fromEntries(policies)]).toEqual([
+      'arithmetic',
+      {
+        arithmetic: {
+          kind: 'module',
+          module: 'policies/arithmetic.ts',
+          file: join(root, 'policies/arithmetic.ts'),
+        },
+        local: {
+          kind: 'endpoint',
+          baseUrl: 'http://127.0.0.1:8000/v1',
+          model: null,
+          apiKeyEnv: null,
+        },
+        hosted: {
+          kind: 'endpoint',
+          baseUrl: 'https://models.example/v1',
+          model: 'qwen',
+          apiKeyEnv: 'QWEN_KEY',
+        },
+      },
+    ])
+  })
+
+  it('may be missing', async () => {
+    const root = await temporaryFolder()
+    expect(await readWorkspaceConfig(root)).toEqual({ policies: new Map(), defaultPolicy: null })
+  })
+
+  it.each([
+    [
+      'a policy that is empty',
+      '[policies.a]',
+      'policies.a: needs module (a file that answers) or base_url (an endpoint that does)',
+    ],
+    [
+      'a policy of two kinds',
+      '[policies.a]\nmodule = "a.ts"\nmodel = "m"',
+      'policies.a.model: cannot be combined with module; keep one of them',
+    ],
+    [
+      'an endpoint that is no URL',
+      '[policies.a]\nbase_url = "localhost"',
+      'policies.a.base_url: must be an http or https URL, got "localhost"',
+    ],
+    [
+      'a misspelt key',
+      '[policies.a]\nmodul = "a.ts"\n',
+      'policies.a.modul: unknown key; did you mean module?',
+    ],
+    [
+      'a name that looks like a file',
+      '[policies."a.ts"]\nmodule = "a.ts"',
+      'policies.a.ts: must be named in letters, digits, - and _',
+    ],
+    [
+      'a policy without a name',
+      'policies = 3',
+      'policies: must be a section for each policy, [policies.<name>]',
+    ],
+    [
+      'an unknown section',
+      '[policys.a]\nmodule = "a.ts"',
+      'policys: unknown section; did you mean policies?',
+    ],
+    [
+      'a default that is not there',
+      'default_policy = "b"\n[policies.a]\nmodule = "a.ts"',
+      'default_policy: must be the name of a policy (there is: a)',
+    ],
+  ])('is refused with %s', async (_name, toml, problem) => {
+    const root = await temporaryFolder({ 'osmosis.toml': toml })
+    expect(await osmosisErrorOf(() => readWorkspaceConfig(root))).toEqual({
+      code: 'invalid_config',
+      message: `Invalid ${join(root, 'osmosis.toml')}:\n- ${problem}`,
+    })
+  })
+})
