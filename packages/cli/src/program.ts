@@ -4,6 +4,7 @@ import { Command } from 'commander'
 
 import { addAgentLoopCommands } from './agent-loop/agent-loop-commands.ts'
 import { addEvalCommands } from './eval-run/eval-commands.ts'
+import { addPlatformCommands } from './platform/platform-commands.ts'
 import { addServeCommand } from './serve/serve-options.ts'
 
 /**
@@ -19,6 +20,7 @@ export function createProgram(setExitCode: (code: number) => void): Command {
   addServeCommand(program)
   addAgentLoopCommands(program, setExitCode)
   addEvalCommands(program, setExitCode)
+  addPlatformCommands(program, { version: packageVersion(), setExitCode })
   return program
 }
 

@@ -39,12 +39,14 @@ function askForHealth(response: ServerResponse, { body }: Received): void {
 }
 
 /** A home folder, logged in or whatever `credentials` makes of it. */
-function home(credentials: string | object = login()): Record<'HOME' | 'OSMOSIS_TOKEN', string> {
+function home(
+  credentials: string | object = login(),
+): Record<'HOME' | 'OSMOSIS_TOKEN' | 'OSMOSIS_PLATFORM_URL', string> {
   const folder = temporaryFolder()
   mkdirSync(path.join(folder, '.config/osmosis'), { recursive: true })
   const text = typeof credentials === 'string' ? credentials : JSON.stringify(credentials)
   writeFileSync(credentialsIn(folder), text)
-  return { HOME: folder, OSMOSIS_TOKEN: '' }
+  return { HOME: folder, OSMOSIS_TOKEN: '', OSMOSIS_PLATFORM_URL: '' }
 }
 
 function credentialsIn(folder: string): string {
@@ -65,6 +67,15 @@ function login(changes: Record<string, unknown> = {}): object {
   return { version: 1, active_workspace: 'mine', workspaces: { other, mine } }
 }
 
+/** A home folder with a login for this platform. */
+function loggedInTo(
+  url: string,
+): Record<'HOME' | 'OSMOSIS_TOKEN' | 'OSMOSIS_PLATFORM_URL', string> {
+  const record = { access_token: token, expires_at: '2999-01-01T00:00:00Z', token_store: 'file' }
+  const credentials = { version: 2, platforms: { [url]: record } }
+  return { ...home(credentials), OSMOSIS_PLATFORM_URL: url }
+}
+
 /** Whatever a command prints, the secrets are not in it. */
 async function end(command: RunningCommand): Promise<string> {
   command.child.kill('SIGTERM')
@@ -77,10 +88,7 @@ async function end(command: RunningCommand): Promise<string> {
 describe('osmosis serve --register', () => {
   it('tells the platform where the agent loop is, with the login of the active workspace', async () => {
     const platform = await startPlatform()
-    const command = startOsmosis([...serveAdder, ...here], {
-      ...home(),
-      OSMOSIS_PLATFORM_URL: platform.url,
-    })
+    const command = startOsmosis([...serveAdder, ...here], loggedInTo(platform.url))
     const [, port] = await command.printed(/Listening on http:\/\/127\.0\.0\.1:(\d+) /)
     await command.printed(/^Registered/m)
 
@@ -106,6 +114,7 @@ describe('osmosis serve --register', () => {
         ...home('no JSON'),
         OSMOSIS_PLATFORM_URL: platform.url,
         OSMOSIS_TOKEN: 'planted-env-token',
+        OSMOSIS_TOKEN_PLATFORM_URL: platform.url,
       },
     )
     const [, url = ''] = await command.printed(/Listening on (\S+)/)
@@ -129,12 +138,9 @@ describe('osmosis serve --register', () => {
       response.writeHead(401).end(JSON.stringify({ detail }))
     }
     const platform = await startPlatform(refusing)
-    const environment = home()
+    const environment = loggedInTo(platform.url)
     const before = readFileSync(credentialsIn(environment.HOME))
-    const command = startOsmosis([...serveAdder, ...here], {
-      ...environment,
-      OSMOSIS_PLATFORM_URL: platform.url,
-    })
+    const command = startOsmosis([...serveAdder, ...here], environment)
     const [, url = ''] = await command.printed(/Listening on (\S+)/)
     await command.printed(/^Could not register/m)
 
@@ -146,10 +152,7 @@ describe('osmosis serve --register', () => {
   })
 
   it('serves on when there is no platform', async () => {
-    const command = startOsmosis([...serveAdder, ...here], {
-      ...home(),
-      OSMOSIS_PLATFORM_URL: 'http://127.0.0.1:1',
-    })
+    const command = startOsmosis([...serveAdder, ...here], loggedInTo('http://127.0.0.1:1'))
     const [, url = ''] = await command.printed(/Listening on (\S+)/)
     await command.printed(/Could not register with the platform: No answer from the platform/)
     expect((await fetch(`${url}/health`)).status).toBe(200)
@@ -159,10 +162,7 @@ describe('osmosis serve --register', () => {
   it('ends without waiting for a platform that says nothing', async () => {
     const asked = Promise.withResolvers<void>()
     const platform = await startPlatform(() => asked.resolve())
-    const command = startOsmosis([...serveAdder, ...here], {
-      ...home(),
-      OSMOSIS_PLATFORM_URL: platform.url,
-    })
+    const command = startOsmosis([...serveAdder, ...here], loggedInTo(platform.url))
     await asked.promise
     expect(await end(command)).toMatch(
       /\nCould not register with the platform: the server shut down first\n$/,
@@ -180,7 +180,7 @@ describe('osmosis serve --register', () => {
 
   it('registers nothing without the flag', async () => {
     const platform = await startPlatform()
-    const command = startOsmosis(serveAdder, { ...home(), OSMOSIS_PLATFORM_URL: platform.url })
+    const command = startOsmosis(serveAdder, loggedInTo(platform.url))
     await command.printed(/Listening on/)
     expect(await end(command)).not.toContain('egister')
     expect(platform.received).toStrictEqual([])
@@ -257,14 +257,15 @@ describe('osmosis serve --register refuses', () => {
   it('a platform that is no URL', async () => {
     const env = { ...home(), OSMOSIS_PLATFORM_URL: 'http://planted:planted@platform.example' }
     expect(await refusal([...keyed, ...here], env)).toBe(
-      'error: platformUrl (OSMOSIS_PLATFORM_URL) must be an http or https URL without credentials.\n',
+      'error: The platform (OSMOSIS_PLATFORM_URL) must be an http or https URL without credentials.\n',
     )
   })
 
   it('somebody who has never logged in', async () => {
     const HOME = temporaryFolder()
-    expect(await refusal([...keyed, ...here], { HOME, OSMOSIS_TOKEN: '' })).toBe(
-      `error: Not logged in: there is no ${credentialsIn(HOME)}. Log in with \`osmosis login\` of the Python SDK, or set OSMOSIS_TOKEN to a login token.\n`,
+    const env = { HOME, OSMOSIS_TOKEN: '', OSMOSIS_PLATFORM_URL: '' }
+    expect(await refusal([...keyed, ...here], env)).toBe(
+      `error: Not logged in: ${credentialsIn(HOME)} has no login for https://platform.osmosis.ai. Log in with \`osmosis auth login\`, or set OSMOSIS_TOKEN to a login token of the platform.\n`,
     )
   })
 
@@ -272,7 +273,7 @@ describe('osmosis serve --register refuses', () => {
     [
       'has expired',
       login({ expires_at: '2020-01-01T01:00:00+02:00' }),
-      'Not logged in: the login for mine has expired on 2020-01-01T01:00:00+02:00. Log in',
+      'Not logged in: the login for https://platform.osmosis.ai has expired on 2020-01-01T01:00:00+02:00. Log in',
     ],
     [
       'has a time without a zone',
@@ -289,12 +290,12 @@ describe('osmosis serve --register refuses', () => {
     [
       'is of a workspace that is not there',
       { version: 1, active_workspace: 'toString', workspaces: {} },
-      'has no login for its active workspace toString. Log in',
+      'has no login for https://platform.osmosis.ai. Log in',
     ],
     [
       'is of no workspace',
       { version: 1, active_workspace: null, workspaces: {} },
-      'names no active workspace. Log in',
+      'has no login for https://platform.osmosis.ai. Log in',
     ],
     [
       'has no workspaces',
@@ -303,8 +304,8 @@ describe('osmosis serve --register refuses', () => {
     ],
     [
       'is of another version',
-      { ...login(), version: 2 },
-      'it is of another version than 1. Log in',
+      { ...login(), version: 3 },
+      'it is of another version than 1 and 2. Upgrade osmosis',
     ],
     ['is no JSON', `{"access_token": ${token}`, 'cannot be used: it is no JSON object. Log in'],
     ['is no object', `["${token}"]`, 'cannot be used: it is no JSON object. Log in'],

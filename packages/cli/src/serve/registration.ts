@@ -8,7 +8,6 @@ import {
 } from '@osmosis/agent-loop'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
-import { readLoginToken } from './platform-login.ts'
 import type { ServeFlags } from './serve-options.ts'
 
 /** Addresses on which a server can listen, but where no other machine reaches it. */
@@ -56,12 +55,14 @@ export async function planRegistration(
       '--register needs a key, which the platform presents when it asks for the health of the server: pass --api-key, or set OSMOSIS_ROLLOUT_SERVER_API_KEY.',
     )
   }
-  const environment = process.env // oxlint-disable-line node/no-process-env
-  const planned = {
-    host: reachableHost(flags),
-    platformUrl: environment['OSMOSIS_PLATFORM_URL'] || undefined,
-    token: await readLoginToken(environment),
-  }
+  const host = reachableHost(flags)
+  const { activeLogin, readPlatformSettings } = await import('@osmosis/platform')
+  const settings = await readPlatformSettings({
+    environment: process.env, // oxlint-disable-line node/no-process-env
+    folder: process.cwd(),
+  })
+  const { token } = await activeLogin(settings)
+  const planned = { host, platformUrl: settings.url, token }
   checkRegistration(planned)
   return planned
 }

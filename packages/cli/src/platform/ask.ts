@@ -1,0 +1,57 @@
+import { createInterface } from 'node:readline/promises'
+
+import { PlatformError } from '@osmosis/platform'
+
+import type { CommandOutput } from './command-output.ts'
+
+/** A question before something that cannot be taken back. */
+export interface Question {
+  readonly prompt: string
+  /** What will be done. */
+  readonly summary?: string
+  readonly notes?: readonly string[]
+  readonly warnings?: readonly string[]
+  /** The answer of an empty line; default: no. */
+  readonly defaultYes?: boolean
+}
+
+/**
+ * Asks a person; `yes` answers for them.
+ *
+ * @throws PlatformError with code `INTERACTIVE_REQUIRED` where nobody can be asked
+ */
+export async function confirm(
+  question: Question,
+  options: { yes: boolean; output: CommandOutput; signal: AbortSignal },
+): Promise<boolean> {
+  const { prompt, summary = '', notes = [], warnings = [], defaultYes = false } = question
+  const { yes, output, signal } = options
+  for (const line of [summary, ...notes]) if (line !== '') output.note(line)
+  if (yes) return true
+  if (output.json || !isInteractive()) {
+    throw new PlatformError('INTERACTIVE_REQUIRED', `${prompt} Nobody can be asked: pass --yes.`, {
+      details: { prompt, summary, notes, warnings },
+    })
+  }
+  const said = await ask(`${prompt} ${defaultYes ? '[Y/n]' : '[y/N]'} `, signal)
+  return said === '' ? defaultYes : /^y(es)?$/i.test(said)
+}
+
+/** Whether a person is there to answer. */
+export function isInteractive(): boolean {
+  return process.stdin.isTTY && process.stderr.isTTY
+}
+
+async function ask(prompt: string, signal: AbortSignal): Promise<string> {
+  const lines = createInterface({ input: process.stdin, output: process.stderr })
+  // The terminal gives Ctrl-C to the reader of lines.
+  lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
+  try {
+    return (await lines.question(prompt, { signal })).trim()
+  } catch (error) {
+    signal.throwIfAborted()
+    throw error
+  } finally {
+    lines.close()
+  }
+}

@@ -1,0 +1,162 @@
+import { isOsmosisError } from '@osmosis/core'
+import { PlatformError, SecretTexts, type JsonObject, type Page } from '@osmosis/platform'
+
+/** What a command did. */
+export interface Operation {
+  /** `success`, or another word for how it ended. */
+  readonly status: string
+  /** As in `eval.submit`. */
+  readonly operation: string
+  readonly resource?: JsonObject
+  readonly message: string
+  /** What a program could do next. */
+  readonly nextSteps?: readonly JsonObject[]
+}
+
+/** A column of a list: its head, and the key of the items. */
+export type Column = readonly [head: string, key: string]
+
+/**
+ * What a command prints: text for people, or one JSON document on stdout. Errors, warnings and
+ * progress go to stderr. None of it holds a secret that the command was trusted with.
+ */
+export class CommandOutput {
+  readonly secrets = new SecretTexts()
+  readonly json: boolean
+  /** Keys of every result: what the command was about. */
+  place: JsonObject = {}
+  readonly #command: string
+  readonly #version: string
+
+  constructor(options: { command: string; version: string; json: boolean }) {
+    this.#command = options.command
+    this.#version = options.version
+    this.json = options.json
+  }
+
+  list({ items, totalCount, hasMore, nextOffset }: Page, columns: readonly Column[]): void {
+    if (this.json) {
+      this.#document({ items, total_count: totalCount, has_more: hasMore, next_offset: nextOffset })
+      return
+    }
+    const rows = items.map((item) => columns.map(([, key]) => shown(item[key])))
+    const heads = columns.map(([head]) => head)
+    const widths = heads.map((head, at) =>
+      Math.max(head.length, ...rows.map((row) => row[at]?.length ?? 0)),
+    )
+    for (const row of [heads, ...rows]) {
+      this.#line(
+        row
+          .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+          .join('  ')
+          .trimEnd(),
+      )
+    }
+    if (rows.length === 0) this.note('There is nothing to list.')
+    if (hasMore) this.note(`There is more: --offset ${nextOffset}, or --all.`)
+  }
+
+  /** One thing, with the lines that show it to people; default: its keys with their values. */
+  detail(data: JsonObject, lines: readonly string[] = describe(data)): void {
+    if (this.json) this.#document({ data })
+    else for (const line of lines) this.#line(line)
+  }
+
+  operation({ status, operation, resource, message, nextSteps }: Operation): void {
+    if (!this.json) {
+      this.#line(message)
+      return
+    }
+    this.#document({
+      status,
+      operation,
+      ...(resource && { resource }),
+      message,
+      ...(nextSteps && { next_steps_structured: nextSteps }),
+    })
+  }
+
+  /** Something for people that is not the result. */
+  note(text: string): void {
+    if (!this.json) process.stderr.write(`${this.#clean(text)}\n`)
+  }
+
+  warn(code: string, message: string): void {
+    this.#report({ warning: { code, message } }, `warning: ${message}`)
+  }
+
+  fail(error: unknown): void {
+    const { code, message, details } = toReport(error)
+    const body = { command: this.#command, error: { code, message, details } }
+    this.#report(body, [`error: ${message}`, ...issueLines(details['issues'])].join('\n'))
+  }
+
+  #report(body: JsonObject, text: string): void {
+    const { command, ...rest } = body
+    const document = {
+      schema_version: 1,
+      ...(command !== undefined && { command }),
+      cli_version: this.#version,
+      ...rest,
+    }
+    process.stderr.write(`${this.json ? this.#toJson(document) : this.#clean(text)}\n`)
+  }
+
+  #document(body: JsonObject): void {
+    process.stdout.write(`${this.#toJson({ schema_version: 1, ...body, ...this.place })}\n`)
+  }
+
+  #toJson(body: JsonObject): string {
+    return JSON.stringify(this.secrets.redactValue(body))
+  }
+
+  #line(text: string): void {
+    process.stdout.write(`${this.#clean(text)}\n`)
+  }
+
+  /** What others wrote may hold secrets, and characters that terminals obey. */
+  #clean(text: string): string {
+    return this.secrets.redact(text).replaceAll(/[^\P{Cc}\n\t]|\p{Cf}/gu, '')
+  }
+}
+
+interface Report {
+  readonly code: string
+  readonly message: string
+  readonly details: JsonObject
+}
+
+function toReport(error: unknown): Report {
+  if (error instanceof PlatformError) {
+    return { code: error.platformCode, message: error.message, details: error.details }
+  }
+  if (isOsmosisError(error)) {
+    return { code: 'VALIDATION', message: error.message, details: { sdk_code: error.code } }
+  }
+  const { name, message } = error instanceof Error ? error : new Error(String(error))
+  return { code: 'INTERNAL', message, details: { exception_type: name } }
+}
+
+function issueLines(issues: unknown): string[] {
+  if (!Array.isArray(issues)) return []
+  return issues.map((issue: unknown) => {
+    if (typeof issue !== 'object' || issue === null) return `- ${shown(issue)}`
+    const { key, message, key_correction: correction } = issue as JsonObject
+    const advice = typeof correction === 'string' ? ` (did you mean ${correction}?)` : ''
+    return `- ${shown(key)}: ${shown(message)}${advice}`
+  })
+}
+
+/** The keys of a thing with their values, one on a line. */
+function describe(data: JsonObject): string[] {
+  const entries = Object.entries(data).filter(([, value]) => value !== null && value !== undefined)
+  const width = Math.max(0, ...entries.map(([key]) => key.length))
+  return entries.map(([key, value]) => `${key.padEnd(width)}  ${shown(value)}`)
+}
+
+/** A value as people read it, on one line. */
+function shown(value: unknown): string {
+  if (value === null || value === undefined) return ''
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  return text.replaceAll(/\s+/g, ' ')
+}

@@ -1,0 +1,137 @@
+import { writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { refusal } from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
+
+import { json, platformUser, token } from './on-platform.ts'
+
+describe('a refusal of the platform', () => {
+  it.each<[number, string | undefined, string]>([
+    [400, undefined, 'VALIDATION'],
+    [401, 'TOKEN_EXPIRED', 'AUTH_REQUIRED'],
+    [404, undefined, 'NOT_FOUND'],
+    [409, undefined, 'CONFLICT'],
+    [426, undefined, 'UPGRADE_REQUIRED'],
+    [429, undefined, 'RATE_LIMITED'],
+    [403, 'SUBSCRIPTION_REQUIRED', 'SUBSCRIPTION_REQUIRED'],
+    [403, 'BILLING_REQUIRED', 'BILLING_REQUIRED'],
+    [403, 'OTHER', 'PLATFORM_ERROR'],
+    [422, undefined, 'PLATFORM_ERROR'],
+    [500, undefined, 'PLATFORM_ERROR'],
+    [302, undefined, 'PLATFORM_ERROR'],
+  ])('with %d and code %s is %s, and asked for once', async (status, code, errorCode) => {
+    const { platform, osmosis } = await platformUser()
+    const issues = [{ key: 'lr', message: `is not ${token}` }]
+    platform.fail('GET verify', refusal(status, `No, ${token}.`, { ...(code && { code }), issues }))
+    const finished = await osmosis('auth whoami --json')
+
+    expect([finished.code, finished.stdout]).toEqual([1, ''])
+    expect(json(finished.stderr)).toStrictEqual({
+      schema_version: 1,
+      command: 'auth whoami',
+      cli_version: '0.0.0',
+      error: {
+        code: errorCode,
+        message: 'No, [redacted].',
+        details: {
+          ...(code && { platform_code: code }),
+          issues: [{ key: 'lr', message: 'is not [redacted]' }],
+          status_code: status,
+        },
+      },
+    })
+    expect(platform.calls).toEqual(['GET verify'])
+  })
+
+  it('is a sentence with its issues for people', async () => {
+    const { platform, osmosis } = await platformUser()
+    const issues = ['too much', { key: 'lr', message: 'unknown', key_correction: 'rate' }]
+    platform.fail('GET verify', { status: 400, body: { error: 'No \u001B[2Jway.', issues } })
+    expect((await osmosis('auth whoami')).stderr).toBe(
+      'error: No [2Jway.\n- too much\n- lr: unknown (did you mean rate?)\n',
+    )
+  })
+
+  it('that is not JSON is cut', async () => {
+    const { platform, osmosis } = await platformUser()
+    platform.fail('GET verify', { status: 502, body: 'x'.repeat(1000) })
+    expect((await osmosis('auth whoami')).stderr).toBe(`error: ${'x'.repeat(200)}\n`)
+  })
+})
+
+it('an answer that is no object is an error of the platform', async () => {
+  const { platform, osmosis } = await platformUser()
+  platform.fail('GET verify', { body: '[1]' })
+  const { code, stderr } = await osmosis('auth whoami --json')
+  expect([code, json(stderr)]).toMatchObject([1, { error: { code: 'PLATFORM_ERROR' } }])
+})
+
+it('a platform that is not there is an error of the platform', async () => {
+  const { osmosis, env } = await platformUser()
+  const { code, stderr } = await osmosis('auth whoami --json', {
+    OSMOSIS_PLATFORM_URL: 'http://127.0.0.1:1',
+    OSMOSIS_TOKEN: token,
+    OSMOSIS_TOKEN_PLATFORM_URL: 'http://127.0.0.1:1',
+  })
+  expect(env['HOME']).not.toBe('')
+  expect([code, json(stderr)]).toMatchObject([
+    1,
+    { error: { code: 'PLATFORM_ERROR', details: {} } },
+  ])
+})
+
+it.each([
+  ['upgrade_available', 'UPGRADE_AVAILABLE'],
+  ['deprecated', 'DEPRECATED'],
+])('an answer that says %s is a warning, once', async (status, code) => {
+  const { platform, osmosis } = await platformUser()
+  platform.headers = {
+    'x-osmosis-version-status': status,
+    'x-osmosis-version-message': 'Take version 9.',
+  }
+  const { stderr } = await osmosis('--json --workspace elsewhere auth whoami')
+  expect(platform.calls).toHaveLength(2)
+  expect(json(stderr)).toStrictEqual({
+    schema_version: 1,
+    cli_version: '0.0.0',
+    warning: { code, message: 'Take version 9.' },
+  })
+})
+
+describe('before anything is sent', () => {
+  it.each<[string, Record<string, string>, string]>([
+    ['plain HTTP to others', { OSMOSIS_PLATFORM_URL: 'http://platform.example' }, 'VALIDATION'],
+    ['a URL with credentials', { OSMOSIS_PLATFORM_URL: 'https://planted:x@host' }, 'VALIDATION'],
+    ['a token of no platform', { OSMOSIS_TOKEN: 'planted' }, 'ENV_TOKEN_PLATFORM_REQUIRED'],
+    [
+      'a token of another platform',
+      { OSMOSIS_TOKEN: 'planted', OSMOSIS_TOKEN_PLATFORM_URL: 'https://other.example' },
+      'ENV_TOKEN_PLATFORM_MISMATCH',
+    ],
+    ['no such file of variables', { OSMOSIS_ENV_FILE: 'nowhere.env' }, 'VALIDATION'],
+  ])('%s is refused', async (_, env, errorCode) => {
+    const { platform, osmosis } = await platformUser()
+    const { code, stdout, stderr } = await osmosis('auth whoami --json', env)
+    expect([code, stdout, json(stderr)]).toMatchObject([1, '', { error: { code: errorCode } }])
+    expect(stderr).not.toContain('planted')
+    expect(platform.calls).toEqual([])
+  })
+
+  it('variables of .env that say something else than the environment are refused', async () => {
+    const { osmosis, workspace, platform } = await platformUser()
+    writeFileSync(path.join(workspace, '.env'), 'OSMOSIS_PLATFORM_URL=https://other.example\n')
+    const { stderr } = await osmosis('auth whoami --json')
+    expect(json(stderr)).toMatchObject({ error: { code: 'CONFLICT' } })
+    writeFileSync(path.join(workspace, '.env'), `OSMOSIS_PLATFORM_URL=${platform.url}\n`)
+    expect((await osmosis('auth whoami')).code).toBe(0)
+    expect((await osmosis('auth whoami', { OSMOSIS_PLATFORM_URL: '' })).code).toBe(0)
+  })
+})
+
+it('flags that do not exist end with 2, and those of the platform are for its commands', async () => {
+  const { osmosis } = await platformUser()
+  expect((await osmosis('auth whoami --nonsense')).code).toBe(2)
+  const { code, stderr } = await osmosis('--json serve main.ts')
+  expect([code, stderr]).toEqual([2, expect.stringContaining('which serve does not')])
+})

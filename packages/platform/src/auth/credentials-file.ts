@@ -1,0 +1,126 @@
+import { createHash } from 'node:crypto'
+import { mkdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import path from 'node:path'
+
+import { writeFileAtomically } from '@osmosis/core/files'
+
+import { isJsonObject, type JsonObject } from '../json-object.ts'
+import { PlatformError } from '../platform-error.ts'
+import { defaultPlatformUrl } from '../platform-url.ts'
+import { findLogin, unreadable, type StoredLogin } from './stored-login.ts'
+
+/** The logins of this user, in the file that all command lines of Osmosis share. */
+export class CredentialsFile {
+  readonly path: string
+
+  constructor(file = path.join(homedir(), '.config', 'osmosis', 'credentials.json')) {
+    this.path = file
+  }
+
+  /**
+   * The login for a platform; undefined when there is none.
+   *
+   * @throws PlatformError with code `CREDENTIALS_UNAVAILABLE` for a file that cannot be read,
+   * `CREDENTIALS_PARSE_FAILED` or `CREDENTIALS_VERSION_CHANGED` for one that says nothing
+   */
+  async find(url: string): Promise<StoredLogin | undefined> {
+    const credentials = await this.#read()
+    return credentials && findLogin(credentials, url, this.path)
+  }
+
+  /**
+   * Moves a file that says nothing out of the way, so that a new login can be kept. Resolves with
+   * its new name, or undefined when nothing had to be moved.
+   */
+  async moveCorrupt(): Promise<string | undefined> {
+    try {
+      const credentials = await this.#read()
+      if (credentials) findLogin(credentials, defaultPlatformUrl, this.path)
+      return undefined
+    } catch (error) {
+      if (!(error instanceof PlatformError)) throw error
+      if (error.platformCode !== 'CREDENTIALS_PARSE_FAILED') throw error
+      const backup = await freeName(`${this.path}.bak`)
+      await rename(this.path, backup)
+      return backup
+    }
+  }
+
+  /** Keeps a login for a platform in place of the one there was, with a token. */
+  async save(url: string, login: StoredLogin): Promise<void> {
+    await mkdir(path.dirname(this.path), { recursive: true, mode: 0o700 })
+    await this.#write({ ...(await this.#platforms()), [url]: toRecord(url, login) })
+  }
+
+  /** Forgets the login for a platform. */
+  async remove(url: string): Promise<void> {
+    const { [url]: _removed, ...others } = await this.#platforms()
+    if (Object.keys(others).length > 0) await this.#write(others)
+    else await rm(this.path, { force: true })
+  }
+
+  /** The records by platform. What older forms hold becomes the record of the default platform. */
+  async #platforms(): Promise<JsonObject> {
+    const credentials = await this.#read()
+    if (credentials === undefined) return {}
+    if (isJsonObject(credentials['platforms'])) return credentials['platforms']
+    const older = findLogin(credentials, defaultPlatformUrl, this.path)
+    return older ? { [defaultPlatformUrl]: toRecord(defaultPlatformUrl, older) } : {}
+  }
+
+  async #write(platforms: JsonObject): Promise<void> {
+    const text = `${JSON.stringify({ version: 2, platforms }, null, 2)}\n`
+    await writeFileAtomically(this.path, text, { mode: 0o600 })
+  }
+
+  async #read(): Promise<JsonObject | undefined> {
+    let text: string
+    try {
+      text = await readFile(this.path, 'utf8')
+    } catch (cause) {
+      const { code } = cause as NodeJS.ErrnoException
+      if (code === 'ENOENT') return undefined
+      throw new PlatformError(
+        'CREDENTIALS_UNAVAILABLE',
+        `The login in ${this.path} cannot be used: reading it failed with ${code}.`,
+        { cause },
+      )
+    }
+    try {
+      const json: unknown = JSON.parse(text)
+      if (isJsonObject(json)) return json
+    } catch {
+      // What the parser says quotes the file, tokens included.
+    }
+    throw unreadable(this.path, 'it is no JSON object')
+  }
+}
+
+function toRecord(url: string, login: StoredLogin): JsonObject {
+  const { token, expiresAt, user, tokenId } = login
+  return {
+    version: 2,
+    token_type: 'Bearer',
+    expires_at: expiresAt,
+    created_at: new Date().toISOString(),
+    user,
+    ...(tokenId !== undefined && { token_id: tokenId }),
+    platform_url: url,
+    token_store: login.store,
+    keyring_account: `platform:${digest(url)}:${digest(tokenId ?? crypto.randomUUID())}`,
+    ...(token !== undefined && { access_token: token }),
+  }
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 24)
+}
+
+async function freeName(name: string): Promise<string> {
+  for (let number = 0; ; number += 1) {
+    const candidate = number === 0 ? name : `${name}.${number}`
+    const taken = await stat(candidate).catch(() => undefined)
+    if (taken === undefined) return candidate
+  }
+}

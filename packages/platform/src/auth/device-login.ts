@@ -1,0 +1,122 @@
+import { wait } from '@osmosis/core/http'
+
+import type { PlatformClient } from '../client.ts'
+import { textOf, type JsonObject } from '../json-object.ts'
+import { PlatformError } from '../platform-error.ts'
+import { toIdentity, type Identity } from './identity.ts'
+
+/** What a person has to do to allow a login. */
+export interface DeviceCode {
+  /** To be typed in, or compared. */
+  readonly userCode: string
+  /** Where to type it in. */
+  readonly url: string
+  /** The page that knows the code already, else `url`. */
+  readonly completeUrl: string
+}
+
+/** Options of {@link loginByDevice}. */
+export interface DeviceLoginOptions {
+  /** What the platform lists the login as. */
+  readonly deviceName: string
+  /** Shows the code, before the first poll. */
+  readonly onCode: (code: DeviceCode) => void
+  readonly signal: AbortSignal
+  /** Waits so many milliseconds between polls; default: it does. */
+  readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>
+}
+
+const longestSeconds = 900
+const defaultIntervalSeconds = 5
+const longestIntervalSeconds = 30
+
+/**
+ * Lets a person allow a login on a page of the platform, and resolves with the token when they have.
+ *
+ * @throws PlatformError with code `AUTH_REQUIRED` when it is denied or not allowed in time, and
+ * `PLATFORM_ERROR` for a platform without such logins
+ */
+export async function loginByDevice(
+  client: PlatformClient,
+  { deviceName, onCode, signal, pause = wait }: DeviceLoginOptions,
+): Promise<Identity & { readonly token: string }> {
+  const start = await authorize(client, deviceName)
+  const userCode = needed(start, 'user_code')
+  const url = needed(start, 'verification_uri')
+  const body = { device_code: needed(start, 'device_code') }
+  onCode({ userCode, url, completeUrl: textOf(start['verification_uri_complete']) ?? url })
+
+  let interval = seconds(start['interval'], defaultIntervalSeconds)
+  const limit = Math.min(longestSeconds, seconds(start['expires_in'], longestSeconds))
+  for (let waited = 0; waited + interval <= limit;) {
+    await pause(interval * 1000, signal)
+    waited += interval
+    const answer = await poll(client, body, (limit - waited) * 1000)
+    const token = textOf(answer['token'])
+    if (token !== undefined) return { ...toIdentity(answer), token }
+    if (answer['error'] === 'slow_down') {
+      interval = Math.max(interval, Math.min(interval + 5, longestIntervalSeconds))
+    } else if (answer['error'] !== 'authorization_pending') throw refused(answer['error'])
+  }
+  throw refused('expired_token')
+}
+
+async function authorize(client: PlatformClient, deviceName: string): Promise<JsonObject> {
+  try {
+    return await client.request(['device', 'authorize'], { method: 'POST', body: { deviceName } })
+  } catch (error) {
+    if (!(error instanceof PlatformError) || error.platformCode !== 'NOT_FOUND') throw error
+    throw new PlatformError(
+      'PLATFORM_ERROR',
+      `${client.url} offers no login of this kind: check OSMOSIS_PLATFORM_URL.`,
+      { details: error.details, status: 404 },
+    )
+  }
+}
+
+const pollTimeoutMs = 30_000
+/** Answers that end a login whatever their body says. */
+const final = new Set<unknown>(['UPGRADE_REQUIRED', 'RATE_LIMITED'])
+
+/** An answer that refuses says why in `error`; a poll without any answer in time is pending. */
+async function poll(client: PlatformClient, body: JsonObject, leftMs: number): Promise<JsonObject> {
+  try {
+    return await client.request(['device', 'token'], {
+      method: 'POST',
+      body,
+      timeoutMs: Math.max(1000, Math.min(pollTimeoutMs, leftMs)),
+    })
+  } catch (error) {
+    if (!(error instanceof PlatformError) || final.has(error.platformCode)) throw error
+    if (error.status === undefined) {
+      const isLate = (error.cause as Error | undefined)?.name === 'TimeoutError'
+      if (isLate) return { error: 'authorization_pending' }
+      throw error
+    }
+    if (error.status >= 500) throw error
+    return { error: error.message }
+  }
+}
+
+function refused(why: unknown): PlatformError {
+  if (why === 'access_denied') return new PlatformError('AUTH_REQUIRED', 'The login was denied.')
+  if (why === 'expired_token') {
+    return new PlatformError('AUTH_REQUIRED', 'The login was not allowed in time: start again.')
+  }
+  const said = textOf(why) ?? 'nothing'
+  return new PlatformError('PLATFORM_ERROR', `The platform answered a login with: ${said}`, {
+    status: 200,
+  })
+}
+
+function needed(answer: JsonObject, key: string): string {
+  const text = textOf(answer[key])
+  if (text !== undefined) return text
+  throw new PlatformError('PLATFORM_ERROR', `The platform began a login without ${key}.`, {
+    status: 200,
+  })
+}
+
+function seconds(value: unknown, otherwise: number): number {
+  return typeof value === 'number' && value > 0 ? value : otherwise
+}

@@ -1,0 +1,143 @@
+import { errorMessage } from '@osmosis/core'
+import { Agent, request, type Dispatcher } from 'undici'
+
+import { toAnswerError } from './answer-error.ts'
+import { isJsonObject, type JsonObject } from './json-object.ts'
+import { PlatformError } from './platform-error.ts'
+
+/** The workspace of a request: that of a repository, or one by its name. */
+export type Scope = { readonly git: string } | { readonly workspace: string }
+
+/** Options of {@link PlatformClient}. */
+export interface PlatformClientOptions {
+  /** Normalised base URL. */
+  readonly url: string
+  /** Version of the command line, which the platform judges. */
+  readonly version: string
+  /** Login token; undefined for what needs no login. */
+  readonly token?: string | undefined
+  readonly scope?: Scope | undefined
+  /** Ends requests that are under way. */
+  readonly signal: AbortSignal
+  /**
+   * Called with every answer that judges the version: `current`, `upgrade_available`, `deprecated` or
+   * `unsupported`.
+   */
+  readonly onVersionStatus?: ((status: string, message: string) => void) | undefined
+}
+
+/** One request, below `/api/cli`. */
+export interface PlatformRequest {
+  readonly method?: 'GET' | 'POST' | 'DELETE'
+  readonly query?: Readonly<Record<string, string | number | undefined>>
+  readonly body?: JsonObject
+  /** Milliseconds; default 30 s. */
+  readonly timeoutMs?: number
+  /** Sends no workspace. */
+  readonly unscoped?: boolean
+}
+
+const defaultTimeoutMs = 30_000
+
+/** Speaks to the platform: every request is sent once, and every refusal is a PlatformError. */
+export class PlatformClient {
+  readonly #options: PlatformClientOptions
+  readonly #agent = new Agent({ headersTimeout: 0, bodyTimeout: 0, connect: { timeout: 10_000 } })
+
+  constructor(options: PlatformClientOptions) {
+    this.#options = options
+  }
+
+  /** Normalised base URL. */
+  get url(): string {
+    return this.#options.url
+  }
+
+  /**
+   * Sends a request and resolves with the object that is the answer; `{}` for an empty one.
+   *
+   * @param path - segments, each of which is encoded as a whole
+   * @throws PlatformError with the code of the answer; `PLATFORM_ERROR` when there is none
+   */
+  async request(path: readonly string[], options: PlatformRequest = {}): Promise<JsonObject> {
+    const { timeoutMs = defaultTimeoutMs } = options
+    const url = new URL(
+      `${this.#options.url}/api/cli/${path.map((segment) => encodeSegment(segment)).join('/')}`,
+    )
+    for (const [name, value] of Object.entries(options.query ?? {})) {
+      if (value !== undefined) url.searchParams.set(name, String(value))
+    }
+    const late = AbortSignal.timeout(timeoutMs)
+    try {
+      const answer = await request(url, {
+        method: options.method ?? 'GET',
+        headers: this.#headers(options),
+        body: options.body === undefined ? null : JSON.stringify(options.body),
+        signal: AbortSignal.any([this.#options.signal, late]),
+        dispatcher: this.#agent,
+      })
+      return this.#read(answer, await answer.body.text())
+    } catch (error) {
+      if (error instanceof PlatformError) throw error
+      this.#options.signal.throwIfAborted()
+      const why = late.aborted ? `nothing came in ${timeoutMs / 1000} s` : errorMessage(error)
+      throw new PlatformError(
+        'PLATFORM_ERROR',
+        `No answer from the platform ${this.#options.url}: ${why}`,
+        { cause: error },
+      )
+    }
+  }
+
+  /** Closes the connections. */
+  async close(): Promise<void> {
+    await this.#agent.destroy()
+  }
+
+  #headers({ unscoped }: PlatformRequest): Record<string, string> {
+    const { version, token, scope } = this.#options
+    return {
+      'content-type': 'application/json',
+      accept: 'application/json',
+      'user-agent': `osmosis-cli/${version}`,
+      'x-osmosis-cli-version': version,
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      ...(!unscoped && scope !== undefined && scopeHeader(scope)),
+    }
+  }
+
+  #read({ statusCode, headers }: Dispatcher.ResponseData, text: string): JsonObject {
+    const status = headers['x-osmosis-version-status']
+    const message = headers['x-osmosis-version-message']
+    if (typeof status === 'string') this.#options.onVersionStatus?.(status, String(message ?? ''))
+    if (statusCode < 200 || statusCode > 299) throw toAnswerError(statusCode, text)
+    if (text.trim() === '') return {}
+    const json = parseJson(text)
+    if (isJsonObject(json)) return json
+    throw new PlatformError('PLATFORM_ERROR', 'The platform did not answer with a JSON object.', {
+      status: statusCode,
+      details: { status_code: statusCode },
+    })
+  }
+}
+
+function scopeHeader(scope: Scope): Record<string, string> {
+  if ('git' in scope) return { 'x-osmosis-git': scope.git }
+  return { 'x-osmosis-workspace': scope.workspace }
+}
+
+/** Names may hold anything; as `.` and `..` they would be taken for folders. */
+function encodeSegment(segment: string): string {
+  if (segment === '' || segment === '.' || segment === '..') {
+    throw new PlatformError('VALIDATION', `${JSON.stringify(segment)} is not a name.`)
+  }
+  return encodeURIComponent(segment)
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,18 @@
+export { activeLogin, type ActiveLogin } from './auth/active-login.ts'
+export { CredentialsFile } from './auth/credentials-file.ts'
+export { loginByDevice, type DeviceCode, type DeviceLoginOptions } from './auth/device-login.ts'
+export { revokeToken, verifyLogin, type Identity } from './auth/identity.ts'
+export { forgetLogin, keepLogin, prepareStore, type LoginWarning } from './auth/keep-login.ts'
+export { type StoredLogin } from './auth/stored-login.ts'
+export {
+  PlatformClient,
+  type PlatformClientOptions,
+  type PlatformRequest,
+  type Scope,
+} from './client.ts'
+export { isJsonObject, objectsOf, textOf, type JsonObject } from './json-object.ts'
+export { type Page, readPages } from './paging.ts'
+export { type ErrorDetails, PlatformError, type PlatformErrorCode } from './platform-error.ts'
+export { SecretTexts } from './secret-texts.ts'
+export { type Environment, type PlatformSettings, readPlatformSettings } from './settings.ts'
+export { findGitWorkspace, git, type GitWorkspace } from './workspace/find-workspace.ts'

@@ -1,0 +1,101 @@
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { parseEnv } from 'node:util'
+
+import { PlatformError } from './platform-error.ts'
+import { defaultPlatformUrl, insecureVariable, normalizePlatformUrl } from './platform-url.ts'
+
+/** Variables by name. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** What is said about the platform, in flags, variables and `.env`. */
+export interface PlatformSettings {
+  /** Normalised base URL. */
+  readonly url: string
+  /** The token of `OSMOSIS_TOKEN`. */
+  readonly environmentToken: string | undefined
+  /** Variables of the process, and those of `.env` that it lacks. */
+  readonly environment: Environment
+}
+
+/** Two places that say different things about these would send a login to the wrong platform. */
+const guarded = ['OSMOSIS_PLATFORM_URL', 'OSMOSIS_TOKEN', 'OSMOSIS_TOKEN_PLATFORM_URL']
+
+/**
+ * Finds out which platform is meant.
+ *
+ * @throws PlatformError with code `VALIDATION`, `CONFLICT`, `ENV_TOKEN_PLATFORM_REQUIRED` or
+ * `ENV_TOKEN_PLATFORM_MISMATCH`; none repeats a token
+ */
+export async function readPlatformSettings(options: {
+  readonly environment: Environment
+  /** Where `.env` is looked for, and above. */
+  readonly folder: string
+  /** In place of `OSMOSIS_PLATFORM_URL`. */
+  readonly platform?: string | undefined
+  /** In place of the nearest `.env`. */
+  readonly envFile?: string | undefined
+}): Promise<PlatformSettings> {
+  const { environment: own, folder, platform } = options
+  const envFile = options.envFile ?? (own['OSMOSIS_ENV_FILE'] || undefined)
+  const environment = { ...own }
+  const fromFile = envFile === undefined ? await nearestEnv(folder) : await namedEnv(envFile)
+  for (const [name, value] of Object.entries(fromFile)) {
+    const given = own[name]
+    if (given === undefined || (given === '' && guarded.includes(name))) environment[name] = value
+    else if (guarded.includes(name) && given.trim() !== value?.trim()) {
+      throw new PlatformError(
+        'CONFLICT',
+        `${name} is set to one value in the environment and to another in .env: remove one of them.`,
+      )
+    }
+  }
+  const allowInsecure = environment[insecureVariable] === '1'
+  const said = platform ?? (environment['OSMOSIS_PLATFORM_URL']?.trim() || defaultPlatformUrl)
+  const url = normalizePlatformUrl(said, { allowInsecure })
+  const environmentToken = environment['OSMOSIS_TOKEN']?.trim() || undefined
+  if (environmentToken !== undefined) checkTokenPlatform(url, environment, allowInsecure)
+  return { url, environmentToken, environment }
+}
+
+/** A token of the environment goes to the platform it belongs to and nowhere else. */
+function checkTokenPlatform(url: string, environment: Environment, allowInsecure: boolean): void {
+  const said = environment['OSMOSIS_TOKEN_PLATFORM_URL']?.trim()
+  if (!said) {
+    if (url === defaultPlatformUrl) return
+    throw new PlatformError(
+      'ENV_TOKEN_PLATFORM_REQUIRED',
+      `OSMOSIS_TOKEN is set, and the platform is ${url}: set OSMOSIS_TOKEN_PLATFORM_URL to the platform that gave the token.`,
+    )
+  }
+  const belongs = normalizePlatformUrl(said, { allowInsecure })
+  if (belongs === url) return
+  throw new PlatformError(
+    'ENV_TOKEN_PLATFORM_MISMATCH',
+    `OSMOSIS_TOKEN belongs to ${belongs}, and the platform is ${url}.`,
+  )
+}
+
+async function namedEnv(file: string): Promise<Environment> {
+  const variables = await readEnv(file)
+  if (variables !== undefined) return variables
+  throw new PlatformError('VALIDATION', `There is no file ${file} with variables.`)
+}
+
+async function nearestEnv(folder: string): Promise<Environment> {
+  for (let at = path.resolve(folder); ; at = path.dirname(at)) {
+    const variables = await readEnv(path.join(at, '.env'))
+    if (variables !== undefined) return variables
+    if (at === path.dirname(at)) return {}
+  }
+}
+
+async function readEnv(file: string): Promise<Environment | undefined> {
+  let text: string
+  try {
+    text = await readFile(file, 'utf8')
+  } catch {
+    return undefined
+  }
+  return parseEnv(text)
+}

@@ -1,0 +1,66 @@
+import { PlatformClient, type PlatformClientOptions } from '@osmosis/platform'
+import { PlatformStandIn } from '@osmosis/testing/kit'
+import { expect, it, onTestFinished } from 'vitest'
+
+function clientOf(
+  platform: PlatformStandIn,
+  more: Partial<PlatformClientOptions> = {},
+): PlatformClient {
+  const { signal } = new AbortController()
+  const client = new PlatformClient({ url: platform.url, version: '1.2.3', signal, ...more })
+  onTestFinished(() => client.close())
+  return client
+}
+
+it('says who asks, for which workspace, and with which version', async () => {
+  const platform = await PlatformStandIn.start()
+  const client = clientOf(platform, { token: 'standing-token', scope: { git: 'acme/lab' } })
+  await client.request(['datasets'], { query: { limit: 1, offset: undefined } })
+  expect(platform.requests[0]?.headers).toMatchObject({
+    'content-type': 'application/json',
+    'user-agent': 'osmosis-cli/1.2.3',
+    'x-osmosis-cli-version': '1.2.3',
+    authorization: 'Bearer standing-token',
+    'x-osmosis-git': 'acme/lab',
+  })
+  expect(String(platform.requests[0]?.query)).toBe('limit=1')
+})
+
+it('encodes names as a whole, and takes none for a folder', async () => {
+  const platform = await PlatformStandIn.start()
+  const client = clientOf(platform, { token: 'standing-token', scope: { workspace: 'lab' } })
+  await expect(client.request(['datasets', 'a/../b?c'])).rejects.toMatchObject({
+    message: 'There is no dataset a/../b?c.',
+  })
+  await expect(client.request(['datasets', '..'])).rejects.toMatchObject({
+    platformCode: 'VALIDATION',
+  })
+  expect(platform.requests).toHaveLength(1)
+})
+
+it('gives up after its time, once', async () => {
+  const platform = await PlatformStandIn.start()
+  platform.fail('GET verify', 'hang')
+  const client = clientOf(platform, { token: 'standing-token' })
+  await expect(client.request(['verify'], { timeoutMs: 20 })).rejects.toMatchObject({
+    platformCode: 'PLATFORM_ERROR',
+    code: 'platform_unreachable',
+    message: `No answer from the platform ${platform.url}: nothing came in 0.02 s`,
+  })
+  expect(platform.calls).toEqual(['GET verify'])
+})
+
+it('an empty answer is an empty object', async () => {
+  const platform = await PlatformStandIn.start()
+  const client = clientOf(platform, { token: 'standing-token' })
+  expect(await client.request(['tokens', 'token-9'], { method: 'DELETE' })).toEqual({})
+})
+
+it('the end of the caller is the end of a request', async () => {
+  const platform = await PlatformStandIn.start()
+  const stop = new AbortController()
+  platform.fail('GET verify', 'hang')
+  const asked = clientOf(platform, { signal: stop.signal }).request(['verify'])
+  stop.abort(new Error('stopped'))
+  await expect(asked).rejects.toThrow('stopped')
+})

@@ -1,0 +1,49 @@
+import { readPlatformSettings } from '@osmosis/platform'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+const url = async (platform: string): Promise<string> =>
+  (await readPlatformSettings({ environment: {}, folder: await temporaryFolder(), platform })).url
+
+it.each([
+  [' HTTPS://Platform.Example:443/ ', 'https://platform.example'],
+  ['https://platform.example/base//?query=1#fragment', 'https://platform.example/base'],
+  ['platform.example', 'https://platform.example'],
+  ['platform.example:8443', 'https://platform.example:8443'],
+  ['localhost:8000', 'http://localhost:8000'],
+  ['127.0.0.1:80', 'http://127.0.0.1'],
+  ['http://[::1]:9000/', 'http://[::1]:9000'],
+])('the platform %s is %s', async (given, normalized) => {
+  expect(await url(given)).toBe(normalized)
+})
+
+it.each(['ftp://platform.example', 'http://platform.example', 'https://a:b@host', 'http://', ' '])(
+  'the platform %j is refused',
+  async (given) => {
+    await expect(url(given)).rejects.toMatchObject({ platformCode: 'VALIDATION' })
+  },
+)
+
+it('plain HTTP to another machine has to be allowed', async () => {
+  const settings = await readPlatformSettings({
+    environment: { OSMOSIS_ALLOW_INSECURE_PLATFORM_URL: '1' },
+    folder: await temporaryFolder(),
+    platform: 'http://platform.example/',
+  })
+  expect(settings.url).toBe('http://platform.example')
+})
+
+it('the nearest .env upward gives what the environment lacks', async () => {
+  const folder = await temporaryFolder({
+    '.env': 'OSMOSIS_PLATFORM_URL=https://far.example\nFAR=1\n',
+    'inner/.env': 'OSMOSIS_PLATFORM_URL="https://near.example"\nGIVEN=file\n',
+    'inner/deep/file': '',
+  })
+  const { url: found, environment } = await readPlatformSettings({
+    environment: { GIVEN: 'process' },
+    folder: `${folder}/inner/deep`,
+  })
+  expect(found).toBe('https://near.example')
+  expect(environment).toMatchObject({ GIVEN: 'process' })
+  expect(environment).not.toHaveProperty('FAR')
+})

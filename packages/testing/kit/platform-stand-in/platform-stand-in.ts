@@ -1,0 +1,148 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+
+import { onTestFinished } from 'vitest'
+
+import { StandInDatasets } from './stand-in-datasets.ts'
+import { StandInLogin } from './stand-in-login.ts'
+import { page, refusal, type StandInAnswer, type StandInRequest } from './stand-in-request.ts'
+import { StandInRuns } from './stand-in-runs.ts'
+
+/** The hosted platform, as far as a command line sees it, on a port of this machine. */
+export class PlatformStandIn {
+  readonly login = new StandInLogin()
+  readonly datasets = new StandInDatasets(() => this.url)
+  readonly evalRuns = new StandInRuns('eval', () => this.url)
+  readonly trainingRuns = new StandInRuns('training', () => this.url)
+  /** Names of secrets with their scopes and values. */
+  readonly secrets: { name: string; scope: string; value: string }[] = []
+  readonly workspaces: unknown[] = [
+    { id: 'workspace-1', name: 'lab', connected_repo: { repo_full_name: 'Acme/Lab' } },
+  ]
+  /** All requests, in order. */
+  readonly requests: StandInRequest[] = []
+  /** Headers of every answer, such as `x-osmosis-version-status`. */
+  headers: Record<string, string> = {}
+  readonly #faults: { route: string; answer: StandInAnswer | 'hang' }[] = []
+  readonly #server = createServer((message, response) => {
+    this.#serve(message, response).catch((error: unknown) => response.destroy(error as Error))
+  })
+
+  /** Starts one that ends with the test. */
+  static async start(): Promise<PlatformStandIn> {
+    const standIn = new PlatformStandIn()
+    standIn.#server.listen(0, '127.0.0.1')
+    await once(standIn.#server, 'listening')
+    onTestFinished(() => {
+      standIn.#server.closeAllConnections()
+      standIn.#server.close()
+    })
+    return standIn
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  /** `METHOD first/second` of every request, in order. */
+  get calls(): string[] {
+    return this.requests.map(({ method, path }) => `${method} ${path.join('/')}`)
+  }
+
+  /** Answers the next request to `METHOD path` with this, or not at all. */
+  fail(route: string, answer: StandInAnswer | 'hang'): void {
+    this.#faults.push({ route, answer })
+  }
+
+  async #serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    const request = await toRequest(message)
+    this.requests.push(request)
+    const called = `${request.method} ${request.path.join('/')}`
+    const at = this.#faults.findIndex(({ route }) => route === called)
+    const [fault] = at === -1 ? [] : this.#faults.splice(at, 1)
+    if (fault?.answer === 'hang') return
+    const answer = fault?.answer ?? this.#answer(request) ?? refusal(404, `No route ${called}.`)
+    const { status = 200, body, headers = {} } = answer
+    response.writeHead(status, { ...this.headers, ...headers })
+    if (body === undefined) response.end()
+    else if (typeof body === 'string' || Buffer.isBuffer(body)) response.end(body)
+    else response.end(JSON.stringify(body))
+  }
+
+  #answer(request: StandInRequest): StandInAnswer | undefined {
+    const { path, query } = request
+    const [first, second, , file = ''] = path
+    if (first === 'storage') return this.datasets.store(request)
+    if (first === 'run-files') return this.#runsOf(`${second}-runs`)?.file(file)
+    const open = this.login.open(request) ?? this.login.refuse(request)
+    if (open) return open
+    if (first === 'tokens') return this.login.revoke(String(second))
+    const unscoped = refuseScope(request)
+    if (unscoped) return unscoped
+    if (first === 'verify') return this.login.verify(request)
+    if (first === 'workspaces') return { body: { workspaces: this.workspaces } }
+    if (first === 'datasets') return this.datasets.answer(request)
+    if (first === 'environment-secrets') return this.#secret(request, query)
+    return this.#runsOf(String(first))?.answer(request)
+  }
+
+  #runsOf(route: string): StandInRuns | undefined {
+    return { 'eval-runs': this.evalRuns, 'training-runs': this.trainingRuns }[route]
+  }
+
+  #secret({ method, body }: StandInRequest, query: URLSearchParams): StandInAnswer {
+    if (method === 'GET') {
+      const shown = this.secrets.map(({ name, scope }) => ({ name, scope }))
+      return page('environment_secrets', shown, query)
+    }
+    const { name, scope = 'workspace', value = '' } = body as Record<string, string>
+    const at = this.secrets.findIndex((one) => one.name === name && one.scope === scope)
+    if (at !== -1) this.secrets.splice(at, 1)
+    else if (method === 'DELETE') return refusal(404, `There is no secret ${name}.`)
+    if (method === 'POST') this.secrets.push({ name: String(name), scope, value })
+    return { body: { name, scope } }
+  }
+}
+
+/** The platform knows one repository and one workspace. */
+function refuseScope({ path: [first], headers }: StandInRequest): StandInAnswer | undefined {
+  const git = headers['x-osmosis-git']
+  const workspace = headers['x-osmosis-workspace']
+  if (git === 'acme/lab' || workspace === 'lab') return undefined
+  const needsNone = first === 'verify' || first === 'workspaces'
+  if (git === undefined && workspace === undefined) {
+    return needsNone
+      ? undefined
+      : refusal(400, 'Which workspace?', { code: 'GIT_SCOPE_HEADER_REQUIRED' })
+  }
+  const code = 'GIT_REPOSITORY_NOT_CONNECTED'
+  return refusal(403, 'This repository is not connected to a workspace.', { code })
+}
+
+async function toRequest(message: IncomingMessage): Promise<StandInRequest> {
+  const raw = await buffer(message)
+  const url = new URL(message.url ?? '/', 'http://stand-in')
+  const path = url.pathname
+    .replace(/^\/api\/cli\//, '/')
+    .split('/')
+    .slice(1)
+  return {
+    method: message.method ?? '',
+    path: path.map(decodeURIComponent),
+    query: url.searchParams,
+    headers: message.headers,
+    raw,
+    body: parseObject(raw),
+  }
+}
+
+function parseObject(raw: Buffer): Record<string, unknown> {
+  try {
+    const json: unknown = JSON.parse(raw.toString())
+    return typeof json === 'object' && json !== null ? (json as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}
