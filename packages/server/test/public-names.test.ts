@@ -23,7 +23,6 @@ it('exports what servers of other rollout protocols are built on', () => {
       'SecretValues',
       'createServerShell',
       'isJsonObject',
-      'toTelemetryJson',
     ]),
   )
 })

@@ -5,9 +5,8 @@ import {
   type RolloutSample,
   type WorkflowOutcome,
 } from '@osmosis/core'
+import { toTelemetryJson } from '@osmosis/core/http'
 import type { CompletionCallbackBody, GraderCallbackBody, SampleBody } from '@osmosis/core/wire'
-
-import { toTelemetryJson } from './telemetry-json.ts'
 
 /** A callback body, ready to be sent. */
 export interface EncodedBody {
