@@ -12,6 +12,9 @@ const storageKey = Symbol.for('osmosis.rollout-context')
 const holder = globalThis as { [storageKey]?: AsyncLocalStorage<RolloutContext> }
 const storage = (holder[storageKey] ??= new AsyncLocalStorage<RolloutContext>())
 
+/** How long the sources of a failed rollout may take to say what they have. */
+const partialSamplesMs = 1000
+
 /** What a {@link RolloutContext} is made of. */
 export interface RolloutContextInit {
   rolloutId: string
@@ -94,6 +97,15 @@ export class RolloutContext {
    */
   async getSamples(): Promise<ReadonlyMap<string, RolloutSample>> {
     return this.#registry.samples()
+  }
+
+  /**
+   * For backends, when the workflow failed: what was said until then, for people to see. Sources get
+   * a second to answer. Never rejects, and is no substitute for `getSamples`: what is here was
+   * not completed.
+   */
+  async getPartialSamples(): Promise<ReadonlyMap<string, RolloutSample>> {
+    return this.#registry.partialSamples(AbortSignal.timeout(partialSamplesMs))
   }
 
   /**

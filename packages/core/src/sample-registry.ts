@@ -1,4 +1,5 @@
 import { OsmosisError } from './errors.ts'
+import { untilAborted } from './http/until-aborted.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import { CallLog } from './policy/call-log.ts'
 import { wireTranscript } from './policy/transcript.ts'
@@ -71,6 +72,16 @@ export class SampleRegistry {
     return samples
   }
 
+  /**
+   * What there is of the samples when the workflow did not get to its end: what sources still
+   * answer until `limit` aborts, and for the others what went over the wire. Never rejects.
+   */
+  async partialSamples(limit: AbortSignal): Promise<Map<string, RolloutSample>> {
+    const ids = [...new Set([...this.#sources.keys(), ...this.#logs.keys()])]
+    const samples = await Promise.all(ids.map(async (id) => this.#partialSample(id, limit)))
+    return new Map(samples.flatMap((sample) => (sample ? [[sample.id, sample]] : [])))
+  }
+
   /** The first error that a source has and that the workflow may not have noticed. */
   unnoticedError(): Error | undefined {
     for (const source of this.#sources.values()) {
@@ -78,6 +89,20 @@ export class SampleRegistry {
       if (error) return error
     }
     return undefined
+  }
+
+  async #partialSample(id: string, limit: AbortSignal): Promise<RolloutSample | undefined> {
+    const source = this.#sources.get(id)
+    const wasAsked = (this.#logs.get(id)?.size ?? 0) > 0
+    if (!wasAsked && (source === undefined || source.requiresModelCall)) return undefined
+    let sample = toRolloutSample({ id, messages: [] })
+    try {
+      if (source) sample = complete(id, await untilAborted(limit, async () => source.getSample(id)))
+    } catch {
+      // The workflow has failed already, and what went over the wire says as much.
+    }
+    // Code that outlives its rollout may still write into its lists.
+    return this.#withTranscript({ ...sample, messages: [...sample.messages] })
   }
 
   #withTranscript(sample: RolloutSample): RolloutSample {
@@ -88,7 +113,10 @@ export class SampleRegistry {
     return {
       ...sample,
       trajectoryMessages: sample.trajectoryMessages ?? transcript.messages,
-      calls: transcript.calls,
+      // In messages of the source's own the answers have other places.
+      calls: sample.trajectoryMessages
+        ? transcript.calls.map((call) => ({ ...call, answerIndex: null }))
+        : transcript.calls,
       extraFields: Object.defineProperties(
         {
           ...(historyRewritten ? { history_rewritten: true } : {}),

@@ -36,6 +36,11 @@ export interface WorkflowOutcome {
   readonly failure: RolloutFailure | null
   /** What looks wrong but does not fail the rollout, one sentence each; to be logged. */
   readonly warnings: readonly string[]
+  /**
+   * Of a failure: what could still be collected of the samples, by id, so that people see what was
+   * said until then. Nobody grades it. Never rejects; backends may leave it out.
+   */
+  readonly partialSamples?: Promise<ReadonlyMap<string, RolloutSample>> | undefined
 }
 
 /** How the grading of a rollout ended. */
@@ -87,6 +92,8 @@ export type RolloutSelector =
 
 /** Executes rollouts. It knows neither HTTP nor how results are delivered. */
 export interface ExecutionBackend {
+  /** Where rollouts keep files, each in a folder named after it; without, there are none. */
+  readonly artifactRoot?: string | undefined
   /** Runs and grades one rollout. Never rejects: everything that happens goes to `observer`. */
   execute(request: RolloutRequest, observer: RolloutObserver): Promise<void>
   /** Whether one more rollout may be handed over now. */

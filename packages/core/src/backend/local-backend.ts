@@ -46,8 +46,9 @@ export class LocalBackend<
   TWorkflowConfig = unknown,
   TGraderConfig = unknown,
 > implements ExecutionBackend {
+  /** Where rollouts keep files. */
+  readonly artifactRoot: string
   readonly #options: LocalBackendOptions<TWorkflowConfig, TGraderConfig>
-  readonly #artifactRoot: string
   readonly #workflowSlots: ConcurrencyLimiter
   readonly #graderSlots: ConcurrencyLimiter
   readonly #live = new Map<string, LiveRollout>()
@@ -56,7 +57,7 @@ export class LocalBackend<
   /** @throws OsmosisError with code `invalid_config` */
   constructor(options: LocalBackendOptions<TWorkflowConfig, TGraderConfig>) {
     this.#options = options
-    this.#artifactRoot = options.artifactRoot ?? path.join(homedir(), '.osmosis')
+    this.artifactRoot = options.artifactRoot ?? path.join(homedir(), '.osmosis')
     const configured = concurrencyOf(options.workflowConfig)
     this.#workflowSlots = new ConcurrencyLimiter(
       options.maxConcurrent === undefined
@@ -71,7 +72,7 @@ export class LocalBackend<
 
   async execute(request: RolloutRequest, observer: RolloutObserver): Promise<void> {
     const { rolloutId } = request
-    const artifacts = new ArtifactsFolder(this.#artifactRoot, rolloutId)
+    const artifacts = new ArtifactsFolder(this.artifactRoot, rolloutId)
     const live = new LiveRollout(request, artifacts, observer)
     this.#live.set(rolloutId, live)
 

@@ -36,6 +36,7 @@ export async function runWorkflowPhase<TConfig>(
   live.enter(deadline)
 
   let release: (() => void) | undefined
+  let started: RolloutContext | undefined
   try {
     release = await slots.acquire(deadline.signal)
     clock.stop()
@@ -43,6 +44,7 @@ export async function runWorkflowPhase<TConfig>(
     // Whoever handed the rollout over gets the thread back before user code can block it.
     await setImmediate()
     const context = new RolloutContext({ ...request, signal: deadline.signal })
+    started = context
     const samples = await deadline.race(() =>
       context.run(async () => {
         const copy = cloneConfig(config)
@@ -65,8 +67,10 @@ export async function runWorkflowPhase<TConfig>(
     const warnings = warningsOf(samples, unasked, context.policyCallCount)
     return { outcome: { status: 'success', failure: null, warnings }, samples, unasked }
   } catch (error) {
+    const outcome = { status: 'failure', failure: toFailure(error), warnings: [] } as const
     return {
-      outcome: { status: 'failure', failure: toFailure(error), warnings: [] },
+      // Collected beside the report of the failure, which waits for nobody's sources.
+      outcome: { ...outcome, partialSamples: partialSamples(started) },
       samples: new Map(),
       unasked: [],
     }
@@ -76,6 +80,13 @@ export async function runWorkflowPhase<TConfig>(
     // Calls that the workflow left behind end here: nobody would record what they return.
     deadline.abort(over)
   }
+}
+
+async function partialSamples(context: RolloutContext | undefined): Promise<Samples> {
+  if (context === undefined) return new Map()
+  // Calls that end with the workflow are recorded by then.
+  await setImmediate()
+  return context.run(async () => context.getPartialSamples())
 }
 
 /** An error as the outcome of a phase. */

@@ -30,12 +30,17 @@ export interface PolicyCall {
   readonly logprobs: ChatLogprobs | null
   /** Why there is no answer; null when there is one. */
   readonly error: string | null
+  /** Where the answer is in the sample's `trajectoryMessages`; null when it is not in them. */
+  readonly answerIndex: number | null
 }
+
+/** A call as it was measured, before anybody asks for the conversation it belongs to. */
+export type MeasuredCall = Omit<PolicyCall, 'answerIndex'>
 
 interface LoggedCall {
   /** The last message of the request, then the answer. */
   end: MessageNode
-  settled: PolicyCall | undefined
+  settled: MeasuredCall | undefined
 }
 
 /** Everything the policy was asked and said under one sample id. */
@@ -53,7 +58,7 @@ export class CallLog {
 
     const logged: LoggedCall = { end: path.at(-1) ?? this.#tree.root, settled: undefined }
     this.#calls.push(logged)
-    const settle = (end: MessageNode, call: PolicyCall): void => {
+    const settle = (end: MessageNode, call: MeasuredCall): void => {
       logged.end = end
       logged.settled = call
       this.#tips.add(end)
@@ -67,8 +72,8 @@ export class CallLog {
   }
 
   /** The finished calls, in the order they were made. */
-  get calls(): PolicyCall[] {
-    return this.#calls.flatMap(({ settled }) => settled ?? [])
+  get calls(): (MeasuredCall & { readonly end: MessageNode })[] {
+    return this.#calls.flatMap(({ settled, end }) => (settled ? { ...settled, end } : []))
   }
 
   /**
@@ -93,7 +98,7 @@ export class CallRecorder {
   readonly #tree: ConversationTree
   readonly #path: readonly MessageNode[]
   readonly #extendsPrevious: boolean
-  readonly #settle: (end: MessageNode, call: PolicyCall) => void
+  readonly #settle: (end: MessageNode, call: MeasuredCall) => void
   readonly #startedAt = Date.now()
   readonly #start = performance.now()
   #firstChunkMs: number | null = null
@@ -105,7 +110,7 @@ export class CallRecorder {
     tree: ConversationTree,
     path: readonly MessageNode[],
     extendsPrevious: boolean,
-    settle: (end: MessageNode, call: PolicyCall) => void,
+    settle: (end: MessageNode, call: MeasuredCall) => void,
   ) {
     this.#tree = tree
     this.#path = path

@@ -64,13 +64,16 @@ export class ConversationTree {
   }
 }
 
+/** The conversation from its start to `node`. */
+export function pathTo(node: MessageNode): MessageNode[] {
+  const path: MessageNode[] = []
+  for (let at = node; at.parent !== undefined; at = at.parent) path.push(at)
+  return path.toReversed()
+}
+
 /** The messages from the start of the conversation to `node`, as the policy wrote them. */
 export function messagesUpTo(node: MessageNode): ChatMessage[] {
-  const messages: ChatMessage[] = []
-  for (let at = node; at.parent !== undefined; at = at.parent) {
-    messages.push(at.said ?? (JSON.parse(at.json) as ChatMessage))
-  }
-  return messages.toReversed()
+  return pathTo(node).map(({ said, json }) => said ?? (JSON.parse(json) as ChatMessage))
 }
 
 function child(parent: MessageNode, message: ChatMessage): MessageNode {

@@ -1,6 +1,6 @@
 import type { ChatMessage } from '../wire/chat-completion.ts'
 import type { CallLog, PolicyCall } from './call-log.ts'
-import { messagesUpTo } from './conversation-tree.ts'
+import { messagesUpTo, pathTo } from './conversation-tree.ts'
 
 /** What went over the wire under one sample id, in chat completions form. */
 export interface WireTranscript {
@@ -18,7 +18,12 @@ export function wireTranscript(log: CallLog): WireTranscript | undefined {
   const ends = log.conversationEnds()
   const latest = ends.at(-1)
   if (latest === undefined) return undefined
-  const { calls } = log
+  const places = new Map(pathTo(latest).map((node, index) => [node, index]))
+  const calls = log.calls.map(({ end, ...call }): PolicyCall => {
+    // A call that failed ends with its request.
+    const answerIndex = call.error === null ? places.get(end) : undefined
+    return { ...call, answerIndex: answerIndex ?? null }
+  })
   return {
     messages: messagesUpTo(latest),
     otherConversations: ends.slice(0, -1).map(messagesUpTo),

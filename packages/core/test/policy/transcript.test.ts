@@ -50,7 +50,7 @@ describe('the record of a sample', () => {
       reward: null,
     })
     expect(recorded?.calls).toEqual(
-      Array.from({ length: 2 }, () => ({
+      Array.from({ length: 2 }, (_, call) => ({
         startedAt: expect.any(Number),
         durationMs: expect.any(Number),
         timeToFirstChunkMs: expect.any(Number),
@@ -63,6 +63,7 @@ describe('the record of a sample', () => {
         completionTokenIds: null,
         logprobs: null,
         error: null,
+        answerIndex: 2 * call + 1,
       })),
     )
   })
