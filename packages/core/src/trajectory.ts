@@ -1,0 +1,25 @@
+export {
+  trajectorySchema,
+  type Trajectory,
+  type TrajectoryFinalMetrics,
+  type TrajectoryMetrics,
+  type TrajectoryStep,
+  type TrajectoryToolCall,
+} from './trajectory/atif.ts'
+export {
+  toTrajectories,
+  type EndedRollout,
+  type PhaseFailure,
+  type SampleTrajectory,
+} from './trajectory/to-trajectories.ts'
+export {
+  readTrajectoryReport,
+  type ReportedCall,
+  type SampleReport,
+  type TrajectoryReport,
+} from './trajectory/trajectory-report.ts'
+export { validateTrajectory } from './trajectory/validate-trajectory.ts'
+export {
+  writeTrajectories,
+  type WriteTrajectoriesOptions,
+} from './trajectory/write-trajectories.ts'

@@ -1,0 +1,158 @@
+import { toTelemetryJson } from '../http/telemetry-json.ts'
+import type { TrajectoryStep, TrajectoryToolCall } from './atif.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** A conversation as the steps of a document. */
+export interface ConversationSteps {
+  readonly steps: TrajectoryStep[]
+  /** For each message the step that it became, or became a part of. */
+  readonly stepOf: readonly TrajectoryStep[]
+}
+
+const sourceOfRole = new Map<unknown, TrajectoryStep['source']>([
+  ['system', 'system'],
+  ['developer', 'system'],
+  ['user', 'user'],
+  ['assistant', 'agent'],
+])
+const toolRoles = new Set<unknown>(['tool', 'function'])
+
+/**
+ * Messages in chat completions form as steps; whatever else a list may hold becomes a step with its
+ * JSON as text. Results of tools are put beside the calls that they answer.
+ */
+export function toSteps(messages: readonly unknown[]): ConversationSteps {
+  const steps: TrajectoryStep[] = []
+  const stepOf = messages.map((message) => {
+    const fields = plainFields(message)
+    const previous = steps.at(-1)
+    if (toolRoles.has(fields['role']) && previous?.source === 'agent') {
+      addResult(previous, fields)
+      return previous
+    }
+    const step = { step_id: steps.length + 1, ...stepContent(fields) }
+    steps.push(step)
+    return step
+  })
+  return { steps, stepOf }
+}
+
+/** A message as plain JSON data, whatever class it is of. */
+function plainFields(message: unknown): Fields {
+  const isObject = typeof message === 'object' && message !== null && !Array.isArray(message)
+  return toTelemetryJson(isObject ? message : { content: message }, new Set())
+}
+
+function stepContent(message: Fields): Omit<TrajectoryStep, 'step_id'> {
+  const { role, content, tool_calls: calls, name, refusal, tool_call_id: callId } = message
+  const reasoning = message['reasoning_content'] ?? message['reasoning']
+  const extra: Record<string, unknown> = {}
+  if (isGiven(name)) extra['name'] = name
+  if (isGiven(refusal)) extra['refusal'] = refusal
+
+  if (toolRoles.has(role)) {
+    // A result without a call in front of it: the policy saw it, so it is shown, as what it is.
+    if (isGiven(callId)) extra['tool_call_id'] = callId
+    extra['original_role'] = role
+    return { source: 'system', message: '', ...observed({ content: toText(content) }), extra }
+  }
+  const source = sourceOfRole.get(role)
+  if (source === 'agent') {
+    return {
+      source,
+      message: toText(content),
+      ...(isGiven(reasoning) ? { reasoning_content: toText(reasoning) } : {}),
+      ...toolCalls(calls),
+      ...unlessEmpty(extra),
+    }
+  }
+  if (isGiven(reasoning)) extra['reasoning_content'] = reasoning
+  if (isGiven(calls)) extra['tool_calls'] = calls
+  if (source !== undefined) return { source, message: toText(content), ...unlessEmpty(extra) }
+  if (typeof role === 'string') extra['original_role'] = role
+  // Of another form than a chat message: all of it may matter.
+  const text = content === undefined ? JSON.stringify(message) : toText(content)
+  return { source: 'user', message: text, ...unlessEmpty(extra) }
+}
+
+function addResult(step: TrajectoryStep, { content, tool_call_id: callId, name }: Fields): void {
+  const isKnown = step.tool_calls?.some(({ tool_call_id: id }) => id === callId) ?? false
+  const extra: Record<string, unknown> = {}
+  if (isGiven(callId) && !isKnown) extra['tool_call_id'] = callId
+  if (isGiven(name)) extra['name'] = name
+  const result = {
+    ...(isKnown ? { source_call_id: callId as string } : {}),
+    content: toText(content),
+    ...unlessEmpty(extra),
+  }
+  if (step.observation) step.observation.results.push(result)
+  else Object.assign(step, observed(result))
+}
+
+function observed(
+  result: NonNullable<TrajectoryStep['observation']>['results'][number],
+): Pick<TrajectoryStep, 'observation'> {
+  return { observation: { results: [result] } }
+}
+
+function toolCalls(value: unknown): { tool_calls?: TrajectoryToolCall[] } {
+  if (!Array.isArray(value)) return {}
+  const calls = value.flatMap((call: unknown, index): TrajectoryToolCall[] => {
+    if (!isFields(call)) return []
+    const called = isFields(call['function']) ? call['function'] : call
+    const { id = call['tool_call_id'] } = call
+    return [
+      {
+        tool_call_id: typeof id === 'string' && id !== '' ? id : `call_${index}`,
+        function_name: typeof called['name'] === 'string' ? called['name'] : 'unknown',
+        arguments: toArguments(called['arguments']),
+      },
+    ]
+  })
+  return calls.length === 0 ? {} : { tool_calls: calls }
+}
+
+/** What the policy wrote need not be an object, nor JSON at all. */
+function toArguments(value: unknown): Record<string, unknown> {
+  if (!isGiven(value) || value === '') return {}
+  if (isFields(value)) return { ...value }
+  if (typeof value !== 'string') return { _raw: JSON.stringify(value) }
+  try {
+    const parsed: unknown = JSON.parse(value)
+    const dropped = new Set<string>()
+    if (isFields(parsed)) {
+      const plain = toTelemetryJson(parsed, dropped)
+      if (dropped.size === 0) return plain
+    }
+  } catch {
+    // Shown as it was written.
+  }
+  return { _raw: value }
+}
+
+/** Text parts as their text; null for no text; everything else as JSON. */
+function toText(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!isGiven(content)) return ''
+  if (Array.isArray(content) && content.length > 0 && content.every(isTextPart)) {
+    return content.map(({ text }) => text).join('\n')
+  }
+  return JSON.stringify(content)
+}
+
+function isTextPart(part: unknown): part is { text: string } {
+  return isFields(part) && part['type'] === 'text' && typeof part['text'] === 'string'
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isGiven(value: unknown): boolean {
+  return value !== null && value !== undefined
+}
+
+function unlessEmpty(extra: Record<string, unknown>): { extra?: Record<string, unknown> } {
+  return Object.keys(extra).length === 0 ? {} : { extra }
+}

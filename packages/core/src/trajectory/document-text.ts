@@ -1,0 +1,175 @@
+import type { Trajectory, TrajectoryStep } from './atif.ts'
+
+/**
+ * The text of a document, of at most `maxBytes`: what a policy said can be of any size. Whatever has
+ * to go, the least of what people and trainers look for goes first, and the document says what.
+ */
+export function documentText(trajectory: Trajectory, maxBytes: number): string {
+  let shown = trajectory
+  const leftOut: string[] = []
+  for (const cut of [undefined, ...cuts]) {
+    if (cut) {
+      shown = cut.apply(shown)
+      leftOut.push(cut.what)
+      shown = {
+        ...shown,
+        notes: `Left out, to stay below ${maxBytes} bytes: ${leftOut.join('; ')}.`,
+      }
+    }
+    const text = textWithin(shown, maxBytes)
+    if (text !== undefined) return text
+  }
+  throw new RangeError(`A trajectory document does not fit into ${maxBytes} bytes.`)
+}
+
+/** JSON with an indent of 2, in which lists of nothing but numbers take one line. */
+export function toText(value: unknown, indent = ''): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  const inner = `${indent}  `
+  if (Array.isArray(value)) {
+    if (value.every((item) => typeof item === 'number')) return `[${value.join(', ')}]`
+    const items = value.map((item) => inner + toText(item, inner))
+    return `[\n${items.join(',\n')}\n${indent}]`
+  }
+  const fields = Object.entries(value).filter(([, field]) => field !== undefined)
+  if (fields.length === 0) return '{}'
+  const lines = fields.map(
+    ([key, field]) => `${inner}${JSON.stringify(key)}: ${toText(field, inner)}`,
+  )
+  return `{\n${lines.join(',\n')}\n${indent}}`
+}
+
+function textWithin(trajectory: Trajectory, maxBytes: number): string | undefined {
+  try {
+    const text = toText(trajectory)
+    return Buffer.byteLength(text) <= maxBytes ? text : undefined
+  } catch (error) {
+    // Longer than a string can be.
+    if (error instanceof RangeError) return undefined
+    throw error
+  }
+}
+
+interface Cut {
+  readonly what: string
+  readonly apply: (trajectory: Trajectory) => Trajectory
+}
+
+/** How much of a conversation is kept. */
+interface Room {
+  readonly steps: number
+  /** Tool calls of a step. */
+  readonly calls: number
+  /** Characters. */
+  readonly text: number
+}
+
+const cuts: readonly Cut[] = [
+  {
+    what: 'token ids of prompts',
+    apply: (trajectory) =>
+      withSteps(trajectory, ({ metrics, ...step }) => ({
+        ...step,
+        ...(metrics ? { metrics: { ...metrics, prompt_token_ids: undefined } } : {}),
+      })),
+  },
+  {
+    what: 'token ids and logprobs of answers',
+    apply: (trajectory) =>
+      withSteps(trajectory, ({ metrics, ...step }) => ({
+        ...step,
+        ...(metrics
+          ? { metrics: { ...metrics, completion_token_ids: undefined, logprobs: undefined } }
+          : {}),
+      })),
+  },
+  { what: 'fields of more than 65536 characters', apply: withoutLongFields },
+  shortened({ steps: Number.POSITIVE_INFINITY, calls: 1000, text: 65_536 }),
+  shortened({ steps: 2000, calls: 100, text: 4096 }),
+  shortened({ steps: 200, calls: 20, text: 500 }),
+  shortened({ steps: 20, calls: 5, text: 100 }),
+]
+
+function shortened({ steps: most, calls, text }: Room): Cut {
+  const fewer = Number.isFinite(most) ? `all but ${most} steps, ` : ''
+  return {
+    what: `${fewer}texts beyond ${text} characters, all but ${calls} tool calls of a step`,
+    apply(trajectory) {
+      const { steps, agent } = trajectory
+      // How it began and how it ended; the middle is what can be missed.
+      const head = Math.min(Math.ceil(most / 4), steps.length)
+      const kept =
+        steps.length <= most ? steps : [...steps.slice(0, head), ...steps.slice(head - most)]
+      const few = kept.map((step, index) => shortStep(step, index + 1, { calls, text }))
+      const model = agent.model_name
+      return {
+        ...trajectory,
+        agent: { ...agent, ...(model ? { model_name: short(model, text) } : {}) },
+        steps: few,
+      }
+    },
+  }
+}
+
+function shortStep(step: TrajectoryStep, id: number, room: Omit<Room, 'steps'>): TrajectoryStep {
+  const { metrics, tool_calls: calls, observation, reasoning_content: reasoning } = step
+  const cut = (text: string): string => short(text, room.text)
+  const fewCalls = calls?.slice(0, room.calls).map((call) => ({
+    tool_call_id: cut(call.tool_call_id),
+    function_name: cut(call.function_name),
+    arguments: shortArguments(call.arguments, room.text),
+  }))
+  const known = new Set(fewCalls?.map(({ tool_call_id: callId }) => callId))
+  const results = observation?.results.slice(0, room.calls).map((result) => {
+    const callId = result.source_call_id ? cut(result.source_call_id) : undefined
+    return {
+      ...(callId !== undefined && known.has(callId) ? { source_call_id: callId } : {}),
+      content: cut(plainText(result.content)),
+    }
+  })
+  return {
+    step_id: id,
+    ...(step.timestamp ? { timestamp: step.timestamp } : {}),
+    source: step.source,
+    ...(step.model_name ? { model_name: cut(step.model_name) } : {}),
+    message: cut(plainText(step.message)),
+    ...(reasoning ? { reasoning_content: cut(reasoning) } : {}),
+    ...(fewCalls ? { tool_calls: fewCalls } : {}),
+    ...(results ? { observation: { results } } : {}),
+    ...(metrics ? { metrics: { ...metrics, extra: undefined } } : {}),
+    ...(step.llm_call_count ? { llm_call_count: step.llm_call_count } : {}),
+  }
+}
+
+function shortArguments(given: Record<string, unknown>, room: number): Record<string, unknown> {
+  const json = JSON.stringify(given)
+  return json.length <= room ? given : { _raw: short(json, room) }
+}
+
+function short(text: string, room: number): string {
+  if (text.length <= room) return text
+  return `${text.slice(0, room)}… [${text.length - room} characters left out]`
+}
+
+function plainText(content: TrajectoryStep['message'] | null | undefined): string {
+  return typeof content === 'string' ? content : JSON.stringify(content ?? '')
+}
+
+function withoutLongFields(trajectory: Trajectory): Trajectory {
+  const { extra, final_metrics: sums } = trajectory
+  const osmosis = Object.entries(extra?.['osmosis'] ?? {}).filter(
+    ([, value]) => JSON.stringify(value).length <= 65_536,
+  )
+  return {
+    ...trajectory,
+    ...(sums ? { final_metrics: { ...sums, extra: undefined } } : {}),
+    extra: { osmosis: Object.fromEntries(osmosis) },
+  }
+}
+
+function withSteps(
+  trajectory: Trajectory,
+  change: (step: TrajectoryStep) => TrajectoryStep,
+): Trajectory {
+  return { ...trajectory, steps: trajectory.steps.map(change) }
+}

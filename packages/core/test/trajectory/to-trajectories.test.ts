@@ -1,0 +1,263 @@
+import { toRolloutSample } from '@osmosis/core'
+import { describe, expect, it } from 'vitest'
+
+import {
+  answer,
+  conversation,
+  documentOf,
+  documentsOf,
+  ended,
+  sampleOf,
+  samples,
+  user,
+} from './documents.ts'
+
+const call = { id: 'c1', type: 'function', function: { name: 'multiply', arguments: '{"a": 6}' } }
+const usage = { prompt_tokens: 10, completion_tokens: 4, total_tokens: 14 }
+
+describe('the document of a sample', () => {
+  it('says what was asked and answered, what each call cost, and what came of it', async () => {
+    const first = answer(
+      { reasoning_content: 'Multiply.', tool_calls: [call] },
+      {
+        usage: { ...usage, prompt_tokens_details: { cached_tokens: 8 } },
+        prompt_token_ids: [1, 2, 3],
+      },
+      {
+        finish_reason: 'tool_calls',
+        token_ids: [4, 5],
+        logprobs: {
+          content: [
+            { token: 'a', logprob: -0.5 },
+            { token: 'b', logprob: 0 },
+          ],
+        },
+      },
+    )
+    const sample = await conversation(
+      [first, answer({ content: '42' }, { usage })],
+      [[{ role: 'tool', tool_call_id: 'c1', content: '42' }]],
+    )
+    const graded = { ...sample, reward: 1, metrics: { turns: 2 } }
+    const document = documentOf(
+      ended({
+        label: '42',
+        metadata: { level: 2 },
+        extraFields: { row_index: 3, run_index: 0 },
+        samples: samples(graded),
+      }),
+    )
+    expect(document).toEqual({
+      schema_version: 'ATIF-v1.7',
+      session_id: 'r1',
+      trajectory_id: 'r1',
+      agent: {
+        name: 'osmosis-rollout-sdk',
+        version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+        model_name: 'weights-7',
+      },
+      steps: [
+        { step_id: 1, source: 'user', message: 'q1' },
+        {
+          step_id: 2,
+          timestamp: expect.any(String),
+          source: 'agent',
+          model_name: 'weights-7',
+          message: '',
+          reasoning_content: 'Multiply.',
+          tool_calls: [{ tool_call_id: 'c1', function_name: 'multiply', arguments: { a: 6 } }],
+          observation: { results: [{ source_call_id: 'c1', content: '42' }] },
+          metrics: {
+            prompt_tokens: 10,
+            completion_tokens: 4,
+            cached_tokens: 8,
+            prompt_token_ids: [1, 2, 3],
+            completion_token_ids: [4, 5],
+            logprobs: [-0.5, 0],
+            extra: {
+              latency_ms: expect.any(Number),
+              time_to_first_chunk_ms: expect.any(Number),
+              attempts: 1,
+              finish_reason: 'tool_calls',
+              prompt_tokens_details: { cached_tokens: 8 },
+            },
+          },
+          llm_call_count: 1,
+        },
+        {
+          step_id: 3,
+          timestamp: expect.any(String),
+          source: 'agent',
+          model_name: 'weights-7',
+          message: '42',
+          metrics: { prompt_tokens: 10, completion_tokens: 4, extra: expect.any(Object) },
+          llm_call_count: 1,
+        },
+      ],
+      final_metrics: {
+        total_prompt_tokens: 20,
+        total_completion_tokens: 8,
+        total_cached_tokens: 8,
+        total_steps: 3,
+      },
+      extra: {
+        osmosis: {
+          rollout_id: 'r1',
+          sample_id: 'main',
+          label: '42',
+          reward: 1,
+          sample_metrics: { turns: 2 },
+          request_metadata: { level: 2 },
+          request_extra_fields: { row_index: 3, run_index: 0 },
+        },
+      },
+    })
+  })
+
+  it('keeps calls that failed or whose answers are in another conversation, and counts their tokens', async () => {
+    const sample = await conversation([
+      { status: 400, error: { message: 'too long' } },
+      answer({ content: 'a2' }, { usage }),
+    ])
+    const { steps, extra } = documentOf(ended({ samples: samples(sample) }))
+    expect(steps.map(({ message }) => message)).toEqual(['q1', 'a2'])
+    expect(extra?.['osmosis']).toMatchObject({
+      calls_without_step: [
+        { error: expect.stringContaining('too long'), started_at: expect.any(String) },
+      ],
+    })
+  })
+
+  it('is of the framework’s own messages when the policy was not asked', () => {
+    const sample = sampleOf(user('q'), { role: 'assistant', content: 'by hand' }, 'a text', {
+      odd: 1,
+    })
+    const { steps } = documentOf(ended({ samples: samples(sample) }))
+    expect(steps).toEqual([
+      { step_id: 1, source: 'user', message: 'q' },
+      { step_id: 2, source: 'agent', message: 'by hand' },
+      { step_id: 3, source: 'user', message: 'a text' },
+      { step_id: 4, source: 'user', message: '{"odd":1}' },
+    ])
+  })
+
+  it('shows the prompt and the failure of a rollout that has no sample', () => {
+    const failure = { phase: 'workflow', category: 'timeout', message: 'too late' } as const
+    const { steps, extra } = documentOf(ended({ failures: [failure] }))
+    expect(steps).toEqual([{ step_id: 1, source: 'user', message: 'go' }])
+    expect(extra?.['osmosis']).toEqual({ rollout_id: 'r1', failures: [failure] })
+    expect(documentOf(ended({ initialMessages: [] })).steps).toHaveLength(1)
+  })
+
+  it('has an id of its own when the rollout has several', () => {
+    const two = samples(
+      toRolloutSample({ id: 'a', messages: [], label: 'own' }),
+      toRolloutSample({ id: 'b', messages: [] }),
+    )
+    const documents = documentsOf(ended({ samples: two, label: 'of the row' }))
+    expect(documents.map(({ session_id: session, trajectory_id: id }) => [session, id])).toEqual([
+      ['r1', 'r1/a'],
+      ['r1', 'r1/b'],
+    ])
+    expect(documents.map(({ extra }) => extra?.['osmosis'])).toMatchObject([
+      { label: 'own' },
+      { label: 'of the row' },
+    ])
+  })
+})
+
+describe('a message', () => {
+  const stepsOf = (...messages: unknown[]): unknown[] =>
+    documentOf(ended({ samples: samples(sampleOf(...messages)) })).steps
+
+  it('keeps what its role has no room for', () => {
+    expect(
+      stepsOf(
+        { role: 'developer', content: 'Rules.' },
+        { role: 'critic', content: 'No.' },
+        { role: 'user', name: 'Ann', content: 'q', reasoning_content: 'hm', tool_calls: [call] },
+        { role: 'assistant', content: null, refusal: 'I must not.' },
+      ),
+    ).toEqual([
+      { step_id: 1, source: 'system', message: 'Rules.' },
+      { step_id: 2, source: 'user', message: 'No.', extra: { original_role: 'critic' } },
+      {
+        step_id: 3,
+        source: 'user',
+        message: 'q',
+        extra: { name: 'Ann', reasoning_content: 'hm', tool_calls: [call] },
+      },
+      { step_id: 4, source: 'agent', message: '', extra: { refusal: 'I must not.' } },
+    ])
+  })
+
+  it('is text when it is made of text parts, and JSON when it is not', () => {
+    const image = { type: 'image_url', image_url: { url: 'data:,' } }
+    const text = (value: string): object => ({ type: 'text', text: value })
+    expect(
+      stepsOf(
+        { role: 'user', content: [text('a'), text('b')] },
+        { role: 'user', content: [text('ä'), image] },
+      ),
+    ).toMatchObject([{ message: 'a\nb' }, { message: JSON.stringify([text('ä'), image]) }])
+  })
+
+  it('of a tool stands beside the calls in front of it, and alone when there are none', () => {
+    const result = (id: string, content: string): object => ({
+      role: 'tool',
+      tool_call_id: id,
+      content,
+    })
+    expect(
+      stepsOf(
+        { role: 'assistant', content: '', tool_calls: [call, { ...call, id: 'c2' }] },
+        result('c2', 'two'),
+        result('c1', 'one'),
+        result('c9', 'nobody asked'),
+        user('q'),
+        { role: 'function', name: 'multiply', content: 'alone' },
+      ),
+    ).toMatchObject([
+      {
+        source: 'agent',
+        observation: {
+          results: [
+            { source_call_id: 'c2', content: 'two' },
+            { source_call_id: 'c1', content: 'one' },
+            { content: 'nobody asked', extra: { tool_call_id: 'c9' } },
+          ],
+        },
+      },
+      { source: 'user' },
+      {
+        source: 'system',
+        message: '',
+        observation: { results: [{ content: 'alone' }] },
+        extra: { original_role: 'function', name: 'multiply' },
+      },
+    ])
+  })
+
+  it.each<[unknown, unknown]>([
+    ['{"a": 1}', { a: 1 }],
+    [{ a: 1 }, { a: 1 }],
+    ['', {}],
+    [null, {}],
+    ['{"a": 1', { _raw: '{"a": 1' }],
+    ['[1]', { _raw: '[1]' }],
+    [`{"a": ${'['.repeat(5000)}${']'.repeat(5000)}}`, { _raw: expect.any(String) }],
+  ])('has tool arguments as an object, whatever the policy wrote: %j', (written, shown) => {
+    const message = {
+      role: 'assistant',
+      tool_calls: [{ function: { name: 'f', arguments: written } }, 'no call', {}],
+    }
+    expect(stepsOf(message)).toMatchObject([
+      {
+        tool_calls: [
+          { tool_call_id: 'call_0', function_name: 'f', arguments: shown },
+          { tool_call_id: 'call_2', function_name: 'unknown', arguments: {} },
+        ],
+      },
+    ])
+  })
+})
