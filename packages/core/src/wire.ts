@@ -28,6 +28,7 @@ export type {
 export {
   drainRequestSchema,
   drainResponseSchema,
+  leasedErrorCategorySchema,
   leasedResultSchema,
   leasedRolloutAcceptedSchema,
   leasedRolloutRequestSchema,

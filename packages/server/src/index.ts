@@ -1,5 +1,6 @@
 export type { CallbackRetryOptions } from './delivery/callback-delivery.ts'
 export { serve, type ListeningServer, type ServableApp, type ServeOptions } from './http/serve.ts'
+export type { LeaseOptions } from './leases/lease-registry.ts'
 export { readServerEnvironment, type ServerEnvironment } from './http/server-environment.ts'
 export type { ServerShell, ServerShellOptions } from './http/server-shell.ts'
 export {

@@ -26,14 +26,16 @@ it('describes every route with every status, in OpenAPI 3.1', async () => {
   const bearer = [{ bearer: [] }]
   expect(routes).toStrictEqual([
     ['post /rollout', '202 401 409 413 422 429 503', bearer],
+    ['get /rollout/{rollout_id}/result', '200 401 403 404 422', bearer],
     ['get /rollout/{rollout_id}/status', '200 401', bearer],
     ['post /rollout/cancel', '200 401 413 422', bearer],
+    ['post /drain', '200 401 413 422', bearer],
     ['get /health', '200', undefined],
     ['get /openapi.json', '200 401', bearer],
   ])
 })
 
-it('describes the request of a rollout as its schema has it', async () => {
+it('describes the request of a rollout as its schemas have it', async () => {
   const { paths } = await describedBy()
 
   expect(paths['/rollout']?.['post']).toMatchObject({
@@ -42,13 +44,22 @@ it('describes the request of a rollout as its schema has it', async () => {
       content: {
         'application/json': {
           schema: {
-            type: 'object',
-            required: ['initial_messages', 'chat_completions_url', 'completion_callback_url'],
-            properties: {
-              label: { type: ['string', 'null'] },
-              agent_timeout_sec: { type: ['number', 'null'] },
-              initial_messages: { type: 'array' },
-            },
+            anyOf: [
+              {
+                type: 'object',
+                required: ['initial_messages', 'chat_completions_url', 'completion_callback_url'],
+                properties: {
+                  label: { type: ['string', 'null'] },
+                  agent_timeout_sec: { type: ['number', 'null'] },
+                  initial_messages: { type: 'array' },
+                },
+              },
+              {
+                type: 'object',
+                required: ['rollout_id', 'initial_messages', 'chat_completions_url'],
+                properties: { grade: { type: 'boolean', default: true } },
+              },
+            ],
           },
         },
       },

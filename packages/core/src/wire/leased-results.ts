@@ -50,18 +50,24 @@ export const leasedRolloutAcceptedSchema = z.object({
 })
 export type LeasedRolloutAcceptedBody = z.infer<typeof leasedRolloutAcceptedSchema>
 
-const leasedErrorCategories = [
+/** Why a rollout whose result is fetched failed. */
+export type LeasedErrorCategory =
+  | 'timeout'
+  | 'validation_error'
+  | 'http_error'
+  | 'agent_error'
+  /** Nobody asked for the result in time. */
+  | 'lease_expired'
+  /** The server failed, not the rollout. */
+  | 'internal_error'
+export const leasedErrorCategorySchema: z.ZodType<LeasedErrorCategory> = z.enum([
   'timeout',
   'validation_error',
   'http_error',
   'agent_error',
-  /** Nobody asked for the result in time. */
   'lease_expired',
-  /** The server failed, not the rollout. */
   'internal_error',
-] as const
-/** Why a rollout whose result is fetched failed. */
-export type LeasedErrorCategory = (typeof leasedErrorCategories)[number]
+])
 
 /** Answer of `GET /rollout/{id}/result`: while the rollout goes on, all but its status is null. */
 export const leasedResultSchema = z.object({
@@ -71,7 +77,7 @@ export const leasedResultSchema = z.object({
   sample: singleSampleSchema.nullable(),
   err_message: z.string().nullable(),
   // Servers add categories; one that is not known here must not cost the result.
-  err_category: z.enum(leasedErrorCategories).nullable().catch(null),
+  err_category: leasedErrorCategorySchema.nullable().catch(null),
 })
 export type LeasedResultBody = z.infer<typeof leasedResultSchema>
 

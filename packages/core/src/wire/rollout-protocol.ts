@@ -159,6 +159,8 @@ export const healthResponseSchema = z.object({
   }),
   /** Callbacks that no controller has acknowledged yet. */
   undelivered: z.number().int(),
+  /** Ended rollouts whose results callers may still fetch. */
+  retained_results: z.int().optional(),
   /** Name of the instance, or its `process_id`. */
   instance_id: z.string().optional(),
   /** Another one after each start. */

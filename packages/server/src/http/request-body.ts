@@ -5,6 +5,8 @@ import { HttpRefusal, type BodyProblem } from './http-refusal.ts'
 /** What the body of a request has to be. */
 export interface ExpectedBody<Body> {
   readonly schema: z.ZodType<Body>
+  /** The part of `schema` that a body is checked with: problems are those of one part. */
+  readonly schemaFor?: (body: unknown) => z.ZodType<Body>
   /**
    * What every element of a named list has to be. A schema reports all wrong elements, and a body
    * of ordinary size has room for millions: more than the memory has for their reports.
@@ -43,7 +45,9 @@ export async function readJsonBody(request: Request, limit: number): Promise<unk
  *
  * @throws HttpRefusal 422 that names every problem and repeats nothing of the body
  */
-export function checkBody<Body>({ schema, lists = {} }: ExpectedBody<Body>, value: unknown): Body {
+export function checkBody<Body>(expected: ExpectedBody<Body>, value: unknown): Body {
+  const { lists = {}, schemaFor } = expected
+  const schema = schemaFor?.(value) ?? expected.schema
   const result = schema.safeParse(cutAfterFirstMisfit(value, lists))
   if (result.success) return result.data
   const issues = result.error.issues.slice(0, mostProblems)

@@ -53,6 +53,11 @@ export interface ServerProtocol {
   readonly routes: readonly ServerRoute[]
   /** Fails everything that is still running because the process is about to end. */
   readonly endWork: () => void
+  /**
+   * Waits for results that callers fetch by themselves; the work has ended by then. Default: there
+   * are none.
+   */
+  readonly settle?: (longestMs: number) => Promise<void>
   /** What callers without the key are answered, beside the status 401. */
   readonly unauthorized: string
   /** Whether the key may also come without `Bearer` in front of it; default false. */
@@ -116,7 +121,7 @@ export function createServerShell(
   const ending = new AbortController()
   const protocol = toProtocol({ delivery, work, secrets, logger, ending: ending.signal })
   const life = new ServerLife(
-    { delivery, work, endWork: protocol.endWork, logger },
+    { delivery, work, endWork: protocol.endWork, settle: protocol.settle, logger },
     { waitSeconds: drainSeconds, graceSeconds: shutdownGraceSeconds },
     options,
     ending,

@@ -31,13 +31,38 @@ export function completionBody(
 
 /** The body that carries the rewards, in the form that both callback generations read. */
 export function graderBody(rolloutId: string, outcome: GradingOutcome): EncodedBody {
+  return encodeSamples(
+    outcome,
+    (bodies) =>
+      ({
+        rollout_id: rolloutId,
+        status: outcome.status,
+        samples: Object.fromEntries(bodies),
+        sample: onlyOne(bodies),
+        ...failureFields(outcome.failure),
+      }) satisfies Required<GraderCallbackBody>,
+  )
+}
+
+type SampleBodies = ReadonlyMap<string, Required<SampleBody>>
+
+/**
+ * Encodes a body with samples in it.
+ *
+ * @param outcome - rewards are shown when it is a success
+ */
+export function encodeSamples(
+  outcome: { readonly status: string; readonly samples: ReadonlyMap<string, RolloutSample> },
+  toBody: (samples: SampleBodies) => unknown,
+): EncodedBody {
   const dropped = new Set<string>()
   try {
-    const json = encode(rolloutId, outcome, (sample) => ({
+    const bodies = sampleBodies(outcome, (sample) => ({
       messages: Array.isArray(sample.messages) ? (sample.messages as unknown[]) : [],
       metrics: toTelemetryJson(sample.metrics, dropped),
       extra_fields: toTelemetryJson(sample.extraFields, dropped),
     }))
+    const json = JSON.stringify(toBody(bodies))
     const kinds = [...dropped].join(', ')
     return {
       json,
@@ -45,8 +70,9 @@ export function graderBody(rolloutId: string, outcome: GradingOutcome): EncodedB
     }
   } catch (error) {
     // The conversation is optional, the reward is not.
+    const bodies = sampleBodies(outcome, () => ({ messages: [], metrics: {}, extra_fields: {} }))
     return {
-      json: encode(rolloutId, outcome, () => ({ messages: [], metrics: {}, extra_fields: {} })),
+      json: JSON.stringify(toBody(bodies)),
       warning: `messages, metrics and extra fields, as they cannot be encoded: ${errorMessage(error)}`,
     }
   }
@@ -54,11 +80,10 @@ export function graderBody(rolloutId: string, outcome: GradingOutcome): EncodedB
 
 type SampleContent = Pick<SampleBody, 'messages' | 'metrics' | 'extra_fields'>
 
-function encode(
-  rolloutId: string,
-  { status, failure, samples }: GradingOutcome,
+function sampleBodies(
+  { status, samples }: { status: string; samples: ReadonlyMap<string, RolloutSample> },
   contentOf: (sample: RolloutSample) => SampleContent,
-): string {
+): SampleBodies {
   const bodies = new Map<string, Required<SampleBody>>()
   for (const [id, sample] of samples) {
     // Sources are user code: what they leave out must not be missing from the body.
@@ -71,19 +96,11 @@ function encode(
       ...contentOf(sample),
     })
   }
-  const body: Required<GraderCallbackBody> = {
-    rollout_id: rolloutId,
-    status,
-    samples: Object.fromEntries(bodies),
-    sample: onlyOne(bodies),
-    ...failureFields(failure),
-  }
-  return JSON.stringify(body)
+  return bodies
 }
 
-function onlyOne(
-  bodies: ReadonlyMap<string, Required<SampleBody>>,
-): Omit<Required<SampleBody>, 'id'> | null {
+/** The only sample of a rollout; null when there is none, or more than one. */
+export function onlyOne(bodies: SampleBodies): Omit<Required<SampleBody>, 'id'> | null {
   const [first, ...others] = bodies.values()
   if (first === undefined || others.length > 0) return null
   const { id: _, ...sample } = first

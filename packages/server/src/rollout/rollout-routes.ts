@@ -5,152 +5,171 @@ import {
   type ExecutionBackend,
   type PromptMessage,
   type RolloutRequest,
-  type RolloutSelector,
 } from '@osmosis/core'
 import {
-  cancelRequestSchema,
-  cancelResponseSchema,
-  healthResponseSchema,
+  leasedRolloutAcceptedSchema,
+  leasedRolloutRequestSchema,
   rolloutRequestSchema,
-  statusResponseSchema,
-  type CancelDisposition,
-  type CancelRequestBody,
-  type HealthResponseBody,
+  type LeasedRolloutAcceptedBody,
+  type LeasedRolloutRequestBody,
   type RolloutRequestBody,
-  type StatusResponseBody,
 } from '@osmosis/core/wire'
 import { z } from 'zod'
 
 import { isJsonObject, type ServerRoute } from '../http/server-route.ts'
 import type { ServerServices } from '../http/server-shell.ts'
-import { Admission } from '../work/admission.ts'
+import type { LeaseOptions } from '../leases/lease-registry.ts'
+import { Leases } from '../leases/leases.ts'
+import { resultRoute } from '../leases/result-route.ts'
+import { Admission, type RequestedRollout } from '../work/admission.ts'
+import { controlRoutes } from './control-routes.ts'
+import type { ResultDelivery } from './result-delivery.ts'
 import { RolloutCallbacks, type CallbackTargets } from './rollout-callbacks.ts'
 
 /** What the rollout protocol is served with. */
 export interface RolloutProtocolOptions {
   /** Executes the rollouts; the caller made it, and the server shuts it down when it drains. */
   backend: ExecutionBackend
-  /** Status of an accepted rollout: 202 (default), or 200 for older controllers. */
+  /**
+   * Status of an accepted rollout with callbacks: 202 (default), or 200 for older controllers.
+   * Leased rollouts are always accepted with 202.
+   */
   admissionStatus?: 200 | 202 | undefined
-  /** Part of the answer of `/health`, so that a controller notices a restart; default: left out. */
+  /** Name in `/health` and in the answer of a drain; default: the id of the process. */
   instanceId?: string | undefined
+  /** How results are kept for callers that fetch them. */
+  leases?: LeaseOptions | undefined
 }
 
-/** The routes of the rollout protocol: each translates between the wire and one part behind it. */
+/**
+ * The routes of the rollout protocol: each translates between the wire and one part behind it.
+ *
+ * @returns the routes, and what waits for callers that fetch their results when the server ends
+ */
 export function rolloutRoutes(
-  { backend, admissionStatus = 202, instanceId }: RolloutProtocolOptions,
+  options: RolloutProtocolOptions,
   services: ServerServices,
-): ServerRoute[] {
-  const { delivery, secrets, logger } = services
+): { routes: ServerRoute[]; settle: (longestMs: number) => Promise<void> } {
+  const { backend, admissionStatus = 202, instanceId } = options
+  const { logger } = services
+  const leases = new Leases(options.leases, { ...services, backend })
+  const { registry } = leases
   const admission = new Admission(services, {
     isFull: () => !backend.hasCapacity(),
     fullStatus: 429,
     otherBody: 'refuse',
+    isTaken: (rolloutId) => registry.get(rolloutId) !== undefined,
   })
 
-  /** Hands a rollout to the backend; resolves when its last callback has been seen to. */
-  async function run(request: RolloutRequest, targets: CallbackTargets): Promise<void> {
-    const callbacks = new RolloutCallbacks(targets, services)
+  /** Hands a rollout to the backend; resolves when its results have been seen to. */
+  async function run(request: RolloutRequest, delivery: ResultDelivery): Promise<void> {
     try {
-      await backend.execute(request, callbacks)
-      if (callbacks.complete) return
-      await callbacks.backendEnded(new Error('The backend ended the rollout without a result.'))
+      await backend.execute(request, delivery)
+      if (delivery.complete) return
+      await delivery.backendEnded(new Error('The backend ended the rollout without a result.'))
     } catch (error) {
       const line = { rollout_id: request.rolloutId, error }
       logger.error(line, `backend failed: ${errorMessage(error)}`)
-      await callbacks.backendEnded(error)
+      await delivery.backendEnded(error)
     }
   }
 
-  const accept: ServerRoute<RolloutRequestBody> = {
+  function withCallbacks(body: RolloutRequestBody): RequestedRollout {
+    const rolloutId = body.rollout_id ?? randomUUID()
+    const targets = toTargets(rolloutId, body)
+    const request = toRolloutRequest(body, {
+      rolloutId,
+      apiKey: body.llm_api_key ?? body.controller_api_key ?? undefined,
+      grade: targets.graderUrl !== null,
+    })
+    return {
+      rolloutId,
+      body,
+      secrets: [body.controller_api_key, body.llm_api_key],
+      prepare: () => ({
+        answer: '{}',
+        run: () => run(request, new RolloutCallbacks(targets, services)),
+      }),
+    }
+  }
+
+  function withLease(body: LeasedRolloutRequestBody): RequestedRollout {
+    const { rollout_id: rolloutId, llm_api_key: apiKey, grade } = body
+    const request = toRolloutRequest(body, { rolloutId, apiKey: apiKey ?? undefined, grade })
+    return {
+      rolloutId,
+      body,
+      repeatable: false,
+      hasRoom: () => registry.makeRoom(),
+      secrets: [apiKey],
+      prepare: () => {
+        const { token, delivery } = leases.begin(rolloutId, grade)
+        const answer: LeasedRolloutAcceptedBody = {
+          rollout_id: rolloutId,
+          status: 'queued',
+          polling_lease_token: token,
+          result_wait_timeout_sec: registry.waitSeconds,
+          polling_lease_timeout_sec: registry.leaseSeconds,
+        }
+        return { answer: JSON.stringify(answer), run: () => run(request, delivery) }
+      },
+    }
+  }
+
+  const accept: ServerRoute<RolloutRequestBody | LeasedRolloutRequestBody> = {
     method: 'POST',
     path: '/rollout',
-    summary: 'Accept one rollout; its results arrive at the callback URLs',
-    body: { schema: rolloutRequestSchema, lists: { initial_messages: isJsonObject } },
+    summary: 'Accept one rollout; without completion_callback_url its result is to be fetched',
+    body: {
+      schema: z.union([rolloutRequestSchema, leasedRolloutRequestSchema]),
+      schemaFor: (body) => (hasCallbacks(body) ? rolloutRequestSchema : leasedRolloutRequestSchema),
+      lists: { initial_messages: isJsonObject },
+    },
     answers: {
       [admissionStatus]: { description: 'Accepted, now or before', schema: z.object({}) },
-      409: { description: 'The rollout_id is in use with another body' },
+      202: {
+        description: 'Accepted, now or before; with the lease, where the result is to be fetched',
+        schema: z.union([leasedRolloutAcceptedSchema, z.object({})]),
+      },
+      409: { description: 'The rollout_id is in use with another body, or leased' },
       429: { description: 'The queue is full; Retry-After says when to ask again' },
-      503: { description: 'Shutting down; Retry-After says when to ask again' },
+      503: { description: 'Draining or shutting down; Retry-After says when to ask again' },
     },
     async handle(c, body) {
-      const rolloutId = body.rollout_id ?? randomUUID()
-      const answer = await admission.admit({
-        rolloutId,
-        body,
-        secrets: [body.controller_api_key, body.llm_api_key],
-        prepare: () => ({
-          answer: '{}',
-          run: () => run(toRolloutRequest(rolloutId, body), toTargets(rolloutId, body)),
-        }),
-      })
-      return c.body(answer, admissionStatus, { 'content-type': 'application/json' })
+      const callbacks = hasCallbacks(body)
+      const answer = await admission.admit(callbacks ? withCallbacks(body) : withLease(body))
+      const status = callbacks ? admissionStatus : 202
+      return c.body(answer, status, { 'content-type': 'application/json' })
     },
   }
 
-  const status: ServerRoute = {
-    method: 'GET',
-    path: '/rollout/{rollout_id}/status',
-    summary: 'Where a rollout stands',
-    answers: { 200: { description: 'Unknown rollouts included', schema: statusResponseSchema } },
-    handle(c) {
-      const rolloutId = c.req.param('rollout_id') ?? ''
-      const { status: phase, reward, errorMessage: text } = backend.status(rolloutId)
-      return c.json({
-        rollout_id: rolloutId,
-        status: phase,
-        reward,
-        err_message: text === null ? null : secrets.redact(text),
-      } satisfies StatusResponseBody)
-    },
+  return {
+    routes: [
+      accept,
+      resultRoute(registry),
+      ...controlRoutes({ backend, admission, leases, instanceId }, services),
+    ],
+    settle: (longestMs) => leases.close(longestMs),
   }
-
-  const cancel: ServerRoute<CancelRequestBody> = {
-    method: 'POST',
-    path: '/rollout/cancel',
-    summary: 'Cancel rollouts by ids, by prefix, or all of them',
-    body: { schema: cancelRequestSchema, lists: { ids: (id) => typeof id === 'string' } },
-    answers: { 200: { description: 'What became of each', schema: cancelResponseSchema } },
-    handle(c, body) {
-      const dispositions = backend.cancel(toSelector(body))
-      logger.info({ rollouts: dispositions.size }, 'cancel requested')
-      return c.json({
-        dispositions: Object.fromEntries(dispositions) as Record<string, CancelDisposition>,
-      })
-    },
-  }
-
-  const health: ServerRoute = {
-    method: 'GET',
-    path: '/health',
-    summary: 'Whether the server is up, and how busy it is',
-    open: true,
-    answers: { 200: { description: 'Up', schema: healthResponseSchema } },
-    handle(c) {
-      const { maxConcurrent, queued, running } = backend.load()
-      return c.json({
-        status: 'ok',
-        concurrency: { max_concurrent: maxConcurrent, queued, running },
-        undelivered: delivery.undelivered,
-        ...(instanceId ? { instance_id: instanceId } : {}),
-      } satisfies HealthResponseBody)
-    },
-  }
-
-  return [accept, status, cancel, health]
 }
 
-function toRolloutRequest(rolloutId: string, body: RolloutRequestBody): RolloutRequest {
+/** Whether a body names the receiver of its results; otherwise they are leased. */
+function hasCallbacks(body: unknown): body is RolloutRequestBody {
+  return isJsonObject(body) && Object.hasOwn(body as object, 'completion_callback_url')
+}
+
+function toRolloutRequest(
+  body: RolloutRequestBody | LeasedRolloutRequestBody,
+  specific: Pick<RolloutRequest, 'rolloutId' | 'apiKey' | 'grade'>,
+): RolloutRequest {
   return {
-    rolloutId,
     initialMessages: body.initial_messages as PromptMessage[],
     label: body.label ?? null,
     metadata: body.metadata ?? null,
     chatCompletionsUrl: body.chat_completions_url,
-    apiKey: body.llm_api_key ?? body.controller_api_key ?? undefined,
     agentTimeoutSeconds: body.agent_timeout_sec ?? null,
     graderTimeoutSeconds: body.grader_timeout_sec ?? null,
-    grade: typeof body.grader_callback_url === 'string',
+    ...specific,
   }
 }
 
@@ -161,10 +180,4 @@ function toTargets(rolloutId: string, body: RolloutRequestBody): CallbackTargets
     graderUrl: body.grader_callback_url ?? null,
     apiKey: body.controller_api_key ?? null,
   }
-}
-
-/** The selector in a cancel request, which its schema has found to hold exactly one. */
-function toSelector({ ids, prefix }: CancelRequestBody): RolloutSelector {
-  if (ids) return { ids }
-  return prefix ? { prefix } : { all: true }
 }

@@ -18,15 +18,15 @@ export interface RolloutServer extends ServerShell {}
 /**
  * Puts HTTP in front of a backend. Whoever makes a server closes it.
  *
- * @throws OsmosisError with code `invalid_config` for a key that nobody can present or a limit that
- * is not a number of at least 0
+ * @throws OsmosisError with code `invalid_config` for a key that nobody can present, a limit that is
+ * not a number of at least 0, or times of leases that do not fit together
  */
 export function createRolloutServer(options: RolloutServerOptions): RolloutServer {
   const { backend } = options
   return createServerShell(options, (services) => ({
     title: 'Osmosis rollout server',
     unauthorized: 'Unauthorized',
-    routes: rolloutRoutes(options, services),
+    ...rolloutRoutes(options, services),
     endWork: () => backend.shutdown(),
   }))
 }

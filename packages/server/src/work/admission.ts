@@ -29,6 +29,8 @@ export interface AdmissionRules {
   readonly fullStatus: 429 | 503
   /** A repeated request with another body: refused with 409, or answered like the first one. */
   readonly otherBody: 'refuse' | 'ignore'
+  /** Whether an id is in use although its rollout is over; default: none is. */
+  readonly isTaken?: (rolloutId: string) => boolean
   /** How long an ended rollout is remembered. Milliseconds; default 15 minutes. */
   readonly rememberMs?: number | undefined
 }
@@ -40,6 +42,13 @@ export interface RequestedRollout {
   readonly key?: string
   /** As the schema left it: what makes a repetition a repetition. */
   readonly body: unknown
+  /**
+   * Whether a repetition is answered like the first request (default). Otherwise it is refused, and
+   * its id is free again when the rollout is over, unless somebody else has taken it.
+   */
+  readonly repeatable?: boolean
+  /** Whether its result has room; default: it needs none. */
+  readonly hasRoom?: () => boolean
   /** Keys that came with it, kept out of everything that is written while it runs. */
   readonly secrets: readonly (string | null | undefined)[]
   /**
@@ -66,15 +75,21 @@ interface AdmittedRollout {
   readonly answer: Promise<string>
 }
 
+/** More ids than this are not listed: a server may run for months. */
+const mostIds = 100_000
+
 /**
  * Decides which rollouts are accepted, and starts those, each once. Checks, in this order: whether
- * the server is ending (503), whether the rollout is known already, whether results of it from
- * before a restart are still on their way (503), whether there is room.
+ * the server is ending or fenced (503), whether the rollout is known already, whether results of it
+ * from before a restart are still on their way (503), whether there is room. For those that cannot be
+ * repeated room comes first, then whether the id is in use (409).
  */
 export class Admission {
   readonly #parts: AdmissionParts
   readonly #rules: AdmissionRules
   readonly #admitted: RolloutMemory<AdmittedRollout>
+  readonly #ids = new Set<string>()
+  #fenced = false
 
   constructor(parts: AdmissionParts, rules: AdmissionRules) {
     this.#parts = parts
@@ -87,6 +102,21 @@ export class Admission {
     return this.#admitted.endedCount
   }
 
+  /** Whether rollouts are still accepted. */
+  get accepting(): boolean {
+    return !this.#fenced && !this.#parts.ending.aborted
+  }
+
+  /** The ids of all rollouts that were accepted, the last 100 000 of them. */
+  get admittedIds(): string[] {
+    return [...this.#ids]
+  }
+
+  /** Accepts nothing from now on. */
+  fence(): void {
+    this.#fenced = true
+  }
+
   /**
    * Accepts a rollout and resolves with the body of the answer: when it does, the rollout has been
    * started, now or by an earlier request. Requests for one rollout, however many come at the same
@@ -95,19 +125,23 @@ export class Admission {
    * @throws HttpRefusal 409, 422, 429 or 503, or what `prepare` throws
    */
   async admit(requested: RequestedRollout): Promise<string> {
-    const { rolloutId, key = rolloutId, body } = requested
+    const { rolloutId, key = rolloutId, body, repeatable = true } = requested
     const digest = digestOf(body)
     this.#refuseWhenEnding()
     const known = this.#admitted.get(key)
-    if (known !== undefined) {
+    const owed = this.#parts.delivery.owes(rolloutId)
+    const taken = this.#rules.isTaken?.(rolloutId) === true
+    if (!repeatable) {
+      this.#refuseWhenFull(requested)
+      if (known !== undefined || owed || taken) throw registered()
+    } else if (known !== undefined) {
       if (known.digest !== digest) this.#contradicted(rolloutId, key)
       return known.answer
-    }
-    if (this.#parts.delivery.owes(rolloutId)) {
+    } else if (owed) {
       const detail = 'results of this rollout from before a restart are still being delivered'
       throw new HttpRefusal(503, detail, retryAfter)
-    }
-    this.#refuseWhenFull()
+    } else if (taken) throw registered()
+    else this.#refuseWhenFull(requested)
     // Nothing has been waited for since the first check, so no other request came in between.
     const { promise: answer, resolve, reject } = Promise.withResolvers<string>()
     this.#admitted.begin(key, { digest, answer })
@@ -115,15 +149,20 @@ export class Admission {
     return answer
   }
 
-  async #start(key: string, { rolloutId, secrets, prepare }: RequestedRollout): Promise<string> {
+  async #start(key: string, requested: RequestedRollout): Promise<string> {
+    const { rolloutId, secrets, prepare, repeatable = true } = requested
     const { logger, work } = this.#parts
     const forgetSecrets = this.#parts.secrets.add(...secrets)
     try {
       const preparing = prepare()
-      const { answer, run } = isPromise(preparing) ? await this.#stillWelcome(preparing) : preparing
+      const { answer, run } = isPromise(preparing)
+        ? await this.#stillWelcome(requested, preparing)
+        : preparing
       logger.info({ rollout_id: rolloutId }, 'rollout accepted')
+      this.#list(rolloutId)
       work.start(run, () => {
-        this.#admitted.end(key)
+        if (repeatable) this.#admitted.end(key)
+        else this.#admitted.drop(key)
         forgetSecrets()
         logger.info({ rollout_id: rolloutId }, 'rollout ended')
       })
@@ -136,10 +175,13 @@ export class Admission {
   }
 
   /** Others may have been started, or the end begun, while this one got ready. */
-  async #stillWelcome(preparing: Promise<PreparedRollout>): Promise<PreparedRollout> {
+  async #stillWelcome(
+    requested: RequestedRollout,
+    preparing: Promise<PreparedRollout>,
+  ): Promise<PreparedRollout> {
     const prepared = await preparing
     this.#refuseWhenEnding()
-    this.#refuseWhenFull()
+    this.#refuseWhenFull(requested)
     return prepared
   }
 
@@ -151,16 +193,29 @@ export class Admission {
     this.#parts.logger.warn(line, 'a repeated request has another body; the first one counts')
   }
 
-  #refuseWhenFull(): void {
-    if (!this.#rules.isFull()) return
+  #list(rolloutId: string): void {
+    this.#ids.add(rolloutId)
+    const [oldest] = this.#ids
+    if (this.#ids.size > mostIds && oldest !== undefined) this.#ids.delete(oldest)
+  }
+
+  #refuseWhenFull({ hasRoom }: RequestedRollout): void {
+    if (!this.#rules.isFull() && hasRoom?.() !== false) return
     const detail = 'rollout queue is full; retry later'
     throw new HttpRefusal(this.#rules.fullStatus, detail, retryAfter)
   }
 
   #refuseWhenEnding(): void {
-    if (!this.#parts.ending.aborted) return
-    throw new HttpRefusal(503, 'rollout server is shutting down', retryAfter)
+    if (this.accepting) return
+    const detail = this.#parts.ending.aborted
+      ? 'rollout server is shutting down'
+      : 'rollout admissions are drained'
+    throw new HttpRefusal(503, detail, retryAfter)
   }
+}
+
+function registered(): HttpRefusal {
+  return new HttpRefusal(409, 'rollout_id is already registered')
 }
 
 /** Equal JSON values have equal digests, whatever the order of their keys. */

@@ -1,3 +1,5 @@
+import { startTimer } from '@osmosis/core/http'
+
 /** The rollouts that were accepted and are not over, delivery of their results included. */
 export class RunningWork {
   readonly #running = new Set<Promise<void>>()
@@ -19,5 +21,20 @@ export class RunningWork {
   /** Resolves when all that are running now, and those they were joined by, are over. */
   async idle(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running)
+  }
+
+  /** Resolves when the work is over, the time is up, or `signal` aborts. */
+  async idleWithin(longestMs: number, signal?: AbortSignal): Promise<void> {
+    if (this.count === 0 || signal?.aborted) return
+    const { promise: enough, resolve } = Promise.withResolvers<undefined>()
+    const stop = (): void => resolve(undefined)
+    const timer = startTimer(longestMs, stop)
+    signal?.addEventListener('abort', stop)
+    try {
+      await Promise.race([this.idle(), enough])
+    } finally {
+      timer.clear()
+      signal?.removeEventListener('abort', stop)
+    }
   }
 }

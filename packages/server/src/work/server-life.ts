@@ -12,6 +12,8 @@ export interface LivingParts {
   readonly work: RunningWork
   /** Fails everything that is still running. */
   readonly endWork: () => void
+  /** Waits for results that callers fetch by themselves. */
+  readonly settle?: ((longestMs: number) => Promise<void>) | undefined
   readonly logger: Logger
 }
 
@@ -85,33 +87,21 @@ export class ServerLife {
   }
 
   async #end(waitMs: number): Promise<void> {
-    const { endWork, delivery, work, logger } = this.#parts
+    const { endWork, settle, delivery, work, logger } = this.#parts
+    const graceMs = this.#times.graceSeconds * 1000
     logger.info({ running: work.count }, 'draining: no new rollouts are admitted')
-    await endOf(work, waitMs, this.#hurry.signal)
+    await work.idleWithin(waitMs, this.#hurry.signal)
     if (work.count > 0) {
       logger.warn({ running: work.count }, 'ending the rollouts that are still running')
       endWork()
-      await endOf(work, this.#times.graceSeconds * 1000)
+      await work.idleWithin(graceMs)
     }
+    await settle?.(graceMs)
     await delivery.close()
-    await endOf(work, lastWaitMs)
+    await work.idleWithin(lastWaitMs)
     logger.info({ undelivered: delivery.undelivered, running: work.count }, 'drained')
     // What never began has nothing to shut down; what is just beginning has.
     await this.#starting?.catch(() => undefined)
     if (this.#started) await this.#hooks.onShutdown?.()
-  }
-}
-
-/** Resolves when the work is over, the time is up, or `hurry` aborts. */
-async function endOf(work: RunningWork, longestMs: number, hurry?: AbortSignal): Promise<void> {
-  const { promise: enough, resolve } = Promise.withResolvers<undefined>()
-  const stop = (): void => resolve(undefined)
-  const timer = startTimer(longestMs, stop)
-  hurry?.addEventListener('abort', stop)
-  try {
-    await Promise.race([work.idle(), enough])
-  } finally {
-    timer.clear()
-    hurry?.removeEventListener('abort', stop)
   }
 }

@@ -1,0 +1,167 @@
+import { OsmosisError } from '@osmosis/core'
+import { startTimer } from '@osmosis/core/http'
+
+import { LeasedRollout, newLeaseToken } from './leased-rollout.ts'
+
+/** How results are kept for callers that fetch them. */
+export interface LeaseOptions {
+  /** Longest time a request for a result waits for news. Seconds; default 30. */
+  waitSeconds?: number | undefined
+  /**
+   * A rollout ends when its result was not asked for during this time. Seconds, more than
+   * `waitSeconds`; default 120.
+   */
+  leaseSeconds?: number | undefined
+  /** How long a result is kept after the end. Seconds; default 900. */
+  retentionSeconds?: number | undefined
+  /**
+   * Most rollouts, running and kept ones, at a time; default 10 000. When there are as many, results
+   * that were fetched a lease ago make room, or else no rollout is taken.
+   */
+  maxRetained?: number | undefined
+  /** Most bytes of kept results, with the same rule. Default 1 GiB. */
+  maxRetainedBytes?: number | undefined
+}
+
+/** Longest delay that a timer of Node.js can hold. */
+const longestTimerMs = 2 ** 31 - 1
+
+/** The leased rollouts of a server: those that are going on, and the results of those that ended. */
+export class LeaseRegistry {
+  readonly waitSeconds: number
+  readonly leaseSeconds: number
+  readonly #retentionMs: number
+  readonly #maxCount: number
+  readonly #maxBytes: number
+  readonly #rollouts = new Map<string, LeasedRollout>()
+  /** When each result is forgotten, in the order of their ends. */
+  readonly #expiries = new Map<LeasedRollout, number>()
+  #bytes = 0
+  #sweep: NodeJS.Timeout | undefined
+  #closed = false
+  #onFetched: (() => void) | undefined
+
+  /** @throws OsmosisError with code `invalid_config` */
+  constructor(options: LeaseOptions = {}) {
+    const { waitSeconds = 30, leaseSeconds = 120, retentionSeconds = 900 } = options
+    const { maxRetained = 10_000, maxRetainedBytes = 2 ** 30 } = options
+    assertPositive({ waitSeconds, leaseSeconds, retentionSeconds, maxRetained, maxRetainedBytes })
+    if (leaseSeconds <= waitSeconds) {
+      throw new OsmosisError(
+        'invalid_config',
+        `leases.leaseSeconds (${leaseSeconds}) must be more than leases.waitSeconds (${waitSeconds}): a caller that waits would lose its lease.`,
+      )
+    }
+    this.waitSeconds = waitSeconds
+    this.leaseSeconds = leaseSeconds
+    this.#retentionMs = retentionSeconds * 1000
+    this.#maxCount = maxRetained
+    this.#maxBytes = maxRetainedBytes
+  }
+
+  /** Number of results that are kept. */
+  get retainedCount(): number {
+    return this.#expiries.size
+  }
+
+  get(rolloutId: string): LeasedRollout | undefined {
+    return this.#rollouts.get(rolloutId)
+  }
+
+  /** Those whose end is not decided, or whose cancelling is under way. */
+  get live(): LeasedRollout[] {
+    return [...this.#rollouts.values()].filter(({ end }) => end === undefined)
+  }
+
+  /** Begins a lease. The token is not kept. */
+  begin(rolloutId: string, lapsed: (rollout: LeasedRollout) => void): [LeasedRollout, string] {
+    const token = newLeaseToken()
+    const rollout = new LeasedRollout(rolloutId, token, this.leaseSeconds * 1000, {
+      lapsed: () => lapsed(rollout),
+      ended: () => this.#retain(rollout),
+      fetched: () => this.#onFetched?.(),
+    })
+    this.#rollouts.set(rolloutId, rollout)
+    return [rollout, token]
+  }
+
+  /** Whether one more rollout has room, if need be in the place of a result that was fetched. */
+  makeRoom(): boolean {
+    if (this.#hasRoom()) return true
+    // Whoever fetched one later than that may ask once more: the answer may have been lost.
+    const before = performance.now() - this.leaseSeconds * 1000
+    for (const rollout of this.#expiries.keys()) {
+      if ((rollout.fetchedAt ?? Number.POSITIVE_INFINITY) > before) continue
+      this.#forget(rollout)
+      if (this.#hasRoom()) return true
+    }
+    return false
+  }
+
+  /**
+   * Waits until the results that somebody still asks for were fetched, then forgets when to forget:
+   * nothing of it keeps the process or its timers going.
+   *
+   * @param longestMs - how long the wait may take
+   */
+  async close(longestMs: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<undefined>()
+    const look = (): void => {
+      const kept = [...this.#expiries.keys()]
+      if (kept.every(({ held, fetchedAt }) => !held || fetchedAt !== undefined)) resolve(undefined)
+    }
+    const timer = startTimer(longestMs, () => resolve(undefined))
+    this.#onFetched = look
+    look()
+    await promise
+    timer.clear()
+    this.#onFetched = undefined
+    this.#closed = true
+    clearTimeout(this.#sweep)
+  }
+
+  #hasRoom(): boolean {
+    return this.#rollouts.size < this.#maxCount && this.#bytes < this.#maxBytes
+  }
+
+  #retain(rollout: LeasedRollout): void {
+    this.#bytes += rollout.size
+    this.#expiries.set(rollout, performance.now() + this.#retentionMs)
+    this.#arm(this.#retentionMs)
+  }
+
+  /** One timer for all: they are forgotten in the order of their ends. */
+  #arm(ms: number): void {
+    if (this.#closed || this.#sweep !== undefined) return
+    this.#sweep = setTimeout(() => this.#forgetExpired(), Math.min(Math.ceil(ms), longestTimerMs))
+    this.#sweep.unref()
+  }
+
+  #forgetExpired(): void {
+    this.#sweep = undefined
+    const now = performance.now()
+    for (const [rollout, expiresAt] of this.#expiries) {
+      if (expiresAt > now) {
+        this.#arm(expiresAt - now)
+        return
+      }
+      this.#forget(rollout)
+    }
+  }
+
+  #forget(rollout: LeasedRollout): void {
+    this.#expiries.delete(rollout)
+    this.#rollouts.delete(rollout.rolloutId)
+    this.#bytes -= rollout.size
+  }
+}
+
+function assertPositive(options: Readonly<Record<string, number>>): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (Number.isFinite(value) && value > 0) continue
+    throw new OsmosisError(
+      'invalid_config',
+      `leases.${name} must be a finite number above 0, got ${String(value)}.`,
+    )
+  }
+}

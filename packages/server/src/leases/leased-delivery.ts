@@ -1,0 +1,144 @@
+import {
+  isOsmosisError,
+  type GradingOutcome,
+  type RolloutFailure,
+  type RolloutSample,
+  type WorkflowOutcome,
+} from '@osmosis/core'
+import type { LeasedErrorCategory, LeasedResultBody } from '@osmosis/core/wire'
+
+import type { Logger } from '../logging/logger.ts'
+import type { SecretValues } from '../logging/secret-values.ts'
+import { encodeSamples, onlyOne, type EncodedBody } from '../rollout/callback-bodies.ts'
+import { OutcomeLog, toBackendFailure, type ResultDelivery } from '../rollout/result-delivery.ts'
+import type { LeasedEnd, LeasedRollout } from './leased-rollout.ts'
+
+/** What the delivery of a leased result works with. */
+export interface LeasedDeliveryServices {
+  readonly logger: Logger
+  readonly secrets: SecretValues
+  /** Asks the backend to stop a rollout whose end is decided. */
+  readonly stop: (rolloutId: string) => void
+}
+
+type Samples = ReadonlyMap<string, RolloutSample>
+
+interface LeasedOutcome {
+  readonly status: LeasedEnd['status']
+  readonly failure: LeasedFailure | null
+  readonly samples: Samples
+}
+
+interface LeasedFailure {
+  readonly message: string | null
+  readonly category: LeasedErrorCategory | null
+}
+
+/** Turns the outcomes of one rollout into the one result that its caller fetches. */
+export class LeasedDelivery implements ResultDelivery {
+  readonly #lease: LeasedRollout
+  readonly #graded: boolean
+  readonly #services: LeasedDeliveryServices
+  readonly #log: OutcomeLog
+
+  /** @param graded - whether the result is that of the grading */
+  constructor(lease: LeasedRollout, graded: boolean, services: LeasedDeliveryServices) {
+    this.#lease = lease
+    this.#graded = graded
+    this.#services = services
+    this.#log = new OutcomeLog(lease.rolloutId, services)
+  }
+
+  phaseChanged(phase: 'running' | 'grading'): void {
+    this.#lease.advance(phase)
+    this.#stopWhenOver()
+  }
+
+  async workflowFinished(outcome: WorkflowOutcome, samples: Samples = new Map()): Promise<void> {
+    for (const warning of outcome.warnings) this.#log.warn(warning)
+    const failure = this.#log.failure('workflow', outcome.failure)
+    if (outcome.status === 'failure') await this.#finish('failure', failure, new Map())
+    else if (!this.#graded || this.#lease.cancelled) await this.#finish('success', null, samples)
+    this.#stopWhenOver()
+  }
+
+  async gradingFinished({ status, failure, samples }: GradingOutcome): Promise<void> {
+    if (this.#lease.decided) return
+    await this.#finish(status, this.#log.failure('grading', failure), samples)
+  }
+
+  async backendEnded(error: unknown): Promise<void> {
+    const failure = toBackendFailure(error)
+    if (this.#lease.cancelled) return this.#finish('failure', failure, new Map())
+    const message = this.#services.secrets.redact(failure.message)
+    await this.#publish({
+      status: 'failure',
+      failure: { message, category: 'internal_error' },
+      samples: new Map(),
+    })
+  }
+
+  get complete(): boolean {
+    return this.#lease.decided
+  }
+
+  async #finish(
+    status: 'success' | 'failure',
+    failure: RolloutFailure | null,
+    samples: Samples,
+  ): Promise<void> {
+    const cause = failure?.cause
+    if (this.#lease.cancelled || (isOsmosisError(cause) && cause.code === 'cancelled')) {
+      const message = this.#lease.cancelled === 'cancelled_queued' ? null : 'cancelled'
+      await this.#publish({ status: 'cancelled', failure: { message, category: null }, samples })
+    } else if (status === 'success' && samples.size > 1) {
+      const message = tooManySamples(samples)
+      this.#log.warn(message)
+      const category = 'validation_error'
+      await this.#publish({ status: 'failure', failure: { message, category }, samples })
+    } else {
+      await this.#publish({ status, failure, samples })
+    }
+  }
+
+  /** The first result is the only one. What has to be kept with it is kept before it is published. */
+  async #publish({ status, failure, samples }: LeasedOutcome): Promise<void> {
+    if (this.#lease.decide()) {
+      publishResult(this.#lease, { status, failure, samples }, (text) => this.#log.warn(text))
+    }
+  }
+
+  /** A backend that did not know the rollout when it was to be stopped knows it by now. */
+  #stopWhenOver(): void {
+    const { cancelled, decided, rolloutId } = this.#lease
+    if (cancelled !== undefined || decided) this.#services.stop(rolloutId)
+  }
+}
+
+/** Publishes the end of a lease that was decided on. */
+export function publishResult(
+  lease: LeasedRollout,
+  { status, failure, samples }: LeasedOutcome,
+  warn: (text: string) => void,
+): void {
+  const errorMessage = failure?.message ?? null
+  let reward: number | null = null
+  const body: EncodedBody = encodeSamples({ status, samples }, (bodies) => {
+    const sample = onlyOne(bodies)
+    reward = sample?.reward ?? null
+    return {
+      rollout_id: lease.rolloutId,
+      status,
+      sample,
+      err_message: errorMessage,
+      err_category: failure?.category ?? null,
+    } satisfies LeasedResultBody
+  })
+  if (body.warning !== null) warn(`The result leaves out ${body.warning}.`)
+  lease.publish({ status, reward, errorMessage, json: body.json })
+}
+
+function tooManySamples(samples: Samples): string {
+  const names = [...samples.keys()].join(', ')
+  return `The rollout has ${samples.size} samples (${names}), and a result that is fetched has room for one. Register one sample, or have the results sent to callback URLs.`
+}

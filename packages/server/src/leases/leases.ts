@@ -1,0 +1,87 @@
+import type { ExecutionBackend, RolloutSelector } from '@osmosis/core'
+import type { CancelDisposition } from '@osmosis/core/wire'
+
+import type { Logger } from '../logging/logger.ts'
+import type { SecretValues } from '../logging/secret-values.ts'
+import { LeasedDelivery, publishResult } from './leased-delivery.ts'
+import { LeaseRegistry, type LeaseOptions } from './lease-registry.ts'
+import type { LeasedRollout } from './leased-rollout.ts'
+
+/** What leases work with. */
+export interface LeaseServices {
+  readonly backend: Pick<ExecutionBackend, 'cancel'>
+  readonly logger: Logger
+  readonly secrets: SecretValues
+}
+
+/** The leased rollouts of a server, and what ends them before they end by themselves. */
+export class Leases {
+  readonly registry: LeaseRegistry
+  readonly #services: LeaseServices
+
+  /** @throws OsmosisError with code `invalid_config` */
+  constructor(options: LeaseOptions | undefined, services: LeaseServices) {
+    this.registry = new LeaseRegistry(options)
+    this.#services = services
+  }
+
+  /** Begins a lease, and says where the results of its rollout go. */
+  begin(rolloutId: string, graded: boolean): { token: string; delivery: LeasedDelivery } {
+    const [lease, token] = this.registry.begin(rolloutId, (lapsed) => this.#lapse(lapsed))
+    const { logger, secrets } = this.#services
+    const delivery = new LeasedDelivery(lease, graded, { logger, secrets, stop: this.#stop })
+    return { token, delivery }
+  }
+
+  /**
+   * Cancels leased rollouts. The result has every leased one of an `ids` selector, and for other
+   * selectors those that had not ended.
+   */
+  cancel(selector: RolloutSelector): Map<string, CancelDisposition> {
+    const dispositions = new Map<string, CancelDisposition>()
+    for (const lease of this.#select(selector)) {
+      const disposition = lease.cancel(() => this.#stop(lease.rolloutId))
+      dispositions.set(lease.rolloutId, disposition)
+    }
+    return dispositions
+  }
+
+  /**
+   * Ends what is left when the server ends, and waits for those who are about to fetch their result.
+   *
+   * @param longestMs - how long the wait may take
+   */
+  async close(longestMs: number): Promise<void> {
+    const failure = { message: 'rollout server shut down', category: 'agent_error' } as const
+    for (const lease of this.registry.live) this.#end(lease, failure)
+    await this.registry.close(longestMs)
+  }
+
+  #select(selector: RolloutSelector): LeasedRollout[] {
+    if ('ids' in selector) {
+      return selector.ids.map((id) => this.registry.get(id)).filter((lease) => lease !== undefined)
+    }
+    const { live } = this.registry
+    if ('all' in selector) return live
+    return live.filter(({ rolloutId }) => rolloutId.startsWith(selector.prefix))
+  }
+
+  #lapse(lease: LeasedRollout): void {
+    const message = 'polling lease expired'
+    if (!this.#end(lease, { message, category: 'lease_expired' })) return
+    this.#services.logger.warn({ rollout_id: lease.rolloutId }, message)
+    this.#stop(lease.rolloutId)
+  }
+
+  #end(
+    lease: LeasedRollout,
+    failure: { message: string; category: 'lease_expired' | 'agent_error' },
+  ): boolean {
+    if (!lease.decide()) return false
+    publishResult(lease, { status: 'failure', failure, samples: new Map() }, () => undefined)
+    return true
+  }
+
+  readonly #stop = (rolloutId: string): CancelDisposition =>
+    this.#services.backend.cancel({ ids: [rolloutId] }).get(rolloutId) ?? 'not_found'
+}

@@ -1,0 +1,52 @@
+import {
+  errorCategory,
+  errorMessage,
+  type RolloutFailure,
+  type RolloutObserver,
+} from '@osmosis/core'
+
+import type { Logger } from '../logging/logger.ts'
+import type { SecretValues } from '../logging/secret-values.ts'
+
+/**
+ * The way of one rollout's results to whoever asked for it. Execution reports to it and knows no
+ * more of it; nothing here rejects.
+ */
+export interface ResultDelivery extends RolloutObserver {
+  /** Whether all that the caller waits for has been reported. */
+  readonly complete: boolean
+  /** Reports what the backend did not: it broke, or came back without a result. */
+  backendEnded(error: unknown): Promise<void>
+}
+
+/** A failure of the backend. */
+export function toBackendFailure(error: unknown): RolloutFailure {
+  return { message: errorMessage(error), category: errorCategory(error), cause: error }
+}
+
+/** Writes the outcomes of one rollout to the log. */
+export class OutcomeLog {
+  readonly #rolloutId: string
+  readonly #logger: Logger
+  readonly #secrets: SecretValues
+
+  constructor(rolloutId: string, services: { logger: Logger; secrets: SecretValues }) {
+    this.#rolloutId = rolloutId
+    this.#logger = services.logger
+    this.#secrets = services.secrets
+  }
+
+  warn(warning: string): void {
+    this.#logger.warn({ rollout_id: this.#rolloutId, warning }, 'rollout warning')
+  }
+
+  /** The failure with its secrets removed: messages of HTTP clients have been seen to carry keys. */
+  failure(phase: 'workflow' | 'grading', failure: RolloutFailure | null): RolloutFailure | null {
+    if (failure === null) return null
+    const { category, cause } = failure
+    const message = this.#secrets.redact(failure.message)
+    const line = { rollout_id: this.#rolloutId, category, error: cause }
+    this.#logger.warn(line, `${phase} failed: ${message}`)
+    return { message, category, cause }
+  }
+}

@@ -1,0 +1,135 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ServerResponse } from 'node:http'
+
+import type { AgentWorkflowContext } from '@osmosis/core'
+import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { LeaseClient, type LeaseHandle, type PolledResult } from './lease-client.ts'
+import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'
+
+/** A policy that never answers. */
+class SilentPolicy extends HttpPeer {
+  open = 0
+
+  protected override receive(_: PeerRequest, response: ServerResponse): void {
+    this.open += 1
+    response.on('close', () => {
+      this.open -= 1
+      this.wake()
+    })
+    this.wake()
+  }
+}
+
+type Fate = 'success' | 'failure' | 'lapse' | 'cancel at once' | 'cancel running' | 'cancel grading'
+const rareFates: Fate[] = ['failure', 'lapse', 'cancel at once', 'cancel running', 'cancel grading']
+const expectedEnds: Record<Fate, string[]> = {
+  success: ['success null'],
+  failure: ['failure agent_error'],
+  lapse: ['failure lease_expired'],
+  'cancel at once': ['cancelled null'],
+  'cancel running': ['cancelled null'],
+  'cancel grading': ['cancelled null'],
+}
+
+it('gives each of 500 rollouts one end, whatever polls fail, are missing, or follow a cancel', async () => {
+  await using silent = await new SilentPolicy().start()
+  let going = 0
+  const fateOf = ({ metadata }: Pick<AgentWorkflowContext, 'metadata'>): unknown =>
+    metadata?.['fate']
+  await using running = await startServer({
+    maxConcurrent: 48,
+    leases: { waitSeconds: 0.2, leaseSeconds: 4, retentionSeconds: 5 },
+    workflow: workflowOf(async (ctx) => {
+      going += 1
+      try {
+        await askPolicy(ctx)
+        if (fateOf(ctx) === 'failure') throw new Error(`failed ${ctx.rolloutId}`)
+      } finally {
+        going -= 1
+      }
+    }),
+    grader: graderOf(async (ctx) => {
+      going += 1
+      try {
+        if (fateOf(ctx) === 'cancel grading') await aborted(ctx.signal)
+        ctx.setReward(1)
+      } finally {
+        going -= 1
+      }
+    }),
+  })
+  const { controller, url } = running
+  let polls = 0
+  const client = new LeaseClient({
+    url,
+    marginSeconds: 1,
+    fault: (failures) => {
+      polls += 1
+      // After a third failure in a row a caller gives up, and its rollout lapses.
+      if (polls % 10 !== 0 || failures === 2) return undefined
+      return polls % 20 === 0 ? 'lost' : 'unsent'
+    },
+  })
+
+  async function drive(fate: Fate, index: number): Promise<PolledResult> {
+    const rollout_id = `r${index}`
+    // Those that do not end by themselves hang in a call of the policy, or in their grader.
+    const hangs = fate === 'cancel running' || fate === 'lapse'
+    const { completion_callback_url: _, ...body } = controller.rolloutBody({
+      rollout_id,
+      metadata: { fate },
+      ...(hangs ? { chat_completions_url: `${silent.url}/v1` } : {}),
+    })
+    const handle = await client.start(body)
+    if (fate === 'cancel at once') await client.cancel({ ids: [rollout_id] })
+    if (fate === 'cancel running') await cancelIn('running', handle)
+    if (fate === 'cancel grading') await cancelIn('grading', handle)
+    if (fate === 'lapse') await sleep(handle.accepted.polling_lease_timeout_sec * 1000 + 10)
+    const result = fate === 'lapse' ? await handle.once() : await handle.until()
+    const again = await Promise.all([handle.read(), handle.read()])
+    for (const answer of again) expect(await answer.text()).toBe(result.text)
+    return result
+  }
+
+  async function cancelIn(phase: string, handle: LeaseHandle): Promise<void> {
+    await handle.until((status) => status === phase)
+    await client.cancel({ ids: [handle.accepted.rollout_id] })
+  }
+
+  const fates = Array.from({ length: 500 }, (_, index): Fate => {
+    return index % 4 === 3 ? (rareFates[((index - 3) / 4) % 5] ?? 'success') : 'success'
+  })
+  const ends = new Map<Fate, Set<string>>()
+  const waiting = fates.entries()
+  const driveNext = async (): Promise<void> => {
+    for (const [index, fate] of waiting) {
+      const { status, err_category, sample } = await drive(fate, index)
+      ends.set(fate, (ends.get(fate) ?? new Set()).add(`${status} ${err_category}`))
+      expect(sample?.reward ?? null).toBe(fate === 'success' ? 1 : null)
+    }
+  }
+  await Promise.all(Array.from({ length: 64 }, driveNext))
+
+  const seen = Object.fromEntries([...ends].map(([fate, set]) => [fate, [...set]]))
+  expect(seen).toStrictEqual(expectedEnds)
+  expect(polls).toBeGreaterThan(500)
+  expect(controller.callbacks).toStrictEqual([])
+  await expect.poll(() => [going, silent.open, controller.openPolicyCalls]).toStrictEqual([0, 0, 0])
+  const health = async (): Promise<unknown> => (await fetch(`${url}/health`)).json()
+  expect(await health()).toMatchObject({
+    concurrency: { queued: 0, running: 0 },
+    lifecycle: { active_rollouts: 0 },
+  })
+  await expect
+    .poll(health, { timeout: 20_000, interval: 200 })
+    .toMatchObject({ retained_results: 0 })
+}, 60_000)
+
+/** Never resolves; the signal ends it. */
+async function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
+  })
+}
