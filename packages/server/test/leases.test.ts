@@ -1,0 +1,503 @@
+import { LocalBackend } from '@osmosis/core'
+import { post, told } from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
+
+import { LeaseClient, type LeaseHandle } from './lease-client.ts'
+import {
+  AskOnce,
+  askPolicy,
+  graderOf,
+  startServer,
+  workflowOf,
+  type RunningServer,
+  type RunningServerOptions,
+} from './running-server.ts'
+
+interface LeasingServer extends RunningServer {
+  readonly client: LeaseClient
+  /** The body of a leased rollout. */
+  body(overrides?: Record<string, unknown>): Record<string, unknown>
+  start(overrides?: Record<string, unknown>): Promise<LeaseHandle>
+}
+
+async function leasing(options: RunningServerOptions = {}): Promise<LeasingServer> {
+  const running = await startServer(options)
+  const client = new LeaseClient({ url: running.url, ...pick(options.apiKey) })
+  const body: LeasingServer['body'] = (overrides) => {
+    const { completion_callback_url: _, ...leased } = running.controller.rolloutBody(overrides)
+    return leased
+  }
+  const start: LeasingServer['start'] = async (overrides) => client.start(body(overrides))
+  return Object.assign(running, { client, body, start })
+}
+
+function pick(apiKey: string | undefined): { apiKey?: string } {
+  return apiKey === undefined ? {} : { apiKey }
+}
+
+const hanging = workflowOf(() => new Promise(() => undefined))
+const soon = { waitSeconds: 0.05, leaseSeconds: 0.2, retentionSeconds: 900 }
+
+describe('a leased rollout', () => {
+  it('is accepted with its lease, and answered with its sample, each time with the same bytes', async () => {
+    await using running = await leasing()
+    const { accepted } = await running.start({ rollout_id: 'first' })
+    expect(accepted).toStrictEqual({
+      rollout_id: 'first',
+      status: 'queued',
+      polling_lease_token: expect.stringMatching(/^[\w-]{43}$/),
+      result_wait_timeout_sec: 30,
+      polling_lease_timeout_sec: 120,
+    })
+
+    const handle = await running.start()
+    const { text } = await handle.until()
+    expect(JSON.parse(text)).toStrictEqual({
+      rollout_id: 'r1',
+      status: 'success',
+      sample: {
+        messages: [
+          { role: 'user', content: 'Is it?' },
+          { role: 'assistant', content: 'yes' },
+        ],
+        label: null,
+        reward: 1,
+        remove_sample: false,
+        metrics: {},
+        extra_fields: {},
+      },
+      err_message: null,
+      err_category: null,
+    })
+    expect((await handle.once()).text).toBe(text)
+    expect(running.controller.callbacks).toStrictEqual([])
+  })
+
+  it('is answered on every change of its status', async () => {
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const [ran, graded] = gates as [PromiseWithResolvers<void>, PromiseWithResolvers<void>]
+    await using running = await leasing({
+      maxConcurrent: 1,
+      workflow: workflowOf(async (ctx) => {
+        await askPolicy(ctx)
+        if (ctx.rolloutId === 'r0') await gates[0]?.promise
+        else await ran.promise
+      }),
+      grader: graderOf(async (ctx) => {
+        await graded.promise
+        ctx.setReward(0.5)
+      }),
+    })
+    const handle = await running.start()
+    const running1 = await handle.once()
+    const next = handle.once()
+    ran.resolve()
+    const grading = await next
+    const last = handle.once()
+    graded.resolve()
+    const end = await last
+
+    expect([running1.status, grading.status, end.status]).toStrictEqual([
+      'running',
+      'grading',
+      'success',
+    ])
+    expect(JSON.parse(grading.text)).toStrictEqual({
+      rollout_id: 'r1',
+      status: 'grading',
+      sample: null,
+      err_message: null,
+      err_category: null,
+    })
+    expect(await (await fetch(`${running.url}/rollout/r1/status`)).json()).toMatchObject({
+      status: 'success',
+      reward: 0.5,
+    })
+  })
+
+  it('is answered with its status when nothing changes within the wait', async () => {
+    await using running = await leasing({
+      workflow: hanging,
+      leases: { waitSeconds: 0.05, leaseSeconds: 60 },
+    })
+    const handle = await running.start()
+    await handle.until((status) => status === 'running')
+
+    expect(await handle.once()).toMatchObject({ status: 'running', sample: null })
+  })
+
+  it('is not graded when the caller does not ask for it', async () => {
+    await using running = await leasing()
+    const handle = await running.start({ grade: false })
+
+    expect(await handle.until()).toMatchObject({
+      status: 'success',
+      sample: { reward: null, messages: [{ role: 'user' }, { role: 'assistant' }] },
+    })
+  })
+
+  it('says why it failed, and shows no reward then', async () => {
+    await using running = await leasing({
+      workflow: workflowOf(async (ctx) => {
+        await askPolicy(ctx)
+        if (ctx.rolloutId === 'breaks') throw new Error('the key is llm-secret-key')
+      }),
+      grader: graderOf((ctx) => {
+        ctx.setReward(1)
+        throw new TypeError('no judge')
+      }),
+    })
+    const breaks = await running.start({ rollout_id: 'breaks', llm_api_key: 'llm-secret-key' })
+    const ungraded = await running.start()
+
+    expect(await breaks.until()).toMatchObject({
+      status: 'failure',
+      sample: null,
+      err_message: 'the key is [redacted]',
+      err_category: 'agent_error',
+    })
+    expect(await ungraded.until()).toMatchObject({
+      status: 'failure',
+      sample: { reward: null },
+      err_message: 'no judge',
+      err_category: 'validation_error',
+    })
+  })
+
+  it('with several samples fails, because a result has room for one', async () => {
+    await using running = await leasing({
+      workflow: workflowOf(async (ctx) => {
+        await askPolicy(ctx, 'a')
+        await askPolicy(ctx, 'b')
+      }),
+    })
+    const handle = await running.start()
+
+    const result = await handle.until()
+    expect(result).toMatchObject({
+      status: 'failure',
+      sample: null,
+      err_category: 'validation_error',
+    })
+    expect(result.err_message).toContain('2 samples (a, b)')
+    expect(running.log.map(({ fields }) => fields['warning'])).toContain(result.err_message)
+  })
+
+  it.each([
+    ['rejects', () => Promise.reject(new Error('out of machines')), 'out of machines'],
+    [
+      'returns without a result',
+      () => Promise.resolve(),
+      'The backend ended the rollout without a result.',
+    ],
+  ])('fails with internal_error when the backend %s', async (_, execute, err_message) => {
+    const backend = new LocalBackend({ workflow: AskOnce })
+    backend.execute = execute
+    await using running = await leasing({ backend })
+    const handle = await running.start()
+
+    expect(await handle.until()).toMatchObject({
+      status: 'failure',
+      sample: null,
+      err_message,
+      err_category: 'internal_error',
+    })
+  })
+})
+
+describe('a lease', () => {
+  it('that nobody renews lapses: the rollout is stopped, and what it gives later replaces nothing', async () => {
+    const release = Promise.withResolvers<void>()
+    await using running = await leasing({ leases: soon })
+    const { controller, url } = running
+    controller.hanging = true
+    const handle = await running.start()
+    await controller.until(() => controller.openPolicyCalls === 1)
+    await controller.until(() => controller.openPolicyCalls === 0)
+    release.resolve()
+
+    const { text } = await handle.once()
+    expect(JSON.parse(text)).toStrictEqual({
+      rollout_id: 'r1',
+      status: 'failure',
+      sample: null,
+      err_message: 'polling lease expired',
+      err_category: 'lease_expired',
+    })
+    await expect
+      .poll(async () => (await fetch(`${url}/health`)).json())
+      .toMatchObject({ concurrency: { running: 0 }, lifecycle: { active_rollouts: 0 } })
+    expect((await handle.once()).text).toBe(text)
+    expect(await (await fetch(`${url}/rollout/r1/status`)).json()).toMatchObject({
+      status: 'failure',
+      err_message: 'polling lease expired',
+    })
+  })
+
+  it('lapses for a rollout that still waits for its turn, which then never starts', async () => {
+    const started: string[] = []
+    const release = Promise.withResolvers<void>()
+    await using running = await leasing({
+      maxConcurrent: 1,
+      leases: soon,
+      workflow: workflowOf(async (ctx) => {
+        started.push(ctx.rolloutId)
+        await release.promise
+      }),
+    })
+    await running.post({ rollout_id: 'holds the slot' })
+    const handle = await running.start()
+    await expect
+      .poll(() => running.log.map(({ message }) => message))
+      .toContain('polling lease expired')
+    release.resolve()
+
+    expect(await handle.once()).toMatchObject({ err_category: 'lease_expired' })
+    await running.controller.bodies()
+    expect(started).toStrictEqual(['holds the slot'])
+  })
+
+  it('is renewed by every poll, and not by one with a wrong token', async () => {
+    await using running = await leasing({
+      workflow: hanging,
+      leases: { waitSeconds: 0.05, leaseSeconds: 1 },
+    })
+    const [kept, guessed] = await Promise.all([
+      running.start({ rollout_id: 'kept' }),
+      running.start({ rollout_id: 'guessed' }),
+    ])
+    const lapsed = (): string[] =>
+      running.log
+        .filter(({ message }) => message === 'polling lease expired')
+        .map(({ fields }) => String(fields['rollout_id']))
+    while (lapsed().length === 0) {
+      expect((await guessed.read(undefined, 'guess')).status).toBe(403)
+      expect((await kept.once()).status).toMatch(/running|queued/)
+    }
+
+    expect(lapsed()).toStrictEqual(['guessed'])
+  })
+
+  it('lets go of a poll whose caller has gone', async () => {
+    await using running = await leasing({ workflow: hanging })
+    const handle = await running.start()
+    await handle.until((status) => status === 'running')
+    const gone = new AbortController()
+    const poll = running.server.fetch(
+      new Request(`${running.url}/rollout/r1/result`, {
+        headers: { 'x-osmosis-rollout-lease': handle.accepted.polling_lease_token },
+        signal: gone.signal,
+      }),
+    )
+    gone.abort()
+    // Otherwise it would wait for 30 s.
+    await poll
+    await running.client.cancel({ ids: ['r1'] })
+
+    expect(await handle.until()).toMatchObject({ status: 'cancelled' })
+  })
+})
+
+describe('cancelling a leased rollout', () => {
+  it('is answered the same each time, and the result says whether it had begun', async () => {
+    await using running = await leasing({ maxConcurrent: 1, workflow: hanging })
+    const runs = await running.start({ rollout_id: 'runs' })
+    const waits = await running.start({ rollout_id: 'waits' })
+    await runs.until((status) => status === 'running')
+    const ids = ['waits', 'runs', 'unknown']
+    const expected = {
+      waits: 'cancelled_queued',
+      runs: 'cancelled_running',
+      unknown: 'not_found',
+    }
+
+    expect(await running.client.cancel({ ids })).toStrictEqual(expected)
+    expect(await running.client.cancel({ ids })).toStrictEqual(expected)
+    const cancelled = { status: 'cancelled', sample: null, err_category: null }
+    expect(await runs.until()).toMatchObject({ ...cancelled, err_message: 'cancelled' })
+    expect(await waits.until()).toMatchObject({ ...cancelled, err_message: null })
+    expect(await running.client.cancel({ ids })).toStrictEqual(expected)
+  })
+
+  it('finds nothing to cancel in one that ended by itself', async () => {
+    await using running = await leasing()
+    const handle = await running.start()
+    await handle.until()
+
+    expect(await running.client.cancel({ ids: ['r1'] })).toStrictEqual({ r1: 'not_found' })
+    expect(await running.client.cancel({ all: true })).toStrictEqual({})
+  })
+
+  it('selects by prefix, and all, together with rollouts that have callbacks', async () => {
+    await using running = await leasing({ workflow: hanging })
+    const { client, controller } = running
+    const handles = await Promise.all(
+      ['x-1', 'y-1'].map((rollout_id) => running.start({ rollout_id })),
+    )
+    await Promise.all(['x-2', 'y-2'].map((rollout_id) => running.post({ rollout_id })))
+    await expect
+      .poll(async () => (await fetch(`${running.url}/health`)).json())
+      .toMatchObject({ concurrency: { running: 4 } })
+
+    expect(await client.cancel({ prefix: 'x-' })).toStrictEqual({
+      'x-1': 'cancelled_running',
+      'x-2': 'cancelled_running',
+    })
+    expect(await client.cancel({ all: true })).toStrictEqual({
+      'y-1': 'cancelled_running',
+      'y-2': 'cancelled_running',
+    })
+    for (const handle of handles) {
+      expect(await handle.until()).toMatchObject({ status: 'cancelled' })
+    }
+    await controller.until(() => controller.callbacks.length === 4)
+  })
+
+  it('ends one that the backend does not know', async () => {
+    const finish = Promise.withResolvers<void>()
+    const backend = new LocalBackend({ workflow: AskOnce })
+    backend.execute = async (_, observer) => {
+      await finish.promise
+      await observer.workflowFinished({ status: 'success', failure: null, warnings: [] })
+    }
+    await using running = await leasing({ backend })
+    const handle = await running.start()
+
+    expect(await running.client.cancel({ ids: ['r1'] })).toStrictEqual({ r1: 'cancelled_queued' })
+    finish.resolve()
+    expect(await handle.until()).toMatchObject({ status: 'cancelled', err_message: null })
+  })
+})
+
+describe('refusals', () => {
+  it('of a request for a result are 401, 422, 404 and 403, in this order', async () => {
+    await using running = await leasing({ apiKey: 'server-key', workflow: hanging })
+    const { accepted } = await running.start()
+    const get = async (id: string, headers: Record<string, string> = {}): Promise<unknown> =>
+      told(
+        await fetch(`${running.url}/rollout/${id}/result`, {
+          headers: { authorization: 'Bearer server-key', ...headers },
+        }),
+      )
+    const lease = 'X-Osmosis-Rollout-Lease'
+
+    expect(await get('unknown', { authorization: 'Bearer other' })).toMatchObject({ status: 401 })
+    expect(await get('a%2Fb', { [lease]: 'x' })).toMatchObject({ status: 422 })
+    expect(await get('unknown')).toStrictEqual({
+      status: 422,
+      body: {
+        detail: [
+          { type: 'missing', loc: ['header', 'x-osmosis-rollout-lease'], msg: 'Field required' },
+        ],
+      },
+    })
+    expect(await get('unknown', { [lease]: accepted.polling_lease_token })).toStrictEqual({
+      status: 404,
+      body: { detail: 'unknown rollout_id' },
+    })
+    expect(await get('r1', { [lease]: 'x' })).toStrictEqual({
+      status: 403,
+      body: { detail: 'invalid polling lease' },
+    })
+  })
+
+  it('of an id that is active or kept are 409, whatever the body and the way of its results', async () => {
+    await using running = await leasing({ maxConcurrent: 1 })
+    const { url } = running
+    const handle = await running.start()
+    const again = async (): Promise<unknown> => told(await post(`${url}/rollout`, running.body()))
+    const registered = { status: 409, body: { detail: 'rollout_id is already registered' } }
+
+    expect(await again()).toStrictEqual(registered)
+    expect((await running.post()).status).toBe(409)
+    await handle.until()
+    expect(await again()).toStrictEqual(registered)
+    expect((await running.post()).status).toBe(409)
+    await running.post({ rollout_id: 'with callbacks' })
+    await running.controller.bodies()
+    const leased = running.body({ rollout_id: 'with callbacks' })
+    expect(await told(await post(`${url}/rollout`, leased))).toStrictEqual(registered)
+  })
+
+  it('for want of room come before that of a known id, and after those of the body', async () => {
+    await using running = await leasing({ maxConcurrent: 1, maxQueueDepth: 1, workflow: hanging })
+    const { url } = running
+    await running.start({ rollout_id: 'runs' })
+    await running.start({ rollout_id: 'waits' })
+
+    const full = await post(`${url}/rollout`, running.body({ rollout_id: 'runs' }))
+    expect(full.headers.get('retry-after')).toBe('5')
+    expect(await told(full)).toStrictEqual({
+      status: 429,
+      body: { detail: 'rollout queue is full; retry later' },
+    })
+    const wrong = await post(`${url}/rollout`, running.body({ rollout_id: '..' }))
+    expect(wrong.status).toBe(422)
+  })
+
+  it.each([
+    ['rollout_id', undefined],
+    ['rollout_id', 'a/b'],
+    ['llm_api_key', ''],
+    ['grade', 'perhaps'],
+    ['initial_messages', [1]],
+  ])('of a leased body name what is wrong: %s = %j', async (key, value) => {
+    await using running = await leasing()
+    const answer = await post(`${running.url}/rollout`, running.body({ [key]: value }))
+
+    expect(await told(answer)).toMatchObject({
+      status: 422,
+      body: { detail: [{ loc: key === 'initial_messages' ? ['body', key, 0] : ['body', key] }] },
+    })
+  })
+})
+
+describe('results that are kept', () => {
+  it('are forgotten after their time, and the id is free again', async () => {
+    await using running = await leasing({
+      leases: { waitSeconds: 0.05, leaseSeconds: 5, retentionSeconds: 0.05 },
+    })
+    const handle = await running.start()
+    await expect.poll(async () => (await handle.read()).status).toBe(404)
+
+    const second = await running.start()
+    expect((await handle.read()).status).not.toBe(200)
+    expect(second.accepted.polling_lease_token).not.toBe(handle.accepted.polling_lease_token)
+  })
+
+  it('fill the server when nobody fetches them; those fetched a lease ago make room', async () => {
+    await using running = await leasing({
+      leases: { waitSeconds: 0.05, leaseSeconds: 0.2, maxRetained: 2 },
+    })
+    const { url } = running
+    const first = await running.start({ rollout_id: 'first' })
+    const second = await running.start({ rollout_id: 'second' })
+    await first.until()
+    await second.until()
+    const third = running.body({ rollout_id: 'third' })
+
+    await expect.poll(async () => (await post(`${url}/rollout`, third)).status).toBe(202)
+    expect((await first.read()).status).toBe(404)
+    expect((await second.read()).status).toBe(200)
+  })
+
+  it('that nobody has fetched make no room', async () => {
+    await using running = await leasing({ leases: { ...soon, maxRetained: 1 } })
+    await running.start()
+    await expect
+      .poll(async () => (await fetch(`${running.url}/health`)).json())
+      .toMatchObject({ retained_results: 1 })
+
+    const next = await post(`${running.url}/rollout`, running.body({ rollout_id: 'next' }))
+    expect(next.status).toBe(429)
+  })
+
+  it.each([
+    { leaseSeconds: 30 },
+    { waitSeconds: 0 },
+    { retentionSeconds: Number.POSITIVE_INFINITY },
+    { maxRetained: Number.NaN },
+  ])('cannot be kept with %j', async (leases) => {
+    await expect(leasing({ leases })).rejects.toMatchObject({ code: 'invalid_config' })
+  })
+})
