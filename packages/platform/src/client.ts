@@ -35,6 +35,8 @@ export interface PlatformRequest {
   readonly timeoutMs?: number
   /** Sends no workspace. */
   readonly unscoped?: boolean
+  /** Cleans up: the end of the caller is not its end. */
+  readonly regardless?: boolean
 }
 
 const defaultTimeoutMs = 30_000
@@ -68,12 +70,13 @@ export class PlatformClient {
       if (value !== undefined) url.searchParams.set(name, String(value))
     }
     const late = AbortSignal.timeout(timeoutMs)
+    const signals = options.regardless ? [late] : [this.#options.signal, late]
     try {
       const answer = await request(url, {
         method: options.method ?? 'GET',
         headers: this.#headers(options),
         body: options.body === undefined ? null : JSON.stringify(options.body),
-        signal: AbortSignal.any([this.#options.signal, late]),
+        signal: AbortSignal.any(signals),
         dispatcher: this.#agent,
       })
       return this.#read(answer, await answer.body.text())

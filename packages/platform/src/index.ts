@@ -10,9 +10,11 @@ export {
   type PlatformRequest,
   type Scope,
 } from './client.ts'
+export { uploadDataset, type UploadOptions } from './datasets/upload-dataset.ts'
 export { isJsonObject, objectsOf, textOf, type JsonObject } from './json-object.ts'
 export { type Page, readPages } from './paging.ts'
 export { type ErrorDetails, PlatformError, type PlatformErrorCode } from './platform-error.ts'
 export { SecretTexts } from './secret-texts.ts'
 export { type Environment, type PlatformSettings, readPlatformSettings } from './settings.ts'
+export { type FilePiece, type Pause, retryPassing, Storage } from './storage/storage.ts'
 export { findGitWorkspace, git, type GitWorkspace } from './workspace/find-workspace.ts'

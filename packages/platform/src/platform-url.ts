@@ -44,6 +44,6 @@ function parse(text: string): URL | undefined {
 }
 
 /** Whether a host of a URL is this machine. */
-function isLoopback(host: string): boolean {
+export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host)
 }

@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline/promises'
+import { Writable } from 'node:stream'
 
 import { PlatformError } from '@osmosis/platform'
 
@@ -37,13 +38,38 @@ export async function confirm(
   return said === '' ? defaultYes : /^y(es)?$/i.test(said)
 }
 
+/**
+ * Asks for something that nobody should see on the screen.
+ *
+ * @throws PlatformError with code `INTERACTIVE_REQUIRED` where nobody can be asked
+ */
+export async function askHidden(
+  prompt: string,
+  { output, signal }: { output: CommandOutput; signal: AbortSignal },
+): Promise<string> {
+  if (output.json || !isInteractive()) {
+    throw new PlatformError('INTERACTIVE_REQUIRED', `${prompt} Nobody can be asked.`, {
+      details: { prompt, summary: '', notes: [], warnings: [] },
+    })
+  }
+  process.stderr.write(`${prompt} `)
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const said = await ask('', signal, silent)
+  process.stderr.write('\n')
+  return said
+}
+
 /** Whether a person is there to answer. */
 export function isInteractive(): boolean {
   return process.stdin.isTTY && process.stderr.isTTY
 }
 
-async function ask(prompt: string, signal: AbortSignal): Promise<string> {
-  const lines = createInterface({ input: process.stdin, output: process.stderr })
+async function ask(
+  prompt: string,
+  signal: AbortSignal,
+  output: NodeJS.WritableStream = process.stderr,
+): Promise<string> {
+  const lines = createInterface({ input: process.stdin, output, terminal: true })
   // The terminal gives Ctrl-C to the reader of lines.
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
   try {

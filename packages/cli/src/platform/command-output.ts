@@ -56,6 +56,19 @@ export class CommandOutput {
     if (hasMore) this.note(`There is more: --offset ${nextOffset}, or --all.`)
   }
 
+  /** Lines of a log, with where to go on; null behind the last. */
+  lines(items: readonly JsonObject[], texts: readonly string[], nextCursor: string | null): void {
+    if (this.json) {
+      const hasMore = nextCursor !== null
+      const end = { total_count: null, has_more: hasMore, next_offset: null }
+      this.#document({ items, ...end, next_cursor: nextCursor })
+      return
+    }
+    for (const text of texts) this.#line(text)
+    if (texts.length === 0) this.note('There is nothing in the log.')
+    if (nextCursor !== null) this.note(`There is more: --cursor ${nextCursor}`)
+  }
+
   /** One thing, with the lines that show it to people; default: its keys with their values. */
   detail(data: JsonObject, lines: readonly string[] = describe(data)): void {
     if (this.json) this.#document({ data })
@@ -148,14 +161,14 @@ function issueLines(issues: unknown): string[] {
 }
 
 /** The keys of a thing with their values, one on a line. */
-function describe(data: JsonObject): string[] {
+export function describe(data: JsonObject): string[] {
   const entries = Object.entries(data).filter(([, value]) => value !== null && value !== undefined)
   const width = Math.max(0, ...entries.map(([key]) => key.length))
   return entries.map(([key, value]) => `${key.padEnd(width)}  ${shown(value)}`)
 }
 
 /** A value as people read it, on one line. */
-function shown(value: unknown): string {
+export function shown(value: unknown): string {
   if (value === null || value === undefined) return ''
   const text = typeof value === 'string' ? value : JSON.stringify(value)
   return text.replaceAll(/\s+/g, ' ')

@@ -1,7 +1,9 @@
 import type { Command } from 'commander'
 
 import { addAuthCommands } from './auth-commands.ts'
+import { addDatasetCommands } from './dataset-commands.ts'
 import { addPlatformFlags, type ProgramSettings } from './platform-flags.ts'
+import { addSecretCommands } from './secret-commands.ts'
 
 /**
  * Adds the commands that speak to the hosted platform. Their common flags may stand before the
@@ -20,4 +22,6 @@ export function addPlatformCommands(program: Command, settings: ProgramSettings)
     )
   })
   addAuthCommands(program, settings)
+  addDatasetCommands(program, settings)
+  addSecretCommands(program, settings)
 }

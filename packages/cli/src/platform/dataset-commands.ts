@@ -1,0 +1,62 @@
+import type { Command } from 'commander'
+
+import { addListFlags, addLogFlags, type ListFlags, type LogFlags } from './list-flags.ts'
+import { addPlatformCommand, type PlatformFlags, type ProgramSettings } from './platform-flags.ts'
+
+/** Flags of `dataset upload` and `dataset download`. */
+export interface TransferFlags extends PlatformFlags {
+  overwrite?: boolean
+  output?: string
+}
+
+/** Adds `dataset` with its commands. */
+export function addDatasetCommands(program: Command, settings: ProgramSettings): void {
+  const datasets = program.command('dataset').description('datasets on the platform')
+  addPlatformCommand(datasets, 'validate', settings, {
+    run: async (session, _flags, [file = '']) =>
+      (await import('./dataset-work.ts')).validate(session, file),
+  })
+    .description('check a file before it is uploaded, without asking the platform')
+    .argument('<file>', 'a .jsonl, .csv or .parquet file')
+  addPlatformCommand(datasets, 'upload', settings, {
+    run: async (session, flags: TransferFlags, [file = '']) =>
+      (await import('./dataset-work.ts')).upload(session, file, flags),
+  })
+    .description('upload a file as the dataset of its name')
+    .argument('<file>', 'a .jsonl, .csv or .parquet file')
+    .option('--overwrite', 'replace the dataset that is there')
+  addListFlags(
+    addPlatformCommand(datasets, 'list', settings, {
+      run: async (session, flags: ListFlags) =>
+        (await import('./dataset-work.ts')).list(session, flags),
+    }).description('list the datasets of the workspace'),
+  )
+  addPlatformCommand(datasets, 'info', settings, {
+    run: async (session, _flags, [name = '']) =>
+      (await import('./dataset-work.ts')).info(session, name),
+  })
+    .description('show what the platform knows of a dataset')
+    .argument('<dataset>', 'its name or id')
+  addPlatformCommand(datasets, 'preview', settings, {
+    run: async (session, _flags, [name = '']) =>
+      (await import('./dataset-work.ts')).preview(session, name),
+  })
+    .description('show the first rows of a dataset')
+    .argument('<dataset>', 'its name or id')
+  addPlatformCommand(datasets, 'download', settings, {
+    run: async (session, flags: TransferFlags, [name = '']) =>
+      (await import('./dataset-work.ts')).download(session, name, flags),
+  })
+    .description('download a dataset')
+    .argument('<dataset>', 'its name or id')
+    .option('-o, --output <file>', 'where to (default: its own name, here)')
+    .option('--overwrite', 'replace the file that is there')
+  addLogFlags(
+    addPlatformCommand(datasets, 'logs', settings, {
+      run: async (session, flags: LogFlags, [name = '']) =>
+        (await import('./dataset-work.ts')).logs(session, name, flags),
+    })
+      .description('show what happened to a dataset on the platform')
+      .argument('<dataset>', 'its name or id'),
+  )
+}

@@ -1,0 +1,171 @@
+import { stat } from 'node:fs/promises'
+import path from 'node:path'
+
+import {
+  PlatformError,
+  Storage,
+  textOf,
+  uploadDataset,
+  type JsonObject,
+  type PlatformClient,
+} from '@osmosis/platform'
+
+import { describe, shown } from './command-output.ts'
+import type { TransferFlags } from './dataset-commands.ts'
+import { readList, showLogs, type ListFlags, type LogFlags } from './list-flags.ts'
+import type { PlatformSession } from './platform-session.ts'
+import { validateDataset, type DatasetVerdict } from './validate-dataset.ts'
+
+export async function validate({ output }: PlatformSession, file: string): Promise<number> {
+  const verdict = await validateDataset(file)
+  output.detail({ ...verdict }, verdictLines(verdict))
+  return verdict.valid ? 0 : 1
+}
+
+function verdictLines({ valid, file, errors, warnings }: DatasetVerdict): string[] {
+  return [
+    valid ? `${file} is a valid dataset.` : `${file} is not a valid dataset:`,
+    ...errors.map((error) => `- ${error}`),
+    ...warnings.map((warning) => `warning: ${warning}`),
+  ]
+}
+
+export async function upload(
+  session: PlatformSession,
+  file: string,
+  { overwrite }: TransferFlags,
+): Promise<void> {
+  const { output, signal } = session
+  const { client } = await session.scoped()
+  const verdict = await validateDataset(file)
+  if (!verdict.valid) {
+    throw new PlatformError('VALIDATION', `${file} is not a valid dataset.`, {
+      details: { issues: verdict.errors },
+    })
+  }
+  const storage = new Storage({ signal })
+  try {
+    const dataset = await uploadDataset(client, file, {
+      storage,
+      overwrite,
+      signal,
+      onProgress: (sent, size) => output.note(`Sent ${sent} of ${size} bytes.`),
+    })
+    const { upload: _upload, ...resource } = dataset
+    const name = shown(resource['file_name'])
+    const page = textOf(resource['platform_url'])
+    output.operation({
+      status: 'success',
+      operation: 'dataset.upload',
+      resource,
+      message: `Uploaded ${name}; the platform goes on with it.${page === undefined ? '' : `\nView: ${page}`}`,
+      nextSteps: [{ action: 'dataset_info', command: `osmosis dataset info ${name}` }],
+    })
+  } finally {
+    await storage.close()
+  }
+}
+
+export async function list(session: PlatformSession, flags: ListFlags): Promise<void> {
+  const { client } = await session.scoped()
+  session.output.list(await readList(client, ['datasets'], 'datasets', flags), [
+    ['NAME', 'file_name'],
+    ['STATUS', 'status'],
+    ['ROWS', 'row_count'],
+    ['BYTES', 'file_size'],
+    ['CREATED', 'created_at'],
+    ['ID', 'id'],
+  ])
+}
+
+export async function info(session: PlatformSession, name: string): Promise<void> {
+  const { client } = await session.scoped()
+  const { data_preview: _preview, ...dataset } = await client.request(['datasets', name])
+  session.output.detail(dataset)
+}
+
+const previewRows = 5
+
+export async function preview(session: PlatformSession, name: string): Promise<void> {
+  const { client } = await session.scoped()
+  const dataset = await client.request(['datasets', name])
+  const rows = firstRows(dataset['data_preview'])
+  const { id, file_name: file, status } = dataset
+  session.output.detail(
+    { id, file_name: file, status, rows },
+    rows === null ? [`There is no preview of ${name} (${shown(status)}).`] : previewLines(rows),
+  )
+}
+
+/** The platform gives a list, or its JSON text. */
+function firstRows(value: unknown): readonly unknown[] | null {
+  const given = typeof value === 'string' ? parse(value) : value
+  return Array.isArray(given) ? given.slice(0, previewRows) : null
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text.split('\n').filter((line) => line !== '')
+  }
+}
+
+function previewLines(rows: readonly unknown[]): string[] {
+  return rows.flatMap((row) =>
+    typeof row === 'object' && row !== null ? [...describe(row as JsonObject), ''] : [shown(row)],
+  )
+}
+
+export async function download(
+  session: PlatformSession,
+  name: string,
+  { output: given, overwrite }: TransferFlags,
+): Promise<void> {
+  const { client } = await session.scoped()
+  const { status, file_name: datasetName } = await client.request(['datasets', name])
+  if (status !== 'uploaded') {
+    throw new PlatformError(
+      'VALIDATION',
+      `${name} cannot be downloaded while it is ${shown(status)}: it has to be uploaded.`,
+    )
+  }
+  const { url, fileName } = await downloadAddress(client, name)
+  const file = given ?? (path.basename(fileName ?? shown(datasetName)) || 'dataset')
+  if (!overwrite && (await stat(file).catch(() => undefined)) !== undefined) {
+    throw new PlatformError('CONFLICT', `${file} is there already: pass --overwrite, or --output.`)
+  }
+  const storage = new Storage({ signal: session.signal })
+  try {
+    await storage.download(url, file)
+  } finally {
+    await storage.close()
+  }
+  session.output.operation({
+    status: 'success',
+    operation: 'dataset.download',
+    resource: { file_name: datasetName, path: path.resolve(file) },
+    message: `Downloaded to ${file}.`,
+  })
+}
+
+async function downloadAddress(
+  client: PlatformClient,
+  name: string,
+): Promise<{ url: string; fileName: string | undefined }> {
+  const answer = await client.request(['datasets', name, 'download'])
+  const url = textOf(answer['presigned_url']) ?? textOf(answer['presignedUrl'])
+  if (url === undefined) {
+    throw new PlatformError('PLATFORM_ERROR', 'The platform gave no address to download from.', {
+      status: 200,
+    })
+  }
+  // Names of folders in it would lead elsewhere, also those of another system.
+  const fileName = textOf(answer['file_name']) ?? textOf(answer['fileName'])
+  return { url, fileName: fileName?.replaceAll('\\', '/') }
+}
+
+export async function logs(session: PlatformSession, name: string, flags: LogFlags): Promise<void> {
+  const { client } = await session.scoped()
+  await showLogs(client, ['datasets', name], flags, session.output)
+}

@@ -1,0 +1,94 @@
+import { text } from 'node:stream/consumers'
+
+import { PlatformError, type JsonObject, type Page } from '@osmosis/platform'
+
+import { askHidden } from './ask.ts'
+import { readList, type ListFlags } from './list-flags.ts'
+import type { PlatformSession } from './platform-session.ts'
+import type { SecretFlags } from './secret-commands.ts'
+
+const route = ['environment-secrets']
+
+export async function setSecret(
+  session: PlatformSession,
+  name: string,
+  { scope, fromEnv }: SecretFlags,
+): Promise<void> {
+  checkName(name)
+  const { client } = await session.scoped()
+  const value = await readValue(session, name, fromEnv)
+  session.output.secrets.add(value)
+  await client.request(route, { method: 'POST', body: { name, value, scope } })
+  session.output.operation({
+    status: 'success',
+    operation: 'secret.set',
+    resource: { name, scope },
+    message: `The ${scope} has the secret ${name}.`,
+  })
+}
+
+async function readValue(
+  session: PlatformSession,
+  name: string,
+  variable: string | undefined,
+): Promise<string> {
+  const value = await givenValue(session, name, variable)
+  if (value !== '') return value
+  const where = variable === undefined ? 'The value that was given' : `The variable ${variable}`
+  throw new PlatformError('VALIDATION', `${where} is empty: a secret has a value.`)
+}
+
+async function givenValue(
+  { settings, output, signal }: PlatformSession,
+  name: string,
+  variable: string | undefined,
+): Promise<string> {
+  if (variable !== undefined) return settings.environment[variable] ?? ''
+  // The line break behind it is that of `echo`.
+  if (!process.stdin.isTTY) return (await text(process.stdin)).replace(/\r?\n$/, '')
+  return askHidden(`Value of ${name}:`, { output, signal })
+}
+
+export async function listSecrets(session: PlatformSession, flags: ListFlags): Promise<void> {
+  const { client } = await session.scoped()
+  const page = await readList(client, route, 'environment_secrets', flags)
+  session.output.list(withoutValues(page), [
+    ['NAME', 'name'],
+    ['SCOPE', 'scope'],
+    ['UPDATED', 'updated_at'],
+  ])
+}
+
+/** Whatever the platform says of a secret, its value is not printed. */
+function withoutValues(page: Page): Page {
+  const items = page.items.map(({ value: _value, ...rest }: JsonObject) => rest)
+  return { ...page, items }
+}
+
+export async function deleteSecret(
+  session: PlatformSession,
+  name: string,
+  { scope, yes }: SecretFlags,
+): Promise<void> {
+  checkName(name)
+  const { client } = await session.scoped()
+  const agreed = await session.confirm(
+    { prompt: `Delete ${name}?`, summary: `Runs that need the ${scope}'s ${name} will not start.` },
+    yes,
+  )
+  if (agreed) await client.request(route, { method: 'DELETE', body: { name, scope } })
+  session.output.operation({
+    status: agreed ? 'success' : 'cancelled',
+    operation: 'secret.delete',
+    resource: { name, scope },
+    message: agreed ? `The ${scope} has no secret ${name} any more.` : `${name} was kept.`,
+  })
+}
+
+function checkName(name: string): void {
+  if (/^[A-Z_][A-Z0-9_]*$/.test(name) && !name.startsWith('_OSMOSIS_')) return
+  throw new PlatformError(
+    'VALIDATION',
+    `${JSON.stringify(name)} is no name of a secret: it has capitals, digits and underscores, and does not begin with _OSMOSIS_.`,
+  )
+}
