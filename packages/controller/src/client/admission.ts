@@ -64,9 +64,13 @@ async function sendOnce(
     signal.throwIfAborted()
     if (!isOsmosisError(error)) throw error
     const { cause, message } = error
+    // Without a connection nothing was sent.
+    if (unconnected.has((cause as { code?: unknown } | undefined)?.code)) throw error
     throw new OsmosisError('protocol_error', `${message} ${unsure}`, { cause })
   }
 }
+
+const unconnected = new Set<unknown>(['ECONNREFUSED', 'ENOTFOUND', 'UND_ERR_CONNECT_TIMEOUT'])
 
 function readLease(
   request: ServerRequest & { readonly body: LeasedRolloutRequestBody },

@@ -68,11 +68,11 @@ export async function waitIdle(
   return withTimeLimit({ limitMs: timeoutSeconds * 1000, outer: signal, late }, async (limited) => {
     for (;;) {
       try {
-        const seen = await look(connection, limited)
+        const { activeRollouts, ...seen } = await look(connection, limited)
         processId ??= seen.processId
         if (seen.processId !== processId) throw restarted(processId, seen.processId)
-        if (seen.activeRollouts === 0) return seen
-        last = `${seen.activeRollouts} rollouts were active.`
+        if (activeRollouts === 0) return seen
+        last = `${activeRollouts} rollouts were active.`
       } catch (error) {
         limited.throwIfAborted()
         if (!mayPass(error)) throw error

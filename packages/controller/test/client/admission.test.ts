@@ -79,6 +79,15 @@ describe('sending a rollout for a lease', () => {
     expect(server.count('rollout')).toBe(1)
   })
 
+  it('knows that nothing was admitted where nobody listens', async () => {
+    await using client = createRolloutClient({ baseUrl: 'http://127.0.0.1:1' })
+    await expect(client.run(order)).rejects.toMatchObject({
+      code: 'protocol_error',
+      message:
+        'POST http://127.0.0.1:1/rollout got no answer: connect ECONNREFUSED 127.0.0.1:1. Is the rollout server running?',
+    })
+  })
+
   it.each([
     [200, { status: 'ok' }, 'Only 202 admits a rollout, and only 429 asks for a repetition.'],
     [307, '', 'Only 202 admits a rollout'],
