@@ -5,6 +5,7 @@ import { Command } from 'commander'
 import { addAgentLoopCommands } from './agent-loop/agent-loop-commands.ts'
 import { addEvalCommands } from './eval-run/eval-commands.ts'
 import { addPlatformCommands } from './platform/platform-commands.ts'
+import { addRolloutCommands } from './rollout-send/rollout-commands.ts'
 import { addServeCommand } from './serve/serve-options.ts'
 
 /**
@@ -21,6 +22,7 @@ export function createProgram(setExitCode: (code: number) => void): Command {
   addAgentLoopCommands(program, setExitCode)
   addEvalCommands(program, setExitCode)
   addPlatformCommands(program, { version: packageVersion(), setExitCode })
+  addRolloutCommands(program, setExitCode)
   return program
 }
 

@@ -1,0 +1,147 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { describe, expect, it } from 'vitest'
+
+import { inWorkspace, run } from './in-process.ts'
+import { endpoint, refuse } from './model-endpoint.ts'
+import { startOsmosis, temporaryFolder } from './osmosis.ts'
+
+inWorkspace()
+
+const echo = 'rollouts/echo/main.ts'
+const words = ['-d', 'data/words.jsonl']
+const calling = ['rollouts/calling/main.ts', '0', ...words, '--policy', 'policies/calling.ts']
+
+/** What a run says about its rollout, without what differs each time. */
+function steady(text: string): string {
+  return text
+    .replaceAll(/127\.0\.0\.1:\d+/g, '<server>')
+    .replaceAll(/send-(\d+)-\w{8}/g, 'send-$1-<id>')
+}
+
+describe('osmosis rollout send', () => {
+  it('serves an entrypoint, sends it a row, and shows the conversation as it goes on', async () => {
+    const { code, stdout, stderr } = await run(['rollout', 'send', ...calling])
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: [
+        '[user] one',
+        '[assistant] calls look_up({"q": "one"})',
+        '[tool look_up] 42',
+        '[assistant] It is 42.',
+        'reward: 0.5',
+        '',
+      ].join('\n'),
+    })
+    expect(steady(stderr)).toMatch(
+      /^Sending row 0 of data\/words.jsonl to http:\/\/<server> as send-0-<id>\nstatus: queued\n(status: (running|grading)\n)*status: success\n$/,
+    )
+  })
+
+  it('prints one JSON object when asked to', async () => {
+    const { code, stdout } = await run(['rollout', 'send', ...calling, '--json'])
+    expect([code, JSON.parse(stdout)]).toEqual([
+      0,
+      {
+        rollout_id: expect.stringMatching(/^send-0-/) as string,
+        row_index: 0,
+        status: 'success',
+        reward: 0.5,
+        err_message: null,
+        err_category: null,
+        messages: expect.arrayContaining([{ role: 'user', content: 'one' }]) as unknown[],
+        metrics: {},
+        policy_calls: 2,
+        prompt_tokens: expect.any(Number) as number,
+        completion_tokens: expect.any(Number) as number,
+      },
+    ])
+  })
+
+  it('takes dataset, limits and the policy of its workspace from an eval config', async () => {
+    const config = ['--config', 'configs/eval/echo.toml']
+    const { code, stdout } = await run(['rollout', 'send', echo, '2', ...config])
+    expect([code, stdout]).toEqual([0, '[user] three?\n[assistant] I do not know\nreward: 0\n'])
+  })
+
+  it('sends to a server that runs, with its key', async () => {
+    const serving = startOsmosis(['serve', echo, '--port', '0'], {
+      OSMOSIS_ROLLOUT_SERVER_API_KEY: 'server-key',
+    })
+    const [, url = ''] = await serving.printed(/Listening on (\S+)/)
+    const args = ['rollout', 'send', url, '1', ...words]
+    const key = ['--server-api-key-env', 'SERVER_KEY']
+    const sent = await run([...args, ...key], { SERVER_KEY: 'server-key' })
+    expect([sent.code, sent.stdout]).toEqual([0, '[user] two\n[assistant] TWO\nreward: 1\n'])
+    const refused = await run([...args, ...key], { SERVER_KEY: 'guessed' })
+    expect([refused.code, refused.stderr]).toEqual([
+      1,
+      expect.stringContaining("Pass the rollout server's key as apiKey."),
+    ])
+  })
+
+  it('says why a rollout failed, after what was said until then', async () => {
+    const log = path.join(temporaryFolder(), 'server.log')
+    const args = ['rollouts/calling/main.ts', '1', ...words, '--policy', 'policies/calling.ts']
+    const { code, stdout, stderr } = await run(['rollout', 'send', ...args, '--server-log', log])
+    expect([code, stdout]).toEqual([
+      1,
+      '[user] two\n[assistant] calls look_up({"q": "one"})\nreward: none\n',
+    ])
+    expect(stderr).toContain('status: failure\nerror: the tool is broken (agent_error)\n')
+    expect(readFileSync(log, 'utf8')).toContain('the tool is broken')
+  })
+
+  it('says whose messages they are where several conversations go on', async () => {
+    const args = ['rollouts/calling/main.ts', '3', ...words, '--policy', 'policies/calling.ts']
+    const { code, stdout, stderr } = await run(['rollout', 'send', ...args])
+    expect([code, stdout.split('\n').slice(-5)]).toEqual([
+      1,
+      ['--- critic', '[tool] Right?', '[assistant] It is 42.', 'reward: none', ''],
+    ])
+    expect(stderr).toContain('error: The rollout has 2 samples (main, critic)')
+  })
+
+  it('says what the policy gave in place of an answer, without its key', async () => {
+    const { url } = await endpoint((_request, response) =>
+      refuse(response, 401, 'no such key: secret-key'),
+    )
+    const flags = ['--base-url', url, '--model', 'm', '--api-key-env', 'POLICY_KEY']
+    const { code, stdout, stderr } = await run(['rollout', 'send', echo, '0', ...words, ...flags], {
+      POLICY_KEY: 'secret-key',
+    })
+    expect([code, stdout]).toEqual([1, '[user] one\nreward: none\n'])
+    expect(stderr).toContain('warning: The policy gave no answer (401): ')
+    expect(stderr + stdout).not.toContain('secret-key')
+  })
+
+  it('cancels the rollout after Ctrl-C', async () => {
+    const args = ['rollout', 'send', echo, '0', ...words, '--policy', 'policies/silent.ts']
+    const sending = startOsmosis(args)
+    await sending.printed(/status: running/)
+    sending.child.kill('SIGINT')
+    const { code, stdout, stderr } = await sending.finished
+    expect([code, stdout]).toEqual([130, '[user] one\nreward: none\n'])
+    expect(stderr).toContain('status: cancelled\n')
+  })
+
+  it.each([
+    [[echo], 'Name what the row is taken from: --dataset <file>, or --config <eval config>.'],
+    [[echo, '9', ...words], 'There is no row 9 in data/words.jsonl: its rows are 0 to 3.'],
+    [['rollouts/agent-loops/adder.ts', ...words], 'Try the loop with osmosis test.'],
+    [[echo, '0', ...words, '--policy-host', '1.2.3.4'], '--policy-host must be an address of this'],
+    [[echo, '0', ...words, '--server-api-key-env', 'KEY'], 'an entrypoint is served here.'],
+    [['http://127.0.0.1:1', ...words, '--server-log', 'x'], 'a server at a URL keeps its own log.'],
+    [
+      ['http://127.0.0.1:1', ...words, '--server-api-key-env', 'NOT_SET'],
+      'the environment variable NOT_SET is not set.',
+    ],
+    [['http://127.0.0.1:1', ...words], 'Is the rollout server running?'],
+    [[echo, '0', ...words, '--secrets-file', 'x'], '--secrets-file goes with a config'],
+  ])('refuses %j', async (args, message) => {
+    const { code, stdout, stderr } = await run(['rollout', 'send', ...args])
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toContain(message)
+  })
+})
