@@ -67,6 +67,71 @@ it('answers every body for /rollout/cancel with a documented status', async () =
   )
 })
 
+it('answers every leased body for /rollout with a documented status, and stays up', async () => {
+  await using running = await startServer()
+  const { controller, url } = running
+  const valid = {
+    ...controller.rolloutBody({ metadata: { a: 1 }, llm_api_key: 'key', extra_fields: {} }),
+    completion_callback_url: undefined,
+    grade: false,
+    agent_timeout_sec: 5,
+    grader_timeout_sec: 5,
+  }
+  const required = ['initial_messages', 'chat_completions_url']
+  const seen = new Set<number>()
+
+  await fc.assert(
+    fc.asyncProperty(mostlyValid(valid, required), fc.uuid(), async (body, id) => {
+      const { completion_callback_url: _, ...leased } = body as Record<string, unknown>
+      const response = await post(`${url}/rollout`, { rollout_id: id, ...leased })
+      await response.body?.cancel()
+      seen.add(response.status)
+    }),
+    { numRuns: 200 },
+  )
+  seen.delete(409)
+  expect(seen).toStrictEqual(new Set([202, 422]))
+  expect((await post(`${url}/rollout/cancel`, { all: true })).status).toBe(200)
+})
+
+it('answers every body for /drain with a documented status', async () => {
+  await using running = await startServer()
+
+  await fc.assert(
+    fc.asyncProperty(
+      fc.oneof(mostlyValid({ timeout_sec: 0 }), value, fc.string()),
+      async (body) => {
+        const response = await post(`${running.url}/drain`, body)
+        await response.body?.cancel()
+        expect([200, 422]).toContain(response.status)
+      },
+    ),
+    { numRuns: 200 },
+  )
+})
+
+it('answers every id and every lease with a documented status', async () => {
+  await using running = await startServer()
+  const { completion_callback_url: _, ...leased } = running.controller.rolloutBody()
+  await (await post(`${running.url}/rollout`, leased)).body?.cancel()
+  const headerText = fc.stringMatching(/^[\x21-\x7e]*$/)
+
+  await fc.assert(
+    fc.asyncProperty(
+      fc.oneof(fc.constant('r1'), fc.string({ minLength: 1 })),
+      fc.option(headerText, { nil: undefined }),
+      async (id, token) => {
+        const response = await fetch(`${running.url}/rollout/${encodeURIComponent(id)}/result`, {
+          headers: token === undefined ? {} : { 'x-osmosis-rollout-lease': token },
+        })
+        await response.body?.cancel()
+        expect([403, 404, 422]).toContain(response.status)
+      },
+    ),
+    { numRuns: 200 },
+  )
+})
+
 it('answers every path with a documented status', async () => {
   await using running = await startServer()
 

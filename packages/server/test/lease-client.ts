@@ -11,7 +11,7 @@ export interface PolledResult {
 
 export interface LeaseClientOptions {
   readonly url: string
-  readonly apiKey?: string
+  readonly apiKey?: string | undefined
   /** Added to the wait of the server: how long a poll may take. Seconds. */
   readonly marginSeconds?: number
   /** What happens to a poll, after so many failures: it is not sent, or its answer is lost. */

@@ -2,38 +2,8 @@ import { LocalBackend } from '@osmosis/core'
 import { post, told } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { LeaseClient, type LeaseHandle } from './lease-client.ts'
-import {
-  AskOnce,
-  askPolicy,
-  graderOf,
-  startServer,
-  workflowOf,
-  type RunningServer,
-  type RunningServerOptions,
-} from './running-server.ts'
-
-interface LeasingServer extends RunningServer {
-  readonly client: LeaseClient
-  /** The body of a leased rollout. */
-  body(overrides?: Record<string, unknown>): Record<string, unknown>
-  start(overrides?: Record<string, unknown>): Promise<LeaseHandle>
-}
-
-async function leasing(options: RunningServerOptions = {}): Promise<LeasingServer> {
-  const running = await startServer(options)
-  const client = new LeaseClient({ url: running.url, ...pick(options.apiKey) })
-  const body: LeasingServer['body'] = (overrides) => {
-    const { completion_callback_url: _, ...leased } = running.controller.rolloutBody(overrides)
-    return leased
-  }
-  const start: LeasingServer['start'] = async (overrides) => client.start(body(overrides))
-  return Object.assign(running, { client, body, start })
-}
-
-function pick(apiKey: string | undefined): { apiKey?: string } {
-  return apiKey === undefined ? {} : { apiKey }
-}
+import { leasing } from './leasing-server.ts'
+import { AskOnce, askPolicy, graderOf, workflowOf } from './running-server.ts'
 
 const hanging = workflowOf(() => new Promise(() => undefined))
 const soon = { waitSeconds: 0.05, leaseSeconds: 0.2, retentionSeconds: 900 }

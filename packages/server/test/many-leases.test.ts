@@ -77,9 +77,10 @@ it('gives each of 500 rollouts one end, whatever polls fail, are missing, or fol
     const rollout_id = `r${index}`
     // Those that do not end by themselves hang in a call of the policy, or in their grader.
     const hangs = fate === 'cancel running' || fate === 'lapse'
-    const { completion_callback_url: _, ...body } = controller.rolloutBody({
+    const body = controller.rolloutBody({
       rollout_id,
       metadata: { fate },
+      completion_callback_url: undefined,
       ...(hangs ? { chat_completions_url: `${silent.url}/v1` } : {}),
     })
     const handle = await client.start(body)
