@@ -7,7 +7,7 @@
  * | `wrong_rollout_context` | a session or agent of one rollout was used inside another |
  * | `placeholder_model` | the placeholder model was called itself |
  * | `missing_session` | a model call cannot be attributed to a sample |
- * | `duplicate_sample` | two sample sources with one name in a rollout |
+ * | `duplicate_sample` | two sample sources with one name in a rollout, or messages returned beside one |
  * | `invalid_id` | a rollout or sample id that cannot travel in a header or a path |
  * | `unknown_sample` | a reward for a sample that does not exist |
  * | `invalid_reward`, `missing_reward` | a reward is not a finite number; a kept sample has none |

@@ -33,6 +33,7 @@ export {
   type AgentWorkflowClass,
   type AgentWorkflowContext,
 } from './workflow/agent-workflow.ts'
+export type { AgentWorkflowOutput } from './workflow/workflow-output.ts'
 export {
   defineGraderConfig,
   defineWorkflowConfig,

@@ -185,7 +185,7 @@ const rows: Row[] = [
     options: { workflow: workflowOf(() => undefined) },
     completion: completed,
     grader: notGraded(
-      'The workflow registered no sample source, so there is no sample to grade. Construct the agent or session of an adapter inside run(), or call registerSampleSource() of the rollout context. If run() does so already, an `await` is probably missing.',
+      'The workflow registered no sample source, so there is no sample to grade. Construct the agent or session of an adapter inside run(), call registerSampleSource() of the rollout context, or return the messages. If run() does so already, an `await` is probably missing.',
       'validation_error',
     ),
   },

@@ -6,6 +6,7 @@ import { RolloutContext } from '../rollout-context.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
 import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
 import { cloneConfig } from '../workflow/config.ts'
+import { registerReturned } from '../workflow/workflow-output.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import { Deadline } from './deadline.ts'
 import type { RolloutFailure, WorkflowOutcome } from './execution-backend.ts'
@@ -48,7 +49,7 @@ export async function runWorkflowPhase<TConfig>(
     const samples = await deadline.race(() =>
       context.run(async () => {
         const copy = cloneConfig(config)
-        await new workflow(copy).run({
+        const returned = await new workflow(copy).run({
           prompt: [...request.initialMessages],
           config: copy,
           metadata: request.metadata,
@@ -58,6 +59,7 @@ export async function runWorkflowPhase<TConfig>(
             return live.artifacts.path
           },
         })
+        registerReturned(context, returned, request.label)
         const collected = await context.getSamples()
         context.throwUnnoticedError()
         return collected
@@ -100,7 +102,7 @@ export function noSamples(unasked: readonly string[]): OsmosisError {
   return new OsmosisError(
     'no_samples',
     unasked.length === 0
-      ? 'The workflow registered no sample source, so there is no sample to grade. Construct the agent or session of an adapter inside run(), or call registerSampleSource() of the rollout context. If run() does so already, an `await` is probably missing.'
+      ? 'The workflow registered no sample source, so there is no sample to grade. Construct the agent or session of an adapter inside run(), call registerSampleSource() of the rollout context, or return the messages. If run() does so already, an `await` is probably missing.'
       : `There is no sample to grade: these agents were registered, but had no answer from the policy when run() ended: ${names}. Probably an \`await\` is missing, a stream was not read to its end, or the agents were never run or have a model of their own.`,
   )
 }

@@ -30,7 +30,13 @@ export abstract class AgentWorkflow<TConfig = unknown> {
     this.config = config
   }
 
-  /** Produces the rollout's samples. What it returns is ignored. */
+  /**
+   * Produces the rollout's samples. Agents and sessions of an adapter register theirs. A loop of your
+   * own may return its conversation instead, as a list of chat messages or as an
+   * {@link AgentWorkflowOutput}: that becomes the rollout's only sample, with the id `sample`. Its
+   * model calls go through `requireRolloutContext(…).policy('sample')`. Whatever else is returned
+   * means nothing.
+   */
   abstract run(ctx: AgentWorkflowContext<TConfig>): Promise<unknown>
 }
 
