@@ -18,10 +18,13 @@ const httpUrl = z
 
 const jsonObject = z.record(z.string(), z.unknown())
 
-// JSON has no infinities, but `1e999` parses to one.
-const timeoutSeconds = z
-  .number('must be finite; omit it to run unbounded')
-  .refine(Number.isFinite, 'must be finite; omit it to run unbounded')
+// JSON has no infinities, but `1e999` parses to one. Some callers write numbers as text.
+const timeoutSeconds = z.preprocess(
+  fromNumeral,
+  z
+    .number('must be finite; omit it to run unbounded')
+    .refine(Number.isFinite, 'must be finite; omit it to run unbounded'),
+)
 
 const errorCategory = z.enum(['timeout', 'validation_error', 'http_error', 'agent_error'])
 
@@ -42,8 +45,10 @@ export const rolloutRequestSchema = z.object({
     .min(1, 'must be omitted or a non-empty string; an empty string is not a fallback')
     .nullish(),
   completion_callback_url: httpUrl,
-  /** Absent: the rollout is not graded. */
-  grader_callback_url: httpUrl.nullish(),
+  /** Absent or empty: the rollout is not graded. */
+  grader_callback_url: z
+    .preprocess((url) => (url === '' ? null : url), httpUrl.nullable())
+    .nullish(),
   /** Seconds; zero or less is already expired, null is unbounded. */
   agent_timeout_sec: timeoutSeconds.nullish(),
   grader_timeout_sec: timeoutSeconds.nullish(),
@@ -54,7 +59,7 @@ export type RolloutRequestBody = z.infer<typeof rolloutRequestSchema>
 /** Body of the callback that says how the workflow ended. */
 export const completionCallbackSchema = z.object({
   rollout_id: z.string().nullish(),
-  status: terminalStatus,
+  status: z.enum(['success', 'failure', 'cancelled']),
   extra_fields: jsonObject.nullish(),
   err_message: z.string().nullish(),
   err_category: errorCategory.nullish(),
@@ -174,6 +179,12 @@ export const healthResponseSchema = z.object({
     .optional(),
 })
 export type HealthResponseBody = z.infer<typeof healthResponseSchema>
+
+function fromNumeral(value: unknown): unknown {
+  const isNumeral =
+    typeof value === 'string' && /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(value)
+  return isNumeral ? Number(value) : value
+}
 
 function isPlainHttpUrl(value: string): boolean {
   if (!URL.canParse(value)) return false

@@ -32,6 +32,34 @@ describe('the body of POST /rollout', () => {
     expect(rolloutRequestSchema.parse({ ...minimal, ...nulls })).toEqual({ ...minimal, ...nulls })
   })
 
+  it.each([
+    ['12', 12],
+    [' 2.5 ', 2.5],
+    ['-1e2', -100],
+    [0, 0],
+  ])('takes the numeral %j for a number', (written, agent_timeout_sec) => {
+    const body = { ...minimal, agent_timeout_sec: written, grader_timeout_sec: written }
+    expect(rolloutRequestSchema.parse(body)).toEqual({
+      ...minimal,
+      agent_timeout_sec,
+      grader_timeout_sec: agent_timeout_sec,
+    })
+  })
+
+  it.each(['', 'soon', '12s', '0x10', '1e999', 'Infinity', true])(
+    'takes %j for no number',
+    (agent_timeout_sec) => {
+      expect(rolloutRequestSchema.safeParse({ ...minimal, agent_timeout_sec }).success).toBe(false)
+    },
+  )
+
+  it('takes an empty URL of the grader for none', () => {
+    expect(rolloutRequestSchema.parse({ ...minimal, grader_callback_url: '' })).toEqual({
+      ...minimal,
+      grader_callback_url: null,
+    })
+  })
+
   it.each(['r1', 'rollout-xyz', 'abc_123', '5b6b0d5c-0d5e-4f7e-8f0a-1f6f0f0f0f0f', 'a b', '...'])(
     'takes the rollout id %j',
     (rollout_id) => {
@@ -59,9 +87,7 @@ describe('the body of POST /rollout', () => {
     ['chat_completions_url', 'ftp://x/v1'],
     ['chat_completions_url', 'http://user:pass@x/v1'],
     ['completion_callback_url', 'nonsense'],
-    ['grader_callback_url', ''],
     ['llm_api_key', ''],
-    ['agent_timeout_sec', '12'],
     ['agent_timeout_sec', Number.POSITIVE_INFINITY],
     ['grader_timeout_sec', Number.NaN],
     ['extra_fields', 'x'],
