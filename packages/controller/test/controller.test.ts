@@ -7,21 +7,24 @@ import { callPolicy, grade, startRolloutServer } from './fake-rollout-server.ts'
 const policy = scriptedPolicy(() => 'ok')
 
 describe('createController', () => {
-  it('listens on a loopback port of its own, with tokens of its own', async () => {
+  it('listens on a loopback port of its own, with a token of its own', async () => {
     await using first = await createController({ policy })
     await using second = await createController({ policy })
     expect(first.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
     const { callbackToken, policyToken, url } = first
-    const all = [
-      callbackToken,
-      policyToken,
-      url,
-      second.callbackToken,
-      second.policyToken,
-      second.url,
-    ]
-    expect(new Set(all).size).toBe(6)
+    expect(policyToken).toBe(callbackToken)
+    const all = [callbackToken, url, second.callbackToken, second.url]
+    expect(new Set(all).size).toBe(4)
     expect(callbackToken.length).toBeGreaterThanOrEqual(43)
+  })
+
+  it.each([
+    [{ callbackToken: 'one' }, ['one', 'one']],
+    [{ policyToken: 'two' }, ['two', 'two']],
+    [{ callbackToken: 'one', policyToken: 'two' }, ['one', 'two']],
+  ])('gives one token for callbacks and policy unless two are given: %j', async (given, both) => {
+    await using controller = await createController({ policy, ...given })
+    expect([controller.callbackToken, controller.policyToken]).toEqual(both)
   })
 
   it('answers health checks without a key, and 404 elsewhere', async () => {

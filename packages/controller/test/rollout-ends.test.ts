@@ -56,6 +56,23 @@ describe('what ends a rollout', () => {
     expect(commits).toStrictEqual([await running])
   })
 
+  it.each([true, false])(
+    'is a completion that says cancelled, whether the rollout is graded (%j) or not',
+    async (graded) => {
+      const running = controller.run({ initialMessages: [], grade: graded })
+      const order = await server.order(0)
+      expect(await complete(order, { status: 'cancelled' })).toStrictEqual(ok)
+      expect(await running).toMatchObject({
+        status: 'cancelled',
+        errorMessage: 'cancelled',
+        completion: { status: 'cancelled' },
+      })
+      expect(commits).toStrictEqual([await running])
+      if (graded) expect(await grade(order, { status: 'failure' })).toStrictEqual(ok)
+      expect([commits.length, conflicts]).toStrictEqual([1, []])
+    },
+  )
+
   it('is a completion, if the rollout is not graded', async () => {
     const running = controller.run({ initialMessages: [], grade: false })
     await complete(await server.order(0))

@@ -21,7 +21,12 @@ export async function startRollout(
 ): Promise<RunningRollout> {
   const { signal, ...limits } = order
   const server = await startRolloutServer()
-  const controller = await createController({ policy, server: { url: server.url } })
+  const controller = await createController({
+    policy,
+    server: { url: server.url },
+    callbackToken: 'callback-token',
+    policyToken: 'policy-token',
+  })
   const running = controller.run(
     { initialMessages: [], ...limits },
     signal === undefined ? {} : { signal },

@@ -25,7 +25,9 @@ export function callbackRoutes(sessions: WorkflowSessions, key: string): Routes 
     const rolloutId = idOf(c.req.param('rolloutId'), body)
     const callback = { kind: 'completion', body } as const
     const session = sessions.find(rolloutId)
-    if (typeof session !== 'object' || !session.state.graded) {
+    // What was cancelled is not graded any more.
+    const isEnd = body.status === 'cancelled' || typeof session !== 'object'
+    if (isEnd || !session.state.graded) {
       const known = await sessions.conclude(rolloutId, callback, (facts, state) => {
         const completion = (state.completion ??= toCompletionReport(body))
         return ungradedOutcome({ ...facts, completion }, completion)

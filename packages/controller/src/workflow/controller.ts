@@ -31,9 +31,12 @@ export interface ControllerOptions {
   readonly host?: string
   /** Default: 0, any free port. */
   readonly port?: number
-  /** Bearer the callbacks must carry. Default: random. */
+  /** Bearer the callbacks must carry. Default: the policy's, else random. */
   readonly callbackToken?: string
-  /** Bearer the model calls must carry. Default: random. */
+  /**
+   * Bearer the model calls must carry. Default: that of the callbacks, because some rollout servers
+   * know one key only.
+   */
   readonly policyToken?: string
   /**
    * Commits the end of a rollout, e.g. to a journal: awaited before the callback is acknowledged
@@ -91,8 +94,10 @@ export interface Controller extends AsyncDisposable {
  * `port_in_use` when the address is taken
  */
 export async function createController(options: ControllerOptions): Promise<Controller> {
-  const callbackToken = ownKey('callbackToken', options.callbackToken)
-  const policyToken = ownKey('policyToken', options.policyToken)
+  const given = options.policyToken
+  const ownPolicyToken = given === undefined ? undefined : ownKey('policyToken', given)
+  const callbackToken = ownKey('callbackToken', options.callbackToken ?? ownPolicyToken)
+  const policyToken = ownPolicyToken ?? callbackToken
   const sessions: WorkflowSessions = new RolloutSessions<RolloutOutcome, WorkflowState>(options)
   const routes = new Hono<{ Bindings: HttpBindings }>()
     .route('/', policyRoute(sessions, options.policy, policyToken))

@@ -22,7 +22,7 @@ export interface ResultSample {
 
 /** What the completion callback said about the workflow. */
 export interface CompletionReport {
-  readonly status: 'success' | 'failure'
+  readonly status: 'success' | 'failure' | 'cancelled'
   readonly errorMessage: string | null
   readonly errorCategory: RolloutErrorCategory | null
   readonly extraFields: Readonly<Record<string, unknown>> | null
@@ -78,7 +78,7 @@ export function toCompletionReport(body: CompletionCallbackBody): CompletionRepo
 export function gradedOutcome(facts: WorkflowFacts, body: GraderCallbackBody): RolloutOutcome {
   const { completion } = facts
   const samples = readSamples(body)
-  if (body.status === 'success' && completion?.status !== 'failure') {
+  if (body.status === 'success' && (completion?.status ?? 'success') === 'success') {
     return { ...facts, status: 'success', samples, errorMessage: null, errorCategory: null }
   }
   return {
@@ -90,11 +90,14 @@ export function gradedOutcome(facts: WorkflowFacts, body: GraderCallbackBody): R
   }
 }
 
-/** The end of a rollout that nobody grades. */
+/** The end that a completion callback brings: nobody grades the rollout, or it was cancelled. */
 export function ungradedOutcome(
   facts: WorkflowFacts,
   completion: CompletionReport,
 ): RolloutOutcome {
+  if (completion.status === 'cancelled') {
+    return { ...cancelledOutcome(facts), errorMessage: completion.errorMessage ?? 'cancelled' }
+  }
   const failed = completion.status === 'failure'
   return {
     ...facts,
