@@ -104,7 +104,7 @@ type EndpointConfig = Extract<PolicyConfig, { kind: 'endpoint' }>
  *
  * @throws OsmosisError with code `invalid_config` for a name that is neither
  */
-export function namedPolicy(name: string, { policies }: WorkspaceConfig): PolicyConfig {
+function namedPolicy(name: string, { policies }: WorkspaceConfig): PolicyConfig {
   const policy = policies.get(name)
   if (policy !== undefined) return policy
   const file = path.resolve(name)
