@@ -68,10 +68,17 @@ describe('what ends a rollout', () => {
         completion: { status: 'cancelled' },
       })
       expect(commits).toStrictEqual([await running])
-      if (graded) expect(await grade(order, { status: 'failure' })).toStrictEqual(ok)
-      expect([commits.length, conflicts]).toStrictEqual([1, []])
     },
   )
+
+  it('stays that a rollout was cancelled, whatever its grader says afterwards', async () => {
+    const running = controller.run({ initialMessages: [] })
+    const order = await server.order(0)
+    await complete(order, { status: 'cancelled', err_message: 'no longer wanted' })
+    expect(await grade(order, { status: 'failure' })).toStrictEqual(ok)
+    expect((await running).errorMessage).toBe('no longer wanted')
+    expect([commits.length, conflicts]).toStrictEqual([1, []])
+  })
 
   it('is a completion, if the rollout is not graded', async () => {
     const running = controller.run({ initialMessages: [], grade: false })
