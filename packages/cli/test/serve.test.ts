@@ -52,6 +52,25 @@ describe('osmosis serve', () => {
     expect(url).not.toBe('http://127.0.0.1:1')
   })
 
+  it('answers an accepted rollout with the status that older trainers want', async () => {
+    const body = JSON.stringify({
+      rollout_id: 'r',
+      initial_messages: [{ role: 'user', content: 'hi' }],
+      chat_completions_url: 'http://127.0.0.1:9/v1',
+      completion_callback_url: 'http://127.0.0.1:9/completion',
+    })
+    const headers = { 'content-type': 'application/json' }
+    for (const [args, expected] of [
+      [[], 202],
+      [['--admission-status', '200'], 200],
+    ] as const) {
+      const command = startOsmosis(['serve', echo, '--port', '0', ...args])
+      const [, url = ''] = await command.printed(/Listening on (\S+)/)
+      const answer = await fetch(`${url}/rollout`, { method: 'POST', headers, body })
+      expect(answer.status).toBe(expected)
+    }
+  })
+
   it('listens beyond this machine only with a key, or when told that none is meant', async () => {
     const refused = await osmosis(['serve', echo, '--port', '0', '--host', '0.0.0.0'])
     expect(refused.code).toBe(1)
@@ -67,6 +86,13 @@ describe('osmosis serve refuses', () => {
     expect([code, stdout]).toEqual([1, ''])
     return stderr
   }
+
+  it('a status of admission that means something else, or that is not for agent loops', async () => {
+    expect(await fails(echo, '--admission-status', '204')).toContain('It must be 200 or 202.')
+    expect(await fails('rollouts/agent-loops/adder.ts', '--admission-status', '200')).toBe(
+      'error: --admission-status is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop.\n',
+    )
+  })
 
   it('a file that is not there', async () => {
     expect(await fails('nowhere.ts')).toBe(

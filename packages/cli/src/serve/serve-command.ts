@@ -26,7 +26,10 @@ export async function serveCommand(
   }
   assertRegistrationFlags(flags)
   const loaded = await loadEntrypoint(spec)
-  if (loaded.kind === 'agent-loop') return serveAgentLoop(loaded, flags)
+  if (loaded.kind === 'agent-loop') {
+    if (flags.admissionStatus === undefined) return serveAgentLoop(loaded, flags)
+    throw invalid(`--admission-status is for workflows, and ${loaded.file} exports an agent loop.`)
+  }
   const { register, log, validate } = flags
   const foreign = [
     register && '--register',
@@ -52,6 +55,7 @@ async function serveWorkflow(
     apiKey,
     instanceId: environment.instanceId,
     outboxDir: flags.outbox,
+    admissionStatus: flags.admissionStatus,
   })
   const listening = await serve(server, {
     port: flags.port ?? environment.port,

@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { InvalidArgumentError, type Command } from 'commander'
 
 import { portNumber } from '../flag-values.ts'
 
@@ -17,6 +17,8 @@ export interface ServeFlags {
   log?: string
   /** Folder for results that are not acknowledged. */
   outbox?: string
+  /** Status of an accepted rollout of a workflow. */
+  admissionStatus?: 200 | 202
   /** Tells the platform where the agent loop is served. */
   register?: boolean
   /** Name or address under which the platform reaches the server. */
@@ -52,6 +54,11 @@ export function addServeCommand(program: Command): void {
       'keep results there until they are acknowledged, so that the next start delivers what this one cannot',
     )
     .option(
+      '--admission-status <status>',
+      'answer an accepted rollout of a workflow with 200, for older trainers, or 202 (default: 202)',
+      admissionStatus,
+    )
+    .option(
       '--register',
       'tell the platform ($OSMOSIS_PLATFORM_URL, https://platform.osmosis.ai) where the agent loop is; needs a key and a login ($OSMOSIS_TOKEN, else ~/.config/osmosis/credentials.json)',
     )
@@ -68,4 +75,10 @@ export function addServeCommand(program: Command): void {
       const { serveCommand } = await import('./serve-command.ts')
       await serveCommand(entrypoint, flags)
     })
+}
+
+function admissionStatus(value: string): 200 | 202 {
+  if (value === '200') return 200
+  if (value === '202') return 202
+  throw new InvalidArgumentError('It must be 200 or 202.')
 }

@@ -6,6 +6,8 @@ import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 import { OutcomeLog, toBackendFailure, type ResultDelivery } from './result-delivery.ts'
 
+const warnedOfSeveral = new WeakSet<Logger>()
+
 /** Where the results of one rollout go. */
 export interface CallbackTargets {
   readonly rolloutId: string
@@ -53,6 +55,7 @@ export class RolloutCallbacks implements ResultDelivery {
     const { rolloutId, graderUrl } = this.#targets
     if (this.#gradingReported || graderUrl === null) return
     this.#gradingReported = true
+    this.#warnOfSeveral(outcome.samples.size)
     const failure = this.#log.failure('grading', outcome.failure)
     await this.#deliver('grader', graderUrl, graderBody(rolloutId, { ...outcome, failure }))
   }
@@ -65,6 +68,17 @@ export class RolloutCallbacks implements ResultDelivery {
 
   get complete(): boolean {
     return this.#workflowReported && (this.#gradingReported || this.#targets.graderUrl === null)
+  }
+
+  /** Once per server: a workflow with several samples has them in every rollout. */
+  #warnOfSeveral(samples: number): void {
+    const { logger } = this.#services
+    if (samples < 2 || warnedOfSeveral.has(logger)) return
+    warnedOfSeveral.add(logger)
+    logger.warn(
+      { rollout_id: this.#targets.rolloutId, samples },
+      'several samples in one rollout: callers of the Python SDK 0.3 read only one, and get none of these',
+    )
   }
 
   async #deliver(kind: Callback['kind'], url: string, body: EncodedBody): Promise<void> {
