@@ -113,10 +113,15 @@ describe('the rollout client, at a server of ours', () => {
     await using client = createRolloutClient({ baseUrl: proxy.url })
     const phases = ['none', 'queued', 'running', 'grading']
     let polls = 0
-    proxy.fault = ({ method }) => {
+    const unlucky = new Map<string | undefined, number>()
+    proxy.fault = ({ method, url }) => {
       if (method !== 'GET') return undefined
       polls += 1
-      if (polls % 10 !== 0) return undefined
+      const before = unlucky.get(url) ?? 0
+      // A third loss in a row would be the end of following, as it should be.
+      const isLost = polls % 10 === 0 && before < 2
+      unlucky.set(url, isLost ? before + 1 : 0)
+      if (!isLost) return undefined
       return polls % 20 === 0 ? 'request' : 'answer'
     }
     const fates = Array.from({ length: 500 }, (_, n) => phases[n % 4] ?? '').values()
