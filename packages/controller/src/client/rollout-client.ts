@@ -102,6 +102,10 @@ export function createRolloutClient(options: RolloutClientOptions): RolloutClien
     async run(order, run = {}) {
       const signal = until(run.signal)
       const seconds = run.admissionTimeoutSeconds ?? options.admissionTimeoutSeconds ?? Infinity
+      if (!(seconds >= 0)) {
+        const message = 'admissionTimeoutSeconds must be a number of 0 or more.'
+        throw new OsmosisError('invalid_request', message)
+      }
       const limits = { limitMs: seconds * 1000, signal }
       const lease = await admit(connection, toLeasedRequest(order), limits)
       closed.signal.throwIfAborted()

@@ -160,6 +160,15 @@ describe('sending a rollout for a lease', () => {
     expect(server.requests).toStrictEqual([])
   })
 
+  it.each([-1, Number.NaN])('refuses to wait %d s for admission', async (seconds) => {
+    const { server, client } = await connect()
+    await expect(client.run(order, { admissionTimeoutSeconds: seconds })).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: 'admissionTimeoutSeconds must be a number of 0 or more.',
+    })
+    expect(server.requests).toStrictEqual([])
+  })
+
   it.each(['localhost:9000', 'ftp://host', 'http://me:secret@host', 'http://host/?key=1'])(
     'refuses the base URL %s',
     (baseUrl) => {
