@@ -116,6 +116,13 @@ describe('osmosis rollout send', () => {
     expect(stderr + stdout).not.toContain('secret-key')
   })
 
+  it('says that the process of the entrypoint has ended, and what it printed', async () => {
+    const args = ['rollout', 'send', 'rollouts/broken/exits.ts', '0', ...words]
+    const { code, stdout, stderr } = await run(args)
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(/error: The rollout server ended with code 7\.[^]*about to exit/)
+  })
+
   it('cancels the rollout after Ctrl-C', async () => {
     const args = ['rollout', 'send', echo, '0', ...words, '--policy', 'policies/silent.ts']
     const sending = startOsmosis(args)
