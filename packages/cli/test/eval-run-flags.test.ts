@@ -160,9 +160,11 @@ describe('osmosis eval run refuses', () => {
   })
 
   it('the policy of the config as a baseline of itself', async () => {
-    expect(await refusal(`${config} --baseline-policy policies/echo.ts`)).toBe(
-      'error: The baseline policies/echo.ts is the model under evaluation itself: name another one.',
-    )
+    for (const baseline of ['policies/echo.ts', 'echo']) {
+      expect(await refusal(`${config} --baseline-policy ${baseline}`)).toBe(
+        'error: The baseline policies/echo.ts is the model under evaluation itself: name another one.',
+      )
+    }
   })
 
   it.each([

@@ -65,37 +65,36 @@ it('osmosis eval run says once what the platform would refuse, and runs', async 
     0,
     [
       'warning: The platform would refuse configs/eval/echo.toml:',
-      '- secrets: missing; add the section [secrets], which may be empty',
+      '- secrets: missing; add [secrets] with required = [] for none',
     ],
   ])
   expect(stderr.match(/warning/g)).toHaveLength(1)
 })
 
 it('osmosis eval run runs a config as the Python command line writes one, with an entrypoint in TypeScript', async () => {
-  const config = `# Evaluates the rollout.
+  // Its values are comments, but for the experiment and the secret of the model that it proposes.
+  const config = `# osmosis eval submit configs/eval/echo.toml
 [experiment]
-rollout = "echo"
+rollout = "echo"                     # in rollouts/
 entrypoint = "main.ts"
 model_path = "openai/gpt-5-mini"
 dataset = "words"
 # branch = "main"
-# commit_sha = "0123abc"
+# commit_sha =
 
 [evaluation]
-limit = 2
-n = 1
-batch_size = 1
-pass_threshold = 1.0
-agent_workflow_timeout_s = 450
-grader_timeout_s = 150
+# limit = 200
+# n = 1
+# batch_size = 1
+# pass_threshold = 1.0
+# agent_workflow_timeout_s = 450
+# grader_timeout_s = 150
 
-[env]
-# LOG_LEVEL = "info"
+# [env]
+# LOG_LEVEL = "INFO"
 
 [secrets]
-required = []
-
-[advanced]
+required = ["OPENAI_API_KEY"]
 `
   const root = temporaryWorkspace({
     'configs/eval/echo.toml': config,
@@ -103,10 +102,10 @@ required = []
     'rollouts/echo/README.md': '',
   })
   const args = ['eval', 'run', 'configs/eval/echo.toml', '--policy', 'policies/echo.ts']
-  const { code, stdout, stderr } = await osmosis(args, {}, root)
+  const { code, stdout, stderr } = await osmosis(args, { OPENAI_API_KEY: 'sesame' }, root)
   expect([code, stdout, stderr]).toEqual([
     0,
-    expect.stringMatching(/^Pass rate +100\.0 % {2}\(2 of 2 /m),
+    expect.stringMatching(/^Pass rate +75\.0 % {2}\(3 of 4 /m),
     expect.not.stringContaining('warning'),
   ])
 })

@@ -22,6 +22,8 @@ export interface FakeRolloutServer extends AsyncDisposable {
   url: string
   orders: Order[]
   authorization: (string | undefined)[]
+  /** Of orders and cancellations. */
+  contentTypes: (string | undefined)[]
   cancels: unknown[]
   /** Resolves with order number `n`, counted from 0. */
   order(n: number): Promise<Order>
@@ -35,6 +37,7 @@ export async function startRolloutServer(
   const orders: Order[] = []
   const cancels: unknown[] = []
   const authorization: (string | undefined)[] = []
+  const contentTypes: (string | undefined)[] = []
   const waiting: (() => void)[] = []
   const server = createServer((incoming, outgoing) => {
     void answer(incoming).then(({ status, headers = {}, body = '{}' }) =>
@@ -45,6 +48,7 @@ export async function startRolloutServer(
   async function answer(incoming: IncomingMessage): Promise<Admission> {
     const body = await readJson(incoming)
     authorization.push(incoming.headers.authorization)
+    contentTypes.push(incoming.headers['content-type'])
     if (incoming.url === '/rollout/cancel') {
       cancels.push(body)
       return { status: cancelStatus }
@@ -59,6 +63,7 @@ export async function startRolloutServer(
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     orders,
     authorization,
+    contentTypes,
     cancels,
     order: async (n) => {
       for (;;) {

@@ -313,6 +313,7 @@ describe('the deadline of a run', () => {
       durationMs: expect.any(Number) as number,
     })
     expect(server.cancels).toStrictEqual([{ ids: ['slow'] }])
+    expect(server.contentTypes).toStrictEqual(['application/json', 'application/json'])
     const order = await server.order(0)
     expect([await complete(order), await grade(order)]).toStrictEqual([ok, ok])
     expect(committed).toStrictEqual(['timeout'])

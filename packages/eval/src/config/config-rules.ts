@@ -7,6 +7,8 @@ export interface ValueRule {
   /** What the message says of any other value. */
   readonly must: string
   readonly required?: true
+  /** The platform refuses the section without the key, and a local run does not: what to write. */
+  readonly mandatory?: string
   /** Of a string, and of each string in a list. */
   readonly pattern?: RegExp
   readonly least?: number
@@ -18,8 +20,8 @@ export interface ValueRule {
 /** The keys of a section: these, or `variables` (names of the environment with text), or any. */
 export interface SectionRule {
   readonly keys: Readonly<Record<string, ValueRule>> | 'variables' | 'any'
-  /** The platform refuses a config without the section. A local run does not need it. */
-  readonly mandatory?: true
+  /** The platform refuses a config without the section, and a local run does not: what to write. */
+  readonly mandatory?: string
 }
 
 const text = { type: 'string', pattern: /\S/, must: 'must be a non-empty string' } as const
@@ -55,6 +57,7 @@ const experiment = {
 const secretKeys = {
   required: {
     type: 'strings',
+    mandatory: 'write required = [] for none',
     pattern: /^[A-Z][A-Z0-9_]*$/,
     must: 'must be a name in capitals, digits and underscores',
   },
@@ -79,7 +82,7 @@ export const configRules = {
       },
     },
     env: { keys: 'variables' },
-    secrets: { keys: secretKeys, mandatory: true },
+    secrets: { keys: secretKeys, mandatory: 'add [secrets] with required = [] for none' },
     advanced: { keys: 'any' },
   },
   training: {

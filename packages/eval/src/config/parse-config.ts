@@ -1,6 +1,6 @@
 import { parse, TomlError } from 'smol-toml'
 
-import { configRules, type ConfigKind, type SectionRule } from './config-rules.ts'
+import { configRules, type ConfigKind, type SectionRule, type ValueRule } from './config-rules.ts'
 import { sectionSchema, type CheckedSections } from './config-sections.ts'
 import { experimentProblems, secretProblems } from './rule-problems.ts'
 import { sectionProblems, unknownSection } from './section-problems.ts'
@@ -32,16 +32,27 @@ export function parseConfig<Kind extends ConfigKind>(kind: Kind, text: string): 
   for (const [name, rule] of rules) {
     const checked = sectionSchema(rule).safeParse(document[name] ?? {}, { reportInput: true })
     sections[name] = checked.data
-    const known = typeof rule.keys === 'object' ? Object.keys(rule.keys) : []
-    problems.push(...sectionProblems(name, known, checked.error?.issues ?? []))
-    if (rule.mandatory && document[name] === undefined) {
-      platformOnly.push(`${name}: missing; add the section [${name}], which may be empty`)
-    }
+    const keys = typeof rule.keys === 'object' ? rule.keys : {}
+    problems.push(...sectionProblems(name, Object.keys(keys), checked.error?.issues ?? []))
+    platformOnly.push(...missingParts(name, { ...rule, keys }, document[name]))
   }
   // The types follow from the rules that the sections were just checked against.
   const parsed = sections as CheckedSections<Kind>
   problems.push(...experimentProblems(parsed.experiment), ...secretProblems(parsed))
   return { sections: parsed, problems, platformProblems: platformOnly }
+}
+
+/** What only the platform wants to be there. */
+function missingParts(name: string, { mandatory, keys }: SectionRule, section: unknown): string[] {
+  if (section === undefined)
+    return mandatory === undefined ? [] : [`${name}: missing; ${mandatory}`]
+  if (typeof section !== 'object' || section === null) return []
+  return Object.entries<ValueRule>(keys as Readonly<Record<string, ValueRule>>).flatMap(
+    ([key, rule]) =>
+      rule.mandatory === undefined || Object.hasOwn(section, key)
+        ? []
+        : [`${name}.${key}: missing; ${rule.mandatory}`],
+  )
 }
 
 /**

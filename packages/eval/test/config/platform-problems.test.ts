@@ -59,16 +59,16 @@ it.each(kinds)('the platform accepts every section and key that %s configs have'
 })
 
 it.each(['eval', 'training'] as const)('the platform wants an experiment in %s configs', (kind) => {
-  expect(platformProblems(kind, '[secrets]\n')).toEqual(
+  expect(platformProblems(kind, '[secrets]\nrequired = []\n')).toEqual(
     ['rollout', 'entrypoint', 'model_path', 'dataset'].map((key) => `experiment.${key}: missing`),
   )
 })
 
-it('the platform wants [secrets] in eval configs, be it empty, and not in training configs', () => {
+it('the platform wants [secrets] in eval configs and not in training configs', () => {
   expect(platformProblems('eval', experiment)).toEqual([
-    'secrets: missing; add the section [secrets], which may be empty',
+    'secrets: missing; add [secrets] with required = [] for none',
   ])
-  expect(platformProblems('eval', `${experiment}[secrets]\n`)).toEqual([])
+  expect(platformProblems('eval', `${experiment}[secrets]\nrequired = []\n`)).toEqual([])
   expect(platformProblems('training', experiment)).toEqual([])
 })
 
@@ -103,9 +103,11 @@ it.each([
     'env.lower: must be named in capitals, digits and underscores',
   ],
   ['training', '[secrets]\nrequired = "A"', 'secrets.required: must be a list, got "A"'],
-  ['training', '[secrets]\nother = []', 'secrets.other: unknown key'],
+  ['training', '[secrets]\nrequired = []\nother = []', 'secrets.other: unknown key'],
+  ['eval', '[secrets]', 'secrets.required: missing; write required = [] for none'],
+  ['training', '[secrets]', 'secrets.required: missing; write required = [] for none'],
 ] as const)('the platform refuses, in %s configs, %s', (kind, section, problem) => {
-  const secrets = section.includes('[secrets]') ? '' : '\n[secrets]'
+  const secrets = section.includes('[secrets]') ? '' : '\n[secrets]\nrequired = []'
   expect(platformProblems(kind, `${experiment}${section}${secrets}\n`)).toEqual([problem])
 })
 

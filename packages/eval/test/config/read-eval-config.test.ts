@@ -63,7 +63,7 @@ describe('a valid eval config', () => {
       env: {},
       requiredSecrets: [],
       advanced: {},
-      platformProblems: ['secrets: missing; add the section [secrets], which may be empty'],
+      platformProblems: ['secrets: missing; add [secrets] with required = [] for none'],
     })
   })
 
@@ -107,7 +107,7 @@ anything = { goes = [1] }
   it('outside of configs/eval/ is one that the platform would refuse', async () => {
     const { root } = await workspace(experiment)
     const config = join(root, 'configs/mine.toml')
-    await writeFile(config, `${experiment}[secrets]\n`)
+    await writeFile(config, `${experiment}[secrets]\nrequired = []\n`)
     expect((await readEvalConfig(config)).platformProblems).toEqual([
       'not in configs/eval/ of the workspace; move it there',
     ])
