@@ -1,23 +1,15 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 
-import { start } from './command.ts'
+import { listeningUrl, start } from './command.ts'
 import { startPlainController, type Answer } from './plain-controller.ts'
 
 /** Serves an example with the command and resolves with where it listens. */
 async function serveExample(entrypoint: string): Promise<string> {
-  const child = start('osmosis', ['serve', entrypoint, '--port', '0'])
+  const child = start('osmosis', ['serve', entrypoint, '--port', '0', '--no-trajectories'])
   onTestFinished(() => {
     child.kill('SIGKILL')
   })
-  let printed = ''
-  return new Promise((resolve, reject) => {
-    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-      printed += text
-      const [, url] = /Listening on (\S+)/.exec(printed) ?? []
-      if (url !== undefined) resolve(url)
-    })
-    child.once('close', () => reject(new Error(`ended before it listened:\n${printed}`)))
-  })
+  return listeningUrl(child)
 }
 
 function call(id: string, args: string): NonNullable<Answer['tool_calls']>[number] {

@@ -10,10 +10,28 @@ export interface Finished {
 }
 
 /** Starts a command of the workspace's own, e.g. `osmosis`, in its root. */
-export function start(command: string, args: readonly string[]): ChildProcess {
+export function start(
+  command: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): ChildProcess {
   return spawn(path.join(root, 'node_modules/.bin', command), args, {
     cwd: root,
+    env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
+/** Where a command that serves listens; rejects when it ends before. */
+export async function listeningUrl(child: ChildProcess): Promise<string> {
+  let printed = ''
+  return new Promise((resolve, reject) => {
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      printed += text
+      const [, url] = /Listening on (\S+)/.exec(printed) ?? []
+      if (url !== undefined) resolve(url)
+    })
+    child.once('close', () => reject(new Error(`ended before it listened:\n${printed}`)))
   })
 }
 

@@ -1,5 +1,3 @@
-import { tmpdir } from 'node:os'
-
 import { LocalBackend } from '@osmosis/core'
 import { createRolloutServer, serve } from '@osmosis/server'
 
@@ -35,8 +33,8 @@ const server = createRolloutServer({
       await new AskOnce(undefined).run(ctx)
     }),
     grader: OneForYes,
-    artifactRoot: tmpdir(),
   }),
+  trajectories: false,
   drainSeconds: Number(process.env['DRAIN_SECONDS'] ?? 30),
   outboxDir: process.env['OUTBOX_DIR'],
   shutdownGraceSeconds: 2,

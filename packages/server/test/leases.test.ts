@@ -163,7 +163,7 @@ describe('a leased rollout', () => {
   ])('fails with internal_error when the backend %s', async (_, execute, err_message) => {
     const backend = new LocalBackend({ workflow: AskOnce })
     backend.execute = execute
-    await using running = await leasing({ backend })
+    await using running = await leasing({ backend, trajectories: false })
     const handle = await running.start()
 
     expect(await handle.until()).toMatchObject({
@@ -330,7 +330,7 @@ describe('cancelling a leased rollout', () => {
       await finish.promise
       await observer.workflowFinished({ status: 'success', failure: null, warnings: [] })
     }
-    await using running = await leasing({ backend })
+    await using running = await leasing({ backend, trajectories: false })
     const handle = await running.start()
 
     expect(await running.client.cancel({ ids: ['r1'] })).toStrictEqual({ r1: 'cancelled_queued' })

@@ -1,18 +1,24 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 
-import { FakeController, post } from '@osmosis/testing/kit'
+import { FakeController, post, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 it('the program in the README serves a rollout and ends on SIGTERM', async () => {
   const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
   const program = /```ts\n([^]*?)```/.exec(readme)?.[1] ?? ''
   await using controller = await new FakeController().start()
+  const artifactRoot = await temporaryFolder()
   const child = spawn(process.execPath, ['--input-type=module-typescript', '--eval', program], {
     cwd: fileURLToPath(new URL('..', import.meta.url)),
-    env: { ...process.env, ROLLOUT_PORT: '0', OSMOSIS_ROLLOUT_SERVER_API_KEY: 'server-key' },
+    env: {
+      ...process.env,
+      ROLLOUT_PORT: '0',
+      OSMOSIS_ROLLOUT_SERVER_API_KEY: 'server-key',
+      _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: artifactRoot,
+    },
     stdio: ['ignore', 'pipe', 'ignore'],
   })
   const exit = once(child, 'exit')
@@ -27,4 +33,5 @@ it('the program in the README serves a rollout and ends on SIGTERM', async () =>
   ])
   child.kill('SIGTERM')
   expect(await exit).toStrictEqual([0, null])
+  expect(await readdir(artifactRoot, { recursive: true })).toContain('r1/trajectory.json')
 })

@@ -1,4 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
+import path from 'node:path'
 
 import {
   AgentWorkflow,
@@ -26,6 +28,8 @@ export interface RunningServer extends AsyncDisposable {
   readonly server: RolloutServer
   readonly url: string
   readonly log: LogLine[]
+  /** Where its rollouts keep files. */
+  readonly artifactRoot: string
   /** Sends the controller's rollout body, with these keys changed. */
   post(overrides?: Record<string, unknown>, headers?: Record<string, string>): Promise<Response>
 }
@@ -35,11 +39,22 @@ export interface RunningServerOptions extends Partial<RolloutServerOptions> {
   grader?: GraderClass | null
   maxConcurrent?: number
   maxQueueDepth?: number
+  /** Default: a folder that ends with the server. */
+  artifactRoot?: string
 }
 
 /** A real server on a free port, in front of a fake controller. */
 export async function startServer(options: RunningServerOptions = {}): Promise<RunningServer> {
-  const { workflow, grader, maxConcurrent, maxQueueDepth, ...serverOptions } = options
+  const {
+    workflow,
+    grader,
+    maxConcurrent,
+    maxQueueDepth,
+    artifactRoot: _,
+    ...serverOptions
+  } = options
+  const folder = await mkdtemp(path.join(tmpdir(), 'osmosis-test-'))
+  const artifactRoot = options.artifactRoot ?? folder
   const controller = await new FakeController().start()
   const log: LogLine[] = []
   const server = createRolloutServer({
@@ -48,7 +63,7 @@ export async function startServer(options: RunningServerOptions = {}): Promise<R
       grader: grader === null ? undefined : (grader ?? OneForYes),
       maxConcurrent,
       maxQueueDepth,
-      artifactRoot: tmpdir(),
+      artifactRoot,
     }),
     callbackRetry: { minDelayMs: 1, maxDelayMs: 5 },
     shutdownGraceSeconds: 1,
@@ -61,11 +76,13 @@ export async function startServer(options: RunningServerOptions = {}): Promise<R
     server,
     url: listening.url,
     log,
+    artifactRoot,
     post: (overrides, headers) =>
       post(`${listening.url}/rollout`, controller.rolloutBody(overrides), headers),
     async [Symbol.asyncDispose]() {
       await listening.close({ waitSeconds: 0 })
       await controller[Symbol.asyncDispose]()
+      await rm(folder, { recursive: true, force: true, maxRetries: 3 })
     },
   }
 }

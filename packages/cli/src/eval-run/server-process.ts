@@ -111,7 +111,8 @@ export async function startServerProcess(
 
 function serveArgs({ entrypoint, traces }: ServerProcessOptions): string[] {
   const log = traces === undefined ? [] : ['--log', path.resolve(traces)]
-  return ['serve', entrypoint, '--port', '0', ...log]
+  // Conversations may hold secrets of the evaluation, which its server does not know for such.
+  return ['serve', entrypoint, '--port', '0', '--no-trajectories', ...log]
 }
 
 async function explain(

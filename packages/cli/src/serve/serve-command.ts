@@ -56,6 +56,7 @@ async function serveWorkflow(
     instanceId: environment.instanceId,
     outboxDir: flags.outbox,
     admissionStatus: flags.admissionStatus,
+    trajectories: flags.trajectories,
   })
   const listening = await serve(server, {
     port: flags.port ?? environment.port,

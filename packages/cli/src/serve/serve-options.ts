@@ -19,6 +19,8 @@ export interface ServeFlags {
   outbox?: string
   /** Status of an accepted rollout of a workflow. */
   admissionStatus?: 200 | 202
+  /** False with `--no-trajectories`. */
+  trajectories: boolean
   /** Tells the platform where the agent loop is served. */
   register?: boolean
   /** Name or address under which the platform reaches the server. */
@@ -57,6 +59,10 @@ export function addServeCommand(program: Command): void {
       '--admission-status <status>',
       'answer an accepted rollout of a workflow with 200, for older trainers, or 202 (default: 202)',
       admissionStatus,
+    )
+    .option(
+      '--no-trajectories',
+      'write no document of what a rollout said (default: one each, below $_OSMOSIS_ROLLOUT_ARTIFACT_ROOT or ~/.osmosis)',
     )
     .option(
       '--register',

@@ -5,6 +5,7 @@ import {
   isPassingStatus,
   retryRequest,
   withTimeLimit,
+  type HttpAnswer,
   type Transport,
 } from '@osmosis/core/http'
 
@@ -39,7 +40,15 @@ export interface Callback {
   readonly idempotencyKey: string
   /** JSON. */
   readonly body: string
+  /**
+   * Gets the body of the acknowledgement, unless it is longer than 64 MiB or breaks off. Not kept:
+   * the next process, which sends what this one could not, has nobody to give it to.
+   */
+  readonly onAcknowledged?: ((body: string) => void) | undefined
 }
+
+/** Bytes. Acknowledgements may hold the token ids of every model call. */
+const longestAcknowledgement = 64 * 1024 * 1024
 
 /**
  * What became of a callback: a 2xx acknowledged it, another final status refused it, or the time
@@ -255,7 +264,7 @@ export class CallbackDelivery {
     return error.code === 'timeout' || this.#transport.isPassing(error)
   }
 
-  async #post({ url, apiKey, idempotencyKey, body }: Callback): Promise<void> {
+  async #post({ url, apiKey, idempotencyKey, body, onAcknowledged }: Callback): Promise<void> {
     const limitMs = this.#retry.attemptTimeoutMs
     const limit = {
       limitMs,
@@ -273,7 +282,20 @@ export class CallbackDelivery {
         signal,
       })
       // The status is the answer: a body that breaks off takes nothing back.
-      await answer.body.dump().catch(() => undefined)
+      if (onAcknowledged === undefined) await answer.body.dump().catch(() => undefined)
+      else onAcknowledged(await readText(answer.body).catch(() => ''))
     })
   }
+}
+
+/** Reads a body to its end; of one that is too long nothing is kept. */
+async function readText(body: HttpAnswer['body']): Promise<string> {
+  const pieces: Buffer[] = []
+  let size = 0
+  for await (const piece of body as AsyncIterable<Buffer>) {
+    size += piece.length
+    if (size > longestAcknowledgement) return ''
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString('utf8')
 }

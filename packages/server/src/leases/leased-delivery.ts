@@ -14,7 +14,11 @@ import { OutcomeLog, toBackendFailure, type ResultDelivery } from '../rollout/re
 import type { LeasedEnd, LeasedRollout } from './leased-rollout.ts'
 
 /** What the delivery of a leased result works with. */
-export interface LeasedDeliveryServices {
+export interface LeasedDeliveryOptions {
+  /** Whether the result is that of the grading. */
+  readonly graded: boolean
+  /** Writes what has to be there when the result is; in bounded time, and never rejects. */
+  readonly keep: () => Promise<void>
   readonly logger: Logger
   readonly secrets: SecretValues
   /** Asks the backend to stop a rollout whose end is decided. */
@@ -37,16 +41,13 @@ interface LeasedFailure {
 /** Turns the outcomes of one rollout into the one result that its caller fetches. */
 export class LeasedDelivery implements ResultDelivery {
   readonly #lease: LeasedRollout
-  readonly #graded: boolean
-  readonly #services: LeasedDeliveryServices
+  readonly #options: LeasedDeliveryOptions
   readonly #log: OutcomeLog
 
-  /** @param graded - whether the result is that of the grading */
-  constructor(lease: LeasedRollout, graded: boolean, services: LeasedDeliveryServices) {
+  constructor(lease: LeasedRollout, options: LeasedDeliveryOptions) {
     this.#lease = lease
-    this.#graded = graded
-    this.#services = services
-    this.#log = new OutcomeLog(lease.rolloutId, services)
+    this.#options = options
+    this.#log = new OutcomeLog(lease.rolloutId, options)
   }
 
   phaseChanged(phase: 'running' | 'grading'): void {
@@ -58,7 +59,8 @@ export class LeasedDelivery implements ResultDelivery {
     for (const warning of outcome.warnings) this.#log.warn(warning)
     const failure = this.#log.failure('workflow', outcome.failure)
     if (outcome.status === 'failure') await this.#finish('failure', failure, new Map())
-    else if (!this.#graded || this.#lease.cancelled) await this.#finish('success', null, samples)
+    else if (!this.#options.graded || this.#lease.cancelled)
+      await this.#finish('success', null, samples)
     this.#stopWhenOver()
   }
 
@@ -70,7 +72,7 @@ export class LeasedDelivery implements ResultDelivery {
   async backendEnded(error: unknown): Promise<void> {
     const failure = toBackendFailure(error)
     if (this.#lease.cancelled) return this.#finish('failure', failure, new Map())
-    const message = this.#services.secrets.redact(failure.message)
+    const message = this.#options.secrets.redact(failure.message)
     await this.#publish({
       status: 'failure',
       failure: { message, category: 'internal_error' },
@@ -103,15 +105,15 @@ export class LeasedDelivery implements ResultDelivery {
 
   /** The first result is the only one. What has to be kept with it is kept before it is published. */
   async #publish({ status, failure, samples }: LeasedOutcome): Promise<void> {
-    if (this.#lease.decide()) {
-      publishResult(this.#lease, { status, failure, samples }, (text) => this.#log.warn(text))
-    }
+    if (!this.#lease.decide()) return
+    await this.#options.keep()
+    publishResult(this.#lease, { status, failure, samples }, (text) => this.#log.warn(text))
   }
 
   /** A backend that did not know the rollout when it was to be stopped knows it by now. */
   #stopWhenOver(): void {
     const { cancelled, decided, rolloutId } = this.#lease
-    if (cancelled !== undefined || decided) this.#services.stop(rolloutId)
+    if (cancelled !== undefined || decided) this.#options.stop(rolloutId)
   }
 }
 

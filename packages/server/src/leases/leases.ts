@@ -3,7 +3,7 @@ import type { CancelDisposition } from '@osmosis/core/wire'
 
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
-import { LeasedDelivery, publishResult } from './leased-delivery.ts'
+import { LeasedDelivery, publishResult, type LeasedDeliveryOptions } from './leased-delivery.ts'
 import { LeaseRegistry, type LeaseOptions } from './lease-registry.ts'
 import type { LeasedRollout } from './leased-rollout.ts'
 
@@ -26,10 +26,18 @@ export class Leases {
   }
 
   /** Begins a lease, and says where the results of its rollout go. */
-  begin(rolloutId: string, graded: boolean): { token: string; delivery: LeasedDelivery } {
+  begin(
+    rolloutId: string,
+    delivered: Pick<LeasedDeliveryOptions, 'graded' | 'keep'>,
+  ): { token: string; delivery: LeasedDelivery } {
     const [lease, token] = this.registry.begin(rolloutId, (lapsed) => this.#lapse(lapsed))
     const { logger, secrets } = this.#services
-    const delivery = new LeasedDelivery(lease, graded, { logger, secrets, stop: this.#stop })
+    const delivery = new LeasedDelivery(lease, {
+      ...delivered,
+      logger,
+      secrets,
+      stop: this.#stop,
+    })
     return { token, delivery }
   }
 
@@ -61,7 +69,8 @@ export class Leases {
     if ('ids' in selector) {
       return selector.ids.map((id) => this.registry.get(id)).filter((lease) => lease !== undefined)
     }
-    const { live } = this.registry
+    // One whose end is decided has ended, although what is kept with it may still be written.
+    const live = this.registry.live.filter(({ decided }) => !decided)
     if ('all' in selector) return live
     return live.filter(({ rolloutId }) => rolloutId.startsWith(selector.prefix))
   }

@@ -15,6 +15,8 @@ export interface CallbackTargets {
   /** Null: the rollout is not graded. */
   readonly graderUrl: string | null
   readonly apiKey: string | null
+  /** Gets the bodies of acknowledgements. */
+  readonly onAcknowledged?: ((body: string) => void) | undefined
 }
 
 /** What the callbacks of all rollouts share. */
@@ -82,7 +84,7 @@ export class RolloutCallbacks implements ResultDelivery {
   }
 
   async #deliver(kind: Callback['kind'], url: string, body: EncodedBody): Promise<void> {
-    const { rolloutId, apiKey } = this.#targets
+    const { rolloutId, apiKey, onAcknowledged } = this.#targets
     if (body.warning !== null) this.#log.warn(`The ${kind} callback leaves out ${body.warning}.`)
     await this.#services.delivery.deliver({
       rolloutId,
@@ -91,6 +93,7 @@ export class RolloutCallbacks implements ResultDelivery {
       apiKey,
       idempotencyKey: `${rolloutId}/${kind}`,
       body: body.json,
+      onAcknowledged,
     })
   }
 }

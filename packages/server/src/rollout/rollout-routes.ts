@@ -25,6 +25,7 @@ import { Admission, type RequestedRollout } from '../work/admission.ts'
 import { controlRoutes } from './control-routes.ts'
 import type { ResultDelivery } from './result-delivery.ts'
 import { RolloutCallbacks, type CallbackTargets } from './rollout-callbacks.ts'
+import { TrajectoryFiles, type RolloutTrajectory } from './trajectory-files.ts'
 
 /** What the rollout protocol is served with. */
 export interface RolloutProtocolOptions {
@@ -39,6 +40,11 @@ export interface RolloutProtocolOptions {
   instanceId?: string | undefined
   /** How results are kept for callers that fetch them. */
   leases?: LeaseOptions | undefined
+  /**
+   * Whether a trajectory document of each rollout is written below the backend's `artifactRoot`,
+   * where it has one; default true.
+   */
+  trajectories?: boolean | undefined
 }
 
 /**
@@ -50,8 +56,9 @@ export function rolloutRoutes(
   options: RolloutProtocolOptions,
   services: ServerServices,
 ): { routes: ServerRoute[]; settle: (longestMs: number) => Promise<void> } {
-  const { backend, admissionStatus = 202, instanceId } = options
+  const { backend, admissionStatus = 202, instanceId, trajectories = true } = options
   const { logger } = services
+  const files = new TrajectoryFiles(trajectories ? backend.artifactRoot : undefined, services)
   const leases = new Leases(options.leases, { ...services, backend })
   const { registry } = leases
   const admission = new Admission(services, {
@@ -62,15 +69,22 @@ export function rolloutRoutes(
   })
 
   /** Hands a rollout to the backend; resolves when its results have been seen to. */
-  async function run(request: RolloutRequest, delivery: ResultDelivery): Promise<void> {
+  async function run(
+    request: RolloutRequest,
+    delivery: ResultDelivery,
+    trajectory: RolloutTrajectory,
+  ): Promise<void> {
     try {
-      await backend.execute(request, delivery)
+      await backend.execute(request, trajectory.observing(delivery))
       if (delivery.complete) return
       await delivery.backendEnded(new Error('The backend ended the rollout without a result.'))
     } catch (error) {
       const line = { rollout_id: request.rolloutId, error }
       logger.error(line, `backend failed: ${errorMessage(error)}`)
+      trajectory.backendEnded(error)
       await delivery.backendEnded(error)
+    } finally {
+      await trajectory.write()
     }
   }
 
@@ -86,10 +100,12 @@ export function rolloutRoutes(
       rolloutId,
       body,
       secrets: [body.controller_api_key, body.llm_api_key],
-      prepare: () => ({
-        answer: '{}',
-        run: () => run(request, new RolloutCallbacks(targets, services)),
-      }),
+      prepare: () => {
+        const trajectory = files.begin(request, body.extra_fields ?? null)
+        const onAcknowledged = (text: string): void => trajectory.acknowledged(text)
+        const callbacks = new RolloutCallbacks({ ...targets, onAcknowledged }, services)
+        return { answer: '{}', run: () => run(request, callbacks, trajectory) }
+      },
     }
   }
 
@@ -103,7 +119,9 @@ export function rolloutRoutes(
       hasRoom: () => registry.makeRoom(),
       secrets: [apiKey],
       prepare: () => {
-        const { token, delivery } = leases.begin(rolloutId, grade)
+        const trajectory = files.begin(request, body.extra_fields ?? null)
+        const keep = (): Promise<void> => trajectory.write()
+        const { token, delivery } = leases.begin(rolloutId, { graded: grade, keep })
         const answer: LeasedRolloutAcceptedBody = {
           rollout_id: rolloutId,
           status: 'queued',
@@ -111,7 +129,7 @@ export function rolloutRoutes(
           result_wait_timeout_sec: registry.waitSeconds,
           polling_lease_timeout_sec: registry.leaseSeconds,
         }
-        return { answer: JSON.stringify(answer), run: () => run(request, delivery) }
+        return { answer: JSON.stringify(answer), run: () => run(request, delivery, trajectory) }
       },
     }
   }

@@ -1,0 +1,178 @@
+import {
+  ConcurrencyLimiter,
+  errorCategory,
+  errorMessage,
+  type RolloutFailure,
+  type RolloutObserver,
+  type RolloutRequest,
+  type RolloutSample,
+} from '@osmosis/core'
+import { untilAborted, withTimeLimit } from '@osmosis/core/http'
+import {
+  readTrajectoryReport,
+  writeTrajectories,
+  type EndedRollout,
+  type PhaseFailure,
+  type TrajectoryReport,
+} from '@osmosis/core/trajectory'
+
+import type { Logger } from '../logging/logger.ts'
+import type { SecretValues } from '../logging/secret-values.ts'
+
+/** What trajectory documents are written with. */
+export interface TrajectoryServices {
+  readonly logger: Logger
+  readonly secrets: SecretValues
+}
+
+/** Results may end by the thousand at once, and files that can be open are few. */
+const writesAtOnce = 8
+/** Results and a server that ends wait for documents no longer than this. */
+const longestWaitMs = 10_000
+const never = new AbortController().signal
+
+/** The trajectory documents of a server. What goes wrong with them is logged, and nothing more. */
+export class TrajectoryFiles {
+  readonly #root: string | undefined
+  readonly #services: TrajectoryServices
+  readonly #slots = new ConcurrencyLimiter(writesAtOnce)
+
+  /** @param root - the folder that holds those of all rollouts; undefined: none are written */
+  constructor(root: string | undefined, services: TrajectoryServices) {
+    this.#root = root
+    this.#services = services
+  }
+
+  /** @param extraFields - those of the request; callers find their rows again by them */
+  begin(request: RolloutRequest, extraFields: EndedRollout['extraFields']): RolloutTrajectory {
+    return new RolloutTrajectory(request, extraFields, this.#services, (rollout) =>
+      this.#write(rollout),
+    )
+  }
+
+  async #write(rollout: EndedRollout): Promise<void> {
+    if (this.#root === undefined) return
+    const release = await this.#slots.acquire(never)
+    try {
+      await writeTrajectories(this.#root, rollout)
+    } finally {
+      release()
+    }
+  }
+}
+
+/** What the documents of one rollout will say, taken down while it goes on. Nothing here throws. */
+export class RolloutTrajectory {
+  readonly #request: RolloutRequest
+  readonly #extraFields: EndedRollout['extraFields']
+  readonly #services: TrajectoryServices
+  readonly #writeFiles: (rollout: EndedRollout) => Promise<void>
+  readonly #failures: PhaseFailure[] = []
+  #warnings: readonly string[] = []
+  #samples: Promise<EndedRollout['samples']> = Promise.resolve(new Map())
+  #lastFailure: RolloutFailure | null = null
+  #report: TrajectoryReport | null = null
+  #written: Promise<void> | undefined
+
+  constructor(
+    request: RolloutRequest,
+    extraFields: EndedRollout['extraFields'],
+    services: TrajectoryServices,
+    writeFiles: (rollout: EndedRollout) => Promise<void>,
+  ) {
+    this.#request = request
+    this.#extraFields = extraFields
+    this.#services = services
+    this.#writeFiles = writeFiles
+  }
+
+  /** Passes on what a backend reports, and takes it down. */
+  observing(observer: RolloutObserver): RolloutObserver {
+    return {
+      phaseChanged: (phase) => observer.phaseChanged?.(phase),
+      workflowFinished: async (outcome, samples) => {
+        this.#warnings = outcome.warnings
+        this.#failed('workflow', outcome.failure)
+        if (samples?.size) this.#samples = Promise.resolve(samples)
+        else if (outcome.partialSamples) this.#samples = outcome.partialSamples
+        await observer.workflowFinished(outcome, samples)
+      },
+      gradingFinished: async (outcome) => {
+        this.#failed('grading', outcome.failure)
+        // A rollout that was not graded has none here, and had some before.
+        if (outcome.samples.size > 0) this.#samples = Promise.resolve(outcome.samples)
+        await observer.gradingFinished(outcome)
+      },
+    }
+  }
+
+  /** The backend broke, or came back without a result. */
+  backendEnded(error: unknown): void {
+    this.#failed('workflow', {
+      message: errorMessage(error),
+      category: errorCategory(error),
+      cause: error,
+    })
+  }
+
+  /** Takes what a controller measured from its acknowledgement; the latest report counts. */
+  acknowledged(body: string): void {
+    try {
+      this.#report = readTrajectoryReport(body) ?? this.#report
+    } catch (error) {
+      const line = { rollout_id: this.#request.rolloutId, reason: errorMessage(error) }
+      this.#services.logger.warn(line, 'the report in an acknowledgement is malformed; ignored')
+    }
+  }
+
+  /**
+   * Writes the documents, once: what comes to be known later is not in them. Waits for a slow disk no
+   * longer than a result may be kept waiting.
+   */
+  async write(): Promise<void> {
+    const written = (this.#written ??= this.#writeOnce())
+    const limit = { limitMs: longestWaitMs, outer: never, late: () => new Error('too slow') }
+    await withTimeLimit(limit, async (signal) => untilAborted(signal, () => written)).catch(() => {
+      const line = { rollout_id: this.#request.rolloutId }
+      this.#services.logger.warn(line, 'trajectory still being written; not waited for')
+    })
+  }
+
+  async #writeOnce(): Promise<void> {
+    const { rolloutId, initialMessages, label, metadata } = this.#request
+    try {
+      const samples = await this.#samples
+      await this.#writeFiles({
+        rolloutId,
+        initialMessages,
+        label,
+        metadata,
+        extraFields: this.#extraFields,
+        samples: new Map([...samples].map(([id, sample]) => [id, this.#redacted(sample)])),
+        failures: this.#failures,
+        warnings: this.#warnings,
+        report: this.#report,
+      })
+    } catch (error) {
+      const line = { rollout_id: rolloutId, error }
+      this.#services.logger.warn(line, `trajectory not written: ${errorMessage(error)}`)
+    }
+  }
+
+  #failed(phase: PhaseFailure['phase'], failure: RolloutFailure | null): void {
+    // A workflow that failed is reported again as the reason why nothing was graded.
+    if (failure === null || failure === this.#lastFailure) return
+    this.#lastFailure = failure
+    const { category, message } = failure
+    this.#failures.push({ phase, category, message: this.#services.secrets.redact(message) })
+  }
+
+  /** Errors of HTTP clients have been seen to carry keys. */
+  #redacted(sample: RolloutSample): RolloutSample {
+    const { secrets } = this.#services
+    const calls = sample.calls.map((call) =>
+      call.error === null ? call : { ...call, error: secrets.redact(call.error) },
+    )
+    return { ...sample, calls }
+  }
+}
