@@ -1,3 +1,8 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+
+import { createRolloutClient } from '@osmosis/controller'
 import { describe, expect, it } from 'vitest'
 
 import { connect, cutOff, json, order, resultBody, silence } from './leasing-server.ts'
@@ -237,4 +242,24 @@ describe.concurrent('a server that says nothing', () => {
       message: 'POST /drain got no answer within 5.5 s. Is the rollout server overloaded?',
     })
   })
+
+  it(
+    'is not asked over a connection that has been idle for as long as servers keep one',
+    { timeout: 15_000 },
+    async () => {
+      // Nothing but the client ends connections, and no header says how long they are kept.
+      const server = createServer({ keepAliveTimeout: 0 }, (_request, response) => {
+        json(503, {})(response)
+      }).listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      const { port } = server.address() as AddressInfo
+      const connected = once(server, 'connection')
+      await using client = createRolloutClient({ baseUrl: `http://127.0.0.1:${port}` })
+      await expect(client.run(order)).rejects.toMatchObject({ status: 503 })
+      const [connection] = (await connected) as [Socket]
+      await once(connection, 'close')
+      server.close()
+      await once(server, 'close')
+    },
+  )
 })
