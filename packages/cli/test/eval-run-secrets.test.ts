@@ -101,6 +101,20 @@ describe('the secrets of an evaluation', () => {
     expect(traces(root, { code: child.exitCode, stdout, stderr })).not.toContain('piped')
   })
 
+  it('are not in the last words of an entrypoint that cannot be loaded', async () => {
+    const root = workspace({
+      'rollouts/talkative/main.ts': 'throw new Error(`wrong key: ${process.env.FIRST}`)\n',
+    })
+    const env = { FIRST: 'first-secret', SECOND: 'second-secret' }
+    const { code, stdout, stderr } = await osmosis(command, env, root)
+    expect([code, stdout, stderr]).toEqual([
+      1,
+      '',
+      expect.stringContaining('wrong key: [redacted]'),
+    ])
+    expect(stderr).not.toContain('-secret')
+  })
+
   it('are missing when they are empty or nowhere; a bad line of a file is named, not shown', async () => {
     const root = workspace({ 'my.secrets': 'FIRST=\n', 'bad.secrets': 'FIRST=a\nsesame open\n' })
     const missing = await osmosis([...command, '--secrets-file', 'my.secrets'], {}, root)
