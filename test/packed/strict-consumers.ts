@@ -20,6 +20,7 @@ import { createController, scriptedPolicy } from '@osmosis/controller'
 import { AgentWorkflow, defineWorkflowConfig, discoverEntrypoint, Grader, LocalBackend } from '@osmosis/core'
 import type { AgentWorkflowContext, GraderContext } from '@osmosis/core'
 import { policyModelName } from '@osmosis/core/policy'
+import { validateTrajectory } from '@osmosis/core/trajectory'
 import { rolloutRequestSchema } from '@osmosis/core/wire'
 import { runEvaluation } from '@osmosis/eval'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
@@ -44,7 +45,7 @@ export class Exact extends Grader {
 export const backend = new LocalBackend({ workflow: Workflow, workflowConfig: config, grader: Exact })
 export const server = createRolloutServer({ backend })
 export const rest = [main, createController, scriptedPolicy, discoverEntrypoint, policyModelName,
-  rolloutRequestSchema, runEvaluation, serve, startPolicyServer]
+  rolloutRequestSchema, runEvaluation, serve, startPolicyServer, validateTrajectory]
 `,
   ],
   [

@@ -116,6 +116,20 @@ describe('the trajectory document of a rollout', () => {
     )
   })
 
+  it('is written without a report that breaks off, which takes no acknowledgement back', async () => {
+    await using running = await startServer()
+    running.controller.answers['completion'] = [
+      (response) => {
+        response.writeHead(200, { 'content-length': '100' })
+        response.write('{"trajectory":', () => response.destroy())
+      },
+    ]
+    await running.post()
+    await ended(running)
+    expect(read(running).steps).toMatchObject(answered)
+    expect(running.controller.callbacks.map(({ kind }) => kind)).toEqual(['completion', 'grader'])
+  })
+
   it('is there for a rollout that nobody wanted graded', async () => {
     await using running = await startServer()
     await running.post({ grader_callback_url: null })
