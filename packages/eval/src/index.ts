@@ -4,7 +4,7 @@ export {
   type ExperimentConfig,
 } from './config/eval-config.ts'
 export { type ConfigKind } from './config/config-rules.ts'
-export { platformProblems } from './config/parse-config.ts'
+export { configSections, platformProblems } from './config/parse-config.ts'
 export { readEvalConfig, type ReadEvalConfigOptions } from './config/read-eval-config.ts'
 export {
   type PolicyConfig,

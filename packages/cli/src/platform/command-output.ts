@@ -1,5 +1,7 @@
 import { isOsmosisError } from '@osmosis/core'
-import { PlatformError, SecretTexts, type JsonObject, type Page } from '@osmosis/platform'
+import { PlatformError, type JsonObject, type Page } from '@osmosis/platform'
+
+import { Redaction } from '../redaction.ts'
 
 /** What a command did. */
 export interface Operation {
@@ -21,10 +23,11 @@ export type Column = readonly [head: string, key: string]
  * progress go to stderr. None of it holds a secret that the command was trusted with.
  */
 export class CommandOutput {
-  readonly secrets = new SecretTexts()
   readonly json: boolean
   /** Keys of every result: what the command was about. */
   place: JsonObject = {}
+  readonly #secrets = new Set<string>()
+  #redaction = new Redaction([])
   readonly #command: string
   readonly #version: string
 
@@ -32,6 +35,15 @@ export class CommandOutput {
     this.#command = options.command
     this.#version = options.version
     this.json = options.json
+  }
+
+  /** Leaves these out of everything that is printed from now on. */
+  hide(...secrets: readonly (string | undefined)[]): void {
+    for (const secret of secrets) {
+      // Shorter ones are words: without them nothing printed would make sense.
+      if (secret !== undefined && secret.length >= 4) this.#secrets.add(secret)
+    }
+    this.#redaction = new Redaction(this.#secrets)
   }
 
   list({ items, totalCount, hasMore, nextOffset }: Page, columns: readonly Column[]): void {
@@ -120,7 +132,7 @@ export class CommandOutput {
   }
 
   #toJson(body: JsonObject): string {
-    return JSON.stringify(this.secrets.redactValue(body))
+    return JSON.stringify(this.#redaction.data(body))
   }
 
   #line(text: string): void {
@@ -129,7 +141,7 @@ export class CommandOutput {
 
   /** What others wrote may hold secrets, and characters that terminals obey. */
   #clean(text: string): string {
-    return this.secrets.redact(text).replaceAll(/[^\P{Cc}\n\t]|\p{Cf}/gu, '')
+    return this.#redaction.text(text).replaceAll(/[^\P{Cc}\n\t]|\p{Cf}/gu, '')
   }
 }
 

@@ -19,7 +19,7 @@ import type { PlatformSession } from './platform-session.ts'
 export async function loginCommand(session: PlatformSession, flags: LoginFlags): Promise<void> {
   const { output, settings, credentials: file } = session
   const { url, environment, environmentToken } = settings
-  output.secrets.add(flags.token)
+  output.hide(flags.token)
   if (environmentToken !== undefined && flags.token === undefined) {
     throw new PlatformError(
       'CONFLICT',
@@ -35,7 +35,7 @@ export async function loginCommand(session: PlatformSession, flags: LoginFlags):
     output.warn(code, message)
   const earlier = await prepareStore(file, url, environment, warn)
   const login = await obtain(session, flags.token)
-  output.secrets.add(login.token, earlier?.token)
+  output.hide(login.token, earlier?.token)
   await keepLogin(
     { ...login, isNew: flags.token === undefined },
     { file, url, earlier, clientFor: (token) => session.client(token), warn },

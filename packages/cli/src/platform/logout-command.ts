@@ -26,7 +26,7 @@ export async function logoutCommand(
     end('noop', `There is no login for ${url}.`)
     return
   }
-  output.secrets.add(login.token)
+  output.hide(login.token)
   const who = typeof login.user['email'] === 'string' ? ` of ${login.user['email']}` : ''
   const agreed = await session.confirm(
     { prompt: `Log out of ${url}?`, summary: `The login${who} will be worthless.` },

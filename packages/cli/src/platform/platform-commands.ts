@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import { addAuthCommands } from './auth-commands.ts'
 import { addDatasetCommands } from './dataset-commands.ts'
 import { addPlatformFlags, type ProgramSettings } from './platform-flags.ts'
+import { addRunCommands } from './run-commands.ts'
 import { addSecretCommands } from './secret-commands.ts'
 
 /**
@@ -24,4 +25,5 @@ export function addPlatformCommands(program: Command, settings: ProgramSettings)
   addAuthCommands(program, settings)
   addDatasetCommands(program, settings)
   addSecretCommands(program, settings)
+  addRunCommands(program, settings)
 }

@@ -39,7 +39,7 @@ export class PlatformSession {
     this.version = options.version
     this.#flags = options.flags
     this.settings = settings
-    this.output.secrets.add(settings.environmentToken)
+    this.output.hide(settings.environmentToken)
   }
 
   static async open(options: {
@@ -60,7 +60,7 @@ export class PlatformSession {
 
   /** A client that presents a token, or none. */
   client(token?: string, scope?: Scope): PlatformClient {
-    this.output.secrets.add(token)
+    this.output.hide(token)
     const client = new PlatformClient({
       url: this.settings.url,
       version: this.version,
@@ -76,7 +76,7 @@ export class PlatformSession {
   /** The login, without asking the platform. */
   async login(): Promise<ActiveLogin> {
     const login = await activeLogin(this.settings, this.credentials)
-    this.output.secrets.add(login.token)
+    this.output.hide(login.token)
     return login
   }
 

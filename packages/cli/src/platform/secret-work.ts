@@ -17,7 +17,7 @@ export async function setSecret(
   checkName(name)
   const { client } = await session.scoped()
   const value = await readValue(session, name, fromEnv)
-  session.output.secrets.add(value)
+  session.output.hide(value)
   await client.request(route, { method: 'POST', body: { name, value, scope } })
   session.output.operation({
     status: 'success',

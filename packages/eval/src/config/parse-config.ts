@@ -69,6 +69,19 @@ export function platformProblems(kind: ConfigKind, text: string): string[] {
 }
 
 /**
+ * The sections of a config that has no {@link platformProblems}, with keys and values as they are
+ * written; empty for a section that it leaves out.
+ *
+ * @throws TomlError for a text that is not TOML
+ */
+export function configSections(
+  kind: ConfigKind,
+  text: string,
+): Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>> {
+  return parseConfig(kind, text).sections
+}
+
+/**
  * What is wrong with a text that is not TOML, and where.
  *
  * @throws `error` itself unless it is the parser's

@@ -25,7 +25,7 @@ export class PlatformStandIn {
   readonly requests: StandInRequest[] = []
   /** Headers of every answer, such as `x-osmosis-version-status`. */
   headers: Record<string, string> = {}
-  readonly #faults: { route: string; answer: StandInAnswer | 'hang' }[] = []
+  readonly #faults: { route: string; answer: StandInAnswer | 'hang' | 'drop' }[] = []
   readonly #server = createServer((message, response) => {
     this.#serve(message, response).catch((error: unknown) => response.destroy(error as Error))
   })
@@ -51,8 +51,8 @@ export class PlatformStandIn {
     return this.requests.map(({ method, path }) => `${method} ${path.join('/')}`)
   }
 
-  /** Answers the next request to `METHOD path` with this, or not at all. */
-  fail(route: string, answer: StandInAnswer | 'hang'): void {
+  /** Answers the next request to `METHOD path` with this, or not at all, or hangs up. */
+  fail(route: string, answer: StandInAnswer | 'hang' | 'drop'): void {
     this.#faults.push({ route, answer })
   }
 
@@ -63,6 +63,10 @@ export class PlatformStandIn {
     const at = this.#faults.findIndex(({ route }) => route === called)
     const [fault] = at === -1 ? [] : this.#faults.splice(at, 1)
     if (fault?.answer === 'hang') return
+    if (fault?.answer === 'drop') {
+      response.destroy()
+      return
+    }
     const answer = fault?.answer ?? this.#answer(request) ?? refusal(404, `No route ${called}.`)
     const { status = 200, body, headers = {} } = answer
     response.writeHead(status, { ...this.headers, ...headers })

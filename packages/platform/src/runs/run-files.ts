@@ -1,0 +1,163 @@
+import { mkdir, stat } from 'node:fs/promises'
+import path from 'node:path'
+
+import { errorMessage } from '@osmosis/core'
+import { wait } from '@osmosis/core/http'
+
+import type { PlatformClient } from '../client.ts'
+import { objectsOf, textOf, type JsonObject } from '../json-object.ts'
+import { PlatformError } from '../platform-error.ts'
+import type { Pause, Storage } from '../storage/storage.ts'
+
+/** A file of an evaluation run on the platform. */
+export interface RunFile {
+  /** Relative, with slashes; safe to be written below a folder. */
+  readonly path: string
+  /** Bytes. */
+  readonly size: number
+  readonly token: string | undefined
+}
+
+/** A file that could not be downloaded, and why. */
+export interface FailedFile {
+  readonly path: string
+  readonly error: string
+}
+
+const files = new Set(['metrics.json', 'logs.txt', 'summary.jsonl'])
+const folders = new Set(['trajectories', 'artifacts'])
+
+/**
+ * What an evaluation run has to download.
+ *
+ * @throws PlatformError with code `PLATFORM_ERROR` when the platform names a file that would be
+ * written elsewhere
+ */
+export async function listRunFiles(
+  client: PlatformClient,
+  run: string,
+  query: { types: string; rows?: string | undefined },
+): Promise<RunFile[]> {
+  const manifest = await client.request(['eval-runs', run, 'samples', 'manifest'], { query })
+  return objectsOf(manifest['files']).map(toRunFile)
+}
+
+function toRunFile({ path: name, size, token }: JsonObject): RunFile {
+  if (typeof name === 'string' && typeof size === 'number' && isSafe(name)) {
+    return { path: name, size, token: textOf(token) }
+  }
+  throw new PlatformError(
+    'PLATFORM_ERROR',
+    `The platform named a file that a run does not have: ${JSON.stringify(name)}`,
+    { status: 200 },
+  )
+}
+
+function isSafe(name: string): boolean {
+  const segments = name.split('/')
+  const [first = ''] = segments
+  if (segments.some((segment) => segment === '' || segment === '.' || segment === '..'))
+    return false
+  if (/[\\\p{Cc}:]/u.test(name)) return false
+  return segments.length === 1 ? files.has(first) : folders.has(first)
+}
+
+const atOnce = 8
+const mostAddresses = 500
+const pauses = [500, 1000]
+
+/**
+ * Downloads files of a run below a folder, eight at once, each up to three times. Resolves with
+ * those that failed.
+ */
+export async function downloadRunFiles(
+  client: PlatformClient,
+  run: string,
+  options: {
+    readonly files: readonly RunFile[]
+    readonly folder: string
+    /** Also those that are there with the same size. */
+    readonly overwrite: boolean
+    readonly storage: Storage
+    readonly signal: AbortSignal
+    readonly pause?: Pause
+  },
+): Promise<{ downloaded: number; skipped: number; failed: FailedFile[] }> {
+  const { folder, overwrite, signal } = options
+  const wanted: RunFile[] = []
+  for (const file of options.files) {
+    const there = overwrite ? undefined : await stat(path.join(folder, file.path)).catch(() => {})
+    if (there?.size !== file.size) wanted.push(file)
+  }
+  const failed: FailedFile[] = []
+  for (let at = 0; at < wanted.length; at += mostAddresses) {
+    const batch = wanted.slice(at, at + mostAddresses)
+    const addresses = await addressesOf(client, run, batch)
+    const queue = [...batch]
+    const work = async (): Promise<void> => {
+      for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
+        try {
+          await downloadOne(client, run, file, addresses.get(file.path), options)
+        } catch (error) {
+          signal.throwIfAborted()
+          failed.push({ path: file.path, error: errorMessage(error) })
+        }
+      }
+    }
+    await Promise.all(Array.from({ length: Math.min(atOnce, batch.length) }, work))
+  }
+  return {
+    downloaded: wanted.length - failed.length,
+    skipped: options.files.length - wanted.length,
+    failed,
+  }
+}
+
+async function downloadOne(
+  client: PlatformClient,
+  run: string,
+  file: RunFile,
+  address: string | undefined,
+  options: { folder: string; storage: Storage; signal: AbortSignal; pause?: Pause },
+): Promise<void> {
+  const { folder, storage, signal, pause = wait } = options
+  const target = path.join(folder, file.path)
+  await mkdir(path.dirname(target), { recursive: true })
+  let url = address
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      if (url === undefined) {
+        throw new PlatformError('PLATFORM_ERROR', `The platform gave no address for ${file.path}.`)
+      }
+      await storage.download(url, target, file.size)
+      return
+    } catch (error) {
+      const ms = pauses[attempt]
+      if (!(error instanceof PlatformError) || ms === undefined) throw error
+      await pause(ms, signal)
+      // An address is good for a while only.
+      if (error.status === 403 || url === undefined) {
+        url = (await addressesOf(client, run, [file])).get(file.path)
+      }
+    }
+  }
+}
+
+async function addressesOf(
+  client: PlatformClient,
+  run: string,
+  wanted: readonly RunFile[],
+): Promise<Map<string, string>> {
+  const items = wanted.map(({ path: name, token }) => ({ path: name, ...(token && { token }) }))
+  const answer = await client.request(['eval-runs', run, 'samples', 'download-urls'], {
+    method: 'POST',
+    body: { items },
+  })
+  const given = [answer['items'], answer['files'], answer['urls']].flatMap(objectsOf)
+  return new Map(
+    given.flatMap(({ path: name, url, presigned_url: presigned }) => {
+      const address = textOf(url) ?? textOf(presigned)
+      return typeof name === 'string' && address !== undefined ? [[name, address] as const] : []
+    }),
+  )
+}
