@@ -1,4 +1,4 @@
-import { LocalBackend } from '@osmosis/core'
+import { LocalBackend, requireRolloutContext, toRolloutSample } from '@osmosis/core'
 import { post, told } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
@@ -131,6 +131,26 @@ describe('a leased rollout', () => {
       sample: { reward: null },
       err_message: 'no judge',
       err_category: 'validation_error',
+    })
+  })
+
+  it('has the result it had at its end, whatever its code does to the messages later', async () => {
+    await using running = await leasing({
+      workflow: workflowOf((ctx) => {
+        const messages: unknown[] = [...ctx.prompt]
+        requireRolloutContext('test').registerSampleSource('main', {
+          getSample: (id) => toRolloutSample({ id, messages }),
+        })
+        const addLate = (): void => {
+          if (messages.push('late') < 100) setImmediate(addLate)
+        }
+        setImmediate(addLate)
+      }),
+    })
+    const handle = await running.start({ grade: false })
+
+    expect(await handle.until()).toMatchObject({
+      sample: { messages: [{ role: 'user', content: 'Is it?' }] },
     })
   })
 
@@ -441,8 +461,8 @@ describe('results that are kept', () => {
     })
     const { url } = running
     const first = await running.start({ rollout_id: 'first' })
-    const second = await running.start({ rollout_id: 'second' })
     await first.until()
+    const second = await running.start({ rollout_id: 'second' })
     await second.until()
     const third = running.body({ rollout_id: 'third' })
 

@@ -119,15 +119,17 @@ it('gives each of 500 rollouts one end, whatever polls fail, are missing, or fol
   expect(seen).toStrictEqual(expectedEnds)
   expect(polls).toBeGreaterThan(500)
   expect(controller.callbacks).toStrictEqual([])
-  await expect.poll(() => [going, silent.open, controller.openPolicyCalls]).toStrictEqual([0, 0, 0])
-  const health = async (): Promise<unknown> => (await fetch(`${url}/health`)).json()
-  expect(await health()).toMatchObject({
-    concurrency: { queued: 0, running: 0 },
-    lifecycle: { active_rollouts: 0 },
-  })
+  const soon = { timeout: 20_000, interval: 100 }
   await expect
-    .poll(health, { timeout: 20_000, interval: 200 })
-    .toMatchObject({ retained_results: 0 })
+    .poll(() => [going, silent.open, controller.openPolicyCalls], soon)
+    .toStrictEqual([0, 0, 0])
+  await expect
+    .poll(async () => (await fetch(`${url}/health`)).json(), soon)
+    .toMatchObject({
+      concurrency: { queued: 0, running: 0 },
+      retained_results: 0,
+      lifecycle: { active_rollouts: 0 },
+    })
 }, 60_000)
 
 /** Never resolves; the signal ends it. */

@@ -106,8 +106,11 @@ export class LeasedDelivery implements ResultDelivery {
   /** The first result is the only one. What has to be kept with it is kept before it is published. */
   async #publish({ status, failure, samples }: LeasedOutcome): Promise<void> {
     if (!this.#lease.decide()) return
+    // Encoded before anything is waited for: user code may still hold the samples.
+    const end = toLeasedEnd(this.#lease.rolloutId, { status, failure, samples })
+    if (end.warning !== null) this.#log.warn(`The result leaves out ${end.warning}.`)
     await this.#options.keep()
-    publishResult(this.#lease, { status, failure, samples }, (text) => this.#log.warn(text))
+    this.#lease.publish(end)
   }
 
   /** A backend that did not know the rollout when it was to be stopped knows it by now. */
@@ -117,27 +120,25 @@ export class LeasedDelivery implements ResultDelivery {
   }
 }
 
-/** Publishes the end of a lease that was decided on. */
-export function publishResult(
-  lease: LeasedRollout,
+/** The end of a leased rollout, encoded. */
+export function toLeasedEnd(
+  rolloutId: string,
   { status, failure, samples }: LeasedOutcome,
-  warn: (text: string) => void,
-): void {
+): LeasedEnd & Pick<EncodedBody, 'warning'> {
   const errorMessage = failure?.message ?? null
   let reward: number | null = null
-  const body: EncodedBody = encodeSamples({ status, samples }, (bodies) => {
+  const { json, warning } = encodeSamples({ status, samples }, (bodies) => {
     const sample = onlyOne(bodies)
     reward = sample?.reward ?? null
     return {
-      rollout_id: lease.rolloutId,
+      rollout_id: rolloutId,
       status,
       sample,
       err_message: errorMessage,
       err_category: failure?.category ?? null,
     } satisfies LeasedResultBody
   })
-  if (body.warning !== null) warn(`The result leaves out ${body.warning}.`)
-  lease.publish({ status, reward, errorMessage, json: body.json })
+  return { status, reward, errorMessage, json, warning }
 }
 
 function tooManySamples(samples: Samples): string {

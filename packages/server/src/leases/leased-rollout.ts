@@ -121,10 +121,10 @@ export class LeasedRollout {
   }
 
   /** Publishes the end that was decided on. */
-  publish({ json, ...end }: LeasedEnd): void {
-    this.#end = end
+  publish({ json, status, reward, errorMessage }: LeasedEnd): void {
+    this.#end = { status, reward, errorMessage }
     this.#result = new TextEncoder().encode(json)
-    this.#status = end.status
+    this.#status = status
     this.#events.ended()
     this.#wake()
   }

@@ -3,7 +3,7 @@ import type { CancelDisposition } from '@osmosis/core/wire'
 
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
-import { LeasedDelivery, publishResult, type LeasedDeliveryOptions } from './leased-delivery.ts'
+import { LeasedDelivery, toLeasedEnd, type LeasedDeliveryOptions } from './leased-delivery.ts'
 import { LeaseRegistry, type LeaseOptions } from './lease-registry.ts'
 import type { LeasedRollout } from './leased-rollout.ts'
 
@@ -87,7 +87,7 @@ export class Leases {
     failure: { message: string; category: 'lease_expired' | 'agent_error' },
   ): boolean {
     if (!lease.decide()) return false
-    publishResult(lease, { status: 'failure', failure, samples: new Map() }, () => undefined)
+    lease.publish(toLeasedEnd(lease.rolloutId, { status: 'failure', failure, samples: new Map() }))
     return true
   }
 
