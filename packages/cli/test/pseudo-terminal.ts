@@ -17,11 +17,14 @@ export interface TerminalSession {
 }
 
 /** Starts the `osmosis` command in a terminal. */
-export function startInTerminal(args: readonly string[]): TerminalSession {
+export function startInTerminal(
+  args: readonly string[],
+  { env = {}, cwd = workspace }: { env?: Record<string, string>; cwd?: string } = {},
+): TerminalSession {
   const terminal = spawn(process.execPath, [bin, ...args], {
     cols: 200,
-    cwd: workspace,
-    env: { ...process.env, TERM: 'dumb' },
+    cwd,
+    env: { ...process.env, TERM: 'dumb', ...env },
   })
   let printed = ''
   let over = false

@@ -30,7 +30,7 @@ export function addListFlags(command: Command): Command {
 
 /** Reads what the flags of a list ask for. */
 export async function readList(
-  client: PlatformClient,
+  client: Pick<PlatformClient, 'request'>,
   path: readonly string[],
   key: string,
   { limit, offset, all }: ListFlags,

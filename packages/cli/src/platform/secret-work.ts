@@ -1,6 +1,6 @@
 import { text } from 'node:stream/consumers'
 
-import { PlatformError, type JsonObject, type Page } from '@osmosis/platform'
+import { PlatformError, type JsonObject, type Page, type PlatformClient } from '@osmosis/platform'
 
 import { askHidden } from './ask.ts'
 import { readList, type ListFlags } from './list-flags.ts'
@@ -51,12 +51,27 @@ async function givenValue(
 
 export async function listSecrets(session: PlatformSession, flags: ListFlags): Promise<void> {
   const { client } = await session.scoped()
-  const page = await readList(client, route, 'environment_secrets', flags)
+  const page = await readList(secretLists(client), route, 'secrets', flags)
   session.output.list(withoutValues(page), [
     ['NAME', 'name'],
     ['SCOPE', 'scope'],
     ['UPDATED', 'updated_at'],
   ])
+}
+
+/**
+ * Asks for secrets of the workspace and of the user. Where an answer has them is not documented, so
+ * every name that other lists would suggest is looked at.
+ */
+export function secretLists(client: PlatformClient): Pick<PlatformClient, 'request'> {
+  return {
+    async request(path, options) {
+      const query = { ...options?.query, scope: 'all' }
+      const answer = await client.request(path, { ...options, query })
+      const { environment_secrets: named, secrets, items } = answer
+      return { ...answer, secrets: named ?? secrets ?? items }
+    },
+  }
 }
 
 /** Whatever the platform says of a secret, its value is not printed. */

@@ -34,6 +34,8 @@ export async function submitCommand(
   const { client, git } = await session.scoped()
   const workspace = git ?? (await namedWorkspace(session, client, given, flags))
   const config = await readSubmittedConfig(kind, given, workspace.folder)
+  // Code that is loaded may say them.
+  output.hide(...config.requiredSecrets.map((name) => settings.environment[name]))
   const loaded = await preflight(config.entrypoint, {
     workspace: workspace.folder,
     environment: { ...settings.environment, ...config.env },

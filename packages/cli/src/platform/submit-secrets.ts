@@ -1,8 +1,10 @@
-import { PlatformError, readPages, type PlatformClient } from '@osmosis/platform'
+import { PlatformError, type PlatformClient } from '@osmosis/platform'
 
 import { readSecretsFile } from '../secrets-file.ts'
 import { askHidden, isInteractive } from './ask.ts'
+import { readList } from './list-flags.ts'
 import type { PlatformSession } from './platform-session.ts'
+import { secretLists } from './secret-work.ts'
 
 /** What a run is told about its secrets. */
 export interface RunSecrets {
@@ -54,11 +56,9 @@ export async function findSecrets(
 /** Names of secrets on the platform; when they cannot be listed, none are known to be there. */
 async function storedNames(client: PlatformClient): Promise<ReadonlySet<unknown>> {
   try {
-    const { items } = await readPages(
-      (query) => client.request(['environment-secrets'], { query: { ...query, scope: 'all' } }),
-      'environment_secrets',
-      { all: true },
-    )
+    const { items } = await readList(secretLists(client), ['environment-secrets'], 'secrets', {
+      all: true,
+    })
     return new Set(items.map(({ name }) => name))
   } catch (error) {
     if (error instanceof PlatformError) return new Set()

@@ -20,6 +20,7 @@ it('keeps, lists and forgets a secret, and never shows its value', async () => {
     items: [{ name: 'SEARCH_API_KEY', scope: 'workspace' }],
     total_count: 1,
   })
+  expect(platform.requests.at(-1)?.query.get('scope')).toBe('all')
   const asked = await osmosis('secret delete SEARCH_API_KEY --json')
   expect(json(asked.stderr)).toMatchObject({ error: { code: 'INTERACTIVE_REQUIRED' } })
   expect((await osmosis('secret delete SEARCH_API_KEY --yes')).stdout).toBe(

@@ -186,6 +186,18 @@ describe('osmosis eval submit', () => {
     expect(refused.stderr).not.toContain(secret)
   })
 
+  it('hides the secrets that an entrypoint says, and gives it no login', async () => {
+    const main = "throw new Error(process.env.IN_ENV + ' and ' + process.env.OSMOSIS_TOKEN)"
+    const { osmosis, platform } = await author(main, ['IN_ENV'])
+    const { stderr } = await osmosis('eval submit configs/eval/echo.toml --yes', {
+      IN_ENV: secret,
+      OSMOSIS_TOKEN: 'planted-token',
+      OSMOSIS_TOKEN_PLATFORM_URL: platform.url,
+    })
+    expect(stderr).toContain('[redacted] and undefined')
+    expect(stderr).not.toContain('planted')
+  })
+
   it('names secrets that nobody has, here or on the platform', async () => {
     const { platform, osmosis } = await author(entrypoint, ['NOBODY_HAS'])
     platform.fail('GET environment-secrets', { status: 500 })

@@ -1,0 +1,66 @@
+import { expect, it } from 'vitest'
+
+import { temporaryFolder } from '../osmosis.ts'
+import { startInTerminal, type TerminalSession } from '../pseudo-terminal.ts'
+import { platformUser, type PlatformUser } from './on-platform.ts'
+
+/** Runs a command where the user is, without a browser that would open. */
+function inTerminal({ env, workspace }: PlatformUser, words: string): TerminalSession {
+  const here = { ...env, PATH: temporaryFolder() }
+  return startInTerminal(words.split(' '), { env: here, cwd: workspace })
+}
+
+it('somebody who logs in sees the code, and is logged in once it is allowed', async () => {
+  const user = await platformUser({ loggedIn: false })
+  user.platform.login.polls = ['authorization_pending']
+  const session = inTerminal(user, 'auth login')
+  await session.until('Open https://platform.example/device and enter the code WDJB-MJHT')
+  const { code, rest } = await session.ended
+  expect([code, rest]).toEqual([0, expect.stringContaining('Logged in to')])
+  expect(rest).not.toContain('device-token')
+})
+
+it('Ctrl-C ends the wait for a login, with 130', async () => {
+  const user = await platformUser({ loggedIn: false })
+  user.platform.login.polls = Array.from({ length: 10_000 }, () => 'authorization_pending' as const)
+  const session = inTerminal(user, 'auth login')
+  await session.until('WDJB-MJHT')
+  session.type('\u0003')
+  expect((await session.ended).code).toBe(130)
+})
+
+it('a question is answered at the keyboard, and with no by an empty line', async () => {
+  const user = await platformUser()
+  const no = inTerminal(user, 'auth logout')
+  await no.until('[y/N] ')
+  no.type('\r')
+  expect(await no.ended).toEqual({ code: 0, rest: expect.stringContaining('Still logged in.') })
+  expect(user.platform.calls).toEqual([])
+
+  const yes = inTerminal(user, 'auth logout')
+  await yes.until('[y/N] ')
+  yes.type('y\r')
+  expect(await yes.ended).toEqual({ code: 0, rest: expect.stringContaining('Logged out') })
+  expect(user.platform.calls).toEqual(['DELETE tokens/token-1'])
+})
+
+it('Ctrl-C at a question ends with 130 and does nothing', async () => {
+  const user = await platformUser()
+  const session = inTerminal(user, 'auth logout')
+  await session.until('[y/N] ')
+  session.type('\u0003')
+  expect((await session.ended).code).toBe(130)
+  expect(user.platform.calls).toEqual([])
+})
+
+it('a secret that is typed is not shown', async () => {
+  const user = await platformUser()
+  // The origin of the workspace is not asked for: there is no git on this PATH.
+  const session = inTerminal(user, '--workspace lab secret set SEARCH_API_KEY')
+  await session.until('Value of SEARCH_API_KEY: ')
+  session.type('planted-secret-value\r')
+  const { code, rest } = await session.ended
+  expect([code, rest]).toEqual([0, expect.stringContaining('has the secret SEARCH_API_KEY')])
+  expect(rest).not.toContain('planted')
+  expect(user.platform.secrets).toMatchObject([{ value: 'planted-secret-value' }])
+})
