@@ -471,16 +471,19 @@ describe('results that are kept', () => {
     expect((await second.read()).status).toBe(200)
   })
 
-  it('that nobody has fetched make no room', async () => {
-    await using running = await leasing({ leases: { ...soon, maxRetained: 1 } })
-    await running.start()
-    await expect
-      .poll(async () => (await fetch(`${running.url}/health`)).json())
-      .toMatchObject({ retained_results: 1 })
+  it.each([{ maxRetained: 1 }, { maxRetainedBytes: 100 }])(
+    'that nobody has fetched make no room: %j',
+    async (bound) => {
+      await using running = await leasing({ leases: { ...soon, ...bound } })
+      await running.start()
+      await expect
+        .poll(async () => (await fetch(`${running.url}/health`)).json())
+        .toMatchObject({ retained_results: 1 })
 
-    const next = await post(`${running.url}/rollout`, running.body({ rollout_id: 'next' }))
-    expect(next.status).toBe(429)
-  })
+      const next = await post(`${running.url}/rollout`, running.body({ rollout_id: 'next' }))
+      expect(next.status).toBe(429)
+    },
+  )
 
   it.each([
     { leaseSeconds: 30 },
