@@ -104,6 +104,23 @@ describe('osmosis auth login', () => {
     expect(stderr).not.toContain('planted-nonsense')
   })
 
+  it('says that a token stays in the keyring, which it cannot reach', async () => {
+    const { platform, osmosis, credentials } = await platformUser()
+    const inKeyring = { token_store: 'keyring', access_token: undefined }
+    writeFileSync(credentials, JSON.stringify(storedLogin(platform.url, inKeyring)))
+    const { code, stderr } = await osmosis(`auth login --token ${token} --json`)
+    expect([code, json(stderr)]).toMatchObject([0, { warning: { code: 'KEYRING_CLEANUP_FAILED' } }])
+    expect((await osmosis('auth whoami')).code).toBe(0)
+  })
+
+  it('is refused when the file of logins cannot be read', async () => {
+    const { osmosis, credentials, platform } = await platformUser({ loggedIn: false })
+    mkdirSync(credentials, { recursive: true })
+    const { code, stderr } = await osmosis(`auth login --token ${token} --json`)
+    expect([code, json(stderr)]).toMatchObject([1, { error: { code: 'CREDENTIALS_UNAVAILABLE' } }])
+    expect(platform.calls).toEqual([])
+  })
+
   it.each([
     ['access_denied', 'The login was denied.'],
     ['expired_token', 'The login was not allowed in time: start again.'],
