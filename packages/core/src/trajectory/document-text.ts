@@ -22,29 +22,43 @@ export function documentText(trajectory: Trajectory, maxBytes: number): string {
   throw new RangeError(`A trajectory document does not fit into ${maxBytes} bytes.`)
 }
 
-/** JSON with an indent of 2, in which lists of nothing but numbers take one line. */
-export function toText(value: unknown, indent = ''): string {
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
-  const inner = `${indent}  `
-  if (Array.isArray(value)) {
-    if (value.every((item) => typeof item === 'number')) return `[${value.join(', ')}]`
-    const items = value.map((item) => inner + toText(item, inner))
-    return `[\n${items.join(',\n')}\n${indent}]`
+/**
+ * JSON with an indent of 2, in which lists of nothing but numbers take one line.
+ *
+ * @param longest - characters; nothing is built far beyond them
+ * @throws RangeError when the text would be longer
+ */
+export function toText(value: unknown, longest = Number.POSITIVE_INFINITY): string {
+  let left = longest
+  const counted = (text: string): string => {
+    left -= text.length
+    if (left < 0) throw new RangeError(`The text is longer than ${longest} characters.`)
+    return text
   }
-  const fields = Object.entries(value).filter(([, field]) => field !== undefined)
-  if (fields.length === 0) return '{}'
-  const lines = fields.map(
-    ([key, field]) => `${inner}${JSON.stringify(key)}: ${toText(field, inner)}`,
-  )
-  return `{\n${lines.join(',\n')}\n${indent}}`
+  const textOf = (inner: unknown, indent: string): string => {
+    if (typeof inner !== 'object' || inner === null) return counted(JSON.stringify(inner) ?? 'null')
+    const deeper = `${indent}  `
+    if (Array.isArray(inner)) {
+      if (inner.every((item) => typeof item === 'number')) return counted(`[${inner.join(', ')}]`)
+      const items = inner.map((item) => deeper + textOf(item, deeper))
+      return `[\n${items.join(',\n')}\n${indent}]`
+    }
+    const fields = Object.entries(inner).filter(([, field]) => field !== undefined)
+    if (fields.length === 0) return '{}'
+    const lines = fields.map(
+      ([key, field]) => `${counted(`${deeper}${JSON.stringify(key)}: `)}${textOf(field, deeper)}`,
+    )
+    return `{\n${lines.join(',\n')}\n${indent}}`
+  }
+  return textOf(value, '')
 }
 
 function textWithin(trajectory: Trajectory, maxBytes: number): string | undefined {
   try {
-    const text = toText(trajectory)
+    const text = toText(trajectory, maxBytes)
     return Buffer.byteLength(text) <= maxBytes ? text : undefined
   } catch (error) {
-    // Longer than a string can be.
+    // Too long, or longer than a string can be.
     if (error instanceof RangeError) return undefined
     throw error
   }

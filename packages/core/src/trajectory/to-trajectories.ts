@@ -4,7 +4,12 @@ import type { ErrorCategory } from '../error-category.ts'
 import { toTelemetryJson } from '../http/telemetry-json.ts'
 import type { PolicyCall } from '../policy/call-log.ts'
 import { toRolloutSample, type RolloutSample } from '../rollout-sample.ts'
-import { trajectoryVersion, type Trajectory, type TrajectoryStep } from './atif.ts'
+import {
+  trajectoryVersion,
+  type Trajectory,
+  type TrajectoryMetrics,
+  type TrajectoryStep,
+} from './atif.ts'
 import { callMetrics, mergedMetrics, totals, withoutNulls } from './call-metrics.ts'
 import { toSteps, type ConversationSteps } from './conversation-steps.ts'
 import {
@@ -76,14 +81,15 @@ function toTrajectory(
 ): Trajectory {
   const { rolloutId } = rollout
   const { steps, stepOf } = conversationOf(rollout, sample)
-  const without = layOverCalls(stepOf, sample.calls)
+  const measured = sample.calls.map((call) => ({ call, metrics: callMetrics(call) }))
+  const without = layOverCalls(stepOf, measured)
   const agentSteps = steps.filter(({ source }) => source === 'agent')
   const reported = report?.calls ?? []
   const fits = reported.length === agentSteps.length
   if (fits) for (const [index, call] of reported.entries()) layOverReport(agentSteps[index], call)
 
-  const measured = sample.calls.findLast(({ model }) => model !== null)?.model
-  const model = report?.modelName ?? rollout.report?.modelName ?? measured
+  const answering = sample.calls.findLast(({ model }) => model !== null)?.model
+  const model = report?.modelName ?? rollout.report?.modelName ?? answering
   const several = rollout.samples.size > 1
   return {
     schema_version: trajectoryVersion,
@@ -96,7 +102,7 @@ function toTrajectory(
     },
     steps,
     final_metrics: {
-      ...totals(sample.calls.map(callMetrics)),
+      ...totals(measured.map(({ metrics }) => metrics)),
       ...totals(reported.map(({ metrics }) => metrics)),
       ...withoutNulls(report?.finalMetrics ?? {}),
       total_steps: steps.length,
@@ -138,11 +144,10 @@ function conversationOf(
 /** Puts each call into the step of its answer, and returns those that have none in this conversation. */
 function layOverCalls(
   stepOf: readonly TrajectoryStep[],
-  calls: readonly PolicyCall[],
+  calls: readonly { readonly call: PolicyCall; readonly metrics: TrajectoryMetrics }[],
 ): Record<string, unknown>[] {
   const without: Record<string, unknown>[] = []
-  for (const call of calls) {
-    const metrics = callMetrics(call)
+  for (const { call, metrics } of calls) {
     const step = call.answerIndex === null ? undefined : stepOf[call.answerIndex]
     const startedAt = new Date(call.startedAt).toISOString()
     if (step?.source !== 'agent' || step.metrics) {
