@@ -52,6 +52,7 @@ const rolloutServer = {
     served(
       createRolloutServer({
         backend: new LocalBackend({ workflow: Nothing }),
+        trajectories: false,
         logger: false,
         ...options,
       }),

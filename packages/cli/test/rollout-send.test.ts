@@ -66,7 +66,7 @@ describe('osmosis rollout send', () => {
   })
 
   it('sends to a server that runs, with its key', async () => {
-    const serving = startOsmosis(['serve', echo, '--port', '0'], {
+    const serving = startOsmosis(['serve', echo, '--port', '0', '--no-trajectories'], {
       OSMOSIS_ROLLOUT_SERVER_API_KEY: 'server-key',
     })
     const [, url = ''] = await serving.printed(/Listening on (\S+)/)
