@@ -52,9 +52,7 @@ export async function askHidden(
       details: { prompt, summary: '', notes: [], warnings: [] },
     })
   }
-  process.stderr.write(`${prompt} `)
-  const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
-  const said = await ask('', signal, silent)
+  const said = await ask(`${prompt} `, signal, { hidden: true })
   process.stderr.write('\n')
   return said
 }
@@ -67,17 +65,25 @@ export function isInteractive(): boolean {
 async function ask(
   prompt: string,
   signal: AbortSignal,
-  output: NodeJS.WritableStream = process.stderr,
+  { hidden = false }: { hidden?: boolean } = {},
 ): Promise<string> {
+  const output = hidden ? nowhere() : process.stderr
+  // From here on the terminal shows nothing by itself, so the question comes after it: whoever types
+  // as soon as it is there types unseen.
   const lines = createInterface({ input: process.stdin, output, terminal: true })
   // The terminal gives Ctrl-C to the reader of lines.
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
   try {
-    return (await lines.question(prompt, { signal })).trim()
+    if (hidden) process.stderr.write(prompt)
+    return (await lines.question(hidden ? '' : prompt, { signal })).trim()
   } catch (error) {
     signal.throwIfAborted()
     throw error
   } finally {
     lines.close()
   }
+}
+
+function nowhere(): Writable {
+  return new Writable({ write: (_chunk, _encoding, done) => done() })
 }
