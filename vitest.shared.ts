@@ -12,6 +12,7 @@ export const testDefaults = {
   maxWorkers: '100%',
   testTimeout: 120_000,
   hookTimeout: 120_000,
+  expect: { poll: { timeout: 60_000 } },
   setupFiles: [fileURLToPath(new URL('packages/testing/kit/fail-on-console.ts', import.meta.url))],
 }
 

@@ -23,7 +23,7 @@ function start(...flags: string[]): { command: RunningCommand; folder: string; l
 }
 
 async function urlOf(log: () => string): Promise<string> {
-  await expect.poll(log, { timeout: 10_000 }).toContain('rollout accepted')
+  await expect.poll(log).toContain('rollout accepted')
   return /Listening on (\S+)/.exec(log())?.[1] ?? ''
 }
 
@@ -51,7 +51,7 @@ it('osmosis eval run leaves no server behind when it is killed', async () => {
       () => true,
       () => false,
     )
-  await expect.poll(isUp, { timeout: 5_000 }).toBe(false)
+  await expect.poll(isUp).toBe(false)
 })
 
 it('osmosis eval run keeps the rollouts of a loop that have ended when Ctrl-C cuts off the others', async () => {
@@ -62,7 +62,7 @@ it('osmosis eval run keeps the rollouts of a loop that have ended when Ctrl-C cu
     `-m rollouts/agent-loops/adder.ts ${sums}`,
     `--max-in-flight 1 --base-url ${upstream.url}/v1 --model m1`,
   )
-  await expect.poll(() => upstream.received.length, { timeout: 10_000 }).toBe(3)
+  await expect.poll(() => upstream.received.length).toBe(3)
   command.child.kill('SIGINT')
   const { code, stdout } = await command.finished
   expect([code, stdout]).toEqual([130, expect.stringContaining('(2 done, 2 pending)')])

@@ -81,7 +81,7 @@ test('400 rollouts of two agents with helpers, in loops, are kept apart word for
       expect(messages).toHaveLength(6)
     }
   }
-}, 60_000)
+})
 
 /** Each request is the one before it, the turn of the policy as it was written, and one result. */
 function expectToGrow(who: string, requests: readonly ChatMessage[][]): void {

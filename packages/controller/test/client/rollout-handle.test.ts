@@ -210,21 +210,17 @@ describe('a result that is not answered', () => {
 })
 
 describe.concurrent('a server that says nothing', () => {
-  it(
-    'is asked for the result again after wait + 10 s',
-    { timeout: 30_000 },
-    async ({ onTestFinished }) => {
-      const { server, client } = await connect({}, onTestFinished)
-      server.waitSeconds = 0.01
-      server.next.result.push(silence)
-      const handle = await client.run(order)
-      await server.received('result', 2)
-      server.set('r1', 'success')
-      expect(await handle.waitFor('completed')).toMatchObject({ status: 'success' })
-    },
-  )
+  it('is asked for the result again after wait + 10 s', async ({ onTestFinished }) => {
+    const { server, client } = await connect({}, onTestFinished)
+    server.waitSeconds = 0.01
+    server.next.result.push(silence)
+    const handle = await client.run(order)
+    await server.received('result', 2)
+    server.set('r1', 'success')
+    expect(await handle.waitFor('completed')).toMatchObject({ status: 'success' })
+  })
 
-  it('has 5 s for a cancellation', { timeout: 30_000 }, async ({ onTestFinished }) => {
+  it('has 5 s for a cancellation', async ({ onTestFinished }) => {
     const { server, client } = await connect({}, onTestFinished)
     server.next.cancel.push(silence)
     const handle = await client.run(order)
@@ -234,7 +230,7 @@ describe.concurrent('a server that says nothing', () => {
     })
   })
 
-  it('has 5 s beyond its time for draining', { timeout: 30_000 }, async ({ onTestFinished }) => {
+  it('has 5 s beyond its time for draining', async ({ onTestFinished }) => {
     const { server, client } = await connect({}, onTestFinished)
     server.next.drain.push(silence)
     await expect(client.drain({ timeoutSeconds: 0.5 })).rejects.toMatchObject({
@@ -243,23 +239,19 @@ describe.concurrent('a server that says nothing', () => {
     })
   })
 
-  it(
-    'is not asked over a connection that has been idle for as long as servers keep one',
-    { timeout: 15_000 },
-    async () => {
-      // Nothing but the client ends connections, and no header says how long they are kept.
-      const server = createServer({ keepAliveTimeout: 0 }, (_request, response) => {
-        json(503, {})(response)
-      }).listen(0, '127.0.0.1')
-      await once(server, 'listening')
-      const { port } = server.address() as AddressInfo
-      const connected = once(server, 'connection')
-      await using client = createRolloutClient({ baseUrl: `http://127.0.0.1:${port}` })
-      await expect(client.run(order)).rejects.toMatchObject({ status: 503 })
-      const [connection] = (await connected) as [Socket]
-      await once(connection, 'close')
-      server.close()
-      await once(server, 'close')
-    },
-  )
+  it('is not asked over a connection that has been idle for as long as servers keep one', async () => {
+    // Nothing but the client ends connections, and no header says how long they are kept.
+    const server = createServer({ keepAliveTimeout: 0 }, (_request, response) => {
+      json(503, {})(response)
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const connected = once(server, 'connection')
+    await using client = createRolloutClient({ baseUrl: `http://127.0.0.1:${port}` })
+    await expect(client.run(order)).rejects.toMatchObject({ status: 503 })
+    const [connection] = (await connected) as [Socket]
+    await once(connection, 'close')
+    server.close()
+    await once(server, 'close')
+  })
 })
