@@ -24,7 +24,14 @@ export {
   type TrainerOptions,
   type TrainerRunOptions,
 } from './loop/trainer.ts'
+export { overhear, type CallListener } from './policy/overhear.ts'
 export type { PolicyModel, PolicyRequest } from './policy/policy-model.ts'
+export {
+  recordPolicy,
+  type PolicyTrouble,
+  type RecordedPolicy,
+  type RolloutRecording,
+} from './policy/record-policy.ts'
 export type { ScriptedAnswer, ScriptedToolCall } from './policy/scripted-answer.ts'
 export { scriptedPolicy, type ScriptedCall } from './policy/scripted-policy.ts'
 export { upstreamPolicy, type UpstreamPolicy } from './policy/upstream-policy.ts'

@@ -46,6 +46,27 @@ afterEach(async () => {
   await server[Symbol.asyncDispose]()
 })
 
+it('a rollout is committed by its own hook first, and acknowledged when both have', async () => {
+  const order: string[] = []
+  const failures = [new Error('disk full')]
+  commit = () => void order.push('all')
+  const running = controller.run(
+    { initialMessages: [] },
+    {
+      onTerminal: () => {
+        order.push('own')
+        const [failure] = failures.splice(0)
+        if (failure) throw failure
+      },
+    },
+  )
+  const sent = await server.order(0)
+  expect((await grade(sent))[0]).toBe(500)
+  expect(await grade(sent)).toStrictEqual(ok)
+  expect((await running).status).toBe('success')
+  expect(order).toStrictEqual(['own', 'own', 'all'])
+})
+
 describe('what ends a rollout', () => {
   it('is the grader callback, not the completion callback', async () => {
     const running = controller.run({ rolloutId: 'r', initialMessages: [] })

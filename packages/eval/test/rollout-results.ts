@@ -15,6 +15,7 @@ export function rolloutResult(init: Partial<RolloutOutcome> = {}): RolloutOutcom
     errorMessage: null,
     errorCategory: null,
     completion: { status: 'success', errorMessage: null, errorCategory: null, extraFields: null },
+    gradingMs: 4,
     policyCalls: 1,
     usage: { promptTokens: 10, completionTokens: 5, totalTokens: 15 },
     durationMs: 12.5,

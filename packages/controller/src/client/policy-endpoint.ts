@@ -70,7 +70,11 @@ export async function createPolicyEndpoint(
   return {
     url: opened.url,
     admit(rolloutId) {
-      const session = sessions.register(rolloutId, { graded: false, completion: null })
+      const session = sessions.register(rolloutId, {
+        graded: false,
+        completion: null,
+        completedAt: null,
+      })
       const access: PolicyAccess = {
         rolloutId,
         chatCompletionsUrl: `${opened.url}/v1/rollouts/${encodeURIComponent(rolloutId)}`,

@@ -55,6 +55,10 @@ export interface TrainerRunOptions {
   readonly onAccepted?: (tools: readonly FunctionTool[]) => void
   /** Sees each answer of the policy before the loop does, and may refuse the call instead. */
   readonly onAnswer?: AnswerHook
+  /**
+   * Commits the end of this rollout, as `onTerminal` of the trainer does for all of them, and before it.
+   */
+  readonly onTerminal?: (outcome: LoopOutcome) => void | Promise<void>
 }
 
 /** The training cluster's side of the agent-loop protocol, listening. */
@@ -132,7 +136,7 @@ interface RunParts {
   readonly address: Pick<Trainer, 'url' | 'apiKey'>
   readonly server: ServerAddress
   readonly client: RolloutHost['client']
-  readonly hooks: Pick<TrainerRunOptions, 'onAccepted' | 'onAnswer'>
+  readonly hooks: Pick<TrainerRunOptions, 'onAccepted' | 'onAnswer' | 'onTerminal'>
   readonly signal: AbortSignal
 }
 
@@ -144,7 +148,8 @@ async function runLoop(
   const { rolloutId = randomUUID().replaceAll('-', ''), timeoutMs = null } = order
   const body = toInitRequest(rolloutId, order, address)
   const tools = Promise.withResolvers<readonly FunctionTool[]>()
-  const session = sessions.register(rolloutId, { tools, onAnswer: hooks.onAnswer })
+  const state = { tools, onAnswer: hooks.onAnswer }
+  const session = sessions.register(rolloutId, state, hooks.onTerminal)
   return driveRollout({
     sessions,
     session,

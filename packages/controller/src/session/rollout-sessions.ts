@@ -37,11 +37,15 @@ export class RolloutSessions<Outcome, State> {
   }
 
   /**
-   * Opens a session.
+   * Opens a session. `commit` keeps its end, before the hook for all of them is called.
    *
    * @throws OsmosisError with code `invalid_request` when the id is running or has just finished
    */
-  register(rolloutId: string, state: State): RolloutSession<Outcome, State> {
+  register(
+    rolloutId: string,
+    state: State,
+    commit?: EndHooks<Outcome>['onTerminal'],
+  ): RolloutSession<Outcome, State> {
     if (this.find(rolloutId) !== undefined) {
       throw new OsmosisError(
         'invalid_request',
@@ -49,6 +53,7 @@ export class RolloutSessions<Outcome, State> {
       )
     }
     const session = new RolloutSession<Outcome, State>(rolloutId, state, async (outcome) => {
+      await commit?.(outcome)
       await this.#hooks.onTerminal?.(outcome)
       this.retire(session)
     })

@@ -30,12 +30,13 @@ export function callbackRoutes(sessions: WorkflowSessions, key: string): Routes 
     if (isEnd || !session.state.graded) {
       const known = await sessions.conclude(rolloutId, callback, (facts, state) => {
         const completion = (state.completion ??= toCompletionReport(body))
-        return ungradedOutcome({ ...facts, completion }, completion)
+        return ungradedOutcome({ ...facts, completion, gradingMs: null }, completion)
       })
       return acknowledge(c, known)
     }
     const known = sessions.note(rolloutId, callback)
     session.state.completion ??= toCompletionReport(body)
+    session.state.completedAt ??= performance.now()
     return acknowledge(c, known)
   })
 
@@ -43,9 +44,11 @@ export function callbackRoutes(sessions: WorkflowSessions, key: string): Routes 
     const schema = graderCallbackSchema
     const body = await readCallback(c.req.raw, { key, schema, notJson: 422 })
     const rolloutId = idOf(c.req.param('rolloutId'), body)
-    const known = await sessions.conclude(rolloutId, { kind: 'grader', body }, (facts, state) =>
-      gradedOutcome({ ...facts, completion: state.completion }, body),
-    )
+    const known = await sessions.conclude(rolloutId, { kind: 'grader', body }, (facts, state) => {
+      const { completion, completedAt } = state
+      const gradingMs = completedAt === null ? null : performance.now() - completedAt
+      return gradedOutcome({ ...facts, completion, gradingMs }, body)
+    })
     return acknowledge(c, known)
   })
   return app

@@ -55,6 +55,10 @@ export interface RunOptions {
   readonly signal?: AbortSignal
   /** Default: the controller's own `server`. */
   readonly server?: ServerAddress
+  /**
+   * Commits the end of this rollout, as `onTerminal` of the controller does for all of them, and before it.
+   */
+  readonly onTerminal?: (outcome: RolloutOutcome) => void | Promise<void>
 }
 
 /** The training cluster's side of the rollout protocol, listening. */
@@ -108,7 +112,7 @@ export async function createController(options: ControllerOptions): Promise<Cont
 
   return {
     ...address,
-    async run(order, { server = options.server, signal } = {}) {
+    async run(order, { server = options.server, signal, onTerminal } = {}) {
       if (server === undefined) {
         throw new OsmosisError(
           'invalid_config',
@@ -116,7 +120,14 @@ export async function createController(options: ControllerOptions): Promise<Cont
         )
       }
       return opened.run(signal, (running) =>
-        runWorkflow(order, { sessions, address, server, client: opened.client, signal: running }),
+        runWorkflow(order, {
+          sessions,
+          address,
+          server,
+          client: opened.client,
+          signal: running,
+          onTerminal,
+        }),
       )
     },
     close: () => opened.close(),
@@ -130,18 +141,23 @@ interface RunParts {
   readonly server: ServerAddress
   readonly client: RolloutHost['client']
   readonly signal: AbortSignal
+  readonly onTerminal: RunOptions['onTerminal']
 }
 
 async function runWorkflow(
   order: RolloutOrder,
-  { sessions, address, server, client, signal }: RunParts,
+  { sessions, address, server, client, signal, onTerminal }: RunParts,
 ): Promise<RolloutOutcome> {
   signal.throwIfAborted()
   const rolloutId = order.rolloutId ?? randomUUID().replaceAll('-', '')
   const { timeoutMs = null, grade: graded = true } = order
   const body = toRolloutRequest(rolloutId, order, address)
-  const session = sessions.register(rolloutId, { graded, completion: null })
-  const known = (): Pick<WorkflowFacts, 'completion'> => ({ completion: session.state.completion })
+  const state = { graded, completion: null, completedAt: null }
+  const session = sessions.register(rolloutId, state, onTerminal)
+  const known = (): Pick<WorkflowFacts, 'completion' | 'gradingMs'> => ({
+    completion: session.state.completion,
+    gradingMs: null,
+  })
   return driveRollout({
     sessions,
     session,

@@ -43,6 +43,8 @@ export interface RolloutOutcome {
   readonly errorCategory: RolloutErrorCategory | null
   /** Null when the rollout ended before its completion callback came. */
   readonly completion: CompletionReport | null
+  /** From the completion callback to the grader's. Milliseconds; null unless both came. */
+  readonly gradingMs: number | null
   /** Model calls the policy endpoint let through. */
   readonly policyCalls: number
   readonly usage: TokenUsage
@@ -54,6 +56,8 @@ export interface RolloutOutcome {
 export interface WorkflowState {
   readonly graded: boolean
   completion: CompletionReport | null
+  /** When that came, by `performance.now()`. */
+  completedAt: number | null
 }
 
 /** The rollouts of a controller. */
@@ -62,6 +66,7 @@ export type WorkflowSessions = RolloutSessions<RolloutOutcome, WorkflowState>
 /** What is known of a workflow's rollout when its end comes. */
 export interface WorkflowFacts extends RolloutFacts {
   readonly completion: CompletionReport | null
+  readonly gradingMs: number | null
 }
 
 /** Reads a completion callback. */

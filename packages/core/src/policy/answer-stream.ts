@@ -20,7 +20,7 @@ export async function* readAnswer(
   contentType: string,
   body: Readable,
 ): AsyncGenerator<readonly ChatCompletionChunk[]> {
-  const answer = contentType.includes('application/json') ? new JsonAnswer() : new AnswerEvents()
+  const answer = answerReader(contentType)
   let complete = false
   try {
     for await (const pieces of bodyPieces(body)) {
@@ -51,13 +51,28 @@ export async function* readAnswer(
   }
 }
 
+/** Takes the bytes of an answer in, and gives out the chunks that were whole so far. */
+export interface AnswerReader {
+  /** Whether the policy said that nothing follows. */
+  readonly ended: boolean
+  /** @throws OsmosisError with code `policy_stream_error`; what was whole before can be taken */
+  add(pieces: readonly Uint8Array[]): void
+  /** Nothing follows. Throws as `add` does, also for an answer that was not complete. */
+  end(): void
+  take(): readonly ChatCompletionChunk[]
+}
+
+/** The reader of an answer of this `content-type`. */
+export function answerReader(contentType: string): AnswerReader {
+  return contentType.includes('application/json') ? new JsonAnswer() : new AnswerEvents()
+}
+
 /** An answer as server-sent events, however its bytes were split. */
-class AnswerEvents {
+class AnswerEvents implements AnswerReader {
   readonly #text = new AnswerText()
   readonly #parser = createParser({ onEvent: (event) => this.#read(event) })
   #chunks: ChatCompletionChunk[] = []
   #finished = false
-  /** Whether the policy said that nothing follows. */
   ended = false
 
   add(pieces: readonly Uint8Array[]): void {
@@ -93,7 +108,7 @@ class AnswerEvents {
 }
 
 /** An answer as one JSON object, from endpoints that do not stream. */
-class JsonAnswer {
+class JsonAnswer implements AnswerReader {
   readonly ended = false
   readonly #text = new AnswerText()
   #json = ''

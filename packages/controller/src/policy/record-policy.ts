@@ -1,0 +1,128 @@
+import { isPassingStatus } from '@osmosis/core/http'
+import {
+  CallLog,
+  wireTranscript,
+  type CallRecorder,
+  type WireTranscript,
+} from '@osmosis/core/recording'
+import type { ChatCompletion, ChatMessage } from '@osmosis/core/wire'
+
+import { overhear, type CallListener } from './overhear.ts'
+import type { PolicyModel, PolicyRequest } from './policy-model.ts'
+import { systemicFailure } from './watch-policy.ts'
+
+/** How a policy let a rollout down. */
+export interface PolicyTrouble {
+  /** Whether no later call could be answered either: wrong key, unknown model, no endpoint there. */
+  readonly isLasting: boolean
+  readonly message: string
+}
+
+/** What the model calls of one rollout said, as far as they have come. */
+export interface RolloutRecording {
+  /** By sample id, in the order of the first calls; calls without an id are under `''`. */
+  samples(): ReadonlyMap<string, WireTranscript>
+  /**
+   * Trouble that lasts, else that of the latest call, when the policy was overloaded or down (429,
+   * 5xx). Null when it answered.
+   */
+  readonly trouble: PolicyTrouble | null
+  /** Forgets all of it; later calls are not recorded. */
+  end(): void
+}
+
+/** A policy whose model calls can be recorded. */
+export interface RecordedPolicy extends PolicyModel {
+  /** Records the model calls of a rollout from now on, until that is ended. */
+  record(rolloutId: string): RolloutRecording
+}
+
+/**
+ * Records conversations and measurements of model calls while answers pass to their callers, byte for
+ * byte. Any rollout server will do: nothing is asked of it. Whoever made `policy` still closes it.
+ */
+export function recordPolicy(
+  policy: PolicyModel,
+  options: {
+    /** Keeps the token ids and logprobs that answers carry; they are large. Default: false. */
+    readonly tokenIds?: boolean
+  } = {},
+): RecordedPolicy {
+  const { tokenIds = false } = options
+  const recordings = new Map<string, Recording>()
+  return {
+    ...overhear(policy, (request) => recordings.get(request.rolloutId)?.begin(request)),
+    record(rolloutId) {
+      const recording = new Recording(tokenIds, () => recordings.delete(rolloutId))
+      recordings.set(rolloutId, recording)
+      return recording
+    },
+  }
+}
+
+class Recording implements RolloutRecording {
+  readonly #logs = new Map<string, CallLog>()
+  readonly #tokenIds: boolean
+  readonly #forget: () => void
+  #lasting: PolicyTrouble | null = null
+  #passing: PolicyTrouble | null = null
+
+  constructor(tokenIds: boolean, forget: () => void) {
+    this.#tokenIds = tokenIds
+    this.#forget = forget
+  }
+
+  get trouble(): PolicyTrouble | null {
+    return this.#lasting ?? this.#passing
+  }
+
+  begin({ sampleId, body }: PolicyRequest): CallListener {
+    const call = this.#beginCall(sampleId, body['messages'])
+    return {
+      onFirstChunk: () => call?.firstChunk(),
+      onAnswer: (completion) => {
+        this.#passing = null
+        call?.succeed(this.#tokenIds ? completion : withoutTokenIds(completion))
+      },
+      onBroken: (reason) => call?.fail(new Error(reason)),
+      onRefusal: (status, text) => {
+        const message = systemicFailure(status, text)
+        if (message !== null) this.#lasting ??= { isLasting: true, message }
+        const said = `The policy answered ${status}: ${text}`
+        this.#passing = isPassingStatus(status) ? { isLasting: false, message: said } : null
+        call?.fail(new Error(said))
+      },
+    }
+  }
+
+  samples(): ReadonlyMap<string, WireTranscript> {
+    const transcripts = [...this.#logs].flatMap(([id, log]): [string, WireTranscript][] => {
+      const transcript = wireTranscript(log)
+      return transcript === undefined ? [] : [[id, transcript]]
+    })
+    return new Map(transcripts)
+  }
+
+  end(): void {
+    this.#forget()
+  }
+
+  /** Undefined for messages that are none: the policy judges them, and they are no conversation. */
+  #beginCall(sampleId: string, messages: unknown): CallRecorder | undefined {
+    const log = this.#logs.get(sampleId) ?? new CallLog()
+    try {
+      const call = log.begin(messages as ChatMessage[])
+      call.attempts = 1
+      this.#logs.set(sampleId, log)
+      return call
+    } catch {
+      return undefined
+    }
+  }
+}
+
+function withoutTokenIds(completion: ChatCompletion): ChatCompletion {
+  const { prompt_token_ids: _promptIds, choices, ...rest } = completion
+  const plain = choices.map(({ token_ids: _ids, ...choice }) => ({ ...choice, logprobs: null }))
+  return { ...rest, choices: plain }
+}

@@ -1,0 +1,232 @@
+import {
+  createTrainer,
+  recordPolicy,
+  scriptedPolicy,
+  type PolicyModel,
+  type RecordedPolicy,
+} from '@osmosis/controller'
+import { encodeSse } from '@osmosis/controller/answers'
+import { describe, expect, it } from 'vitest'
+
+import { chat, completed, startLoopServer } from './fake-loop-server.ts'
+
+const { signal } = new AbortController()
+
+async function ask(
+  policy: PolicyModel,
+  body: Record<string, unknown>,
+  sampleId = 'main',
+): Promise<Response> {
+  return policy.respond({ rolloutId: 'r', sampleId, body, headers: {}, signal })
+}
+
+const user = { role: 'user', content: '6 × 7?' }
+
+/** Answers with these bytes, in these pieces. */
+function sending(pieces: readonly string[], type: string, status = 200): PolicyModel {
+  const bytes = pieces.map((piece) => new TextEncoder().encode(piece))
+  const headers = { 'content-type': type, 'retry-after': '3' }
+  return {
+    name: 'p',
+    respond: async () => new Response(ReadableStream.from(bytes), { status, headers }),
+  }
+}
+
+const events = encodeSse([
+  {
+    id: 'c1',
+    created: 1,
+    model: 'm',
+    prompt_token_ids: [1, 2],
+    choices: [{ index: 0, delta: { role: 'assistant', content: '4' }, token_ids: [3] }],
+  },
+  { choices: [{ index: 0, delta: { content: '2' }, finish_reason: 'stop', token_ids: [4] }] },
+  { choices: [], usage: { prompt_tokens: 2, completion_tokens: 2, total_tokens: 4 } },
+])
+
+describe('recordPolicy', () => {
+  it.each([
+    ['in one piece', [events]],
+    ['byte by byte', events.split('')],
+  ])('passes a stream that comes %s on as it is, and records it', async (_how, pieces) => {
+    const policy = recordPolicy(sending(pieces, 'text/event-stream'))
+    const recording = policy.record('r')
+    const answer = await ask(policy, { messages: [user], stream: true })
+    expect([answer.status, Object.fromEntries(answer.headers)]).toEqual([
+      200,
+      { 'content-type': 'text/event-stream', 'retry-after': '3' },
+    ])
+    expect(await answer.text()).toBe(events)
+    expect(recording.samples().get('main')).toEqual({
+      messages: [user, { role: 'assistant', content: '42' }],
+      otherConversations: [],
+      historyRewritten: false,
+      calls: [
+        {
+          startedAt: expect.any(Number),
+          durationMs: expect.any(Number),
+          timeToFirstChunkMs: expect.any(Number),
+          attempts: 1,
+          extendsPrevious: true,
+          finishReason: 'stop',
+          usage: { prompt_tokens: 2, completion_tokens: 2, total_tokens: 4 },
+          model: 'm',
+          promptTokenIds: null,
+          completionTokenIds: null,
+          logprobs: null,
+          error: null,
+          answerIndex: 1,
+        },
+      ],
+    })
+  })
+
+  it('keeps token ids and logprobs only when asked for', async () => {
+    const policy = recordPolicy(sending([events], 'text/event-stream'), { tokenIds: true })
+    const recording = policy.record('r')
+    await (await ask(policy, { messages: [user] })).text()
+    expect(recording.samples().get('main')?.calls).toMatchObject([
+      { promptTokenIds: [1, 2], completionTokenIds: [3, 4] },
+    ])
+  })
+
+  it('has an answer before its reader can act on it, however long the connection stays', async () => {
+    const open = new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode(events)),
+    })
+    const headers = { 'content-type': 'text/event-stream' }
+    const policy = recordPolicy({ name: 'p', respond: async () => new Response(open, { headers }) })
+    const recording = policy.record('r')
+    const reader = (await ask(policy, { messages: [user] })).body?.getReader()
+    await reader?.read()
+    expect(recording.samples().get('main')?.calls).toMatchObject([{ finishReason: 'stop' }])
+    await reader?.cancel()
+  })
+
+  it('follows a conversation of whole answers through several samples, one of them without an id', async () => {
+    const policy = recordPolicy(
+      scriptedPolicy(({ turn }) =>
+        turn === 0 ? { toolCalls: [{ name: 'add', arguments: { a: 1 } }] } : 'done',
+      ),
+    )
+    const recording = policy.record('r')
+    const first = (await (await ask(policy, { messages: [user] }, '')).json()) as {
+      choices: [{ message: { tool_calls: [{ id: string }] } }]
+    }
+    const { message } = first.choices[0]
+    const result = { role: 'tool', tool_call_id: message.tool_calls[0].id, content: '3' }
+    await (await ask(policy, { messages: [user, message, result] }, '')).text()
+    await (await ask(policy, { messages: [{ role: 'user', content: 'else' }] }, 'other')).text()
+    const samples = recording.samples()
+    expect([...samples.keys()]).toEqual(['', 'other'])
+    expect(samples.get('')?.messages.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+    ])
+    expect(samples.get('')?.calls.map((call) => [call.answerIndex, call.extendsPrevious])).toEqual([
+      [1, true],
+      [3, true],
+    ])
+  })
+
+  it.each([
+    [
+      'breaks off',
+      [events.slice(0, events.indexOf('\n\n') + 2)],
+      'text/event-stream',
+      /ended before its finish_reason/,
+    ],
+    ['is no JSON', ['{"choices": [{'], 'application/json', /not a JSON object/],
+    ['holds no choice', ['{"choices": []}'], 'application/json', /no choices/],
+  ])('an answer that %s is passed on and recorded as an error', async (_how, pieces, type, why) => {
+    const policy = recordPolicy(sending(pieces, type))
+    const recording = policy.record('r')
+    expect(await (await ask(policy, { messages: [user] })).text()).toBe(pieces.join(''))
+    expect(recording.samples().get('main')).toMatchObject({
+      messages: [user],
+      calls: [{ error: expect.stringMatching(why), answerIndex: null }],
+    })
+    expect(recording.trouble).toBe(null)
+  })
+
+  it('a connection that breaks, breaks for the caller as well', async () => {
+    async function* broken(): AsyncGenerator<Uint8Array> {
+      yield new TextEncoder().encode(events.slice(0, 40))
+      throw new Error('reset')
+    }
+    const headers = { 'content-type': 'text/event-stream' }
+    const respond = async (): Promise<Response> =>
+      new Response(ReadableStream.from(broken()), { headers })
+    const policy = recordPolicy({ name: 'p', respond })
+    const recording = policy.record('r')
+    await expect((await ask(policy, { messages: [user] })).text()).rejects.toThrow('reset')
+    expect(recording.samples().get('main')?.calls).toMatchObject([
+      { error: 'The answer of the policy broke off: reset' },
+    ])
+  })
+
+  it('messages that are none reach the policy all the same', async () => {
+    const policy = recordPolicy(sending(['no'], 'text/plain', 400))
+    const recording = policy.record('r')
+    expect((await ask(policy, { messages: [null] })).status).toBe(400)
+    expect((await ask(policy, {})).status).toBe(400)
+    expect(recording.samples().size).toBe(0)
+  })
+})
+
+describe('the trouble of a recording', () => {
+  async function troubleAfter(...statuses: number[]): Promise<unknown> {
+    const policy = recordPolicy({
+      name: 'p',
+      respond: async () =>
+        statuses[0] === 200
+          ? Response.json({ choices: [{ message: { content: 'x' }, finish_reason: 'stop' }] })
+          : new Response('sorry', { status: statuses[0] ?? 0 }),
+    })
+    const recording = policy.record('r')
+    while (statuses.length > 0) {
+      await (await ask(policy, { messages: [user] })).text()
+      statuses.shift()
+    }
+    return recording.trouble
+  }
+
+  it.each([
+    [[401, 200], { isLasting: true, message: 'The policy answered 401: sorry' }],
+    [[429], { isLasting: false, message: 'The policy answered 429: sorry' }],
+    [[503], { isLasting: false, message: 'The policy answered 503: sorry' }],
+    [[503, 200], null],
+    [[400], null],
+  ])('after %j is %j', async (statuses, trouble) => {
+    expect(await troubleAfter(...statuses)).toEqual(trouble)
+  })
+})
+
+it('rollouts that nobody records, or that have ended, cost no memory', async () => {
+  const policy: RecordedPolicy = recordPolicy(sending([events], 'text/event-stream'))
+  expect(await (await ask(policy, { messages: [user] })).text()).toBe(events)
+  const recording = policy.record('r')
+  recording.end()
+  await (await ask(policy, { messages: [user] })).text()
+  expect(recording.samples().size).toBe(0)
+})
+
+it('a loop is answered with what the policy wrote, while it is recorded', async () => {
+  const text =
+    '{ "choices": [{"message": {"role":"assistant","content":"1.0"}, "finish_reason":"stop"}] }'
+  const policy = recordPolicy(sending([text], 'application/json'))
+  const recording = policy.record('loop-1')
+  await using server = await startLoopServer()
+  await using trainer = await createTrainer({ policy, apiKey: 'k', server: { url: server.url } })
+  const running = trainer.run({ rolloutId: 'loop-1', messages: [user] })
+  const init = await server.init(0)
+  expect(await (await chat(init, { messages: [user] })).text()).toBe(text)
+  expect(recording.samples().get('')?.messages.at(-1)).toEqual({
+    role: 'assistant',
+    content: '1.0',
+  })
+  await completed(init)
+  expect((await running).status).toBe('success')
+})
