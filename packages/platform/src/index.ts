@@ -2,7 +2,9 @@ export { activeLogin, type ActiveLogin } from './auth/active-login.ts'
 export { CredentialsFile } from './auth/credentials-file.ts'
 export { loginByDevice, type DeviceCode, type DeviceLoginOptions } from './auth/device-login.ts'
 export { revokeToken, verifyLogin, type Identity } from './auth/identity.ts'
-export { forgetLogin, keepLogin, prepareStore, type LoginWarning } from './auth/keep-login.ts'
+export { forgetLogin, keepLogin, prepareStore } from './auth/keep-login.ts'
+export { type Keyring, SystemKeyring } from './auth/keyring.ts'
+export { LoginStore, type LoginWarning } from './auth/login-store.ts'
 export { type StoredLogin } from './auth/stored-login.ts'
 export {
   PlatformClient,
@@ -15,6 +17,11 @@ export { isJsonObject, objectsOf, textOf, type JsonObject } from './json-object.
 export { type Page, readPages } from './paging.ts'
 export { type ErrorDetails, PlatformError, type PlatformErrorCode } from './platform-error.ts'
 export { downloadRunFiles, type FailedFile, listRunFiles, type RunFile } from './runs/run-files.ts'
-export { type Environment, type PlatformSettings, readPlatformSettings } from './settings.ts'
+export {
+  type Environment,
+  type PlatformSettings,
+  readPlatformSettings,
+  type TokenStore,
+} from './settings.ts'
 export { type FilePiece, type Pause, retryPassing, Storage } from './storage/storage.ts'
 export { findGitWorkspace, git, type GitWorkspace } from './workspace/find-workspace.ts'

@@ -8,12 +8,17 @@ import { defaultPlatformUrl, insecureVariable, normalizePlatformUrl } from './pl
 /** Variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
+/** Where the tokens of new logins are kept: `auto` is the keyring of the system, else the file. */
+export type TokenStore = 'auto' | 'keyring' | 'file'
+
 /** What is said about the platform, in flags, variables and `.env`. */
 export interface PlatformSettings {
   /** Normalised base URL. */
   readonly url: string
   /** The token of `OSMOSIS_TOKEN`. */
   readonly environmentToken: string | undefined
+  /** What `OSMOSIS_TOKEN_STORE` says; default: `auto`. */
+  readonly tokenStore: TokenStore
   /** Variables of the process, and those of `.env` that it lacks. */
   readonly environment: Environment
 }
@@ -55,7 +60,17 @@ export async function readPlatformSettings(options: {
   const url = normalizePlatformUrl(said, { allowInsecure })
   const environmentToken = environment['OSMOSIS_TOKEN']?.trim() || undefined
   if (environmentToken !== undefined) checkTokenPlatform(url, environment, allowInsecure)
-  return { url, environmentToken, environment }
+  const tokenStore = toTokenStore(environment['OSMOSIS_TOKEN_STORE']?.trim())
+  return { url, environmentToken, tokenStore, environment }
+}
+
+function toTokenStore(said: string | undefined): TokenStore {
+  if (!said) return 'auto'
+  if (said === 'auto' || said === 'keyring' || said === 'file') return said
+  throw new PlatformError(
+    'VALIDATION',
+    `OSMOSIS_TOKEN_STORE must be auto, keyring or file, got ${said}.`,
+  )
 }
 
 /** A token of the environment goes to the platform it belongs to and nowhere else. */

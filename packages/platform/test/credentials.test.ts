@@ -28,7 +28,7 @@ it.each<[string, unknown]>([
 it('a new login for another platform keeps the older record', async () => {
   const file = await fileWith(record)
   const login = { token: 'new', expiresAt: record.expires_at, user: {}, tokenId: 'i' } as const
-  await file.save(other, { ...login, store: 'file' })
+  await file.save(other, { ...login, store: 'file', account: undefined })
   expect(await file.find(hosted)).toMatchObject({ token: 'the-token' })
   expect(await file.find(other)).toMatchObject({ token: 'new', tokenId: 'i' })
   expect(JSON.parse(await readFile(file.path, 'utf8'))).toMatchObject({ version: 2 })

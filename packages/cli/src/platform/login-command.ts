@@ -17,8 +17,8 @@ import type { PlatformSession } from './platform-session.ts'
 
 /** Logs in, and keeps the login for the platform in place of the one there was. */
 export async function loginCommand(session: PlatformSession, flags: LoginFlags): Promise<void> {
-  const { output, settings, credentials: file } = session
-  const { url, environment, environmentToken } = settings
+  const { output, settings, logins: store } = session
+  const { url, environmentToken } = settings
   output.hide(flags.token)
   if (environmentToken !== undefined && flags.token === undefined) {
     throw new PlatformError(
@@ -33,12 +33,12 @@ export async function loginCommand(session: PlatformSession, flags: LoginFlags):
   }
   const warn = ({ code, message }: { code: string; message: string }): void =>
     output.warn(code, message)
-  const earlier = await prepareStore(file, url, environment, warn)
+  const earlier = await prepareStore(store, url, warn)
   const login = await obtain(session, flags.token)
   output.hide(login.token, earlier?.token)
-  await keepLogin(
+  const kept = await keepLogin(
     { ...login, isNew: flags.token === undefined },
-    { file, url, earlier, clientFor: (token) => session.client(token), warn },
+    { store, url, earlier, clientFor: (token) => session.client(token), warn },
   )
   const { email, name } = login.user
   output.operation({
@@ -53,9 +53,9 @@ export async function loginCommand(session: PlatformSession, flags: LoginFlags):
       source: flags.token === undefined ? 'device' : 'token',
       verified: true,
       saved: true,
-      token_store: 'file',
+      token_store: kept,
     },
-    message: `Logged in to ${url} as ${String(email ?? name)}, until ${login.expiresAt}. The token is in ${file.path}.`,
+    message: `Logged in to ${url} as ${String(email ?? name)}, until ${login.expiresAt}. The token is in ${kept === 'file' ? store.file.path : 'the keyring of the system'}.`,
   })
 }
 

@@ -8,8 +8,9 @@ export async function logoutCommand(
   session: PlatformSession,
   flags: ConfirmedFlags,
 ): Promise<void> {
-  const { output, credentials: file, settings } = session
+  const { output, logins: store, settings } = session
   const { url } = settings
+  const { file } = store
   const end = (status: string, message: string): void =>
     output.operation({
       status,
@@ -37,7 +38,7 @@ export async function logoutCommand(
     return
   }
   await forgetLogin(login, {
-    file,
+    store,
     url,
     clientFor: (token) => session.client(token),
     warn: ({ code, message }) => output.warn(code, message),

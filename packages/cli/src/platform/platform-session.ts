@@ -1,9 +1,10 @@
 import {
   activeLogin,
-  CredentialsFile,
   findGitWorkspace,
+  LoginStore,
   PlatformClient,
   readPlatformSettings,
+  SystemKeyring,
   type ActiveLogin,
   type GitWorkspace,
   type PlatformSettings,
@@ -24,7 +25,7 @@ export class PlatformSession {
   readonly output: CommandOutput
   readonly settings: PlatformSettings
   readonly signal: AbortSignal
-  readonly credentials = new CredentialsFile()
+  readonly logins: LoginStore
   readonly version: string
   readonly #flags: PlatformFlags
   readonly #clients: PlatformClient[] = []
@@ -39,6 +40,8 @@ export class PlatformSession {
     this.version = options.version
     this.#flags = options.flags
     this.settings = settings
+    const { tokenStore } = settings
+    this.logins = new LoginStore({ keyring: new SystemKeyring(this.signal), tokenStore })
     this.output.hide(settings.environmentToken)
   }
 
@@ -75,7 +78,7 @@ export class PlatformSession {
 
   /** The login, without asking the platform. */
   async login(): Promise<ActiveLogin> {
-    const login = await activeLogin(this.settings, this.credentials)
+    const login = await activeLogin(this.settings, this.logins)
     this.output.hide(login.token)
     return login
   }

@@ -9,7 +9,7 @@ export async function whoamiCommand(session: PlatformSession): Promise<void> {
     session.client(token, await scopeIfAny(session)),
   )
   const kept =
-    stored ?? (await session.credentials.find(session.settings.url).catch(() => undefined))
+    stored ?? (await session.logins.file.find(session.settings.url).catch(() => undefined))
   const { email = null, name = null, id = null } = user
   session.output.detail({
     account: email ?? id,

@@ -104,15 +104,6 @@ describe('osmosis auth login', () => {
     expect(stderr).not.toContain('planted-nonsense')
   })
 
-  it('says that a token stays in the keyring, which it cannot reach', async () => {
-    const { platform, osmosis, credentials } = await platformUser()
-    const inKeyring = { token_store: 'keyring', access_token: undefined }
-    writeFileSync(credentials, JSON.stringify(storedLogin(platform.url, inKeyring)))
-    const { code, stderr } = await osmosis(`auth login --token ${token} --json`)
-    expect([code, json(stderr)]).toMatchObject([0, { warning: { code: 'KEYRING_CLEANUP_FAILED' } }])
-    expect((await osmosis('auth whoami')).code).toBe(0)
-  })
-
   it('is refused when the file of logins cannot be read', async () => {
     const { osmosis, credentials, platform } = await platformUser({ loggedIn: false })
     mkdirSync(credentials, { recursive: true })
@@ -136,11 +127,7 @@ describe('osmosis auth login', () => {
     ['auth login --json', {}, 'INTERACTIVE_REQUIRED'],
     ['auth login --json', { OSMOSIS_TOKEN: token, OSMOSIS_TOKEN_PLATFORM_URL: 'set' }, 'CONFLICT'],
     ['auth login --json --token unknown-token', {}, 'AUTH_REQUIRED'],
-    [
-      'auth login --json --token standing-token',
-      { OSMOSIS_TOKEN_STORE: 'keyring' },
-      'KEYRING_UNAVAILABLE',
-    ],
+    ['auth login --json --token standing-token', { OSMOSIS_TOKEN_STORE: 'pocket' }, 'VALIDATION'],
   ])('%s with %j is refused as %s', async (words, env, errorCode) => {
     const { platform, osmosis } = await platformUser({ loggedIn: false })
     const more = env['OSMOSIS_TOKEN_PLATFORM_URL'] && { OSMOSIS_TOKEN_PLATFORM_URL: platform.url }
@@ -241,7 +228,6 @@ describe('osmosis auth whoami', () => {
   it.each<[string, object, string]>([
     ['has expired', { expires_at: '2020-01-01T00:00:00Z' }, 'AUTH_REQUIRED'],
     ['has no zone', { expires_at: '2999-01-01T00:00:00' }, 'CREDENTIALS_PARSE_FAILED'],
-    ['is in a keyring', { token_store: 'keyring', access_token: undefined }, 'KEYRING_UNAVAILABLE'],
   ])('refuses a login that %s without asking the platform', async (_, changes, errorCode) => {
     const { platform, osmosis, credentials } = await platformUser()
     writeFileSync(credentials, JSON.stringify(storedLogin(platform.url, { ...changes })))

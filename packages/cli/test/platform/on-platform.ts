@@ -37,6 +37,8 @@ export async function platformUser({ loggedIn = true } = {}): Promise<PlatformUs
     OSMOSIS_TOKEN: '',
     OSMOSIS_TOKEN_PLATFORM_URL: '',
     OSMOSIS_PLATFORM_URL: platform.url,
+    // The keyring of whoever runs the tests is theirs.
+    OSMOSIS_TOKEN_STORE: 'file',
   }
   const before = process.cwd()
   process.chdir(workspace)

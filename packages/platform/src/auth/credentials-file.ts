@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { mkdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import path from 'node:path'
@@ -47,7 +46,7 @@ export class CredentialsFile {
     }
   }
 
-  /** Keeps a login for a platform in place of the one there was, with a token. */
+  /** Keeps a login for a platform in place of the one there was. */
   async save(url: string, login: StoredLogin): Promise<void> {
     await mkdir(path.dirname(this.path), { recursive: true, mode: 0o700 })
     await this.#write({ ...(await this.#platforms()), [url]: toRecord(url, login) })
@@ -98,7 +97,7 @@ export class CredentialsFile {
 }
 
 function toRecord(url: string, login: StoredLogin): JsonObject {
-  const { token, expiresAt, user, tokenId } = login
+  const { token, expiresAt, user, tokenId, account } = login
   return {
     version: 2,
     token_type: 'Bearer',
@@ -108,13 +107,9 @@ function toRecord(url: string, login: StoredLogin): JsonObject {
     ...(tokenId !== undefined && { token_id: tokenId }),
     platform_url: url,
     token_store: login.store,
-    keyring_account: `platform:${digest(url)}:${digest(tokenId ?? crypto.randomUUID())}`,
+    ...(account !== undefined && { keyring_account: account }),
     ...(token !== undefined && { access_token: token }),
   }
-}
-
-function digest(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 24)
 }
 
 async function freeName(name: string): Promise<string> {

@@ -2,35 +2,24 @@ import { errorMessage } from '@osmosis/core'
 
 import type { PlatformClient } from '../client.ts'
 import { PlatformError } from '../platform-error.ts'
-import type { Environment } from '../settings.ts'
-import type { CredentialsFile } from './credentials-file.ts'
 import { revokeToken, type Identity } from './identity.ts'
+import type { LoginStore, LoginWarning } from './login-store.ts'
 import type { StoredLogin } from './stored-login.ts'
-
-/** Something that was left undone, and does not undo what was done. */
-export interface LoginWarning {
-  readonly code: 'KEYRING_CLEANUP_FAILED' | 'TOKEN_REVOKE_FAILED' | 'CREDENTIALS_MOVED'
-  readonly message: string
-}
 
 /**
  * Finds out, before anybody is asked to log in, whether the login could be kept. Resolves with the
  * login that it would replace.
  *
- * @throws PlatformError with code `KEYRING_UNAVAILABLE` or `CREDENTIALS_VERSION_CHANGED`
+ * @throws PlatformError with code `KEYRING_UNAVAILABLE`, `CREDENTIALS_UNAVAILABLE` or
+ * `CREDENTIALS_VERSION_CHANGED`
  */
 export async function prepareStore(
-  file: CredentialsFile,
+  store: LoginStore,
   url: string,
-  environment: Environment,
   warn: (warning: LoginWarning) => void,
 ): Promise<StoredLogin | undefined> {
-  if (environment['OSMOSIS_TOKEN_STORE'] === 'keyring') {
-    throw new PlatformError(
-      'KEYRING_UNAVAILABLE',
-      `OSMOSIS_TOKEN_STORE asks for the keyring of the system, which this command line does not use: logins are kept in ${file.path}.`,
-    )
-  }
+  await store.check(url)
+  const { file } = store
   const moved = await file.moveCorrupt()
   if (moved !== undefined) {
     warn({
@@ -42,60 +31,59 @@ export async function prepareStore(
 }
 
 /**
- * Keeps a login and makes the one before it worthless.
+ * Keeps a login and makes the one before it worthless. Resolves with where the token is.
  *
  * @param clientFor - gives a client that presents a token
- * @throws PlatformError with code `CREDENTIALS_UNAVAILABLE` when it cannot be written; a token that
- * nobody had before has been revoked then
+ * @throws PlatformError with code `CREDENTIALS_UNAVAILABLE` or `KEYRING_UNAVAILABLE` when it cannot
+ * be kept; a token that nobody had before has been revoked then
  */
 export async function keepLogin(
   login: Identity & { readonly token: string; readonly isNew: boolean },
   options: {
-    readonly file: CredentialsFile
+    readonly store: LoginStore
     readonly url: string
     readonly earlier: StoredLogin | undefined
     readonly clientFor: (token: string) => PlatformClient
     readonly warn: (warning: LoginWarning) => void
   },
-): Promise<void> {
-  const { file, url, earlier, clientFor, warn } = options
-  const { token, expiresAt, user, tokenId } = login
-  try {
-    await file.save(url, { token, expiresAt, user, tokenId, store: 'file' })
-  } catch (cause) {
+): Promise<'keyring' | 'file'> {
+  const { store, url, earlier, clientFor, warn } = options
+  const { token, tokenId } = login
+  const kept = await store.save(url, login, earlier, warn).catch(async (error: unknown) => {
     if (login.isNew && tokenId !== undefined) await tryToRevoke(clientFor(token), tokenId, warn)
-    throw new PlatformError(
-      'CREDENTIALS_UNAVAILABLE',
-      `The login cannot be kept in ${file.path}: ${errorMessage(cause)}`,
-      { cause },
-    )
-  }
-  if (earlier === undefined) return
+    throw error
+  })
+  if (earlier === undefined) return kept.store
   if (earlier.tokenId !== undefined && earlier.tokenId !== tokenId) {
     await tryToRevoke(clientFor(earlier.token ?? token), earlier.tokenId, warn)
   }
-  if (earlier.store === 'keyring') warn(keyringLeft(url))
+  await store.clean(url, earlier, kept, warn)
+  return kept.store
 }
 
 /** Makes the login for a platform worthless and forgets it. */
 export async function forgetLogin(
   login: StoredLogin,
   options: {
-    readonly file: CredentialsFile
+    readonly store: LoginStore
     readonly url: string
     readonly clientFor: (token: string) => PlatformClient
     readonly warn: (warning: LoginWarning) => void
   },
 ): Promise<void> {
-  const { file, url, clientFor, warn } = options
-  if (login.token !== undefined && login.tokenId !== undefined) {
-    await tryToRevoke(clientFor(login.token), login.tokenId, warn)
+  const { store, url, clientFor, warn } = options
+  const token = await store.token(url, login).catch((error: unknown) => {
+    if (!(error instanceof PlatformError)) throw error
+    return undefined
+  })
+  if (token !== undefined && login.tokenId !== undefined) {
+    await tryToRevoke(clientFor(token), login.tokenId, warn)
   } else {
-    const why = login.token === undefined ? 'only the keyring has it' : 'its id is not known'
+    const why = token === undefined ? 'the keyring does not give it' : 'its id is not known'
     warn({ code: 'TOKEN_REVOKE_FAILED', message: `The token was not revoked: ${why}.` })
   }
-  await file.remove(url)
-  if (login.store === 'keyring') warn(keyringLeft(url))
+  await store.file.remove(url)
+  await store.clean(url, login, undefined, warn)
 }
 
 async function tryToRevoke(
@@ -110,12 +98,5 @@ async function tryToRevoke(
       code: 'TOKEN_REVOKE_FAILED',
       message: `The token was not revoked: ${errorMessage(error)}`,
     })
-  }
-}
-
-function keyringLeft(url: string): LoginWarning {
-  return {
-    code: 'KEYRING_CLEANUP_FAILED',
-    message: `The keyring of the system still has a token for ${url}, under the service osmosis-cli: remove it there.`,
   }
 }

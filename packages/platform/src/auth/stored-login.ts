@@ -4,13 +4,15 @@ import { defaultPlatformUrl } from '../platform-url.ts'
 
 /** A login as it is kept in the credentials file. */
 export interface StoredLogin {
-  /** Undefined when only a keyring has it. */
+  /** Undefined when the keyring has it. */
   readonly token: string | undefined
   /** ISO time with its zone. */
   readonly expiresAt: string
   readonly user: JsonObject
   readonly tokenId: string | undefined
   readonly store: 'file' | 'keyring'
+  /** What the keyring has the token under, if it has it. */
+  readonly account: string | undefined
 }
 
 const loginAdvice =
@@ -48,7 +50,8 @@ export function findLogin(
     if (!Object.hasOwn(platforms, url)) return undefined
     return toLogin(platforms[url], url, file)
   }
-  const flat = 'access_token' in credentials ? credentials : undefined
+  const isFlat = 'access_token' in credentials || 'token_store' in credentials
+  const flat = isFlat ? credentials : undefined
   if (flat === undefined && version !== 1) throw otherVersion(file)
   if (url !== defaultPlatformUrl) return undefined
   if (flat !== undefined) return toLogin(flat, url, file)
@@ -79,7 +82,14 @@ function toLogin(record: unknown, name: string, file: string): StoredLogin {
     throw unreadable(file, `the login for ${name} has no expires_at with a date, a time and a zone`)
   }
   const user = isJsonObject(record['user']) ? record['user'] : {}
-  return { token, expiresAt, user, store, tokenId: textOf(record['token_id']) }
+  return {
+    token: store === 'file' ? token : undefined,
+    expiresAt,
+    user,
+    store,
+    tokenId: textOf(record['token_id']),
+    account: textOf(record['keyring_account']),
+  }
 }
 
 // A time without its zone is no instant, and is not guessed at.

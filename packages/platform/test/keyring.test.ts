@@ -1,0 +1,255 @@
+import { existsSync, readFileSync, symlinkSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
+
+import {
+  activeLogin,
+  CredentialsFile,
+  forgetLogin,
+  keepLogin,
+  LoginStore,
+  PlatformClient,
+  PlatformError,
+  prepareStore,
+  type Keyring,
+  type LoginWarning,
+  type TokenStore,
+} from '@osmosis/platform'
+import { PlatformStandIn, temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it, onTestFinished } from 'vitest'
+
+/** A keyring of this test alone, which can be locked. */
+class TestKeyring extends Map<string, string> {
+  locked = false
+
+  forStore(): Keyring {
+    const use = async <T>(act: () => T): Promise<T> => {
+      if (this.locked) throw new PlatformError('KEYRING_UNAVAILABLE', 'It is locked')
+      return act()
+    }
+    return {
+      get: async (account) => use(() => this.get(account)),
+      set: async (account, token) => use(() => void this.set(account, token)),
+      delete: async (account) => use(() => void this.delete(account)),
+    }
+  }
+}
+
+interface User {
+  readonly platform: PlatformStandIn
+  readonly keyring: TestKeyring
+  readonly file: string
+  readonly warnings: LoginWarning['code'][]
+  readonly logIn: (tokenId: string) => Promise<'keyring' | 'file'>
+  readonly logOut: () => Promise<void>
+  /** The token that commands would use. */
+  readonly token: () => Promise<string>
+  /** What the file says of the login. */
+  readonly record: () => Record<string, unknown>
+}
+
+async function user({
+  tokenStore,
+  platformUrl = '',
+}: { tokenStore?: TokenStore; platformUrl?: string } = {}): Promise<User> {
+  const platform = await PlatformStandIn.start()
+  const keyring = new TestKeyring()
+  const file = path.join(await temporaryFolder(), 'osmosis/credentials.json')
+  const url = platformUrl || platform.url
+  const store = new LoginStore({
+    file: new CredentialsFile(file),
+    keyring: keyring.forStore(),
+    ...(tokenStore && { tokenStore }),
+  })
+  const warnings: LoginWarning['code'][] = []
+  const signal = new AbortController().signal
+  const options = {
+    store,
+    url,
+    warn: ({ code }: LoginWarning) => void warnings.push(code),
+    clientFor: (token: string) => {
+      const client = new PlatformClient({ url: platform.url, version: '1.2.3', signal, token })
+      onTestFinished(() => client.close())
+      return client
+    },
+  }
+  return {
+    platform,
+    keyring,
+    file,
+    warnings,
+    async logIn(tokenId) {
+      const earlier = await prepareStore(store, url, options.warn)
+      const token = `token-of-${tokenId}`
+      platform.login.tokens.set(token, tokenId)
+      const expiresAt = '2999-01-01T00:00:00Z'
+      const identity = { user: { email: 'ada@example.com' }, expiresAt, tokenId, workspace: null }
+      return keepLogin({ ...identity, token, isNew: true }, { ...options, earlier })
+    },
+    async logOut() {
+      const login = await store.file.find(url)
+      if (login !== undefined) await forgetLogin(login, options)
+    },
+    async token() {
+      const settings = {
+        url,
+        environmentToken: undefined,
+        tokenStore: 'auto',
+        environment: {},
+      } as const
+      return (await activeLogin(settings, store)).token
+    },
+    record() {
+      const { platforms } = JSON.parse(readFileSync(file, 'utf8')) as {
+        platforms: Record<string, Record<string, unknown>>
+      }
+      return platforms[url] ?? {}
+    },
+  }
+}
+
+it('a token is kept in the keyring, and the file has everything but the token', async () => {
+  const { logIn, keyring, record, token, warnings } = await user()
+  expect(await logIn('a')).toBe('keyring')
+  const { keyring_account: account, ...rest } = record()
+  expect(account).toMatch(/^platform:[0-9a-f]{24}:[0-9a-f]{24}$/)
+  expect([...keyring]).toEqual([[account, 'token-of-a']])
+  expect(rest).toMatchObject({ token_store: 'keyring', token_id: 'a' })
+  expect(JSON.stringify(rest)).not.toContain('token-of')
+  expect(await token()).toBe('token-of-a')
+  expect(warnings).toEqual([])
+})
+
+it('the account is named after the platform and the token, as all command lines name it', async () => {
+  const { keyring, logIn } = await user({ platformUrl: 'https://platform.osmosis.ai' })
+  await logIn('device-1')
+  // The first 24 digits of SHA-256 of the URL and of the id of the token.
+  expect([...keyring.keys()]).toEqual([
+    'platform:4fcc7414799b68afaf830a9c:03204de92e11fc8c528139be',
+  ])
+})
+
+it('a new login replaces the one before: revoked, and gone from the keyring', async () => {
+  const { logIn, keyring, token, platform } = await user()
+  await logIn('a')
+  await logIn('b')
+  expect([...keyring.values()]).toEqual(['token-of-b'])
+  expect(await token()).toBe('token-of-b')
+  expect(platform.calls).toEqual(['DELETE tokens/a'])
+  // Logging in with the same token again removes nothing.
+  await logIn('b')
+  expect(await token()).toBe('token-of-b')
+})
+
+it('logging out revokes the token and removes it from both places', async () => {
+  const { logIn, logOut, keyring, platform, file, warnings } = await user()
+  await logIn('a')
+  await logOut()
+  expect([...keyring]).toEqual([])
+  expect(existsSync(file)).toBe(false)
+  expect(platform.calls).toEqual(['DELETE tokens/a'])
+  expect(warnings).toEqual([])
+})
+
+it('without a keyring the token is in the file, and a warning says so', async () => {
+  const { logIn, keyring, record, token, warnings } = await user()
+  keyring.locked = true
+  expect(await logIn('a')).toBe('file')
+  expect(record()).toMatchObject({ token_store: 'file', access_token: 'token-of-a' })
+  expect(warnings).toEqual(['KEYRING_UNAVAILABLE'])
+  expect(await token()).toBe('token-of-a')
+})
+
+it('a token of the file moves to the keyring with the next login', async () => {
+  const { logIn, keyring, record } = await user()
+  keyring.locked = true
+  await logIn('a')
+  keyring.locked = false
+  await logIn('b')
+  expect(record()).not.toHaveProperty('access_token')
+  expect([...keyring.values()]).toEqual(['token-of-b'])
+})
+
+it('asked for the keyring, nobody is logged in without one', async () => {
+  const { logIn, keyring, file, platform } = await user({ tokenStore: 'keyring' })
+  keyring.locked = true
+  await expect(logIn('a')).rejects.toMatchObject({ platformCode: 'KEYRING_UNAVAILABLE' })
+  expect(existsSync(file)).toBe(false)
+  expect(platform.calls).toEqual([])
+})
+
+it('asked for the file, the keyring is left alone', async () => {
+  const { logIn, keyring, warnings } = await user({ tokenStore: 'file' })
+  expect(await logIn('a')).toBe('file')
+  expect([...keyring]).toEqual([])
+  expect(warnings).toEqual([])
+})
+
+it('a login whose keyring cannot be used any more is replaced, and what stays there is said', async () => {
+  const { logIn, logOut, keyring, token, warnings } = await user()
+  await logIn('a')
+  keyring.locked = true
+  await expect(token()).rejects.toMatchObject({ platformCode: 'KEYRING_UNAVAILABLE' })
+  expect(await logIn('b')).toBe('file')
+  expect(warnings).toEqual(['KEYRING_UNAVAILABLE', 'KEYRING_CLEANUP_FAILED'])
+  await logOut()
+  expect(warnings).toHaveLength(2)
+})
+
+it('logging out of a keyring that cannot be used forgets the login, and says what is left', async () => {
+  const { logIn, logOut, keyring, file, warnings } = await user()
+  await logIn('a')
+  keyring.locked = true
+  await logOut()
+  expect(existsSync(file)).toBe(false)
+  expect(warnings).toEqual(['TOKEN_REVOKE_FAILED', 'KEYRING_CLEANUP_FAILED'])
+})
+
+it('a login that the keyring has lost is none', async () => {
+  const { logIn, keyring, token } = await user()
+  await logIn('a')
+  keyring.clear()
+  await expect(token()).rejects.toMatchObject({ platformCode: 'AUTH_REQUIRED' })
+})
+
+it('a login that cannot be kept is revoked, and leaves nothing in the keyring', async () => {
+  const { logIn, keyring, file, platform } = await user()
+  symlinkSync('nowhere', path.dirname(file))
+  await expect(logIn('a')).rejects.toMatchObject({ platformCode: 'CREDENTIALS_UNAVAILABLE' })
+  expect([...keyring]).toEqual([])
+  expect(platform.calls).toEqual(['DELETE tokens/a'])
+})
+
+const hosted = 'https://platform.osmosis.ai'
+const base = 'platform:4fcc7414799b68afaf830a9c'
+const login = { token_store: 'keyring', expires_at: '2999-01-01T00:00:00+00:00' }
+
+it.each<[string, string, object]>([
+  [
+    'one for each platform',
+    `${base}:0`,
+    { platforms: { [hosted]: { ...login, keyring_account: `${base}:0` } } },
+  ],
+  ['without the name of the account', base, { platforms: { [hosted]: login } }],
+  ['named after the user', 'ada@example.com', { ...login, user: { email: 'ada@example.com' } }],
+  ['one for all', 'default', login],
+])('a token that another command line put there is found: %s', async (_, account, credentials) => {
+  const { keyring, file, logIn, token, logOut } = await user({ platformUrl: hosted })
+  await logIn('a')
+  keyring.clear()
+  keyring.set(account, 'their-token')
+  await writeFile(file, JSON.stringify({ version: 2, ...credentials }))
+  expect(await token()).toBe('their-token')
+  await logOut()
+  expect([...keyring]).toEqual([])
+})
+
+it('the file cannot ask for entries of the keyring that are for something else', async () => {
+  const { platform, keyring, file, logIn, token } = await user()
+  await logIn('a')
+  keyring.clear()
+  keyring.set(`${base}:0`, 'for-the-hosted-one').set('default', 'for-the-hosted-one')
+  const record = { ...login, keyring_account: `${base}:0` }
+  await writeFile(file, JSON.stringify({ version: 2, platforms: { [platform.url]: record } }))
+  await expect(token()).rejects.toMatchObject({ platformCode: 'AUTH_REQUIRED' })
+})
