@@ -1,7 +1,33 @@
+export { counterpartOf } from './counterpart.ts'
+export { type Finding, findings } from './findings.ts'
 export {
   type ItemEvent,
   type ItemEventStatus,
   type SegmentPlace,
   type ToolUse,
 } from './item-event.ts'
+export { type Parting, partingOf } from './parting.ts'
+export { parseQuery, type QueryOptions, type QuerySort, type RunQuery } from './query.ts'
+export { numberKeys } from './query-numbers.ts'
+export { type GroupKind, type RowGroup } from './row-group.ts'
+export {
+  appendEvents,
+  type FacetColumn,
+  type ItemColumns,
+  type RowColumns,
+  type RunDocument,
+  type RunDocumentOptions,
+  toRunDocument,
+} from './run-document.ts'
 export { type RunInputs, type RunManifest, type RunRow } from './run-manifest.ts'
+export { type RunNote } from './run-note.ts'
+export { RunTable, type RunTableOptions } from './run-table.ts'
+export { selectItems } from './select-items.ts'
+export { type Sign, signs } from './signs.ts'
+export {
+  type StepLike,
+  type ToolCallLike,
+  type ToolResultLike,
+  type TrajectoryLike,
+} from './trajectory-shape.ts'
+export { type UnearnedReason, unearnedReasons } from './unearned.ts'

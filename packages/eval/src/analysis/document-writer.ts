@@ -1,0 +1,181 @@
+import type { ItemEvent, ToolUse } from './item-event.ts'
+import type { FacetColumn, RunDocument } from './run-document.ts'
+
+/** Numbers of `ItemColumns.status`. */
+export const statusCodes = { success: 0, failed: 1, skipped: 2 } as const
+
+const writers = new WeakMap<RunDocument, DocumentWriter>()
+
+/**
+ * Writes events into the columns of a document. What it must find again (items, rows, names) it reads
+ * from the document once, so that a document that came over the wire can be continued.
+ */
+export class DocumentWriter {
+  readonly #document: RunDocument
+  readonly #items = new Map<number, number>()
+  readonly #rows = new Map<number, number>()
+  readonly #tools: Names
+  readonly #errors: Names
+  readonly #toolUses = new Map<string, number>()
+  readonly #facets = new Map<FacetColumn, Names>()
+  readonly #startedAt: number
+
+  /** The one writer of a document. */
+  static of(document: RunDocument): DocumentWriter {
+    let writer = writers.get(document)
+    if (writer === undefined) {
+      writer = new DocumentWriter(document)
+      writers.set(document, writer)
+    }
+    return writer
+  }
+
+  private constructor(document: RunDocument) {
+    const { columns, rows } = document
+    this.#document = document
+    this.#startedAt = Date.parse(document.startedAt)
+    for (const [place, row] of columns.row.entries()) {
+      this.#items.set(itemKey(row, columns.attempt[place] ?? 0), place)
+    }
+    for (const [place, row] of rows.row.entries()) this.#rows.set(row, place)
+    for (const [place, use] of document.toolUses.entries()) this.#toolUses.set(use.join(), place)
+    this.#tools = new Names(document.toolNames)
+    this.#errors = new Names(document.errorTypes)
+    for (const facet of Object.values(rows.facets)) {
+      this.#facets.set(facet, new Names(facet.values))
+    }
+  }
+
+  /** The place of an item. */
+  find(row: number, attempt: number): number | undefined {
+    return this.#items.get(itemKey(row, attempt))
+  }
+
+  /** The place of a row. */
+  findRow(row: number): number | undefined {
+    return this.#rows.get(row)
+  }
+
+  addRow(row: number, key: string, facets: Readonly<Record<string, string>> = {}): void {
+    if (this.#rows.has(row)) return
+    const { rows } = this.#document
+    const place = rows.row.length
+    this.#rows.set(row, place)
+    rows.row.push(row)
+    rows.key.push(key)
+    for (const [name, value] of Object.entries(facets)) {
+      const column = this.#facet(name)
+      column.of[place] = this.#facets.get(column)?.place(value) ?? -1
+    }
+    // JSON has no holes.
+    for (const { of } of Object.values(rows.facets)) {
+      while (of.length <= place) of.push(-1)
+    }
+  }
+
+  /** Writes an item; null when it is one of another model. */
+  put(event: ItemEvent): number | null {
+    const { columns, modelTag } = this.#document
+    if ((event.model_tag ?? 'primary') !== modelTag) return null
+    const { source_row_index: row, run_index: attempt } = event
+    this.addRow(row, event.row_key)
+    const key = itemKey(row, attempt)
+    const place = this.#items.get(key) ?? columns.row.length
+    this.#items.set(key, place)
+    columns.row[place] = row
+    columns.attempt[place] = attempt
+    columns.status[place] = statusCodes[event.status]
+    columns.reward[place] = event.reward
+    columns.error[place] = event.status === 'failed' ? this.#errors.place(errorType(event)) : -1
+    columns.calls[place] = event.calls
+    columns.toolCalls[place] = event.tool_calls
+    columns.toolErrors[place] = event.tool_errors
+    columns.toolUse[place] = this.#toolUse(event.tools)
+    columns.promptTokens[place] = event.prompt_tokens
+    columns.completionTokens[place] = event.completion_tokens
+    columns.durationMs[place] = event.duration_ms
+    columns.costUsd[place] = event.cost_usd
+    columns.cut[place] = event.finish['length'] ?? 0
+    columns.rewritten[place] = event.rewritten
+    columns.endedSeconds[place] =
+      Math.round((Date.parse(event.ended_at) - this.#startedAt) / 100) / 10
+    columns.summary[place] = event.summary
+    putNamed(columns.metrics, event.metrics, place)
+    putNamed(columns.scores, event.scores ?? {}, place)
+    return place
+  }
+
+  #facet(name: string): FacetColumn {
+    const { facets } = this.#document.rows
+    const existing = Object.hasOwn(facets, name) ? facets[name] : undefined
+    if (existing !== undefined) return existing
+    const column: FacetColumn = { values: [], of: this.#document.rows.row.map(() => -1) }
+    define(facets, name, column)
+    this.#facets.set(column, new Names(column.values))
+    return column
+  }
+
+  #toolUse(tools: readonly ToolUse[]): number {
+    const use = tools.flatMap(({ name, calls, errors }) => [this.#tools.place(name), calls, errors])
+    const key = use.join()
+    let place = this.#toolUses.get(key)
+    if (place === undefined) {
+      place = this.#document.toolUses.push(use) - 1
+      this.#toolUses.set(key, place)
+    }
+    return place
+  }
+}
+
+/** A list of different names, and the place of each. */
+class Names {
+  readonly #list: string[]
+  readonly #places: Map<string, number>
+
+  constructor(list: string[]) {
+    this.#list = list
+    this.#places = new Map(list.map((name, place) => [name, place]))
+  }
+
+  place(name: string): number {
+    let place = this.#places.get(name)
+    if (place === undefined) {
+      place = this.#list.push(name) - 1
+      this.#places.set(name, place)
+    }
+    return place
+  }
+}
+
+function errorType({ error_type: type }: ItemEvent): string {
+  return type ?? 'unknown'
+}
+
+/** One number for row and attempt: exact up to 2^33 rows, and much quicker than text. */
+function itemKey(row: number, attempt: number): number {
+  return row * 2 ** 20 + attempt
+}
+
+function putNamed(
+  columns: Record<string, (number | null)[]>,
+  values: Readonly<Record<string, number>>,
+  place: number,
+): void {
+  for (const name of Object.keys(values)) {
+    if (!Object.hasOwn(columns, name)) define(columns, name, [])
+  }
+  for (const [name, column] of Object.entries(columns)) {
+    while (column.length < place) column.push(null)
+    column[place] = Object.hasOwn(values, name) ? (values[name] ?? null) : null
+  }
+}
+
+/** Names come from users: `__proto__` is one, too. */
+function define<T>(record: Record<string, T>, name: string, value: T): void {
+  Object.defineProperty(record, name, {
+    value,
+    enumerable: true,
+    configurable: true,
+    writable: true,
+  })
+}

@@ -1,0 +1,115 @@
+import { numberKeys, numberReader, numberTest } from './query-numbers.ts'
+import type { RunTable } from './run-table.ts'
+import { type Sign, signs } from './signs.ts'
+import { type UnearnedReason, unearnedReasons } from './unearned.ts'
+
+/** A part of a filter line; a bare word has no key. */
+export interface QueryTerm {
+  /** In lower case. */
+  readonly key: string
+  readonly operator: string
+  readonly value: string
+  readonly negated: boolean
+}
+
+type ItemTest = (item: number) => boolean
+
+const kinds = ['never', 'signal', 'always', 'flat']
+const states = ['passed', 'notpassed', ...kinds, 'noted', ...signs, ...unearnedReasons]
+
+/** What a part means, not yet negated; a sentence where it means nothing. */
+export function itemTest(
+  term: QueryTerm,
+  table: RunTable,
+  found: ReadonlySet<number> | undefined,
+): ItemTest | string {
+  const { key, operator, value, negated } = term
+  if (key === '') return wordTest(value.toLowerCase(), table, negated ? undefined : found)
+  const reader = numberReader(key, table)
+  if (reader !== undefined) {
+    const test = numberTest(operator, value)
+    return test === null
+      ? `"${key}" needs a number, such as ${key}>5 or ${key}:2-4.`
+      : (item) => test(reader(item))
+  }
+  if (operator !== ':' && operator !== '=')
+    return `"${key}" is not a number of a rollout: ${numberKeys.join(', ')}.`
+  if (key === 'is' || key === 'has') return stateTest(value.toLowerCase(), table)
+  if (key === 'tool') return toolTest(value, table)
+  if (key === 'error') return errorTest(value, table)
+  if (key === 'tag') return (item) => same(table.note(item)?.tag, value)
+  return facetTest(key, value, table)
+}
+
+function stateTest(state: string, table: RunTable): ItemTest | string {
+  if (state === 'passed') return (item) => table.passed(item)
+  if (state === 'notpassed') return (item) => !table.passed(item) && table.counts(item)
+  if (state === 'noted') return (item) => table.note(item) !== undefined
+  if (kinds.includes(state)) return (item) => table.group(item).kind === state
+  if (signs.includes(state as Sign)) return (item) => table.has(item, state as Sign)
+  if (unearnedReasons.includes(state as UnearnedReason)) {
+    return (item) => table.unearned(item).includes(state as UnearnedReason)
+  }
+  return `"is:${state}" is not known. Known are ${states.join(', ')}.`
+}
+
+/** A tool by its name, or by how its name begins. */
+function toolTest(name: string, table: RunTable): ItemTest | string {
+  const { toolNames, toolUses, columns } = table.document
+  const exact = toolNames.some((tool) => same(tool, name))
+  const wanted = new Set(
+    toolNames.flatMap((tool, place) =>
+      (exact ? same(tool, name) : tool.toLowerCase().startsWith(name.toLowerCase())) ? [place] : [],
+    ),
+  )
+  if (wanted.size === 0) return `No tool is called "${name}"${listed(toolNames)}.`
+  const uses = toolUses.map((use) => use.some((tool, at) => at % 3 === 0 && wanted.has(tool)))
+  return (item) => uses[columns.toolUse[item] ?? -1] ?? false
+}
+
+function errorTest(type: string, table: RunTable): ItemTest | string {
+  const { errorTypes, columns } = table.document
+  const place = errorTypes.findIndex((name) => same(name, type))
+  if (place === -1) return `No rollout failed with "${type}"${listed(errorTypes)}.`
+  return (item) => columns.error[item] === place
+}
+
+function facetTest(key: string, value: string, table: RunTable): ItemTest | string {
+  const { facets } = table.document.rows
+  const facet = Object.entries(facets).find(([name]) => same(name, key))?.[1]
+  if (facet === undefined) {
+    const known = ['is', 'tool', 'error', 'tag', ...numberKeys, ...Object.keys(facets)]
+    return `"${key}" is not known. Known are ${known.join(', ')}; text goes in quotes.`
+  }
+  const place = facet.values.findIndex((name) => same(name, value))
+  if (place === -1) return `No row has the ${key} "${value}"${listed(facet.values)}.`
+  return (item) => facet.of[table.group(item).place] === place
+}
+
+/** Words are looked for in what the item ended with, in its error, and in the facets and key of its row. */
+function wordTest(word: string, table: RunTable, found: ReadonlySet<number> | undefined): ItemTest {
+  const { rows, errorTypes, columns } = table.document
+  const summaries = table.derive('summaries', () =>
+    columns.summary.map((text) => text.toLowerCase()),
+  )
+  const errors = errorTypes.map((type) => type.toLowerCase().includes(word))
+  const inRow = rows.key.map((key) => key.toLowerCase().includes(word))
+  for (const { values, of } of Object.values(rows.facets)) {
+    const matches = values.map((value) => value.toLowerCase().includes(word))
+    if (!matches.includes(true)) continue
+    for (const [place, value] of of.entries()) if (matches[value]) inRow[place] = true
+  }
+  return (item) =>
+    (summaries[item]?.includes(word) ?? false) ||
+    (inRow[table.group(item).place] ?? false) ||
+    (errors[columns.error[item] ?? -1] ?? false) ||
+    (found?.has(item) ?? false)
+}
+
+function same(a: string | null | undefined, b: string): boolean {
+  return typeof a === 'string' && a.toLowerCase() === b.toLowerCase()
+}
+
+function listed(names: readonly string[]): string {
+  return names.length === 0 ? '' : `, but: ${names.slice(0, 8).join(', ')}`
+}

@@ -1,0 +1,274 @@
+import { DocumentWriter, statusCodes } from './document-writer.ts'
+import type { ItemEvent } from './item-event.ts'
+import { describeRewards, type GroupKind, type RowGroup } from './row-group.ts'
+import { appendEvents, type RunDocument } from './run-document.ts'
+import type { RunNote } from './run-note.ts'
+import { findSigns, type ItemSigns, type Sign, signBit, signs } from './signs.ts'
+import { reasonsIn, type UnearnedReason } from './unearned.ts'
+
+/** Settings of a {@link RunTable}. */
+export interface RunTableOptions {
+  /**
+   * What counts as the value of an item: `reward`, or the name of an eval function. Default: the reward;
+   * in a run that has no rewards but scores, the first score.
+   */
+  readonly measure?: string
+}
+
+type MutableGroup = { -readonly [K in keyof RowGroup]: RowGroup[K] } & { items: number[] }
+
+/**
+ * A run with everything that is derived from it once: rows as groups of attempts, passes and signs.
+ * Items are named by their place in the columns of the document.
+ */
+export class RunTable {
+  readonly document: RunDocument
+  /** Grows by one with each change. */
+  revision = 0
+  readonly #writer: DocumentWriter
+  readonly #measure: string | undefined
+  #measured: string | null = null
+  /** By the place of the row in the document. */
+  readonly #byRow: (MutableGroup | undefined)[] = []
+  #groups: readonly RowGroup[] = []
+  #groupOf: RowGroup[] = []
+  #passed = new Uint8Array()
+  #signs: ItemSigns = { bits: new Uint16Array(), unearned: new Uint8Array() }
+  readonly #derived = new Map<string, unknown>()
+
+  /** The document belongs to the table from now on: {@link RunTable.append} writes into it. */
+  constructor(document: RunDocument, { measure }: RunTableOptions = {}) {
+    this.document = document
+    this.#measure = measure
+    this.#writer = DocumentWriter.of(document)
+    this.#take(document.columns.row.keys())
+  }
+
+  /** Items that have ended. */
+  get size(): number {
+    return this.document.columns.row.length
+  }
+
+  /** `reward`, or the name of the eval function that gives the values. */
+  get measure(): string {
+    if (this.#measure !== undefined) return this.#measure
+    const { reward, scores } = this.document.columns
+    return this.derive('measure', () => {
+      if (reward.some((value) => value !== null)) return 'reward'
+      return Object.keys(scores)[0] ?? 'reward'
+    })
+  }
+
+  /** The value of each item that statistics are about; null for none. */
+  get values(): readonly (number | null)[] {
+    const { reward, scores } = this.document.columns
+    return this.measure === 'reward' ? reward : (scores[this.measure] ?? [])
+  }
+
+  /** Rows with an item, by their position in the dataset. */
+  get groups(): readonly RowGroup[] {
+    return this.#groups
+  }
+
+  value(item: number): number | null {
+    return this.values[item] ?? null
+  }
+
+  /** Whether its value reaches the threshold; false without one. */
+  passed(item: number): boolean {
+    return this.#passed[item] === 1
+  }
+
+  /** Whether it is in the figures: all items are but those whose samples were taken out of training. */
+  counts(item: number): boolean {
+    return this.document.columns.status[item] !== statusCodes.skipped
+  }
+
+  has(item: number, sign: Sign): boolean {
+    return ((this.#signs.bits[item] ?? 0) & signBit(sign)) !== 0
+  }
+
+  /** The worst first. */
+  signs(item: number): Sign[] {
+    const bits = this.#signs.bits[item] ?? 0
+    return signs.filter((sign) => (bits & signBit(sign)) !== 0)
+  }
+
+  /** Why a pass looks unearned; empty for one that does not. */
+  unearned(item: number): UnearnedReason[] {
+    return reasonsIn(this.#signs.unearned[item] ?? 0)
+  }
+
+  /** How many items have a sign. */
+  count(sign: Sign): number {
+    const bit = signBit(sign)
+    let count = 0
+    for (const bits of this.#signs.bits) if ((bits & bit) !== 0) count += 1
+    return count
+  }
+
+  /** The row of an item. */
+  group(item: number): RowGroup {
+    const group = this.#groupOf[item]
+    if (group === undefined) throw new RangeError(`There is no item ${item} of ${this.size}.`)
+    return group
+  }
+
+  /** A row by its position in the dataset; undefined when none of its items has ended. */
+  findGroup(row: number): RowGroup | undefined {
+    return this.#byRow[this.#writer.findRow(row) ?? -1]
+  }
+
+  /** An item by the position of its row in the dataset, and its attempt, both from 0. */
+  find(row: number, attempt: number): number | undefined {
+    return this.#writer.find(row, attempt)
+  }
+
+  /** How many rows are of which kind. */
+  kinds(): Record<GroupKind, number> {
+    const kinds = { never: 0, signal: 0, flat: 0, always: 0 }
+    for (const { kind } of this.groups) kinds[kind] += 1
+    return kinds
+  }
+
+  /** The facets of a row, by name; those that it has not are left out. */
+  facets({ place }: RowGroup): Record<string, string> {
+    const { facets } = this.document.rows
+    return Object.fromEntries(
+      Object.entries(facets).flatMap(([name, { values, of }]) => {
+        const value = values[of[place] ?? -1]
+        return value === undefined ? [] : [[name, value]]
+      }),
+    )
+  }
+
+  /** The type of its error; null unless it failed. */
+  errorType(item: number): string | null {
+    return this.document.errorTypes[this.document.columns.error[item] ?? -1] ?? null
+  }
+
+  /** The note that counts; undefined for none. */
+  note(item: number): RunNote | undefined {
+    return this.#notes().get(item)
+  }
+
+  /** Tags that notes have, each once, in the order of the alphabet. */
+  tags(): string[] {
+    const tags = [...this.#notes().values()].flatMap(({ tag }) => (isBlank(tag) ? [] : [tag]))
+    return [...new Set(tags)].toSorted()
+  }
+
+  addNote(note: RunNote): void {
+    this.document.notes.push(note)
+    this.#changed()
+  }
+
+  /**
+   * Adds what ended since, and replaces items that ended again. Events of another model are passed over.
+   *
+   * @returns the places of the items that were added or replaced
+   */
+  append(events: Iterable<ItemEvent>): number[] {
+    const places = appendEvents(this.document, events)
+    if (places.length > 0) this.#take(places)
+    return places
+  }
+
+  /** What `compute` gave for this key since the last change. For what tables are asked often. */
+  derive<T>(key: string, compute: () => T): T {
+    if (!this.#derived.has(key)) this.#derived.set(key, compute())
+    return this.#derived.get(key) as T
+  }
+
+  #notes(): Map<number, RunNote> {
+    return this.derive('notes', () => {
+      const notes = new Map<number, RunNote>()
+      for (const note of this.document.notes) {
+        const item = this.find(note.source_row_index, note.run_index)
+        if (item === undefined) continue
+        if (isBlank(note.tag) && isBlank(note.text)) notes.delete(item)
+        else notes.set(item, note)
+      }
+      return notes
+    })
+  }
+
+  #changed(): void {
+    this.revision += 1
+    this.#derived.clear()
+  }
+
+  #take(places: Iterable<number>): void {
+    this.#changed()
+    const touched = new Set<MutableGroup>()
+    for (const item of places) touched.add(this.#place(item))
+    const { threshold } = this.document
+    const { values, measure } = this
+    this.#passed = new Uint8Array(this.size)
+    for (let item = 0; item < this.#passed.length; item++) {
+      const value = values[item] ?? Number.NEGATIVE_INFINITY
+      if (value >= threshold && this.counts(item)) this.#passed[item] = 1
+    }
+    const groups = this.#byRow.filter((group) => group !== undefined)
+    // The first reward of a run that had only scores changes what all of its rows are about.
+    for (const group of this.#measured === measure ? touched : groups) this.#describe(group)
+    this.#measured = measure
+    this.#groups = groups.toSorted((a, b) => a.row - b.row)
+    this.#signs = findSigns(this.document, this.#passed)
+  }
+
+  /** Puts an item into the group of its row. */
+  #place(item: number): MutableGroup {
+    const { columns, rows } = this.document
+    const row = columns.row[item] ?? -1
+    const place = this.#writer.findRow(row) ?? -1
+    let group = this.#byRow[place]
+    if (group === undefined) {
+      group = newGroup(row, rows.key[place] ?? '', place)
+      this.#byRow[place] = group
+    }
+    if (this.#groupOf[item] === undefined) {
+      this.#groupOf[item] = group
+      group.items.push(item)
+    }
+    return group
+  }
+
+  #describe(group: MutableGroup): void {
+    const { columns, threshold } = this.document
+    const { values } = this
+    const { items } = group
+    items.sort((a, b) => (columns.attempt[a] ?? 0) - (columns.attempt[b] ?? 0))
+    const rewards: number[] = []
+    group.ended = 0
+    group.passed = 0
+    for (const item of items) {
+      if (!this.counts(item)) continue
+      const value = values[item] ?? null
+      group.ended += 1
+      group.passed += this.#passed[item] ?? 0
+      if (value !== null) rewards.push(value)
+    }
+    group.graded = rewards.length
+    Object.assign(group, describeRewards(rewards, threshold))
+  }
+}
+
+function isBlank(text: string | null): text is null | '' {
+  return text === null || text === ''
+}
+
+function newGroup(row: number, key: string, place: number): MutableGroup {
+  return {
+    row,
+    key,
+    place,
+    items: [],
+    ended: 0,
+    graded: 0,
+    passed: 0,
+    mean: null,
+    spread: null,
+    kind: 'never',
+  }
+}

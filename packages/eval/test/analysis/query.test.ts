@@ -1,0 +1,106 @@
+import { parseQuery, RunTable, selectItems, toRunDocument } from '@osmosis/eval/analysis'
+import { expect, test } from 'vitest'
+
+import { eventOf, manifestOf } from './runs.ts'
+
+const manifest = manifestOf([
+  { key: 'first', source_row: 0, facets: { task: 'Refund' } },
+  { key: 'second', source_row: 1, facets: { task: 'cancel' } },
+])
+const stuck = [{ name: 'update_flight', calls: 4, errors: 3 }]
+const table = new RunTable(
+  toRunDocument(
+    manifest,
+    [
+      eventOf(0, 0, { reward: 1, completion_tokens: 50, metrics: { Polite: 1 } }),
+      eventOf(0, 1, {
+        reward: 0,
+        summary: 'I am sorry.',
+        tools: stuck,
+        tool_errors: 3,
+        tool_calls: 4,
+      }),
+      eventOf(1, 0, { reward: 0.5, duration_ms: 9000, calls: 6 }),
+      eventOf(1, 1, { status: 'failed', summary: 'The workflow exceeded its 2 s.' }),
+    ],
+    [{ source_row_index: 1, run_index: 0, tag: 'Late', text: '', at: '' }],
+  ),
+)
+
+const select = (line: string, found?: ReadonlySet<number>): number[] => [
+  ...selectItems(table, parseQuery(line, table, { found })),
+]
+
+test.each([
+  ['', [0, 1, 2, 3]],
+  ['is:passed', [0]],
+  ['is:notpassed', [1, 2, 3]],
+  ['is:signal', [0, 1]],
+  ['is:flat', [2, 3]],
+  ['is:stuck', [1]],
+  ['has:toolerror', [1]],
+  ['is:failed', [3]],
+  ['is:noted', [2]],
+  ['-is:failed', [0, 1, 2]],
+  ['tool:update', [1]],
+  ['tool:UPDATE_flight', [1]],
+  ['task:refund', [0, 1]],
+  ['-task:refund', [2, 3]],
+  ['error:timeout', [3]],
+  ['tag:late', [2]],
+  ['reward<0.5', [1]],
+  ['reward<=0.5', [1, 2]],
+  ['reward>0', [0, 2]],
+  ['reward>=1', [0]],
+  ['reward:0.5', [2]],
+  ['reward:0-0.5', [1, 2]],
+  ['reward=0', [1]],
+  ['row:1', [2, 3]],
+  ['attempt:1', [0, 2]],
+  ['turns>5', [2]],
+  ['tools:4', [1]],
+  ['errors>=3', [1]],
+  ['tokens<100', [0]],
+  ['seconds>5', [2]],
+  ['polite:1', [0]],
+  ['sorry', [1]],
+  ['SORRY', [1]],
+  ['"am sorry"', [1]],
+  ['-sorry', [0, 2, 3]],
+  ['-"am sorry" is:signal', [0]],
+  ['refund', [0, 1]],
+  ['timeout', [3]],
+  ['second', [2, 3]],
+  ['task:cancel reward>0', [2]],
+  ['sort:-tokens tokens<200', [1, 2, 3, 0]],
+  ['sort:reward', [1, 2, 0, 3]],
+  ['sort:-reward', [0, 2, 1, 3]],
+  ['sort:-row', [2, 3, 0, 1]],
+])('%s', (line, items) => {
+  expect(parseQuery(line, table).problems).toEqual([])
+  expect(select(line)).toEqual(items)
+})
+
+test('items found in the transcripts match the words, also those that are not in the facts', () => {
+  expect(select('refusal', new Set([2]))).toEqual([2])
+  expect(select('refusal is:failed', new Set([2]))).toEqual([])
+  expect(select('-refusal', new Set([2]))).toEqual([0, 1, 2, 3])
+  expect(parseQuery('Refusal "no way" -sorry is:stuck', table).words).toEqual(['refusal', 'no way'])
+})
+
+test.each([
+  ['is:stuk', /"is:stuk" is not known. Known are passed, notpassed,/],
+  ['tokens>many', /"tokens" needs a number, such as tokens>5/],
+  ['tokens>', /"tokens" needs a number/],
+  ['reward:a-b', /"reward" needs a number/],
+  ['tool:fly', /No tool is called "fly", but: update_flight/],
+  ['error:http', /No rollout failed with "http", but: timeout/],
+  ['task:fly', /No row has the task "fly", but: Refund, cancel/],
+  ['tsk:refund', /"tsk" is not known. Known are is, tool, .*task; text goes in quotes/],
+  ['task>3', /"task" is not a number of a rollout: reward, row/],
+  ['sort:luck', /Nothing can be sorted by "luck"; by these it can: reward, row/],
+])('%s is not understood, says so, and does not filter', (line, problem) => {
+  const query = parseQuery(line, table)
+  expect(query.problems).toEqual([expect.stringMatching(problem)])
+  expect(select(line)).toEqual([0, 1, 2, 3])
+})
