@@ -31,6 +31,9 @@ const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
   platform_unreachable: 'http_error',
   port_in_use: 'agent_error',
   tool_failed: 'agent_error',
+  storage_error: 'agent_error',
+  run_locked: 'agent_error',
+  damaged_run: 'agent_error',
 }
 
 const validationErrorNames = new Set([

@@ -26,6 +26,9 @@
  * | `platform_unreachable` | no answer from the platform that a server registers with |
  * | `port_in_use` | the address to listen on is taken |
  * | `tool_failed` | a tool call could not be read or carried out |
+ * | `storage_error` | results could not be written, for example because the disk is full |
+ * | `run_locked` | another process writes to the evaluation run |
+ * | `damaged_run` | files of an evaluation run are missing, or not what was written |
  */
 export type OsmosisErrorCode =
   | 'no_rollout_context'
@@ -55,6 +58,9 @@ export type OsmosisErrorCode =
   | 'platform_unreachable'
   | 'port_in_use'
   | 'tool_failed'
+  | 'storage_error'
+  | 'run_locked'
+  | 'damaged_run'
 
 const brand = Symbol.for('osmosis.error')
 

@@ -69,3 +69,24 @@ export {
   type WorkflowRunnerOptions,
 } from './run/workflow-runner.ts'
 export { type Scorer, toScorer } from './scoring/scorer.ts'
+export {
+  archiveRun,
+  createRun,
+  type CreateRunOptions,
+  resumeRun,
+  type ResumeRunOptions,
+  type RunStoreOptions,
+} from './store/create-run.ts'
+export { type ListedRun, listRuns } from './store/list-runs.ts'
+export { changedInputs, type InputGroup, type RunGrowth } from './store/manifest-file.ts'
+export { itemKey, type ItemReference } from './store/run-files.ts'
+export { type RunWriter } from './store/run-lock.ts'
+export { openRun, type RunReader, type Stored } from './store/run-reader.ts'
+export {
+  type EndedItem,
+  type GradedRollout,
+  type GradedSample,
+  type RunStore,
+} from './store/run-store.ts'
+export { type Grade, type RunNote } from './store/side-files.ts'
+export { type RunSnapshots } from './store/snapshot-files.ts'

@@ -1,0 +1,50 @@
+import { open } from 'node:fs/promises'
+
+/** A line of a file of JSON Lines, without its newline. */
+export interface Line {
+  readonly text: string
+  /** Where it begins. Bytes. */
+  readonly offset: number
+  /** Where the next one begins. Bytes. */
+  readonly end: number
+}
+
+const chunkSize = 4 * 1024 * 1024
+const newline = 0x0a
+
+/**
+ * The lines from an offset on. A last one without a newline is still being written, or was when the
+ * writer was killed, and is left out. The file is held in pieces, never as a whole.
+ *
+ * @throws the error of the file system
+ */
+export async function* readLines(file: string, from = 0): AsyncGenerator<Line[], void, undefined> {
+  const handle = await open(file)
+  try {
+    let bytes = Buffer.allocUnsafe(chunkSize)
+    /** Of `bytes[0]` in the file. */
+    let offset = from
+    let held = 0
+    for (;;) {
+      if (held === bytes.length) bytes = Buffer.concat([bytes, Buffer.allocUnsafe(bytes.length)])
+      const { bytesRead } = await handle.read(bytes, held, bytes.length - held, offset + held)
+      if (bytesRead === 0) return
+      held += bytesRead
+      const lines: Line[] = []
+      let start = 0
+      for (;;) {
+        const end = bytes.subarray(0, held).indexOf(newline, start)
+        if (end === -1) break
+        const text = bytes.toString('utf8', start, end)
+        lines.push({ text, offset: offset + start, end: offset + end + 1 })
+        start = end + 1
+      }
+      bytes.copyWithin(0, start, held)
+      held -= start
+      offset += start
+      if (lines.length > 0) yield lines
+    }
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,163 @@
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { hostname } from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { OsmosisError } from '@osmosis/core'
+
+import { processStart } from './process-start.ts'
+import { fileMode, folderMode } from './run-files.ts'
+import { storageError } from './storage-error.ts'
+
+/** The process that writes to a run. */
+export interface RunWriter {
+  readonly pid: number
+  readonly host: string
+  /** When the process started. ISO 8601, UTC. */
+  readonly started_at: string
+}
+
+interface LockText extends RunWriter {
+  /** See {@link processStart}; null where the system does not say. */
+  readonly process_start: string | null
+}
+
+/** A run that no other process may write to. */
+export interface RunLock {
+  release(): void
+}
+
+/** How long a lock can be without its text, or a takeover can last, while its process lives. Milliseconds. */
+const patienceMs = 10_000
+
+/**
+ * Takes the run at `location`. The lock lies beside the run, so that the run can be renamed under it.
+ * One whose process is gone is taken over.
+ *
+ * @param breakLock - take it from whoever has it
+ * @throws OsmosisError with code `run_locked` when another process has it, `storage_error` when it
+ * cannot be written
+ */
+export async function lockRun(location: string, breakLock = false): Promise<RunLock> {
+  const file = lockFile(location)
+  mkdirSync(path.dirname(file), { recursive: true, mode: folderMode })
+  const own: LockText = {
+    pid: process.pid,
+    host: hostname(),
+    started_at: new Date(Date.now() - process.uptime() * 1000).toISOString(),
+    process_start: processStart(process.pid) ?? null,
+  }
+  const text = `${JSON.stringify(own)}\n`
+  let mayBreak = breakLock
+  while (!(await tryCreate(file, text))) {
+    if (!mayBreak) assertStale(file, location)
+    // Two processes that see the same stale lock must not remove one another's.
+    const guard = `${file}.takeover`
+    if (await tryCreate(guard, text)) {
+      try {
+        if (!mayBreak) assertStale(file, location)
+        rmSync(file, { force: true })
+        mayBreak = false
+      } finally {
+        rmSync(guard, { force: true })
+      }
+    } else if (ageOf(guard) > patienceMs) {
+      rmSync(guard, { force: true })
+    } else {
+      await sleep(20)
+    }
+  }
+  return {
+    release: () => {
+      // Somebody may have broken it.
+      if (textOf(file) === text) rmSync(file, { force: true })
+    },
+  }
+}
+
+/** The process that writes to the run; null when none does. One of another host may be gone. */
+export function writerOf(location: string): RunWriter | null {
+  const lock = parsed(textOf(lockFile(location)))
+  if (lock === undefined || isGone(lock)) return null
+  const { pid, host, started_at } = lock
+  return { pid, host, started_at }
+}
+
+function lockFile(location: string): string {
+  return path.join(path.dirname(location), '.locks', `${path.basename(location)}.lock`)
+}
+
+/** False when the file is there already. */
+async function tryCreate(file: string, text: string): Promise<boolean> {
+  let isMade = false
+  try {
+    const descriptor = openSync(file, 'wx', fileMode)
+    isMade = true
+    try {
+      writeFileSync(descriptor, text)
+    } finally {
+      closeSync(descriptor)
+    }
+    return true
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return false
+    if (isMade) rmSync(file, { force: true })
+    throw await storageError(file, cause)
+  }
+}
+
+/** Returns for a lock that nobody holds. */
+function assertStale(file: string, location: string): void {
+  const text = textOf(file)
+  const lock = parsed(text)
+  // Without its text it has just been made, unless its process was killed at that moment.
+  const isStale = lock === undefined ? ageOf(file) > patienceMs : isGone(lock)
+  if (text === undefined || isStale) return
+  const away = lock !== undefined && lock.host !== hostname()
+  const holder =
+    lock === undefined
+      ? 'Another process has just taken'
+      : `Process ${lock.pid}${away ? ` on host ${lock.host}` : ''}, started at ${lock.started_at}, writes to`
+  const wayOut = away
+    ? `Whether it still runs cannot be seen from here; if it does not, break the lock ${file}.`
+    : 'Wait until it has ended, or choose another name.'
+  throw new OsmosisError('run_locked', `${holder} the run ${location}. ${wayOut}`)
+}
+
+function isGone(lock: LockText): boolean {
+  if (lock.host !== hostname()) return false
+  const start = processStart(lock.pid)
+  if (start === undefined) return true
+  return start !== null && lock.process_start !== null && start !== lock.process_start
+}
+
+function parsed(text: string | undefined): LockText | undefined {
+  try {
+    return text === undefined ? undefined : (JSON.parse(text) as LockText)
+  } catch {
+    return undefined
+  }
+}
+
+/** Undefined when there is no such file. */
+function textOf(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+/** Milliseconds; 0 for a file that is gone. */
+function ageOf(file: string): number {
+  const modified = statSync(file, { throwIfNoEntry: false })?.mtimeMs
+  return modified === undefined ? 0 : Date.now() - modified
+}

@@ -1,0 +1,211 @@
+import type { Trajectory } from '@osmosis/core/trajectory'
+
+import type { ItemEvent } from '../analysis/item-event.ts'
+import type { RunManifest } from '../analysis/run-manifest.ts'
+import { AppendFile, truncate } from './append-file.ts'
+import { readJournal } from './journal.ts'
+import { grown, type RunGrowth, writeManifest } from './manifest-file.ts'
+import { itemKey, runFiles, type SegmentKind } from './run-files.ts'
+import type { RunLock } from './run-lock.ts'
+import { SegmentWriter } from './segment-writer.ts'
+import { SnapshotFiles, type RunSnapshots } from './snapshot-files.ts'
+
+/** What a grader saw of a sample. */
+export interface GradedSample {
+  /** As the agent framework keeps them. */
+  readonly messages: readonly unknown[]
+  /** A label of the sample's own. */
+  readonly label: string | null
+  readonly metrics: Readonly<Record<string, unknown>>
+  readonly extra_fields: Readonly<Record<string, unknown>>
+}
+
+/** What a grader saw of a rollout: enough to grade it again. */
+export interface GradedRollout {
+  readonly label: string | null
+  readonly metadata: Readonly<Record<string, unknown>> | null
+  /** The folder of its artifacts, relative to the run's; null without one. */
+  readonly artifacts: string | null
+  /** By sample id. */
+  readonly samples: Readonly<Record<string, GradedSample>>
+}
+
+/** An item that has ended. */
+export interface EndedItem {
+  /** Where the rest of it lies is added when it is written. */
+  readonly event: Omit<ItemEvent, 'at' | 'sat'>
+  /** What was said, by sample id; null when nothing was. */
+  readonly trajectories: Readonly<Record<string, Trajectory>> | null
+  /** Null when the rollout gave nothing to grade. */
+  readonly graded: GradedRollout | null
+}
+
+/** Writes the folder of a run. There is one at a time, see `createRun` and `resumeRun`. */
+export interface RunStore {
+  /** The folder; absolute. */
+  readonly location: string
+  readonly manifest: RunManifest
+  /** The last event of each item that has ended, by `itemKey`. */
+  readonly events: ReadonlyMap<string, ItemEvent>
+  /**
+   * Resolves with the whole event when the item survives a crash of the process and of the machine.
+   * Items that are committed at the same time share their writes.
+   *
+   * @throws OsmosisError with code `storage_error` when it cannot be written: it names the file and
+   * the room that is left, nothing of the item is kept, and every further commit is refused with it
+   * @throws TypeError when the store is closed, or the item has no JSON form
+   */
+  commit(item: EndedItem): Promise<ItemEvent>
+  /**
+   * Lets the run have more rows or attempts, or another threshold. Rows keep their places; new ones
+   * come behind.
+   *
+   * @throws OsmosisError with code `storage_error`
+   */
+  grow(growth: RunGrowth): Promise<RunManifest>
+  /**
+   * Writes `index.jsonl`, `metrics.json` and `progress.json` now and then: `texts` is called when it
+   * is time to, which takes a twentieth of the time at most.
+   *
+   * @throws OsmosisError with code `storage_error`
+   */
+  refreshSnapshots(texts: () => RunSnapshots): Promise<void>
+  /** Writes them now. Throws what `refreshSnapshots` throws. */
+  writeSnapshots(texts: RunSnapshots): Promise<void>
+  /** Waits for what was committed, and lets other processes have the run. */
+  close(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+export interface OpenStoreOptions {
+  readonly location: string
+  readonly manifest: RunManifest
+  readonly lock: RunLock
+  readonly snapshotIntervalMs: number
+}
+
+/** Reads what the run has, cuts what was never acknowledged, and goes on behind it. */
+export async function openStore(options: OpenStoreOptions): Promise<RunStore> {
+  const { location } = options
+  const { journal } = runFiles(location)
+  const events = new Map<string, ItemEvent>()
+  const ends = { trajectories: new Map<number, number>(), samples: new Map<number, number>() }
+  let end = 0
+  for await (const [event, after] of readJournal(journal)) {
+    events.set(itemKey(event), event)
+    noteEnd(ends.trajectories, event.at)
+    noteEnd(ends.samples, event.sat)
+    end = after.offset
+  }
+  truncate(journal, end)
+  return new FolderStore(options, events, ends)
+}
+
+function noteEnd(ends: Map<number, number>, place: ItemEvent['at']): void {
+  if (place === null) return
+  const [segment, offset, length] = place
+  ends.set(segment, Math.max(ends.get(segment) ?? 0, offset + length))
+}
+
+class FolderStore implements RunStore {
+  readonly location: string
+  readonly events: ReadonlyMap<string, ItemEvent>
+  readonly #events: Map<string, ItemEvent>
+  readonly #journal: AppendFile
+  readonly #trajectories: SegmentWriter
+  readonly #samples: SegmentWriter
+  readonly #snapshots: SnapshotFiles
+  readonly #lock: RunLock
+  readonly #commits = new Set<Promise<unknown>>()
+  #manifest: RunManifest
+  #failure: Error | undefined
+  #closed: Promise<void> | undefined
+
+  constructor(
+    { location, manifest, lock, snapshotIntervalMs }: OpenStoreOptions,
+    events: Map<string, ItemEvent>,
+    ends: Readonly<Record<SegmentKind, ReadonlyMap<number, number>>>,
+  ) {
+    this.location = location
+    this.#manifest = manifest
+    this.events = this.#events = events
+    this.#lock = lock
+    this.#snapshots = new SnapshotFiles(location, snapshotIntervalMs)
+    const fail = (error: Error): void => this.#fail(error)
+    this.#trajectories = new SegmentWriter(location, 'trajectories', ends.trajectories, fail)
+    this.#samples = new SegmentWriter(location, 'samples', ends.samples, fail)
+    this.#journal = new AppendFile(runFiles(location).journal, fail)
+  }
+
+  get manifest(): RunManifest {
+    return this.#manifest
+  }
+
+  async commit(item: EndedItem): Promise<ItemEvent> {
+    if (this.#closed !== undefined) throw new TypeError(`The run ${this.location} is closed.`)
+    const committed = this.#write(item)
+    this.#commits.add(committed)
+    try {
+      return await committed
+    } finally {
+      this.#commits.delete(committed)
+    }
+  }
+
+  async grow(growth: RunGrowth): Promise<RunManifest> {
+    const manifest = grown(this.#manifest, growth)
+    if (manifest !== this.#manifest) await writeManifest(this.location, manifest)
+    this.#manifest = manifest
+    return manifest
+  }
+
+  refreshSnapshots(texts: () => RunSnapshots): Promise<void> {
+    return this.#snapshots.refresh(texts)
+  }
+
+  writeSnapshots(texts: RunSnapshots): Promise<void> {
+    return this.#snapshots.write(texts)
+  }
+
+  close(): Promise<void> {
+    return (this.#closed ??= this.#close())
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #write({ event, trajectories, graded }: EndedItem): Promise<ItemEvent> {
+    const { rollout_id } = event
+    // Both before either is written: what has no JSON form must not leave the other half behind.
+    const said = trajectories && toLine({ rollout_id, samples: trajectories })
+    const saw = graded && toLine({ rollout_id, ...graded })
+    if (this.#failure !== undefined) throw this.#failure
+    const [at, sat] = await Promise.all([
+      said && this.#trajectories.append(said),
+      saw && this.#samples.append(saw),
+    ])
+    const whole: ItemEvent = { ...event, at, sat }
+    await this.#journal.append(toLine(whole))
+    this.#events.set(itemKey(whole), whole)
+    return whole
+  }
+
+  #fail(error: Error): void {
+    this.#failure ??= error
+    for (const writer of [this.#trajectories, this.#samples, this.#journal]) writer.refuse(error)
+  }
+
+  async #close(): Promise<void> {
+    await Promise.allSettled(this.#commits)
+    try {
+      await Promise.all([this.#journal.close(), this.#trajectories.close(), this.#samples.close()])
+    } finally {
+      this.#lock.release()
+    }
+  }
+}
+
+function toLine(value: object): Buffer {
+  return Buffer.from(`${JSON.stringify(value)}\n`)
+}

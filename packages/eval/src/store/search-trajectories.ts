@@ -1,0 +1,126 @@
+import { open } from 'node:fs/promises'
+
+import type { ItemEvent } from '../analysis/item-event.ts'
+import { segmentFile } from './run-files.ts'
+
+const chunkSize = 4 * 1024 * 1024
+
+interface Place {
+  readonly event: ItemEvent
+  /** In the segment. Bytes. */
+  readonly offset: number
+  readonly length: number
+}
+
+/** The events whose trajectories say a text. Segments are read in pieces. */
+export async function* searchTrajectories(
+  location: string,
+  events: Iterable<ItemEvent>,
+  text: string,
+  signal?: AbortSignal,
+): AsyncGenerator<ItemEvent, void, undefined> {
+  const says = matcher(text)
+  for (const [segment, places] of bySegment(events)) {
+    const file = segmentFile(location, 'trajectories', segment)
+    for await (const [bytes, event] of storedLines(file, places)) {
+      signal?.throwIfAborted()
+      if (says(bytes)) yield event
+    }
+  }
+}
+
+/** Segments in their order, and within each the places in theirs. */
+function bySegment(events: Iterable<ItemEvent>): [segment: number, places: Place[]][] {
+  const segments = new Map<number, Place[]>()
+  for (const event of events) {
+    if (event.at === null) continue
+    const [segment, offset, length] = event.at
+    const places = segments.get(segment) ?? []
+    segments.set(segment, places)
+    places.push({ event, offset, length })
+  }
+  return [...segments]
+    .toSorted(([a], [b]) => a - b)
+    .map(([segment, places]) => [segment, places.toSorted((a, b) => a.offset - b.offset)])
+}
+
+/** Reads as many lines at once as fit into a piece. Missing ones are left out. */
+async function* storedLines(
+  file: string,
+  places: readonly Place[],
+): AsyncGenerator<[bytes: Buffer, event: ItemEvent], void, undefined> {
+  const handle = await open(file).catch(() => undefined)
+  if (handle === undefined) return
+  try {
+    let bytes = Buffer.alloc(0)
+    /** Of `bytes[0]` in the file. */
+    let offset = 0
+    for (const place of places) {
+      if (place.offset + place.length > offset + bytes.length) {
+        offset = place.offset
+        const piece = Buffer.allocUnsafe(Math.max(chunkSize, place.length))
+        const { bytesRead } = await handle.read(piece, 0, piece.length, offset)
+        bytes = piece.subarray(0, bytesRead)
+      }
+      const start = place.offset - offset
+      yield [bytes.subarray(start, start + place.length), place.event]
+    }
+  } finally {
+    await handle.close()
+  }
+}
+
+/**
+ * Most lines do not hold the text at all, and that is seen without parsing them. ASCII is the same in
+ * every encoding that is used here, and single bytes are the quickest to turn into text.
+ */
+function matcher(text: string): (line: Buffer) => boolean {
+  const wanted = text.toLowerCase()
+  const escaped = JSON.stringify(text).slice(1, -1).toLowerCase()
+  const encoding = /^[\0-\x7f]*$/.test(text) ? 'latin1' : 'utf8'
+  return (line) => {
+    if (!line.toString(encoding).toLowerCase().includes(escaped)) return false
+    try {
+      const { samples } = JSON.parse(line.toString()) as { samples: unknown }
+      return Object.values(samples ?? {}).some((sample) => isSaid(sample, wanted))
+    } catch {
+      // Damaged: what it said is not known.
+      return false
+    }
+  }
+}
+
+/** Fields of a trajectory that nobody said. */
+const unsaid = new Set([
+  'agent',
+  'final_metrics',
+  'llm_call_count',
+  'media_type',
+  'metrics',
+  'model_name',
+  'schema_version',
+  'session_id',
+  'source',
+  'source_call_id',
+  'step_id',
+  'timestamp',
+  'tool_call_id',
+  'trajectory_id',
+  'type',
+])
+
+function isSaid(value: unknown, wanted: string): boolean {
+  if (typeof value === 'string') return value.toLowerCase().includes(wanted)
+  if (typeof value !== 'object' || value === null) return String(value).includes(wanted)
+  return Object.entries(value).some(([key, field]) =>
+    key === 'arguments' ? isArgued(field, wanted) : !unsaid.has(key) && isSaid(field, wanted),
+  )
+}
+
+/** What a tool was called with: there every name is the policy's own. */
+function isArgued(value: unknown, wanted: string): boolean {
+  if (typeof value !== 'object' || value === null) return isSaid(value, wanted)
+  return Object.entries(value).some(
+    ([key, field]) => key.toLowerCase().includes(wanted) || isArgued(field, wanted),
+  )
+}

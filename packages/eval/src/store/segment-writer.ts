@@ -1,0 +1,101 @@
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import path from 'node:path'
+import { crc32 } from 'node:zlib'
+
+import type { SegmentPlace } from '../analysis/item-event.ts'
+import { AppendFile, truncate } from './append-file.ts'
+import { folderMode, segmentFile, segmentOf, type SegmentKind } from './run-files.ts'
+
+/** A segment that has reached this is followed by another. Bytes. */
+const segmentSize = 64 * 1024 * 1024
+
+/** Appends lines to the segments of one kind. */
+export class SegmentWriter {
+  readonly #location: string
+  readonly #kind: SegmentKind
+  readonly #onFailure: (error: Error) => void
+  readonly #open = new Set<AppendFile>()
+  readonly #closing: Promise<void>[] = []
+  #segment: number
+  #last: AppendFile | undefined
+
+  /**
+   * Cuts off what lies behind the last line that the journal refers to: nobody was promised it.
+   *
+   * @param ends - the end of the last line referred to, by segment
+   */
+  constructor(
+    location: string,
+    kind: SegmentKind,
+    ends: ReadonlyMap<number, number>,
+    onFailure: (error: Error) => void,
+  ) {
+    this.#location = location
+    this.#kind = kind
+    this.#onFailure = onFailure
+    this.#segment = cutSegments(location, kind, ends)
+  }
+
+  /** Resolves with the place of the line when it is on the disk. */
+  async append(line: Buffer): Promise<SegmentPlace> {
+    const file = this.#current()
+    const place: SegmentPlace = [this.#segment, file.end, line.length, crc32(line)]
+    await file.append(line)
+    return place
+  }
+
+  refuse(error: Error): void {
+    for (const file of this.#open) file.refuse(error)
+  }
+
+  async close(): Promise<void> {
+    if (this.#last !== undefined) this.#closing.push(this.#closed(this.#last))
+    this.#last = undefined
+    await Promise.all(this.#closing)
+  }
+
+  /** Waits for nothing: two lines must not disagree about which segment is the last. */
+  #current(): AppendFile {
+    if (this.#last !== undefined && this.#last.end >= segmentSize) {
+      this.#closing.push(this.#closed(this.#last))
+      this.#last = undefined
+      this.#segment += 1
+    }
+    if (this.#last !== undefined) return this.#last
+    const file = segmentFile(this.#location, this.#kind, this.#segment)
+    this.#last = new AppendFile(file, this.#onFailure)
+    this.#open.add(this.#last)
+    return this.#last
+  }
+
+  async #closed(file: AppendFile): Promise<void> {
+    try {
+      await file.close()
+    } catch (error) {
+      this.#onFailure(error as Error)
+    }
+    this.#open.delete(file)
+  }
+}
+
+/** Gives the number of the segment to go on with. */
+function cutSegments(
+  location: string,
+  kind: SegmentKind,
+  ends: ReadonlyMap<number, number>,
+): number {
+  const folder = path.join(location, kind)
+  mkdirSync(folder, { recursive: true, mode: folderMode })
+  const last = Math.max(-1, ...ends.keys())
+  for (const name of readdirSync(folder)) {
+    const segment = segmentOf(name)
+    if (segment !== undefined && segment > last) rmSync(path.join(folder, name))
+  }
+  if (last === -1) return 0
+  const end = ends.get(last) ?? 0
+  const file = segmentFile(location, kind, last)
+  const size = existsSync(file) ? statSync(file).size : 0
+  if (size > end) truncate(file, end)
+  // Of a segment that has lost its end no place may be given twice.
+  return size < end ? last + 1 : last
+}

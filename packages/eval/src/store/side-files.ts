@@ -1,0 +1,106 @@
+import { existsSync } from 'node:fs'
+import { mkdir, open, readdir } from 'node:fs/promises'
+import path from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+
+import { readLines } from './json-lines.ts'
+import { fileMode, folderMode, itemKey, type ItemReference, runFiles } from './run-files.ts'
+import { storageError } from './storage-error.ts'
+
+/** What somebody said about an item. */
+export interface RunNote extends ItemReference {
+  /** A word that items can be found by; null for a text alone. */
+  readonly tag: string | null
+  readonly text: string
+  /** ISO 8601, UTC. */
+  readonly at: string
+}
+
+/** What a re-grading says of an item. */
+export interface Grade extends ItemReference {
+  readonly rollout_id: string
+  /** Null when there is none; `error` says why. */
+  readonly reward: number | null
+  /** By eval function. */
+  readonly scores?: Readonly<Record<string, number>>
+  readonly error: string | null
+}
+
+export async function readNotes(location: string): Promise<RunNote[]> {
+  return (await readAll(runFiles(location).notes)) as RunNote[]
+}
+
+export async function appendNote(location: string, note: Omit<RunNote, 'at'>): Promise<RunNote> {
+  const whole = { ...note, at: new Date().toISOString() }
+  await appendLines(runFiles(location).notes, [whole])
+  return whole
+}
+
+export async function gradingNames(location: string): Promise<string[]> {
+  const { grades } = runFiles(location)
+  if (!existsSync(grades)) return []
+  const names = (await readdir(grades)).flatMap((file) => /^(.+)\.jsonl$/.exec(file)?.[1] ?? [])
+  return names.toSorted()
+}
+
+export async function readGrades(location: string, grading: string): Promise<Map<string, Grade>> {
+  const grades = (await readAll(gradesFile(location, grading))) as Grade[]
+  return new Map(grades.map((grade) => [itemKey(grade), grade]))
+}
+
+export async function appendGrades(
+  location: string,
+  grading: string,
+  grades: readonly Grade[],
+): Promise<void> {
+  const file = gradesFile(location, grading)
+  await mkdir(path.dirname(file), { recursive: true, mode: folderMode })
+  await appendLines(file, grades)
+}
+
+function gradesFile(location: string, grading: string): string {
+  if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$/.test(grading)) {
+    return path.join(runFiles(location).grades, `${grading}.jsonl`)
+  }
+  throw new OsmosisError(
+    'invalid_config',
+    `The name of a grading has up to 96 letters, digits, '.', '_' and '-' and starts with a letter or digit, got '${grading}'.`,
+  )
+}
+
+async function readAll(file: string): Promise<unknown[]> {
+  if (!existsSync(file)) return []
+  const values: unknown[] = []
+  for await (const lines of readLines(file)) {
+    for (const { text } of lines) {
+      try {
+        values.push(JSON.parse(text))
+      } catch {
+        // Cut short by a crash, and nobody was promised it: see `appendLines`.
+      }
+    }
+  }
+  return values
+}
+
+/** Several processes may do so: a line each is written at once. */
+async function appendLines(file: string, values: readonly unknown[]): Promise<void> {
+  const text = values.map((value) => `${JSON.stringify(value)}\n`).join('')
+  try {
+    const handle = await open(file, 'a+', fileMode)
+    try {
+      const { size } = await handle.stat()
+      const last = Buffer.alloc(1)
+      if (size > 0) await handle.read(last, 0, 1, size - 1)
+      // Behind a line that was cut short, by a crash or a full disk.
+      const isTorn = size > 0 && last.toString() !== '\n'
+      await handle.appendFile(isTorn ? `\n${text}` : text)
+      await handle.datasync()
+    } finally {
+      await handle.close()
+    }
+  } catch (cause) {
+    throw await storageError(file, cause)
+  }
+}

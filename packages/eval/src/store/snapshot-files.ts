@@ -1,0 +1,60 @@
+import { writeFileAtomically } from '@osmosis/core/files'
+
+import { fileMode, runFiles } from './run-files.ts'
+import { storageError } from './storage-error.ts'
+
+/** What a run comes to so far, as texts for those who read files. The journal decides. */
+export interface RunSnapshots {
+  /** The text of `index.jsonl`. */
+  readonly index: string
+  /** The text of `metrics.json`. */
+  readonly metrics: string
+  /** The text of `progress.json`. */
+  readonly progress: string
+}
+
+/** Keeps the snapshots of a run up to date, in a twentieth of the time at most. */
+export class SnapshotFiles {
+  readonly #files: Readonly<Record<keyof RunSnapshots, string>>
+  readonly #intervalMs: number
+  #nextRefreshAt = 0
+  #writing: Promise<void> | undefined
+
+  constructor(location: string, intervalMs: number) {
+    this.#files = runFiles(location)
+    this.#intervalMs = intervalMs
+  }
+
+  /** Writes them if it is time to; `texts` is called only then. */
+  async refresh(texts: () => RunSnapshots): Promise<void> {
+    if (this.#writing !== undefined || performance.now() < this.#nextRefreshAt) return
+    const startedAt = performance.now()
+    try {
+      this.#writing = this.#writeAll(texts())
+      await this.#writing
+    } finally {
+      this.#writing = undefined
+      const now = performance.now()
+      this.#nextRefreshAt = now + Math.max(this.#intervalMs, 20 * (now - startedAt))
+    }
+  }
+
+  /** Writes them now, after those that are being written. */
+  async write(texts: RunSnapshots): Promise<void> {
+    await this.#writing?.catch(() => {
+      // Whoever refreshed them hears of it.
+    })
+    await this.#writeAll(texts)
+  }
+
+  async #writeAll(texts: RunSnapshots): Promise<void> {
+    for (const name of ['index', 'metrics', 'progress'] as const) {
+      const file = this.#files[name]
+      try {
+        await writeFileAtomically(file, texts[name], { mode: fileMode })
+      } catch (cause) {
+        throw await storageError(file, cause)
+      }
+    }
+  }
+}

@@ -1,0 +1,203 @@
+import { readdir, readFile, stat, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+
+import { archiveRun, changedInputs, createRun, itemKey, openRun, resumeRun } from '@osmosis/eval'
+import type { ItemEvent, RunInputs } from '@osmosis/eval/analysis'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { osmosisErrorOf } from '../thrown-by.ts'
+import { eventOf, inputs, itemOf, manifestOf } from './runs.ts'
+
+it('holds what was committed, for those who read it and for the next writer', async () => {
+  const outputRoot = await temporaryFolder()
+  const store = await createRun({ outputRoot, manifest: manifestOf() })
+  expect(store.location).toBe(join(outputRoot, 'airline-1'))
+  const [first, second] = await Promise.all([
+    store.commit(itemOf(0, 0, 'First.')),
+    store.commit({ event: eventOf(0, 1), trajectories: null, graded: null }),
+  ])
+  expect(second).toEqual({ ...eventOf(0, 1), at: null, sat: null })
+  expect(first).toEqual({ ...eventOf(0, 0), at: first.at, sat: first.sat })
+  await store.close()
+
+  const reader = await openRun(store.location)
+  expect(reader.manifest).toEqual(manifestOf())
+  expect(reader.sortedEvents).toEqual([first, second])
+  expect(await reader.trajectories(first)).toEqual({
+    state: 'found',
+    value: itemOf(0, 0, 'First.').trajectories,
+  })
+  expect(await reader.graded(first)).toEqual({
+    state: 'found',
+    value: itemOf(0, 0, 'First.').graded,
+  })
+  expect(await reader.trajectories(second)).toEqual({ state: 'missing' })
+
+  const resumed = await resumeRun({ location: store.location })
+  expect(resumed.events).toEqual(
+    new Map([
+      ['0.0', first],
+      ['0.1', second],
+    ]),
+  )
+  const third = await resumed.commit(itemOf(1, 0))
+  expect(await reader.refresh()).toEqual([third])
+  expect(await reader.refresh()).toEqual([])
+  await resumed.close()
+})
+
+it('keeps the files to their owner', async () => {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  await store.commit(itemOf(0, 0))
+  await store.writeSnapshots({ index: 'i', metrics: 'm', progress: 'p' })
+  await store.close()
+  const entries = await readdir(store.location, { recursive: true, withFileTypes: true })
+  const files = entries.filter((entry) => entry.isFile())
+  expect(files.map(({ name }) => name).toSorted()).toEqual([
+    '0000.jsonl',
+    '0000.jsonl',
+    'events.jsonl',
+    'index.jsonl',
+    'manifest.json',
+    'metrics.json',
+    'progress.json',
+  ])
+  for (const { parentPath, name } of files) {
+    expect((await stat(join(parentPath, name))).mode & 0o777).toBe(0o600)
+  }
+})
+
+it('takes the last event of an item', async () => {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  await store.commit(itemOf(0, 0, 'Lost.', { status: 'failed', reward: null }))
+  const again = await store.commit(itemOf(0, 0, 'Found.'))
+  const baseline = await store.commit(itemOf(0, 0, 'Other.', { model_tag: 'baseline' }))
+  await store.close()
+  const { events } = await openRun(store.location)
+  expect([...events]).toEqual([
+    ['0.0', again],
+    ['0.0@baseline', baseline],
+  ])
+  expect(itemKey(baseline)).toBe('0.0@baseline')
+})
+
+it('cuts a torn last line and what no line refers to, and goes on behind it', async () => {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  const first = await store.commit(itemOf(0, 0))
+  await store.commit(itemOf(0, 1))
+  await store.close()
+  const journal = join(store.location, 'events.jsonl')
+  const { size } = await stat(journal)
+  await truncate(journal, size - 1)
+  await writeFile(join(store.location, 'trajectories', '0001.jsonl'), 'never referred to\n')
+
+  const reader = await openRun(store.location)
+  expect(reader.sortedEvents).toEqual([first])
+  const resumed = await resumeRun({ location: store.location })
+  expect([...resumed.events.values()]).toEqual([first])
+  expect((await readFile(journal, 'utf8')).split('\n')).toHaveLength(2)
+  expect(await readdir(join(store.location, 'trajectories'))).toEqual(['0000.jsonl'])
+  const second = await resumed.commit(itemOf(0, 1, 'Again.'))
+  expect(second.at?.[1]).toBe(first.at?.[2])
+  await resumed.close()
+  expect(await reader.refresh()).toEqual([second])
+  expect(await reader.trajectories(second)).toEqual({
+    state: 'found',
+    value: itemOf(0, 1, 'Again.').trajectories,
+  })
+})
+
+it.each(['{"row_index":0', '{"reward":1}', '', 'null'])(
+  'stops at a line in the middle that is no event: %s',
+  async (line) => {
+    const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+    await store.commit(itemOf(0, 0))
+    await store.close()
+    const journal = join(store.location, 'events.jsonl')
+    const whole = await readFile(journal, 'utf8')
+    await writeFile(journal, `${whole}${line}\n${whole}`)
+    const expected = {
+      code: 'damaged_run',
+      message: `${journal}:2 is not an event of a run. The file was changed or is damaged; put the line right, or remove it and its item runs again.`,
+    }
+    expect(await osmosisErrorOf(() => resumeRun({ location: store.location }))).toEqual(expected)
+    expect(await osmosisErrorOf(() => openRun(store.location))).toEqual(expected)
+    await writeFile(journal, whole)
+    await (await resumeRun({ location: store.location })).close()
+  },
+)
+
+it('says of a trajectory whether it is missing or damaged', async () => {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  const event = await store.commit(itemOf(0, 0, 'Paid 100 euros.'))
+  await store.close()
+  const reader = await openRun(store.location)
+  const segment = join(store.location, 'trajectories', '0000.jsonl')
+  const text = await readFile(segment, 'utf8')
+  await writeFile(segment, text.replace('100', '900'))
+  expect(await reader.trajectories(event)).toEqual({ state: 'damaged' })
+  await truncate(segment, text.length - 3)
+  expect(await reader.trajectories(event)).toEqual({ state: 'damaged' })
+  const elsewhere: ItemEvent = { ...event, at: [7, 0, 10, 0] }
+  expect(await reader.trajectories(elsewhere)).toEqual({ state: 'missing' })
+
+  // What is written next must not lie where the lost end was.
+  const resumed = await resumeRun({ location: store.location })
+  const next = await resumed.commit(itemOf(0, 1))
+  expect(next.at?.[0]).toBe(1)
+  await resumed.close()
+})
+
+it('is never overwritten, and archived under the next number', async () => {
+  const outputRoot = await temporaryFolder()
+  const store = await createRun({ outputRoot, manifest: manifestOf() })
+  await store.close()
+  const { location } = store
+  expect(await osmosisErrorOf(() => createRun({ outputRoot, manifest: manifestOf() }))).toEqual({
+    code: 'invalid_config',
+    message: `The run folder ${location} exists already, and results are not overwritten. Resume the run, or choose another name.`,
+  })
+  expect(await archiveRun({ location })).toBe(`${location}.1`)
+  await (await createRun({ outputRoot, manifest: manifestOf() })).close()
+  expect(await archiveRun({ location })).toBe(`${location}.2`)
+  expect((await openRun(`${location}.2`)).name).toBe('airline-1.2')
+})
+
+it('grows by rows and attempts, and those it has keep their places', async () => {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  const reader = await openRun(store.location)
+  const rows = [7, 1, 0].map((row) => ({ key: `row-${row}`, source_row: row }))
+  const grown = await store.grow({ rows, n: 4 })
+  expect(grown.rows.map(({ source_row: row }) => row)).toEqual([0, 1, 7])
+  expect(grown.n).toBe(4)
+  expect(await store.grow({ rows: [], n: 1 })).toBe(grown)
+  await store.grow({ pass_threshold: 0.5 })
+  await store.close()
+  await reader.refresh()
+  expect(reader.manifest).toEqual({ ...grown, pass_threshold: 0.5 })
+  const resumed = await resumeRun({ location: store.location })
+  expect(resumed.manifest).toEqual(reader.manifest)
+  await resumed.close()
+})
+
+it.each<[keyof RunInputs, RunInputs]>([
+  ['model', { ...inputs, model: { ...inputs.model, params: { temperature: 0.5 } } }],
+  ['dataset', { ...inputs, dataset: { ...inputs.dataset, sha256: 'e'.repeat(64) } }],
+  ['code', { ...inputs, code: { ...inputs.code, scorers: ['polite'] } }],
+  ['env', { ...inputs, env: {} }],
+  ['secrets', { ...inputs, secrets: [] }],
+  ['timeouts', { ...inputs, timeouts: { ...inputs.timeouts, agent_seconds: 1 } }],
+])('names the group of inputs that changed: %s', (group, changed) => {
+  const manifest = manifestOf()
+  expect(changedInputs(manifest, changed)).toEqual([group])
+  const sameInJson = { ...inputs, model: { ...inputs.model, params: { top_p: undefined } } }
+  expect(changedInputs(manifest, sameInJson)).toEqual([])
+})
+
+it('refuses commits when it is closed', async () => {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  await store.close()
+  await store.close()
+  await expect(store.commit(itemOf(0, 0))).rejects.toThrow(TypeError)
+})
