@@ -1,0 +1,35 @@
+/** What a rollout can be written with, and the packages that its module imports. */
+export const frameworks = {
+  'openai-agents': {
+    title: 'OpenAI Agents SDK',
+    dependencies: ['@openai/agents', '@osmosis/core', '@osmosis/openai-agents', 'zod'],
+  },
+  strands: {
+    title: 'Strands Agents',
+    dependencies: ['@osmosis/core', '@osmosis/strands', '@strands-agents/sdk', 'zod'],
+  },
+  'ai-sdk': {
+    title: 'Vercel AI SDK',
+    dependencies: ['@osmosis/ai-sdk', '@osmosis/core', 'ai', 'zod'],
+  },
+  'agent-loop': {
+    title: 'no framework: a loop written by hand',
+    dependencies: ['@osmosis/agent-loop', 'zod'],
+  },
+} as const
+
+/** One of {@link frameworks}. */
+export type Framework = keyof typeof frameworks
+
+/** Their names, in the order in which they are offered. */
+export const frameworkNames: readonly [Framework, ...Framework[]] = [
+  'openai-agents',
+  'strands',
+  'ai-sdk',
+  'agent-loop',
+]
+
+/** Whether a text names one of {@link frameworks}. */
+export function isFramework(name: string): name is Framework {
+  return Object.hasOwn(frameworks, name)
+}

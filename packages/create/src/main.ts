@@ -1,0 +1,205 @@
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { parseArgs } from 'node:util'
+
+import { askFramework, askText, isInteractive } from './ask.ts'
+import { frameworkNames, frameworks, isFramework, type Framework } from './frameworks.ts'
+import { newManifest } from './manifest.ts'
+import { rolloutNameProblem, toRolloutName } from './names.ts'
+import {
+  install,
+  packageManagerOf,
+  packageManagers,
+  pnpmFiles,
+  run,
+  type PackageManager,
+} from './package-manager.ts'
+import { ScaffoldError } from './scaffold-error.ts'
+import { rolloutFiles, workspaceFiles } from './templates.ts'
+import { writeNewFiles } from './write-files.ts'
+
+const usage = `Usage: npm create @osmosis@latest [folder] -- [options]
+       pnpm create @osmosis@latest [folder] [options]
+
+Starts an Osmosis workspace with one rollout that runs at once. In a terminal it asks for what is
+missing.
+
+  --framework <name>        ${frameworkNames.join(', ')}
+  --name <name>             of the rollout (default: that of the folder)
+  --package-manager <name>  ${packageManagers.join(' or ')} (default: the one that runs this)
+  --no-install              install nothing
+  --no-git                  make no git repository
+  -y, --yes                 ask nothing, take the defaults
+  -h, --help                print this
+  -v, --version             print the version
+`
+
+/** What is to be made. */
+interface CreatePlan {
+  /** Absolute. */
+  readonly folder: string
+  readonly rollout: string
+  readonly framework: Framework
+  readonly manager: PackageManager
+  readonly installs: boolean
+  readonly makesRepository: boolean
+}
+
+/**
+ * Runs `create-osmosis` and resolves with its exit code: 0, 1 when packages could not be installed,
+ * 2 for wrong use and for what would have been overwritten.
+ *
+ * @param args - what stands behind the command
+ */
+export async function main(
+  args: readonly string[],
+  environment: NodeJS.ProcessEnv,
+): Promise<number> {
+  try {
+    const flags = readFlags(args)
+    if (flags.help === true) process.stdout.write(usage)
+    else if (flags.version === true) process.stdout.write(`${ownVersion()}\n`)
+    else return await create(await toPlan(flags, environment))
+    return 0
+  } catch (error) {
+    if (!(error instanceof ScaffoldError)) throw error
+    process.stderr.write(`error: ${error.message}\n`)
+    return 2
+  }
+}
+
+interface CreateFlags {
+  readonly folder?: string | undefined
+  readonly framework?: string | undefined
+  readonly name?: string | undefined
+  readonly 'package-manager'?: string | undefined
+  readonly install?: boolean | undefined
+  readonly git?: boolean | undefined
+  readonly yes?: boolean | undefined
+  readonly help?: boolean | undefined
+  readonly version?: boolean | undefined
+}
+
+function readFlags(args: readonly string[]): CreateFlags {
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      allowNegative: true,
+      options: {
+        framework: { type: 'string' },
+        name: { type: 'string' },
+        'package-manager': { type: 'string' },
+        install: { type: 'boolean' },
+        git: { type: 'boolean' },
+        yes: { type: 'boolean', short: 'y' },
+        help: { type: 'boolean', short: 'h' },
+        version: { type: 'boolean', short: 'v' },
+      },
+    })
+    const [folder, ...others] = positionals
+    if (others.length === 0) return { ...values, folder }
+    throw new ScaffoldError(
+      `Name one folder; got ${positionals.join(', ')}. With npm, options stand behind \`--\`: npm create @osmosis@latest ${folder} -- --framework strands`,
+    )
+  } catch (error) {
+    if (error instanceof ScaffoldError) throw error
+    throw new ScaffoldError(`${(error as Error).message}\n\n${usage}`)
+  }
+}
+
+async function toPlan(flags: CreateFlags, environment: NodeJS.ProcessEnv): Promise<CreatePlan> {
+  const asks = flags.yes !== true && isInteractive()
+  const framework = checkedFramework(flags.framework)
+  const manager = checkedManager(flags['package-manager'])
+  if (flags.name !== undefined) assertRolloutName(flags.name)
+  if (!asks && flags.yes !== true) {
+    const missing = [
+      ...(flags.folder === undefined ? ['a folder'] : []),
+      ...(framework === undefined ? [`--framework ${frameworkNames.join(' | ')}`] : []),
+    ]
+    if (missing.length > 0) {
+      throw new ScaffoldError(
+        `Nobody can be asked here: pass ${missing.join(' and ')}, or --yes for the defaults. With npm, options stand behind \`--\`: npm create @osmosis@latest my-agent -- --framework strands`,
+      )
+    }
+  }
+  const given = flags.folder ?? (asks ? await askText('Which folder?', 'my-agent') : 'my-agent')
+  const folder = path.resolve(given)
+  const rollout = flags.name ?? toRolloutName(path.basename(folder)) ?? 'my-agent'
+  return {
+    folder,
+    rollout,
+    framework: framework ?? (asks ? await askFramework() : frameworkNames[0]),
+    manager: manager ?? packageManagerOf(folder, environment),
+    installs: flags.install !== false,
+    makesRepository: flags.git !== false,
+  }
+}
+
+function checkedFramework(given: string | undefined): Framework | undefined {
+  if (given === undefined || isFramework(given)) return given
+  throw new ScaffoldError(`--framework must be ${frameworkNames.join(', ')}; got "${given}".`)
+}
+
+function checkedManager(given: string | undefined): PackageManager | undefined {
+  const found = packageManagers.find((name) => name === given)
+  if (given === undefined || found !== undefined) return found
+  throw new ScaffoldError(
+    `--package-manager must be ${packageManagers.join(' or ')}; got "${given}".`,
+  )
+}
+
+function assertRolloutName(name: string): void {
+  const problem = rolloutNameProblem(name)
+  if (problem !== undefined) throw new ScaffoldError(problem)
+}
+
+async function create(plan: CreatePlan): Promise<number> {
+  const { folder, rollout, framework, manager } = plan
+  const called = path.basename(folder)
+  await writeNewFiles(
+    folder,
+    new Map([
+      ['package.json', newManifest(called, rollout, framework)],
+      ...(manager === 'pnpm' ? pnpmFiles : []),
+      ...workspaceFiles({ folder: called, rollout }),
+      ...rolloutFiles(rollout, framework),
+    ]),
+  )
+  const place = path.relative('', folder) || '.'
+  say(`Created ${place} with the rollout ${rollout} (${frameworks[framework].title}).`)
+  if (plan.makesRepository) await makeRepository(folder)
+  if (plan.installs) {
+    say(`Installing with ${manager} …`)
+    if (!(await install(manager, folder))) {
+      say(`error: ${manager} install failed. Everything else is done: repeat it in ${place}.`)
+      return 1
+    }
+  }
+  const steps = [
+    ...(place === '.' ? [] : [`cd ${/\s/.test(place) ? `"${place}"` : place}`]),
+    ...(plan.installs ? [] : [`${manager} install`]),
+    `npx osmosis eval run configs/eval/${rollout}.toml`,
+  ]
+  say(`\nNext:\n${steps.map((step) => `  ${step}\n`).join('')}`)
+  return 0
+}
+
+/** A folder that lies in a repository needs none. Without git there is none, and that is all right. */
+async function makeRepository(folder: string): Promise<void> {
+  for (let above = folder; ; above = path.dirname(above)) {
+    if (existsSync(path.join(above, '.git'))) return
+    if (above === path.dirname(above)) break
+  }
+  await run('git', ['init', '--quiet'], folder)
+}
+
+function say(line: string): void {
+  process.stderr.write(`${line}\n`)
+}
+
+function ownVersion(): string {
+  const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(manifest) as { version: string }).version
+}

@@ -1,0 +1,104 @@
+import { readFileSync } from 'node:fs'
+
+import { frameworks, type Framework } from './frameworks.ts'
+import { ScaffoldError } from './scaffold-error.ts'
+
+/** What every workspace needs beside what its rollouts import. */
+const development = ['@osmosis/cli', '@osmosis/controller', '@types/node', 'typescript']
+
+/** The text of a new workspace's package.json. */
+export function newManifest(folder: string, rollout: string, framework: Framework): string {
+  return toText({
+    name: packageName(folder),
+    private: true,
+    type: 'module',
+    scripts: {
+      evaluate: `osmosis eval run configs/eval/${rollout}.toml`,
+      test: 'node --test "rollouts/**/*.test.ts"',
+      typecheck: 'tsc',
+    },
+    dependencies: ranges(frameworks[framework].dependencies),
+    devDependencies: ranges(development),
+    engines: { node: '>=22.19' },
+  })
+}
+
+/** A package.json with what a rollout needs. */
+export interface ExtendedManifest {
+  readonly text: string
+  /** Names of the packages that it did not have. */
+  readonly added: readonly string[]
+}
+
+/**
+ * A package.json that has what a rollout of a framework needs. Versions that it names already stay.
+ *
+ * @throws ScaffoldError for a text that is not a JSON object
+ */
+export function extendedManifest(text: string, framework: Framework): ExtendedManifest {
+  const manifest = parsed(text)
+  const has = new Set(
+    ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies'].flatMap(
+      (section) => Object.keys(manifest[section] ?? {}),
+    ),
+  )
+  const missing = (names: readonly string[]): string[] => names.filter((name) => !has.has(name))
+  const needed = missing(frameworks[framework].dependencies)
+  const neededForWork = missing(development)
+  const added = [...needed, ...neededForWork]
+  if (added.length === 0) return { text, added }
+  return {
+    text: toText({
+      ...manifest,
+      ...withRanges('dependencies', needed),
+      ...withRanges('devDependencies', neededForWork),
+    }),
+    added,
+  }
+
+  function withRanges(section: string, names: readonly string[]): Record<string, object> {
+    if (names.length === 0) return {}
+    const all = Object.entries({ ...manifest[section], ...ranges(names) })
+    return { [section]: Object.fromEntries(all.toSorted(([a], [b]) => (a < b ? -1 : 1))) }
+  }
+}
+
+function parsed(text: string): Readonly<Record<string, object | undefined>> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    throw new ScaffoldError(`package.json is not JSON: ${(error as Error).message}`)
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    return value as Readonly<Record<string, object>>
+  }
+  throw new ScaffoldError('package.json must be a JSON object.')
+}
+
+/** The versions that go with the templates. */
+function ranges(names: readonly string[]): Record<string, string> {
+  const file = new URL('../templates/versions.json', import.meta.url)
+  const versions = JSON.parse(readFileSync(file, 'utf8')) as Readonly<Record<string, string>>
+  return Object.fromEntries(
+    names.map((name) => {
+      const version = versions[name]
+      if (version === undefined) throw new TypeError(`No version of ${name} is known.`)
+      return [name, version]
+    }),
+  )
+}
+
+/** npm takes no capitals and few signs. */
+function packageName(folder: string): string {
+  const name = folder
+    .toLowerCase()
+    .replaceAll(/[^a-z\d._-]+/g, '-')
+    .replace(/^[._-]+/, '')
+    .replace(/-+$/, '')
+  return name === '' ? 'osmosis-workspace' : name
+}
+
+function toText(manifest: object): string {
+  return `${JSON.stringify(manifest, null, 2)}\n`
+}

@@ -1,0 +1,50 @@
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+
+/** Programs that install packages. */
+export const packageManagers = ['npm', 'pnpm'] as const
+
+/** One of {@link packageManagers}. */
+export type PackageManager = (typeof packageManagers)[number]
+
+/**
+ * The package manager of a folder: the one whose lockfile is there, else the one that runs this
+ * command, else npm.
+ */
+export function packageManagerOf(folder: string, environment: NodeJS.ProcessEnv): PackageManager {
+  if (existsSync(path.join(folder, 'pnpm-lock.yaml'))) return 'pnpm'
+  if (existsSync(path.join(folder, 'package-lock.json'))) return 'npm'
+  return environment['npm_config_user_agent']?.startsWith('pnpm/') ? 'pnpm' : 'npm'
+}
+
+/** Settings that a workspace needs with pnpm; by the names of their files. */
+export const pnpmFiles: ReadonlyMap<string, string> = new Map([
+  [
+    'pnpm-workspace.yaml',
+    `# The osmosis command brings esbuild, whose install script only checks what is there already.
+allowBuilds:
+  esbuild: false
+`,
+  ],
+])
+
+/** Installs the packages of a folder, and resolves with whether it went well. */
+export async function install(manager: PackageManager, folder: string): Promise<boolean> {
+  return run(manager, ['install'], folder)
+}
+
+/** Runs a program of the PATH, with its output on the screen; resolves with whether it went well. */
+export async function run(
+  program: string,
+  args: readonly string[],
+  folder: string,
+): Promise<boolean> {
+  // Windows runs npm.cmd and pnpm.cmd by a shell only. The arguments are ours.
+  const shell = process.platform === 'win32'
+  const child = spawn(program, args, { cwd: folder, shell, stdio: ['ignore', 2, 2] })
+  return new Promise((resolve) => {
+    child.once('error', () => resolve(false))
+    child.once('close', (code) => resolve(code === 0))
+  })
+}

@@ -1,0 +1,43 @@
+import { OsmosisToolLoopAgent, rolloutModel, toModelMessages } from '@osmosis/ai-sdk'
+import {
+  AgentWorkflow,
+  Grader,
+  lastAssistantText,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
+import { isStepCount, tool } from 'ai'
+import { z } from 'zod'
+
+import { lookUpPrice } from './prices.ts'
+import { rewardOf } from './reward.ts'
+
+const lookUp = tool({
+  description: 'The price of one piece of a product, in euros.',
+  inputSchema: z.object({ product: z.string() }),
+  execute: ({ product }) => lookUpPrice(product),
+})
+
+export class ShopWorkflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const agent = new OsmosisToolLoopAgent({
+      id: '__name__',
+      model: rolloutModel(), // the policy, whichever that is at the time
+      instructions: 'Look up every price, then add up.',
+      temperature: 1,
+      topP: 1,
+      maxOutputTokens: 1024,
+      tools: { look_up_price: lookUp },
+      stopWhen: isStepCount(8),
+    })
+    await agent.generate({ messages: toModelMessages(ctx.prompt), abortSignal: ctx.signal })
+  }
+}
+
+export class ShopGrader extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    for (const [sampleId, sample] of ctx.samples) {
+      ctx.setSampleReward(sampleId, rewardOf(lastAssistantText(sample), ctx.label))
+    }
+  }
+}

@@ -1,0 +1,42 @@
+import { run, tool } from '@openai/agents'
+import {
+  AgentWorkflow,
+  Grader,
+  lastAssistantText,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
+import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
+import { z } from 'zod'
+
+import { lookUpPrice } from './prices.ts'
+import { rewardOf } from './reward.ts'
+
+const lookUp = tool({
+  name: 'look_up_price',
+  description: 'The price of one piece of a product, in euros.',
+  parameters: z.object({ product: z.string() }),
+  execute: ({ product }) => lookUpPrice(product),
+})
+
+export class ShopWorkflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const agent = new OsmosisAgent({
+      name: '__name__',
+      instructions: 'Look up every price, then add up.',
+      model: new OsmosisRolloutModel(), // the policy, whichever that is at the time
+      modelSettings: { temperature: 1, topP: 1, maxTokens: 1024 },
+      tools: [lookUp],
+    })
+    const session = new OsmosisMemorySession({ name: '__name__' })
+    await run(agent, ctx.prompt, { session, maxTurns: 8, signal: ctx.signal })
+  }
+}
+
+export class ShopGrader extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    for (const [sampleId, sample] of ctx.samples) {
+      ctx.setSampleReward(sampleId, rewardOf(lastAssistantText(sample), ctx.label))
+    }
+  }
+}

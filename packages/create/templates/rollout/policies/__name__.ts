@@ -1,0 +1,49 @@
+// A policy without a model: it stands in for one until there is one, and needs no key. It asks for
+// the price of each product and adds up. The more products, the more often it errs, as models do.
+import { createHash } from 'node:crypto'
+
+import { scriptedPolicy, type ScriptedCall } from '@osmosis/controller'
+
+const attempts = new Map<string, number>()
+
+export const policy = scriptedPolicy((call) => {
+  const question = lastText(call, 'user')
+  const wanted = [...question.matchAll(/(\d+) ([a-z]+?)s?\b/g)].map(
+    ([, pieces = '', product = '']) => ({ pieces: Number(pieces), product }),
+  )
+  const prices = call.messages.flatMap(({ role, content }) =>
+    role === 'tool' ? [Number(textOf(content))] : [],
+  )
+  const next = wanted[prices.length]
+  if (next !== undefined) {
+    const { product } = next
+    return {
+      content: `I look up the price of one ${product}.`,
+      toolCalls: [{ name: 'look_up_price', arguments: { product } }],
+    }
+  }
+  const forgets = errs(question, wanted.length)
+  const total = wanted.reduce(
+    (sum, { pieces }, index) => sum + (forgets ? 1 : pieces) * (prices[index] ?? 0),
+    0,
+  )
+  return `I add up what they cost.\n#### ${total.toFixed(2)}`
+})
+
+/** Whether it forgets how many pieces were wanted: the same in every run of an evaluation. */
+function errs(question: string, products: number): boolean {
+  const attempt = attempts.get(question) ?? 0
+  attempts.set(question, attempt + 1)
+  const digest = createHash('sha256').update(`${attempt} ${question}`).digest()
+  const chance = [0, 0, 0.4][products] ?? 0.9
+  return digest.readUInt32BE() / 2 ** 32 < chance
+}
+
+function lastText({ messages }: ScriptedCall, role: string): string {
+  return textOf(messages.findLast((message) => message.role === role)?.content)
+}
+
+function textOf(content: ScriptedCall['messages'][number]['content']): string {
+  if (typeof content === 'string') return content
+  return content?.map(({ text }) => text ?? '').join('') ?? ''
+}

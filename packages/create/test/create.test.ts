@@ -1,0 +1,163 @@
+import { chmodSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { frameworkNames, main, rolloutNameProblem } from '@osmosis/create'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+
+interface Finished {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs the command in this process, where nobody can be asked. */
+async function create(
+  args: readonly string[],
+  environment: NodeJS.ProcessEnv = {},
+): Promise<Finished> {
+  const output = { stdout: '', stderr: '' }
+  const spies = (['stdout', 'stderr'] as const).map((name) =>
+    vi.spyOn(process[name], 'write').mockImplementation((text) => {
+      output[name] += String(text)
+      return true
+    }),
+  )
+  const release = (): void => spies.forEach((spy) => spy.mockRestore())
+  onTestFinished(release)
+  try {
+    return { code: await main(args, environment), ...output }
+  } finally {
+    release()
+  }
+}
+
+const quietly = ['--no-install', '--no-git']
+
+function filesIn(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.relative(folder, path.join(entry.parentPath, entry.name)))
+    .toSorted()
+}
+
+it('makes a whole workspace, with the rollout named after the folder', async () => {
+  const folder = path.join(await temporaryFolder(), 'My Shop')
+  const { code, stderr } = await create([folder, '--framework', 'strands', ...quietly])
+  expect(code).toBe(0)
+  expect(stderr).toContain('npx osmosis eval run configs/eval/my-shop.toml')
+  expect(filesIn(folder)).toEqual([
+    '.gitignore',
+    'README.md',
+    'configs/eval/my-shop.toml',
+    'configs/training/my-shop.toml',
+    'data/my-shop.jsonl',
+    'osmosis.toml',
+    'package.json',
+    'policies/my-shop.ts',
+    'rollouts/my-shop/main.ts',
+    'rollouts/my-shop/prices.ts',
+    'rollouts/my-shop/reward.test.ts',
+    'rollouts/my-shop/reward.ts',
+    'tsconfig.json',
+  ])
+  const all = filesIn(folder).map((file) => readFileSync(path.join(folder, file), 'utf8'))
+  expect(all.filter((text) => /__\w+__/.test(text))).toEqual([])
+  expect(JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'))).toMatchObject({
+    name: 'my-shop',
+    private: true,
+    type: 'module',
+  })
+})
+
+it('makes what pnpm needs when pnpm runs it, and a repository unless there is one', async () => {
+  const folder = await temporaryFolder()
+  const pnpm = { npm_config_user_agent: 'pnpm/12.21.0 npm/? node/v24.21.0 linux x64' }
+  const { stderr } = await create([folder, '--yes', '--no-install'], pnpm)
+  expect(stderr).toContain('pnpm install\n')
+  expect(readFileSync(path.join(folder, 'pnpm-workspace.yaml'), 'utf8')).toContain('esbuild: false')
+  expect(readdirSync(folder)).toContain('.git')
+
+  const inside = path.join(folder, 'inside')
+  await create([inside, '--yes', '--no-install', '--package-manager', 'npm'], pnpm)
+  expect(readdirSync(inside)).not.toContain('.git')
+  expect(readdirSync(inside)).not.toContain('pnpm-workspace.yaml')
+})
+
+it('overwrites nothing and names what stands in the way', async () => {
+  const folder = await temporaryFolder({
+    'README.md': '# Mine',
+    rollouts: 'not a folder',
+    'notes.txt': 'not in the way',
+  })
+  mkdirSync(path.join(folder, 'osmosis.toml'))
+  const { code, stderr } = await create([folder, '--yes', '--name', 'shop', ...quietly])
+  expect(code).toBe(2)
+  expect(stderr).toMatch(
+    /^error: Nothing was written.*:\n- README\.md\n- osmosis\.toml\n- rollouts\nMove it away, /,
+  )
+  expect(readdirSync(folder).toSorted()).toEqual([
+    'README.md',
+    'notes.txt',
+    'osmosis.toml',
+    'rollouts',
+  ])
+})
+
+it('refuses a file in place of the folder', async () => {
+  const file = path.join(await temporaryFolder({ shop: '' }), 'shop')
+  const { code, stderr } = await create([file, '--yes', ...quietly])
+  expect(code).toBe(2)
+  expect(stderr).toContain(file)
+})
+
+it('says what is missing where nobody can be asked', async () => {
+  const { code, stderr } = await create([])
+  expect(code).toBe(2)
+  expect(stderr).toContain(`pass a folder and --framework ${frameworkNames.join(' | ')}`)
+})
+
+it.each([
+  [
+    ['x', '--framework', 'langchain'],
+    '--framework must be openai-agents, strands, ai-sdk, agent-loop; got "langchain"',
+  ],
+  [['x', '--package-manager', 'make'], '--package-manager must be npm or pnpm; got "make"'],
+  [['x', 'strands'], 'npm create @osmosis@latest x -- --framework strands'],
+  [['x', '--nmae', 'y'], "Unknown option '--nmae'"],
+  [['x', '--name', 'My Agent'], 'e.g. my-agent; got "My Agent"'],
+])('refuses %j', async (args, message) => {
+  const { code, stderr } = await create(args)
+  expect(code).toBe(2)
+  expect(stderr).toContain(message)
+})
+
+describe('the name of a rollout', () => {
+  it.each(['a', 'price-check', '2048', 'a'.repeat(64)])('can be %s', (name) => {
+    expect(rolloutNameProblem(name)).toBeUndefined()
+  })
+
+  it.each(['', '-a', 'a-', 'a b', 'A', 'ä', '..', 'a/b', 'a\\b', 'con', 'lpt1', 'a'.repeat(65)])(
+    'cannot be "%s"',
+    (name) => {
+      expect(rolloutNameProblem(name)).toMatch(/rollout/)
+    },
+  )
+})
+
+it('prints its help and its version', async () => {
+  expect((await create(['--help'])).stdout).toContain('pnpm create @osmosis@latest')
+  expect((await create(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
+})
+
+it('says when the packages cannot be installed, and keeps what it made', async () => {
+  const folder = await temporaryFolder({ 'bin/npm': '#!/bin/sh\nexit 1\n' })
+  chmodSync(path.join(folder, 'bin/npm'), 0o755)
+  vi.stubEnv('PATH', `${path.join(folder, 'bin')}${path.delimiter}${process.env['PATH'] ?? ''}`)
+  onTestFinished(() => void vi.unstubAllEnvs())
+  const shop = path.join(folder, 'shop')
+  const { code, stderr } = await create([shop, '--yes', '--no-git'])
+  expect(code).toBe(1)
+  expect(stderr).toContain('error: npm install failed.')
+  expect(readdirSync(shop)).toContain('package.json')
+})
