@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 
 import { countFrom } from '../flag-values.ts'
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
+import { addInitCommand } from '../rollout-init/init-options.ts'
 
 /** Flags of `osmosis rollout send`. */
 export interface SendFlags extends PolicyFlags {
@@ -15,9 +16,10 @@ export interface SendFlags extends PolicyFlags {
   json?: boolean
 }
 
-/** Adds `rollout send`. */
+/** Adds `rollout init` and `rollout send`. */
 export function addRolloutCommands(program: Command, setExitCode: (code: number) => void): void {
-  const rollouts = program.command('rollout').description('run single rollouts')
+  const rollouts = program.command('rollout').description('add rollouts, and run single ones')
+  addInitCommand(rollouts, setExitCode)
   addPolicyOptions(rollouts.command('send'))
     .description('send one row of a dataset to a workflow, and watch what becomes of it')
     .argument('<target>', 'an entrypoint, <file>[:<export>], or the URL of a rollout server')

@@ -1,0 +1,102 @@
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { beforeEach, expect, it, onTestFinished } from 'vitest'
+
+import { run } from './in-process.ts'
+
+const manifest = {
+  name: 'mine',
+  private: true,
+  dependencies: { zod: '4.6.0', undici: '^8.0.0' },
+  devDependencies: { '@osmosis/cli': '^0.0.0' },
+}
+
+/** The working folder of a test: a project of a user. */
+async function project(files: Readonly<Record<string, string>> = {}): Promise<string> {
+  const folder = await temporaryFolder({ 'package.json': JSON.stringify(manifest), ...files })
+  process.chdir(folder)
+  return folder
+}
+
+beforeEach(() => {
+  const folder = process.cwd()
+  onTestFinished(() => process.chdir(folder))
+})
+
+const init = (...args: readonly string[]) => run(['rollout', 'init', ...args, '--no-install'])
+
+it('adds a rollout, what the workspace lacks, and the packages that package.json lacks', async () => {
+  const folder = await project()
+  const { code, stderr } = await init('shop', '--framework', 'strands')
+  expect(code).toBe(0)
+  expect(stderr).toContain('npm install\n  npx osmosis eval run configs/eval/shop.toml\n')
+  for (const file of [
+    'rollouts/shop/main.ts',
+    'data/shop.jsonl',
+    'osmosis.toml',
+    'tsconfig.json',
+  ]) {
+    expect(existsSync(path.join(folder, file))).toBe(true)
+  }
+  const written = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) as unknown
+  expect(written).toEqual({
+    name: 'mine',
+    private: true,
+    dependencies: {
+      '@osmosis/core': expect.stringMatching(/^\^\d/),
+      '@osmosis/strands': expect.stringMatching(/^\^\d/),
+      '@strands-agents/sdk': expect.stringMatching(/^\^\d/),
+      undici: '^8.0.0',
+      zod: '4.6.0',
+    },
+    devDependencies: {
+      '@osmosis/cli': '^0.0.0',
+      '@osmosis/controller': expect.stringMatching(/^\^\d/),
+      '@types/node': expect.stringMatching(/^\^\d/),
+      typescript: expect.stringMatching(/^\^\d/),
+    },
+  })
+})
+
+it('leaves an osmosis.toml alone, and names the policy of the new rollout', async () => {
+  const config = '[policies.mine]\nmodule = "policies/mine.ts"\n'
+  const folder = await project({
+    'osmosis.toml': config,
+    'data/a.jsonl': '',
+    'rollouts/a/b.ts': '',
+  })
+  process.chdir(path.join(folder, 'rollouts/a'))
+  const { code, stderr } = await init('shop', '--yes')
+  expect(code).toBe(0)
+  expect(readFileSync(path.join(folder, 'osmosis.toml'), 'utf8')).toBe(config)
+  expect(stderr).toContain('  cd ../..\n')
+  expect(stderr).toContain('configs/eval/shop.toml --policy policies/shop.ts\n')
+})
+
+it('writes nothing where a file of that name is, and names it', async () => {
+  const folder = await project({ 'data/shop.jsonl': '{}' })
+  const { code, stderr } = await init('shop', '--yes')
+  expect(code).toBe(2)
+  expect(stderr).toContain('- data/shop.jsonl\n')
+  expect(existsSync(path.join(folder, 'rollouts'))).toBe(false)
+  expect(readFileSync(path.join(folder, 'package.json'), 'utf8')).toBe(JSON.stringify(manifest))
+})
+
+it.each([
+  [['Shop', '--yes'], 'got "Shop"'],
+  [['shop'], 'Nobody can be asked here: pass --framework openai-agents | strands | '],
+])('refuses %j', async (args, message) => {
+  await project()
+  const { code, stderr } = await init(...args)
+  expect(code).toBe(2)
+  expect(stderr).toContain(message)
+})
+
+it('says how a workspace is started where there is no package.json', async () => {
+  process.chdir(await temporaryFolder())
+  const { code, stderr } = await init('shop', '--yes')
+  expect(code).toBe(2)
+  expect(stderr).toContain('npm create @osmosis@latest')
+})
