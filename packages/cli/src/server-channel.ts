@@ -8,6 +8,8 @@ export interface ListeningMessage {
   readonly type: 'osmosis.listening'
   readonly url: string
   readonly kind: EntrypointKind
+  /** Whether it declares the shape of its rows; then it answers to `metadataCheckBy`. */
+  readonly hasSchema: boolean
 }
 
 /** True for a {@link ListeningMessage}. */
@@ -19,9 +21,12 @@ export function isListeningMessage(message: unknown): message is ListeningMessag
  * Tells a parent process, if one is listening, where the server is, and ends with it: an
  * evaluation that is killed leaves no server behind.
  */
-export function announceListening(listening: ListeningServer, kind: EntrypointKind): void {
+export function announceListening(
+  { url }: ListeningServer,
+  entrypoint: Pick<ListeningMessage, 'kind' | 'hasSchema'>,
+): void {
   if (process.send === undefined) return
-  process.send({ type: 'osmosis.listening', url: listening.url, kind } satisfies ListeningMessage)
+  process.send({ type: 'osmosis.listening', url, ...entrypoint } satisfies ListeningMessage)
   // Killed with everything it served to: there is nobody left to drain for.
   process.once('disconnect', () => process.exit(1))
   // Listening for that must not keep a process alive that has closed its server.

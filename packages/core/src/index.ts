@@ -38,6 +38,7 @@ export {
   defineGraderConfig,
   defineWorkflowConfig,
   type BaseConfig,
+  type BaseWorkflowConfig,
   type ConcurrencyConfig,
   type GraderConfig,
   type WorkflowConfig,
@@ -45,4 +46,13 @@ export {
 export { discoverEntrypoint, type Entrypoint } from './workflow/discover-entrypoint.ts'
 export { Grader, type GraderClass, type GraderContext } from './workflow/grader.ts'
 export { lastAssistantText } from './workflow/last-assistant-text.ts'
+export {
+  metadataProblems,
+  parseMetadata,
+  type AnyMetadata,
+  type MetadataIssue,
+  type MetadataOf,
+  type MetadataResult,
+  type MetadataSchema,
+} from './workflow/metadata-schema.ts'
 export type { PromptMessage } from './workflow/prompt-message.ts'

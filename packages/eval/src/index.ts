@@ -12,7 +12,12 @@ export {
   type WorkspaceConfig,
 } from './config/workspace-config.ts'
 export { findWorkspaceRoot } from './config/workspace-files.ts'
-export { type DatasetRow } from './dataset/dataset-row.ts'
+export {
+  findMetadataProblems,
+  invalidDataset,
+  type MetadataCheck,
+} from './dataset/dataset-problems.ts'
+export { placeOf, type DatasetRow } from './dataset/dataset-row.ts'
 export { readDataset } from './dataset/read-dataset.ts'
 export { type RowSelection, selectRows } from './dataset/select-rows.ts'
 export {

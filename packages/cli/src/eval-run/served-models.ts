@@ -6,7 +6,14 @@ import {
 } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
 import { healthResponseSchema } from '@osmosis/core/wire'
-import { loopRunner, workflowRunner, type EvaluatedModel, type ItemRunner } from '@osmosis/eval'
+import {
+  findMetadataProblems,
+  invalidDataset,
+  loopRunner,
+  workflowRunner,
+  type EvaluatedModel,
+  type ItemRunner,
+} from '@osmosis/eval'
 
 import type { ChosenPolicy } from '../choose-policy.ts'
 import type { ComparedModels } from './compared-models.ts'
@@ -72,6 +79,7 @@ export async function serveModels(
   }
   try {
     assertFlagsFit(server, plan, flags)
+    await assertRowsFit(server, plan)
     return {
       primary: await toModel(primary),
       baseline: baseline && (await toModel(baseline)),
@@ -98,6 +106,16 @@ function assertFlagsFit(
   if (kind === 'agent-loop' && graderTimeoutSeconds !== null) {
     throw invalid(`grader_timeout_s is for workflows, and ${rollout} exports an agent loop.`)
   }
+}
+
+/** @throws OsmosisError with code `invalid_dataset` that names rows the workflow does not take */
+async function assertRowsFit(
+  { metadataCheck }: ServerProcess,
+  { dataset, rows }: EvaluationPlan,
+): Promise<void> {
+  const problems =
+    metadataCheck === undefined ? [] : await findMetadataProblems(rows, metadataCheck)
+  if (problems.length > 0) throw invalidDataset(dataset, problems)
 }
 
 async function openDriver(

@@ -7,6 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 
+import type { MetadataCheck } from '@osmosis/eval'
+
+import { metadataCheckBy } from '../metadata-check/metadata-channel.ts'
 import type { Redaction } from '../redaction.ts'
 import {
   isListeningMessage,
@@ -39,6 +42,8 @@ export interface ServerProcess extends AsyncDisposable {
   readonly url: string
   readonly apiKey: string
   readonly kind: EntrypointKind
+  /** Judges rows by the schema that the workflow declares; undefined when it declares none. */
+  readonly metadataCheck: MetadataCheck | undefined
   /** Aborted, with the reason, when the process ends. */
   readonly died: AbortSignal
   /**
@@ -84,7 +89,7 @@ export async function startServerProcess(
   const close = (): Promise<void> => (closing ??= end(child, ended))
 
   try {
-    const { url, kind } = await Promise.race([
+    const { url, kind, hasSchema } = await Promise.race([
       listening(child),
       ended.then((how): never => {
         throw new OsmosisError(
@@ -98,6 +103,7 @@ export async function startServerProcess(
       url,
       apiKey,
       kind,
+      metadataCheck: hasSchema ? metadataCheckBy(child) : undefined,
       died: died.signal,
       explain: (failure) => explain(failure, died.signal, ended),
       close,

@@ -3,6 +3,11 @@ import type { Command } from 'commander'
 import { addListFlags, addLogFlags, type ListFlags, type LogFlags } from './list-flags.ts'
 import { addPlatformCommand, type PlatformFlags, type ProgramSettings } from './platform-flags.ts'
 
+/** Flags of `dataset validate`. */
+export interface ValidateFlags extends PlatformFlags {
+  entrypoint?: string
+}
+
 /** Flags of `dataset upload` and `dataset download`. */
 export interface TransferFlags extends PlatformFlags {
   overwrite?: boolean
@@ -13,11 +18,15 @@ export interface TransferFlags extends PlatformFlags {
 export function addDatasetCommands(program: Command, settings: ProgramSettings): void {
   const datasets = program.command('dataset').description('datasets on the platform')
   addPlatformCommand(datasets, 'validate', settings, {
-    run: async (session, _flags, [file = '']) =>
-      (await import('./dataset-work.ts')).validate(session, file),
+    run: async (session, flags: ValidateFlags, [file = '']) =>
+      (await import('./dataset-work.ts')).validate(session, file, flags),
   })
     .description('check a file before it is uploaded, without asking the platform')
     .argument('<file>', 'a .jsonl, .csv or .parquet file')
+    .option(
+      '--entrypoint <module>',
+      'check all rows by the metadata schema of this workflow as well',
+    )
   addPlatformCommand(datasets, 'upload', settings, {
     run: async (session, flags: TransferFlags, [file = '']) =>
       (await import('./dataset-work.ts')).upload(session, file, flags),

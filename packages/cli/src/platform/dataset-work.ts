@@ -10,14 +10,25 @@ import {
   type PlatformClient,
 } from '@osmosis/platform'
 
+import { readEnvironment } from '../environment.ts'
+import { datasetFit } from '../metadata-check/dataset-fit.ts'
 import { describe, shown } from './command-output.ts'
-import type { TransferFlags } from './dataset-commands.ts'
+import type { TransferFlags, ValidateFlags } from './dataset-commands.ts'
 import { readList, showLogs, type ListFlags, type LogFlags } from './list-flags.ts'
 import type { PlatformSession } from './platform-session.ts'
 import { validateDataset, type DatasetVerdict } from './validate-dataset.ts'
 
-export async function validate({ output }: PlatformSession, file: string): Promise<number> {
-  const verdict = await validateDataset(file)
+export async function validate(
+  { output, signal }: PlatformSession,
+  file: string,
+  { entrypoint }: ValidateFlags,
+): Promise<number> {
+  const verdict = await validateDataset(
+    file,
+    entrypoint === undefined
+      ? undefined
+      : (rows) => datasetFit(entrypoint, rows, { environment: readEnvironment(), signal }),
+  )
   output.detail({ ...verdict }, verdictLines(verdict))
   return verdict.valid ? 0 : 1
 }

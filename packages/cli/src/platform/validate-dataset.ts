@@ -7,6 +7,8 @@ import { isOsmosisError } from '@osmosis/core'
 import { readDataset, type DatasetRow } from '@osmosis/eval'
 import { PlatformError } from '@osmosis/platform'
 
+import type { DatasetFit } from '../metadata-check/dataset-fit.ts'
+
 /** What is known of a file before it is uploaded; keys are those of `--json`. */
 export interface DatasetVerdict {
   readonly valid: boolean
@@ -29,18 +31,29 @@ const mostErrors = 5
 /**
  * Checks a file as the platform will.
  *
+ * @param fitOf - how its rows fit what an entrypoint declares. Default: that is not checked
  * @throws PlatformError with code `VALIDATION` when there is no such file
  */
-export async function validateDataset(file: string): Promise<DatasetVerdict> {
+export async function validateDataset(
+  file: string,
+  fitOf?: (rows: readonly DatasetRow[]) => Promise<DatasetFit>,
+): Promise<DatasetVerdict> {
   const found = await stat(file).catch(() => undefined)
   if (!found?.isFile()) throw new PlatformError('VALIDATION', `There is no file ${file}.`)
   const extension = path.extname(file).slice(1).toLowerCase()
   const errors: string[] = []
+  const warnings: string[] = []
   if (!extensions.includes(extension)) {
     errors.push(`the platform takes .csv, .jsonl and .parquet files, got ${path.basename(file)}`)
   } else if (found.size === 0) errors.push('the file is empty')
   else if (found.size > largestBytes) errors.push(`the file is larger than ${largestBytes} bytes`)
-  else errors.push(...(await contentErrors(file, extension)))
+  else {
+    const { rows, problems } = await readRows(file)
+    const fit = await fitOf?.(rows)
+    errors.push(...problems, ...(fit?.problems ?? []))
+    warnings.push(...(fit?.warnings ?? []))
+    if (problems.length === 0) errors.push(...(await contentErrors(file, rows, extension)))
+  }
   return {
     valid: errors.length === 0,
     file,
@@ -48,20 +61,29 @@ export async function validateDataset(file: string): Promise<DatasetVerdict> {
     extension,
     file_size: found.size,
     errors: errors.slice(0, mostErrors),
-    warnings: [],
+    warnings,
   }
 }
 
-async function contentErrors(file: string, extension: string): Promise<string[]> {
-  let rows: readonly DatasetRow[]
+async function readRows(
+  file: string,
+): Promise<{ rows: readonly DatasetRow[]; problems: readonly string[] }> {
   try {
-    rows = await readDataset(file)
+    return { rows: await readDataset(file), problems: [] }
   } catch (error) {
     if (!isOsmosisError(error)) throw error
     // Its first line names the file; the others are the problems.
-    const [first = '', ...problems] = error.message.split('\n')
-    return problems.length === 0 ? [first] : problems.map((line) => line.replace(/^- /, ''))
+    const [first = '', ...lines] = error.message.split('\n')
+    const problems = lines.length === 0 ? [first] : lines.map((line) => line.replace(/^- /, ''))
+    return { rows: [], problems }
   }
+}
+
+async function contentErrors(
+  file: string,
+  rows: readonly DatasetRow[],
+  extension: string,
+): Promise<string[]> {
   return [
     ...(rows.length < fewestRows
       ? [`there are ${rows.length} rows, fewer than ${fewestRows}`]

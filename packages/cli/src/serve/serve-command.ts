@@ -1,6 +1,7 @@
 import { LocalBackend, OsmosisError, type Entrypoint } from '@osmosis/core'
 import { createRolloutServer, readServerEnvironment, serve } from '@osmosis/server'
 
+import { answerMetadataChecks } from '../metadata-check/metadata-channel.ts'
 import { announceListening } from '../server-channel.ts'
 import { loadEntrypoint } from './load-entrypoint.ts'
 import { assertRegistrationFlags } from './registration.ts'
@@ -69,7 +70,12 @@ async function serveWorkflow(
     `Serving ${entrypoint.workflow.name} of ${file} (${grader})\n` +
       `Listening on ${listening.url} (${apiKey === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
   )
-  announceListening(listening, 'workflow')
+  const { workflowConfig } = entrypoint
+  answerMetadataChecks(workflowConfig)
+  announceListening(listening, {
+    kind: 'workflow',
+    hasSchema: workflowConfig?.metadata !== undefined,
+  })
 }
 
 function invalid(message: string): OsmosisError {

@@ -2,6 +2,7 @@ import { OsmosisError } from '../errors.ts'
 import { assertReward, type RolloutSample } from '../rollout-sample.ts'
 import { cloneConfig } from '../workflow/config.ts'
 import type { GraderClass, GraderContext } from '../workflow/grader.ts'
+import type { MetadataOf } from '../workflow/metadata-schema.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import { Deadline } from './deadline.ts'
 import type { GradingOutcome } from './execution-backend.ts'
@@ -11,11 +12,11 @@ import { noSamples, toFailure, type WorkflowResult } from './workflow-phase.ts'
 type Samples = ReadonlyMap<string, RolloutSample>
 
 /** Runs the grader over the samples of a workflow that succeeded. Never rejects. */
-export async function runGradingPhase<TConfig>(
+export async function runGradingPhase<TConfig, TWorkflowConfig>(
   live: LiveRollout,
   { samples, unasked }: Pick<WorkflowResult, 'samples' | 'unasked'>,
   slots: ConcurrencyLimiter,
-  grader: GraderClass<TConfig> | undefined,
+  grader: GraderClass<TConfig, TWorkflowConfig> | undefined,
   config: TConfig,
 ): Promise<GradingOutcome> {
   const { request } = live
@@ -74,7 +75,7 @@ function expired(seconds: number | null): OsmosisError {
   return new OsmosisError('timeout', `grader exceeded its ${seconds}s deadline`)
 }
 
-class SampleGrading<TConfig> implements GraderContext<TConfig> {
+class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<TConfig, TWorkflowConfig> {
   readonly samples: Samples
   readonly config: TConfig
   readonly signal: AbortSignal
@@ -94,8 +95,8 @@ class SampleGrading<TConfig> implements GraderContext<TConfig> {
     return this.#live.request.label
   }
 
-  get metadata(): Readonly<Record<string, unknown>> | null {
-    return this.#live.request.metadata
+  get metadata(): MetadataOf<TWorkflowConfig> {
+    return this.#live.metadata as MetadataOf<TWorkflowConfig>
   }
 
   get rolloutId(): string {

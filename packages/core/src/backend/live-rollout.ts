@@ -7,6 +7,8 @@ import type { RolloutObserver, RolloutRequest } from './execution-backend.ts'
 export class LiveRollout {
   readonly request: RolloutRequest
   readonly artifacts: ArtifactsFolder
+  /** The metadata of the row as user code sees it: parsed, once the workflow has started. */
+  metadata: unknown
   readonly #observer: RolloutObserver
   readonly #ending = new AbortController()
   #status: 'queued' | 'running' | 'grading' = 'queued'
@@ -15,6 +17,7 @@ export class LiveRollout {
   constructor(request: RolloutRequest, artifacts: ArtifactsFolder, observer: RolloutObserver) {
     this.request = request
     this.artifacts = artifacts
+    this.metadata = request.metadata
     this.#observer = observer
   }
 

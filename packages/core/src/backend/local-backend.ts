@@ -26,7 +26,7 @@ import { runWorkflowPhase } from './workflow-phase.ts'
 export interface LocalBackendOptions<TWorkflowConfig, TGraderConfig> {
   workflow: AgentWorkflowClass<TWorkflowConfig>
   workflowConfig?: TWorkflowConfig | undefined
-  grader?: GraderClass<TGraderConfig> | undefined
+  grader?: GraderClass<TGraderConfig, TWorkflowConfig> | undefined
   graderConfig?: TGraderConfig | undefined
   /**
    * Workflows at the same time. Default: what the workflow's config says, where unset means

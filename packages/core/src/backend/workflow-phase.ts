@@ -6,6 +6,7 @@ import { RolloutContext } from '../rollout-context.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
 import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
 import { cloneConfig } from '../workflow/config.ts'
+import { parseMetadata, type MetadataOf } from '../workflow/metadata-schema.ts'
 import { registerReturned } from '../workflow/workflow-output.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import { Deadline } from './deadline.ts'
@@ -48,11 +49,12 @@ export async function runWorkflowPhase<TConfig>(
     started = context
     const samples = await deadline.race(() =>
       context.run(async () => {
+        live.metadata = await parseMetadata(config, request.metadata)
         const copy = cloneConfig(config)
         const returned = await new workflow(copy).run({
           prompt: [...request.initialMessages],
           config: copy,
-          metadata: request.metadata,
+          metadata: live.metadata as MetadataOf<TConfig>,
           rolloutId: request.rolloutId,
           signal: deadline.signal,
           get artifactsDir() {

@@ -1,3 +1,4 @@
+import type { MetadataOf } from './metadata-schema.ts'
 import type { PromptMessage } from './prompt-message.ts'
 
 const brand = Symbol.for('osmosis.agent-workflow')
@@ -8,8 +9,8 @@ export interface AgentWorkflowContext<TConfig = unknown> {
   readonly prompt: PromptMessage[]
   /** This rollout's own copy of the config the backend was given. */
   readonly config: TConfig
-  /** The row's metadata; null when it has none. */
-  readonly metadata: Readonly<Record<string, unknown>> | null
+  /** The row's metadata: what the config's `metadata` schema made of it, else as it is; null when it has none. */
+  readonly metadata: MetadataOf<TConfig>
   readonly rolloutId: string
   /** Aborted at the deadline or cancellation of the rollout; pass it to everything that can be aborted. */
   readonly signal: AbortSignal

@@ -1,4 +1,5 @@
 import { OsmosisError } from '../errors.ts'
+import { isMetadataSchema, type MetadataSchema } from './metadata-schema.ts'
 
 const brand = Symbol.for('osmosis.config')
 
@@ -17,8 +18,19 @@ export interface BaseConfig {
   readonly concurrency?: ConcurrencyConfig
 }
 
+/** What the config of a workflow has besides. */
+export interface BaseWorkflowConfig extends BaseConfig {
+  /**
+   * The shape of the metadata of a row, by zod or any other Standard Schema. A row without metadata
+   * is `null`. What it parses is `ctx.metadata`; documents keep what the row says.
+   */
+  readonly metadata?: MetadataSchema
+}
+
 /** A config made by {@link defineWorkflowConfig}. */
-export type WorkflowConfig<T extends BaseConfig = BaseConfig> = T & { readonly [brand]: 'workflow' }
+export type WorkflowConfig<T extends BaseWorkflowConfig = BaseWorkflowConfig> = T & {
+  readonly [brand]: 'workflow'
+}
 
 /** A config made by {@link defineGraderConfig}. */
 export type GraderConfig<T extends BaseConfig = BaseConfig> = T & { readonly [brand]: 'grader' }
@@ -30,7 +42,13 @@ export type GraderConfig<T extends BaseConfig = BaseConfig> = T & { readonly [br
  *
  * @throws OsmosisError with code `invalid_config`
  */
-export function defineWorkflowConfig<T extends BaseConfig>(config: T): WorkflowConfig<T> {
+export function defineWorkflowConfig<T extends BaseWorkflowConfig>(config: T): WorkflowConfig<T> {
+  if (config.metadata !== undefined && !isMetadataSchema(config.metadata)) {
+    throw new OsmosisError(
+      'invalid_config',
+      `metadata of "${config.name}" must be a schema of the rows' metadata, e.g. z.object({ … }) of zod 4. Give data of your own another name.`,
+    )
+  }
   return branded('workflow', config)
 }
 
@@ -54,6 +72,8 @@ export function configKind(value: unknown): ConfigKind | undefined {
 export function cloneConfig<T>(value: T): T {
   if (Array.isArray(value)) return value.map((item: unknown) => cloneConfig(item)) as T
   if (typeof value !== 'object' || value === null || !isPlainObject(value)) return value
+  // Some libraries make plain objects of their schemas, which refer to themselves.
+  if (isMetadataSchema(value)) return value
   const copy: Record<PropertyKey, unknown> = {}
   for (const key of Reflect.ownKeys(value)) {
     copy[key] = cloneConfig((value as Record<PropertyKey, unknown>)[key])

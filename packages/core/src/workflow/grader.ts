@@ -1,13 +1,14 @@
 import type { RolloutSample } from '../rollout-sample.ts'
+import type { MetadataOf } from './metadata-schema.ts'
 
 const brand = Symbol.for('osmosis.grader')
 
 /** What a grader judges, and how it sets rewards. */
-export interface GraderContext<TConfig = unknown> {
+export interface GraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
   /** The row's reference answer; null when it has none. */
   readonly label: string | null
-  /** The row's metadata; null when it has none. */
-  readonly metadata: Readonly<Record<string, unknown>> | null
+  /** The row's metadata, as the workflow saw it; null when it has none. */
+  readonly metadata: MetadataOf<TWorkflowConfig>
   /** All samples of the rollout by their ids, in the order they were registered. */
   readonly samples: ReadonlyMap<string, RolloutSample>
   /**
@@ -38,8 +39,11 @@ export interface GraderContext<TConfig = unknown> {
   removeSample(sampleId: string): void
 }
 
-/** Judges the samples of a rollout. One instance serves one rollout. */
-export abstract class Grader<TConfig = unknown> {
+/**
+ * Judges the samples of a rollout. One instance serves one rollout. With the type of the workflow's
+ * config as the second parameter, `ctx.metadata` has the shape which that declares.
+ */
+export abstract class Grader<TConfig = unknown, TWorkflowConfig = unknown> {
   static readonly [brand] = true
   readonly config: TConfig
 
@@ -48,11 +52,13 @@ export abstract class Grader<TConfig = unknown> {
   }
 
   /** Gives every sample that is kept a reward. What it returns is ignored. */
-  abstract grade(ctx: GraderContext<TConfig>): Promise<unknown>
+  abstract grade(ctx: GraderContext<TConfig, TWorkflowConfig>): Promise<unknown>
 }
 
 /** A concrete subclass of {@link Grader}. */
-export type GraderClass<TConfig = unknown> = new (config: TConfig) => Grader<TConfig>
+export type GraderClass<TConfig = unknown, TWorkflowConfig = unknown> = new (
+  config: TConfig,
+) => Grader<TConfig, TWorkflowConfig>
 
 /** True for a class that extends Grader (of any installed copy) and implements `grade`. */
 export function isGraderClass(value: unknown): value is GraderClass {

@@ -17,3 +17,17 @@ export interface DatasetRow {
    */
   readonly otherColumns: Readonly<Record<string, unknown>>
 }
+
+// Beside the rows, not in them: the same data gives the same rows in every format.
+const places = new WeakMap<DatasetRow, string>()
+
+/** Notes where a row stands in its file. */
+export function withPlace(row: DatasetRow, place: string): DatasetRow {
+  places.set(row, place)
+  return row
+}
+
+/** Where a row stands in its file: `line 3` of a text file, `row 2` (from 0) of a Parquet file. */
+export function placeOf(row: DatasetRow): string {
+  return places.get(row) ?? `row ${row.sourceRowIndex}`
+}

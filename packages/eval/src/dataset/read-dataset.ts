@@ -5,13 +5,12 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import { findColumns } from './columns.ts'
 import { readCsvRows, separatorAdvice } from './csv-rows.ts'
-import type { DatasetRow } from './dataset-row.ts'
+import { invalidDataset } from './dataset-problems.ts'
+import { withPlace, type DatasetRow } from './dataset-row.ts'
 import { readJsonlRows } from './jsonl-rows.ts'
 import { readParquetRows } from './parquet-rows.ts'
 import { parseRow } from './parse-row.ts'
 import { noting, type RawRow, type RowReader } from './raw-row.ts'
-
-const shownProblems = 5
 
 const readers: Readonly<Record<string, RowReader>> = {
   '.jsonl': readJsonlRows,
@@ -45,7 +44,7 @@ export async function readDataset(file: string): Promise<DatasetRow[]> {
   const rows: DatasetRow[] = []
   for (const [index, rawRow] of rawRows.entries()) {
     const row = noting(problems, rawRow.place, () => parseRow(rawRow, index, columns))
-    if (row) rows.push(row)
+    if (row) rows.push(withPlace(row, rawRow.place))
   }
   if (problems.length > 0) throw invalidDataset(file, problems)
   return rows
@@ -85,10 +84,4 @@ function cannotRead(file: string, reason: string, cause: unknown): OsmosisError 
   return new OsmosisError('invalid_dataset', `Cannot read the dataset ${file}: ${reason}`, {
     cause,
   })
-}
-
-function invalidDataset(file: string, problems: readonly string[]): OsmosisError {
-  const lines = problems.slice(0, shownProblems).map((problem) => `- ${problem}`)
-  if (problems.length > shownProblems) lines.push('... (showing first 5 errors)')
-  return new OsmosisError('invalid_dataset', [`Invalid dataset ${file}:`, ...lines].join('\n'))
 }

@@ -1,0 +1,131 @@
+import {
+  AgentWorkflow,
+  defineWorkflowConfig,
+  Grader,
+  LocalBackend,
+  type AgentWorkflowContext,
+  type GraderContext,
+  type MetadataSchema,
+} from '@osmosis/core'
+import { expect, it } from 'vitest'
+import { z } from 'zod'
+
+import { run } from '../rollouts.ts'
+
+const config = defineWorkflowConfig({
+  name: 'weather',
+  metadata: z.object({
+    city: z.string(),
+    days: z.coerce.number().int().default(1),
+    tags: z.string().transform((text) => text.split(',')),
+  }),
+})
+
+const seen: unknown[] = []
+
+class Weather extends AgentWorkflow<typeof config> {
+  async run(ctx: AgentWorkflowContext<typeof config>): Promise<unknown> {
+    const city: string = ctx.metadata.city
+    const days: number = ctx.metadata.days
+    const tags: string[] = ctx.metadata.tags
+    // @ts-expect-error -- the schema has no such property
+    seen.push([city, days, tags, ctx.metadata.country])
+    return [{ role: 'assistant', content: city }]
+  }
+}
+
+class InCity extends Grader<unknown, typeof config> {
+  async grade(ctx: GraderContext<unknown, typeof config>): Promise<void> {
+    // @ts-expect-error -- it is a number
+    const wrong: string = ctx.metadata.days
+    seen.push(wrong)
+    ctx.setReward(ctx.metadata.tags.length)
+  }
+}
+
+const backend = new LocalBackend({ workflow: Weather, workflowConfig: config, grader: InCity })
+
+it('gives workflow and grader what the schema makes of the metadata, and changes nothing about the row', async () => {
+  seen.length = 0
+  const metadata = { city: 'Rome', days: '3', tags: 'a,b' }
+  const { grading } = await run(backend, { metadata })
+
+  expect(seen).toEqual([['Rome', 3, ['a', 'b'], undefined], 3])
+  expect(grading?.samples.get('sample')?.reward).toBe(2)
+  expect(metadata).toEqual({ city: 'Rome', days: '3', tags: 'a,b' })
+})
+
+it('fails a rollout whose metadata does not fit as validation_error, before user code runs', async () => {
+  seen.length = 0
+  const { completion, grading } = await run(backend, { metadata: { city: 7, tags: '' } })
+
+  expect(completion?.failure).toMatchObject({
+    category: 'validation_error',
+    message:
+      "The row does not fit the workflow's metadata schema: metadata.city: Invalid input: expected string, received number",
+  })
+  expect(grading?.failure?.category).toBe('validation_error')
+  expect(seen).toEqual([])
+})
+
+it('takes a row without metadata for null, which a schema may allow', async () => {
+  expect((await run(backend)).completion?.failure?.message).toContain('metadata: Invalid input')
+
+  const optional = defineWorkflowConfig({
+    name: 'w',
+    metadata: z.object({ city: z.string() }).nullable(),
+  })
+  class Optional extends AgentWorkflow<typeof optional> {
+    async run(ctx: AgentWorkflowContext<typeof optional>): Promise<unknown> {
+      // @ts-expect-error -- it may be null
+      seen.push(() => ctx.metadata.city)
+      return [{ role: 'assistant', content: ctx.metadata?.city ?? 'nowhere' }]
+    }
+  }
+  const { completion } = await run(
+    new LocalBackend({ workflow: Optional, workflowConfig: optional }),
+  )
+  expect(completion?.status).toBe('success')
+})
+
+it('takes any Standard Schema, also one that answers later and is a plain object', async () => {
+  interface Parsed {
+    readonly upper: string
+  }
+  const schema: MetadataSchema<Parsed> = {
+    '~standard': {
+      version: 1,
+      vendor: 'own',
+      validate: async (value) => ({ value: { upper: JSON.stringify(value).toUpperCase() } }),
+    },
+  }
+  const own = defineWorkflowConfig({ name: 'own', metadata: schema })
+  class Own extends AgentWorkflow<typeof own> {
+    async run(ctx: AgentWorkflowContext<typeof own>): Promise<unknown> {
+      expect(ctx.config.metadata).toBe(schema)
+      return [{ role: 'assistant', content: ctx.metadata.upper }]
+    }
+  }
+  const { grading } = await run(
+    new LocalBackend({ workflow: Own, workflowConfig: own, grader: LongAnswer }),
+    { metadata: { a: 'b' } },
+  )
+  expect(grading?.samples.get('sample')?.reward).toBe(9)
+})
+
+class LongAnswer extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    const [message] = ctx.sample.messages as { content: string }[]
+    ctx.setReward(message?.content.length ?? 0)
+  }
+}
+
+it('refuses metadata in a config that is no schema', () => {
+  // @ts-expect-error -- data instead of a schema
+  expect(() => defineWorkflowConfig({ name: 'w', metadata: { city: 'Rome' } })).toThrow(
+    expect.objectContaining({
+      code: 'invalid_config',
+      message: expect.stringContaining('must be a schema'),
+    }),
+  )
+})

@@ -1,0 +1,41 @@
+import { OsmosisError } from '@osmosis/core'
+
+import { placeOf, type DatasetRow } from './dataset-row.ts'
+
+const shownProblems = 5
+const rowsAtOnce = 500
+
+/**
+ * Judges the metadata of rows: for each, what is wrong with it. The schema belongs to user code, which
+ * another process has loaded.
+ */
+export type MetadataCheck = (
+  metadata: readonly DatasetRow['metadata'][],
+) => Promise<readonly (readonly string[])[]>
+
+/**
+ * What is wrong with the metadata of rows, a line each with the place of the row. Ends at the first
+ * five.
+ */
+export async function findMetadataProblems(
+  rows: readonly DatasetRow[],
+  check: MetadataCheck,
+): Promise<string[]> {
+  const problems: string[] = []
+  for (let at = 0; at < rows.length && problems.length <= shownProblems; at += rowsAtOnce) {
+    const some = rows.slice(at, at + rowsAtOnce)
+    const found = await check(some.map(({ metadata }) => metadata))
+    for (const [index, row] of some.entries()) {
+      const own = found[index] ?? []
+      if (own.length > 0) problems.push(`${placeOf(row)}: ${own.join('; ')}`)
+    }
+  }
+  return problems
+}
+
+/** The error of a dataset that cannot be used, with up to five of its problems. */
+export function invalidDataset(file: string, problems: readonly string[]): OsmosisError {
+  const lines = problems.slice(0, shownProblems).map((problem) => `- ${problem}`)
+  if (problems.length > shownProblems) lines.push('... (showing first 5 errors)')
+  return new OsmosisError('invalid_dataset', [`Invalid dataset ${file}:`, ...lines].join('\n'))
+}
