@@ -93,5 +93,5 @@ export {
   type GradedSample,
   type RunStore,
 } from './store/run-store.ts'
-export { type Grade, type RunNote } from './store/side-files.ts'
+export { type Grade } from './store/side-files.ts'
 export { type RunSnapshots } from './store/snapshot-files.ts'

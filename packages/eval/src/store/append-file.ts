@@ -102,8 +102,12 @@ export class AppendFile {
       this.#isNameDurable = true
       this.#durable += lines.reduce((sum, { length }) => sum + length, 0)
     } catch (error) {
-      // Otherwise the next line would follow half of this one.
-      ftruncateSync(this.#descriptor, this.#durable)
+      try {
+        // Otherwise the next line would follow half of this one.
+        ftruncateSync(this.#descriptor, this.#durable)
+      } catch {
+        // Nothing more is written, and the next writer cuts it.
+      }
       throw error
     }
   }

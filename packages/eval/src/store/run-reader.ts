@@ -1,4 +1,4 @@
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, openSync, readSync, type Stats } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import path from 'node:path'
 import { crc32 } from 'node:zlib'
@@ -8,6 +8,7 @@ import type { Trajectory } from '@osmosis/core/trajectory'
 
 import type { ItemEvent, SegmentPlace } from '../analysis/item-event.ts'
 import type { RunManifest } from '../analysis/run-manifest.ts'
+import type { RunNote } from '../analysis/run-note.ts'
 import { type JournalPosition, readJournal } from './journal.ts'
 import { readManifest } from './manifest-file.ts'
 import { damagedRun, itemKey, runFiles, segmentFile, type SegmentKind } from './run-files.ts'
@@ -21,7 +22,6 @@ import {
   gradingNames,
   readGrades,
   readNotes,
-  type RunNote,
 } from './side-files.ts'
 
 /** Something that an event refers to. */
@@ -189,7 +189,8 @@ class FolderReader implements RunReader {
 
   async #refresh(): Promise<readonly ItemEvent[]> {
     const journal = await this.#stat(this.#journal)
-    const id = `${journal.dev}:${journal.ino}`
+    // Numbers of files are given again.
+    const id = `${journal.dev}:${journal.ino}:${journal.birthtimeMs}`
     const isReplaced = id !== this.#journalId || journal.size < this.#position.offset
     this.#journalId = id
     await this.#refreshManifest()
@@ -230,7 +231,7 @@ class FolderReader implements RunReader {
     return read
   }
 
-  async #stat(file: string): ReturnType<typeof stat> extends Promise<infer S> ? Promise<S> : never {
+  async #stat(file: string): Promise<Stats> {
     try {
       return await stat(file)
     } catch (cause) {

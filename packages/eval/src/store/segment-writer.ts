@@ -5,6 +5,7 @@ import { crc32 } from 'node:zlib'
 import type { SegmentPlace } from '../analysis/item-event.ts'
 import { AppendFile, truncate } from './append-file.ts'
 import { folderMode, segmentFile, segmentOf, type SegmentKind } from './run-files.ts'
+import { storageError } from './storage-error.ts'
 
 /** A segment that has reached this is followed by another. Bytes. */
 const segmentSize = 64 * 1024 * 1024
@@ -38,7 +39,15 @@ export class SegmentWriter {
 
   /** Resolves with the place of the line when it is on the disk. */
   async append(line: Buffer): Promise<SegmentPlace> {
-    const file = this.#current()
+    let file: AppendFile
+    try {
+      file = this.#current()
+    } catch (cause) {
+      const failed = segmentFile(this.#location, this.#kind, this.#segment)
+      const error = await storageError(failed, cause)
+      this.#onFailure(error)
+      throw error
+    }
     const place: SegmentPlace = [this.#segment, file.end, line.length, crc32(line)]
     await file.append(line)
     return place

@@ -4,18 +4,10 @@ import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 
+import type { RunNote } from '../analysis/run-note.ts'
 import { readLines } from './json-lines.ts'
 import { fileMode, folderMode, itemKey, type ItemReference, runFiles } from './run-files.ts'
 import { storageError } from './storage-error.ts'
-
-/** What somebody said about an item. */
-export interface RunNote extends ItemReference {
-  /** A word that items can be found by; null for a text alone. */
-  readonly tag: string | null
-  readonly text: string
-  /** ISO 8601, UTC. */
-  readonly at: string
-}
 
 /** What a re-grading says of an item. */
 export interface Grade extends ItemReference {

@@ -1,0 +1,77 @@
+import { readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+
+import { createRun, openRun } from '@osmosis/eval'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { osmosisErrorOf } from '../thrown-by.ts'
+import { complete, crash, inFlight, writeWithin } from './crashes.ts'
+import { eventOf, itemOf, manifestOf } from './runs.ts'
+
+it('loses and repeats nothing when its writers are killed at random moments', async () => {
+  const report = await crash(await temporaryFolder(), 1000, 10)
+  expect(report).toEqual({
+    kills: 10,
+    started: expect.any(Number) as number,
+    acknowledged: expect.any(Number) as number,
+    lost: 0,
+    twice: 0,
+    unreadable: 0,
+    events: 1000,
+  })
+  expect(report.started).toBeLessThanOrEqual(1000 + 10 * inFlight)
+})
+
+it.each([
+  ['segment', 8000, String.raw`(trajectories|samples)/0000\.jsonl`],
+  ['journal', 0, String.raw`events\.jsonl`],
+])('halts when the disk takes no more of a %s, and completes later', async (_, bytes, name) => {
+  const outputRoot = await temporaryFolder()
+  const rows = Array.from({ length: 500 }, (__, row) => ({ key: `${row}`, source_row: row }))
+  const store = await createRun({ outputRoot, manifest: manifestOf({ rows }) })
+  await store.close()
+  const { location } = store
+
+  const output = await writeWithin(200, location, bytes)
+  const textsOf = (what: string): string[] =>
+    output.flatMap((line) => (line.startsWith(`${what} `) ? line.slice(what.length + 1) : []))
+  // Every item in flight, and those that came after it, for one reason.
+  expect(textsOf('failed')).toHaveLength(inFlight)
+  const [reason, ...others] = new Set(textsOf('failed'))
+  expect(others).toEqual([])
+  expect(reason).toMatch(
+    new RegExp(
+      String.raw`^Cannot write to ${location}/${name}: EFBIG: .+\. \d+(\.\d)? \w+ are free in .+\. What has ended so far is kept; make room and start the run again to complete it\.$`,
+    ),
+  )
+  expect((await readFile(join(location, 'events.jsonl'), 'utf8')).endsWith('\n')).toBe(true)
+  const reader = await openRun(location)
+  expect(textsOf('ended').length).toBeGreaterThan(0)
+  expect([...reader.events.keys()].toSorted()).toEqual(textsOf('ended').toSorted())
+
+  await complete(location)
+  await reader.refresh()
+  expect(reader.events.size).toBe(1000)
+  const states = reader.sortedEvents.map(async (event) => {
+    const [said, saw] = [await reader.trajectories(event), await reader.graded(event)]
+    return `${said.state} ${saw.state}`
+  })
+  expect(new Set(await Promise.all(states))).toEqual(new Set(['found found']))
+})
+
+it('halts when a segment cannot be made', async () => {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  await rm(join(store.location, 'samples'), { recursive: true })
+  const failed = await osmosisErrorOf(() => store.commit(itemOf(0, 0)))
+  expect(failed.code).toBe('storage_error')
+  expect(failed.message).toContain(
+    `Cannot write to ${join(store.location, 'samples', '0000.jsonl')}: ENOENT`,
+  )
+  const refused = await osmosisErrorOf(() =>
+    store.commit({ event: eventOf(0, 1), trajectories: null, graded: null }),
+  )
+  expect(refused).toEqual(failed)
+  await store.close()
+  expect((await openRun(store.location)).events.size).toBe(0)
+})

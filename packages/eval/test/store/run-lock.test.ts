@@ -1,0 +1,122 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { access, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import path from 'node:path'
+
+import { archiveRun, createRun, openRun, resumeRun, type RunStore } from '@osmosis/eval'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { osmosisErrorOf } from '../thrown-by.ts'
+import { manifestOf } from './runs.ts'
+
+async function newRun(): Promise<{ store: RunStore; lock: string }> {
+  const outputRoot = await temporaryFolder()
+  const store = await createRun({ outputRoot, manifest: manifestOf() })
+  return { store, lock: path.join(outputRoot, '.locks', 'airline-1.lock') }
+}
+
+/** Puts a lock in place that says something else than the own one. */
+async function changeLock(lock: string, change: Record<string, unknown>): Promise<void> {
+  const own = JSON.parse(await readFile(lock, 'utf8')) as object
+  await writeFile(lock, `${JSON.stringify({ ...own, ...change })}\n`)
+}
+
+it('has one writer, and says which', async () => {
+  const { store, lock } = await newRun()
+  const { location } = store
+  const reader = await openRun(location)
+  const writer = reader.writer()
+  expect(writer).toEqual({
+    pid: process.pid,
+    host: hostname(),
+    started_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as string,
+  })
+  const refusal = {
+    code: 'run_locked',
+    message: `Process ${process.pid}, started at ${writer?.started_at}, writes to the run ${location}. Wait until it has ended, or choose another name.`,
+  }
+  expect(await osmosisErrorOf(() => resumeRun({ location }))).toEqual(refusal)
+  expect(await osmosisErrorOf(() => archiveRun({ location }))).toEqual(refusal)
+  const [outputRoot, manifest] = [path.dirname(location), manifestOf()]
+  expect(await osmosisErrorOf(() => createRun({ outputRoot, manifest }))).toEqual(refusal)
+  await store.close()
+  expect(reader.writer()).toBeNull()
+  await expect(access(lock)).rejects.toThrow('ENOENT')
+  await (await resumeRun({ location })).close()
+})
+
+it('is taken over from a process that is gone', async () => {
+  const { store, lock } = await newRun()
+  const { location } = store
+  const child = spawn(process.execPath, ['-e', ''])
+  await once(child, 'exit')
+  await changeLock(lock, { pid: child.pid })
+  expect((await openRun(location)).writer()).toBeNull()
+  const resumed = await resumeRun({ location })
+  // It is no longer the first one's to release.
+  await store.close()
+  expect((await openRun(location)).writer()?.pid).toBe(process.pid)
+  await resumed.close()
+  expect(await readdir(path.dirname(lock))).toEqual([])
+})
+
+it('is taken over from a process whose id another one has now', async () => {
+  const { store, lock } = await newRun()
+  await changeLock(lock, { process_start: 'another start' })
+  const reader = await openRun(store.location)
+  expect(reader.writer()).toBeNull()
+  const resumed = await resumeRun({ location: store.location })
+  expect(reader.writer()?.pid).toBe(process.pid)
+  await resumed.close()
+  await store.close()
+})
+
+it('is taken over by one of many that try', async () => {
+  const { store, lock } = await newRun()
+  const { location } = store
+  await changeLock(lock, { process_start: 'another start' })
+  const attempts = await Promise.allSettled(
+    Array.from({ length: 20 }, () => resumeRun({ location })),
+  )
+  const winners = attempts.flatMap((attempt) =>
+    attempt.status === 'fulfilled' ? attempt.value : [],
+  )
+  expect(winners).toHaveLength(1)
+  for (const winner of winners) await winner.close()
+  await store.close()
+  expect(await readdir(path.dirname(lock))).toEqual([])
+})
+
+it('is left to a process of another host unless the lock is broken', async () => {
+  const { store, lock } = await newRun()
+  const { location } = store
+  await changeLock(lock, { host: 'elsewhere', pid: 1 })
+  const { code, message } = await osmosisErrorOf(() => resumeRun({ location }))
+  expect(code).toBe('run_locked')
+  expect(message).toContain('Process 1 on host elsewhere, started at ')
+  expect(message).toContain(
+    `Whether it still runs cannot be seen from here; if it does not, break the lock ${lock}.`,
+  )
+  await (await resumeRun({ location, breakLock: true })).close()
+  await store.close()
+})
+
+it('is taken over when a process died before it could say who it is', async () => {
+  const { store, lock } = await newRun()
+  const { location } = store
+  await store.close()
+  await writeFile(lock, '')
+  expect(await osmosisErrorOf(() => resumeRun({ location }))).toEqual({
+    code: 'run_locked',
+    message: `Another process has just taken the run ${location}. Wait until it has ended, or choose another name.`,
+  })
+  const longAgo = new Date(Date.now() - 60_000)
+  await utimes(lock, longAgo, longAgo)
+  // As does one that died while it took over.
+  await writeFile(`${lock}.takeover`, '')
+  await utimes(`${lock}.takeover`, longAgo, longAgo)
+  await (await resumeRun({ location })).close()
+  await rm(path.dirname(lock), { recursive: true })
+})

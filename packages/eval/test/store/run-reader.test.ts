@@ -1,0 +1,330 @@
+import { appendFile, readdir, readFile, stat, truncate, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+
+import {
+  archiveRun,
+  createRun,
+  type EndedItem,
+  type Grade,
+  itemKey,
+  listRuns,
+  openRun,
+  resumeRun,
+  type RunReader,
+  type RunStore,
+} from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { osmosisErrorOf } from '../thrown-by.ts'
+import { itemOf, manifestOf } from './runs.ts'
+
+async function newRun(): Promise<RunStore> {
+  return createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+}
+
+async function found(reader: RunReader, text: string, signal?: AbortSignal): Promise<string[]> {
+  const keys: string[] = []
+  for await (const event of reader.search(text, signal ? { signal } : {})) keys.push(itemKey(event))
+  return keys
+}
+
+it('follows a run while it is written, and reads every line once', async () => {
+  const store = await newRun()
+  const reader = await openRun(store.location)
+  const written = new AbortController()
+  const seen: ItemEvent[] = []
+  const following = (async () => {
+    while (!written.signal.aborted) {
+      for (const event of await reader.refresh()) {
+        seen.push(event)
+        expect((await reader.trajectories(event)).state).toBe('found')
+      }
+    }
+  })()
+  await Promise.all(
+    Array.from({ length: 8 }, async (_, attempt) => {
+      for (let row = 0; row < 100; row += 1) await store.commit(itemOf(row, attempt))
+    }),
+  )
+  written.abort()
+  await following
+  seen.push(...(await reader.refresh()))
+  await store.close()
+  expect(seen).toHaveLength(800)
+  expect(new Set(seen.map(itemKey)).size).toBe(800)
+  expect(reader.events).toEqual(store.events)
+  const order = reader.sortedEvents.map(
+    ({ row_index: row, run_index: attempt }) => 8 * row + attempt,
+  )
+  expect(order).toEqual(Array.from({ length: 800 }, (_, index) => index))
+})
+
+it('waits for the rest of a line that is being written', async () => {
+  const store = await newRun()
+  const first = await store.commit(itemOf(0, 0, 'é'))
+  await store.close()
+  const journal = path.join(store.location, 'events.jsonl')
+  const line = await readFile(journal)
+  const reader = await openRun(store.location)
+  await appendFile(journal, line.subarray(0, 300))
+  expect(await reader.refresh()).toEqual([])
+  await appendFile(journal, line.subarray(300))
+  expect(await reader.refresh()).toEqual([first])
+})
+
+it('begins again when a new run has taken the place of the one it read', async () => {
+  const store = await newRun()
+  const reader = await openRun(store.location)
+  await store.commit(itemOf(0, 0))
+  await store.close()
+  await reader.refresh()
+  await archiveRun({ location: store.location })
+  const { code } = await osmosisErrorOf(() => reader.refresh())
+  expect(code).toBe('damaged_run')
+  const outputRoot = path.dirname(store.location)
+  const fresh = await createRun({ outputRoot, manifest: manifestOf({ n: 3 }) })
+  const event = await fresh.commit(itemOf(1, 0))
+  expect(await reader.refresh()).toEqual([event])
+  expect([...reader.events.values()]).toEqual([event])
+  expect(reader.manifest.n).toBe(3)
+  await fresh.close()
+})
+
+it('begins again when a writer has taken lines back', async () => {
+  const store = await newRun()
+  const first = await store.commit(itemOf(0, 0))
+  const journal = path.join(store.location, 'events.jsonl')
+  const { size } = await stat(journal)
+  await store.commit(itemOf(0, 1))
+  await store.close()
+  const reader = await openRun(store.location)
+  await truncate(journal, size)
+  const resumed = await resumeRun({ location: store.location })
+  const [second, third] = [
+    await resumed.commit(itemOf(1, 0, 'x'.repeat(9))),
+    await resumed.commit(itemOf(1, 1)),
+  ]
+  await resumed.close()
+  expect(await reader.refresh()).toEqual([first, second, third])
+})
+
+it('starts another segment when one is full', async () => {
+  const store = await newRun()
+  const text = 'x'.repeat(2 ** 20)
+  const events = await Promise.all(
+    Array.from({ length: 70 }, (_, row) => store.commit(itemOf(row, 0, text))),
+  )
+  await store.close()
+  expect(await readdir(path.join(store.location, 'trajectories'))).toEqual([
+    '0000.jsonl',
+    '0001.jsonl',
+  ])
+  expect(new Set(events.map(({ at, sat }) => `${at?.[0]} ${sat?.[0]}`))).toEqual(
+    new Set(['0 0', '1 1']),
+  )
+  const resumed = await resumeRun({ location: store.location })
+  events.push(await resumed.commit(itemOf(70, 0, 'The last one.')))
+  await resumed.close()
+  expect(events.at(-1)?.at?.[0]).toBe(1)
+  const reader = await openRun(store.location)
+  for (const event of events) {
+    expect((await reader.trajectories(event)).state).toBe('found')
+    expect((await reader.graded(event)).state).toBe('found')
+  }
+  expect(await found(reader, 'the LAST')).toEqual(['70.0'])
+  expect(await found(reader, 'question 6')).toEqual(
+    [6, ...Array.from({ length: 10 }, (_, index) => 60 + index)].map((row) => `${row}.0`),
+  )
+})
+
+it('finds what was said, and not the words of the file format', async () => {
+  const store = await newRun()
+  const ask = itemOf(1, 0, 'I look it up.')
+  const withTool: EndedItem = {
+    ...ask,
+    trajectories: Object.fromEntries(
+      Object.entries(ask.trajectories ?? {}).map(([id, trajectory]) => [
+        id,
+        {
+          ...trajectory,
+          steps: [
+            {
+              step_id: 1,
+              source: 'agent' as const,
+              message: '',
+              tool_calls: [
+                {
+                  tool_call_id: 'call_77',
+                  function_name: 'find_flight',
+                  arguments: { departure_city: 'Zürich', seats: [{ number: 4711 }] },
+                },
+              ],
+              observation: { results: [{ source_call_id: 'call_77', content: 'No such flight' }] },
+            },
+          ],
+        },
+      ]),
+    ),
+  }
+  await store.commit(itemOf(0, 0, 'Superseded words.'))
+  await store.commit(itemOf(0, 0, 'He said "No",\nthen paid 12 €.'))
+  await store.commit(withTool)
+  await store.commit({ event: itemOf(2, 0).event, trajectories: null, graded: null })
+  await store.close()
+  const reader = await openRun(store.location)
+  const cases = [
+    'he SAID "no",\nthen',
+    '12 €',
+    'find_FLIGHT',
+    'departure_city',
+    'ZÜRICH',
+    '4711',
+    'such flight',
+  ]
+  expect(await Promise.all(cases.map((text) => found(reader, text)))).toEqual([
+    ['0.0'],
+    ['0.0'],
+    ['1.0'],
+    ['1.0'],
+    ['1.0'],
+    ['1.0'],
+    ['1.0'],
+  ])
+  const words = [
+    'superseded',
+    'source',
+    'agent',
+    'ATIF',
+    'call_77',
+    'rollout-0-0',
+    'message',
+    'label',
+  ]
+  expect(await Promise.all(words.map((text) => found(reader, text)))).toEqual(words.map(() => []))
+  await expect(found(reader, 'no', AbortSignal.abort(new Error('enough')))).rejects.toThrow(
+    'enough',
+  )
+})
+
+it('keeps notes, also behind one that was cut short', async () => {
+  const store = await newRun()
+  await store.close()
+  const reader = await openRun(store.location)
+  expect(await reader.notes()).toEqual([])
+  const item = { source_row_index: 3, run_index: 1 }
+  const first = await reader.addNote({ ...item, tag: 'gave up', text: 'Too early.' })
+  expect(first).toEqual({
+    ...item,
+    tag: 'gave up',
+    text: 'Too early.',
+    at: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
+  })
+  const file = path.join(store.location, 'notes.jsonl')
+  await appendFile(file, '{"source_row_index":')
+  const second = await reader.addNote({ ...item, model_tag: 'baseline', tag: null, text: 'Fine.' })
+  expect(await reader.notes()).toEqual([first, second])
+  expect((await stat(file)).mode & 0o777).toBe(0o600)
+})
+
+it('keeps re-gradings by name, the last grade of each item', async () => {
+  const store = await newRun()
+  await store.close()
+  const reader = await openRun(store.location)
+  const grade = (row: number, reward: number | null): Grade => ({
+    source_row_index: row,
+    run_index: 0,
+    rollout_id: `rollout-${row}-0`,
+    reward,
+    scores: { polite: 1 },
+    error: reward === null ? 'no number in the answer' : null,
+  })
+  expect(await reader.gradings()).toEqual([])
+  await reader.addGrades('strict', [grade(0, 1), grade(1, null)])
+  await reader.addGrades('strict', [grade(1, 0)])
+  await reader.addGrades('lenient', [grade(0, 1)])
+  expect(await reader.gradings()).toEqual(['lenient', 'strict'])
+  expect(await reader.grades('strict')).toEqual(
+    new Map([
+      ['0.0', grade(0, 1)],
+      ['1.0', grade(1, 0)],
+    ]),
+  )
+  expect(await reader.grades('unknown')).toEqual(new Map())
+  expect(await osmosisErrorOf(() => reader.addGrades('../escape', []))).toEqual({
+    code: 'invalid_config',
+    message: `The name of a grading has up to 96 letters, digits, '.', '_' and '-' and starts with a letter or digit, got '../escape'.`,
+  })
+})
+
+it('lists the runs of a folder, the newest first, and what is wrong with others', async () => {
+  const outputRoot = await temporaryFolder({
+    'older-format/metrics.json': '{}',
+    'newer-format/manifest.json': '{"schema_version":2}',
+    'no-run/manifest.json': '{"schema_version":1}',
+    'a-file': '',
+  })
+  const old = manifestOf({ run_name: 'old', created_at: '2026-01-01T00:00:00.000Z' })
+  const recent = manifestOf({ run_name: 'recent', created_at: '2026-02-01T00:00:00.000Z' })
+  for (const manifest of [old, recent]) await (await createRun({ outputRoot, manifest })).close()
+  const at = (name: string): { name: string; location: string } => ({
+    name,
+    location: path.join(outputRoot, name),
+  })
+  const problem = (name: string, text: string): object => ({
+    ...at(name),
+    manifest: null,
+    problem: expect.stringContaining(text) as string,
+  })
+  expect(await listRuns(outputRoot)).toEqual([
+    { ...at('recent'), manifest: recent, problem: null },
+    { ...at('old'), manifest: old, problem: null },
+    problem('newer-format', 'is a manifest of schema version 2, expected 1'),
+    problem('no-run', 'is not the manifest of a run'),
+    problem('older-format', 'ENOENT'),
+  ])
+  expect(await listRuns(path.join(outputRoot, 'none'))).toEqual([])
+})
+
+it('refreshes snapshots now and then, and writes them when it is over', async () => {
+  const outputRoot = await temporaryFolder()
+  const store = await createRun({
+    outputRoot,
+    manifest: manifestOf(),
+    snapshotIntervalMs: 3_600_000,
+  })
+  const made: number[] = []
+  const refresh = (number: number): Promise<void> =>
+    store.refreshSnapshots(() => {
+      made.push(number)
+      return { index: `index ${number}`, metrics: '', progress: '' }
+    })
+  await Promise.all([refresh(1), refresh(2)])
+  await refresh(3)
+  const index = path.join(store.location, 'index.jsonl')
+  expect(await readFile(index, 'utf8')).toBe('index 1')
+  expect(made).toEqual([1])
+  await store.writeSnapshots({ index: 'index', metrics: 'metrics', progress: 'progress' })
+  expect(await readFile(index, 'utf8')).toBe('index')
+  expect(await readFile(path.join(store.location, 'metrics.json'), 'utf8')).toBe('metrics')
+  expect(await readFile(path.join(store.location, 'progress.json'), 'utf8')).toBe('progress')
+  await store.close()
+})
+
+it('names the file that a run lacks', async () => {
+  const root = await temporaryFolder({ 'run/manifest.json': JSON.stringify(manifestOf()) })
+  const location = path.join(root, 'run')
+  expect(await osmosisErrorOf(() => openRun(location))).toEqual({
+    code: 'damaged_run',
+    message: `The run ${location} has no events.jsonl.`,
+  })
+  expect((await osmosisErrorOf(() => resumeRun({ location }))).message).toContain(
+    `Cannot read the journal ${path.join(location, 'events.jsonl')}: ENOENT`,
+  )
+  await writeFile(path.join(location, 'manifest.json'), 'no JSON')
+  expect((await osmosisErrorOf(() => openRun(location))).message).toContain(
+    `Cannot read the manifest ${path.join(location, 'manifest.json')}: `,
+  )
+  expect(await readdir(root)).toEqual(['.locks', 'run'])
+})
