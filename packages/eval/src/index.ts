@@ -1,3 +1,4 @@
+export { passAtK } from './analysis/draws.ts'
 export {
   type EvalConfig,
   type EvaluationConfig,
@@ -35,7 +36,6 @@ export {
   type RewardStats,
   type ScoreMetrics,
 } from './metrics/evaluation-metrics.ts'
-export { passAtK } from './metrics/pass-at-k.ts'
 export {
   formatCount,
   formatDuration,

@@ -1,4 +1,15 @@
+export { type BehaviourChange } from './behaviour-changes.ts'
+export { type Distribution, type SignShare, type ToolFigures } from './behaviour-figures.ts'
+export {
+  type CompareOptions,
+  compareRuns,
+  type Comparison,
+  type FacetChange,
+  type RowChange,
+} from './compare-runs.ts'
 export { counterpartOf } from './counterpart.ts'
+export { gradientChance, passAtK, passHatK } from './draws.ts'
+export { type Estimate, halfWidth } from './estimate.ts'
 export { type Finding, findings } from './findings.ts'
 export {
   type ItemEvent,
@@ -6,9 +17,21 @@ export {
   type SegmentPlace,
   type ToolUse,
 } from './item-event.ts'
+export { type PairedDifference, type Verdict } from './paired-difference.ts'
 export { type Parting, partingOf } from './parting.ts'
 export { parseQuery, type QueryOptions, type QuerySort, type RunQuery } from './query.ts'
 export { numberKeys } from './query-numbers.ts'
+export {
+  type DrawEstimate,
+  gradedPassRate,
+  gradientAt,
+  gradientShare,
+  meanSpread,
+  meanValue,
+  passAllOf,
+  passAt,
+  passRate,
+} from './reward-figures.ts'
 export { type GroupKind, type RowGroup } from './row-group.ts'
 export {
   appendEvents,
@@ -21,9 +44,13 @@ export {
 } from './run-document.ts'
 export { type RunInputs, type RunManifest, type RunRow } from './run-manifest.ts'
 export { type RunNote } from './run-note.ts'
+export { type BehaviourStatistics, type RunStatistics, runStatistics } from './run-statistics.ts'
 export { RunTable, type RunTableOptions } from './run-table.ts'
 export { selectItems } from './select-items.ts'
 export { type Sign, signs } from './signs.ts'
+export { tQuantile } from './student-t.ts'
+export { type AnsweredCall, answeredCalls, isToolError } from './tool-results.ts'
+export { toSummary, trajectoryFacts, type TrajectoryFacts } from './trajectory-facts.ts'
 export {
   type StepLike,
   type ToolCallLike,

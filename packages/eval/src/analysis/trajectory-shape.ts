@@ -42,3 +42,18 @@ export interface ToolResultLike {
   readonly content?: unknown
   readonly extra?: Readonly<Record<string, unknown>> | null | undefined
 }
+/** The text of a message or result; parts that are not text are left out. */
+export function textOf(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content
+    .flatMap((part: unknown) => {
+      const text = isFields(part) ? part['text'] : undefined
+      return typeof text === 'string' ? [text] : []
+    })
+    .join('\n')
+}
+
+export function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

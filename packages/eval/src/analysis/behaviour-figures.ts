@@ -1,0 +1,162 @@
+import { type Estimate, ratioEstimate } from './estimate.ts'
+import { quantile } from './quantile.ts'
+import type { RunTable } from './run-table.ts'
+import type { Sign } from './signs.ts'
+
+/** How a quantity is spread over the items of which it is known. */
+export interface Distribution {
+  readonly mean: Estimate
+  readonly p50: number | null
+  readonly p95: number | null
+  /** The mean over passes. */
+  readonly passed: number | null
+  /** The mean over all others. */
+  readonly others: number | null
+}
+
+/** The share of items with a sign, clustered by row. */
+export interface SignShare extends Estimate {
+  readonly items: number
+  /** Of these items. */
+  readonly mean_value: number | null
+}
+
+/** How a tool was used. */
+export interface ToolFigures {
+  readonly name: string
+  readonly rollouts: number
+  readonly calls: number
+  readonly errors: number
+  /** Share of those rollouts that passed. */
+  readonly pass_rate: number
+}
+
+/** A quantity of items; null for an item of which it is not known. */
+export type Quantity = (item: number) => number | null | undefined
+
+/** The quantities that every item has, or may have. */
+export function quantities({
+  document: { columns },
+}: RunTable): Record<
+  'calls' | 'tool_calls' | 'completion_tokens' | 'prompt_tokens' | 'seconds' | 'cost_usd',
+  Quantity
+> {
+  return {
+    calls: (item) => columns.calls[item],
+    tool_calls: (item) => columns.toolCalls[item],
+    completion_tokens: (item) => columns.completionTokens[item],
+    prompt_tokens: (item) => columns.promptTokens[item],
+    seconds: (item) => (columns.durationMs[item] ?? 0) / 1000,
+    cost_usd: (item) => columns.costUsd[item],
+  }
+}
+
+export function distribution(table: RunTable, quantity: Quantity): Distribution {
+  const known: number[] = []
+  const passes = { sum: 0, weight: 0 }
+  const others = { sum: 0, weight: 0 }
+  const shares = table.groups.map(({ items }) => {
+    const share = { sum: 0, weight: 0 }
+    for (const item of items) {
+      const value = table.counts(item) ? quantity(item) : null
+      if (value === null || value === undefined) continue
+      known.push(value)
+      for (const part of [share, table.passed(item) ? passes : others]) {
+        part.sum += value
+        part.weight += 1
+      }
+    }
+    return share
+  })
+  const sorted = Float64Array.from(known).toSorted()
+  const mean = ({ sum, weight }: typeof passes): number | null =>
+    weight === 0 ? null : sum / weight
+  return {
+    mean: ratioEstimate(shares),
+    p50: quantile(sorted, 0.5),
+    p95: quantile(sorted, 0.95),
+    passed: mean(passes),
+    others: mean(others),
+  }
+}
+
+/** Σ above / Σ below over the items, clustered by row, e.g. tool errors by tool calls. */
+export function ratio(table: RunTable, above: Quantity, below: Quantity, isRate = false): Estimate {
+  const shares = table.groups.map(({ items }) => {
+    const share = { sum: 0, weight: 0 }
+    for (const item of items) {
+      const [sum, weight] = table.counts(item) ? [above(item), below(item)] : []
+      if (typeof sum !== 'number' || typeof weight !== 'number') continue
+      share.sum += sum
+      share.weight += weight
+    }
+    return share
+  })
+  return ratioEstimate(shares, isRate)
+}
+
+export function signShare(table: RunTable, sign: Sign): SignShare {
+  const has: Quantity = (item) => (table.has(item, sign) ? 1 : 0)
+  const values: number[] = []
+  let items = 0
+  for (let item = 0; item < table.size; item++) {
+    if (!table.has(item, sign) || !table.counts(item)) continue
+    items += 1
+    const value = table.value(item)
+    if (value !== null) values.push(value)
+  }
+  const sum = values.reduce((total, value) => total + value, 0)
+  return {
+    ...ratio(table, has, () => 1, true),
+    items,
+    mean_value: values.length === 0 ? null : sum / values.length,
+  }
+}
+
+/** The tools of a run, the most called first. */
+export function toolFigures(table: RunTable): ToolFigures[] {
+  const { toolNames, toolUses, columns } = table.document
+  const tools = toolNames.map((name) => ({ name, rollouts: 0, calls: 0, errors: 0, passed: 0 }))
+  for (let item = 0; item < table.size; item++) {
+    const use = table.counts(item) ? (toolUses[columns.toolUse[item] ?? -1] ?? []) : []
+    for (let at = 0; at < use.length; at += 3) {
+      const tool = tools[use[at] ?? -1]
+      if (tool === undefined) continue
+      tool.rollouts += 1
+      tool.calls += use[at + 1] ?? 0
+      tool.errors += use[at + 2] ?? 0
+      if (table.passed(item)) tool.passed += 1
+    }
+  }
+  return tools
+    .filter(({ rollouts }) => rollouts > 0)
+    .map(({ passed, ...tool }) => ({ ...tool, pass_rate: passed / tool.rollouts }))
+    .toSorted((a, b) => b.calls - a.calls)
+}
+
+/**
+ * Whether longer is better within a row: Pearson's correlation of completion tokens and value, both
+ * minus the mean of their row, over the rows with a gradient. Null when there is none, or nothing varies.
+ */
+export function lengthCorrelation(table: RunTable): { value: number | null; rows: number } {
+  const { completionTokens } = table.document.columns
+  let [products, tokenSquares, valueSquares, rows] = [0, 0, 0, 0]
+  for (const { kind, items } of table.groups) {
+    if (kind !== 'signal') continue
+    const pairs = items.flatMap((item) => {
+      const [tokens, value] = [completionTokens[item] ?? null, table.value(item)]
+      return tokens === null || value === null || !table.counts(item) ? [] : [{ tokens, value }]
+    })
+    if (pairs.length < 2) continue
+    rows += 1
+    const tokenMean = pairs.reduce((sum, { tokens }) => sum + tokens, 0) / pairs.length
+    const valueMean = pairs.reduce((sum, { value }) => sum + value, 0) / pairs.length
+    for (const { tokens, value } of pairs) {
+      products += (tokens - tokenMean) * (value - valueMean)
+      tokenSquares += (tokens - tokenMean) ** 2
+      valueSquares += (value - valueMean) ** 2
+    }
+  }
+  const scale = Math.sqrt(tokenSquares * valueSquares)
+  return { value: scale === 0 ? null : products / scale, rows }
+}

@@ -1,0 +1,76 @@
+import { type Estimate, halfWidth, meanOfRows } from './estimate.ts'
+import { tQuantile } from './student-t.ts'
+
+/** The mean difference over rows that two runs both have. */
+export interface PairedDifference extends Estimate {
+  /** The least true difference that so many rows find four times in five; null when unknown. */
+  readonly detectable: number | null
+  readonly better: number
+  readonly worse: number
+  readonly same: number
+}
+
+/**
+ * d̄ ± t·sd(d)/√R of the differences of rows, and 2.8 standard errors: z(0.975) + z(0.8), what is found
+ * with a power of 80 %.
+ */
+export function pairedDifference(differences: readonly number[]): PairedDifference {
+  const estimate = meanOfRows(differences)
+  const half = halfWidth(estimate)
+  return {
+    ...estimate,
+    detectable: half === null ? null : (2.8 * half) / tQuantile(estimate.rows - 1),
+    better: differences.filter((difference) => difference > 0).length,
+    worse: differences.filter((difference) => difference < 0).length,
+    same: differences.filter((difference) => difference === 0).length,
+  }
+}
+
+/** What a difference is worth, in words. */
+export interface Verdict {
+  /** `none`: these rows can show no difference. `unknown`: there are too few of them. */
+  readonly tone: 'better' | 'worse' | 'none' | 'unknown'
+  /** How the sentence begins, e.g. `Better by 3.4 points`. */
+  readonly lead: string
+  /** How it goes on, e.g. `, with 95 % confidence between 1.9 and 4.8.` */
+  readonly rest: string
+}
+
+/** Below so many rows nothing is said. */
+const fewestRows = 10
+
+/** @param scale - how differences are written: pass rates in points, others as they are */
+export function verdictOf(difference: PairedDifference, scale: 'points' | 'plain'): Verdict {
+  const { value, ci95, rows, detectable, better, worse } = difference
+  if (value === null || rows < fewestRows) {
+    return { tone: 'unknown', lead: 'Too few rows to say', rest: '.' }
+  }
+  const figure = (amount: number): string =>
+    scale === 'points' ? Math.abs(100 * amount).toFixed(1) : Math.abs(amount).toFixed(3)
+  const unit = scale === 'points' ? ' points' : ''
+  const half = halfWidth(difference)
+  if (ci95 === null || half === null || detectable === null) {
+    if (better + worse === 0) return { tone: 'none', lead: 'No row differs', rest: '.' }
+    const tone = value > 0 ? 'better' : 'worse'
+    return { tone, lead: `${capital(tone)} by ${figure(value)}${unit}`, rest: ' in every row.' }
+  }
+  if (Math.abs(value) > half) {
+    const tone = value > 0 ? 'better' : 'worse'
+    const [near, far] = value > 0 ? ci95 : [ci95[1], ci95[0]]
+    return {
+      tone,
+      lead: `${capital(tone)} by ${figure(value)}${unit}`,
+      rest: `, with 95 % confidence between ${figure(near)} and ${figure(far)}.`,
+    }
+  }
+  const sign = value < 0 ? '−' : '+'
+  return {
+    tone: 'none',
+    lead: 'No difference that these rows can show',
+    rest: `: ${sign}${figure(value)}${unit} ± ${figure(half)}. A true change of ${figure(detectable)} would have been found four times in five.`,
+  }
+}
+
+function capital(tone: 'better' | 'worse'): string {
+  return tone === 'better' ? 'Better' : 'Worse'
+}

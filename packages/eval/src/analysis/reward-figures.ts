@@ -1,0 +1,103 @@
+import { gradientChance, passAtK, passHatK } from './draws.ts'
+import { type Estimate, meanOfRows, ratioEstimate } from './estimate.ts'
+import type { RowGroup } from './row-group.ts'
+import type { RunTable } from './run-table.ts'
+
+/** A figure about `k` attempts at a row. */
+export interface DrawEstimate extends Estimate {
+  readonly k: number
+  /** Rows with an ended attempt, but fewer than `k`. */
+  readonly left_out: number
+  /** With fewer than 50 rows such intervals hold the truth less often than 95 times in 100. */
+  readonly rough: boolean
+}
+
+/** The mean of all values, clustered by row; items without one are in no figure of values. */
+export function meanValue(table: RunTable): Estimate {
+  return ratioEstimate(
+    table.groups.map(({ graded, mean }) => ({ sum: (mean ?? 0) * graded, weight: graded })),
+  )
+}
+
+/** The share of items that pass, clustered by row. One without a value has not passed. */
+export function passRate(table: RunTable): Estimate {
+  return ratioEstimate(
+    table.groups.map(({ passed, ended }) => ({ sum: passed, weight: ended })),
+    true,
+  )
+}
+
+/** The share that passes of those items that have a value. */
+export function gradedPassRate(table: RunTable): Estimate {
+  return ratioEstimate(
+    table.groups.map(({ passed, graded }) => ({ sum: passed, weight: graded })),
+    true,
+  )
+}
+
+/** The chance that one of `k` attempts passes: the mean of {@link passAtK} over the rows. */
+export function passAt(table: RunTable, k: number): DrawEstimate {
+  return drawEstimate(table, k, endedOf, (group) => passAtK(group.ended, group.passed, k))
+}
+
+/** The chance that all of `k` attempts pass: the mean of {@link passHatK} over the rows. */
+export function passAllOf(table: RunTable, k: number): DrawEstimate {
+  return drawEstimate(table, k, endedOf, (group) => passHatK(group.ended, group.passed, k))
+}
+
+/**
+ * The share of rows whose rewards are not all equal, and so have something to teach (DAPO, arXiv
+ * 2503.14476), of the rows of which two attempts or more have ended.
+ */
+export function gradientShare(table: RunTable): Estimate {
+  const rows = table.groups.filter((group) => group.ended >= 2)
+  return meanOfRows(
+    rows.map(({ kind }) => (kind === 'signal' ? 1 : 0)),
+    true,
+  )
+}
+
+/** The share of rows that would have a gradient with `size` samples per prompt. */
+export function gradientAt(table: RunTable, size: number): DrawEstimate {
+  return drawEstimate(
+    table,
+    size,
+    ({ graded }) => graded,
+    ({ items }) =>
+      gradientChance(
+        items.flatMap((item) => (table.counts(item) ? (table.value(item) ?? []) : [])),
+        size,
+      ),
+  )
+}
+
+/** The mean over rows of the sample standard deviation of the values within one. */
+export function meanSpread(table: RunTable): Estimate {
+  return meanOfRows(table.groups.flatMap(({ spread }) => spread ?? []))
+}
+
+/** 1, 2, 4, … and the number of attempts itself. */
+export function drawSizes(attempts: number): number[] {
+  const sizes: number[] = []
+  for (let size = 1; size < attempts; size *= 2) sizes.push(size)
+  return [...sizes, attempts]
+}
+
+function endedOf(group: RowGroup): number {
+  return group.ended
+}
+
+function drawEstimate(
+  { groups }: RunTable,
+  k: number,
+  drawnFrom: (group: RowGroup) => number,
+  chance: (group: RowGroup) => number,
+): DrawEstimate {
+  const enough = groups.filter((group) => drawnFrom(group) >= k)
+  return {
+    k,
+    ...meanOfRows(enough.map(chance), true),
+    left_out: groups.filter((group) => group.ended > 0).length - enough.length,
+    rough: enough.length < 50,
+  }
+}

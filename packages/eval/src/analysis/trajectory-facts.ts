@@ -1,0 +1,98 @@
+import type { ItemEvent, ToolUse } from './item-event.ts'
+import { answeredCalls } from './tool-results.ts'
+import { isFields, textOf, type TrajectoryLike } from './trajectory-shape.ts'
+
+/** What an {@link ItemEvent} says of the conversations of a rollout. */
+export type TrajectoryFacts = Pick<
+  ItemEvent,
+  | 'tokens'
+  | 'prompt_tokens'
+  | 'completion_tokens'
+  | 'cost_usd'
+  | 'calls'
+  | 'tool_calls'
+  | 'tool_errors'
+  | 'finish'
+  | 'rewritten'
+  | 'tools'
+  | 'summary'
+>
+
+/** Reads the facts of a rollout from the documents of its samples, in their order. */
+export function trajectoryFacts(trajectories: readonly TrajectoryLike[]): TrajectoryFacts {
+  const finish = new Map<string, number>()
+  const tools = new Map<string, { calls: number; errors: number }>()
+  let calls = 0
+  let rewritten = 0
+  for (const trajectory of trajectories) {
+    for (const metrics of answeredMetrics(trajectory)) {
+      calls += 1
+      const { finish_reason: reason, history_rewritten: isRewritten } = metrics
+      if (typeof reason === 'string') finish.set(reason, (finish.get(reason) ?? 0) + 1)
+      if (isRewritten === true) rewritten += 1
+    }
+    for (const { call, failed } of trajectory.steps.flatMap(answeredCalls)) {
+      const { calls: before, errors } = tools.get(call.function_name) ?? { calls: 0, errors: 0 }
+      tools.set(call.function_name, { calls: before + 1, errors: errors + (failed ? 1 : 0) })
+    }
+  }
+  const uses = [...tools].map(([name, use]): ToolUse => ({ name, ...use }))
+  const prompt = total(trajectories, 'total_prompt_tokens')
+  const completion = total(trajectories, 'total_completion_tokens')
+  return {
+    tokens: prompt === null && completion === null ? null : (prompt ?? 0) + (completion ?? 0),
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    cost_usd: total(trajectories, 'total_cost_usd'),
+    calls,
+    tool_calls: uses.reduce((sum, use) => sum + use.calls, 0),
+    tool_errors: uses.reduce((sum, use) => sum + use.errors, 0),
+    finish: Object.fromEntries(finish),
+    rewritten,
+    tools: uses,
+    summary: toSummary(lastWords(trajectories)),
+  }
+}
+
+/** A text as an event keeps it: one line of at most 160 characters. */
+export function toSummary(text: string): string {
+  // Far more than can stay: answers may have megabytes.
+  const line = text.slice(0, 4000).replaceAll(/\s+/g, ' ').trim()
+  // By code points: half of a pair is not a character.
+  const characters = Array.from(line.slice(0, 400))
+  return characters.length <= 160 ? line.slice(0, 400) : `${characters.slice(0, 159).join('')}…`
+}
+
+/** What was measured of each answered call: in the steps, and of calls that are in no step. */
+function answeredMetrics({ steps, extra }: TrajectoryLike): Readonly<Record<string, unknown>>[] {
+  const inSteps = steps.flatMap(({ metrics, source }) =>
+    metrics && source === 'agent' ? [metrics.extra ?? {}] : [],
+  )
+  const osmosis = extra?.['osmosis']
+  const outside = isFields(osmosis) ? osmosis['calls_without_step'] : undefined
+  const answered = (Array.isArray(outside) ? outside : []).flatMap((call: unknown) => {
+    if (!isFields(call) || typeof call['error'] === 'string') return []
+    return [isFields(call['extra']) ? call['extra'] : {}]
+  })
+  return [...inSteps, ...answered]
+}
+
+/** The last text of the policy in the last conversation that has one. */
+function lastWords(trajectories: readonly TrajectoryLike[]): string {
+  for (const { steps } of trajectories.toReversed()) {
+    for (const { source, message } of steps.toReversed()) {
+      const text = source === 'agent' ? textOf(message) : ''
+      if (text.trim() !== '') return text
+    }
+  }
+  return ''
+}
+
+/** Of the conversations that say it; null when none does. */
+function total(
+  trajectories: readonly TrajectoryLike[],
+  key: keyof NonNullable<TrajectoryLike['final_metrics']>,
+): number | null {
+  const known = trajectories.flatMap(({ final_metrics: metrics }) => metrics?.[key] ?? [])
+  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0)
+}
