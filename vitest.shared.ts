@@ -2,6 +2,13 @@ import { fileURLToPath } from 'node:url'
 
 import type { TestProjectInlineConfiguration } from 'vitest/config'
 
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** The framework under test, see {@link bothEndsOf}. */
+    sdkPackage: string
+  }
+}
+
 /**
  * What holds for the tests of every package. Nothing in them depends on how fast the machine is, so
  * the limits only end what hangs.

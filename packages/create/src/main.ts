@@ -161,7 +161,7 @@ async function create(plan: CreatePlan): Promise<number> {
   await writeNewFiles(
     folder,
     new Map([
-      ['package.json', newManifest(called, rollout, framework)],
+      ['package.json', newManifest({ ...plan, folder: called })],
       ...(manager === 'pnpm' ? pnpmFiles : []),
       ...workspaceFiles({ folder: called, rollout }),
       ...rolloutFiles(rollout, framework),

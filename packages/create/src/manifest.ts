@@ -1,13 +1,23 @@
 import { readFileSync } from 'node:fs'
 
 import { frameworks, type Framework } from './frameworks.ts'
+import type { PackageManager } from './package-manager.ts'
 import { ScaffoldError } from './scaffold-error.ts'
 
 /** What every workspace needs beside what its rollouts import. */
 const development = ['@osmosis/cli', '@osmosis/controller', '@types/node', 'typescript']
 
+/** What a new package.json depends on. */
+export interface NewManifest {
+  /** What the folder is called. */
+  readonly folder: string
+  readonly rollout: string
+  readonly framework: Framework
+  readonly manager: PackageManager
+}
+
 /** The text of a new workspace's package.json. */
-export function newManifest(folder: string, rollout: string, framework: Framework): string {
+export function newManifest({ folder, rollout, framework, manager }: NewManifest): string {
   return toText({
     name: packageName(folder),
     private: true,
@@ -20,6 +30,8 @@ export function newManifest(folder: string, rollout: string, framework: Framewor
     dependencies: ranges(frameworks[framework].dependencies),
     devDependencies: ranges(development),
     engines: { node: '>=22.19' },
+    // The osmosis command brings esbuild, whose install script only checks what is there already.
+    ...(manager === 'npm' ? { allowScripts: { esbuild: false } } : {}),
   })
 }
 
