@@ -1,46 +1,39 @@
-import { setTimeout as realTime } from 'node:timers/promises'
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 
-import { RolloutContext } from '@osmosis/core'
-import { request } from 'undici'
-import { answerStream, startPolicyEndpoint, type PolicyEndpoint } from '@osmosis/testing/kit'
-import { expect, it, onTestFinished, vi } from 'vitest'
+import { answerStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
 
-/** Makes the clock of undici run a thousand times faster: it counts the ticks of a timer. */
-function hurryTimers(): void {
-  const real = globalThis.setTimeout
-  vi.stubGlobal(
-    'setTimeout',
-    (callback: (...args: unknown[]) => void, delay = 0, ...args: unknown[]) =>
-      real(callback, delay / 1000, ...args),
-  )
-  onTestFinished(() => {
-    vi.unstubAllGlobals()
-  })
-}
-
-/** Is silent for the equivalent of many minutes, before its headers and again before its body. */
-function startSlowPolicy(): Promise<PolicyEndpoint> {
-  return startPolicyEndpoint(async (response) => {
-    await realTime(2_000)
-    response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
-    await realTime(2_000)
-    response.end(answerStream('at last'))
-  })
-}
+const caller = fileURLToPath(new URL('hurried-caller.ts', import.meta.url))
 
 it('waits for a policy that is silent for longer than HTTP clients usually wait', async () => {
-  const policy = await startSlowPolicy()
-  hurryTimers()
-  const context = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
-  const { choices } = await context.policy('main').complete({ messages: [] })
-  expect(choices[0]?.message.content).toBe('at last')
-  expect(policy.requests).toHaveLength(1)
-})
-
-it('is tested against a silence that a client with ordinary limits does not wait for', async () => {
-  const policy = await startSlowPolicy()
-  hurryTimers()
-  await expect(
-    request(`${policy.url}/chat/completions`, { method: 'POST', body: '{}' }),
-  ).rejects.toMatchObject({ code: 'UND_ERR_HEADERS_TIMEOUT' })
+  const headersOfOurs = Promise.withResolvers<void>()
+  const gaveUp = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const
+  let ordinaryCalls = 0
+  // Is silent before its headers until an ordinary client has given up waiting for them, and before
+  // its body until one has given up waiting for that.
+  const policy = await startPolicyEndpoint(async (response, _n, { headers, closed }) => {
+    if (headers['x-rollout-id'] === undefined) {
+      const isFirst = ordinaryCalls++ === 0
+      if (!isFirst) {
+        await headersOfOurs.promise
+        response.flushHeaders()
+      }
+      await closed
+      gaveUp[isFirst ? 0 : 1].resolve()
+      return
+    }
+    await gaveUp[0].promise
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+    headersOfOurs.resolve()
+    await gaveUp[1].promise
+    response.end(answerStream('at last'))
+  })
+  const { stdout } = await promisify(execFile)(process.execPath, [caller, policy.url])
+  expect(JSON.parse(stdout)).toStrictEqual({
+    ordinary: ['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'],
+    ours: 'at last',
+  })
+  expect(policy.requests).toHaveLength(3)
 })
