@@ -100,10 +100,11 @@ describe('faults of a reply', () => {
     await using server = await startPolicyServer([fault.hang('headers')])
     const leaving = new AbortController()
     const answer = ask(server.url, {}, leaving.signal)
-    const left = expect(answer).rejects.toThrow('aborted')
-    await expect.poll(() => server.requests.length).toBe(1)
-    setTimeout(() => leaving.abort(), 40)
-    await left
+    const leave = async (): Promise<void> => {
+      await expect.poll(() => server.requests.length).toBe(1)
+      setTimeout(() => leaving.abort(), 40)
+    }
+    await Promise.all([expect(answer).rejects.toThrow('aborted'), leave()])
     expect(await server.requests[0]?.closed).toBe(true)
   })
 
