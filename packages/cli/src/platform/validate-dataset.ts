@@ -49,7 +49,8 @@ export async function validateDataset(
   else if (found.size > largestBytes) errors.push(`the file is larger than ${largestBytes} bytes`)
   else {
     const { rows, problems } = await readRows(file)
-    const fit = await fitOf?.(rows)
+    // Read again for what rollouts get, which is text for integers beyond 2^53.
+    const fit = await fitOf?.(problems.length === 0 ? await readDataset(file) : [])
     errors.push(...problems, ...(fit?.problems ?? []))
     warnings.push(...(fit?.warnings ?? []))
     if (problems.length === 0) errors.push(...(await contentErrors(file, rows, extension)))
@@ -69,7 +70,7 @@ async function readRows(
   file: string,
 ): Promise<{ rows: readonly DatasetRow[]; problems: readonly string[] }> {
   try {
-    return { rows: await readDataset(file), problems: [] }
+    return { rows: await readDataset(file, { largeIntegers: 'bigint' }), problems: [] }
   } catch (error) {
     if (!isOsmosisError(error)) throw error
     // Its first line names the file; the others are the problems.
@@ -101,10 +102,12 @@ function metadataErrors(rows: readonly DatasetRow[]): string[] {
   for (const { metadata, sourceRowIndex: row } of rows) {
     if (metadata === null) errors.push(`row ${row}: metadata must be an object that is not empty`)
     else
-      visit(metadata, 'metadata', (at, type) => {
+      visit(metadata, 'metadata', (at, type, value) => {
         const expected = types.get(at) ?? type
         types.set(at, expected)
-        if (type === 'empty object') errors.push(`row ${row}: ${at} is an empty object`)
+        if (typeof value === 'bigint' && BigInt.asIntN(64, value) !== value) {
+          errors.push(`row ${row}: ${at} is ${value}, which is no integer of 64 bits`)
+        } else if (type === 'empty object') errors.push(`row ${row}: ${at} is an empty object`)
         else if (type !== expected) {
           errors.push(`row ${row}: ${at} is of type ${type}, and of type ${expected} above`)
         }
@@ -114,21 +117,20 @@ function metadataErrors(rows: readonly DatasetRow[]): string[] {
   return errors
 }
 
-function visit(value: unknown, at: string, see: (at: string, type: string) => void): void {
+function visit(
+  value: unknown,
+  at: string,
+  see: (at: string, type: string, value: unknown) => void,
+): void {
   if (value === null) return
   if (Array.isArray(value)) {
-    see(at, 'array')
+    see(at, 'array', value)
     for (const item of value) visit(item, `${at}[]`, see)
   } else if (typeof value === 'object') {
     const entries = Object.entries(value)
-    see(at, entries.length === 0 ? 'empty object' : 'object')
+    see(at, entries.length === 0 ? 'empty object' : 'object', value)
     for (const [key, item] of entries) visit(item, `${at}.${key}`, see)
-  } else see(at, isLargeInteger(value) ? 'number' : typeof value)
-}
-
-/** The reader gives integers that JavaScript has no exact number for as text. */
-function isLargeInteger(value: unknown): boolean {
-  return typeof value === 'string' && /^-?\d{16,}$/.test(value)
+  } else see(at, typeof value === 'bigint' ? 'number' : typeof value, value)
 }
 
 /** Lines that were read already, so each is an object. */

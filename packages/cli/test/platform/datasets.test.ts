@@ -36,6 +36,10 @@ describe('osmosis dataset validate', () => {
   const withMetadata = (...all: unknown[]): string =>
     all.map((metadata) => `${JSON.stringify({ user_prompt: 'Why?', metadata })}\n`).join('')
 
+  /** Rows whose metadata has this as `a`, numbers as they are written here. */
+  const withA = (...all: string[]): string =>
+    all.map((a) => `{"user_prompt":"Why?","metadata":{"a":${a}}}\n`).join('')
+
   it.each<[string, string, string]>([
     ['sums.json', jsonl, 'the platform takes .csv, .jsonl and .parquet files, got sums.json'],
     ['empty.jsonl', '', 'the file is empty'],
@@ -54,12 +58,41 @@ describe('osmosis dataset validate', () => {
       withMetadata({ a: { b: 1 } }, { a: {} }, { a: { b: 1 } }, { a: { b: 1 } }),
       'row 1: metadata.a is an empty object',
     ],
+    [
+      'large.jsonl',
+      withA('1', '9223372036854775807', '9223372036854775808', '2'),
+      'row 2: metadata.a is 9223372036854775808, which is no integer of 64 bits',
+    ],
+    [
+      'deep.jsonl',
+      withA('[{"b":1}]', '[{"b":-9223372036854775809}]', '[]', '[]'),
+      'row 1: metadata.a[].b is -9223372036854775809, which',
+    ],
+    [
+      'text.jsonl',
+      withA('1', '"9007199254740993"', '2', '3'),
+      'row 1: metadata.a is of type string',
+    ],
   ])('says what is wrong with %s', async (file, content, problem) => {
     const { osmosis } = await platformUser()
     writeFileSync(file, content)
     const { code, stdout } = await osmosis(`dataset validate ${file}`)
     expect([code, stdout]).toEqual([1, expect.stringContaining(`- `)])
     expect(stdout).toContain(problem)
+  })
+
+  it.each([
+    [
+      'integers of 64 bits',
+      ['1', '9223372036854775807', '-9223372036854775808', '9007199254740993'],
+    ],
+    ['floats', ['1e30', '1.5', '1e3', '0']],
+    ['text that looks like an integer', ['"1"', '"9223372036854775808"', '"x"', '""']],
+  ])('takes %s in metadata', async (_, values) => {
+    const { osmosis } = await platformUser({ loggedIn: false })
+    writeFileSync('rows.jsonl', withA(...values))
+    const { code, stdout } = await osmosis('dataset validate rows.jsonl')
+    expect([code, stdout]).toEqual([0, 'rows.jsonl is a valid dataset.\n'])
   })
 })
 

@@ -31,20 +31,26 @@ export function toExactText(value: unknown): string {
   )
 }
 
-/**
- * What {@link parseExactJson} returned, as plain JSON data. Integers beyond 2^53 become text, so that
- * no digit changes silently.
- */
-export function toPlainJson(value: unknown): unknown {
-  if (value instanceof WrittenNumber) return toPlainNumber(value)
-  if (Array.isArray(value)) return value.map(toPlainJson)
+/** What becomes of an integer beyond 2^53, so that no digit changes silently. */
+export type LargeIntegers = 'text' | 'bigint'
+
+/** What {@link parseExactJson} returned, as plain JSON data, but for large integers. */
+export function toPlainJson(value: unknown, large: LargeIntegers): unknown {
+  if (value instanceof WrittenNumber) return toPlainNumber(value, large)
+  if (Array.isArray(value)) return value.map((part) => toPlainJson(part, large))
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, toPlainJson(part)]))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, part]) => [key, toPlainJson(part, large)]),
+  )
 }
 
-function toPlainNumber({ value, source }: WrittenNumber): number | string {
-  const isTooLarge = /^-?\d+$/.test(source) ? isLargeInteger(value) : !Number.isFinite(value)
-  return isTooLarge ? source : value
+function toPlainNumber(
+  { value, source }: WrittenNumber,
+  large: LargeIntegers,
+): number | string | bigint {
+  if (!/^-?\d+$/.test(source)) return Number.isFinite(value) ? value : source
+  if (!isLargeInteger(value)) return value
+  return large === 'bigint' ? BigInt(source) : source
 }
 
 function isLargeInteger(value: number): boolean {

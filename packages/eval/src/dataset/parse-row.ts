@@ -1,6 +1,12 @@
 import type { ColumnMeaning, DatasetColumns } from './columns.ts'
 import type { DatasetRow } from './dataset-row.ts'
-import { parseExactJson, toExactText, toPlainJson, WrittenNumber } from './exact-json.ts'
+import {
+  type LargeIntegers,
+  parseExactJson,
+  toExactText,
+  toPlainJson,
+  WrittenNumber,
+} from './exact-json.ts'
 import { DataProblem, type RawRow } from './raw-row.ts'
 
 /**
@@ -11,13 +17,13 @@ import { DataProblem, type RawRow } from './raw-row.ts'
 export function parseRow(
   { cells }: RawRow,
   sourceRowIndex: number,
-  columns: DatasetColumns,
+  { columns, largeIntegers }: { columns: DatasetColumns; largeIntegers: LargeIntegers },
 ): DatasetRow {
   const cellOf = (meaning: ColumnMeaning) => cells[columns.get(meaning) ?? meaning]
   const system = promptText(cellOf('system_prompt'), 'system_prompt')
   const user = promptText(cellOf('user_prompt'), 'user_prompt')
   const label = labelText(cellOf('ground_truth')) ?? labelText(cellOf('label'))
-  const metadata = readMetadata(cellOf('metadata'))
+  const metadata = readMetadata(cellOf('metadata'), largeIntegers)
   if (!columns.has('metadata')) {
     const where = `is required for a dataset with no 'metadata' column`
     if (user === null) throw new DataProblem(`user_prompt ${where}`)
@@ -34,7 +40,7 @@ export function parseRow(
     ],
     label,
     metadata,
-    otherColumns: readOtherColumns(cells, columns),
+    otherColumns: readOtherColumns(cells, columns, largeIntegers),
   }
 }
 
@@ -51,7 +57,10 @@ function labelText(cell: unknown): string | null {
   return typeof cell === 'string' ? cell : toExactText(cell)
 }
 
-function readMetadata(cell: unknown): Readonly<Record<string, unknown>> | null {
+function readMetadata(
+  cell: unknown,
+  largeIntegers: LargeIntegers,
+): Readonly<Record<string, unknown>> | null {
   if (cell === undefined || cell === null) return null
   const value = typeof cell === 'string' ? parseMetadataText(cell) : cell
   if (value === null) return null
@@ -59,7 +68,7 @@ function readMetadata(cell: unknown): Readonly<Record<string, unknown>> | null {
     throw new DataProblem(`metadata must be a JSON object, got ${typeName(value)}`)
   }
   if (Object.keys(value).length === 0) return null
-  return toPlainJson(value) as Record<string, unknown>
+  return toPlainJson(value, largeIntegers) as Record<string, unknown>
 }
 
 function parseMetadataText(text: string): unknown {
@@ -76,10 +85,11 @@ function parseMetadataText(text: string): unknown {
 function readOtherColumns(
   cells: RawRow['cells'],
   columns: DatasetColumns,
+  largeIntegers: LargeIntegers,
 ): DatasetRow['otherColumns'] {
   const known = new Set(columns.values())
   const others = Object.entries(cells).filter(([name, cell]) => cell !== null && !known.has(name))
-  return toPlainJson(Object.fromEntries(others)) as DatasetRow['otherColumns']
+  return toPlainJson(Object.fromEntries(others), largeIntegers) as DatasetRow['otherColumns']
 }
 
 function typeName(value: unknown): string {

@@ -33,7 +33,14 @@ const readers: Readonly<Record<string, RowReader>> = {
  *
  * @throws OsmosisError with code `invalid_dataset`, naming up to five bad lines or rows
  */
-export async function readDataset(file: string): Promise<DatasetRow[]> {
+export async function readDataset(
+  file: string,
+  options: {
+    /** What such integers become; default: `text`. */
+    readonly largeIntegers?: 'text' | 'bigint'
+  } = {},
+): Promise<DatasetRow[]> {
+  const { largeIntegers = 'text' } = options
   const problems: string[] = []
   const rawRows = await readRawRows(file, problems)
   if (rawRows.length === 0 && problems.length === 0) problems.push('contains no rows')
@@ -43,7 +50,9 @@ export async function readDataset(file: string): Promise<DatasetRow[]> {
 
   const rows: DatasetRow[] = []
   for (const [index, rawRow] of rawRows.entries()) {
-    const row = noting(problems, rawRow.place, () => parseRow(rawRow, index, columns))
+    const row = noting(problems, rawRow.place, () =>
+      parseRow(rawRow, index, { columns, largeIntegers }),
+    )
     if (row) rows.push(withPlace(row, rawRow.place))
   }
   if (problems.length > 0) throw invalidDataset(file, problems)
