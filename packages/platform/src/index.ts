@@ -24,4 +24,9 @@ export {
   type TokenStore,
 } from './settings.ts'
 export { type FilePiece, type Pause, retryPassing, Storage } from './storage/storage.ts'
+export {
+  findGithubCommit,
+  type CommitOnGithub,
+  type GithubAccess,
+} from './workspace/github-commit.ts'
 export { findGitWorkspace, git, type GitWorkspace } from './workspace/find-workspace.ts'

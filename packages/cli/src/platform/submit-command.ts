@@ -41,7 +41,10 @@ export async function submitCommand(
     environment: { ...settings.environment, ...config.env },
     signal,
   })
-  const commit = await commitWarnings(workspace, config.experiment.commit_sha)
+  const commit = await commitWarnings(workspace, config.experiment.commit_sha, {
+    environment: settings.environment,
+    signal,
+  })
   const { requiredSecrets } = config
   const secrets = await findSecrets(session, client, requiredSecrets, flags.secretsFile)
 

@@ -1,9 +1,10 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
-
-import { git, PlatformError, type GitWorkspace } from '@osmosis/platform'
-
-const githubTimeoutMs = 10_000
+import {
+  findGithubCommit,
+  git,
+  PlatformError,
+  type GithubAccess,
+  type GitWorkspace,
+} from '@osmosis/platform'
 
 /**
  * What should be known about the commit that the platform will check out. Work that it will not see
@@ -14,11 +15,12 @@ const githubTimeoutMs = 10_000
 export async function commitWarnings(
   workspace: GitWorkspace,
   pinned: string | undefined,
+  access: GithubAccess,
 ): Promise<string[]> {
   const warnings = await workWarnings(workspace.folder)
   if (pinned === undefined) return warnings
   const isHere = (await git(workspace.folder, 'cat-file', '-e', `${pinned}^{commit}`)) !== undefined
-  const remote = await onGithub(workspace.identity, pinned)
+  const remote = await findGithubCommit(workspace.identity, pinned, access)
   if (remote === 'absent') {
     throw new PlatformError(
       'VALIDATION',
@@ -43,21 +45,4 @@ async function workWarnings(folder: string): Promise<string[]> {
     warnings.push(`Commits that are not pushed: ${unpushed}. The platform will not see them.`)
   }
   return warnings
-}
-
-/** Asks GitHub through its own command line, which knows who may read the repository. */
-async function onGithub(
-  repository: string,
-  commit: string,
-): Promise<'present' | 'absent' | 'unknown'> {
-  try {
-    await promisify(execFile)('gh', ['api', `repos/${repository}/commits/${commit}`, '--silent'], {
-      timeout: githubTimeoutMs,
-    })
-    return 'present'
-  } catch (error) {
-    const { stderr } = error as { stderr?: unknown }
-    // 422 is what GitHub says of a commit that it does not have.
-    return /HTTP (?:404|422)/.test(String(stderr)) ? 'absent' : 'unknown'
-  }
 }

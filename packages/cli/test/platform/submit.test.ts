@@ -239,7 +239,12 @@ describe('osmosis eval submit', () => {
       writeFileSync(path.join(tools, 'gh'), `#!/bin/sh\n${script}\n`)
       chmodSync(path.join(tools, 'gh'), 0o755)
     }
-    const env = { PATH: `${tools}${path.delimiter}${process.env['PATH']}` }
+    // git has no login here, whoever runs the tests.
+    const env = {
+      PATH: `${tools}${path.delimiter}${process.env['PATH']}`,
+      GIT_CONFIG_NOSYSTEM: '1',
+      GIT_CONFIG_GLOBAL: '/dev/null',
+    }
     answer('echo "gh: No commit found (HTTP 422)" >&2; exit 1')
     const absent = await osmosis('eval submit configs/eval/echo.toml --yes', env)
     expect([absent.code, absent.stderr]).toEqual([1, expect.stringContaining('push it.')])

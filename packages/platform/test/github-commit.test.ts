@@ -1,0 +1,76 @@
+import { chmod, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import path from 'node:path'
+
+import { findGithubCommit } from '@osmosis/platform'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it, onTestFinished } from 'vitest'
+
+const signal = new AbortController().signal
+
+/** Asks about a commit where `gh` is this script, git has this helper for logins, and GitHub answers so. */
+async function ask(options: { gh: string; helper: string; status: number | 'nothing' }): Promise<{
+  found: string
+  asked: unknown[]
+}> {
+  const folder = await temporaryFolder()
+  await writeFile(path.join(folder, 'gh'), `#!/bin/sh\n${options.gh}\n`)
+  await chmod(path.join(folder, 'gh'), 0o755)
+  const asked: unknown[] = []
+  const github = createServer((request, response) => {
+    asked.push([request.url, request.headers.authorization])
+    if (options.status === 'nothing') response.destroy()
+    else response.writeHead(options.status).end('{}')
+  }).listen(0, '127.0.0.1')
+  await once(github, 'listening')
+  onTestFinished(() => void github.close())
+  const found = await findGithubCommit('acme/lab', 'abc1234', {
+    environment: {
+      PATH: `${folder}${path.delimiter}${process.env['PATH']}`,
+      HOME: folder,
+      GIT_CONFIG_NOSYSTEM: '1',
+      GIT_CONFIG_COUNT: '1',
+      GIT_CONFIG_KEY_0: 'credential.helper',
+      GIT_CONFIG_VALUE_0: options.helper,
+    },
+    signal,
+    apiUrl: `http://127.0.0.1:${(github.address() as AddressInfo).port}`,
+  })
+  return { found, asked }
+}
+
+const offline = 'echo "no network" >&2; exit 1'
+const knows = '!f() { cat >/dev/null; echo username=ada; echo password=the-token; }; f'
+const asks = [['/repos/acme/lab/commits/abc1234', 'Bearer the-token']]
+
+it.each([
+  ['present', '[ "$2" = repos/acme/lab/commits/abc1234 ]'],
+  ['absent', 'echo "gh: No commit found for SHA: abc1234 (HTTP 422)" >&2; exit 1'],
+])('a commit is %s when gh says so, and nobody else is asked', async (found, gh) => {
+  expect(await ask({ gh, helper: knows, status: 500 })).toEqual({ found, asked: [] })
+})
+
+it.each([
+  ['present', 200],
+  ['absent', 422],
+  // This is about the repository, or who may see it.
+  ['unknown', 404],
+  ['unknown', 'nothing'],
+] as const)(
+  'where gh cannot say, a login that git has is used: %s when GitHub answers %s',
+  async (found, status) => {
+    expect(await ask({ gh: offline, helper: knows, status })).toEqual({ found, asked: asks })
+  },
+)
+
+it('a repository that gh does not see is asked about with the login that git has', async () => {
+  const gh = 'echo "gh: Not Found (HTTP 404)" >&2; exit 1'
+  expect(await ask({ gh, helper: knows, status: 200 })).toEqual({ found: 'present', asked: asks })
+})
+
+it('without any login nobody is asked, and no question is put', async () => {
+  const helper = '!f() { cat >/dev/null; }; f'
+  expect(await ask({ gh: offline, helper, status: 200 })).toEqual({ found: 'unknown', asked: [] })
+})
