@@ -2,13 +2,28 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseEnv } from 'node:util'
 
+import { OsmosisError } from '@osmosis/core'
+
 /**
- * The environment of a command: the variables of this process, and behind them those of the nearest
- * `.env` file, in the working folder or above it.
+ * The environment of a command: the variables of this process, and behind them those of the file
+ * that `OSMOSIS_ENV_FILE` names, else of the nearest `.env`, in the working folder or above it.
+ *
+ * @throws OsmosisError with code `invalid_config` when the named file cannot be read
  */
 export function readEnvironment(): NodeJS.ProcessEnv {
   const environment = process.env // oxlint-disable-line node/no-process-env
-  return { ...nearestEnvFile(path.resolve()), ...environment }
+  const named = environment['OSMOSIS_ENV_FILE']
+  if (!named) return { ...nearestEnvFile(path.resolve()), ...environment }
+  // Absolute for processes that are started in another folder.
+  const file = path.resolve(named)
+  const text = readIfThere(file)
+  if (text !== undefined) return { ...parseEnv(text), ...environment, OSMOSIS_ENV_FILE: file }
+  throw new OsmosisError('invalid_config', `There is no file ${named} with variables.`)
+}
+
+/** Gives this process what it lacks of that, for code that reads its variables by itself. */
+export function completeEnvironment(): void {
+  Object.assign(process.env, readEnvironment()) // oxlint-disable-line node/no-process-env
 }
 
 function nearestEnvFile(folder: string): NodeJS.Dict<string> {

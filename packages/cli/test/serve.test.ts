@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
@@ -6,7 +6,7 @@ import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 import { inWorkspace, run as osmosis } from './in-process.ts'
-import { startOsmosis, workspace } from './osmosis.ts'
+import { startOsmosis, temporaryFolder, workspace } from './osmosis.ts'
 
 inWorkspace()
 
@@ -50,6 +50,46 @@ describe('osmosis serve', () => {
     const command = startOsmosis(['serve', echo], { _OSMOSIS_ROLLOUT_PORT: '0', ROLLOUT_PORT: '1' })
     const [, url = ''] = await command.printed(/Listening on (\S+)/)
     expect(url).not.toBe('http://127.0.0.1:1')
+  })
+
+  it('takes from the nearest .env, or the file that is named, what the environment lacks', async () => {
+    const folder = temporaryFolder()
+    const below = path.join(folder, 'rollouts')
+    mkdirSync(below)
+    const variables = '_OSMOSIS_ROLLOUT_PORT=0\nOSMOSIS_ROLLOUT_SERVER_API_KEY=key-of-file\n'
+    writeFileSync(path.join(folder, '.env'), variables)
+    writeFileSync(path.join(folder, 'other.env'), variables.replace('key-of-file', 'another-key'))
+    for (const [env, key] of [
+      [{}, 'key-of-file'],
+      [{ OSMOSIS_ENV_FILE: '../other.env' }, 'another-key'],
+      [{ OSMOSIS_ROLLOUT_SERVER_API_KEY: 'key-of-process' }, 'key-of-process'],
+    ] as const) {
+      const command = startOsmosis(['serve', path.join(workspace, echo)], env, below)
+      const [, url = ''] = await command.printed(/Listening on (\S+) \(with a bearer key\)/)
+      const headers = { authorization: `Bearer ${key}` }
+      expect((await fetch(`${url}/rollout/x/status`, { headers })).status).toBe(200)
+    }
+  })
+
+  it('says that the file of variables which is named is not there', async () => {
+    const { code, stderr } = await osmosis(['serve', echo], { OSMOSIS_ENV_FILE: 'nowhere.env' })
+    expect([code, stderr]).toEqual([1, 'error: There is no file nowhere.env with variables.\n'])
+  })
+
+  it('writes a document of what each rollout said, unless told not to', async () => {
+    for (const [flags, documents] of [
+      [[], 1],
+      [['--no-trajectories'], 0],
+    ] as const) {
+      const root = temporaryFolder()
+      const command = startOsmosis(['serve', echo, '--port', '0', '--no-auth', ...flags], {
+        _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: root,
+      })
+      const [, url = ''] = await command.printed(/Listening on (\S+)/)
+      const sent = await osmosis(['rollout', 'send', url, '-d', 'data/words.jsonl'])
+      expect(sent.code).toBe(0)
+      expect(globSync('**/trajectory.json', { cwd: root })).toHaveLength(documents)
+    }
   })
 
   it('answers an accepted rollout with the status that older trainers want', async () => {

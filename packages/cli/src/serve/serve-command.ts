@@ -1,6 +1,7 @@
 import { LocalBackend, OsmosisError, type Entrypoint } from '@osmosis/core'
 import { createRolloutServer, readServerEnvironment, serve } from '@osmosis/server'
 
+import { completeEnvironment } from '../environment.ts'
 import { answerMetadataChecks } from '../metadata-check/metadata-channel.ts'
 import { announceListening } from '../server-channel.ts'
 import { loadEntrypoint } from './load-entrypoint.ts'
@@ -12,8 +13,9 @@ import type { ServeFlags } from './serve-options.ts'
  * Serves the rollouts of an entrypoint, a workflow or an agent loop, until a signal ends the
  * process.
  *
- * @throws OsmosisError with code `invalid_config` unless one is named, and for flags that do not fit
- * together or not to what is served; `invalid_entrypoint` for what cannot be served
+ * @throws OsmosisError with code `invalid_config` unless one is named, for flags that do not fit
+ * together or not to what is served, and for a file of variables that is not there;
+ * `invalid_entrypoint` for what cannot be served
  */
 export async function serveCommand(
   entrypoint: string | undefined,
@@ -26,6 +28,7 @@ export async function serveCommand(
     )
   }
   assertRegistrationFlags(flags)
+  completeEnvironment()
   const loaded = await loadEntrypoint(spec)
   if (loaded.kind === 'agent-loop') {
     if (flags.admissionStatus === undefined) return serveAgentLoop(loaded, flags)
