@@ -1,4 +1,4 @@
-import { createRolloutClient, type LeasedOrder, type RolloutClient } from '@osmosis/controller'
+import { createRolloutClient, type LeasedOrder } from '@osmosis/controller'
 import type { AgentWorkflowContext } from '@osmosis/core'
 import { describe, expect, it } from 'vitest'
 
@@ -106,44 +106,6 @@ describe('the rollout client, at a server of ours', () => {
     await first.cancelAtServer()
     expect(await (await second).waitFor('completed')).toMatchObject({ status: 'success' })
   }, 20_000)
-
-  it('drives 500 rollouts to one end each, with every tenth poll lost and cancels in every phase', async () => {
-    await using running = await startServer({ ...hanging, leases, maxConcurrent: 8 })
-    await using proxy = await new LossyProxy(running.url).start()
-    await using client = createRolloutClient({ baseUrl: proxy.url })
-    const phases = ['none', 'queued', 'running', 'grading']
-    let polls = 0
-    const unlucky = new Map<string | undefined, number>()
-    proxy.fault = ({ method, url }) => {
-      if (method !== 'GET') return undefined
-      polls += 1
-      const before = unlucky.get(url) ?? 0
-      // A third loss in a row would be the end of following, as it should be.
-      const isLost = polls % 10 === 0 && before < 2
-      unlucky.set(url, isLost ? before + 1 : 0)
-      if (!isLost) return undefined
-      return polls % 20 === 0 ? 'request' : 'answer'
-    }
-    const fates = Array.from({ length: 500 }, (_, n) => phases[n % 4] ?? '').values()
-    const ends = new Set<string>()
-    const driveNext = async (): Promise<void> => {
-      for (const fate of fates) ends.add(await drive(client, fate))
-    }
-    await Promise.all(Array.from({ length: 64 }, driveNext))
-    expect(ends).toStrictEqual(
-      new Set(['none success', 'queued cancelled', 'running cancelled', 'grading cancelled']),
-    )
-    expect(polls).toBeGreaterThan(500)
-    expect(await client.waitIdle()).toMatchObject({ acceptingRollouts: true })
-
-    async function drive(caller: RolloutClient, fate: string): Promise<string> {
-      const hangs = fate === 'queued' ? 'running' : fate
-      const rollout = await caller.run(orderFor(running, { metadata: { hangs } }))
-      if (fate === 'running' || fate === 'grading') await rollout.waitFor(fate)
-      if (fate !== 'none') await rollout.cancelAtServer()
-      return `${fate} ${(await rollout.waitFor('completed')).status}`
-    }
-  }, 60_000)
 
   it('lets a rollout lapse that it follows no longer', async () => {
     const shortLease = { waitSeconds: 0.1, leaseSeconds: 0.3 }
