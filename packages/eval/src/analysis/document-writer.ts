@@ -12,7 +12,8 @@ const writers = new WeakMap<RunDocument, DocumentWriter>()
  */
 export class DocumentWriter {
   readonly #document: RunDocument
-  readonly #items = new Map<number, number>()
+  /** Built when an item is first looked for: a table that is only shown looks for none. */
+  #items: Map<number, number> | undefined
   readonly #rows = new Map<number, number>()
   readonly #tools: Names
   readonly #errors: Names
@@ -31,12 +32,9 @@ export class DocumentWriter {
   }
 
   private constructor(document: RunDocument) {
-    const { columns, rows } = document
+    const { rows } = document
     this.#document = document
     this.#startedAt = Date.parse(document.startedAt)
-    for (const [place, row] of columns.row.entries()) {
-      this.#items.set(itemKey(row, columns.attempt[place] ?? 0), place)
-    }
     for (const [place, row] of rows.row.entries()) this.#rows.set(row, place)
     for (const [place, use] of document.toolUses.entries()) this.#toolUses.set(use.join(), place)
     this.#tools = new Names(document.toolNames)
@@ -48,7 +46,7 @@ export class DocumentWriter {
 
   /** The place of an item. */
   find(row: number, attempt: number): number | undefined {
-    return this.#items.get(itemKey(row, attempt))
+    return this.#places().get(itemKey(row, attempt))
   }
 
   /** The place of a row. */
@@ -80,8 +78,9 @@ export class DocumentWriter {
     const { source_row_index: row, run_index: attempt } = event
     this.addRow(row, event.row_key)
     const key = itemKey(row, attempt)
-    const place = this.#items.get(key) ?? columns.row.length
-    this.#items.set(key, place)
+    const places = this.#places()
+    const place = places.get(key) ?? columns.row.length
+    places.set(key, place)
     columns.row[place] = row
     columns.attempt[place] = attempt
     columns.status[place] = statusCodes[event.status]
@@ -103,6 +102,13 @@ export class DocumentWriter {
     putNamed(columns.metrics, event.metrics, place)
     putNamed(columns.scores, event.scores ?? {}, place)
     return place
+  }
+
+  #places(): Map<number, number> {
+    if (this.#items !== undefined) return this.#items
+    const { row, attempt } = this.#document.columns
+    this.#items = new Map(row.map((at, place) => [itemKey(at, attempt[place] ?? 0), place]))
+    return this.#items
   }
 
   #facet(name: string): FacetColumn {

@@ -1,4 +1,5 @@
 import { numberKeys, numberReader, numberTest } from './query-numbers.ts'
+import type { FacetColumn } from './run-document.ts'
 import type { RunTable } from './run-table.ts'
 import { type Sign, signs } from './signs.ts'
 import { type UnearnedReason, unearnedReasons } from './unearned.ts'
@@ -25,23 +26,42 @@ export function itemTest(
 ): ItemTest | string {
   const { key, operator, value, negated } = term
   if (key === '') return wordTest(value.toLowerCase(), table, negated ? undefined : found)
-  const reader = numberReader(key, table)
-  if (reader !== undefined) {
-    const test = numberTest(operator, value)
-    return test === null
-      ? `"${key}" needs a number, such as ${key}>5 or ${key}:2-4.`
-      : (item) => test(reader(item))
+  const isText = operator === ':' || operator === '='
+  if (isText && Object.hasOwn(textTests, key)) {
+    return textTests[key as keyof typeof textTests](value, table)
   }
-  if (operator !== ':' && operator !== '=')
-    return `"${key}" is not a number of a rollout: ${numberKeys.join(', ')}.`
-  if (key === 'is' || key === 'has') return stateTest(value.toLowerCase(), table)
-  if (key === 'tool') return toolTest(value, table)
-  if (key === 'error') return errorTest(value, table)
-  if (key === 'tag') return (item) => same(table.note(item)?.tag, value)
-  return facetTest(key, value, table)
+  const facet = facetOf(key, table)
+  // A metric and a facet may have one name; the numbers of every run go before both.
+  if (isText && facet !== undefined && !numberKeys.includes(key))
+    return facetTest(key, value, facet, table)
+  const reader = numberReader(key, table)
+  if (reader === undefined) return unknownKey(key, isText, table)
+  const test = numberTest(operator, value)
+  if (test === null) return `"${key}" needs a number, such as ${key}>5 or ${key}:2-4.`
+  return (item) => test(reader(item))
 }
 
-function stateTest(state: string, table: RunTable): ItemTest | string {
+const textTests = {
+  is: stateTest,
+  has: stateTest,
+  tool: toolTest,
+  error: errorTest,
+  tag:
+    (value: string, table: RunTable): ItemTest =>
+    (item) =>
+      same(table.note(item)?.tag, value),
+}
+
+function unknownKey(key: string, isText: boolean, { document }: RunTable): string {
+  const { metrics, scores } = document.columns
+  const numbers = [...numberKeys, ...Object.keys(metrics), ...Object.keys(scores)]
+  if (!isText) return `"${key}" is not a number of a rollout. Known are ${numbers.join(', ')}.`
+  const known = [...Object.keys(textTests), ...Object.keys(document.rows.facets), ...numbers]
+  return `"${key}" is not known. Known are ${known.join(', ')}; text goes in quotes.`
+}
+
+function stateTest(value: string, table: RunTable): ItemTest | string {
+  const state = value.toLowerCase()
   if (state === 'passed') return (item) => table.passed(item)
   if (state === 'notpassed') return (item) => !table.passed(item) && table.counts(item)
   if (state === 'noted') return (item) => table.note(item) !== undefined
@@ -74,16 +94,19 @@ function errorTest(type: string, table: RunTable): ItemTest | string {
   return (item) => columns.error[item] === place
 }
 
-function facetTest(key: string, value: string, table: RunTable): ItemTest | string {
-  const { facets } = table.document.rows
-  const facet = Object.entries(facets).find(([name]) => same(name, key))?.[1]
-  if (facet === undefined) {
-    const known = ['is', 'tool', 'error', 'tag', ...numberKeys, ...Object.keys(facets)]
-    return `"${key}" is not known. Known are ${known.join(', ')}; text goes in quotes.`
-  }
-  const place = facet.values.findIndex((name) => same(name, value))
-  if (place === -1) return `No row has the ${key} "${value}"${listed(facet.values)}.`
-  return (item) => facet.of[table.group(item).place] === place
+function facetOf(key: string, { document }: RunTable): FacetColumn | undefined {
+  return Object.entries(document.rows.facets).find(([name]) => same(name, key))?.[1]
+}
+
+function facetTest(
+  key: string,
+  value: string,
+  { values, of }: FacetColumn,
+  table: RunTable,
+): ItemTest | string {
+  const place = values.findIndex((name) => same(name, value))
+  if (place === -1) return `No row has the ${key} "${value}"${listed(values)}.`
+  return (item) => of[table.group(item).place] === place
 }
 
 /** Words are looked for in what the item ended with, in its error, and in the facets and key of its row. */

@@ -25,8 +25,8 @@ export interface QueryOptions {
   readonly found?: ReadonlySet<number> | undefined
 }
 
-const token = /-?(?:[a-z_][\w.]*(?:<=|>=|[:<>=]))?(?:"[^"]*"?|[^\s"]+)/gi
-const pair = /^([a-z_][\w.]*)(<=|>=|[:<>=])(.*)$/is
+const token = /-?(?:[a-z_][\w.-]*(?:<=|>=|[:<>=]))?(?:"[^"]*"?|[^\s"]+)/gi
+const pair = /^([a-z_][\w.-]*)(<=|>=|[:<>=])(.*)$/is
 
 /**
  * Reads a filter line, e.g. `is:stuck reward<0.5 tool:update -"sorry" sort:-tokens`. All its parts must

@@ -4,7 +4,11 @@ import { expect, test } from 'vitest'
 import { eventOf, manifestOf } from './runs.ts'
 
 const manifest = manifestOf([
-  { key: 'first', source_row: 0, facets: { task: 'Refund' } },
+  {
+    key: 'first',
+    source_row: 0,
+    facets: { task: 'Refund', 'price-class': 'very low', error: 'of the row' },
+  },
   { key: 'second', source_row: 1, facets: { task: 'cancel' } },
 ])
 const stuck = [{ name: 'update_flight', calls: 4, errors: 3 }]
@@ -12,7 +16,11 @@ const table = new RunTable(
   toRunDocument(
     manifest,
     [
-      eventOf(0, 0, { reward: 1, completion_tokens: 50, metrics: { Polite: 1 } }),
+      eventOf(0, 0, {
+        reward: 1,
+        completion_tokens: 50,
+        metrics: { Polite: 1, error: 3, task: 7 },
+      }),
       eventOf(0, 1, {
         reward: 0,
         summary: 'I am sorry.',
@@ -63,6 +71,11 @@ test.each([
   ['tokens<100', [0]],
   ['seconds>5', [2]],
   ['polite:1', [0]],
+  ['error>2', [0]],
+  ['task>6', [0]],
+  ['price-class:"very low"', [0, 1]],
+  ['tag:"late"', [2]],
+  ['spread>0 is:signal', [0, 1]],
   ['sorry', [1]],
   ['SORRY', [1]],
   ['"am sorry"', [1]],
@@ -96,8 +109,11 @@ test.each([
   ['tool:fly', /No tool is called "fly", but: update_flight/],
   ['error:http', /No rollout failed with "http", but: timeout/],
   ['task:fly', /No row has the task "fly", but: Refund, cancel/],
-  ['tsk:refund', /"tsk" is not known. Known are is, tool, .*task; text goes in quotes/],
-  ['task>3', /"task" is not a number of a rollout: reward, row/],
+  [
+    'tsk:refund',
+    /"tsk" is not known. Known are is, has, tool, error, tag, task, .*; text goes in quotes/,
+  ],
+  ['price-class>3', /"price-class" is not a number of a rollout. Known are reward, row, .*Polite/],
   ['sort:luck', /Nothing can be sorted by "luck"; by these it can: reward, row/],
 ])('%s is not understood, says so, and does not filter', (line, problem) => {
   const query = parseQuery(line, table)

@@ -1,4 +1,16 @@
-import { appendEvents, type RunNote, RunTable, toRunDocument } from '@osmosis/eval/analysis'
+import {
+  appendEvents,
+  counterpartOf,
+  findings,
+  type ItemEvent,
+  parseQuery,
+  type RunNote,
+  RunTable,
+  runStatistics,
+  selectItems,
+  toRunDocument,
+} from '@osmosis/eval/analysis'
+import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 
 import { eventOf, eventsOf, manifestOf } from './runs.ts'
@@ -90,4 +102,118 @@ test('notes: the last one of an item counts, and an empty one removes it', () =>
   table.addNote(note(2, null, 'only words'))
   expect(table.note(2)?.text).toBe('only words')
   expect(table.tags()).toEqual(['skipped check'])
+})
+
+const arbitraryEvent: fc.Arbitrary<ItemEvent> = fc
+  .record({
+    row: fc.integer({ min: 0, max: 9 }),
+    attempt: fc.integer({ min: 0, max: 3 }),
+    status: fc.constantFrom('success', 'failed', 'skipped'),
+    reward: fc.constantFrom(null, 0, 0.5, 1),
+    score: fc.constantFrom(null, 0, 1),
+    tokens: fc.option(fc.integer({ min: 0, max: 900 })),
+    errors: fc.integer({ min: 0, max: 4 }),
+    summary: fc.constantFrom('', 'Done.', 'Sorry.'),
+  })
+  .map(({ row, attempt, status, reward, score, tokens, errors, summary }) =>
+    eventOf(row, attempt, {
+      status,
+      reward: status === 'success' ? reward : null,
+      ...(score === null ? {} : { scores: { exact: score }, metrics: { check: score } }),
+      completion_tokens: tokens,
+      tool_errors: errors,
+      tools: errors === 0 ? [] : [{ name: `tool-${errors}`, calls: 5, errors }],
+      summary,
+    }),
+  )
+
+test('a table to which events were appended is the table of all events', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.array(arbitraryEvent, { maxLength: 20 }), { maxLength: 5 }),
+      (batches) => {
+        const manifest = manifestOf(10)
+        const grown = new RunTable(toRunDocument(manifest, []))
+        for (const batch of batches) {
+          grown.append(batch)
+          // What was derived before must not be what is answered after.
+          selectItems(grown, parseQuery('done sort:-tokens', grown))
+        }
+        const whole = new RunTable(toRunDocument(manifest, batches.flat()))
+        expect(grown.document).toEqual(whole.document)
+        expect(grown.groups).toEqual(whole.groups)
+        expect(findings(grown)).toEqual(findings(whole))
+        expect(runStatistics(grown)).toEqual(runStatistics(whole))
+        for (const line of ['', 'done', 'is:signal sort:-reward', '-is:toolerror sort:tokens']) {
+          const [one, other] = [grown, whole].map((run) => selectItems(run, parseQuery(line, run)))
+          expect(one).toEqual(other)
+        }
+      },
+    ),
+    { numRuns: 60 },
+  )
+})
+
+test('a run that has scores and no rewards is about the first score, until a reward comes', () => {
+  const table = new RunTable(
+    toRunDocument(manifestOf(2), [
+      eventOf(0, 0, { reward: null, scores: { exact: 1, style: 0 } }),
+      eventOf(0, 1, { reward: null, scores: { exact: 0, style: 0 } }),
+    ]),
+  )
+  expect(table.measure).toBe('exact')
+  expect(table.kinds()).toMatchObject({ signal: 1 })
+  expect(new RunTable(table.document, { measure: 'style' }).kinds()).toMatchObject({ never: 1 })
+  table.append([eventOf(1, 0, { reward: 1 })])
+  expect(table.measure).toBe('reward')
+  expect(table.groups.map(({ kind, graded }) => [kind, graded])).toEqual([
+    ['never', 0],
+    ['always', 1],
+  ])
+})
+
+test('items in the order of rows, whichever ended first', () => {
+  const table = new RunTable(
+    toRunDocument(manifestOf(3), [eventOf(2, 1), eventOf(0, 1), eventOf(2, 0), eventOf(0, 0)]),
+  )
+  expect([...selectItems(table, parseQuery('', table))]).toEqual([3, 1, 2, 0])
+  expect(table.find(2, 0)).toBe(2)
+  expect(table.find(1, 0)).toBeUndefined()
+  expect(table.findGroup(1)).toBeUndefined()
+  expect(table.findGroup(2)).toBe(table.group(0))
+})
+
+test('names of users may be those of JavaScript', () => {
+  const odd = JSON.parse('{"__proto__": 1, "constructor": 0}') as Record<string, number>
+  const facets = JSON.parse('{"__proto__": "a", "constructor": "b"}') as Record<string, string>
+  const table = new RunTable(
+    toRunDocument(manifestOf([{ key: 'k', source_row: 0, facets }]), [
+      eventOf(0, 0, {
+        metrics: odd,
+        finish: {},
+        tools: [{ name: '__proto__', calls: 1, errors: 0 }],
+      }),
+    ]),
+  )
+  for (const line of ['constructor:b', '__proto__>=1', 'tool:__proto__']) {
+    const query = parseQuery(line, table)
+    expect(query.problems).toEqual([])
+  }
+  expect(Object.keys(JSON.parse(JSON.stringify(table.document.columns.metrics)) as object)).toEqual(
+    ['__proto__', 'constructor'],
+  )
+})
+
+test('the counterpart of an attempt ended the other way, as far from it as there is', () => {
+  const table = new RunTable(
+    toRunDocument(
+      manifestOf(2),
+      eventsOf([
+        [0.2, 1, 0.9, 0],
+        [null, 1, 1],
+      ]),
+    ),
+  )
+  expect([0, 1, 2, 4].map((item) => counterpartOf(table, item))).toEqual([1, 3, 1, 5])
+  expect(counterpartOf(new RunTable(toRunDocument(manifestOf(1), [eventOf(0, 0)])), 0)).toBeNull()
 })
