@@ -1,0 +1,52 @@
+import path from 'node:path'
+
+import { providerModel, providerOf } from '@osmosis/models'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+it.each([
+  ['openai/gpt-5-mini', '@ai-sdk/openai', 'OPENAI_API_KEY', 'gpt-5-mini'],
+  ['google/gemini-x', '@ai-sdk/google', 'GOOGLE_GENERATIVE_AI_API_KEY', 'gemini-x'],
+  ['fireworks/accounts/a/models/b', '@ai-sdk/fireworks', 'FIREWORKS_API_KEY', 'accounts/a/models/b'],
+])('%s is a model of a provider', (name, from, keyVariable, modelId) => {
+  expect(providerOf(name)).toMatchObject({ provider: { package: from, keyVariable }, modelId })
+})
+
+it.each(['Qwen/Qwen3-8B', 'gpt-5', 'openai', 'openai/', '/x', 'meta-llama/Llama-3'])(
+  '%s is the name of a model',
+  (name) => expect(providerOf(name)).toBeUndefined(),
+)
+
+it.each([
+  ['pnpm-lock.yaml', 'pnpm add'],
+  ['yarn.lock', 'yarn add'],
+  ['bun.lock', 'bun add'],
+  ['package-lock.json', 'npm install'],
+  ['none', 'npm install'],
+])('a package that is not installed comes with its install line: %s', async (lock, line) => {
+  const root = await temporaryFolder({ [lock]: '', 'rollouts/a/main.ts': '' })
+  const folder = path.join(root, 'rollouts/a')
+  await expect(providerModel('mistral/m', { folder })).rejects.toMatchObject({
+    code: 'invalid_config',
+    message: `@ai-sdk/mistral is not installed in ${folder}. Install it: ${line} @ai-sdk/mistral`,
+  })
+})
+
+it('a package of another version of the AI SDK is refused', async () => {
+  const folder = await temporaryFolder({
+    'node_modules/@ai-sdk/openai/package.json': '{"type":"module","exports":"./index.js"}',
+    'node_modules/@ai-sdk/openai/index.js':
+      'export const createOpenAI = () => ({ languageModel: () => ({ specificationVersion: "v2" }) })',
+  })
+  await expect(providerModel('openai/gpt-x', { folder })).rejects.toMatchObject({
+    code: 'invalid_config',
+    message: expect.stringContaining('it speaks v2 of the model interface, and v4 is needed'),
+  })
+})
+
+it('a name without a provider is refused with those there are', async () => {
+  await expect(providerModel('Qwen/Qwen3-8B')).rejects.toMatchObject({
+    code: 'invalid_config',
+    message: expect.stringContaining('write <provider>/<model>, with one of anthropic, cerebras'),
+  })
+})
