@@ -8,6 +8,7 @@ import {
   type PolicyConfig,
   type WorkspaceConfig,
 } from '@osmosis/eval'
+import { providerModel, providerOf } from '@osmosis/models'
 
 import { loadModule, moduleFile } from './load-module.ts'
 import type { PolicyFlags } from './policy-options.ts'
@@ -21,6 +22,15 @@ export type PolicyChoice =
       readonly model: string
       /** Null: no key is sent. */
       readonly apiKeyEnv: string | null
+    }
+  | {
+      readonly kind: 'provider'
+      /** `<provider>/<model>`. */
+      readonly model: string
+      /** Null: the variable of the provider's own package. */
+      readonly apiKeyEnv: string | null
+      /** Whose installed packages are taken. */
+      readonly folder: string
     }
 
 /** A policy and the name it goes by in results. Whoever chose it disposes of it. */
@@ -37,6 +47,8 @@ export interface PolicySurroundings {
   readonly workspace: WorkspaceConfig
   /** Model to ask for when nothing else names one. */
   readonly model?: string
+  /** Whose installed packages of providers are taken. Default: the working folder. */
+  readonly folder?: string
 }
 
 /**
@@ -75,15 +87,27 @@ export function policyChoice(flags: PolicyFlags, surroundings: PolicySurrounding
   const name = flags.policy ?? surroundings.workspace.defaultPolicy
   const policy = name === null ? undefined : namedPolicy(name, surroundings.workspace)
   if (policy?.kind === 'endpoint') return endpointChoice(policy)
+  if (policy?.kind === 'provider') return providerChoice(model ?? policy.model, policy.apiKeyEnv)
+  const named = model ?? (policy === undefined ? surroundings.model : undefined)
+  if (flags.policy === undefined && named !== undefined && providerOf(named) !== undefined) {
+    return providerChoice(named, null)
+  }
   if (model !== undefined || apiKeyEnv !== undefined) {
     const instead =
-      flags.policy === undefined ? 'pass --base-url as well' : 'leave them out with --policy'
+      flags.policy === undefined
+        ? 'pass --base-url as well, or a model of a provider such as openai/gpt-5-mini'
+        : 'leave them out with --policy'
     throw invalid(`--model and --api-key-env belong to an endpoint: ${instead}.`)
   }
   if (policy !== undefined) return policy
   throw invalid(
-    'Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <name or module>, or name a default_policy in osmosis.toml.',
+    'Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml.',
   )
+
+  function providerChoice(asked: string, configuredKey: string | null): PolicyChoice {
+    const { folder = path.resolve() } = surroundings
+    return { kind: 'provider', model: asked, apiKeyEnv: apiKeyEnv ?? configuredKey, folder }
+  }
 
   function endpointChoice(
     endpoint: Pick<EndpointConfig, 'baseUrl' | 'model' | 'apiKeyEnv'>,
@@ -130,10 +154,21 @@ export async function openPolicy(
   environment: NodeJS.ProcessEnv,
 ): Promise<ChosenPolicy> {
   if (choice.kind === 'module') return modulePolicy(choice.file, choice.module)
+  if (choice.kind === 'provider') return providerPolicy(choice, environment)
   const { baseUrl, model } = choice
   const apiKey = choice.apiKeyEnv === null ? undefined : readKey(choice.apiKeyEnv, environment)
   const policy = upstreamPolicy({ baseUrl, model, ...(apiKey === undefined ? {} : { apiKey }) })
   return chosen(policy, model, apiKey)
+}
+
+async function providerPolicy(
+  { model, apiKeyEnv, folder }: Extract<PolicyChoice, { kind: 'provider' }>,
+  environment: NodeJS.ProcessEnv,
+): Promise<ChosenPolicy> {
+  const provider = providerOf(model)?.provider
+  const apiKey = provider && readKey(apiKeyEnv ?? provider.keyVariable, environment)
+  const baseUrl = provider && environment[`${provider.name.toUpperCase()}_BASE_URL`]
+  return chosen(await providerModel(model, { folder, apiKey, baseUrl }), model, apiKey)
 }
 
 async function modulePolicy(file: string, name: string): Promise<ChosenPolicy> {

@@ -22,7 +22,10 @@ export function addPolicyOptions(command: Command): Command {
       'let an OpenAI-compatible endpoint answer the model calls',
       endpointUrl,
     )
-    .option('--model <name>', 'model to ask for at the endpoint')
+    .option(
+      '--model <name>',
+      'model to ask for at the endpoint; without one, a model of a provider as <provider>/<model>, e.g. openai/gpt-5-mini',
+    )
     .option(
       '--api-key-env <name>',
       'environment variable with the key of the endpoint (default: no key is sent)',

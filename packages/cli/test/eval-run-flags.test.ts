@@ -105,7 +105,7 @@ describe('osmosis eval run refuses', () => {
     ],
     [
       `${config} --model qwen`,
-      '--model and --api-key-env belong to an endpoint: pass --base-url as well.',
+      '--model and --api-key-env belong to an endpoint: pass --base-url as well, or a model of a provider such as openai/gpt-5-mini.',
     ],
     [
       `${config} --base-url http://127.0.0.1:9/v1 --api-key-env NOT_SET`,

@@ -53,7 +53,7 @@ api_key_env = "NEAR_KEY"
     const { code, stderr } = await osmosis(command, {}, root)
     expect([code, stderr]).toEqual([
       1,
-      'error: Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --policy <name or module>, or name a default_policy in osmosis.toml.\n',
+      'error: Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml.\n',
     ])
   })
 })
@@ -108,4 +108,82 @@ required = ["OPENAI_API_KEY"]
     expect.stringMatching(/^Pass rate +75\.0 % {2}\(3 of 4 /m),
     expect.not.stringContaining('warning'),
   ])
+})
+
+describe('osmosis eval run with a model of a provider', () => {
+  // Stands for an installed package: what real ones say is tested where they are loaded.
+  const installed = {
+    'rollouts/echo/node_modules/@ai-sdk/mistral/package.json':
+      '{"type":"module","exports":"./index.js"}',
+    'rollouts/echo/node_modules/@ai-sdk/mistral/index.js': `
+export const createMistral = ({ apiKey, baseURL }) => ({
+  languageModel: (id) => ({
+    specificationVersion: 'v4',
+    async doStream() {
+      const say = (part) => ({ type: 'text-' + part, id: '1', delta: [id, apiKey, baseURL].join(' ') })
+      const usage = { inputTokens: { total: 2 }, outputTokens: { total: 1 } }
+      const finish = { type: 'finish', usage, finishReason: { unified: 'stop' } }
+      return { stream: ReadableStream.from([say('start'), say('delta'), say('end'), finish]) }
+    },
+  }),
+})
+`,
+  }
+  const keys = { MISTRAL_API_KEY: 'mistral-key', MISTRAL_BASE_URL: 'http://127.0.0.1:1/v1' }
+
+  it.each([
+    ['--model', {}, ['--model', 'mistral/small']],
+    [
+      'model_path',
+      { 'configs/eval/echo.toml': evalConfig('echo').replace('test/model', 'mistral/small') },
+      [],
+    ],
+    [
+      'osmosis.toml',
+      { 'osmosis.toml': 'default_policy = "m"\n[policies.m]\nmodel = "mistral/small"\n' },
+      [],
+    ],
+  ])('takes it from %s, with the key of its variable', async (_where, more, flags) => {
+    const root = temporaryWorkspace({ ...files, ...installed, ...more })
+    const { code, stdout, stderr } = await osmosis([...command, ...flags], keys, root)
+    expect([code, stderr]).toEqual([0, expect.any(String)])
+    expect(stdout).toMatch(/^Policy +mistral\/small$/m)
+    expect(stdout).toMatch(/^Tokens +3 /m)
+  })
+
+  it('names the variable that is missing, and the line that installs what is', async () => {
+    const root = temporaryWorkspace({ ...files, ...installed, 'pnpm-lock.yaml': '' })
+    const asked = (model: string): ReturnType<typeof osmosis> =>
+      osmosis(
+        [...command, '--model', model],
+        { ...keys, MISTRAL_API_KEY: '', XAI_API_KEY: 'x' },
+        root,
+      )
+    expect(await asked('mistral/small')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('the environment variable MISTRAL_API_KEY is not set'),
+    })
+    expect(await asked('xai/grok')).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/@ai-sdk\/xai is not installed in .*: pnpm add @ai-sdk\/xai\n/),
+    })
+  })
+
+  it('leaves a name with a slash alone where there is an endpoint', async () => {
+    const upstream = await endpoint((_, response) => say(response, 'one'))
+    const root = temporaryWorkspace(files)
+    const flags = ['--base-url', `${upstream.url}/v1`, '--model']
+    for (const model of ['Qwen/Qwen3-8B', 'mistral/small']) {
+      expect((await osmosis([...command, ...flags, model], {}, root)).code).toBe(0)
+    }
+    expect(upstream.received.map(({ body }) => body['model'])).toEqual([
+      'Qwen/Qwen3-8B',
+      'mistral/small',
+    ])
+    const alone = await osmosis([...command, '--model', 'Qwen/Qwen3-8B'], {}, root)
+    expect([alone.code, alone.stderr]).toEqual([
+      1,
+      'error: --model and --api-key-env belong to an endpoint: pass --base-url as well, or a model of a provider such as openai/gpt-5-mini.\n',
+    ])
+  })
 })

@@ -7,7 +7,12 @@ import { expect, it } from 'vitest'
 it.each([
   ['openai/gpt-5-mini', '@ai-sdk/openai', 'OPENAI_API_KEY', 'gpt-5-mini'],
   ['google/gemini-x', '@ai-sdk/google', 'GOOGLE_GENERATIVE_AI_API_KEY', 'gemini-x'],
-  ['fireworks/accounts/a/models/b', '@ai-sdk/fireworks', 'FIREWORKS_API_KEY', 'accounts/a/models/b'],
+  [
+    'fireworks/accounts/a/models/b',
+    '@ai-sdk/fireworks',
+    'FIREWORKS_API_KEY',
+    'accounts/a/models/b',
+  ],
 ])('%s is a model of a provider', (name, from, keyVariable, modelId) => {
   expect(providerOf(name)).toMatchObject({ provider: { package: from, keyVariable }, modelId })
 })

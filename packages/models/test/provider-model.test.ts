@@ -47,12 +47,17 @@ async function streamed(
 ): Promise<{ chunks: ChatCompletionChunk[]; done: boolean }> {
   const asked = { ...body, stream: true, stream_options: { include_usage: true } }
   const response = await model.respond({ body: asked, signal: new AbortController().signal })
-  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream'])
+  expect([response.status, response.headers.get('content-type')]).toEqual([
+    200,
+    'text/event-stream',
+  ])
   const lines = (await response.text()).split('\n\n').filter((line) => line !== '')
   const data = lines.map((line) => line.replace(/^data: /, ''))
   const done = data.at(-1) === '[DONE]'
   return {
-    chunks: (done ? data.slice(0, -1) : data).map((text) => JSON.parse(text) as ChatCompletionChunk),
+    chunks: (done ? data.slice(0, -1) : data).map(
+      (text) => JSON.parse(text) as ChatCompletionChunk,
+    ),
     done,
   }
 }
@@ -158,7 +163,7 @@ describe('a model of Anthropic', () => {
       prompt_tokens_details: { cached_tokens: 8 },
     })
     expect(peer.requests[0]?.headers['x-api-key']).toBe('key-1')
-    const [, assistant, results] = peer.requests[1]?.body['messages'] as unknown[]
+    const [, assistant, results] = (peer.requests[1]?.body['messages'] ?? []) as unknown[]
     expect(assistant).toMatchObject({
       role: 'assistant',
       content: [
@@ -214,7 +219,13 @@ describe('a model of Anthropic', () => {
           { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'aGk=' } },
         ],
       },
-      { role: 'assistant', content: [{ id: 'a', input: {} }, { id: 'b', input: {} }] },
+      {
+        role: 'assistant',
+        content: [
+          { id: 'a', input: {} },
+          { id: 'b', input: {} },
+        ],
+      },
       { role: 'user', content: [{ tool_use_id: 'a' }, { tool_use_id: 'b' }] },
     ])
   })

@@ -49,7 +49,11 @@ export function openaiEvents(said: { text?: string; arguments?: string }): Event
   const done =
     said.text === undefined
       ? { ...called, arguments: args, status: 'completed' }
-      : { ...text, status: 'completed', content: [{ type: 'output_text', text: said.text, annotations: [] }] }
+      : {
+          ...text,
+          status: 'completed',
+          content: [{ type: 'output_text', text: said.text, annotations: [] }],
+        }
   const half = Math.ceil(args.length / 2)
   return [
     { type: 'response.created', response: response({ status: 'in_progress' }) },
@@ -69,7 +73,11 @@ export function openaiEvents(said: { text?: string; arguments?: string }): Event
       delta: 'Let me add.',
     },
     { type: 'response.output_item.done', output_index: 0, item: reasoning },
-    { type: 'response.output_item.added', output_index: 1, item: { ...item, arguments: '', content: [] } },
+    {
+      type: 'response.output_item.added',
+      output_index: 1,
+      item: { ...item, arguments: '', content: [] },
+    },
     ...(said.text === undefined
       ? [args.slice(0, half), args.slice(half)].map((delta) => ({
           type: 'response.function_call_arguments.delta',

@@ -1,4 +1,5 @@
 import { OsmosisError } from '@osmosis/core'
+import { providerOf } from '@osmosis/models'
 
 import {
   openPolicy,
@@ -59,7 +60,16 @@ function baselineChoice(
   if (baselineBaseUrl !== undefined) {
     return { kind: 'endpoint', baseUrl: baselineBaseUrl, model, apiKeyEnv }
   }
-  if (primary.kind === 'module') {
+  if (primary.kind !== 'endpoint') {
+    if (providerOf(model) !== undefined) {
+      return policyChoice(
+        { model, ...(baselineApiKeyEnv && { apiKeyEnv: baselineApiKeyEnv }) },
+        {
+          ...surroundings,
+          workspace: { ...surroundings.workspace, defaultPolicy: null },
+        },
+      )
+    }
     throw invalid('--baseline-model belongs to an endpoint: pass --baseline-base-url as well.')
   }
   return { ...primary, model, apiKeyEnv: apiKeyEnv ?? primary.apiKeyEnv }
@@ -67,7 +77,8 @@ function baselineChoice(
 
 function isSame(one: PolicyChoice, other: PolicyChoice): boolean {
   if (one.kind === 'module') return other.kind === 'module' && one.file === other.file
-  if (other.kind === 'module') return false
+  if (one.kind === 'provider') return other.kind === 'provider' && one.model === other.model
+  if (other.kind !== 'endpoint') return false
   return one.model === other.model && addressOf(one.baseUrl) === addressOf(other.baseUrl)
 }
 

@@ -96,6 +96,7 @@ async function planFromConfig(
     policy: {
       workspace: await readWorkspaceConfig(config.workspaceRoot),
       model: experiment.modelPath,
+      folder: experiment.rolloutFolder,
     },
     secrets,
     platformProblems: config.platformProblems,

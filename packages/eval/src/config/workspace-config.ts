@@ -26,6 +26,13 @@ export type PolicyConfig =
       /** The environment variable that holds the key. Null: no key is sent. */
       readonly apiKeyEnv: string | null
     }
+  | {
+      readonly kind: 'provider'
+      /** `<provider>/<model>`, e.g. `openai/gpt-5-mini`. */
+      readonly model: string
+      /** The environment variable that holds the key. Null: the provider's usual one. */
+      readonly apiKeyEnv: string | null
+    }
 
 /** What `osmosis.toml` says about local runs in its workspace. */
 export interface WorkspaceConfig {
@@ -49,7 +56,7 @@ const sectionNames = ['default_policy', 'policies']
 /**
  * Reads `osmosis.toml` at the root of a workspace: `[policies.<name>]` with `module`, a path
  * relative to the root, or with `base_url`, `model` and `api_key_env` for an OpenAI-compatible
- * endpoint; and `default_policy`, the name of the one that is taken when none is asked for. A
+ * endpoint, or with a `model` of a provider, `<provider>/<model>`, alone; and `default_policy`, the name of the one that is taken when none is asked for. A
  * workspace without the file has no policies.
  *
  * @throws OsmosisError with code `invalid_config`; the message lists all problems, a line each
@@ -122,8 +129,10 @@ function policyProblems(place: string, policy: PolicySection): string[] {
     // A name with a dot or a slash would look like the path of a module behind --policy.
     return [`${place}: must be named in letters, digits, - and _`]
   }
-  if (module === undefined && baseUrl === undefined) {
-    return [`${place}: needs module (a file that answers) or base_url (an endpoint that does)`]
+  if (module === undefined && baseUrl === undefined && !isProviderModel(policy.model)) {
+    return [
+      `${place}: needs module (a file that answers), base_url (an endpoint that does) or a model of a provider, model = "<provider>/<model>"`,
+    ]
   }
   if (module === undefined) return []
   return (['base_url', 'model', 'api_key_env'] as const)
@@ -135,10 +144,12 @@ function toPolicy(policy: PolicySection, workspaceRoot: string): PolicyConfig {
   if (policy.module !== undefined) {
     return { kind: 'module', module: policy.module, file: resolve(workspaceRoot, policy.module) }
   }
-  return {
-    kind: 'endpoint',
-    baseUrl: policy.base_url ?? '',
-    model: policy.model ?? null,
-    apiKeyEnv: policy.api_key_env ?? null,
-  }
+  const { base_url: baseUrl, model = null, api_key_env: apiKeyEnv = null } = policy
+  if (baseUrl !== undefined) return { kind: 'endpoint', baseUrl, model, apiKeyEnv }
+  return { kind: 'provider', model: model ?? '', apiKeyEnv }
+}
+
+/** By its form alone: which providers there are is known where one is asked. */
+function isProviderModel(model: string | undefined): boolean {
+  return model !== undefined && /^[a-z]+\/./.test(model)
 }

@@ -57,7 +57,7 @@ api_key_env = "QWEN_KEY"
     [
       'a policy that is empty',
       '[policies.a]',
-      'policies.a: needs module (a file that answers) or base_url (an endpoint that does)',
+      'policies.a: needs module (a file that answers), base_url (an endpoint that does) or a model of a provider, model = "<provider>/<model>"',
     ],
     [
       'a policy of two kinds',

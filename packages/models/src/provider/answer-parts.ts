@@ -46,6 +46,7 @@ export class AnswerParts {
    * @throws whatever a provider reports as the error of its stream
    */
   add(part: LanguageModelV4StreamPart): ChatDelta | undefined {
+    // oxlint-disable-next-line typescript/switch-exhaustiveness-check -- the SDK adds parts at any time
     switch (part.type) {
       case 'text-start':
       case 'reasoning-start':

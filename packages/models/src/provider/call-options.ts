@@ -64,7 +64,7 @@ export function toCallOptions(
       issue.code === 'unrecognized_keys' ? issue.keys : [issue.path.join('.')],
     )
     throw new UnsupportedRequest(
-      `${names.map((name) => `${name} (${shown(body[name.split('.')[0] ?? ''])})`).join(', ')}`,
+      names.map((name) => `${name} (${shown(body[name.split('.')[0] ?? ''])})`).join(', '),
     )
   }
   const options: LanguageModelV4CallOptions = { prompt: toPrompt(data.messages, memory) }
