@@ -42,8 +42,16 @@ const requestSchema = z.strictObject({
 
 /** What changes nothing about what is said. */
 const silent = new Set([
-  ...['model', 'stream', 'stream_options', 'logprobs', 'top_logprobs', 'return_token_ids'],
-  ...['rollout_id', 'metadata', 'store', 'user'],
+  'model',
+  'stream',
+  'stream_options',
+  'logprobs',
+  'top_logprobs',
+  'return_token_ids',
+  'rollout_id',
+  'metadata',
+  'store',
+  'user',
 ])
 
 /**
