@@ -49,6 +49,12 @@ describe.each(frameworkNames)('a new workspace of %s', (framework) => {
       failed: 0,
     })
 
+    const checks = await exec(command('osmosis'), ['rollout', 'validate', '--json'], inFolder)
+    const { rollouts } = JSON.parse(checks.stdout) as {
+      rollouts: { findings: { level: string }[] }[]
+    }
+    expect(rollouts[0]?.findings.filter(({ level }) => level !== 'ok')).toEqual([])
+
     for (const kind of ['eval', 'training'] as const) {
       const config = readFileSync(path.join(folder, 'configs', kind, 'shop.toml'), 'utf8')
       expect(platformProblems(kind, config)).toEqual([])

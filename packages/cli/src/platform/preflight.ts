@@ -28,7 +28,7 @@ export async function preflight(
   },
 ): Promise<string[]> {
   const name = path.relative(options.workspace, file)
-  const report = await load(file, options)
+  const report = await preflightReport(file, options)
   if (report.kind === 'failed') {
     if (!report.isDependency) throw failed(name, report.message)
     return [`${name} was not checked: it needs a package that is not installed here.`]
@@ -43,7 +43,12 @@ function failed(name: string, why: string): PlatformError {
   return new PlatformError('VALIDATION', `${name}: preflight failed: ${why}`)
 }
 
-async function load(
+/**
+ * Loads an entrypoint in a process of its own, and resolves with what it turned out to be.
+ *
+ * @param file - absolute; may name an export, as in `main.ts:agentLoop`
+ */
+export async function preflightReport(
   file: string,
   { workspace, environment, signal }: Parameters<typeof preflight>[1],
 ): Promise<PreflightReport> {

@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import { countFrom } from '../flag-values.ts'
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
 import { addInitCommand } from '../rollout-init/init-options.ts'
+import { addValidateCommand } from '../rollout-validate/validate-options.ts'
 
 /** Flags of `osmosis rollout send`. */
 export interface SendFlags extends PolicyFlags {
@@ -16,10 +17,11 @@ export interface SendFlags extends PolicyFlags {
   json?: boolean
 }
 
-/** Adds `rollout init` and `rollout send`. */
+/** Adds `rollout init`, `rollout send` and `rollout validate`. */
 export function addRolloutCommands(program: Command, setExitCode: (code: number) => void): void {
   const rollouts = program.command('rollout').description('add rollouts, and run single ones')
   addInitCommand(rollouts, setExitCode)
+  addValidateCommand(rollouts, setExitCode)
   addPolicyOptions(rollouts.command('send'))
     .description('send one row of a dataset to a workflow, and watch what becomes of it')
     .argument('<target>', 'an entrypoint, <file>[:<export>], or the URL of a rollout server')

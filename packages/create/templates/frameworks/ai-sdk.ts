@@ -1,6 +1,7 @@
 import { OsmosisToolLoopAgent, rolloutModel, toModelMessages } from '@osmosis/ai-sdk'
 import {
   AgentWorkflow,
+  defineWorkflowConfig,
   Grader,
   lastAssistantText,
   type AgentWorkflowContext,
@@ -17,6 +18,9 @@ const lookUp = tool({
   inputSchema: z.object({ product: z.string() }),
   execute: ({ product }) => lookUpPrice(product),
 })
+
+/** `concurrency: { maxConcurrent: 8 }` would let no more than 8 run at the same time. */
+export const config = defineWorkflowConfig({ name: '__name__' })
 
 export class ShopWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {

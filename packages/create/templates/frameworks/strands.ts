@@ -1,5 +1,6 @@
 import {
   AgentWorkflow,
+  defineWorkflowConfig,
   Grader,
   lastAssistantText,
   type AgentWorkflowContext,
@@ -18,6 +19,9 @@ const lookUp = tool({
   inputSchema: z.object({ product: z.string() }),
   callback: ({ product }) => lookUpPrice(product),
 })
+
+/** `concurrency: { maxConcurrent: 8 }` would let no more than 8 run at the same time. */
+export const config = defineWorkflowConfig({ name: '__name__' })
 
 export class ShopWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {

@@ -1,0 +1,175 @@
+import { devNull } from 'node:os'
+
+import { scriptedPolicy } from '@osmosis/controller'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+
+import { openPolicy, policyChoice, type ChosenPolicy } from '../choose-policy.ts'
+import { closing } from '../closing.ts'
+import { readEnvironment } from '../environment.ts'
+import { planEvaluation, type EvaluationPlan } from '../eval-run/evaluation-plan.ts'
+import { exitCodeOf, fail, findingLines, ok, warn, type Finding } from '../findings.ts'
+import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
+import { preflightReport } from '../platform/preflight.ts'
+import { Redaction } from '../redaction.ts'
+import { survivingStrayRejections } from '../stray-rejections.ts'
+import { configFindings, findTargets, type ValidationTarget } from './validation-targets.ts'
+import { triedFindings, tryRollout } from './try-rollout.ts'
+import { undeclaredVariables } from './undeclared-variables.ts'
+import type { ValidateRolloutFlags } from './validate-options.ts'
+
+/**
+ * Runs one rollout of a workspace's rollouts each, and prints what training would stumble over.
+ * Resolves with the exit code: 0, 1 when there is such a thing, 130 after Ctrl-C.
+ *
+ * @throws OsmosisError with code `invalid_config` when there is nothing of that name
+ */
+export async function validateRolloutsCommand(
+  name: string | undefined,
+  flags: ValidateRolloutFlags,
+): Promise<number> {
+  if (name !== undefined && flags.module !== undefined) {
+    throw invalid('Name what to validate once: a rollout of the workspace, or --module.')
+  }
+  const targets = await findTargets(name, flags)
+  const interrupt = abortOnInterrupt()
+  const { signal } = interrupt
+  try {
+    const reports: { rollout: string; findings: readonly Finding[] }[] = []
+    for (const target of targets) {
+      const findings = await validate(target, flags, signal)
+      reports.push({ rollout: target.name, findings })
+      if (signal.aborted) return interruptedExitCode
+      if (flags.json !== true) process.stdout.write(`${target.name}\n${findingLines(findings)}\n`)
+    }
+    if (flags.json === true) {
+      process.stdout.write(`${JSON.stringify({ rollouts: reports }, null, 2)}\n`)
+    }
+    return exitCodeOf(reports.flatMap(({ findings }) => findings))
+  } finally {
+    interrupt.release()
+  }
+}
+
+async function validate(
+  target: ValidationTarget,
+  flags: ValidateRolloutFlags,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const findings = [...(await configFindings(target))]
+  if (target.evalConfig === undefined && target.module === undefined) return findings
+  const { secretsFile, row } = flags
+  const module =
+    target.module === undefined
+      ? {}
+      : { module: target.module.file, dataset: target.module.dataset }
+  try {
+    const environment = readEnvironment()
+    const asked = {
+      ...module,
+      rows: String(row),
+      ...(secretsFile === undefined ? {} : { secretsFile }),
+    }
+    const plan = await planEvaluation(target.evalConfig, asked, environment)
+    const loaded = await entrypointFindings(plan, environment, signal)
+    findings.push(...loaded, ...(await variableFindings(plan)))
+    if (loaded.some(({ level }) => level === 'fail')) return findings
+    const hasGrader = !loaded.some(({ check }) => check === 'grader')
+    const chosen = await policyFor(flags, plan, environment)
+    const redaction = new Redaction([
+      ...Object.values(plan.secrets),
+      ...(chosen.apiKey === undefined ? [] : [chosen.apiKey]),
+    ])
+    const tried = await closing(chosen, async () =>
+      survivingStrayRejections(async () =>
+        tryRollout(plan, {
+          policy: chosen.policy,
+          environment,
+          redaction,
+          signal,
+          logFile: devNull,
+        }),
+      ),
+    )
+    findings.push(...triedFindings(tried, hasGrader).map((one) => redaction.data(one)))
+  } catch (error) {
+    if (!isOsmosisError(error)) throw error
+    findings.push(fail('rollout', errorMessage(error)))
+  }
+  return findings
+}
+
+async function entrypointFindings(
+  { entrypoint, folder }: EvaluationPlan,
+  environment: NodeJS.ProcessEnv,
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  const report = await preflightReport(entrypoint, { workspace: folder, environment, signal })
+  if (report.kind === 'failed') return [fail('entrypoint', report.message)]
+  const findings: Finding[] = [
+    ok('entrypoint', report.kind === 'workflow' ? 'exports a workflow' : 'exports an agent loop'),
+  ]
+  if (report.missing.includes('grader')) {
+    findings.push(
+      fail(
+        'grader',
+        'The entrypoint exports no grader, so no rollout gets a reward.',
+        'Export a class that extends Grader and calls ctx.setSampleReward for each sample.',
+      ),
+    )
+  }
+  if (report.missing.includes('workflow config')) {
+    findings.push(
+      warn(
+        'workflow config',
+        'The entrypoint exports no workflow config: at most 4 rollouts run at the same time.',
+        "export const config = defineWorkflowConfig({ name: '…', concurrency: { maxConcurrent: … } })",
+      ),
+    )
+  }
+  return findings
+}
+
+async function variableFindings(plan: EvaluationPlan): Promise<Finding[]> {
+  const declared = [...Object.keys(plan.env), ...Object.keys(plan.secrets)]
+  const names = await undeclaredVariables(plan.folder, declared)
+  if (names.length === 0) return []
+  return [
+    warn(
+      'variables',
+      `The code reads ${names.join(', ')}, which the config does not name: on the platform nothing sets them.`,
+      'Add secrets to required in [secrets], and everything else to [env].',
+    ),
+  ]
+}
+
+/** A policy in code where none is asked for: a validation costs nothing. */
+async function policyFor(
+  flags: ValidateRolloutFlags,
+  { policy: surroundings }: EvaluationPlan,
+  environment: NodeJS.ProcessEnv,
+): Promise<ChosenPolicy> {
+  const { defaultPolicy, policies } = surroundings.workspace
+  const preset = defaultPolicy === null ? undefined : policies.get(defaultPolicy)
+  const isAsked = flags.policy !== undefined || flags.baseUrl !== undefined
+  if (isAsked || preset?.kind === 'module' || flags.model !== undefined) {
+    return openPolicy(policyChoice(flags, surroundings), environment)
+  }
+  return {
+    policy: probe,
+    name: 'scripted',
+    apiKey: undefined,
+    [Symbol.asyncDispose]: async () => {},
+  }
+}
+
+/** Calls the first tool, with nothing in it, and then answers. */
+const probe = scriptedPolicy(({ tools, turn }) => {
+  const [tool] = tools as { function?: { name?: string } }[]
+  const name = tool?.function?.name
+  if (turn > 0 || name === undefined) return 'A scripted answer.'
+  return { toolCalls: [{ name, arguments: {} }] }
+})
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}

@@ -1,0 +1,198 @@
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+
+import { run } from './in-process.ts'
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
+
+beforeEach(() => {
+  const folder = process.cwd()
+  onTestFinished(() => process.chdir(folder))
+})
+
+/** A workspace of one rollout; its workflow does `body` with `rollout`, `messages` and `say()`. */
+function workspaceOf(
+  body: string,
+  files: Readonly<Record<string, string>> = {},
+  grade = 'for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)',
+): void {
+  const main = `import { AgentWorkflow, defineWorkflowConfig, Grader, requireRolloutContext, toRolloutSample } from '@osmosis/core'
+export const config = defineWorkflowConfig({ name: 'one' })
+export class One extends AgentWorkflow {
+  async run(ctx) {
+    const rollout = requireRolloutContext('One')
+    let messages = [...ctx.prompt]
+    const sample = (id) => rollout.registerSampleSource(id, { getSample: () => toRolloutSample({ id, messages }) })
+    const say = async (id) => {
+      const { choices } = await rollout.policy(id).complete({ messages })
+      messages.push(choices[0].message)
+    }
+    ${body}
+  }
+}
+export class Judge extends Grader {
+  async grade(ctx) { ${grade} }
+}
+`
+  const root = temporaryWorkspace({
+    'package.json': '{ "type": "module" }',
+    'rollouts/one/main.js': main,
+    'configs/eval/one.toml': evalConfig('one').replace('main.ts', 'main.js'),
+    ...files,
+  })
+  process.chdir(root)
+}
+
+interface Report {
+  readonly code: number | null
+  readonly findings: readonly string[]
+}
+
+/** Validates, and reads what came of it: \`level check: message\`. */
+async function validate(...args: readonly string[]): Promise<Report> {
+  const { code, stdout, stderr } = await run(['rollout', 'validate', ...args, '--json'])
+  if (stdout === '') throw new Error(stderr)
+  const { rollouts } = JSON.parse(stdout) as {
+    rollouts: { findings: { level: string; check: string; message: string }[] }[]
+  }
+  const all = rollouts.flatMap(({ findings }) => findings)
+  return { code, findings: all.map(({ level, check, message }) => `${level} ${check}: ${message}`) }
+}
+
+const good = [
+  'ok config: configs/eval/one.toml',
+  'ok entrypoint: exports a workflow',
+  'ok model calls: 1 reached the policy',
+]
+
+describe('osmosis rollout validate', () => {
+  it('finds nothing about a rollout that is ready, and says so for people', async () => {
+    workspaceOf(`sample('main'); await say('main')`)
+    expect(await validate('one')).toEqual({
+      code: 0,
+      findings: [...good, 'ok reward: 1 for main'],
+    })
+    const { code, stdout } = await run(['rollout', 'validate', 'one'])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^one\nok {4}config {7}configs\/eval\/one\.toml\n/)
+  })
+
+  it('names an agent that asks a model of its own', async () => {
+    workspaceOf(`sample('main'); messages.push({ role: 'assistant', content: 'ONE' })`)
+    const { code, findings } = await validate('one')
+    expect(code).toBe(1)
+    expect(findings).toContain('fail model calls: The policy was never asked.')
+  })
+
+  it('names a rollout without a sample', async () => {
+    workspaceOf(`await say('main')`)
+    const { code, findings } = await validate('one')
+    expect(code).toBe(1)
+    expect(findings.at(-1)).toMatch(/^fail rollout: The rollout ended with failure: .*sample/)
+  })
+
+  it('names samples that are too many, and those without a reward', async () => {
+    workspaceOf(`sample('main'); await say('main'); sample('critic'); await say('critic')`)
+    const two = await validate('one')
+    expect(two.code).toBe(0)
+    expect(two.findings).toContain(
+      'warn samples: The rollout has 2 samples: main, critic. Trainers that fetch results take one.',
+    )
+
+    workspaceOf(`sample('main'); await say('main')`, {}, '')
+    const none = await validate('one')
+    expect(none.code).toBe(1)
+    expect(none.findings.at(-1)).toMatch(/^fail rollout: .*reward/)
+  })
+
+  it('names a history that was rewritten', async () => {
+    workspaceOf(
+      `sample('main'); await say('main'); messages = [{ role: 'user', content: 'In short?' }]; await say('main')`,
+    )
+    const { code, findings } = await validate('one')
+    expect(code).toBe(0)
+    expect(findings.at(-1)).toMatch(/^warn history: .* \(sample main\): training splits/)
+  })
+
+  it('names an entrypoint without a grader, and one without a workflow', async () => {
+    const workflow = `import { AgentWorkflow } from '@osmosis/core'
+export class One extends AgentWorkflow { async run() {} }`
+    workspaceOf('', { 'rollouts/one/main.js': workflow })
+    const { code, findings } = await validate('one')
+    expect(code).toBe(1)
+    expect(findings.slice(1)).toEqual([
+      'ok entrypoint: exports a workflow',
+      'fail grader: The entrypoint exports no grader, so no rollout gets a reward.',
+      'warn workflow config: The entrypoint exports no workflow config: at most 4 rollouts run at the same time.',
+    ])
+
+    workspaceOf('', { 'rollouts/one/main.js': 'export const nothing = 0' })
+    expect((await validate('one')).findings.at(-1)).toMatch(/^fail entrypoint: .*AgentWorkflow/)
+  })
+
+  it('names variables that the code reads and the config does not name', async () => {
+    workspaceOf(`sample('main'); await say('main')`, {
+      'rollouts/one/tools.ts': `process.env.SHOP_TOKEN; process.env['SHOP_URL']; process.env.KNOWN; process.env.PATH`,
+      'configs/eval/one.toml': `${evalConfig('one').replace('main.ts', 'main.js')}[env]\nKNOWN = "1"\n`,
+    })
+    expect((await validate()).findings).toContain(
+      'warn variables: The code reads SHOP_TOKEN, SHOP_URL, which the config does not name: on the platform nothing sets them.',
+    )
+  })
+
+  it('names configs that the platform would refuse, and a rollout without one', async () => {
+    workspaceOf(`sample('main'); await say('main')`, {
+      'configs/training/one.toml': evalConfig('one').replace('model_path = "test/model"\n', ''),
+      'rollouts/two/main.js': '',
+    })
+    const { code, findings } = await validate()
+    expect(code).toBe(1)
+    expect(findings).toContainEqual(
+      expect.stringMatching(
+        /^fail config: The platform would refuse configs\/training\/one\.toml:\n- experiment\.model_path/,
+      ),
+    )
+    expect(findings).toContain('fail config: No config in configs/eval/ names the rollout two.')
+  })
+
+  it('asks the default policy of the workspace only when that is code', async () => {
+    workspaceOf(`sample('main'); await say('main')`, {
+      'osmosis.toml': `default_policy = "paid"\n[policies.paid]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m"\n`,
+    })
+    expect((await validate()).findings).toContain('ok model calls: 1 reached the policy')
+    const { code, findings } = await validate('--policy', 'paid')
+    expect(code).toBe(1)
+    expect(findings).toContainEqual(expect.stringMatching(/^fail policy: /))
+  })
+
+  it('takes a module and its dataset, agent loops as well', async () => {
+    workspaceOf('', {
+      'loop.ts': `import { RolloutAgentLoop } from '@osmosis/agent-loop'
+class Loop extends RolloutAgentLoop {
+  readonly name = 'loop'
+  getTools() { return [] }
+  async run(ctx: any) {
+    const { message } = await ctx.chat(ctx.request.messages, ctx.request.completionParams)
+    return ctx.complete([...ctx.request.messages, message])
+  }
+}
+export const loop = new Loop()`,
+    })
+    const { code, findings } = await validate('-m', 'loop.ts:loop', '-d', 'data/words.jsonl')
+    expect(code).toBe(1)
+    expect(findings).toEqual([
+      'ok entrypoint: exports an agent loop',
+      'ok model calls: 1 reached the policy',
+      'fail reward: There is no reward for the conversation.',
+    ])
+  })
+
+  it.each([
+    [['nobody'], /There is no rollout nobody in rollouts\/\. There are: echo, one\./],
+    [['one', '-m', 'x.ts'], /Name what to validate once/],
+    [['-m', 'x.ts'], /--module needs --dataset/],
+  ])('refuses %j', async (args, message) => {
+    workspaceOf('')
+    const { code, stderr } = await run(['rollout', 'validate', ...args])
+    expect(code).toBe(1)
+    expect(stderr).toMatch(message)
+  })
+})
