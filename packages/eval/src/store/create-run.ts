@@ -8,7 +8,7 @@ import { syncFolder } from '@osmosis/core/files'
 import type { RunManifest } from '../analysis/run-manifest.ts'
 import { assertRunName } from '../files/run-name.ts'
 import { readManifest, writeManifest } from './manifest-file.ts'
-import { fileMode, folderMode, runFiles } from './run-files.ts'
+import { fileMode, folderMode, runFiles, segmentKinds } from './run-files.ts'
 import { lockRun } from './run-lock.ts'
 import { openStore, type RunStore } from './run-store.ts'
 
@@ -56,7 +56,7 @@ export async function createRun(options: CreateRunOptions): Promise<RunStore> {
     if (existsSync(location)) {
       throw new OsmosisError(
         'invalid_config',
-        `The run folder ${location} exists already, and results are not overwritten. Resume the run, or choose another name.`,
+        `The run folder ${location} exists already, and results are not overwritten. Resume the run, or pass another --name or --output.`,
       )
     }
     await makeFolder(location, manifest)
@@ -102,7 +102,8 @@ export async function resumeRun(options: ResumeRunOptions): Promise<RunStore> {
  * Renames a run, so that another can have its name: to `<name>.1`, or the next number that is free.
  *
  * @returns the new folder
- * @throws OsmosisError with code `run_locked` when another process has the run
+ * @throws OsmosisError with code `run_locked` when another process has the run, `invalid_config` when
+ * the folder cannot be renamed
  */
 export async function archiveRun({
   location,
@@ -117,6 +118,12 @@ export async function archiveRun({
     await rename(from, to)
     await syncFolder(path.dirname(to))
     return to
+  } catch (cause) {
+    throw new OsmosisError(
+      'invalid_config',
+      `Cannot rename the run folder ${from}: ${errorMessage(cause)}`,
+      { cause },
+    )
   } finally {
     lock.release()
   }
@@ -129,7 +136,9 @@ async function makeFolder(location: string, manifest: RunManifest): Promise<void
     // The lock is ours: whoever left it behind is gone.
     await rm(unfinished, { recursive: true, force: true })
     await mkdir(unfinished, { mode: folderMode })
+    for (const kind of segmentKinds) await mkdir(path.join(unfinished, kind), { mode: folderMode })
     await writeFile(runFiles(unfinished).journal, '', { mode: fileMode })
+    // Makes all names in the folder durable, not only its own.
     await writeManifest(unfinished, manifest)
     await rename(unfinished, location)
     await syncFolder(path.dirname(location))

@@ -9,7 +9,8 @@ export const fileMode = 0o600
 export const folderMode = 0o700
 
 /** What lies in segments: what was said in the rollouts, and what the graders saw. */
-export type SegmentKind = 'trajectories' | 'samples'
+export const segmentKinds = ['trajectories', 'samples'] as const
+export type SegmentKind = (typeof segmentKinds)[number]
 
 /** Names of the files of a run. */
 export function runFiles(location: string): {

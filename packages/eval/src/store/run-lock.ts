@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import {
   closeSync,
   mkdirSync,
@@ -26,6 +27,8 @@ export interface RunWriter {
 }
 
 interface LockText extends RunWriter {
+  /** Of this lock alone: a process may have the run twice, one after the other. */
+  readonly id: string
   /** See {@link processStart}; null where the system does not say. */
   readonly process_start: string | null
 }
@@ -48,8 +51,9 @@ const patienceMs = 10_000
  */
 export async function lockRun(location: string, breakLock = false): Promise<RunLock> {
   const file = lockFile(location)
-  mkdirSync(path.dirname(file), { recursive: true, mode: folderMode })
+  await makeLockFolder(path.dirname(file))
   const own: LockText = {
+    id: randomUUID(),
     pid: process.pid,
     host: hostname(),
     started_at: new Date(Date.now() - process.uptime() * 1000).toISOString(),
@@ -95,6 +99,14 @@ function lockFile(location: string): string {
   return path.join(path.dirname(location), '.locks', `${path.basename(location)}.lock`)
 }
 
+async function makeLockFolder(folder: string): Promise<void> {
+  try {
+    mkdirSync(folder, { recursive: true, mode: folderMode })
+  } catch (cause) {
+    throw await storageError(folder, cause)
+  }
+}
+
 /** False when the file is there already. */
 async function tryCreate(file: string, text: string): Promise<boolean> {
   let isMade = false
@@ -127,8 +139,8 @@ function assertStale(file: string, location: string): void {
       ? 'Another process has just taken'
       : `Process ${lock.pid}${away ? ` on host ${lock.host}` : ''}, started at ${lock.started_at}, writes to`
   const wayOut = away
-    ? `Whether it still runs cannot be seen from here; if it does not, break the lock ${file}.`
-    : 'Wait until it has ended, or choose another name.'
+    ? `Whether it still runs cannot be seen from here; if it does not, pass --break-lock.`
+    : 'Wait until it has ended, or pass another --name.'
   throw new OsmosisError('run_locked', `${holder} the run ${location}. ${wayOut}`)
 }
 

@@ -1,3 +1,6 @@
+import { readdir, rm } from 'node:fs/promises'
+import path from 'node:path'
+
 import type { Trajectory } from '@osmosis/core/trajectory'
 
 import type { ItemEvent } from '../analysis/item-event.ts'
@@ -98,7 +101,15 @@ export async function openStore(options: OpenStoreOptions): Promise<RunStore> {
     end = after.offset
   }
   truncate(journal, end)
+  await removeUnfinished(location)
   return new FolderStore(options, events, ends)
+}
+
+/** What `writeFileAtomically` was writing when the process was killed. */
+async function removeUnfinished(location: string): Promise<void> {
+  for (const name of await readdir(location)) {
+    if (/\.[0-9a-f-]{36}\.tmp$/.test(name)) await rm(path.join(location, name), { force: true })
+  }
 }
 
 function noteEnd(ends: Map<number, number>, place: ItemEvent['at']): void {

@@ -71,23 +71,55 @@ async function* storedLines(
 }
 
 /**
- * Most lines do not hold the text at all, and that is seen without parsing them. ASCII is the same in
- * every encoding that is used here, and single bytes are the quickest to turn into text.
+ * Most lines do not hold the text at all, which is seen without parsing them; of those that do, most
+ * hold it in a message. ASCII is the same in every encoding that is used here, and single bytes are
+ * the quickest to turn into text.
  */
 function matcher(text: string): (line: Buffer) => boolean {
   const wanted = text.toLowerCase()
-  const escaped = JSON.stringify(text).slice(1, -1).toLowerCase()
+  const escaped = JSON.stringify(wanted).slice(1, -1)
   const encoding = /^[\0-\x7f]*$/.test(text) ? 'latin1' : 'utf8'
-  return (line) => {
-    if (!line.toString(encoding).toLowerCase().includes(escaped)) return false
+  return (bytes) => {
+    const line = bytes.toString(encoding).toLowerCase()
+    if (!line.includes(escaped)) return false
+    if (isInText(line, escaped, '"message":"') || isInText(line, escaped, '"content":"'))
+      return true
     try {
-      const { samples } = JSON.parse(line.toString()) as { samples: unknown }
+      const { samples } = JSON.parse(bytes.toString()) as { samples: unknown }
       return Object.values(samples ?? {}).some((sample) => isSaid(sample, wanted))
     } catch {
       // Damaged: what it said is not known.
       return false
     }
   }
+}
+
+/** Whether a text of the line that begins with `opening` holds `wanted`: both as JSON writes them. */
+function isInText(line: string, wanted: string, opening: string): boolean {
+  let hit = -1
+  let start = line.indexOf(opening)
+  while (start !== -1) {
+    start += opening.length
+    if (hit < start) hit = line.indexOf(wanted, start)
+    if (hit === -1) return false
+    const end = closingQuote(line, start)
+    // Behind a backslash it may be a part of an escape: `\nice` says "ice", not "nice".
+    if (hit + wanted.length <= end && line[hit - 1] !== '\\') return true
+    start = line.indexOf(opening, end)
+  }
+  return false
+}
+
+function closingQuote(line: string, start: number): number {
+  let end = line.indexOf('"', start)
+  while (end !== -1 && isEscaped(line, end)) end = line.indexOf('"', end + 1)
+  return end === -1 ? line.length : end
+}
+
+function isEscaped(line: string, at: number): boolean {
+  let backslashes = 0
+  while (line[at - 1 - backslashes] === '\\') backslashes += 1
+  return backslashes % 2 === 1
 }
 
 /** Fields of a trajectory that nobody said. */

@@ -71,14 +71,16 @@ export async function crash(
   }
 }
 
-type Writer = ReturnType<typeof spawn>
+/** A process that writes to a run. */
+export type Writer = ReturnType<typeof spawn>
 
 /** Runs what is missing. */
 export async function complete(location: string): Promise<void> {
   await outputOf(writer(location, Infinity), Infinity)
 }
 
-function writer(location: string, most: number): Writer {
+/** A process that runs what is missing, `most` items of it, and then waits for its end. */
+export function writer(location: string, most: number): Writer {
   return spawn(process.execPath, [script, location, String(most), '8000'], { stdio })
 }
 
@@ -100,7 +102,7 @@ const script = fileURLToPath(new URL('./crash-writer.ts', import.meta.url))
 const stdio: StdioOptions = ['ignore', 'pipe', 'inherit']
 
 /** The whole lines that it wrote until it ended, or was killed with more ended items than `until`. */
-async function outputOf(child: Writer, until: number): Promise<string[]> {
+export async function outputOf(child: Writer, until: number): Promise<string[]> {
   let output = ''
   child.stdout?.on('data', (data: Buffer) => {
     output += data.toString()

@@ -35,7 +35,7 @@ it('has one writer, and says which', async () => {
   })
   const refusal = {
     code: 'run_locked',
-    message: `Process ${process.pid}, started at ${writer?.started_at}, writes to the run ${location}. Wait until it has ended, or choose another name.`,
+    message: `Process ${process.pid}, started at ${writer?.started_at}, writes to the run ${location}. Wait until it has ended, or pass another --name.`,
   }
   expect(await osmosisErrorOf(() => resumeRun({ location }))).toEqual(refusal)
   expect(await osmosisErrorOf(() => archiveRun({ location }))).toEqual(refusal)
@@ -97,7 +97,7 @@ it('is left to a process of another host unless the lock is broken', async () =>
   expect(code).toBe('run_locked')
   expect(message).toContain('Process 1 on host elsewhere, started at ')
   expect(message).toContain(
-    `Whether it still runs cannot be seen from here; if it does not, break the lock ${lock}.`,
+    `Whether it still runs cannot be seen from here; if it does not, pass --break-lock.`,
   )
   await (await resumeRun({ location, breakLock: true })).close()
   await store.close()
@@ -110,7 +110,7 @@ it('is taken over when a process died before it could say who it is', async () =
   await writeFile(lock, '')
   expect(await osmosisErrorOf(() => resumeRun({ location }))).toEqual({
     code: 'run_locked',
-    message: `Another process has just taken the run ${location}. Wait until it has ended, or choose another name.`,
+    message: `Another process has just taken the run ${location}. Wait until it has ended, or pass another --name.`,
   })
   const longAgo = new Date(Date.now() - 60_000)
   await utimes(lock, longAgo, longAgo)

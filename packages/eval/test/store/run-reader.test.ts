@@ -169,40 +169,33 @@ it('finds what was said, and not the words of the file format', async () => {
     ),
   }
   await store.commit(itemOf(0, 0, 'Superseded words.'))
-  await store.commit(itemOf(0, 0, 'He said "No",\nthen paid 12 €.'))
+  await store.commit(itemOf(0, 0, 'He said "No",\nthen paid 12 € \\"'))
   await store.commit(withTool)
   await store.commit({ event: itemOf(2, 0).event, trajectories: null, graded: null })
   await store.close()
   const reader = await openRun(store.location)
   const cases = [
-    'he SAID "no",\nthen',
-    '12 €',
-    'find_FLIGHT',
-    'departure_city',
-    'ZÜRICH',
-    '4711',
-    'such flight',
-  ]
-  expect(await Promise.all(cases.map((text) => found(reader, text)))).toEqual([
-    ['0.0'],
-    ['0.0'],
-    ['1.0'],
-    ['1.0'],
-    ['1.0'],
-    ['1.0'],
-    ['1.0'],
-  ])
-  const words = [
+    ['he SAID "no",\nthen', '0.0'],
+    ['12 € \\"', '0.0'],
+    ['find_FLIGHT', '1.0'],
+    ['departure_city', '1.0'],
+    ['ZÜRICH', '1.0'],
+    ['4711', '1.0'],
+    ['such flight', '1.0'],
+  ] as const
+  for (const [text, item] of cases)
+    expect([text, await found(reader, text)]).toEqual([text, [item]])
+  const unsaid = [
     'superseded',
     'source',
     'agent',
     'ATIF',
     'call_77',
     'rollout-0-0',
-    'message',
+    'nthen',
     'label',
   ]
-  expect(await Promise.all(words.map((text) => found(reader, text)))).toEqual(words.map(() => []))
+  for (const text of unsaid) expect([text, await found(reader, text)]).toEqual([text, []])
   await expect(found(reader, 'no', AbortSignal.abort(new Error('enough')))).rejects.toThrow(
     'enough',
   )

@@ -91,6 +91,8 @@ it('cuts a torn last line and what no line refers to, and goes on behind it', as
   const { size } = await stat(journal)
   await truncate(journal, size - 1)
   await writeFile(join(store.location, 'trajectories', '0001.jsonl'), 'never referred to\n')
+  const unfinished = 'index.jsonl.01234567-89ab-cdef-0123-456789abcdef.tmp'
+  await writeFile(join(store.location, unfinished), 'half a snap')
 
   const reader = await openRun(store.location)
   expect(reader.sortedEvents).toEqual([first])
@@ -98,6 +100,7 @@ it('cuts a torn last line and what no line refers to, and goes on behind it', as
   expect([...resumed.events.values()]).toEqual([first])
   expect((await readFile(journal, 'utf8')).split('\n')).toHaveLength(2)
   expect(await readdir(join(store.location, 'trajectories'))).toEqual(['0000.jsonl'])
+  expect(await readdir(store.location)).not.toContain(unfinished)
   const second = await resumed.commit(itemOf(0, 1, 'Again.'))
   expect(second.at?.[1]).toBe(first.at?.[2])
   await resumed.close()
@@ -156,12 +159,40 @@ it('is never overwritten, and archived under the next number', async () => {
   const { location } = store
   expect(await osmosisErrorOf(() => createRun({ outputRoot, manifest: manifestOf() }))).toEqual({
     code: 'invalid_config',
-    message: `The run folder ${location} exists already, and results are not overwritten. Resume the run, or choose another name.`,
+    message: `The run folder ${location} exists already, and results are not overwritten. Resume the run, or pass another --name or --output.`,
   })
   expect(await archiveRun({ location })).toBe(`${location}.1`)
   await (await createRun({ outputRoot, manifest: manifestOf() })).close()
   expect(await archiveRun({ location })).toBe(`${location}.2`)
   expect((await openRun(`${location}.2`)).name).toBe('airline-1.2')
+  const { code, message } = await osmosisErrorOf(() => archiveRun({ location }))
+  expect([code, message]).toEqual([
+    'invalid_config',
+    expect.stringContaining(`Cannot rename the run folder ${location}: ENOENT`),
+  ])
+})
+
+it('takes the place of one that was never made to its end', async () => {
+  const outputRoot = await temporaryFolder({ '.airline-1.tmp/events.jsonl': 'left behind' })
+  await (await createRun({ outputRoot, manifest: manifestOf() })).close()
+  expect((await readdir(outputRoot)).toSorted()).toEqual(['.locks', 'airline-1'])
+})
+
+it('cannot be created under a file, nor with the name of a path', async () => {
+  const outputRoot = join(await temporaryFolder({ file: '' }), 'file', 'evals')
+  const { code, message } = await osmosisErrorOf(() =>
+    createRun({ outputRoot, manifest: manifestOf() }),
+  )
+  expect([code, message]).toEqual([
+    'invalid_config',
+    expect.stringContaining(
+      `Cannot create the run folder ${join(outputRoot, 'airline-1')}: ENOTDIR`,
+    ),
+  ])
+  const manifest = manifestOf({ run_name: '../airline' })
+  expect((await osmosisErrorOf(() => createRun({ outputRoot, manifest }))).code).toBe(
+    'invalid_config',
+  )
 })
 
 it('grows by rows and attempts, and those it has keep their places', async () => {
