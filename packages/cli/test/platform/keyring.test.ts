@@ -72,6 +72,14 @@ function recordIn({ credentials, platform }: PlatformUser): Record<string, unkno
   return platforms[platform.url] ?? {}
 }
 
+/** Puts the token into the keyring for the login in the file, as the Python command line does. */
+function storedByPython(user: DesktopUser): void {
+  const attributes = { application: 'Python keyring library', service: 'osmosis-cli' }
+  const account = String(recordIn(user)['keyring_account'])
+  const words = Object.entries({ ...attributes, username: account }).flat()
+  user.secretTool(['store', '--label', 'Password', ...words], token)
+}
+
 const missing = ['dbus-daemon', 'gnome-keyring-daemon', 'secret-tool'].filter(
   (name) => spawnSync('sh', ['-c', `command -v ${name}`]).status !== 0,
 )
@@ -117,15 +125,27 @@ describe.skipIf(isSkipped)(
       const { keyring_account: account } = recordIn(user)
       const changes = { token_store: 'keyring', access_token: undefined, keyring_account: account }
       writeFileSync(user.credentials, JSON.stringify(storedLogin(user.platform.url, changes)))
-      const attributes = { application: 'Python keyring library', service: 'osmosis-cli' }
-      const words = Object.entries({ ...attributes, username: String(account) }).flat()
-      user.secretTool(['store', '--label', 'Password', ...words], token)
+      storedByPython(user)
 
       const who = await user.command('auth whoami --json')
       expect(json(who.stdout)).toMatchObject({ data: { source: 'keyring' } })
       const out = await user.command('auth logout --yes --json')
       expect([out.code, out.stderr]).toEqual([0, ''])
       expect(user.secretTool(['search', '--all', 'service', 'osmosis-cli'])).toBe('')
+    })
+
+    it('a login with the same token by both command lines is read, and kept as it is', async () => {
+      const user = await desktopUser()
+      await user.command(`auth login --token ${token}`)
+      storedByPython(user)
+      const who = await user.command('auth whoami --json')
+      expect(json(who.stdout)).toMatchObject({ data: { source: 'keyring' } })
+      const again = await user.command(`auth login --token ${token}`)
+      expect([again.code, again.stderr]).toEqual([0, ''])
+      // Which of the two entries is ours cannot be said to the keyring.
+      const out = await user.command('auth logout --yes --json')
+      expect(json(out.stderr)).toMatchObject({ warning: { code: 'KEYRING_CLEANUP_FAILED' } })
+      expect(user.platform.calls.at(-1)).toBe('DELETE tokens/token-1')
     })
 
     it('without one the token is kept in the file, and the login says so', async () => {

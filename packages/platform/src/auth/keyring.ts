@@ -1,6 +1,6 @@
 import { errorMessage } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
-import type { AsyncEntry as Entry } from '@napi-rs/keyring'
+import type * as Keyrings from '@napi-rs/keyring'
 
 import { PlatformError } from '../platform-error.ts'
 
@@ -33,10 +33,22 @@ export class SystemKeyring implements Keyring {
   }
 
   async get(account: string): Promise<string | undefined> {
-    return (await this.#use(account, (entry) => entry.getPassword())) ?? undefined
+    const token = await this.#use(account, async (entry, library) => {
+      try {
+        return await entry.getPassword()
+      } catch (error) {
+        if (!isAmbiguous(error)) throw error
+        // An account belongs to one token, so that all its entries have the same.
+        const all = await library.findCredentialsAsync(keyringService)
+        return all.find((found) => found.account === account)?.password
+      }
+    })
+    return token ?? undefined
   }
 
   async set(account: string, token: string): Promise<void> {
+    // Nothing is written over an entry of another command line that says the same already.
+    if ((await this.get(account)) === token) return
     await this.#use(account, (entry) => entry.setPassword(token))
   }
 
@@ -44,22 +56,33 @@ export class SystemKeyring implements Keyring {
     await this.#use(account, (entry) => entry.deleteCredential())
   }
 
-  async #use<T>(account: string, act: (entry: Entry) => Promise<T>): Promise<T> {
+  async #use<T>(
+    account: string,
+    act: (entry: Keyrings.AsyncEntry, library: typeof Keyrings) => Promise<T>,
+  ): Promise<T> {
     // The Python command line names entries in another way there: neither would find the other's.
     if (process.platform === 'win32') throw unavailable('that of Windows is not supported')
     try {
       return await untilAborted(this.#signal, async () => {
-        const { AsyncEntry } = await import('@napi-rs/keyring')
+        const library = await import('@napi-rs/keyring')
         // Otherwise the kernel's own keyring is taken where there is no Secret Service. It forgets
         // everything when the machine restarts, and no other command line looks there.
-        return act(new AsyncEntry(keyringService, account, { linux: { store: 'secret-service' } }))
+        const linux = { store: 'secret-service' } as const
+        return act(new library.AsyncEntry(keyringService, account, { linux }), library)
       })
     } catch (cause) {
       this.#signal.throwIfAborted()
-      const [why = ''] = errorMessage(cause).split('\n')
+      const [why = ''] = isAmbiguous(cause)
+        ? ['two command lines have put the token there']
+        : errorMessage(cause).split('\n')
       throw unavailable(why.replace(/\.+$/, ''), cause)
     }
   }
+}
+
+/** Command lines mark their entries differently, so that one account may have several. */
+function isAmbiguous(error: unknown): boolean {
+  return /matched by \d+ credentials/.test(errorMessage(error))
 }
 
 function unavailable(why: string, cause?: unknown): PlatformError {
