@@ -42,6 +42,6 @@ await Promise.all(Array.from({ length: inFlight }, work))
 if (hasFailed || most === 'Infinity') {
   await store.close()
 } else {
-  // Whoever counts on the end of this process kills it.
-  setInterval(() => {}, 60_000)
+  // Whoever started this process kills it, unless that has ended itself.
+  setTimeout(() => process.exit(1), 60_000)
 }
