@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 
 import { addAgentLoopCommands } from './agent-loop/agent-loop-commands.ts'
+import { addDoctorCommand } from './doctor/doctor-options.ts'
 import { addEvalCommands } from './eval-run/eval-commands.ts'
 import { addPlatformCommands } from './platform/platform-commands.ts'
 import { addRolloutCommands } from './rollout-send/rollout-commands.ts'
@@ -23,6 +24,7 @@ export function createProgram(setExitCode: (code: number) => void): Command {
   addEvalCommands(program, setExitCode)
   addPlatformCommands(program, { version: packageVersion(), setExitCode })
   addRolloutCommands(program, setExitCode)
+  addDoctorCommand(program, setExitCode)
   return program
 }
 

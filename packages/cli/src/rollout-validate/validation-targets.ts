@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { findWorkspaceRoot, platformProblems, type ConfigKind } from '@osmosis/eval'
+import { configSections, findWorkspaceRoot, platformProblems, type ConfigKind } from '@osmosis/eval'
 
 import { fail, ok, type Finding } from '../findings.ts'
 import type { ValidateRolloutFlags } from './validate-options.ts'
@@ -19,7 +19,7 @@ export interface ValidationTarget {
 }
 
 /** A config of a workspace. */
-interface ConfigFile {
+export interface ConfigFile {
   readonly kind: ConfigKind
   /** Absolute. */
   readonly file: string
@@ -29,6 +29,8 @@ interface ConfigFile {
   readonly rollout: string | undefined
   /** What the platform would refuse about it. */
   readonly problems: readonly string[]
+  /** Names in `[secrets] required`; empty for a config with problems. */
+  readonly secrets: readonly string[]
 }
 
 /**
@@ -85,13 +87,10 @@ async function readConfig(root: string, kind: ConfigKind, file: string): Promise
   const name = path.relative(root, file).replaceAll(path.sep, '/')
   // By its text: a config with problems says whose it is as well.
   const [, , rollout] = /^[ \t]*rollout[ \t]*=[ \t]*(["'])(.+?)\1/m.exec(text) ?? []
-  return {
-    kind,
-    file,
-    name,
-    rollout,
-    problems: platformProblems(kind, text),
-  }
+  const problems = platformProblems(kind, text)
+  // It has no problems, so it is as the rules say.
+  const required = problems.length > 0 ? [] : configSections(kind, text)['secrets']?.['required']
+  return { kind, file, name, rollout, problems, secrets: (required ?? []) as readonly string[] }
 }
 
 /** Whether the configs of a rollout would be accepted, and whether there is one to run it by. */

@@ -1,0 +1,20 @@
+import type { Command } from 'commander'
+
+/** Flags of `osmosis doctor`. */
+export interface DoctorFlags {
+  online?: boolean
+  json?: boolean
+}
+
+/** Adds `doctor`. */
+export function addDoctorCommand(program: Command, setExitCode: (code: number) => void): void {
+  program
+    .command('doctor')
+    .description('look for what is missing on this machine and in the workspace')
+    .option('--online', 'ask each model of osmosis.toml once, for 16 tokens')
+    .option('--json', 'print one JSON object')
+    .action(async (flags: DoctorFlags) => {
+      const { doctorCommand } = await import('./doctor-command.ts')
+      setExitCode(await doctorCommand(flags))
+    })
+}

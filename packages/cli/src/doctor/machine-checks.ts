@@ -1,0 +1,75 @@
+import { mkdtemp, rm, statfs, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+import { errorMessage } from '@osmosis/core'
+import { readServerEnvironment } from '@osmosis/server'
+
+import { fail, ok, warn, type Finding } from '../findings.ts'
+import { loadModule } from '../load-module.ts'
+
+const gibibyte = 2 ** 30
+/** Below the first a run may end early, below the second it does. Bytes. */
+const scarce = gibibyte
+const tooLittle = gibibyte / 16
+
+/** What every command needs of the machine. */
+export async function machineFindings(
+  folder: string,
+  environment: NodeJS.ProcessEnv,
+): Promise<readonly Finding[]> {
+  return [await typeScriptFinding(), await portFinding(environment), await diskFinding(folder)]
+}
+
+/** With syntax that Node.js alone refuses. */
+const program = `enum Answer { Yes = 'yes' }\nexport const answer: string = Answer.Yes\n`
+
+async function typeScriptFinding(): Promise<Finding> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'osmosis-doctor-'))
+  try {
+    const file = path.join(folder, 'probe.mts')
+    await writeFile(file, program)
+    const { answer } = await loadModule('probe', file)
+    if (answer === 'yes') return ok('TypeScript', 'files are loaded as they are')
+    return fail('TypeScript', `A file was loaded, but exports ${String(answer)} in place of yes.`)
+  } catch (error) {
+    const advice = 'Remove node_modules and install again: tsx or esbuild is missing or damaged.'
+    return fail('TypeScript', `TypeScript files cannot be loaded: ${errorMessage(error)}`, advice)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function portFinding(environment: NodeJS.ProcessEnv): Promise<Finding> {
+  try {
+    const { port } = readServerEnvironment(environment)
+    const problem = await listenOnce(port)
+    if (problem === undefined) return ok('port', `${port} is free`)
+    return warn(
+      'port',
+      `osmosis serve cannot listen on port ${port}: ${problem}`,
+      'Pass --port <port> there, or end what listens. Evaluations take a free port.',
+    )
+  } catch (error) {
+    return fail('port', errorMessage(error))
+  }
+}
+
+async function listenOnce(port: number): Promise<string | undefined> {
+  const server = createServer()
+  return new Promise((resolve) => {
+    server.once('error', (error) => resolve(error.message))
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(undefined)))
+  })
+}
+
+async function diskFinding(folder: string): Promise<Finding> {
+  const { bavail, bsize } = await statfs(folder)
+  const free = bavail * bsize
+  const text = `${(free / gibibyte).toFixed(1)} GiB are free in ${folder}`
+  if (free >= scarce) return ok('disk', text)
+  const advice =
+    'Evaluations keep transcripts in .osmosis/evals: remove old runs, or pass --output.'
+  return free >= tooLittle ? warn('disk', text, advice) : fail('disk', text, advice)
+}

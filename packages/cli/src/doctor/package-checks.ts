@@ -1,0 +1,140 @@
+import { readFileSync, realpathSync } from 'node:fs'
+import path from 'node:path'
+
+import { errorMessage } from '@osmosis/core'
+
+import { fail, ok, warn, type Finding } from '../findings.ts'
+import { satisfies } from './version-range.ts'
+
+interface Manifest {
+  readonly name?: string
+  readonly version?: string
+  readonly dependencies?: Readonly<Record<string, string>>
+  readonly devDependencies?: Readonly<Record<string, string>>
+  readonly peerDependencies?: Readonly<Record<string, string>>
+  readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>
+}
+
+interface Installed {
+  readonly folder: string
+  readonly manifest: Manifest
+}
+
+/**
+ * Whether the packages of a project are installed, each of ours once, and frameworks in versions that
+ * their adapters take.
+ *
+ * @param root - has the package.json
+ */
+export function packageFindings(root: string): readonly Finding[] {
+  let manifest: Manifest
+  try {
+    manifest = readManifest(root)
+  } catch (error) {
+    return [fail('packages', `${path.join(root, 'package.json')}: ${errorMessage(error)}`)]
+  }
+  const wanted = Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })
+  const missing = wanted.filter((name) => installed(root, name) === undefined)
+  const findings: Finding[] = []
+  if (missing.length > 0) {
+    findings.push(
+      fail(
+        'packages',
+        `Not installed: ${missing.join(', ')}.`,
+        'Run npm install, or pnpm install.',
+      ),
+    )
+  }
+  const ours = new Map<string, Map<string, Installed>>()
+  for (const name of wanted.filter(isOurs)) collect(root, name, ours)
+  const names = [...ours.keys()].toSorted()
+  findings.push(...names.flatMap((name) => copyFindings(name, copiesOf(name))))
+  if (names.length > 0) {
+    const versions = names.map((name) => `${name} ${versionsOf(copiesOf(name)).join(' and ')}`)
+    findings.push(ok('packages', versions.join(', ')))
+  }
+  for (const name of names) {
+    for (const { folder, manifest: own } of copiesOf(name)) {
+      for (const [peer, range] of Object.entries(own.peerDependencies ?? {})) {
+        const found = installed(folder, peer) ?? installed(root, peer)
+        const isOptional = own.peerDependenciesMeta?.[peer]?.optional === true
+        if (found === undefined && isOptional) continue
+        findings.push(peerFinding({ adapter: name, peer, range, found }))
+      }
+    }
+  }
+  return findings
+
+  function copiesOf(name: string): readonly Installed[] {
+    return [...(ours.get(name)?.values() ?? [])]
+  }
+}
+
+function versionsOf(copies: readonly Installed[]): readonly string[] {
+  return [...new Set(copies.map(({ manifest }) => manifest.version ?? '?'))].toSorted()
+}
+
+function copyFindings(name: string, copies: readonly Installed[]): Finding[] {
+  const versions = versionsOf(copies)
+  if (versions.length === 1) return []
+  return [
+    warn(
+      'packages',
+      `${name} is installed in several versions: ${versions.join(', ')}.`,
+      'Bring all packages of @osmosis to versions of the same time: npm update, or pnpm update.',
+    ),
+  ]
+}
+
+function peerFinding(options: {
+  readonly adapter: string
+  readonly peer: string
+  readonly range: string
+  readonly found: Installed | undefined
+}): Finding {
+  const { adapter, peer, range, found } = options
+  const advice = `npm install "${peer}@${range}", or the same with pnpm add`
+  if (found === undefined) {
+    return fail('framework', `${adapter} needs ${peer} ${range}, which is not installed.`, advice)
+  }
+  const version = found.manifest.version ?? '?'
+  if (satisfies(version, range) !== false) return ok('framework', `${peer} ${version}`)
+  return fail(
+    'framework',
+    `${adapter} needs ${peer} ${range}, but ${version} is installed.`,
+    advice,
+  )
+}
+
+/** Our packages that a folder reaches, each copy by its place. */
+function collect(from: string, name: string, found: Map<string, Map<string, Installed>>): void {
+  const copy = installed(from, name)
+  if (copy === undefined) return
+  const copies = found.get(name) ?? new Map<string, Installed>()
+  found.set(name, copies)
+  if (copies.has(copy.folder)) return
+  copies.set(copy.folder, copy)
+  for (const other of Object.keys(copy.manifest.dependencies ?? {}).filter(isOurs)) {
+    collect(copy.folder, other, found)
+  }
+}
+
+function isOurs(name: string): boolean {
+  return name.startsWith('@osmosis/')
+}
+
+/** A package as code in `from` would find it. */
+function installed(from: string, name: string): Installed | undefined {
+  for (let folder = from; ; folder = path.dirname(folder)) {
+    try {
+      const place = realpathSync(path.join(folder, 'node_modules', name))
+      return { folder: place, manifest: readManifest(place) }
+    } catch {
+      if (folder === path.dirname(folder)) return undefined
+    }
+  }
+}
+
+function readManifest(folder: string): Manifest {
+  return JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) as Manifest
+}

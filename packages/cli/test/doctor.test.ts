@@ -1,0 +1,143 @@
+import { createServer } from 'node:net'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+
+import { run } from './in-process.ts'
+import { endpoint, refuse } from './model-endpoint.ts'
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
+
+beforeEach(() => {
+  const folder = process.cwd()
+  onTestFinished(() => process.chdir(folder))
+})
+
+interface Examined {
+  readonly code: number | null
+  readonly findings: readonly string[]
+}
+
+/** Runs the command in a folder, and reads what it found: `level check: message`. */
+async function doctor(
+  folder: string,
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Examined> {
+  process.chdir(folder)
+  const free = { _OSMOSIS_ROLLOUT_PORT: '0', ...env }
+  const { code, stdout } = await run(['doctor', '--json', ...args], free)
+  const { findings } = JSON.parse(stdout) as {
+    findings: { level: string; check: string; message: string }[]
+  }
+  return { code, findings: findings.map((one) => `${one.level} ${one.check}: ${one.message}`) }
+}
+
+const policies = 'default_policy = "echo"\n[policies.echo]\nmodule = "policies/echo.ts"\n'
+
+describe('osmosis doctor', () => {
+  it('finds nothing wrong with a workspace that is ready, and says so for people', async () => {
+    const folder = temporaryWorkspace({
+      'osmosis.toml': policies,
+      'configs/eval/echo.toml': evalConfig('echo'),
+    })
+    const { code, findings } = await doctor(folder)
+    expect({ code, findings }).toEqual({
+      code: 0,
+      findings: [
+        `ok Node.js: ${process.versions.node}`,
+        'ok TypeScript: files are loaded as they are',
+        'ok port: 0 is free',
+        expect.stringMatching(/^ok disk: [\d.]+ GiB are free in /),
+        `ok workspace: ${process.cwd()}`,
+        'ok config: configs/eval/echo.toml',
+        'ok policy: echo: policies/echo.ts was loaded',
+      ],
+    })
+    const { stdout } = await run(['doctor'])
+    expect(stdout).toMatch(/^ok {4}Node\.js {5}\d+\.\d+\.\d+\nok {4}TypeScript {2}files/)
+  })
+
+  it('names packages that are missing, doubled, or too old for their adapter', async () => {
+    const folder = await temporaryFolder({
+      'package.json': JSON.stringify({
+        dependencies: { '@osmosis/core': '1', '@osmosis/strands': '1', zod: '4' },
+      }),
+    })
+    const add = (place: string, manifest: object): void => {
+      mkdirSync(path.join(folder, place), { recursive: true })
+      writeFileSync(path.join(folder, place, 'package.json'), JSON.stringify(manifest))
+    }
+    add('node_modules/@osmosis/core', { version: '1.2.0' })
+    add('node_modules/@osmosis/strands', {
+      version: '1.0.0',
+      dependencies: { '@osmosis/core': '1' },
+      peerDependencies: { '@strands-agents/sdk': '>=1.13.0 <2' },
+    })
+    add('node_modules/@osmosis/strands/node_modules/@osmosis/core', { version: '1.1.0' })
+    add('node_modules/@strands-agents/sdk', { version: '1.9.3' })
+    const { code, findings } = await doctor(folder)
+    expect(code).toBe(1)
+    expect(findings.slice(1, 5)).toEqual([
+      'fail packages: Not installed: zod.',
+      'warn packages: @osmosis/core is installed in several versions: 1.1.0, 1.2.0.',
+      'ok packages: @osmosis/core 1.1.0 and 1.2.0, @osmosis/strands 1.0.0',
+      'fail framework: @osmosis/strands needs @strands-agents/sdk >=1.13.0 <2, but 1.9.3 is installed.',
+    ])
+    expect(findings.at(-1)).toMatch(/^warn workspace: No folder here or above/)
+  })
+
+  it('names configs and policies that do not work, and secrets that are not set', async () => {
+    const folder = temporaryWorkspace({
+      'osmosis.toml': `${policies}[policies.gone]\nmodule = "policies/gone.ts"\n[policies.paid]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m"\napi_key_env = "NO_SUCH_KEY"\n`,
+      'configs/eval/echo.toml': evalConfig('echo', '[secrets]\nrequired = ["SHOP_TOKEN", "SET"]\n'),
+      'configs/eval/nobody.toml': evalConfig('nobody'),
+      'configs/training/echo.toml': '[experiment]\nrollout = "echo"\n',
+    })
+    const { code, findings } = await doctor(folder, [], { SET: 'a secret' })
+    expect(code).toBe(1)
+    expect(findings.slice(5)).toEqual([
+      'ok config: configs/eval/echo.toml',
+      expect.stringMatching(/^fail config: Invalid eval config .*nobody\.toml:\n- experiment/),
+      expect.stringMatching(
+        /^fail config: The platform would refuse configs\/training\/echo\.toml:\n- /,
+      ),
+      'ok secret: SET is set',
+      'fail secret: SHOP_TOKEN is not set; named by configs/eval/echo.toml.',
+      'ok policy: echo: policies/echo.ts was loaded',
+      expect.stringMatching(/^fail policy: gone: There is no policy file /),
+      expect.stringMatching(/^fail policy: paid: .* NO_SUCH_KEY is not set/),
+    ])
+    expect(findings.join()).not.toContain('a secret')
+  })
+
+  it('asks a model only when it may', async () => {
+    const model = await endpoint((_request, response) => refuse(response, 401, 'wrong key'))
+    const folder = temporaryWorkspace({
+      'osmosis.toml': `${policies}[policies.paid]\nbase_url = "${model.url}"\nmodel = "m"\n`,
+    })
+    expect((await doctor(folder)).findings.at(-1)).toBe(
+      'ok policy: paid: not asked without --online',
+    )
+    const { code, findings } = await doctor(folder, ['--online'])
+    expect(code).toBe(1)
+    expect(findings.at(-1)).toMatch(/^fail policy: paid: answered 401: /)
+  })
+
+  it('names a port that somebody else listens on', async () => {
+    const server = createServer()
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as { port: number }
+    const { code, findings } = await doctor(temporaryWorkspace({}), [], {
+      _OSMOSIS_ROLLOUT_PORT: String(port),
+    })
+    expect(code).toBe(0)
+    expect(findings).toContainEqual(
+      expect.stringMatching(
+        new RegExp(`^warn port: osmosis serve cannot listen on port ${port}: `),
+      ),
+    )
+  })
+})
