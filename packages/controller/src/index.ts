@@ -25,9 +25,11 @@ export {
   type TrainerRunOptions,
 } from './loop/trainer.ts'
 export { overhear, type CallListener } from './policy/overhear.ts'
+export { costOf, type ModelPrice } from './policy/model-price.ts'
 export type { PolicyModel, PolicyRequest } from './policy/policy-model.ts'
 export {
   recordPolicy,
+  type RecordPolicyOptions,
   type PolicyTrouble,
   type RecordedPolicy,
   type RolloutRecording,

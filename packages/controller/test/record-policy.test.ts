@@ -230,3 +230,38 @@ it('a loop is answered with what the policy wrote, while it is recorded', async 
   await completed(init)
   expect((await running).status).toBe('success')
 })
+
+describe('the cost of a call', () => {
+  const price = { input: 2, output: 10, cached: 0.5 }
+  const usage = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 }
+  const cached = { ...usage, prompt_tokens_details: { cached_tokens: 400 } }
+
+  it.each([
+    ['tokens by their price', usage, price, (1000 * 2 + 100 * 10) / 1e6],
+    ['cached tokens by theirs', cached, price, (600 * 2 + 400 * 0.5 + 100 * 10) / 1e6],
+    ['cached tokens as others', cached, { ...price, cached: null }, (1000 * 2 + 100 * 10) / 1e6],
+    ['what the endpoint says', { ...usage, cost: 0.25 }, price, 0.25],
+    ['what the endpoint says, without a price', { ...usage, cost_usd: 0.5 }, undefined, 0.5],
+    ['nothing that is known, without a price', usage, undefined, null],
+    ['nothing that is known, without usage', undefined, price, null],
+  ])('is %s', async (_what, said, modelPrice, expected) => {
+    const completion = {
+      id: 'c',
+      object: 'chat.completion',
+      created: 1,
+      model: 'm',
+      choices: [{ index: 0, message: { role: 'assistant', content: '42' }, finish_reason: 'stop' }],
+      usage: said,
+    }
+    const costs: (number | null)[] = []
+    const policy = recordPolicy(sending([JSON.stringify(completion)], 'application/json'), {
+      price: modelPrice,
+      onCost: (usd) => costs.push(usd),
+    })
+    const recording = policy.record('r')
+    await (await ask(policy, { messages: [user] })).text()
+    expect(costs).toEqual([expected])
+    const [call] = recording.samples().get('main')?.calls ?? []
+    expect(call?.usage?.['cost_usd'] ?? null).toBe(expected)
+  })
+})

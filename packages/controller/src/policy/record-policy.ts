@@ -7,6 +7,7 @@ import {
 } from '@osmosis/core/recording'
 import type { ChatCompletion, ChatMessage } from '@osmosis/core/wire'
 
+import { costOf, withCost, type ModelPrice } from './model-price.ts'
 import { overhear, type CallListener } from './overhear.ts'
 import type { PolicyModel, PolicyRequest } from './policy-model.ts'
 import { systemicFailure } from './watch-policy.ts'
@@ -37,23 +38,29 @@ export interface RecordedPolicy extends PolicyModel {
   record(rolloutId: string): RolloutRecording
 }
 
+/** Options of {@link recordPolicy}. */
+export interface RecordPolicyOptions {
+  /** Keeps the token ids and logprobs that answers carry; they are large. Default: false. */
+  readonly tokenIds?: boolean
+  /** What the model costs. Default: what the endpoint says itself, if it does. */
+  readonly price?: ModelPrice | undefined
+  /** Hears what each recorded call cost, in US dollars; null when that is not known. */
+  readonly onCost?: (usd: number | null) => void
+}
+
 /**
  * Records conversations and measurements of model calls while answers pass to their callers, byte for
  * byte. Any rollout server will do: nothing is asked of it. Whoever made `policy` still closes it.
  */
 export function recordPolicy(
   policy: PolicyModel,
-  options: {
-    /** Keeps the token ids and logprobs that answers carry; they are large. Default: false. */
-    readonly tokenIds?: boolean
-  } = {},
+  options: RecordPolicyOptions = {},
 ): RecordedPolicy {
-  const { tokenIds = false } = options
   const recordings = new Map<string, Recording>()
   return {
     ...overhear(policy, (request) => recordings.get(request.rolloutId)?.begin(request)),
     record(rolloutId) {
-      const recording = new Recording(tokenIds, () => recordings.delete(rolloutId))
+      const recording = new Recording(options, () => recordings.delete(rolloutId))
       recordings.set(rolloutId, recording)
       return recording
     },
@@ -62,13 +69,13 @@ export function recordPolicy(
 
 class Recording implements RolloutRecording {
   readonly #logs = new Map<string, CallLog>()
-  readonly #tokenIds: boolean
+  readonly #options: RecordPolicyOptions
   readonly #forget: () => void
   #lasting: PolicyTrouble | null = null
   #passing: PolicyTrouble | null = null
 
-  constructor(tokenIds: boolean, forget: () => void) {
-    this.#tokenIds = tokenIds
+  constructor(options: RecordPolicyOptions, forget: () => void) {
+    this.#options = options
     this.#forget = forget
   }
 
@@ -82,7 +89,11 @@ class Recording implements RolloutRecording {
       onFirstChunk: () => call?.firstChunk(),
       onAnswer: (completion) => {
         this.#passing = null
-        call?.succeed(this.#tokenIds ? completion : withoutTokenIds(completion))
+        const { tokenIds = false, price, onCost } = this.#options
+        const cost = costOf(completion.usage, price)
+        onCost?.(cost)
+        const kept = tokenIds ? completion : withoutTokenIds(completion)
+        call?.succeed(withCost(kept, cost))
       },
       onBroken: (reason) => call?.fail(new Error(reason)),
       onRefusal: (status, text) => {

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
+import type { ModelPrice } from '@osmosis/controller'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { parse } from 'smol-toml'
 import { z } from 'zod'
@@ -38,6 +39,8 @@ export type PolicyConfig =
 export interface WorkspaceConfig {
   /** By name. */
   readonly policies: ReadonlyMap<string, PolicyConfig>
+  /** What models cost, by the names they are asked for under. */
+  readonly prices: ReadonlyMap<string, ModelPrice>
   /** One of the names. Null: local runs have to name a policy. */
   readonly defaultPolicy: string | null
 }
@@ -51,13 +54,22 @@ const policySchema = z.strictObject({
 })
 type PolicySection = z.infer<typeof policySchema>
 
-const sectionNames = ['default_policy', 'policies']
+const notDollars = 'must be a number of US dollars per million tokens'
+const dollars = z.number(notDollars).min(0, notDollars)
+const priceSchema = z.strictObject({
+  input: dollars,
+  output: dollars,
+  cached: dollars.optional(),
+})
+
+const sectionNames = ['default_policy', 'policies', 'prices']
 
 /**
  * Reads `osmosis.toml` at the root of a workspace: `[policies.<name>]` with `module`, a path
  * relative to the root, or with `base_url`, `model` and `api_key_env` for an OpenAI-compatible
- * endpoint, or with a `model` of a provider, `<provider>/<model>`, alone; and `default_policy`, the name of the one that is taken when none is asked for. A
- * workspace without the file has no policies.
+ * endpoint, or with a `model` of a provider, `<provider>/<model>`, alone; `default_policy`, the name of the one that is taken when none is asked for; and
+ * `[prices."<model>"]` with `input`, `output` and perhaps `cached`, in US dollars per million tokens. A
+ * workspace without the file has no policies and no prices.
  *
  * @throws OsmosisError with code `invalid_config`; the message lists all problems, a line each
  */
@@ -71,12 +83,15 @@ export async function readWorkspaceConfig(workspaceRoot: string): Promise<Worksp
       .map((name) => unknownSection(name, sectionNames)),
   )
   const policies = readPolicies(document['policies'] ?? {}, workspaceRoot, problems)
+  const prices = readPrices(document['prices'] ?? {}, problems)
   const defaultPolicy = document['default_policy'] ?? null
   if (defaultPolicy !== null && !policies.has(defaultPolicy as string) && problems.length === 0) {
     const names = [...policies.keys()].join(', ') || 'none'
     problems.push(`default_policy: must be the name of a policy (there is: ${names})`)
   }
-  if (problems.length === 0) return { policies, defaultPolicy: defaultPolicy as string | null }
+  if (problems.length === 0) {
+    return { policies, prices, defaultPolicy: defaultPolicy as string | null }
+  }
   const lines = problems.map((problem) => `- ${problem}`)
   throw new OsmosisError('invalid_config', [`Invalid ${file}:`, ...lines].join('\n'))
 }
@@ -121,6 +136,21 @@ function readPolicies(
     if (data !== undefined && found.length === 0) policies.set(name, toPolicy(data, workspaceRoot))
   }
   return policies
+}
+
+function readPrices(section: unknown, problems: string[]): Map<string, ModelPrice> {
+  const prices = new Map<string, ModelPrice>()
+  if (typeof section !== 'object' || section === null || Array.isArray(section)) {
+    problems.push('prices: must be a section for each model, [prices."<model>"]')
+    return prices
+  }
+  for (const [model, value] of Object.entries(section)) {
+    const { data, error } = priceSchema.safeParse(value, { reportInput: true })
+    const keys = Object.keys(priceSchema.shape)
+    problems.push(...sectionProblems(`prices."${model}"`, keys, error?.issues ?? []))
+    if (data !== undefined) prices.set(model, { ...data, cached: data.cached ?? null })
+  }
+  return prices
 }
 
 function policyProblems(place: string, policy: PolicySection): string[] {

@@ -48,9 +48,41 @@ api_key_env = "QWEN_KEY"
     ])
   })
 
+  it('names models of providers, and what models cost', async () => {
+    const root = await temporaryFolder({
+      'osmosis.toml': `[policies.mini]
+model = "openai/gpt-5-mini"
+api_key_env = "MINI_KEY"
+
+[prices."openai/gpt-5-mini"]
+input = 0.25
+cached = 0.025
+output = 2
+
+[prices.qwen]
+input = 1
+output = 1
+`,
+    })
+    const { policies, prices } = await readWorkspaceConfig(root)
+    expect(policies.get('mini')).toEqual({
+      kind: 'provider',
+      model: 'openai/gpt-5-mini',
+      apiKeyEnv: 'MINI_KEY',
+    })
+    expect(Object.fromEntries(prices)).toEqual({
+      'openai/gpt-5-mini': { input: 0.25, cached: 0.025, output: 2 },
+      qwen: { input: 1, cached: null, output: 1 },
+    })
+  })
+
   it('may be missing', async () => {
     const root = await temporaryFolder()
-    expect(await readWorkspaceConfig(root)).toEqual({ policies: new Map(), defaultPolicy: null })
+    expect(await readWorkspaceConfig(root)).toEqual({
+      policies: new Map(),
+      prices: new Map(),
+      defaultPolicy: null,
+    })
   })
 
   it.each([
@@ -58,6 +90,12 @@ api_key_env = "QWEN_KEY"
       'a policy that is empty',
       '[policies.a]',
       'policies.a: needs module (a file that answers), base_url (an endpoint that does) or a model of a provider, model = "<provider>/<model>"',
+    ],
+    ['a price without a part', '[prices.a]\ninput = 1', 'prices."a".output: missing'],
+    [
+      'a price below nothing',
+      '[prices.a]\ninput = -1\noutput = 1',
+      'prices."a".input: must be a number of US dollars per million tokens, got -1',
     ],
     [
       'a policy of two kinds',

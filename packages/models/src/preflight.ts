@@ -1,0 +1,130 @@
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
+
+import type { ChatModel } from './chat-model.ts'
+
+/** What is known of a model that is asked for the first time; all of it for messages. */
+export interface PreflightOptions {
+  /** Where it is: a base URL, or the name of a provider. */
+  readonly endpoint: string
+  /** The environment variable with its key; null when no key is sent. */
+  readonly keyVariable: string | null
+  readonly signal: AbortSignal
+  /** Milliseconds. Default: 120,000, so that a server may load its weights. */
+  readonly timeoutMs?: number
+}
+
+const tokens = 16
+const longestText = 500
+
+/**
+ * Asks a model once, for 16 tokens, before much is spent on it. Resolves with a warning for trouble that
+ * may pass (an overloaded or broken server), with null when it answers.
+ *
+ * @throws OsmosisError with code `policy_http_error` (with `status`) or `policy_unreachable` when it will
+ * not answer anything: wrong key, unknown model or address; the message says what to set. The reason
+ * of `signal` when aborted
+ */
+export async function preflightPolicy(
+  policy: ChatModel,
+  options: PreflightOptions,
+): Promise<string | null> {
+  const { signal, timeoutMs = 120_000 } = options
+  signal.throwIfAborted()
+  const limit = AbortSignal.timeout(timeoutMs)
+  const who = `${policy.name} at ${options.endpoint}`
+  try {
+    const answer = await firstAnswer(policy, AbortSignal.any([signal, limit]))
+    return verdict(answer, who, options)
+  } catch (error) {
+    signal.throwIfAborted()
+    if (isOsmosisError(error)) throw error
+    if (!limit.aborted) throw error
+    throw new OsmosisError(
+      'policy_unreachable',
+      `${who} has not answered a first call of ${tokens} tokens within ${timeoutMs / 1000} seconds.`,
+    )
+  }
+}
+
+interface Answer {
+  readonly status: number
+  readonly text: string
+}
+
+async function firstAnswer(policy: ChatModel, signal: AbortSignal): Promise<Answer> {
+  const first = await ask(policy, 'max_tokens', signal)
+  // Reasoning models of OpenAI know the other name alone, and other servers this one alone.
+  const renamed = first.status === 400 && first.text.includes('max_completion_tokens')
+  return renamed ? ask(policy, 'max_completion_tokens', signal) : first
+}
+
+async function ask(policy: ChatModel, limit: string, signal: AbortSignal): Promise<Answer> {
+  const body = {
+    messages: [{ role: 'user', content: 'Say ok.' }],
+    [limit]: tokens,
+    stream: true,
+  }
+  // What a policy of rollouts expects besides.
+  const identity = { rolloutId: 'preflight', sampleId: '', headers: {} }
+  const answer = await policy.respond({ ...identity, body, signal })
+  return { status: answer.status, text: await answer.text() }
+}
+
+function verdict(
+  { status, text }: Answer,
+  who: string,
+  { keyVariable }: PreflightOptions,
+): string | null {
+  if (status >= 200 && status <= 299) {
+    if (text.includes('"choices"')) return null
+    throw new OsmosisError(
+      'policy_http_error',
+      `${who} answered a first call with something that is no chat completion: ${shortened(text)} Check the base URL.`,
+      { status },
+    )
+  }
+  const { message, code } = errorIn(text)
+  const said = `${who} refused a first call of ${tokens} tokens with ${status}: ${message}`
+  if (code === 'policy_unreachable') {
+    throw new OsmosisError('policy_unreachable', `${message} Check the base URL.`)
+  }
+  const spent = status === 402 || code === 'insufficient_quota'
+  const mayPass = status === 408 || status === 409 || status === 425 || status === 429
+  if (!spent && (mayPass || status >= 500)) return said
+  throw new OsmosisError('policy_http_error', `${said} ${advice(status, spent, keyVariable)}`, {
+    status,
+  })
+}
+
+function advice(status: number, spent: boolean, keyVariable: string | null): string {
+  if (spent) return 'Its account has nothing left to spend.'
+  if (status === 401 || status === 403) {
+    return keyVariable === null
+      ? 'It asks for a key: name the environment variable that holds it, with --api-key-env or api_key_env in osmosis.toml.'
+      : `Check the key in the environment variable ${keyVariable}.`
+  }
+  return status === 404
+    ? 'Check the name of the model and the base URL.'
+    : 'Check the name of the model.'
+}
+
+function errorIn(text: string): { message: string; code?: unknown } {
+  try {
+    const { error } = JSON.parse(text) as { error?: unknown }
+    if (typeof error === 'string') return { message: sentence(error) }
+    const { message, code } = (error ?? {}) as { message?: unknown; code?: unknown }
+    if (typeof message === 'string') return { message: sentence(message), code }
+  } catch {
+    // Not JSON: as it is.
+  }
+  return { message: shortened(text) }
+}
+
+function shortened(text: string): string {
+  return sentence(text.replaceAll(/\s+/g, ' ').trim() || 'nothing')
+}
+
+function sentence(text: string): string {
+  const short = text.slice(0, longestText)
+  return /[.!?]$/.test(short) ? short : `${short}.`
+}

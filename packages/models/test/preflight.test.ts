@@ -1,0 +1,106 @@
+import { preflightPolicy, type ChatModel } from '@osmosis/models'
+import { expect, it } from 'vitest'
+
+const { signal } = new AbortController()
+const options = { endpoint: 'https://models.test/v1', keyVariable: 'TEST_KEY', signal }
+
+function answering(
+  ...answers: (readonly [status: number, body: unknown])[]
+): ChatModel & { readonly asked: Record<string, unknown>[] } {
+  const asked: Record<string, unknown>[] = []
+  return {
+    name: 'm1',
+    asked,
+    respond: async ({ body }) => {
+      asked.push(body)
+      const [status, answer] = answers[asked.length - 1] ?? [500, 'asked too often']
+      const text = typeof answer === 'string' ? answer : JSON.stringify(answer)
+      return new Response(text, { status })
+    },
+  }
+}
+
+const fine = { choices: [{ message: { role: 'assistant', content: 'ok' } }] }
+const refused = (message: string, code?: string): unknown => ({ error: { message, code } })
+
+it('is one call of 16 tokens', async () => {
+  const model = answering([200, `data: ${JSON.stringify(fine)}\n\ndata: [DONE]\n\n`])
+  expect(await preflightPolicy(model, options)).toBeNull()
+  expect(model.asked).toEqual([
+    { messages: [{ role: 'user', content: 'Say ok.' }], max_tokens: 16, stream: true },
+  ])
+})
+
+it('says the limit as a model wants it', async () => {
+  const other = refused("Unsupported parameter: use 'max_completion_tokens' instead.")
+  const model = answering([400, other], [200, fine])
+  expect(await preflightPolicy(model, options)).toBeNull()
+  expect(model.asked[1]).toMatchObject({ max_completion_tokens: 16 })
+})
+
+it.each([
+  [
+    401,
+    refused('Incorrect API key provided'),
+    'm1 at https://models.test/v1 refused a first call of 16 tokens with 401: Incorrect API key provided. Check the key in the environment variable TEST_KEY.',
+  ],
+  [
+    404,
+    refused('The model m1 does not exist.'),
+    'm1 at https://models.test/v1 refused a first call of 16 tokens with 404: The model m1 does not exist. Check the name of the model and the base URL.',
+  ],
+  [
+    429,
+    refused('You exceeded your quota', 'insufficient_quota'),
+    'm1 at https://models.test/v1 refused a first call of 16 tokens with 429: You exceeded your quota. Its account has nothing left to spend.',
+  ],
+  [
+    200,
+    '<html>Welcome</html>',
+    'm1 at https://models.test/v1 answered a first call with something that is no chat completion: <html>Welcome</html>. Check the base URL.',
+  ],
+])('names endpoint, model, refusal and what to set: %i', async (status, body, message) => {
+  await expect(preflightPolicy(answering([status, body]), options)).rejects.toMatchObject({
+    code: 'policy_http_error',
+    status,
+    message,
+  })
+})
+
+it('asks for a variable where no key is sent', async () => {
+  const model = answering([401, refused('no key')])
+  await expect(preflightPolicy(model, { ...options, keyVariable: null })).rejects.toThrow(
+    'with 401: no key. It asks for a key: name the environment variable that holds it, with --api-key-env or api_key_env in osmosis.toml.',
+  )
+})
+
+it('names an address where nothing listens', async () => {
+  const model = answering([502, refused('The policy at x cannot be reached', 'policy_unreachable')])
+  await expect(preflightPolicy(model, options)).rejects.toMatchObject({
+    code: 'policy_unreachable',
+    message: 'The policy at x cannot be reached. Check the base URL.',
+  })
+})
+
+it.each([429, 503])('warns of trouble that may pass: %i', async (status) => {
+  expect(await preflightPolicy(answering([status, refused('busy')]), options)).toBe(
+    `m1 at https://models.test/v1 refused a first call of 16 tokens with ${status}: busy.`,
+  )
+})
+
+it('waits for an answer only so long, and no longer than its caller', async () => {
+  const silent: ChatModel = {
+    name: 'm1',
+    respond: ({ signal: limit }) =>
+      new Promise((_resolve, reject) => {
+        limit.addEventListener('abort', () => reject(limit.reason as Error))
+      }),
+  }
+  await expect(preflightPolicy(silent, { ...options, timeoutMs: 20 })).rejects.toMatchObject({
+    code: 'policy_unreachable',
+  })
+  const caller = new AbortController()
+  const asked = preflightPolicy(silent, { ...options, signal: caller.signal })
+  caller.abort(new Error('enough'))
+  await expect(asked).rejects.toThrow('enough')
+})
