@@ -53,30 +53,33 @@ export function quantities({
 
 export function distribution(table: RunTable, quantity: Quantity): Distribution {
   const known: number[] = []
-  const passes = { sum: 0, weight: 0 }
-  const others = { sum: 0, weight: 0 }
+  let passedSum = 0
+  let passedCount = 0
+  let total = 0
   const shares = table.groups.map(({ items }) => {
-    const share = { sum: 0, weight: 0 }
+    let sum = 0
+    let weight = 0
     for (const item of items) {
       const value = table.counts(item) ? quantity(item) : null
       if (value === null || value === undefined) continue
       known.push(value)
-      for (const part of [share, table.passed(item) ? passes : others]) {
-        part.sum += value
-        part.weight += 1
-      }
+      sum += value
+      weight += 1
+      if (!table.passed(item)) continue
+      passedSum += value
+      passedCount += 1
     }
-    return share
+    total += sum
+    return { sum, weight }
   })
-  const sorted = Float64Array.from(known).toSorted()
-  const mean = ({ sum, weight }: typeof passes): number | null =>
-    weight === 0 ? null : sum / weight
+  const sorted = new Float64Array(known).toSorted()
+  const otherCount = known.length - passedCount
   return {
     mean: ratioEstimate(shares),
     p50: quantile(sorted, 0.5),
     p95: quantile(sorted, 0.95),
-    passed: mean(passes),
-    others: mean(others),
+    passed: passedCount === 0 ? null : passedSum / passedCount,
+    others: otherCount === 0 ? null : (total - passedSum) / otherCount,
   }
 }
 
@@ -85,7 +88,9 @@ export function ratio(table: RunTable, above: Quantity, below: Quantity, isRate 
   const shares = table.groups.map(({ items }) => {
     const share = { sum: 0, weight: 0 }
     for (const item of items) {
-      const [sum, weight] = table.counts(item) ? [above(item), below(item)] : []
+      if (!table.counts(item)) continue
+      const sum = above(item)
+      const weight = below(item)
       if (typeof sum !== 'number' || typeof weight !== 'number') continue
       share.sum += sum
       share.weight += weight

@@ -19,6 +19,8 @@ export class DocumentWriter {
   readonly #errors: Names
   readonly #toolUses = new Map<string, number>()
   readonly #facets = new Map<FacetColumn, Names>()
+  readonly #metrics: NamedColumns
+  readonly #scores: NamedColumns
   readonly #startedAt: number
 
   /** The one writer of a document. */
@@ -39,6 +41,8 @@ export class DocumentWriter {
     for (const [place, use] of document.toolUses.entries()) this.#toolUses.set(use.join(), place)
     this.#tools = new Names(document.toolNames)
     this.#errors = new Names(document.errorTypes)
+    this.#metrics = new NamedColumns(document.columns.metrics)
+    this.#scores = new NamedColumns(document.columns.scores)
     for (const facet of Object.values(rows.facets)) {
       this.#facets.set(facet, new Names(facet.values))
     }
@@ -99,8 +103,8 @@ export class DocumentWriter {
     columns.endedSeconds[place] =
       Math.round((Date.parse(event.ended_at) - this.#startedAt) / 100) / 10
     columns.summary[place] = event.summary
-    putNamed(columns.metrics, event.metrics, place)
-    putNamed(columns.scores, event.scores ?? {}, place)
+    this.#metrics.put(event.metrics, place)
+    this.#scores.put(event.scores ?? {}, place)
     return place
   }
 
@@ -122,10 +126,17 @@ export class DocumentWriter {
   }
 
   #toolUse(tools: readonly ToolUse[]): number {
-    const use = tools.flatMap(({ name, calls, errors }) => [this.#tools.place(name), calls, errors])
-    const key = use.join()
+    let key = ''
+    for (const { name, calls, errors } of tools) {
+      key += `${key === '' ? '' : ','}${this.#tools.place(name)},${calls},${errors}`
+    }
     let place = this.#toolUses.get(key)
     if (place === undefined) {
+      const use = tools.flatMap(({ name, calls, errors }) => [
+        this.#tools.place(name),
+        calls,
+        errors,
+      ])
       place = this.#document.toolUses.push(use) - 1
       this.#toolUses.set(key, place)
     }
@@ -153,6 +164,30 @@ class Names {
   }
 }
 
+/** Columns by names that come up while a run goes on. */
+class NamedColumns {
+  readonly #record: Record<string, (number | null)[]>
+  readonly #columns: Map<string, (number | null)[]>
+
+  constructor(record: Record<string, (number | null)[]>) {
+    this.#record = record
+    this.#columns = new Map(Object.entries(record))
+  }
+
+  put(values: Readonly<Record<string, number>>, place: number): void {
+    for (const name of Object.keys(values)) {
+      if (this.#columns.has(name)) continue
+      const column: (number | null)[] = []
+      this.#columns.set(name, column)
+      define(this.#record, name, column)
+    }
+    for (const [name, column] of this.#columns) {
+      while (column.length < place) column.push(null)
+      column[place] = Object.hasOwn(values, name) ? (values[name] ?? null) : null
+    }
+  }
+}
+
 function errorType({ error_type: type }: ItemEvent): string {
   return type ?? 'unknown'
 }
@@ -160,20 +195,6 @@ function errorType({ error_type: type }: ItemEvent): string {
 /** One number for row and attempt: exact up to 2^33 rows, and much quicker than text. */
 function itemKey(row: number, attempt: number): number {
   return row * 2 ** 20 + attempt
-}
-
-function putNamed(
-  columns: Record<string, (number | null)[]>,
-  values: Readonly<Record<string, number>>,
-  place: number,
-): void {
-  for (const name of Object.keys(values)) {
-    if (!Object.hasOwn(columns, name)) define(columns, name, [])
-  }
-  for (const [name, column] of Object.entries(columns)) {
-    while (column.length < place) column.push(null)
-    column[place] = Object.hasOwn(values, name) ? (values[name] ?? null) : null
-  }
 }
 
 /** Names come from users: `__proto__` is one, too. */

@@ -102,10 +102,13 @@ function unearned(table: RunTable): Finding | null {
   }
 }
 
+/** Of rows whose attempts have begun to end, one reward alone says nothing. */
 function equalRows(table: RunTable): Finding | null {
-  const { never, always, flat } = table.kinds()
+  const kinds = { never: 0, signal: 0, flat: 0, always: 0 }
+  for (const { kind, ended } of table.groups) if (ended >= 2) kinds[kind] += 1
+  const { never, always, flat } = kinds
   const count = never + always + flat
-  if (table.document.attempts < 2 || count === 0) return null
+  if (count === 0) return null
   const parts = [`${never} never pass`, `${always} always do`]
   if (flat > 0) parts.push(`${flat} have equal rewards in between`)
   return {

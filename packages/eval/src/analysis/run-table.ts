@@ -3,7 +3,7 @@ import type { ItemEvent } from './item-event.ts'
 import { describeRewards, type GroupKind, type RowGroup } from './row-group.ts'
 import { appendEvents, type RunDocument } from './run-document.ts'
 import type { RunNote } from './run-note.ts'
-import { findSigns, type ItemSigns, type Sign, signBit, signs } from './signs.ts'
+import { findSigns, type ItemSigns, type Sign, signBits, signs } from './signs.ts'
 import { reasonsIn, type UnearnedReason } from './unearned.ts'
 
 /** Settings of a {@link RunTable}. */
@@ -85,13 +85,13 @@ export class RunTable {
   }
 
   has(item: number, sign: Sign): boolean {
-    return ((this.#signs.bits[item] ?? 0) & signBit(sign)) !== 0
+    return ((this.#signs.bits[item] ?? 0) & signBits[sign]) !== 0
   }
 
   /** The worst first. */
   signs(item: number): Sign[] {
     const bits = this.#signs.bits[item] ?? 0
-    return signs.filter((sign) => (bits & signBit(sign)) !== 0)
+    return signs.filter((sign) => (bits & signBits[sign]) !== 0)
   }
 
   /** Why a pass looks unearned; empty for one that does not. */
@@ -101,7 +101,7 @@ export class RunTable {
 
   /** How many items have a sign. */
   count(sign: Sign): number {
-    const bit = signBit(sign)
+    const bit = signBits[sign]
     let count = 0
     for (const bits of this.#signs.bits) if ((bits & bit) !== 0) count += 1
     return count

@@ -25,11 +25,12 @@ export type Sign = (typeof signs)[number]
 /** Errors of one tool from which on a rollout is stuck. */
 const stuckErrors = 3
 
-export function signBit(sign: Sign): number {
-  return 1 << signs.indexOf(sign)
-}
+/** Of each sign. */
+export const signBits = Object.fromEntries(signs.map((sign, at) => [sign, 1 << at])) as Readonly<
+  Record<Sign, number>
+>
 
-/** What has been found out about all items: signs as bits of {@link signBit}. */
+/** What has been found out about all items: signs as {@link signBits}. */
 export interface ItemSigns {
   readonly bits: Uint16Array
   /** Bits of the reasons for which a pass looks unearned. */
@@ -42,22 +43,21 @@ export function findSigns(document: RunDocument, passed: Uint8Array): ItemSigns 
   const stuck = document.toolUses.map((use) =>
     use.some((errors, at) => at % 3 === 2 && errors >= stuckErrors),
   )
-  const tokens = Float64Array.from(columns.completionTokens, (count) => count ?? 0).toSorted()
+  const tokens = new Float64Array(columns.completionTokens.map((count) => count ?? 0)).toSorted()
   const long = Math.max(quantile(tokens, 0.99) ?? 0, 2 * (quantile(tokens, 0.5) ?? 0))
-  const bit = Object.fromEntries(signs.map((sign) => [sign, signBit(sign)])) as Record<Sign, number>
   const bits = new Uint16Array(passed.length)
   for (let item = 0; item < bits.length; item++) {
     const status = columns.status[item]
     let found = 0
-    if (unearned[item] !== 0) found |= bit.unearned
-    if (status === statusCodes.failed) found |= bit.failed
-    if (status === statusCodes.skipped) found |= bit.skipped
-    if (status === statusCodes.success && columns.calls[item] === 0) found |= bit.nocalls
-    if (stuck[columns.toolUse[item] ?? -1]) found |= bit.stuck
-    if (columns.cut[item] !== 0) found |= bit.cut
-    if (columns.rewritten[item] !== 0) found |= bit.rewritten
-    if (columns.toolErrors[item] !== 0) found |= bit.toolerror
-    if ((columns.completionTokens[item] ?? 0) > long) found |= bit.long
+    if (unearned[item] !== 0) found |= signBits.unearned
+    if (status === statusCodes.failed) found |= signBits.failed
+    if (status === statusCodes.skipped) found |= signBits.skipped
+    if (status === statusCodes.success && columns.calls[item] === 0) found |= signBits.nocalls
+    if (stuck[columns.toolUse[item] ?? -1]) found |= signBits.stuck
+    if (columns.cut[item] !== 0) found |= signBits.cut
+    if (columns.rewritten[item] !== 0) found |= signBits.rewritten
+    if (columns.toolErrors[item] !== 0) found |= signBits.toolerror
+    if ((columns.completionTokens[item] ?? 0) > long) found |= signBits.long
     bits[item] = found
   }
   return { bits, unearned }

@@ -26,7 +26,7 @@ export function findUnearned(document: RunDocument, passed: Uint8Array): Uint8Ar
 
   const withTools = passes.filter((item) => columns.toolCalls[item] !== 0).length
   const usesTools = withTools / passes.length > 0.8
-  const written = Float64Array.from(
+  const written = new Float64Array(
     passes.flatMap((item) => columns.completionTokens[item] ?? []),
   ).toSorted()
   const least = (quantile(written, 0.5) ?? 0) / 4

@@ -1,4 +1,5 @@
 import { parseQuery, RunTable, selectItems, toRunDocument } from '@osmosis/eval/analysis'
+import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 
 import { eventOf, manifestOf } from './runs.ts'
@@ -119,4 +120,32 @@ test.each([
   const query = parseQuery(line, table)
   expect(query.problems).toEqual([expect.stringMatching(problem)])
   expect(select(line)).toEqual([0, 1, 2, 3])
+})
+
+test('whatever is typed filters, or says what is not understood', () => {
+  const piece = fc.constantFrom(
+    'is:',
+    'sort:-',
+    '-',
+    '"',
+    ':',
+    '<',
+    'tokens',
+    'task',
+    ' ',
+    '0.5',
+    '..',
+  )
+  const line = fc.oneof(
+    fc.string(),
+    fc.array(piece).map((pieces) => pieces.join('')),
+  )
+  fc.assert(
+    fc.property(line, (text) => {
+      const query = parseQuery(text, table)
+      const items = [...selectItems(table, query)]
+      expect(new Set(items).size).toBe(items.length)
+      expect(items.every((item) => item >= 0 && item < table.size)).toBe(true)
+    }),
+  )
 })

@@ -1,4 +1,11 @@
-import { findings, type ItemEvent, RunTable, toRunDocument } from '@osmosis/eval/analysis'
+import {
+  findings,
+  type ItemEvent,
+  parseQuery,
+  RunTable,
+  selectItems,
+  toRunDocument,
+} from '@osmosis/eval/analysis'
 import { expect, test } from 'vitest'
 
 import { eventOf, manifestOf } from './runs.ts'
@@ -153,6 +160,13 @@ test('findings are ranked by how many items they touch, times what each costs', 
   ])
 })
 
+test('rows of which one attempt has ended are not among those without a gradient', () => {
+  const table = new RunTable(
+    toRunDocument(manifestOf(3), [eventOf(0, 0), eventOf(1, 0), eventOf(1, 1)]),
+  )
+  expect(findings(table)).toMatchObject([{ key: 'rows', count: 1 }])
+})
+
 test('several reasons to doubt passes are told apart in the detail', () => {
   const table = passes((row) => ({
     ...(row < 5 ? { tool_calls: 0, tools: [] } : {}),
@@ -162,4 +176,6 @@ test('several reasons to doubt passes are told apart in the detail', () => {
     title: '6 passes look unearned',
     detail: '5 without a tool call, 2 with very little text. The reward may be exploitable.',
   })
+  const shorts = selectItems(table, parseQuery('is:short -is:notools', table))
+  expect([...shorts]).toEqual([5])
 })
