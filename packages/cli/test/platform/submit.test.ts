@@ -5,6 +5,7 @@ import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 import { temporaryFolder, type Finished } from '../osmosis.ts'
+import { startInTerminal, type TerminalSession } from '../pseudo-terminal.ts'
 import { json, platformUser, type PlatformUser } from './on-platform.ts'
 
 const secret = 'planted-secret-value'
@@ -275,4 +276,42 @@ it('osmosis train submit sends a training run', async () => {
   expect(platform.trainingRuns.submitted).toMatchObject([
     { training_config: { lr: 1e-6 }, sampling_config: { rollout_top_p: 0.9 } },
   ])
+})
+
+it('a run is submitted, shown, stopped and downloaded from a terminal, after its dataset', async () => {
+  const { platform, env, workspace } = await author(entrypoint, ['SEARCH_API_KEY'])
+  platform.datasets.partSize = 40
+  const row = '{"user_prompt":"What is 1 + 1?","ground_truth":"2"}\n'
+  writeFileSync('sums.jsonl', row.repeat(4))
+  const inTerminal = (words: string): TerminalSession =>
+    startInTerminal(words.split(' '), { env, cwd: workspace })
+  const printed = async (words: string): Promise<string> => {
+    const { code, rest } = await inTerminal(words).ended
+    return `${rest}${code}`
+  }
+  expect(await printed('dataset upload sums.jsonl')).toMatch(/Uploaded sums; [^]*\n0$/)
+
+  const submit = inTerminal('eval submit configs/eval/echo.toml')
+  await submit.until('Value of SEARCH_API_KEY: ')
+  submit.type(`${secret}\r`)
+  const asked = await submit.until('/N] ')
+  submit.type('y\r')
+  const { code, rest } = await submit.ended
+  expect(code).toBe(0)
+  expect(rest).toContain('View: http')
+  expect(asked + rest).not.toContain(secret)
+  expect(platform.evalRuns.submitted).toMatchObject([
+    { secrets: { provided: { SEARCH_API_KEY: secret } } },
+  ])
+
+  platform.evalRuns.logs.push({ timestamp: 't', level: 'info', step: 'run', message: 'it runs' })
+  platform.evalRuns.files.set('metrics.json', '{}')
+  expect(await printed('eval list')).toMatch(/eval-run-1 +pending[^]*\n0$/)
+  expect(await printed('eval logs eval-run-1')).toContain('it runs')
+  const stop = inTerminal('eval stop eval-run-1')
+  await stop.until('[y/N] ')
+  stop.type('y\r')
+  expect((await stop.ended).code).toBe(0)
+  expect(platform.evalRuns.list).toMatchObject([{ status: 'stopped' }])
+  expect(await printed('eval download eval-run-1')).toMatch(/Downloaded 1 file[^]*\n0$/)
 })
