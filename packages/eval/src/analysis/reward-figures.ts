@@ -8,7 +8,7 @@ export interface DrawEstimate extends Estimate {
   readonly k: number
   /** Rows with an ended attempt, but fewer than `k`. */
   readonly left_out: number
-  /** With fewer than 50 rows such intervals hold the truth less often than 95 times in 100. */
+  /** Below 50 rows, and for k above 1, the interval holds the truth less often than 95 times in 100. */
   readonly rough: boolean
 }
 
@@ -98,6 +98,6 @@ function drawEstimate(
     k,
     ...meanOfRows(enough.map(chance), true),
     left_out: groups.filter((group) => group.ended > 0).length - enough.length,
-    rough: enough.length < 50,
+    rough: k > 1 && enough.length < 50,
   }
 }

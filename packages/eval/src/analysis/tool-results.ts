@@ -14,10 +14,16 @@ export interface AnsweredCall {
   readonly failed: boolean
 }
 
-/** The tool calls of a step, each with its result. */
+/**
+ * The tool calls of a step, each with its result. Results that name no call belong to the calls without
+ * one, in their order.
+ */
 export function answeredCalls({ tool_calls: calls, observation }: StepLike): AnsweredCall[] {
+  const results = observation?.results ?? []
+  const unnamed = results.filter(({ source_call_id: id }) => id === null || id === undefined)
   return (calls ?? []).map((call) => {
-    const result = observation?.results.find(({ source_call_id: id }) => id === call.tool_call_id)
+    const named = results.find(({ source_call_id: id }) => id === call.tool_call_id)
+    const result = named ?? unnamed.shift()
     return { call, result, failed: result !== undefined && isToolError(result) }
   })
 }

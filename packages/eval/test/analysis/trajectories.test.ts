@@ -1,4 +1,5 @@
 import {
+  answeredCalls,
   isToolError,
   partingOf,
   type StepLike,
@@ -136,6 +137,30 @@ test.each([
 test('a result that its framework flagged is an error whatever it says', () => {
   expect(isToolError({ content: 'all well', extra: { error: true } })).toBe(true)
   expect(isToolError({ content: null, extra: { is_error: true } })).toBe(true)
+})
+
+test('results that name no call belong to the calls without one', () => {
+  const call = (id: string) => ({ tool_call_id: id, function_name: id, arguments: {} })
+  const step: StepLike = {
+    source: 'agent',
+    message: '',
+    tool_calls: [call('a'), call('b'), call('c'), call('d')],
+    observation: {
+      results: [
+        { content: 'of a' },
+        { content: 'of c', source_call_id: 'c' },
+        { content: 'error' },
+      ],
+    },
+  }
+  const answered = answeredCalls(step)
+  expect(answered.map(({ result }) => result?.content)).toEqual([
+    'of a',
+    'error',
+    'of c',
+    undefined,
+  ])
+  expect(answered.map(({ failed }) => failed)).toEqual([false, true, false, false])
 })
 
 test('a summary is one line of at most 160 characters, and never half a character', () => {
