@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 
 import { addAgentLoopCommands } from './agent-loop/agent-loop-commands.ts'
+import { addCompletionCommand } from './completion/completion-options.ts'
 import { addDoctorCommand } from './doctor/doctor-options.ts'
 import { addEvalCommands } from './eval-run/eval-commands.ts'
 import { addPlatformCommands } from './platform/platform-commands.ts'
@@ -25,6 +26,7 @@ export function createProgram(setExitCode: (code: number) => void): Command {
   addPlatformCommands(program, { version: packageVersion(), setExitCode })
   addRolloutCommands(program, setExitCode)
   addDoctorCommand(program, setExitCode)
+  addCompletionCommand(program)
   return program
 }
 

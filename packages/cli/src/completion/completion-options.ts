@@ -1,0 +1,16 @@
+import { Argument, type Command } from 'commander'
+
+const shells = ['bash', 'zsh', 'fish'] as const
+
+/** Adds `completion`. */
+export function addCompletionCommand(program: Command): void {
+  program
+    .command('completion')
+    .description('print a script that completes the command in a shell')
+    .addArgument(new Argument('<shell>', 'which shell').choices(shells))
+    .action(async (shell: (typeof shells)[number]) => {
+      const { commandPlaces } = await import('./command-places.ts')
+      const { completionScripts } = await import('./completion-scripts.ts')
+      process.stdout.write(completionScripts[shell](commandPlaces(program)))
+    })
+}
