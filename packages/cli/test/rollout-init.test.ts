@@ -5,6 +5,7 @@ import { temporaryFolder } from '@osmosis/testing/kit'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
 
 import { run } from './in-process.ts'
+import { startInTerminal } from './pseudo-terminal.ts'
 
 const manifest = {
   name: 'mine',
@@ -58,6 +59,17 @@ it('adds a rollout, what the workspace lacks, and the packages that package.json
       typescript: expect.stringMatching(/^\^\d/),
     },
   })
+})
+
+it('asks for the framework in a terminal', async () => {
+  const folder = await project()
+  const args = ['rollout', 'init', 'shop', '--no-install']
+  const session = startInTerminal(args, { cwd: folder })
+  await session.until('1 to 4 [1] ')
+  session.type('ai-sdk\r')
+  const { code, rest } = await session.ended
+  expect(rest).toContain('Added the rollout shop (Vercel AI SDK) to ')
+  expect(code).toBe(0)
 })
 
 it('leaves an osmosis.toml alone, and names the policy of the new rollout', async () => {

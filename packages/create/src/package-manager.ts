@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { spawn, type SpawnOptions } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
@@ -40,9 +40,12 @@ export async function run(
   args: readonly string[],
   folder: string,
 ): Promise<boolean> {
-  // Windows runs npm.cmd and pnpm.cmd by a shell only. The arguments are ours.
-  const shell = process.platform === 'win32'
-  const child = spawn(program, args, { cwd: folder, shell, stdio: ['ignore', 2, 2] })
+  const options: SpawnOptions = { cwd: folder, stdio: ['ignore', 2, 2] }
+  // Windows runs npm.cmd and pnpm.cmd by a shell only. The words are ours and need no quotes.
+  const child =
+    process.platform === 'win32'
+      ? spawn([program, ...args].join(' '), { ...options, shell: true })
+      : spawn(program, args, options)
   return new Promise((resolve) => {
     child.once('error', () => resolve(false))
     child.once('close', (code) => resolve(code === 0))
