@@ -6,6 +6,7 @@ import { addAgentLoopCommands } from './agent-loop/agent-loop-commands.ts'
 import { addCompletionCommand } from './completion/completion-options.ts'
 import { addDoctorCommand } from './doctor/doctor-options.ts'
 import { addEvalCommands } from './eval-run/eval-commands.ts'
+import { addEvalViewCommand } from './eval-view/eval-view-options.ts'
 import { addPlatformCommands } from './platform/platform-commands.ts'
 import { addRolloutCommands } from './rollout-send/rollout-commands.ts'
 import { addServeCommand } from './serve/serve-options.ts'
@@ -23,6 +24,7 @@ export function createProgram(setExitCode: (code: number) => void): Command {
   addServeCommand(program)
   addAgentLoopCommands(program, setExitCode)
   addEvalCommands(program, setExitCode)
+  addEvalViewCommand(program, setExitCode)
   addPlatformCommands(program, { version: packageVersion(), setExitCode })
   addRolloutCommands(program, setExitCode)
   addDoctorCommand(program, setExitCode)

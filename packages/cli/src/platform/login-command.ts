@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { hostname } from 'node:os'
 
 import {
@@ -11,6 +10,7 @@ import {
   type Identity,
 } from '@osmosis/platform'
 
+import { openBrowser } from '../open-browser.ts'
 import { isInteractive } from './ask.ts'
 import type { LoginFlags } from './auth-commands.ts'
 import type { PlatformSession } from './platform-session.ts'
@@ -83,17 +83,4 @@ async function obtain(
 function showCode(session: PlatformSession, { userCode, url, completeUrl }: DeviceCode): void {
   session.output.note(`Open ${url} and enter the code ${userCode}`)
   if (isInteractive() && /^https?:\/\//.test(completeUrl)) openBrowser(completeUrl)
-}
-
-const openers: Partial<Record<NodeJS.Platform, readonly [string, ...string[]]>> = {
-  darwin: ['open'],
-  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
-}
-
-/** The address is printed as well, so a machine without a browser is no trouble. */
-function openBrowser(url: string): void {
-  const [command, ...args] = openers[process.platform] ?? ['xdg-open']
-  const child = spawn(command, [...args, url], { stdio: 'ignore', detached: true })
-  child.on('error', () => {})
-  child.unref()
 }

@@ -1,0 +1,78 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { createRun } from '@osmosis/eval'
+import type { RunManifest } from '@osmosis/eval/analysis'
+import { expect, it } from 'vitest'
+
+import { run } from './in-process.ts'
+import { startOsmosis, temporaryFolder } from './osmosis.ts'
+
+const sha256 = '0'.repeat(64)
+
+const manifest: RunManifest = {
+  schema_version: 1,
+  local_run_id: '0'.repeat(32),
+  run_name: 'sums',
+  created_at: '2026-11-20T09:00:00.000Z',
+  inputs: {
+    model: { name: 'scripted', base_url: null, baseline: null, params: {} },
+    dataset: { name: 'sums', sha256 },
+    code: { rollout: 'sums', kind: 'workflow', entrypoint: 'main.ts', sha256, scorers: [] },
+    env: {},
+    secrets: [],
+    timeouts: { agent_seconds: null, grader_seconds: null, max_turns: null },
+  },
+  n: 1,
+  pass_threshold: 1,
+  provenance: { sdk_version: '0', node_version: '24', config: null, git: null },
+  rows: [{ key: 'a', source_row: 0 }],
+}
+
+/** A folder with a run of which nothing has ended. */
+async function folderWithRun(): Promise<string> {
+  const outputRoot = temporaryFolder()
+  await (await createRun({ outputRoot, manifest })).close()
+  return outputRoot
+}
+
+it('eval view prints a link to its page and serves it until Ctrl-C', async () => {
+  const output = await folderWithRun()
+  const command = startOsmosis(['eval', 'view', 'sums', '--output', output])
+  const [link] = await command.printed(/http:\/\/127\.0\.0\.1:\d+\/#token=[\w-]+\/run\/sums/)
+  const page = await fetch(link)
+  expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
+  const token = /token=([\w-]+)/.exec(link)?.[1] ?? ''
+  const headers = { authorization: `Bearer ${token}` }
+  const runs = (await (await fetch(new URL('/api/runs', link), { headers })).json()) as unknown
+  expect(runs).toMatchObject([{ name: 'sums', state: 'incomplete', ended: 0, total: 1 }])
+  command.child.kill('SIGINT')
+  expect((await command.finished).code).toBe(0)
+})
+
+it('eval view takes the folder of a run, wherever it is', async () => {
+  const output = await folderWithRun()
+  const command = startOsmosis(['eval', 'view', path.join(output, 'sums'), '--no-open'])
+  await command.printed(/\/run\/sums/)
+  command.child.kill('SIGTERM')
+  expect((await command.finished).code).toBe(0)
+})
+
+it('eval view --export writes a report', async () => {
+  const output = await folderWithRun()
+  const file = path.join(output, 'report.html')
+  const finished = await run(['eval', 'view', 'sums', '--output', output, '--export', file])
+  expect(finished).toMatchObject({ code: 0, stderr: '' })
+  expect(finished.stdout).toMatch(/report\.html: 0\.\d MiB, 0 rollouts, 0 with their transcript\n$/)
+  expect(readFileSync(file, 'utf8')).toContain('<script type="application/json" id="embedded">')
+})
+
+it.each([
+  { name: 'a run that is not there', args: ['other'], message: 'there are sums.' },
+  { name: 'a report of no run', args: ['--export', 'x.html'], message: 'Name the run' },
+])('eval view refuses $name with 2', async ({ args, message }) => {
+  const output = await folderWithRun()
+  const finished = await run(['eval', 'view', ...args, '--output', output])
+  expect(finished).toMatchObject({ code: 2, stdout: '' })
+  expect(finished.stderr).toContain(message)
+})

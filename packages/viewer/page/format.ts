@@ -1,0 +1,54 @@
+/** Text for what is not known. */
+export const unknown = '–'
+
+/** A share as per cent. */
+export function percent(share: number | null, digits = 1): string {
+  return share === null || !Number.isFinite(share) ? unknown : `${(100 * share).toFixed(digits)} %`
+}
+
+/** A share in points, without a unit. */
+export function points(share: number, digits = 1): string {
+  return (100 * share).toFixed(digits)
+}
+
+/** With a plus or a true minus. */
+export function signed(value: number, digits = 1): string {
+  const text = Math.abs(value).toFixed(digits)
+  if (Number(text) === 0) return `±${text}`
+  return value < 0 ? `−${text}` : `+${text}`
+}
+
+export function thousands(count: number): string {
+  return Math.round(count).toLocaleString('en-US')
+}
+
+export function compact(count: number | null): string {
+  if (count === null) return unknown
+  if (count >= 1e6) return `${(count / 1e6).toFixed(1)} M`
+  return count >= 1e4 ? `${(count / 1e3).toFixed(0)} k` : thousands(count)
+}
+
+/** A reward as short as it can be without lying. */
+export function rewardText(reward: number | null): string {
+  if (reward === null) return unknown
+  if (Number.isInteger(reward)) return String(reward).replace('-', '−')
+  const text = Math.abs(reward) >= 1000 ? reward.toPrecision(3) : reward.toFixed(2)
+  return text.replace('-', '−')
+}
+
+export function duration(milliseconds: number): string {
+  if (milliseconds < 9_950) return `${(milliseconds / 1000).toFixed(1)} s`
+  if (milliseconds < 120_000) return `${Math.round(milliseconds / 1000)} s`
+  return `${(milliseconds / 60_000).toFixed(1)} min`
+}
+
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${thousands(count)} ${count === 1 ? one : many}`
+}
+
+/** One line that shows what a text would do to a line: no controls, no marks that turn its direction. */
+export function oneLine(text: string): string {
+  return text
+    .replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ')
+    .replaceAll(/[\u202a-\u202e\u2066-\u2069]/gu, '')
+}

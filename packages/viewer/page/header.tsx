@@ -1,0 +1,109 @@
+import type { JSX } from 'preact'
+
+import { counted, thousands } from './format.ts'
+import { hrefOf, type Route } from './route.ts'
+import type { RunState, ShownRun } from './run/use-run.ts'
+import type { Source } from './source/source.ts'
+import type { Theme, ThemeControl } from './theme.ts'
+
+interface HeaderProps {
+  readonly source: Source
+  readonly route: Route
+  readonly states: readonly RunState[]
+  readonly control: ThemeControl
+  readonly onHelp: () => void
+}
+
+const themeNames: Record<Theme, string> = { light: 'Light', dark: 'Dark', system: 'System' }
+
+/** Where the reader is, and how far the run is. */
+export function Header({ source, route, states, control, onHelp }: HeaderProps): JSX.Element {
+  const [state] = states
+  const run = route.page === 'run' && state?.state === 'shown' ? state.run : null
+  return (
+    <header class="top">
+      <a class="logo" href={hrefOf({})}>
+        <svg width="16" height="16" viewBox="0 0 16 16" aria-hidden="true">
+          <circle cx="6" cy="8" r="5" fill="var(--pass)" />
+          <circle cx="11" cy="8" r="4.2" fill="none" stroke="var(--ink)" stroke-width="1.4" />
+        </svg>
+        Evaluations
+      </a>
+      {route.page !== 'runs' && (
+        <>
+          <span class="crumb">/</span>
+          <RunLink name={route.run} />
+        </>
+      )}
+      {route.page === 'compare' && (
+        <>
+          <span class="dim">against</span>
+          <RunLink name={route.other} />
+        </>
+      )}
+      {run !== null && <Progress run={run} />}
+      {run !== null && <Variants run={run} />}
+      {run !== null && <span class="meta">{aboutText(run)}</span>}
+      <span class="spring" />
+      {source.kind === 'report' && <span class="dim">Report</span>}
+      <button class="btn" onClick={control.turn} title="Light, dark, or as the system">
+        {themeNames[control.theme]} <kbd>t</kbd>
+      </button>
+      <button class="btn" onClick={onHelp}>
+        Keys <kbd>?</kbd>
+      </button>
+    </header>
+  )
+}
+
+function RunLink({ name }: { name: string }): JSX.Element {
+  return (
+    <h1 title={name}>
+      <a href={hrefOf({ page: 'run', run: name })}>{name}</a>
+    </h1>
+  )
+}
+
+function Progress({ run: { progress } }: { run: ShownRun }): JSX.Element | null {
+  if (progress.state === 'finished') return null
+  const word = progress.state === 'running' ? '' : 'incomplete, '
+  return (
+    <span class={`state ${progress.state}`}>
+      {word}
+      {thousands(progress.ended)} of {thousands(progress.total)}
+    </span>
+  )
+}
+
+/** Its baseline and its re-gradings, to be compared with. */
+function Variants({ run }: { run: ShownRun }): JSX.Element | null {
+  const others = run.variants.filter((variant) => variant !== run.name)
+  if (others.length === 0) return null
+  const whole = run.name.split('@')[0] ?? ''
+  return (
+    <span class="variants">
+      {others.slice(0, 3).map((variant) => (
+        <a
+          key={variant}
+          class="btn"
+          href={hrefOf({ page: 'compare', ...pairOf(run.name, variant) })}
+        >
+          Compare {variant === whole ? 'the run' : variant.slice(whole.length)}
+        </a>
+      ))}
+    </span>
+  )
+}
+
+/** A baseline is what the run is measured against; a re-grading is measured against the run. */
+function pairOf(name: string, variant: string): { run: string; other: string } {
+  const isBefore = variant.endsWith('@baseline') || !variant.includes('@')
+  return isBefore ? { run: variant, other: name } : { run: name, other: variant }
+}
+
+function aboutText({ table: { document } }: ShownRun): string {
+  const rows = counted(document.rows.row.length, 'row')
+  const attempts = document.attempts > 1 ? ` × ${document.attempts}` : ''
+  const dataset = document.dataset.split('/').at(-1) ?? ''
+  return `${document.model}, ${dataset}, ${rows}${attempts}`
+}

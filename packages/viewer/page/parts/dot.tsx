@@ -1,0 +1,59 @@
+import type { RunTable } from '@osmosis/eval/analysis'
+import type { JSX } from 'preact'
+
+import { rewardText } from '../format.ts'
+
+/** How a value looks: the shape says it as well as the colour. */
+export type Tone = 'pass' | 'mid' | 'fail' | 'none'
+
+/** Passes, nothing earned, something in between, no value. */
+export function toneOf(table: RunTable, item: number): Tone {
+  const value = table.value(item)
+  if (value === null) return 'none'
+  if (table.passed(item)) return 'pass'
+  return value <= 0 ? 'fail' : 'mid'
+}
+
+/** The value of an item: passes are filled, others are rings. */
+export function Dot({
+  table,
+  item,
+  isMe = false,
+}: {
+  table: RunTable
+  item: number
+  isMe?: boolean
+}): JSX.Element {
+  return <span class={`dot ${toneOf(table, item)}${isMe ? ' me' : ''}`} />
+}
+
+/** As many attempts are shown. */
+export const mostDots = 8
+
+/** The attempts at a row. */
+export function Dots({
+  table,
+  items,
+  me,
+}: {
+  table: RunTable
+  items: readonly number[]
+  me?: number
+}): JSX.Element {
+  // The marked one is always among them.
+  const start = Math.max(
+    0,
+    Math.min(items.length - mostDots, items.indexOf(me ?? -1) - mostDots + 1),
+  )
+  const shown = items.length <= mostDots ? items : items.slice(start, start + mostDots)
+  const rest = items.length - shown.length
+  const values = items.map((item) => rewardText(table.value(item))).join(', ')
+  return (
+    <span class="dots" role="img" aria-label={`Rewards ${values}`}>
+      {shown.map((item) => (
+        <Dot key={item} table={table} item={item} isMe={item === me} />
+      ))}
+      {rest > 0 && <span class="more">+{rest}</span>}
+    </span>
+  )
+}

@@ -1,0 +1,38 @@
+import type { JSX } from 'preact'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+
+export type Draw = (canvas: CanvasRenderingContext2D, width: number, height: number) => void
+
+/** A canvas in device pixels, drawn again when its width or any of `inputs` changes. */
+export function Plot({
+  draw,
+  inputs,
+  label,
+}: {
+  draw: Draw
+  inputs: readonly unknown[]
+  label: string
+}): JSX.Element {
+  const canvas = useRef<HTMLCanvasElement>(null)
+  const [width, setWidth] = useState(0)
+  useLayoutEffect(() => {
+    if (canvas.current === null) return undefined
+    const observer = new ResizeObserver(([entry]) => setWidth(entry?.contentRect.width ?? 0))
+    observer.observe(canvas.current)
+    return () => observer.disconnect()
+  }, [])
+  useEffect(() => {
+    const context = canvas.current?.getContext('2d')
+    if (canvas.current === null || !context) return
+    const { clientWidth, clientHeight } = canvas.current
+    canvas.current.width = clientWidth * devicePixelRatio
+    canvas.current.height = clientHeight * devicePixelRatio
+    context.scale(devicePixelRatio, devicePixelRatio)
+    draw(context, clientWidth, clientHeight)
+  }, [width, ...inputs])
+  return (
+    <div class="plot">
+      <canvas ref={canvas} role="img" aria-label={label} />
+    </div>
+  )
+}

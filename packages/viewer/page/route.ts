@@ -1,0 +1,77 @@
+import { useEffect, useState } from 'preact/hooks'
+
+/** Where the reader is. All of it is in the address, so that it can be sent. */
+export interface Route {
+  readonly page: 'runs' | 'run' | 'compare'
+  readonly run: string
+  /** The run that it is compared with. */
+  readonly other: string
+  readonly query: string
+  /** `row.attempt`, the attempt from 1; empty for none. */
+  readonly selected: string
+  /** The sample of the rollout; empty for the first. */
+  readonly sample: string
+  /** Whether two attempts are beside one another. */
+  readonly parting: boolean
+}
+
+function readRoute(hash: string): Route {
+  const [path = '', search = ''] = hash.slice(1).split('?')
+  const [, page = '', run = '', other = ''] = path.split('/').map(decoded)
+  const parameters = new URLSearchParams(search)
+  return {
+    page: page === 'run' || page === 'compare' ? page : 'runs',
+    run,
+    other,
+    query: parameters.get('q') ?? '',
+    selected: parameters.get('sel') ?? '',
+    sample: parameters.get('sample') ?? '',
+    parting: parameters.has('parting'),
+  }
+}
+
+/** The address of a place; what is left out is empty. */
+export function hrefOf(route: Partial<Route>): string {
+  const { page = 'runs', run = '', other = '', query, selected, sample, parting } = route
+  const parameters = new URLSearchParams()
+  if (query) parameters.set('q', query)
+  if (selected) parameters.set('sel', selected)
+  if (selected && sample) parameters.set('sample', sample)
+  if (selected && parting) parameters.set('parting', '')
+  const names = page === 'runs' ? [] : page === 'run' ? [run] : [run, other]
+  const path = page === 'runs' ? '' : [page, ...names.map(encodeURIComponent)].join('/')
+  const search = parameters.toString().replace(/=(?=&|$)/g, '')
+  return `#/${path}${search === '' ? '' : `?${search}`}`
+}
+
+/** Goes to another place; what is left out stays. */
+export type Go = (change: Partial<Route>, how?: 'push' | 'replace') => void
+
+export function useRoute(): readonly [Route, Go] {
+  const [route, setRoute] = useState(() => readRoute(location.hash))
+  useEffect(() => {
+    const read = (): void => setRoute(readRoute(location.hash))
+    addEventListener('hashchange', read)
+    addEventListener('popstate', read)
+    return () => {
+      removeEventListener('hashchange', read)
+      removeEventListener('popstate', read)
+    }
+  }, [])
+  const go: Go = (change, how = 'replace') => {
+    const next = { ...readRoute(location.hash), ...change }
+    if (how === 'push') history.pushState(null, '', hrefOf(next))
+    else history.replaceState(null, '', hrefOf(next))
+    setRoute(next)
+  }
+  return [route, go]
+}
+
+/** An address can be cut off anywhere when it is sent. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

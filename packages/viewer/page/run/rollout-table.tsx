@@ -1,0 +1,125 @@
+import type { RunQuery, RunTable } from '@osmosis/eval/analysis'
+import type { JSX } from 'preact'
+import { useMemo } from 'preact/hooks'
+
+import { mostDots } from '../parts/dot.tsx'
+import { VirtualList } from '../parts/virtual-list.tsx'
+import { lineId, RolloutLine } from './rollout-line.tsx'
+import type { ShownRun } from './use-run.ts'
+
+interface RolloutTableProps {
+  readonly run: ShownRun
+  readonly query: RunQuery
+  /** Items in their order. */
+  readonly list: Int32Array
+  readonly selected: number | null
+  /** Whether there is room for the left columns only. */
+  readonly short: boolean
+  readonly onSort: (key: string) => void
+  readonly onPick: (item: number) => void
+  readonly onClear: () => void
+}
+
+/** The rollouts that the filter lets in. */
+export function RolloutTable(props: RolloutTableProps): JSX.Element {
+  const { run, query, list, selected, short, onSort, onPick, onClear } = props
+  const { table } = run
+  const { row } = table.document.columns
+  const range = useMemo(() => rangeOf(table), [run])
+  const focus = selected === null ? -1 : list.indexOf(selected)
+  return (
+    <div class="rollouts" style={{ '--attempts': `${attemptsWidth(table)}px` }}>
+      <Head query={query} short={short} measure={table.measure} onSort={onSort} />
+      {list.length === 0 ? (
+        <div class="empty">
+          <b>{table.size === 0 ? 'No rollout has ended yet' : 'Nothing matches'}</b>
+          {table.size === 0 ? (
+            'Lines appear here as rollouts end.'
+          ) : (
+            <button class="fold" onClick={onClear}>
+              Show all rollouts <kbd>x</kbd>
+            </button>
+          )}
+        </div>
+      ) : (
+        <VirtualList
+          count={list.length}
+          focus={focus}
+          role="listbox"
+          label="Rollouts"
+          active={focus >= 0 && selected !== null ? lineId(selected) : undefined}
+          render={(index, top) => {
+            const item = list[index] ?? 0
+            const above = index > 0 ? list[index - 1] : undefined
+            return (
+              <RolloutLine
+                key={item}
+                {...{ table, item, top, short, range, onPick }}
+                isSelected={item === selected}
+                isSameRow={above !== undefined && row[above] === row[item]}
+              />
+            )
+          }}
+        />
+      )}
+    </div>
+  )
+}
+
+function Head({
+  query,
+  short,
+  measure,
+  onSort,
+}: {
+  query: RunQuery
+  short: boolean
+  measure: string
+  onSort: (key: string) => void
+}): JSX.Element {
+  const { key: sorted, descending } = query.sort
+  const button = (key: string, label: string, style = ''): JSX.Element => (
+    <button
+      class={style}
+      data-sorted={sorted === key ? (descending ? 'down' : 'up') : undefined}
+      title={`Sort by ${label.toLowerCase()}`}
+      onClick={() => onSort(key)}
+    >
+      {label}
+    </button>
+  )
+  return (
+    <div class="head">
+      {button('row', 'Row')}
+      <span>Attempts</span>
+      {button('reward', short ? 'Rew.' : measure === 'reward' ? 'Reward' : 'Score', 'reward-head')}
+      <span>Ends with</span>
+      <span class="signs">Signs</span>
+      {!short && (
+        <>
+          {button('turns', 'Calls', 'end')}
+          {button('tools', 'Tools', 'end wide')}
+          {button('tokens', 'Tokens', 'end wide')}
+          {button('seconds', 'Time', 'end')}
+        </>
+      )}
+    </div>
+  )
+}
+
+/** Of the dots of a row. Pixels. */
+function attemptsWidth({ groups }: RunTable): number {
+  const most = groups.reduce((widest, { items }) => Math.max(widest, items.length), 0)
+  return Math.max(54, 13 * Math.min(most, mostDots) + (most > mostDots ? 14 : 0))
+}
+
+/** From 0, or less, to 1, or the greatest value there is. */
+function rangeOf({ values, document }: RunTable): readonly [number, number] {
+  let [least, most] = [0, Math.max(document.threshold, Number.MIN_VALUE)]
+  for (const value of values) {
+    if (value === null) continue
+    if (value < least) least = value
+    if (value > most) most = value
+  }
+  return [least, most]
+}

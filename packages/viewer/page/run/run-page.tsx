@@ -1,0 +1,196 @@
+import { parseQuery, selectItems } from '@osmosis/eval/analysis'
+import type { JSX } from 'preact'
+import { useMemo, useRef } from 'preact/hooks'
+
+import { type Keys, useKeys } from '../keys.ts'
+import type { Go, Route } from '../route.ts'
+import type { Source } from '../source/source.ts'
+import { Reader } from '../transcript/reader.tsx'
+import { FacetLists } from './facets.tsx'
+import { Figures } from './figures.tsx'
+import { FilterBar } from './filter-bar.tsx'
+import { LookFirst } from './look-first.tsx'
+import { RolloutTable } from './rollout-table.tsx'
+import { SignalMap } from './signal-map.tsx'
+import type { ShownRun } from './use-run.ts'
+import { useStatistics } from './use-statistics.ts'
+import { useTextSearch } from './use-text-search.ts'
+
+interface RunPageProps {
+  readonly source: Source
+  readonly run: ShownRun
+  readonly route: Route
+  readonly go: Go
+  readonly look: string
+}
+
+/** A run: its figures, what to look at first, its rollouts, and one of them to read. */
+export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Element {
+  const { table } = run
+  const statistics = useStatistics(run)
+  const field = useRef<HTMLInputElement>(null)
+  const { words } = useMemo(() => parseQuery(route.query, table), [run, route.query])
+  const search = useTextSearch(source, run, words)
+  const query = useMemo(
+    () => parseQuery(route.query, table, { found: search.found }),
+    [run, route.query, search.found],
+  )
+  const list = useMemo(() => selectItems(table, query), [run, query])
+  const shown = useMemo(() => maskOf(list, table.size), [list])
+  const selected = useMemo(() => selectedItem(run, route.selected), [run, route.selected])
+  const reading = selected !== null
+  const found = statistics?.findings ?? []
+
+  const pick = (item: number | null): void => {
+    if (item === null) go({ selected: '', parting: false, sample: '' })
+    else go({ selected: nameOf(run, item) })
+  }
+  const onQuery = (text: string): void => go({ query: text, selected: '', parting: false })
+  const at = selected === null ? -1 : list.indexOf(selected)
+  useKeys({
+    ...moveKeys({ run, list, at, selected, pick }),
+    '/': () => field.current?.focus(),
+    f: () => onQuery('is:notpassed'),
+    g: () => onQuery(table.document.attempts > 1 ? 'is:signal sort:-spread' : ''),
+    x: () => onQuery(''),
+    Escape: () => {
+      if (route.parting) go({ parting: false })
+      else if (reading) pick(null)
+      else onQuery('')
+    },
+    ...Object.fromEntries(
+      found.slice(0, 9).map((finding, index) => [index + 1, () => onQuery(finding.query)]),
+    ),
+  })
+
+  return (
+    <main class="run">
+      {run.progress.state === 'incomplete' && <Incomplete run={run} />}
+      {!reading && <Figures {...{ table, statistics, onQuery }} />}
+      <SignalMap {...{ run, thin: reading, selected, look, shown, onPick: pick, onQuery }} />
+      <div class={`work${reading ? ' reading' : ''}`}>
+        {!reading && (
+          <nav class="side" aria-label="What to look at">
+            <LookFirst
+              list={found}
+              query={route.query}
+              isEmpty={table.size === 0}
+              onQuery={onQuery}
+            />
+            <FacetLists run={run} query={route.query} onQuery={onQuery} />
+          </nav>
+        )}
+        <div class="list">
+          <FilterBar
+            field={field}
+            text={route.query}
+            query={query}
+            shown={list.length}
+            all={table.size}
+            isSearching={search.isSearching}
+            onInput={(text) => go({ query: text })}
+            onEnter={() => pick(list[0] ?? null)}
+          />
+          <RolloutTable
+            {...{ run, query, list, selected }}
+            short={reading}
+            onSort={(key) => go({ query: sortedBy(route.query, key, query.sort) })}
+            onPick={pick}
+            onClear={() => onQuery('')}
+          />
+        </div>
+        {reading && (
+          <Reader
+            {...{ source, run, route, go }}
+            item={selected}
+            onPick={pick}
+            onNote={source.note === undefined ? null : noteWriter(source, run, selected)}
+          />
+        )}
+      </div>
+    </main>
+  )
+}
+
+function Incomplete({ run: { progress } }: { run: ShownRun }): JSX.Element {
+  const left = progress.total - progress.ended
+  return (
+    <div class="notice" role="status">
+      <span>
+        <b>Incomplete.</b> {left} of {progress.total} rollouts are still to run.{' '}
+        {progress.reason !== null && progress.reason}
+      </span>
+    </div>
+  )
+}
+
+interface Place {
+  readonly run: ShownRun
+  readonly list: Int32Array
+  readonly at: number
+  readonly selected: number | null
+  readonly pick: (item: number | null) => void
+}
+
+/** Keys that go from rollout to rollout. */
+function moveKeys({ run: { table }, list, at, selected, pick }: Place): Keys {
+  const move = (step: number) => () => {
+    const place = Math.max(0, Math.min(list.length - 1, at < 0 ? 0 : at + step))
+    const next = list[place]
+    if (next !== undefined) pick(next)
+  }
+  const sibling = (step: number) => () => {
+    if (selected === null) return
+    const { items } = table.group(selected)
+    const next = items[(items.indexOf(selected) + step + items.length) % items.length]
+    if (next !== undefined) pick(next)
+  }
+  return {
+    j: move(1),
+    k: move(-1),
+    ArrowDown: move(1),
+    ArrowUp: move(-1),
+    Enter: at < 0 ? move(0) : undefined,
+    ']': sibling(1),
+    '[': sibling(-1),
+  }
+}
+
+function noteWriter(source: Source, run: ShownRun, item: number) {
+  const { row, attempt } = run.table.document.columns
+  return (tag: string, text: string): void => {
+    const note = { source_row_index: row[item] ?? 0, run_index: attempt[item] ?? 0, tag, text }
+    // It comes back as an update, to this page as to every other.
+    source.note?.(run.name, note).catch((error: unknown) => {
+      reportError(error)
+    })
+  }
+}
+
+function maskOf(list: Int32Array, size: number): Uint8Array | null {
+  if (list.length === size) return null
+  const mask = new Uint8Array(size)
+  for (const item of list) mask[item] = 1
+  return mask
+}
+
+function selectedItem({ table }: ShownRun, name: string): number | null {
+  const [row = Number.NaN, attempt = Number.NaN] = name.split('.').map(Number)
+  return table.find(row, attempt - 1) ?? null
+}
+
+function nameOf({ table }: ShownRun, item: number): string {
+  const { row, attempt } = table.document.columns
+  return `${row[item] ?? ''}.${(attempt[item] ?? 0) + 1}`
+}
+
+/** The filter line sorted by another key, or the other way around. */
+function sortedBy(
+  text: string,
+  key: string,
+  sort: { readonly key: string; readonly descending: boolean },
+): string {
+  const rest = text.replaceAll(/\s*\bsort:\S+/g, '')
+  const descending = sort.key === key && !sort.descending
+  return `${rest} sort:${descending ? '-' : ''}${key}`.trim()
+}

@@ -1,0 +1,187 @@
+import type { GroupKind, RowGroup, RunTable } from '@osmosis/eval/analysis'
+import type { JSX } from 'preact'
+import { useMemo, useState } from 'preact/hooks'
+
+import { counted, rewardText, thousands } from '../format.ts'
+import { type Tone, toneOf } from '../parts/dot.tsx'
+import { type Draw, Plot } from '../parts/plot.tsx'
+import { colour } from '../theme.ts'
+import type { ShownRun } from './use-run.ts'
+
+interface SignalMapProps {
+  readonly run: ShownRun
+  /** A strip of a finger's width, while a transcript is read. */
+  readonly thin: boolean
+  readonly selected: number | null
+  readonly look: string
+  /** 1 for the items that the filter lets in; null for all. */
+  readonly shown: Uint8Array | null
+  readonly onPick: (item: number) => void
+  readonly onQuery: (query: string) => void
+}
+
+const order: Record<GroupKind, number> = { never: 0, flat: 1, signal: 1, always: 2 }
+
+/** Every row as a column of its attempts, from those that never pass to those that always do. */
+export function SignalMap(props: SignalMapProps): JSX.Element | null {
+  const { run, thin, selected, look, shown, onPick, onQuery } = props
+  const { table } = run
+  const columns = useMemo(() => columnsOf(table), [run])
+  const [tip, setTip] = useState<{ x: number; text: string } | null>(null)
+  if (columns.length === 0) return null
+
+  const at = (event: MouseEvent): { column: Column; x: number } | null => {
+    if (!(event.currentTarget instanceof HTMLElement)) return null
+    const box = event.currentTarget.getBoundingClientRect()
+    const place = Math.floor(((event.clientX - box.left) / box.width) * columns.length)
+    const column = columns[Math.min(columns.length - 1, Math.max(0, place))]
+    if (column === undefined) return null
+    // Far enough from the edges for its text.
+    const x = Math.min(box.width - 110, Math.max(110, event.clientX - box.left))
+    return { column, x }
+  }
+  const selectedRow = selected === null ? undefined : table.group(selected).row
+  const place = columns.findIndex(({ group }) => group.row === selectedRow)
+  return (
+    <section class={`map${thin ? ' thin' : ''}`} aria-label="Signal map">
+      <div
+        class="strip"
+        onMouseMove={(event) => {
+          const found = at(event)
+          setTip(found && { x: found.x, text: tipText(found.column.group) })
+        }}
+        onMouseLeave={() => setTip(null)}
+        onClick={(event) => {
+          const items = at(event)?.column.group.items ?? []
+          const item = items.find((each) => !table.passed(each)) ?? items[0]
+          if (item !== undefined) onPick(item)
+        }}
+      >
+        <Plot
+          draw={painter(table, columns, { shown, gap: thin ? 0 : 1 })}
+          inputs={[run, thin, look, shown]}
+          label={`${counted(columns.length, 'row')}, sorted by how often they pass`}
+        />
+        {place >= 0 && (
+          <div class="cursor" style={{ left: `${(100 * (place + 0.5)) / columns.length}%` }} />
+        )}
+        {tip !== null && (
+          <div class="tip" style={{ left: `${tip.x}px` }}>
+            {tip.text}
+          </div>
+        )}
+      </div>
+      {!thin && <Brackets table={table} rows={columns.length} onQuery={onQuery} />}
+    </section>
+  )
+}
+
+/** A row, with its items from the highest value to the lowest: passes are at the bottom. */
+interface Column {
+  readonly group: RowGroup
+  readonly items: readonly number[]
+}
+
+function columnsOf(table: RunTable): Column[] {
+  const value = (item: number): number => table.value(item) ?? Number.NEGATIVE_INFINITY
+  return table.groups
+    .toSorted(
+      (a, b) => order[a.kind] - order[b.kind] || (a.mean ?? 0) - (b.mean ?? 0) || a.row - b.row,
+    )
+    .map((group) => ({ group, items: group.items.toSorted((a, b) => value(b) - value(a)) }))
+}
+
+/** To whole pixels of the screen: columns side by side make no seams. */
+function snap(length: number): number {
+  return Math.round(length * devicePixelRatio) / devicePixelRatio
+}
+
+function painter(
+  table: RunTable,
+  columns: readonly Column[],
+  { shown, gap }: { shown: Uint8Array | null; gap: number },
+): Draw {
+  return (canvas, width, height) => {
+    const tones: Record<Tone, string> = {
+      pass: colour('map-pass'),
+      mid: colour('map-mid'),
+      fail: colour('map-fail'),
+      none: colour('none'),
+    }
+    const pending = colour('line')
+    const attempts = Math.max(
+      table.document.attempts,
+      columns.reduce((most, { items }) => Math.max(most, items.length), 1),
+    )
+    const space = attempts > 16 ? 0 : gap
+    const edgeOf = (line: number): number => snap((line * (height + space)) / attempts)
+    // Of more rows than pixels one stands for a pixel, and lights up for any row in it that is shown.
+    const bars = Math.min(columns.length, Math.floor(width * devicePixelRatio))
+    for (let bar = 0; bar < bars; bar++) {
+      const from = Math.floor((bar * columns.length) / bars)
+      const to = Math.max(from + 1, Math.floor(((bar + 1) * columns.length) / bars))
+      const left = snap((bar * width) / bars)
+      const right = snap(((bar + 1) * width) / bars)
+      for (let line = 0; line < attempts; line++) {
+        let item = columns[from]?.items[attempts - 1 - line]
+        let isHidden = shown !== null
+        for (let place = from; place < to && isHidden; place++) {
+          const candidate = columns[place]?.items[attempts - 1 - line]
+          if (candidate === undefined || shown?.[candidate] !== 1) continue
+          item = candidate
+          isHidden = false
+        }
+        canvas.globalAlpha = isHidden ? 0.16 : 1
+        canvas.fillStyle = item === undefined ? pending : tones[toneOf(table, item)]
+        const top = edgeOf(line)
+        canvas.fillRect(left, top, right - left, edgeOf(line + 1) - space - top)
+      }
+    }
+  }
+}
+
+/** How many rows are of which kind; with one attempt per row nothing can be said of gradients. */
+function Brackets({
+  table,
+  rows,
+  onQuery,
+}: {
+  table: RunTable
+  rows: number
+  onQuery: (query: string) => void
+}): JSX.Element {
+  const { never, signal, flat, always } = table.kinds()
+  const single = table.document.attempts < 2
+  const parts = single
+    ? [
+        { count: never + flat + signal, text: 'did not pass', query: 'is:notpassed' },
+        { count: always, text: 'passed', query: 'is:passed' },
+      ]
+    : [
+        { count: never, text: 'never pass', query: 'is:never' },
+        { count: signal, text: 'give a gradient', query: 'is:signal sort:-spread' },
+        { count: flat, text: 'are equal in between', query: 'is:flat' },
+        { count: always, text: 'always pass', query: 'is:always' },
+      ]
+  return (
+    <div class="brackets">
+      {parts.map(
+        ({ count, text, query }) =>
+          count > 0 && (
+            <button
+              key={query}
+              title={`${counted(count, 'row')} ${text}`}
+              style={{ width: `${(100 * count) / rows}%` }}
+              onClick={() => onQuery(query)}
+            >
+              {thousands(count)} {count / rows > 0.08 && `${count === 1 ? 'row' : 'rows'} ${text}`}
+            </button>
+          ),
+      )}
+    </div>
+  )
+}
+
+function tipText({ row, passed, ended, mean }: RowGroup): string {
+  return `Row ${row}: ${passed} of ${ended} passed, mean ${rewardText(mean)}`
+}

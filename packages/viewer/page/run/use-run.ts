@@ -1,0 +1,113 @@
+import { RunTable } from '@osmosis/eval/analysis'
+import { useEffect, useRef, useState } from 'preact/hooks'
+
+import type { LiveUpdate, RunAnswer, RunProgress } from '../../src/wire.ts'
+import type { Source } from '../source/source.ts'
+
+/** A run on the screen. A new object for every change, so that hooks see it; the table stays. */
+export interface ShownRun {
+  /** Under which it was asked for, e.g. `my-run@baseline`. */
+  readonly name: string
+  readonly table: RunTable
+  readonly progress: RunProgress
+  readonly variants: readonly string[]
+}
+
+export type RunState =
+  | { readonly state: 'loading' }
+  | { readonly state: 'failed'; readonly problem: string }
+  | { readonly state: 'shown'; readonly run: ShownRun }
+
+/** Reads a run and follows it. */
+export function useRun(source: Source, name: string): RunState {
+  const [state, setState] = useState<RunState>({ state: 'loading' })
+  const follower = useRef<RunFollower>(undefined)
+  useEffect(() => {
+    setState({ state: 'loading' })
+    const created = new RunFollower(source, name, setState)
+    follower.current = created
+    return () => created.close()
+  }, [source, name])
+  return state
+}
+
+/**
+ * Keeps a table up to date. Updates wait for one another so that a run of 100,000 items that ends
+ * hundreds of them a second still leaves time for the reader.
+ */
+class RunFollower {
+  readonly #source: Source
+  readonly #name: string
+  readonly #show: (state: RunState) => void
+  readonly #stop: (() => void) | undefined
+  #waiting: LiveUpdate[] = []
+  #shown: ShownRun | undefined
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #loads = 0
+  #closed = false
+  #restMs = 0
+
+  constructor(source: Source, name: string, show: (state: RunState) => void) {
+    this.#source = source
+    this.#name = name
+    this.#show = show
+    if (source.follow === undefined) void this.#load()
+    else {
+      this.#stop = source.follow(
+        name,
+        () => void this.#load(),
+        (update) => this.#receive(update),
+      )
+    }
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#stop?.()
+    clearTimeout(this.#timer)
+  }
+
+  /** What arrives while the run is read is kept, and added to it. */
+  async #load(): Promise<void> {
+    const load = ++this.#loads
+    this.#waiting = []
+    try {
+      const answer = await this.#source.run(this.#name)
+      if (this.#closed || load !== this.#loads) return
+      this.#shown = shownRun(this.#name, answer)
+      this.#apply()
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error)
+      if (!this.#closed && this.#shown === undefined) this.#show({ state: 'failed', problem })
+    }
+  }
+
+  #receive(update: LiveUpdate): void {
+    if (update.stale === true) {
+      void this.#load()
+      return
+    }
+    this.#waiting.push(update)
+    if (this.#shown !== undefined) this.#timer ??= setTimeout(() => this.#apply(), this.#restMs)
+  }
+
+  #apply(): void {
+    this.#timer = undefined
+    if (this.#shown === undefined || this.#closed) return
+    const started = performance.now()
+    const { table } = this.#shown
+    const updates = this.#waiting.splice(0)
+    const events = updates.flatMap((update) => update.events ?? [])
+    if (events.length > 0) table.append(events)
+    for (const note of updates.flatMap((update) => update.notes ?? [])) table.addNote(note)
+    const progress = updates.findLast((update) => update.progress)?.progress
+    this.#shown = { ...this.#shown, ...(progress === undefined ? {} : { progress }) }
+    this.#show({ state: 'shown', run: this.#shown })
+    // Drawing takes about as long again.
+    this.#restMs = 4 * (performance.now() - started)
+  }
+}
+
+function shownRun(name: string, { document, progress, variants }: RunAnswer): ShownRun {
+  return { name, table: new RunTable(document), progress, variants }
+}

@@ -1,0 +1,196 @@
+import type { JSX } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+
+import type { RunListing, RunSummary } from '../../src/wire.ts'
+import { percent, points, thousands, unknown } from '../format.ts'
+import { type Go, hrefOf } from '../route.ts'
+import type { Source } from '../source/source.ts'
+
+/** How often the list is read again while it is on the screen, and while runs are being read. Milliseconds. */
+const refreshMs = 3000
+const readingMs = 400
+
+type Listing =
+  | { readonly state: 'loading' }
+  | { readonly state: 'failed'; readonly problem: string }
+  | { readonly state: 'listed'; readonly runs: readonly RunListing[] }
+
+/** All runs, the newest first; two that are marked are compared. */
+export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Element {
+  const listing = useListing(source)
+  const [marked, setMarked] = useState<readonly string[]>([])
+  const mark = (name: string, isOn: boolean): void => {
+    setMarked(isOn ? [...marked, name].slice(-2) : marked.filter((other) => other !== name))
+  }
+  if (listing.state === 'failed') {
+    return (
+      <main class="empty">
+        <b>The runs cannot be read</b>
+        {listing.problem}
+      </main>
+    )
+  }
+  const runs = listing.state === 'listed' ? listing.runs : []
+  const [older, newer] = inTime(runs, marked)
+  return (
+    <main class="page">
+      <h2>Evaluations</h2>
+      {listing.state === 'listed' && runs.length === 0 ? (
+        <p class="lead">
+          None yet. <code class="mono">osmosis eval run</code> makes one.
+        </p>
+      ) : (
+        <p class="lead">
+          {older === undefined || newer === undefined ? (
+            'Mark two to compare them.'
+          ) : (
+            <button
+              class="btn"
+              onClick={() => go({ page: 'compare', run: older, other: newer }, 'push')}
+            >
+              Compare {older} with {newer}
+            </button>
+          )}
+        </p>
+      )}
+      {runs.length > 0 && (
+        <div class="sheet">
+          <table class="grid">
+            <thead>
+              <tr>
+                <th>
+                  <span class="unseen">Mark</span>
+                </th>
+                <th>Run</th>
+                <th class="wide">Model</th>
+                <th class="wide">Dataset</th>
+                <th class="end">Reward</th>
+                <th class="end">Pass rate</th>
+                <th class="end wide">With a gradient</th>
+                <th class="end">Rollouts</th>
+              </tr>
+            </thead>
+            <tbody>
+              {runs.map((run) =>
+                'isReading' in run ? (
+                  <tr key={run.name} aria-busy="true">
+                    <td />
+                    <td class="name">
+                      <a href={hrefOf({ page: 'run', run: run.name })}>{run.name}</a>
+                    </td>
+                    <td colSpan={6} class="dim">
+                      reading…
+                    </td>
+                  </tr>
+                ) : 'problem' in run ? (
+                  <tr key={run.name}>
+                    <td />
+                    <td class="name">{run.name}</td>
+                    <td colSpan={6} class="dim">
+                      {run.problem}
+                    </td>
+                  </tr>
+                ) : (
+                  <RunLine key={run.name} run={run} marked={marked} onMark={mark} />
+                ),
+              )}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </main>
+  )
+}
+
+function RunLine({
+  run,
+  marked,
+  onMark,
+}: {
+  run: RunSummary
+  marked: readonly string[]
+  onMark: (name: string, isOn: boolean) => void
+}): JSX.Element {
+  const isMarked = marked.includes(run.name)
+  return (
+    <tr class={isMarked ? 'here' : ''}>
+      <td>
+        <input
+          type="checkbox"
+          aria-label={`Mark ${run.name}`}
+          checked={isMarked}
+          onChange={({ currentTarget }) => onMark(run.name, currentTarget.checked)}
+        />
+      </td>
+      <td class="name">
+        <a href={hrefOf({ page: 'run', run: run.name })}>{run.name}</a>
+        {run.variants.length > 0 && (
+          <div class="variants">
+            {run.variants.map((variant) => (
+              <a
+                key={variant}
+                class="dim"
+                href={hrefOf({ page: 'compare', run: run.name, other: variant })}
+              >
+                with {variant.slice(run.name.length)}
+              </a>
+            ))}
+          </div>
+        )}
+      </td>
+      <td class="wide mono">{run.model}</td>
+      <td class="wide">{run.dataset}</td>
+      <td class="end">{run.reward?.toFixed(3) ?? unknown}</td>
+      <td class="end">
+        {percent(run.passRate)}
+        {run.passMargin !== null && <span class="dim"> ± {points(run.passMargin)}</span>}
+      </td>
+      <td class="end wide">{percent(run.signal, 0)}</td>
+      <td class="end">
+        {run.state === 'finished' ? (
+          thousands(run.ended)
+        ) : (
+          <span class={`state ${run.state}`} title={run.reason ?? ''}>
+            {thousands(run.ended)} of {thousands(run.total)}
+          </span>
+        )}
+      </td>
+    </tr>
+  )
+}
+
+function useListing(source: Source): Listing {
+  const [listing, setListing] = useState<Listing>({ state: 'loading' })
+  useEffect(() => {
+    let isGone = false
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const read = async (): Promise<void> => {
+      let pauseMs = refreshMs
+      try {
+        const runs = await source.runs()
+        if (runs.some((run) => 'isReading' in run)) pauseMs = readingMs
+        if (!isGone) setListing({ state: 'listed', runs })
+      } catch (error) {
+        const problem = error instanceof Error ? error.message : String(error)
+        if (!isGone) setListing({ state: 'failed', problem })
+      }
+      if (!isGone && source.kind === 'server') timer = setTimeout(() => void read(), pauseMs)
+    }
+    void read()
+    return () => {
+      isGone = true
+      clearTimeout(timer)
+    }
+  }, [source])
+  return listing
+}
+
+/** Two names, the older run first: what came later is compared with it. */
+function inTime(runs: readonly RunListing[], names: readonly string[]): readonly string[] {
+  if (names.length < 2) return []
+  const startOf = (name: string): string => {
+    const run = runs.find((each) => each.name === name)
+    return run !== undefined && 'startedAt' in run ? run.startedAt : ''
+  }
+  return names.toSorted((a, b) => (startOf(a) < startOf(b) ? -1 : 1))
+}

@@ -1,0 +1,111 @@
+import type { RunNote } from '@osmosis/eval/analysis'
+
+import type { LiveUpdate } from '../../src/wire.ts'
+import type { Source } from './source.ts'
+
+/** An answer of the server other than a success. */
+class Refused extends Error {
+  readonly status: number
+
+  constructor(status: number, message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
+/** How long a server that is away is left alone. Milliseconds. */
+const pauseMs = 1000
+
+/** The server of this page. */
+export function liveSource(): Source {
+  const token = takeToken()
+  const ask = async (path: string, init: RequestInit = {}): Promise<Response> => {
+    const headers = new Headers(init.headers)
+    headers.set('authorization', `Bearer ${token}`)
+    const response = await fetch(path, { ...init, headers })
+    if (!response.ok) throw new Refused(response.status, await response.text())
+    return response
+  }
+  const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
+    (await (await ask(path, signal === undefined ? {} : { signal })).json()) as T
+
+  return {
+    kind: 'server',
+    runs: async () => get('api/runs'),
+    run: async (name) => get(at(name, '')),
+    transcript: async (run, [row, attempt]) => get(at(run, `/transcripts/${row}.${attempt}`)),
+    search: async (run, words, signal) => {
+      const query = new URLSearchParams(words.map((word) => ['text', word]))
+      return get(at(run, `/search?${query.toString()}`), signal)
+    },
+    note: async (run, note) => {
+      const headers = { 'content-type': 'application/json' }
+      const init = { method: 'POST', headers, body: JSON.stringify(note) }
+      return (await (await ask(at(run, '/notes'), init)).json()) as RunNote
+    },
+    follow(run, onOpen, onUpdate) {
+      const stop = new AbortController()
+      const { signal } = stop
+      const read = async (): Promise<void> => {
+        const response = await ask(at(run, '/events'), { signal })
+        onOpen()
+        for await (const update of updatesIn(response)) onUpdate(update)
+      }
+      void keepFollowing(read, signal, onOpen)
+      return () => stop.abort()
+    },
+  }
+}
+
+function at(run: string, what: string): string {
+  return `api/runs/${encodeURIComponent(run)}${what}`
+}
+
+/** Comes back to a server that went away. One that refuses will do so again. */
+async function keepFollowing(
+  read: () => Promise<void>,
+  signal: AbortSignal,
+  onRefused: () => void,
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await read()
+    } catch (error) {
+      if (error instanceof Refused) {
+        onRefused()
+        return
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, pauseMs))
+  }
+}
+
+/** The data of server-sent events. An EventSource cannot carry the bearer; a token in a URL is logged. */
+async function* updatesIn({ body }: Response): AsyncGenerator<LiveUpdate, void, undefined> {
+  if (body === null) return
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader()
+  let text = ''
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return
+    text += value
+    const events = text.split('\n\n')
+    text = events.pop() ?? ''
+    for (const event of events) {
+      if (event.startsWith('data: ')) yield JSON.parse(event.slice(6)) as LiveUpdate
+    }
+  }
+}
+
+/**
+ * The token comes in the fragment, which browsers send to nobody, and leaves the address bar at once. It
+ * is kept for this origin, so that a row can be opened in another tab.
+ */
+function takeToken(): string {
+  const key = 'token'
+  const [, given, rest = ''] = /^#token=([\w-]+)(.*)$/.exec(location.hash) ?? []
+  if (given === undefined) return localStorage.getItem(key) ?? ''
+  localStorage.setItem(key, given)
+  history.replaceState(null, '', `${location.pathname}#${rest || '/'}`)
+  return given
+}

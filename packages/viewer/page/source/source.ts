@@ -1,0 +1,33 @@
+import type { RunNote } from '@osmosis/eval/analysis'
+
+import type {
+  ItemName,
+  LiveUpdate,
+  RunAnswer,
+  RunListing,
+  TranscriptAnswer,
+} from '../../src/wire.ts'
+import { liveSource } from './live-source.ts'
+import { reportSource } from './report-source.ts'
+
+/** Where the data comes from: the server of this page, or the page itself. */
+export interface Source {
+  readonly kind: 'server' | 'report'
+  runs(): Promise<readonly RunListing[]>
+  run(name: string): Promise<RunAnswer>
+  transcript(run: string, item: ItemName): Promise<TranscriptAnswer>
+  /** Items in whose transcripts all the words are. Undefined where that cannot be found out. */
+  search?(run: string, words: readonly string[], signal: AbortSignal): Promise<readonly ItemName[]>
+  /** Undefined where nothing can be written. */
+  note?(run: string, note: Omit<RunNote, 'at' | 'model_tag'>): Promise<RunNote>
+  /**
+   * Calls with what happens to a run from `onOpen` on, which comes again after a pause; read the run
+   * then. Returns what ends it. Undefined where nothing happens.
+   */
+  follow?(run: string, onOpen: () => void, onUpdate: (update: LiveUpdate) => void): () => void
+}
+
+export function openSource(): Source {
+  const embedded = document.querySelector('#embedded')?.textContent
+  return embedded ? reportSource(embedded) : liveSource()
+}

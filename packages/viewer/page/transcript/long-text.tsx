@@ -1,0 +1,69 @@
+import type { JSX } from 'preact'
+import { useState } from 'preact/hooks'
+
+import { counted, thousands } from '../format.ts'
+
+/** A piece that browsers lay out without a pause, whatever its lines. Characters. */
+const mostShown = 200_000
+
+/** What of a text is shown at first. */
+interface Cut {
+  readonly text: string
+  /** What the button that shows the rest says; null when nothing is left out. */
+  readonly rest: string | null
+}
+
+/** A text that starts folded when it has many characters, or more lines than `lines`. */
+export function LongText({
+  text,
+  characters,
+  lines = Number.POSITIVE_INFINITY,
+}: {
+  text: string
+  characters: number
+  lines?: number
+}): JSX.Element {
+  const [open, setOpen] = useState(false)
+  const { text: short, rest } = cutText(text, characters, lines)
+  if (rest === null) return <>{text}</>
+  const toggle = (
+    <button class="fold" aria-expanded={open} onClick={() => setOpen(!open)}>
+      {open ? 'Show less' : rest}
+    </button>
+  )
+  if (!open) {
+    return (
+      <>
+        {short} {toggle}
+      </>
+    )
+  }
+  const isMore = text.length > mostShown
+  return (
+    <>
+      {isMore ? text.slice(0, mostShown) : text} {isMore && tooLong(text)}
+      {toggle}
+    </>
+  )
+}
+
+function tooLong(text: string): JSX.Element {
+  const left = thousands(text.length - mostShown)
+  return <em class="dim">… and {left} characters that are only in the file. </em>
+}
+
+function cutText(whole: string, characters: number, lines: number): Cut {
+  const all = Number.isFinite(lines) ? whole.split('\n', 10_000) : []
+  if (all.length > lines) {
+    // Three lines less than what would be shown whole: a fold that saves one line is a nuisance.
+    const short = all.slice(0, lines - 3).join('\n')
+    const many = all.length === 10_000 ? 'more than 10,000 lines' : counted(all.length, 'line')
+    const text = short.length > characters ? `${short.slice(0, characters)}…` : short
+    return { text, rest: `Show all ${many}` }
+  }
+  if (whole.length <= characters * 1.2) return { text: whole, rest: null }
+  return {
+    text: `${whole.slice(0, characters)}…`,
+    rest: `Show all ${thousands(whole.length)} characters`,
+  }
+}

@@ -1,0 +1,100 @@
+import type { Trajectory } from '@osmosis/core/trajectory'
+import { partingOf, type Parting as PartingPlace, type RunTable } from '@osmosis/eval/analysis'
+import type { JSX } from 'preact'
+import { useMemo, useState } from 'preact/hooks'
+
+import { counted, rewardText } from '../format.ts'
+import { Dot } from '../parts/dot.tsx'
+import { Step } from './step.tsx'
+import { Verdict } from './verdict.tsx'
+
+interface PartingProps {
+  readonly table: RunTable
+  readonly items: readonly [number, number]
+  readonly trajectories: readonly [Trajectory, Trajectory]
+}
+
+/** Two attempts at one row beside one another, from where they part. */
+export function Parting({ table, items, trajectories }: PartingProps): JSX.Element {
+  const [all, setAll] = useState(false)
+  const [a, b] = trajectories
+  const parting = useMemo(() => partingOf(a, b), [a, b])
+  const length = Math.max(a.steps.length, b.steps.length)
+  const same = parting.at ?? length
+  const first = all ? 0 : Math.max(0, same - 1)
+  const places = Array.from({ length: length - first }, (_, index) => first + index)
+  const { environment } = parting
+  return (
+    <div class="pairs" tabIndex={0} role="region" aria-label="Two attempts">
+      <div class="pair caps">
+        {items.map((item) => (
+          <div key={item}>
+            <Dot table={table} item={item} />
+            <b>Attempt {(table.document.columns.attempt[item] ?? 0) + 1}</b>
+            <span>
+              {table.measure} {rewardText(table.value(item))}
+            </span>
+          </div>
+        ))}
+      </div>
+      {same > 1 && (
+        <button class="fold same-steps" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? 'Hide what is the same' : `Show the ${counted(same, 'step')} that are the same`}
+        </button>
+      )}
+      {environment !== null && !all && environment.at < first && (
+        <button class="says fold same-steps" onClick={() => setAll(true)}>
+          At step {environment.at + 1} the environment answered the same {environment.tool} call
+          differently.
+        </button>
+      )}
+      {places.map((place) => (
+        <Pair key={place} place={place} parting={parting} trajectories={trajectories} />
+      ))}
+      {parting.at === null && (
+        <p class="says same-steps">
+          {table.value(items[0]) === table.value(items[1])
+            ? 'Both did the same to the end.'
+            : `Both did the same to the end, and the ${table.measure} differs: not by what the agent did.`}
+        </p>
+      )}
+      <div class="pair">
+        {items.map((item, side) => (
+          <Verdict key={item} table={table} item={item} trajectory={trajectories[side] ?? null} />
+        ))}
+      </div>
+    </div>
+  )
+}
+
+const differences: Record<NonNullable<PartingPlace['by']>, string> = {
+  source: 'Here they part: another speaks.',
+  text: 'Here they part: the text differs.',
+  tool: 'Here they part: another tool.',
+  arguments: 'Here they part: other arguments.',
+  end: 'Here they part: one of them ends.',
+}
+
+function Pair({
+  place,
+  parting,
+  trajectories,
+}: {
+  place: number
+  parting: PartingPlace
+  trajectories: readonly [Trajectory, Trajectory]
+}): JSX.Element {
+  const partsHere = place === parting.at && parting.by !== null
+  return (
+    <div class={`pair${partsHere ? ' parts' : ''}`}>
+      {place === parting.environment?.at && (
+        <div class="says">The agent did the same, and the environment answered differently.</div>
+      )}
+      {partsHere && parting.by !== null && <div class="says">{differences[parting.by]}</div>}
+      {trajectories.map((trajectory, side) => {
+        const step = trajectory.steps[place]
+        return <div key={side}>{step !== undefined && <Step step={step} here={false} />}</div>
+      })}
+    </div>
+  )
+}

@@ -1,0 +1,106 @@
+import type { RunTable } from '@osmosis/eval/analysis'
+import type { JSX } from 'preact'
+
+import { compact, counted, duration, rewardText } from '../format.ts'
+import { Dot } from '../parts/dot.tsx'
+import type { Go, Route } from '../route.ts'
+import type { ShownRun } from '../run/use-run.ts'
+
+interface ReaderHeadProps {
+  readonly run: ShownRun
+  readonly item: number
+  /** The attempt that it can be put beside; null for none. */
+  readonly other: number | null
+  readonly route: Route
+  readonly go: Go
+  readonly onPick: (item: number | null) => void
+  /** Ids of the samples of the rollout. */
+  readonly samples: readonly string[]
+  readonly sample: string | undefined
+}
+
+/** Which row, attempt and sample is read, and what it cost. */
+export function ReaderHead(props: ReaderHeadProps): JSX.Element {
+  const { run, item, other, route, go, onPick, samples, sample } = props
+  const { table } = run
+  const { row, attempt } = table.document.columns
+  return (
+    <div class="rhead">
+      <div class="one">
+        <h2>Row {row[item]}</h2>
+        <div class="tabs" role="group" aria-label="Attempts">
+          {table.group(item).items.map((each) => (
+            <button
+              key={each}
+              aria-pressed={each === item}
+              title={`Attempt ${(attempt[each] ?? 0) + 1}`}
+              onClick={() => onPick(each)}
+            >
+              <Dot table={table} item={each} />
+              {rewardText(table.value(each))}
+            </button>
+          ))}
+        </div>
+        <span class="spring" />
+        {other !== null && (
+          <button
+            class="btn"
+            aria-pressed={route.parting}
+            onClick={() => go({ parting: !route.parting })}
+          >
+            {route.parting ? 'One transcript' : besideText(table, item, other)} <kbd>d</kbd>
+          </button>
+        )}
+        <button class="btn" onClick={() => onPick(null)}>
+          Close <kbd>esc</kbd>
+        </button>
+      </div>
+      <Facts table={table} item={item} />
+      {samples.length > 1 && (
+        <div class="tabs" role="group" aria-label="Samples">
+          {samples.map((each) => (
+            <button key={each} aria-pressed={each === sample} onClick={() => go({ sample: each })}>
+              {each}
+            </button>
+          ))}
+        </div>
+      )}
+    </div>
+  )
+}
+
+function besideText(table: RunTable, item: number, other: number): string {
+  const attempt = (table.document.columns.attempt[other] ?? 0) + 1
+  const isOtherEnd = table.passed(other) !== table.passed(item)
+  return `${isOtherEnd ? 'Where it parts from' : 'Beside'} attempt ${attempt}`
+}
+
+function Facts({ table, item }: { table: RunTable; item: number }): JSX.Element {
+  const { columns } = table.document
+  const facets = Object.values(table.facets(table.group(item)))
+  const calls = columns.calls[item] ?? 0
+  const tools = columns.toolCalls[item] ?? 0
+  const errors = columns.toolErrors[item] ?? 0
+  const prompt = columns.promptTokens[item] ?? null
+  const written = columns.completionTokens[item] ?? null
+  const cost = columns.costUsd[item] ?? null
+  return (
+    <div class="facts">
+      {facets.map((value) => (
+        <b key={value}>{value}</b>
+      ))}
+      <span>{counted(calls, 'model call')}</span>
+      <span>
+        {counted(tools, 'tool call')}
+        {errors > 0 && <span class="alarm">, {errors} failed</span>}
+      </span>
+      {(prompt !== null || written !== null) && (
+        <span>
+          {compact(prompt)} in, {compact(written)} out
+        </span>
+      )}
+      {cost !== null && <span>${cost.toPrecision(2)}</span>}
+      <span>{duration(columns.durationMs[item] ?? 0)}</span>
+    </div>
+  )
+}

@@ -1,0 +1,40 @@
+import type { TrajectoryStep } from '@osmosis/core/trajectory'
+import { isToolError } from '@osmosis/eval/analysis'
+
+/** What a step is at first sight. */
+export type StepKind = 'system' | 'user' | 'tool' | 'answer' | 'cut' | 'error'
+
+export function kindOf(step: TrajectoryStep): StepKind {
+  if (step.observation?.results.some(isToolError)) return 'error'
+  if (finishReason(step) === 'length') return 'cut'
+  if (step.source !== 'agent') return step.source
+  return step.tool_calls?.length ? 'tool' : 'answer'
+}
+
+/** Whether n and p stop here. */
+export function isNotable(step: TrajectoryStep): boolean {
+  const kind = kindOf(step)
+  return kind === 'error' || kind === 'cut' || rewroteHistory(step)
+}
+
+export function finishReason(step: TrajectoryStep): unknown {
+  return step.metrics?.extra?.['finish_reason']
+}
+
+/** Milliseconds; null when nothing measured it. */
+export function latency(step: TrajectoryStep): number | null {
+  const value = step.metrics?.extra?.['latency_ms']
+  return typeof value === 'number' ? value : null
+}
+
+export function rewroteHistory(step: TrajectoryStep): boolean {
+  return step.metrics?.extra?.['history_rewritten'] === true
+}
+
+/** Text of a message or result, images as a word in brackets. */
+export function contentText(content: TrajectoryStep['message'] | null | undefined): string {
+  if (typeof content === 'string') return content
+  return (content ?? [])
+    .map((part) => (part.type === 'text' ? part.text : `[${part.source.media_type}]`))
+    .join('\n')
+}

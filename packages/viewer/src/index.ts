@@ -1,0 +1,2 @@
+export { exportReport, type ReportOptions, type WrittenReport } from './report/export-report.ts'
+export { startViewer, type Viewer, type ViewerOptions } from './start-viewer.ts'

@@ -1,0 +1,250 @@
+import { statSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+
+import { openRun, type RunReader } from '@osmosis/eval'
+import type { ItemEvent, RunManifest, RunNote } from '@osmosis/eval/analysis'
+
+import type { ItemName, LiveUpdate, RunAnswer, RunProgress, TranscriptAnswer } from '../wire.ts'
+import { RunView, type Variant } from './run-view.ts'
+
+/** What follows a view. */
+export type Follower = (update: LiveUpdate) => void
+
+/**
+ * How often the files of a run are looked at while somebody follows it: a row shows within 0.3 seconds,
+ * most of which the page needs. Milliseconds.
+ */
+const pollMs = 60
+
+/** How long it is believed that a process still writes to the run. Milliseconds. */
+const writerMs = 1000
+
+/** A run that is read: its files, the views of it that were asked for, and who follows them. */
+export class OpenRun {
+  readonly #reader: RunReader
+  /** By variant. */
+  readonly #views = new Map<string, { stamp: string; view: Promise<RunView> }>()
+  /** With the variant that each follows. */
+  readonly #followers = new Map<Follower, string>()
+  #manifest: RunManifest
+  #events: ReadonlyMap<string, ItemEvent>
+  #refreshing: Promise<void> | undefined
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #writer = { isThere: false, until: 0 }
+  #state: RunProgress['state'] | undefined
+
+  private constructor(reader: RunReader) {
+    this.#reader = reader
+    this.#manifest = reader.manifest
+    this.#events = reader.events
+  }
+
+  /** @throws OsmosisError with code `damaged_run` */
+  static async open(location: string): Promise<OpenRun> {
+    return new OpenRun(await openRun(location))
+  }
+
+  get manifest(): RunManifest {
+    return this.#reader.manifest
+  }
+
+  /** Names of everything that can be compared with the run: `@baseline`, `@<grading>`. */
+  async variants(): Promise<string[]> {
+    const baseline = this.manifest.inputs.model.baseline === null ? [] : ['baseline']
+    const gradings = await this.#reader.gradings()
+    return [...baseline, ...gradings].map((variant) => `${this.#reader.name}@${variant}`)
+  }
+
+  /**
+   * A view, up to date.
+   *
+   * @param variant - what stands behind the @ of its name; empty for the run itself
+   * @returns undefined when there is no such variant
+   * @throws OsmosisError with code `damaged_run`
+   */
+  async view(variant: string): Promise<RunView | undefined> {
+    await this.refresh()
+    const name = variant === '' ? this.#reader.name : `${this.#reader.name}@${variant}`
+    if (variant !== '' && !(await this.variants()).includes(name)) return undefined
+    // A re-grading may have been written since.
+    const stamp = variant === '' || variant === 'baseline' ? '' : this.#gradingStamp(variant)
+    const open = this.#views.get(variant)
+    if (open?.stamp === stamp) return open.view
+    const view = this.#build(name, variant)
+    this.#views.set(variant, { stamp, view })
+    try {
+      return await view
+    } catch (error) {
+      this.#views.delete(variant)
+      throw error
+    }
+  }
+
+  async answer(view: RunView): Promise<RunAnswer> {
+    const progress = await this.progress(view)
+    const document = { ...view.document, running: progress.state === 'running' }
+    const variants = await this.variants()
+    return { document, progress, variants: [this.#reader.name, ...variants] }
+  }
+
+  async progress(view: RunView): Promise<RunProgress> {
+    const total = RunView.total(this.manifest)
+    const { ended } = view
+    if (this.#isWritten()) return { state: 'running', ended, total, reason: null }
+    if (ended >= total) return { state: 'finished', ended, total, reason: null }
+    return { state: 'incomplete', ended, total, reason: await this.#incompleteReason() }
+  }
+
+  async transcript(view: RunView, [row, attempt]: ItemName): Promise<TranscriptAnswer | undefined> {
+    const event = this.#reader.events.get(view.keyOf(row, attempt))
+    if (event === undefined) return undefined
+    if (event.at === null) return { state: 'silent' }
+    const stored = await this.#reader.trajectories(event)
+    return stored.state === 'found' ? { state: 'found', samples: stored.value } : stored
+  }
+
+  /** The items in whose transcripts all the words are. */
+  async search(
+    view: RunView,
+    words: readonly string[],
+    signal: AbortSignal,
+  ): Promise<readonly ItemName[]> {
+    let found: Map<string, ItemName> | undefined
+    for (const word of words) {
+      const before: ReadonlyMap<string, ItemName> | undefined = found
+      found = new Map()
+      for await (const event of this.#reader.search(word, { signal })) {
+        const { source_row_index: row, run_index: attempt } = event
+        const key = `${row}.${attempt}`
+        if (view.has(event) && before?.has(key) !== false) found.set(key, [row, attempt])
+      }
+    }
+    return [...(found?.values() ?? [])]
+  }
+
+  /** @throws OsmosisError with code `storage_error` */
+  async addNote(view: RunView, note: Omit<RunNote, 'at' | 'model_tag'>): Promise<RunNote> {
+    const tag = view.document.modelTag === 'baseline' ? ({ model_tag: 'baseline' } as const) : {}
+    const written = toNote(await this.#reader.addNote({ ...note, ...tag }))
+    for (const [variant, each] of await this.#openViews()) {
+      if (!each.has(written)) continue
+      each.document.notes.push(written)
+      this.#tell(variant, { notes: [written] })
+    }
+    return written
+  }
+
+  /** Calls with what happens to a view; returns what ends it. */
+  follow(variant: string, follower: Follower): () => void {
+    this.#followers.set(follower, variant)
+    this.#timer ??= setTimeout(() => this.#poll(), pollMs)
+    return () => {
+      this.#followers.delete(follower)
+      if (this.#followers.size > 0) return
+      clearTimeout(this.#timer)
+      this.#timer = undefined
+    }
+  }
+
+  /** Reads what was written since, for everybody who has the run open. */
+  async refresh(): Promise<void> {
+    return (this.#refreshing ??= this.#refresh().finally(() => {
+      this.#refreshing = undefined
+    }))
+  }
+
+  async #refresh(): Promise<void> {
+    const events = await this.#reader.refresh()
+    if (this.#reader.manifest !== this.#manifest || this.#reader.events !== this.#events) {
+      // The run has grown, or is another one under the same name: views are built anew.
+      this.#manifest = this.#reader.manifest
+      this.#events = this.#reader.events
+      this.#views.clear()
+      for (const follower of this.#followers.keys()) follower({ stale: true })
+      return
+    }
+    if (events.length === 0) return
+    for (const [variant, view] of await this.#openViews()) {
+      const own = view.append(events)
+      if (own.length > 0) this.#tell(variant, { events: own, progress: await this.progress(view) })
+    }
+  }
+
+  #tell(variant: string, update: LiveUpdate): void {
+    for (const [follower, followed] of this.#followers) if (followed === variant) follower(update)
+  }
+
+  #poll(): void {
+    this.#look()
+      .catch(() => {
+        // What cannot be read now may be readable later; whoever asks for the run gets the error.
+      })
+      .finally(() => {
+        if (this.#followers.size > 0) this.#timer = setTimeout(() => this.#poll(), pollMs)
+      })
+  }
+
+  async #look(): Promise<void> {
+    await this.refresh()
+    const state = this.#isWritten() ? 'running' : 'finished'
+    const hasTurned = this.#state !== undefined && this.#state !== state
+    this.#state = state
+    if (!hasTurned) return
+    for (const [variant, view] of await this.#openViews()) {
+      this.#tell(variant, { progress: await this.progress(view) })
+    }
+  }
+
+  async #build(name: string, variant: string): Promise<RunView> {
+    const kind = await this.#variantOf(variant)
+    const notes = (await this.#reader.notes()).map(toNote)
+    const { manifest, events } = this.#reader
+    return new RunView(name, kind, { manifest, events, notes })
+  }
+
+  async #variantOf(variant: string): Promise<Variant> {
+    if (variant === '') return { kind: 'run' }
+    if (variant === 'baseline') return { kind: 'baseline' }
+    return { kind: 'grading', grades: await this.#reader.grades(variant) }
+  }
+
+  async #openViews(): Promise<[variant: string, view: RunView][]> {
+    return Promise.all(
+      [...this.#views].map(async ([variant, { view }]): Promise<[string, RunView]> => [
+        variant,
+        await view,
+      ]),
+    )
+  }
+
+  #gradingStamp(grading: string): string {
+    const file = path.join(this.#reader.location, 'grades', `${grading}.jsonl`)
+    const found = statSync(file, { throwIfNoEntry: false })
+    return `${found?.size ?? ''}:${found?.mtimeMs ?? ''}`
+  }
+
+  #isWritten(): boolean {
+    if (performance.now() >= this.#writer.until) {
+      const isThere = this.#reader.writer() !== null
+      this.#writer = { isThere, until: performance.now() + writerMs }
+    }
+    return this.#writer.isThere
+  }
+
+  /** As the process that ran it wrote it down; null when it could not. */
+  async #incompleteReason(): Promise<string | null> {
+    try {
+      const text = await readFile(path.join(this.#reader.location, 'metrics.json'), 'utf8')
+      const { eval_run: run } = JSON.parse(text) as { eval_run?: { incomplete_reason?: unknown } }
+      return typeof run?.incomplete_reason === 'string' ? run.incomplete_reason : null
+    } catch {
+      return null
+    }
+  }
+}
+
+/** A note as tables have it: without a tag its tag is empty. */
+function toNote(note: Omit<RunNote, 'tag'> & { readonly tag: string | null }): RunNote {
+  return { ...note, tag: note.tag ?? '' }
+}

@@ -1,0 +1,85 @@
+import path from 'node:path'
+
+import { listRuns } from '@osmosis/eval'
+
+import { OpenRun } from './open-run.ts'
+import type { RunView } from './run-view.ts'
+
+/** Where runs are. */
+export interface RunPlaces {
+  /** A folder of runs, such as `.osmosis/evals` of a workspace. */
+  readonly root?: string
+  /** Folders of runs. Two with one name are one: the first. */
+  readonly runs?: readonly string[]
+}
+
+/** A run that was found. */
+export interface FoundRun {
+  readonly name: string
+  /** Absolute. */
+  readonly location: string
+  /** Why it cannot be opened; null when it can. */
+  readonly problem: string | null
+}
+
+/** A run as it was asked for. */
+export interface FoundView {
+  readonly run: OpenRun
+  readonly view: RunView
+  /** What stands behind the @ of the name; may be empty. */
+  readonly variant: string
+}
+
+/** Finds runs by their names. A name is looked up among the folders that are there, and never joined. */
+export class RunShelf {
+  readonly #places: RunPlaces
+  readonly #open = new Map<string, Promise<OpenRun>>()
+
+  constructor(places: RunPlaces) {
+    this.#places = places
+  }
+
+  /** The newest first. */
+  async list(): Promise<FoundRun[]> {
+    const { root, runs = [] } = this.#places
+    const found: FoundRun[] = root === undefined ? [] : await listRuns(root)
+    const named = runs.map((location) => {
+      const absolute = path.resolve(location)
+      return { name: path.basename(absolute), location: absolute, problem: null }
+    })
+    const all = [...named, ...found]
+    return all.filter(({ name }, index) => all.findIndex((each) => each.name === name) === index)
+  }
+
+  /**
+   * The run and the view of a name such as `my-run` or `my-run@baseline`; undefined when there is none.
+   *
+   * @throws OsmosisError with code `damaged_run`
+   */
+  async find(name: string): Promise<FoundView | undefined> {
+    const [own = '', variant = ''] = name.split('@', 2)
+    const found = (await this.list()).find((each) => each.name === own)
+    if (found === undefined) return undefined
+    const run = await this.open(found)
+    const view = await run.view(variant)
+    return view === undefined ? undefined : { run, view, variant }
+  }
+
+  /** @throws OsmosisError with code `damaged_run` */
+  async open({ location }: FoundRun): Promise<OpenRun> {
+    const opened = this.#open.get(location) ?? OpenRun.open(location)
+    this.#open.set(location, opened)
+    try {
+      return await opened
+    } catch (error) {
+      // It may be put right.
+      this.#open.delete(location)
+      throw error
+    }
+  }
+
+  /** The run, if it has been opened. */
+  opened({ location }: FoundRun): Promise<OpenRun> | undefined {
+    return this.#open.get(location)
+  }
+}

@@ -1,0 +1,103 @@
+import { statSync } from 'node:fs'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { errorMessage } from '@osmosis/core'
+import { gradientShare, halfWidth, meanValue, passRate, RunTable } from '@osmosis/eval/analysis'
+
+import type { RunListing, RunSummary } from '../wire.ts'
+import { OpenRun } from './open-run.ts'
+import type { FoundRun, RunShelf } from './run-shelf.ts'
+
+/** How long a list waits for figures; those of large runs come with the next. Milliseconds. */
+const patienceMs = 400
+
+interface Cached {
+  /** What changes when the run does. */
+  readonly stamp: string
+  readonly listing: Promise<RunListing>
+  /** What is known of it so far. */
+  known: RunListing | undefined
+}
+
+/** The lines of the list of runs. Each is computed once, and again when its run has changed. */
+export class RunSummaries {
+  readonly #shelf: RunShelf
+  readonly #cache = new Map<string, Cached>()
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(shelf: RunShelf) {
+    this.#shelf = shelf
+  }
+
+  async list(): Promise<RunListing[]> {
+    const found = await this.#shelf.list()
+    const cached = found.map((run) => ({ run, entry: this.#entry(run) }))
+    await Promise.race([
+      Promise.all(cached.map(({ entry }) => entry.listing)),
+      sleep(patienceMs, undefined, { ref: false }),
+    ])
+    return cached.map(({ run, entry }) => entry.known ?? { name: run.name, isReading: true })
+  }
+
+  #entry(run: FoundRun): Cached {
+    const stamp = stampOf(run.location)
+    const before = this.#cache.get(run.location)
+    if (before?.stamp === stamp) return before
+    const turn = this.#last
+    const read = async (): Promise<RunListing> => {
+      // One after the other: a folder may hold many large runs.
+      await turn
+      const listing = await this.#read(run)
+      entry.known = listing
+      return listing
+    }
+    const entry: Cached = { stamp, known: before?.known, listing: read() }
+    this.#last = entry.listing
+    this.#cache.set(run.location, entry)
+    return entry
+  }
+
+  async #read(found: FoundRun): Promise<RunListing> {
+    const { name, problem } = found
+    if (problem !== null) return { name, problem }
+    try {
+      // One that nobody has open is not kept in memory for the sake of a line.
+      const run = await (this.#shelf.opened(found) ?? OpenRun.open(found.location))
+      return await summarize(run, name)
+    } catch (error) {
+      return { name, problem: errorMessage(error) }
+    }
+  }
+}
+
+export async function summarize(run: OpenRun, name: string): Promise<RunSummary> {
+  const view = await run.view('')
+  if (view === undefined) throw new TypeError(`The run ${name} has no view.`)
+  const { document } = view
+  const table = new RunTable(document)
+  const passes = passRate(table)
+  return {
+    name,
+    ...(await run.progress(view)),
+    model: document.model,
+    dataset: document.dataset,
+    startedAt: document.startedAt,
+    rows: document.rows.row.length,
+    attempts: document.attempts,
+    reward: meanValue(table).value,
+    passRate: passes.value,
+    passMargin: halfWidth(passes),
+    signal: document.attempts > 1 ? gradientShare(table).value : null,
+    variants: await run.variants(),
+  }
+}
+
+function stampOf(location: string): string {
+  return ['events.jsonl', 'manifest.json', '../.locks']
+    .map((file) => {
+      const found = statSync(path.join(location, file), { throwIfNoEntry: false })
+      return `${found?.size ?? ''}:${found?.mtimeMs ?? ''}`
+    })
+    .join(' ')
+}

@@ -1,0 +1,152 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+import type { FoundView, RunShelf } from '../runs/run-shelf.ts'
+import type { RunSummaries } from '../runs/run-summaries.ts'
+import type { ItemName, LiveUpdate } from '../wire.ts'
+import { replyJson, replyText, safeHeaders } from './replies.ts'
+
+/** What the routes read from. */
+export interface RouteParts {
+  readonly shelf: RunShelf
+  readonly summaries: RunSummaries
+}
+
+/** A note is a sentence. Bytes. */
+const mostNoteBytes = 64 * 1024
+
+/** How often a connection without news says that it is alive. Milliseconds. */
+const heartbeatMs = 15_000
+
+interface Call {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly url: URL
+}
+
+/** Answers a request for data; the caller has let it in. */
+export async function answerApi(
+  { shelf, summaries }: RouteParts,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const url = new URL(request.url ?? '/', 'http://127.0.0.1')
+  const [, api, kind, name, what = '', item = '', ...rest] = pathOf(url)
+  if (api !== 'api' || kind !== 'runs' || rest.length > 0) {
+    replyText(response, 404, 'There is nothing here.')
+    return
+  }
+  if (name === undefined) {
+    await replyJson(response, await summaries.list())
+    return
+  }
+  const found = await shelf.find(name)
+  if (found === undefined) {
+    replyText(response, 404, `There is no run ${name}.`)
+    return
+  }
+  await answerRun(found, `${request.method ?? ''} ${what}`, item, { request, response, url })
+}
+
+async function answerRun(
+  { run, view, variant }: FoundView,
+  what: string,
+  item: string,
+  { request, response, url }: Call,
+): Promise<void> {
+  switch (what) {
+    case 'GET ':
+      await replyJson(response, await run.answer(view))
+      return
+    case 'GET transcripts': {
+      const name = toItemName(item)
+      const transcript = name && (await run.transcript(view, name))
+      if (transcript) await replyJson(response, transcript)
+      else replyText(response, 404, `The rollout ${item} has not ended.`)
+      return
+    }
+    case 'GET search': {
+      const words = url.searchParams.getAll('text').filter((word) => word !== '')
+      const signal = goneSignal(response)
+      try {
+        await replyJson(response, await run.search(view, words, signal))
+      } catch (error) {
+        if (!signal.aborted) throw error
+      }
+      return
+    }
+    case 'POST notes': {
+      const note = toNote(await bodyOf(request))
+      if (note === undefined) replyText(response, 400, 'A note has row, attempt, tag and text.')
+      else await replyJson(response, await run.addNote(view, note))
+      return
+    }
+    case 'GET events':
+      sendEvents(response, (follower) => run.follow(variant, follower))
+      return
+    default:
+      replyText(response, 404, 'There is nothing here.')
+  }
+}
+
+/** Server-sent events that carry what has happened, so that a page has nothing to read again. */
+function sendEvents(
+  response: ServerResponse,
+  follow: (follower: (update: LiveUpdate) => void) => () => void,
+): void {
+  response.writeHead(200, { ...safeHeaders, 'content-type': 'text/event-stream' })
+  response.write(': open\n\n')
+  const unfollow = follow((update) => response.write(`data: ${JSON.stringify(update)}\n\n`))
+  const heartbeat = setInterval(() => response.write(': \n\n'), heartbeatMs)
+  response.once('close', () => {
+    clearInterval(heartbeat)
+    unfollow()
+  })
+}
+
+function pathOf(url: URL): string[] {
+  try {
+    return url.pathname.split('/').map(decodeURIComponent)
+  } catch {
+    return []
+  }
+}
+
+function toItemName(text: string): ItemName | undefined {
+  const [, row, attempt] = /^(\d{1,15})\.(\d{1,9})$/.exec(text) ?? []
+  return row === undefined ? undefined : [Number(row), Number(attempt)]
+}
+
+function goneSignal(response: ServerResponse): AbortSignal {
+  const gone = new AbortController()
+  response.once('close', () => gone.abort())
+  return gone.signal
+}
+
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
+  const pieces: Buffer[] = []
+  let size = 0
+  for await (const piece of request as AsyncIterable<Buffer>) {
+    size += piece.length
+    if (size > mostNoteBytes) return undefined
+    pieces.push(piece)
+  }
+  try {
+    return JSON.parse(Buffer.concat(pieces).toString())
+  } catch {
+    return undefined
+  }
+}
+
+function toNote(
+  body: unknown,
+): { source_row_index: number; run_index: number; tag: string; text: string } | undefined {
+  const fields = (body ?? {}) as Record<string, unknown>
+  const { source_row_index: row, run_index: attempt, tag, text } = fields
+  if (!isPlace(row) || !isPlace(attempt)) return undefined
+  if (typeof tag !== 'string' || typeof text !== 'string') return undefined
+  return { source_row_index: row, run_index: attempt, tag, text }
+}
+
+function isPlace(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}

@@ -1,0 +1,92 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+import { errorMessage, OsmosisError } from '@osmosis/core'
+
+import { readPage } from './page-file.ts'
+import { type RunPlaces, RunShelf } from './runs/run-shelf.ts'
+import { RunSummaries } from './runs/run-summaries.ts'
+import { Guard } from './server/guard.ts'
+import { replyPage, replyText } from './server/replies.ts'
+import { answerApi } from './server/run-routes.ts'
+
+/** Options of {@link startViewer}. */
+export interface ViewerOptions extends RunPlaces {
+  /** The port on 127.0.0.1. Default: one that is free. */
+  readonly port?: number
+  /** The run that the link opens, e.g. `my-run` or `my-run@baseline`. Default: the list of runs. */
+  readonly run?: string
+}
+
+/** A server of the viewer. */
+export interface Viewer {
+  /**
+   * The link to open. Its fragment holds the key to everything that the viewer shows: it is for the
+   * person who started it, and for no log.
+   */
+  readonly url: string
+  readonly port: number
+  /** Ends all connections. */
+  close(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+/**
+ * Serves the page on which evaluation runs are read, to this machine only. Runs that other processes
+ * write to are followed. The caller closes it.
+ *
+ * @throws OsmosisError with code `port_in_use`
+ */
+export async function startViewer(options: ViewerOptions): Promise<Viewer> {
+  const { port = 0, run, ...places } = options
+  const page = await readPage()
+  const guard = new Guard()
+  const shelf = new RunShelf(places)
+  const parts = { shelf, summaries: new RunSummaries(shelf) }
+
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    if (!guard.isAddressed(request, portOf(server))) replyText(response, 403, 'Wrong host.')
+    else if (request.url === '/' && request.method === 'GET') replyPage(response, page)
+    else if (guard.isAllowed(request)) await answerApi(parts, request, response)
+    else replyText(response, 401, 'Open the link that osmosis eval view printed.')
+  }
+  const server = createServer((request, response) => {
+    answer(request, response).catch((error: unknown) => {
+      if (response.headersSent) response.destroy()
+      else replyText(response, 500, errorMessage(error))
+    })
+  })
+  await listen(server, port)
+
+  let closed: Promise<void> | undefined
+  const close = (): Promise<void> => (closed ??= closeServer(server))
+  const place = run === undefined ? '/' : `/run/${encodeURIComponent(run)}`
+  return {
+    url: `http://127.0.0.1:${portOf(server)}/#token=${guard.token}${place}`,
+    port: portOf(server),
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+function listen(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const message = `Port ${port} of 127.0.0.1 is taken. Choose another, or none for one that is free.`
+      const taken = error.code === 'EADDRINUSE'
+      reject(taken ? new OsmosisError('port_in_use', message, { cause: error }) : error)
+    })
+    server.listen(port, '127.0.0.1', resolve)
+  })
+}
+
+function portOf(server: Server): number {
+  return (server.address() as AddressInfo | null)?.port ?? 0
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve())
+    server.closeAllConnections()
+  })
+}

@@ -1,0 +1,87 @@
+import type { Trajectory } from '@osmosis/core/trajectory'
+import type { ItemEvent, RunDocument, RunNote } from '@osmosis/eval/analysis'
+
+/** How far a run is. */
+export interface RunProgress {
+  readonly state: 'running' | 'finished' | 'incomplete'
+  /** Items that have ended, of this model. */
+  readonly ended: number
+  /** Items that were asked for. */
+  readonly total: number
+  /** Why it is incomplete, where that is known. */
+  readonly reason: string | null
+}
+
+/** A line of the list of runs. */
+export interface RunSummary extends RunProgress {
+  readonly name: string
+  readonly model: string
+  readonly dataset: string
+  /** ISO 8601, UTC. */
+  readonly startedAt: string
+  readonly rows: number
+  readonly attempts: number
+  /** Null without any. */
+  readonly reward: number | null
+  readonly passRate: number | null
+  /** Half the width of the 95 % interval of the pass rate; null when there is none. */
+  readonly passMargin: number | null
+  /** Share of the rows whose attempts differ in reward; null with one attempt per row. */
+  readonly signal: number | null
+  /** Names under which the run can be opened as well: its baseline, its re-gradings. */
+  readonly variants: readonly string[]
+}
+
+/** A run that cannot be read. */
+interface DamagedRun {
+  readonly name: string
+  /** What is wrong with it. */
+  readonly problem: string
+}
+
+/** A large run whose figures come with a later list. */
+interface UnreadRun {
+  readonly name: string
+  readonly isReading: true
+}
+
+export type RunListing = RunSummary | DamagedRun | UnreadRun
+
+/** A run with all that tables and figures need. */
+export interface RunAnswer {
+  readonly document: RunDocument
+  readonly progress: RunProgress
+  readonly variants: readonly string[]
+}
+
+/** What happened to a run since the last update. */
+export interface LiveUpdate {
+  readonly events?: readonly ItemEvent[]
+  readonly notes?: readonly RunNote[]
+  readonly progress?: RunProgress
+  /** The run has changed in a way that cannot be added: read it again. */
+  readonly stale?: true
+}
+
+/** What was said in a rollout, or why that cannot be shown. */
+export type TranscriptAnswer =
+  | { readonly state: 'found'; readonly samples: Readonly<Record<string, Trajectory>> }
+  | { readonly state: 'silent' | 'missing' | 'damaged' | 'left out' }
+
+/** An item by the position of its row in the dataset and its attempt, both from 0. */
+export type ItemName = readonly [row: number, attempt: number]
+
+/** The data of a report, inside of its page. */
+export interface EmbeddedReport {
+  readonly summaries: readonly RunSummary[]
+  readonly runs: Readonly<Record<string, RunAnswer>>
+  readonly transcripts: Readonly<Record<string, EmbeddedTranscripts>>
+}
+
+/** Transcripts of a run in pieces of so many, each a gzipped JSON list in base64. */
+export interface EmbeddedTranscripts {
+  readonly pieceSize: number
+  /** `row.attempt` of each transcript, in their order. */
+  readonly items: readonly string[]
+  readonly pieces: readonly string[]
+}

@@ -1,0 +1,264 @@
+import { createHash } from 'node:crypto'
+import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import type { ItemEvent } from '@osmosis/eval/analysis'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { startViewer, type Viewer } from '@osmosis/viewer'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+import type { RunAnswer, RunListing, TranscriptAnswer } from '../src/wire.ts'
+import { writeAirlineRun } from './synthetic/airline-run.ts'
+import { tokenOf, ViewerClient } from './viewer-client.ts'
+
+async function airlineViewer(): Promise<{ root: string; viewer: Viewer; client: ViewerClient }> {
+  const root = await temporaryFolder()
+  writeAirlineRun(root, { name: 'airline', rows: 12, attempts: 2 })
+  const viewer = await startViewer({ root })
+  onTestFinished(() => viewer.close())
+  return { root, viewer, client: new ViewerClient(viewer.url) }
+}
+
+function eventsOf(root: string): ItemEvent[] {
+  const lines = readFileSync(path.join(root, 'airline/events.jsonl'), 'utf8').trim().split('\n')
+  return lines.map((line) => JSON.parse(line) as ItemEvent)
+}
+
+describe('who is let in', () => {
+  it('gives the page to everybody on this machine, and no data without the token', async () => {
+    const { client } = await airlineViewer()
+    const page = await client.ask('/')
+    expect(page.status).toBe(200)
+    expect(page.text).not.toContain('airline')
+    for (const authorization of ['', 'Bearer', 'Bearer wrong']) {
+      expect(await client.ask('/api/runs', { authorization })).toMatchObject({ status: 401 })
+    }
+    expect((await client.get('/api/runs')).status).toBe(200)
+  })
+
+  it('refuses a request that names another host, with the token as without', async () => {
+    const { viewer, client } = await airlineViewer()
+    const authorization = `Bearer ${tokenOf(viewer.url)}`
+    const foreign = [
+      'evil.example',
+      `evil.example:${viewer.port}`,
+      '127.0.0.1',
+      `[::1]:${viewer.port}`,
+    ]
+    for (const host of foreign) {
+      expect(await client.ask('/', { host })).toMatchObject({ status: 403 })
+      expect(await client.ask('/api/runs', { host, authorization })).toMatchObject({ status: 403 })
+    }
+    const host = `localhost:${viewer.port}`
+    expect(await client.ask('/api/runs', { host, authorization })).toMatchObject({ status: 200 })
+  })
+
+  it('gives each viewer a token of its own, in the fragment of its link', async () => {
+    const [one, other] = [await airlineViewer(), await airlineViewer()]
+    expect(new URL(one.viewer.url).hash).toMatch(/^#token=[\w-]{32}\/$/)
+    expect(tokenOf(one.viewer.url)).not.toBe(tokenOf(other.viewer.url))
+  })
+
+  it('looks names of runs up and joins none to a path', async () => {
+    const { root, client } = await airlineViewer()
+    mkdirSync(path.join(root, '../outside'), { recursive: true })
+    for (const name of ['..%2Foutside', '%2Fetc', '..', '%00', 'airline%2F..', '%', 'nothing']) {
+      expect((await client.get(`/api/runs/${name}`)).status).toBe(404)
+    }
+    for (const name of ['airline@nothing', 'airline@..%2F..', 'airline@baseline']) {
+      expect((await client.get(`/api/runs/${name}`)).status).toBe(404)
+    }
+  })
+
+  it('lets nothing be kept, framed or guessed', async () => {
+    const { client } = await airlineViewer()
+    for (const { headers } of [await client.ask('/'), await client.ask('/api/runs')]) {
+      expect(headers).toMatchObject({
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+        'x-frame-options': 'DENY',
+        'referrer-policy': 'no-referrer',
+      })
+      expect(headers['content-security-policy']).toContain("frame-ancestors 'none'")
+      expect(headers).not.toHaveProperty('access-control-allow-origin')
+    }
+  })
+
+  it('has a page whose policy names its one script and its one style', async () => {
+    const { client } = await airlineViewer()
+    const { text, headers } = await client.ask('/')
+    const policy = headers['content-security-policy'] ?? ''
+    const hash = (element: string): string => {
+      const [, body = ''] = new RegExp(`<${element}[^>]*>([^]*?)</${element}>`).exec(text) ?? []
+      return `sha256-${createHash('sha256').update(body).digest('base64')}`
+    }
+    expect(policy).toContain(`script-src '${hash('script')}'`)
+    expect(policy).toContain(`style-src '${hash('style')}'`)
+    expect(policy).toContain("default-src 'none'")
+    expect(policy).toContain("require-trusted-types-for 'script'")
+    expect(policy).not.toContain('unsafe')
+  })
+
+  it('says that a port is taken', async () => {
+    const { root, viewer } = await airlineViewer()
+    await expect(startViewer({ root, port: viewer.port })).rejects.toMatchObject({
+      code: 'port_in_use',
+    })
+  })
+})
+
+describe('what it serves', () => {
+  it('lists runs with their figures, and says what is wrong with the others', async () => {
+    const { root, client } = await airlineViewer()
+    mkdirSync(path.join(root, 'other'))
+    const [airline, other, ...rest] = await client.json<RunListing[]>('/api/runs')
+    expect(airline).toMatchObject({
+      name: 'airline',
+      state: 'finished',
+      ended: 24,
+      total: 24,
+      rows: 12,
+      attempts: 2,
+    })
+    expect(other).toMatchObject({ name: 'other' })
+    expect(other).toHaveProperty('problem')
+    expect(rest).toEqual([])
+  })
+
+  it('gives the columns of a run, and each transcript', async () => {
+    const { client } = await airlineViewer()
+    const { document, progress } = await client.json<RunAnswer>('/api/runs/airline')
+    expect(document.columns.row).toHaveLength(24)
+    expect(progress).toEqual({ state: 'finished', ended: 24, total: 24, reason: null })
+    const transcript = await client.json<TranscriptAnswer>('/api/runs/airline/transcripts/3.1')
+    expect(transcript).toMatchObject({
+      state: 'found',
+      samples: { agent: { schema_version: 'ATIF-v1.7' } },
+    })
+    expect((await client.get('/api/runs/airline/transcripts/99.0')).status).toBe(404)
+    expect((await client.get('/api/runs/airline/transcripts/x')).status).toBe(404)
+  })
+
+  it('says that a transcript is damaged, that its file is lost, or that nothing was said', async () => {
+    const { root, client } = await airlineViewer()
+    const [first, second] = eventsOf(root)
+    const journal = path.join(root, 'airline/events.jsonl')
+    const silent = { ...second, at: null }
+    const damaged = { ...first, at: [0, 3, 200, 1] }
+    appendFileSync(journal, `${JSON.stringify(silent)}\n${JSON.stringify(damaged)}\n`)
+    const state = async (item: string): Promise<string> =>
+      (await client.json<TranscriptAnswer>(`/api/runs/airline/transcripts/${item}`)).state
+    expect(await state('0.1')).toBe('silent')
+    expect(await state('0.0')).toBe('damaged')
+    expect(await state('5.0')).toBe('found')
+    rmSync(path.join(root, 'airline/trajectories'), { recursive: true })
+    expect(await state('5.0')).toBe('missing')
+  })
+
+  it('finds the rollouts in whose transcripts all words are', async () => {
+    const { client } = await airlineViewer()
+    const { document } = await client.json<RunAnswer>('/api/runs/airline')
+    const all = await client.json<number[][]>('/api/runs/airline/search?text=get_user_details')
+    const both = await client.json<number[][]>(
+      '/api/runs/airline/search?text=GET_USER&text=segment%2060',
+    )
+    const none = await client.json<number[][]>('/api/runs/airline/search?text=nowhere')
+    const cut = document.columns.cut.filter((calls) => calls > 0)
+    expect(all.length).toBeGreaterThan(both.length)
+    expect(both).toHaveLength(cut.length)
+    expect(cut.length).toBeGreaterThan(0)
+    expect(none).toEqual([])
+  })
+
+  it('says why a run is incomplete', async () => {
+    const { root, client } = await airlineViewer()
+    writeAirlineRun(root, { name: 'partial', rows: 10, attempts: 2, ended: 7 })
+    const { progress } = await client.json<RunAnswer>('/api/runs/partial')
+    expect(progress).toEqual({ state: 'incomplete', ended: 7, total: 20, reason: null })
+    const metrics = { eval_run: { incomplete_reason: 'The key was refused (401).' } }
+    writeFileSync(path.join(root, 'partial/metrics.json'), JSON.stringify(metrics))
+    const later = await client.json<RunAnswer>('/api/runs/partial')
+    expect(later.progress.reason).toBe('The key was refused (401).')
+  })
+
+  it('keeps a note, and shows it with the run from then on', async () => {
+    const { client } = await airlineViewer()
+    const note = { source_row_index: 3, run_index: 1, tag: 'skipped check', text: 'No question.' }
+    expect((await client.note('airline', note)).status).toBe(200)
+    const { document } = await client.json<RunAnswer>('/api/runs/airline')
+    expect(document.notes).toEqual([expect.objectContaining(note)])
+    for (const bad of [{}, { ...note, run_index: -1 }, { ...note, text: 5 }, 'text', null]) {
+      expect((await client.note('airline', bad)).status).toBe(400)
+    }
+    expect((await client.note('airline', { ...note, text: 'x'.repeat(1e6) })).status).toBe(400)
+  })
+
+  it('serves a re-grading as a run of its own, with the rewards that it gave', async () => {
+    const { root, client } = await airlineViewer()
+    const [first] = eventsOf(root)
+    mkdirSync(path.join(root, 'airline/grades'))
+    const grade = { source_row_index: 0, run_index: 0, rollout_id: first?.rollout_id, reward: 0.25 }
+    writeFileSync(
+      path.join(root, 'airline/grades/strict.jsonl'),
+      `${JSON.stringify({ ...grade, error: null })}\n`,
+    )
+    const { variants } = await client.json<RunAnswer>('/api/runs/airline')
+    expect(variants).toEqual(['airline', 'airline@strict'])
+    const { document } = await client.json<RunAnswer>('/api/runs/airline@strict')
+    expect(document.name).toBe('airline@strict')
+    expect(document.columns.reward).toEqual([0.25, ...Array<null>(23).fill(null)])
+    expect((await client.get('/api/runs/airline@strict/transcripts/3.1')).status).toBe(200)
+  })
+
+  it('serves the items of the baseline as a run of its own', async () => {
+    const { root, client } = await airlineViewer()
+    const folder = path.join(root, 'airline')
+    const manifest = JSON.parse(readFileSync(path.join(folder, 'manifest.json'), 'utf8')) as {
+      inputs: { model: { baseline: string } }
+    }
+    manifest.inputs.model.baseline = 'older'
+    writeFileSync(path.join(folder, 'manifest.json'), JSON.stringify(manifest))
+    const baseline = eventsOf(root).slice(0, 5)
+    const lines = baseline.map((event) => JSON.stringify({ ...event, model_tag: 'baseline' }))
+    appendFileSync(path.join(folder, 'events.jsonl'), `${lines.join('\n')}\n`)
+    const { document, progress } = await client.json<RunAnswer>('/api/runs/airline@baseline')
+    expect(document).toMatchObject({ model: 'older', modelTag: 'baseline' })
+    expect(progress).toMatchObject({ state: 'incomplete', ended: 5, total: 24 })
+    const own = await client.json<RunAnswer>('/api/runs/airline')
+    expect(own.document.columns.row).toHaveLength(24)
+  })
+})
+
+describe('a run under way', () => {
+  it('sends what has ended as it ends, notes included', async () => {
+    const { root, client } = await airlineViewer()
+    const stop = new AbortController()
+    onTestFinished(() => stop.abort())
+    await client.json('/api/runs/airline')
+    const updates = await client.updates('airline', stop.signal)
+    const next = updates.next()
+    const [first] = eventsOf(root)
+    const again = { ...first, summary: 'Another ending', reward: 0.75 }
+    appendFileSync(path.join(root, 'airline/events.jsonl'), `${JSON.stringify(again)}\n`)
+    expect((await next).value).toMatchObject({
+      events: [{ summary: 'Another ending', reward: 0.75 }],
+      progress: { ended: 24, total: 24 },
+    })
+    const note = { source_row_index: 0, run_index: 0, tag: 'look', text: '' }
+    await client.note('airline', note)
+    expect((await updates.next()).value).toMatchObject({ notes: [note] })
+  })
+
+  it('says that a run has to be read again when another has taken its name', async () => {
+    const { root, client } = await airlineViewer()
+    const stop = new AbortController()
+    onTestFinished(() => stop.abort())
+    await client.json('/api/runs/airline')
+    const next = (await client.updates('airline', stop.signal)).next()
+    rmSync(path.join(root, 'airline'), { recursive: true })
+    writeAirlineRun(root, { name: 'airline', rows: 3, attempts: 2 })
+    expect((await next).value).toEqual({ stale: true })
+    const { document } = await client.json<RunAnswer>('/api/runs/airline')
+    expect(document.columns.row).toHaveLength(6)
+  })
+})
