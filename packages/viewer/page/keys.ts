@@ -1,4 +1,4 @@
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 
 /** What a key does, by `KeyboardEvent.key`. */
 export type Keys = Readonly<Record<string, (() => void) | undefined>>
@@ -8,6 +8,9 @@ export type Keys = Readonly<Record<string, (() => void) | undefined>>
  * a dialog keeps its keys for itself.
  */
 export function useKeys(keys: Keys): void {
+  // Two keys may come before the page is painted: the second means what the first has led to.
+  const latest = useRef(keys)
+  latest.current = keys
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       if (event.metaKey || event.ctrlKey || event.altKey || event.defaultPrevented) return
@@ -20,14 +23,15 @@ export function useKeys(keys: Keys): void {
       // Buttons and links have these keys already.
       if ((event.key === 'Enter' || event.key === ' ') && target?.matches('button, a, input'))
         return
-      const action = Object.hasOwn(keys, event.key) ? keys[event.key] : undefined
+      const { current } = latest
+      const action = Object.hasOwn(current, event.key) ? current[event.key] : undefined
       if (action === undefined) return
       event.preventDefault()
       action()
     }
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
-  })
+  }, [])
 }
 
 /** Every key, as the reader is shown them. */

@@ -1,2 +1,3 @@
 export { exportReport, type ReportOptions, type WrittenReport } from './report/export-report.ts'
+export { type RunPlaces } from './runs/run-shelf.ts'
 export { startViewer, type Viewer, type ViewerOptions } from './start-viewer.ts'

@@ -27,7 +27,7 @@ export function Forest({
   const scale = Math.max(leastScale, ...reach)
   return (
     <section class="card" aria-label={title}>
-      <h3>{title}, with 95 % intervals</h3>
+      <h2>{title}, with 95 % intervals</h2>
       {shown.map((change) => (
         <ForestLine key={change.value} change={change} scale={scale} />
       ))}

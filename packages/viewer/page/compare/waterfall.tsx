@@ -32,7 +32,7 @@ export function Waterfall({
   const worse = rows.filter(({ change }) => change < 0).length
   return (
     <section class="card">
-      <h3>Every row by its change, from the worst to the best</h3>
+      <h2>Every row by its change, from the worst to the best</h2>
       <div class="waterfall">
         <Plot
           draw={draw}

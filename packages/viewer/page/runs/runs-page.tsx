@@ -34,7 +34,7 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
   const [older, newer] = inTime(runs, marked)
   return (
     <main class="page">
-      <h2>Evaluations</h2>
+      <h1>Evaluations</h1>
       {listing.state === 'listed' && runs.length === 0 ? (
         <p class="lead">
           None yet. <code class="mono">osmosis eval run</code> makes one.

@@ -1,0 +1,382 @@
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+import { exportReport, startViewer, type Viewer } from '@osmosis/viewer'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+
+import { launchChromium, openPage, violations, type WatchedPage } from './chromium.ts'
+import { writeAirlineRun } from './synthetic/airline-run.ts'
+import {
+  hostileText,
+  planted,
+  rewriteEvents,
+  writeHostileRun,
+  writePlantedRun,
+} from './synthetic/planted-runs.ts'
+
+// One browser and one server for all: starting them is most of the work.
+const root = mkdtempSync(path.join(tmpdir(), 'osmosis-viewer-'))
+let browser: Browser
+let viewer: Viewer
+let opened: WatchedPage[] = []
+
+beforeAll(async () => {
+  writePlantedRun(root)
+  writeHostileRun(root)
+  writeAirlineRun(root, { name: 'airline-base', rows: 300, attempts: 4, skill: 0.3, seed: 5 })
+  writeAirlineRun(root, { name: 'airline-step200', rows: 300, attempts: 4, skill: 0.9, seed: 2 })
+  viewer = await startViewer({ root })
+  browser = await launchChromium()
+})
+
+afterEach(async () => {
+  await Promise.all(opened.map(({ page }) => page.context().close()))
+  opened = []
+})
+
+afterAll(async () => {
+  await browser.close()
+  await viewer.close()
+  rmSync(root, { recursive: true })
+})
+
+/** Opens a place of the viewer, e.g. `#/run/planted`. */
+async function open(place: string, options: BrowserContextOptions = {}): Promise<WatchedPage> {
+  const link = viewer.url.replace(/\/$/, place.slice(1))
+  const watched = await openPage(browser, link, options)
+  opened.push(watched)
+  return watched
+}
+
+async function press(page: Page, ...keys: readonly string[]): Promise<void> {
+  for (const key of keys) await page.keyboard.press(key)
+}
+
+const lines = (page: Page) => page.getByRole('option')
+const reader = (page: Page) => page.getByRole('region', { name: 'Transcript' })
+const filter = (page: Page) => page.getByLabel('Filter')
+
+describe('finding what explains the number', () => {
+  it('shows a pass that looks unearned after two keys', async () => {
+    const { page, problems } = await open('#/run/planted')
+    await page.getByText('passed without a tool call').waitFor()
+    await press(page, '1', 'j')
+    await reader(page).getByText('REFUND_COMPLETE').waitFor()
+    const { row, attempt } = planted.unearned
+    expect(page.url()).toContain(`sel=${row}.${attempt + 1}`)
+    expect(await page.locator('.verdict').innerText()).toContain('it called no tool')
+    expect(problems).toEqual([])
+  })
+
+  it('puts a failing attempt beside a passing one, from the step in which they part', async () => {
+    const { row, failing, at } = planted.parting
+    const { page, problems } = await open(`#/run/planted?sel=${row}.${failing + 1}`)
+    await reader(page).getByText('I could not do it.').waitFor()
+    await press(page, 'd')
+    const parts = page.locator('.pair.parts')
+    expect(await parts.innerText()).toContain('another tool')
+    expect(await parts.locator(`[data-step="${at + 1}"]`).count()).toBe(2)
+    expect(await parts.locator('.sig').allInnerTexts()).toEqual([
+      'update {"flights":"HAT115"}',
+      'calculate {"expression":"3 * 50"}',
+    ])
+    await page.getByText('the environment answered differently').waitFor()
+    expect(problems).toEqual([])
+  })
+
+  it('filters by what the line says, and by words that are only in transcripts', async () => {
+    const { page } = await open('#/run/planted')
+    await lines(page).first().waitFor()
+    await press(page, '/')
+    await page.keyboard.type('reward<1')
+    await expect.poll(() => lines(page).count()).toBe(1)
+    await filter(page).fill('"could not do it"')
+    await expect.poll(() => lines(page).count()).toBe(1)
+    await filter(page).fill('is:nonsense')
+    await page.getByText('"is:nonsense" is not known').waitFor()
+    await filter(page).fill('nowhere-to-be-found')
+    await page.getByText('Nothing matches').waitFor()
+    await press(page, 'Escape', 'x')
+    await page.getByText('160 rollouts', { exact: true }).waitFor()
+  })
+
+  it('compares two runs over the rows that both have', async () => {
+    const { page, problems } = await open('#/compare/airline-base/airline-step200')
+    await page.locator('.sentence', { hasText: 'Better by' }).waitFor()
+    await page.getByText('Change of the pass rate by task').waitFor()
+    await page.locator('.changed .line').first().click()
+    await reader(page).waitFor()
+    expect(page.url()).toContain('/run/airline-step200?sel=')
+    expect(problems).toEqual([])
+  })
+
+  it('lists runs, and compares two that are marked, the older one first', async () => {
+    const { page } = await open('#/')
+    await page.getByLabel('Mark airline-step200').check()
+    await page.getByLabel('Mark airline-base').check()
+    await page.getByRole('button', { name: /^Compare/ }).click()
+    await page.locator('.sentence').waitFor()
+    expect(page.url()).toContain('#/compare/airline-')
+  })
+})
+
+describe('the keyboard', () => {
+  it('goes through rollouts, attempts, samples and errors', async () => {
+    const { page, problems } = await open('#/run/planted')
+    const selected = (): string =>
+      new URL(page.url().replace('#/', '')).searchParams.get('sel') ?? ''
+    await lines(page).first().waitFor()
+    await press(page, 'j')
+    await expect.poll(selected).toBe('0.1')
+    await press(page, 'j', 'j')
+    await expect.poll(selected).toBe('0.3')
+    await press(page, 'k', ']', ']')
+    await expect.poll(selected).toBe('0.4')
+    await press(page, '[')
+    await expect.poll(selected).toBe('0.3')
+    await press(page, 'Escape')
+    await expect.poll(selected).toBe('')
+
+    const { row, failing } = planted.parting
+    await page.goto(page.url().replace(/#.*/, `#/run/planted?sel=${row}.${failing + 1}`))
+    await reader(page).getByText('I could not do it.').waitFor()
+    await press(page, 'n')
+    await page.locator('.step.here', { hasText: 'must be a list' }).waitFor()
+
+    await page.goto(page.url().replace(/#.*/, `#/run/planted?sel=${planted.samples.row}.1`))
+    await reader(page).getByText('I make the plan.').waitFor()
+    await press(page, 's')
+    await reader(page).getByText('I write the answer.').waitFor()
+    expect(page.url()).toContain('sample=writer')
+    expect(problems).toEqual([])
+  })
+
+  it('filters, turns the theme, shows all keys, and leaves letters to whoever writes', async () => {
+    const { page } = await open('#/run/planted', { colorScheme: 'dark' })
+    await lines(page).first().waitFor()
+    const theme = (): Promise<string | null> => page.locator('html').getAttribute('data-theme')
+    expect(await theme()).toBe('dark')
+    await press(page, 't')
+    await expect.poll(theme).toBe('light')
+    await press(page, 't')
+    await expect.poll(theme).toBe('dark')
+    await press(page, 'f')
+    await expect.poll(() => filter(page).inputValue()).toBe('is:notpassed')
+    await press(page, 'g')
+    await expect.poll(() => filter(page).inputValue()).toContain('is:signal')
+    await press(page, 'x', '/')
+    await page.keyboard.type('t?')
+    await expect.poll(() => filter(page).inputValue()).toBe('t?')
+    expect(await theme()).toBe('dark')
+    await press(page, 'Escape', '?')
+    await page.getByRole('dialog', { name: 'Keys' }).waitFor()
+    await press(page, 'j', 'Escape')
+    await expect.poll(() => page.getByRole('dialog').count()).toBe(0)
+    expect(await reader(page).count()).toBe(0)
+  })
+
+  it('writes a note that stays, and can be filtered by', async () => {
+    const { page, problems } = await open('#/run/planted?sel=2.1')
+    await reader(page).getByText('Attempts').or(page.getByLabel('Note')).first().waitFor()
+    await press(page, 'a')
+    await page.keyboard.type('Asked nothing.')
+    await page.getByLabel('Tag').fill('skipped check')
+    await press(page, 'Enter')
+    await page.locator('.line .chip.note', { hasText: 'skipped check' }).waitFor()
+    await page.reload()
+    await expect.poll(() => page.getByLabel('Note').inputValue()).toBe('Asked nothing.')
+    await filter(page).fill('tag:"skipped check"')
+    await expect.poll(() => lines(page).count()).toBe(1)
+    expect(problems).toEqual([])
+  })
+
+  it('keeps filter and rollout in the address', async () => {
+    const { page } = await open('#/run/planted?q=is%3Apassed+sort%3A-tokens&sel=3.2')
+    await reader(page).getByRole('heading', { name: 'Row 3' }).waitFor()
+    await page.reload()
+    await reader(page).getByRole('heading', { name: 'Row 3' }).waitFor()
+    expect(await filter(page).inputValue()).toBe('is:passed sort:-tokens')
+  })
+})
+
+describe('a run under way', () => {
+  it('shows a rollout when it ends, and goes on when the run is replaced', async () => {
+    const folder = writeAirlineRun(root, { name: 'live', rows: 8, attempts: 2, ended: 9 })
+    const { page, problems } = await open('#/run/live')
+    await page.getByText('9 of 16').waitFor()
+    const [first = ''] = readFileSync(path.join(folder, 'events.jsonl'), 'utf8').split('\n')
+    const event = JSON.parse(first) as Record<string, unknown>
+    const next = { ...event, row_index: 7, source_row_index: 7, summary: 'It has just ended.' }
+    appendFileSync(path.join(folder, 'events.jsonl'), `${JSON.stringify(next)}\n`)
+    await page.getByText('It has just ended.').waitFor()
+    await page.getByText('10 of 16').waitFor()
+    rmSync(folder, { recursive: true })
+    writeAirlineRun(root, { name: 'live', rows: 3, attempts: 2 })
+    await page.getByText('6 rollouts', { exact: true }).waitFor()
+    expect(problems).toEqual([])
+  })
+})
+
+describe('what is not as it should be', () => {
+  it('says so when the token is missing', async () => {
+    const watched = await openPage(browser, `http://127.0.0.1:${viewer.port}/#/run/planted`)
+    opened.push(watched)
+    await watched.page.getByText('Open the link that osmosis eval view printed.').waitFor()
+    expect(await lines(watched.page).count()).toBe(0)
+  })
+
+  it('says that there is no such run', async () => {
+    const { page } = await open('#/run/nowhere')
+    await page.getByText('There is no run nowhere.').waitFor()
+    expect(await lines(page).count()).toBe(0)
+  })
+
+  it('says why a run is incomplete, and what of it has not ended', async () => {
+    const folder = writeAirlineRun(root, { name: 'partial', rows: 10, attempts: 2, ended: 7 })
+    const reason = 'The endpoint refused the key (401).'
+    const metrics = { eval_run: { incomplete_reason: reason } }
+    writeFileSync(path.join(folder, 'metrics.json'), JSON.stringify(metrics))
+    const { page, problems } = await open('#/run/partial')
+    await page.getByText(reason).waitFor()
+    await page.getByText('13 of 20 rollouts are still to run').waitFor()
+    expect(problems).toEqual([])
+  })
+
+  it('has something to say of a run of which nothing has ended', async () => {
+    writeAirlineRun(root, { name: 'empty', rows: 10, attempts: 2, ended: 0 })
+    const { page, problems } = await open('#/run/empty')
+    await page.getByText('No rollout has ended yet').waitFor()
+    await page.getByText('Nothing has ended yet.').waitFor()
+    expect(problems).toEqual([])
+  })
+
+  it('says nothing of gradients where each row was tried once', async () => {
+    writeAirlineRun(root, { name: 'single', rows: 30, attempts: 1, skill: 0.3 })
+    const { page, problems } = await open('#/run/single')
+    await lines(page).first().waitFor()
+    await page.getByText('rows did not pass').waitFor()
+    expect((await page.locator('main').innerText()).toLowerCase()).not.toContain('gradient')
+    expect(problems).toEqual([])
+  })
+
+  it('says that a transcript is lost or damaged, and shows what is known', async () => {
+    const folder = writeAirlineRun(root, { name: 'lost', rows: 4, attempts: 2 })
+    rewriteEvents(folder, (event, index) => ({
+      ...event,
+      at: index === 0 ? null : index === 1 ? [0, 3, 200, 1] : index === 2 ? [9, 0, 9, 1] : event.at,
+    }))
+    const { page, problems } = await open('#/run/lost?sel=0.1')
+    await page.getByText('Nothing was said').waitFor()
+    await press(page, 'j')
+    await page.getByText('The transcript is damaged').waitFor()
+    await press(page, 'j')
+    await page.getByText('The row counts all the same').waitFor()
+    await page.locator('.verdict').waitFor()
+    expect(problems).toEqual([])
+  })
+
+  it('shows rewards of any size, and rollouts without one', async () => {
+    const folder = writeAirlineRun(root, { name: 'scores', rows: 10, attempts: 3 })
+    rewriteEvents(folder, (event, index) => ({
+      ...event,
+      reward: index % 3 === 0 ? null : index % 3 === 1 ? -2.5 : 1234.5,
+    }))
+    const { page, problems } = await open('#/run/scores')
+    await lines(page).filter({ hasText: '−2.50' }).first().waitFor()
+    await lines(page).filter({ hasText: '1.23e+3' }).first().waitFor()
+    await page.goto(page.url().replace(/#.*/, '#/run/scores?sel=0.1'))
+    await page.getByText('no reward', { exact: true }).waitFor()
+    expect(problems).toEqual([])
+  })
+})
+
+describe('hostile output', () => {
+  const places = [
+    '#/',
+    '#/run/hostile',
+    '#/run/hostile?sel=1.1',
+    '#/run/hostile?sel=3.1',
+    '#/run/hostile?sel=1.1&parting',
+    '#/compare/hostile/hostile',
+  ]
+
+  it('runs nothing, asks nobody and breaks nothing, in the viewer and in a report', async () => {
+    const file = path.join(root, 'hostile.html')
+    await exportReport({ run: path.join(root, 'hostile'), file, transcripts: 'all' })
+    for (const base of [viewer.url.replace(/\/$/, ''), `${pathToFileURL(file).href}#`]) {
+      const watched = await openPage(browser, base)
+      opened.push(watched)
+      const { page, problems } = watched
+      for (const place of places) {
+        await page.evaluate(`location.hash = ${JSON.stringify(place)}`)
+        await page.locator('main').waitFor()
+        await expect.poll(() => page.locator('main').innerText()).not.toBe('')
+        expect(await page.evaluate('globalThis.pwned ?? null')).toBeNull()
+        expect(await page.locator('main :is(script, img, iframe, object, embed)').count()).toBe(0)
+        const wide = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
+        expect(wide).toBe(0)
+      }
+      expect(problems).toEqual([])
+    }
+  })
+
+  it('is shown as the text that it is', async () => {
+    const { page } = await open('#/run/hostile?sel=1.2')
+    const said = await page.locator('.step.agent .said').first().textContent()
+    expect(said).toContain('<img src=x onerror="window.pwned=1">')
+    expect(await page.locator('.think').first().textContent()).toContain(hostileText.slice(0, 60))
+    await page.getByRole('button', { name: 'Show all 1,048,576 characters' }).click()
+    await page.getByText('characters that are only in the file').waitFor()
+  })
+})
+
+describe('a report', () => {
+  it('opens from a file, alone, with the transcripts that it holds', async () => {
+    const file = path.join(root, 'report.html')
+    const run = path.join(root, 'planted')
+    const written = await exportReport({ run, file })
+    expect(written).toMatchObject({ file, rollouts: 160 })
+    expect(written.transcripts).toBeLessThan(20)
+    const watched = await openPage(browser, pathToFileURL(file).href)
+    opened.push(watched)
+    const { page, problems } = watched
+    await page.getByRole('link', { name: 'planted' }).click()
+    await page.getByText('passed without a tool call').waitFor()
+    await press(page, '1', 'j')
+    await reader(page).getByText('REFUND_COMPLETE').waitFor()
+    expect(await page.getByLabel('Note').count()).toBe(0)
+    await press(page, 'Escape', 'x', 'j')
+    await page.getByText('Not in this report').waitFor()
+    expect(problems).toEqual([])
+  })
+})
+
+describe('accessibility', () => {
+  const places = [
+    '#/',
+    '#/run/airline-step200',
+    '#/run/airline-step200?q=is%3Astuck&sel=1.1',
+    '#/run/planted?sel=5.2&parting',
+    '#/run/planted?sel=8.1',
+    '#/compare/airline-base/airline-step200',
+    '#/run/hostile',
+    '#/run/nowhere',
+  ]
+
+  it.each(['light', 'dark'] as const)('axe finds nothing in any view, %s', async (colorScheme) => {
+    const { page } = await open('#/', { colorScheme })
+    const found: string[] = []
+    for (const place of places) {
+      await page.evaluate(`location.hash = ${JSON.stringify(place)}`)
+      await expect.poll(() => page.locator('main').innerText()).not.toBe('')
+      found.push(...(await violations(page)).map((violation) => `${place}: ${violation}`))
+    }
+    await press(page, '?')
+    await page.getByRole('dialog').waitFor()
+    found.push(...(await violations(page)).map((violation) => `keys: ${violation}`))
+    expect(found).toEqual([])
+  })
+})

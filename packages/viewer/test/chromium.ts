@@ -1,0 +1,79 @@
+import { existsSync } from 'node:fs'
+
+import axe from 'axe-core'
+import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
+
+const places = [
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+  'C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe',
+]
+
+/** Starts the Chromium of the system. Without one the tests fail: a page is not shown by reading it. */
+export async function launchChromium(args: readonly string[] = []): Promise<Browser> {
+  const executablePath = [process.env['CHROMIUM'] ?? '', ...places].find((file) => existsSync(file))
+  if (executablePath === undefined) {
+    throw new Error(
+      'No Chromium was found. Install one (on Debian: apt-get install chromium), or set CHROMIUM to its path.',
+    )
+  }
+  // Containers run as root, which Chromium's sandbox refuses.
+  return chromium.launch({ executablePath, args: ['--no-sandbox', ...args] })
+}
+
+/** A page, and what went wrong in it. */
+export interface WatchedPage {
+  readonly page: Page
+  /** Errors, refusals of the policy, dialogs, and requests to elsewhere. */
+  readonly problems: string[]
+}
+
+/** Opens an address in a context of its own. */
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<WatchedPage> {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options })
+  // Less than a test has, so that what was waited for is named.
+  context.setDefaultTimeout(30_000)
+  const page = await context.newPage()
+  const problems: string[] = []
+  const { origin } = new URL(url)
+  page.on('pageerror', (error) => problems.push(error.message))
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') problems.push(message.text())
+  })
+  page.on('dialog', (dialog) => {
+    problems.push(`dialog ${dialog.message()}`)
+    void dialog.dismiss()
+  })
+  page.on('request', (request) => {
+    const to = new URL(request.url())
+    if (to.origin !== origin && to.protocol !== 'data:') problems.push(`asked ${request.url()}`)
+  })
+  await page.goto(url)
+  return { page, problems }
+}
+
+/** What axe finds wrong with a page as it is, in words. */
+export async function violations(page: Page): Promise<string[]> {
+  // Over the protocol of the debugger: the page's own policy lets no other script in.
+  const session = await page.context().newCDPSession(page)
+  const { result, exceptionDetails } = await session.send('Runtime.evaluate', {
+    expression: `(async () => {
+      if (!globalThis.axe) { ${axe.source} }
+      const { violations } = await axe.run(document, { resultTypes: ['violations'] })
+      return violations.flatMap(({ id, nodes }) =>
+        nodes.slice(0, 2).map(({ target, failureSummary }) => id + ' ' + target + ' ' + failureSummary))
+    })()`,
+    awaitPromise: true,
+    returnByValue: true,
+    allowUnsafeEvalBlockedByCSP: true,
+  })
+  await session.detach()
+  if (exceptionDetails !== undefined) throw new Error(JSON.stringify(exceptionDetails))
+  return result.value as string[]
+}
