@@ -183,12 +183,33 @@ export const loop = new Loop()`,
       'ok model calls: 1 reached the policy',
       'fail reward: There is no reward for the conversation.',
     ])
+    expect(await validate('-m', 'loop.ts:loop')).toEqual({
+      code: 0,
+      findings: [
+        'ok entrypoint: exports an agent loop',
+        'warn rollout: No rollout was run, because there is no row.',
+      ],
+    })
+  })
+
+  it('checks an agent loop as the server does', async () => {
+    workspaceOf('', {
+      'loop.ts': `import { RolloutAgentLoop } from '@osmosis/agent-loop'
+export const loop = new (class extends RolloutAgentLoop {
+  readonly name = ''
+  getTools() { return [] }
+  async run(ctx: any) { return ctx.complete([]) }
+})()`,
+    })
+    const { code, findings } = await validate('-m', 'loop.ts')
+    expect(code).toBe(1)
+    expect(findings[0]).toMatch(/^fail entrypoint: .*'name' that is empty/s)
   })
 
   it.each([
     [['nobody'], /There is no rollout nobody in rollouts\/\. There are: echo, one\./],
     [['one', '-m', 'x.ts'], /Name what to validate once/],
-    [['-m', 'x.ts'], /--module needs --dataset/],
+    [['-d', 'data/words.jsonl'], /--dataset goes with --module/],
   ])('refuses %j', async (args, message) => {
     workspaceOf('')
     const { code, stderr } = await run(['rollout', 'validate', ...args])

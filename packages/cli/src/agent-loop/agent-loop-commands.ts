@@ -31,7 +31,7 @@ export interface TestFlags extends PolicyFlags {
 export function addAgentLoopCommands(program: Command, setExitCode: (code: number) => void): void {
   program
     .command('validate')
-    .description('check an agent loop as the server does')
+    .description('check an agent loop as the server does; rollout validate runs it as well')
     .requiredOption('-m, --module <module>', agentLoopModule)
     .action(async (flags: ValidateFlags) => {
       const { validateCommand } = await import('./validate-command.ts')

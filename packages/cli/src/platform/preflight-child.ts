@@ -1,5 +1,6 @@
 import { errorMessage } from '@osmosis/core'
 
+import { checkAgentLoop } from '../agent-loop/validate-command.ts'
 import { loadEntrypoint } from '../serve/load-entrypoint.ts'
 import type { PreflightReport } from './preflight.ts'
 
@@ -13,8 +14,10 @@ function report(said: PreflightReport): void {
 
 try {
   const loaded = await loadEntrypoint(entrypoint)
-  if (loaded.kind === 'agent-loop') report({ kind: 'agent-loop', missing: [] })
-  else {
+  if (loaded.kind === 'agent-loop') {
+    await checkAgentLoop(loaded.loop)
+    report({ kind: 'agent-loop', missing: [] })
+  } else {
     const { grader, workflowConfig, graderConfig } = loaded.entrypoint
     const parts = { grader, 'workflow config': workflowConfig, 'grader config': graderConfig }
     const missing = Object.entries(parts).flatMap(([name, part]) =>

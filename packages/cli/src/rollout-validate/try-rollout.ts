@@ -156,7 +156,7 @@ function heard(recording: RolloutRecording): Pick<TriedRollout, 'rewritten' | 'p
 }
 
 /** What training would stumble over in a rollout that went like this. */
-export function triedFindings(tried: TriedRollout, hasGrader: boolean): readonly Finding[] {
+export function triedFindings(tried: TriedRollout): readonly Finding[] {
   const { kind, status, errorMessage, policyCalls, policyTrouble, rewritten } = tried
   const findings: Finding[] = []
   if (policyTrouble !== null) findings.push(fail('policy', policyTrouble))
@@ -165,7 +165,7 @@ export function triedFindings(tried: TriedRollout, hasGrader: boolean): readonly
   if (status !== 'success') {
     const reason = errorMessage ?? 'no reason was given'
     findings.push(fail('rollout', `The rollout ended with ${status}: ${reason}`))
-  } else if (hasGrader) findings.push(...sampleFindings(tried))
+  } else findings.push(...sampleFindings(tried))
   if (rewritten.length > 0) {
     const ids = rewritten.filter((id) => id !== '').join(', ')
     findings.push(

@@ -20,7 +20,10 @@ export function addValidateCommand(rollouts: Command, setExitCode: (code: number
     .description('run one rollout and name what training would stumble over')
     .argument('[name]', 'a folder in rollouts/ (default: all of them)')
     .option('-m, --module <module>', 'an entrypoint in place of a name: <file>[:<export>]')
-    .option('-d, --dataset <file>', 'the dataset with the row, with --module')
+    .option(
+      '-d, --dataset <file>',
+      'the dataset with the row, with --module; without it no rollout is run',
+    )
     .option('--row <index>', 'the row that is run, counted from 0', countFrom(0), 0)
     .option(
       '--secrets-file <file>',

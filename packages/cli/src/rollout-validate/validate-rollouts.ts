@@ -1,4 +1,5 @@
 import { devNull } from 'node:os'
+import path from 'node:path'
 
 import { scriptedPolicy } from '@osmosis/controller'
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
@@ -9,6 +10,8 @@ import { readEnvironment } from '../environment.ts'
 import { planEvaluation, type EvaluationPlan } from '../eval-run/evaluation-plan.ts'
 import { exitCodeOf, fail, findingLines, ok, warn, type Finding } from '../findings.ts'
 import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
+import { moduleFile } from '../load-module.ts'
+import { splitSpec } from '../module-export.ts'
 import { preflightReport } from '../platform/preflight.ts'
 import { Redaction } from '../redaction.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
@@ -56,41 +59,19 @@ async function validate(
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
   const findings = [...(await configFindings(target))]
-  if (target.evalConfig === undefined && target.module === undefined) return findings
-  const { secretsFile, row } = flags
-  const module =
-    target.module === undefined
-      ? {}
-      : { module: target.module.file, dataset: target.module.dataset }
   try {
     const environment = readEnvironment()
-    const asked = {
-      ...module,
-      rows: String(row),
-      ...(secretsFile === undefined ? {} : { secretsFile }),
+    if (target.module !== undefined && target.module.dataset === undefined) {
+      return await withoutRollout(target.module.file, environment, signal)
     }
-    const plan = await planEvaluation(target.evalConfig, asked, environment)
+    const plan = await planFor(target, flags, environment)
+    if (plan === undefined) return findings
     const loaded = await entrypointFindings(plan, environment, signal)
-    findings.push(...loaded, ...(await variableFindings(plan)))
-    if (loaded.some(({ level }) => level === 'fail')) return findings
-    const hasGrader = !loaded.some(({ check }) => check === 'grader')
-    const chosen = await policyFor(flags, plan, environment)
-    const redaction = new Redaction([
-      ...Object.values(plan.secrets),
-      ...(chosen.apiKey === undefined ? [] : [chosen.apiKey]),
-    ])
-    const tried = await closing(chosen, async () =>
-      survivingStrayRejections(async () =>
-        tryRollout(plan, {
-          policy: chosen.policy,
-          environment,
-          redaction,
-          signal,
-          logFile: devNull,
-        }),
-      ),
-    )
-    findings.push(...triedFindings(tried, hasGrader).map((one) => redaction.data(one)))
+    findings.push(...loaded)
+    // Only a config says which variables there will be.
+    if (target.module === undefined) findings.push(...(await variableFindings(plan)))
+    if (exitCodeOf(loaded) !== 0) return findings
+    findings.push(...(await rolloutFindings(plan, { flags, environment, signal })))
   } catch (error) {
     if (!isOsmosisError(error)) throw error
     findings.push(fail('rollout', errorMessage(error)))
@@ -98,8 +79,59 @@ async function validate(
   return findings
 }
 
+/** Undefined for a rollout of the workspace that no config names: there is no row to run. */
+async function planFor(
+  { evalConfig, module }: ValidationTarget,
+  { secretsFile, row }: ValidateRolloutFlags,
+  environment: NodeJS.ProcessEnv,
+): Promise<EvaluationPlan | undefined> {
+  const asked = { rows: String(row), ...(secretsFile === undefined ? {} : { secretsFile }) }
+  if (module?.dataset !== undefined) {
+    const named = { ...asked, module: module.file, dataset: module.dataset }
+    return planEvaluation(undefined, named, environment)
+  }
+  return evalConfig === undefined ? undefined : planEvaluation(evalConfig, asked, environment)
+}
+
+async function withoutRollout(
+  module: string,
+  environment: NodeJS.ProcessEnv,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const { file, name } = splitSpec(module)
+  const found = moduleFile('entrypoint', file)
+  const entrypoint = name === undefined ? found : `${found}:${name}`
+  const plan = { entrypoint, folder: path.resolve() }
+  return [
+    ...(await entrypointFindings(plan, environment, signal)),
+    warn('rollout', 'No rollout was run, because there is no row.', 'Pass --dataset <file>.'),
+  ]
+}
+
+async function rolloutFindings(
+  plan: EvaluationPlan,
+  { flags, environment, signal }: RolloutSurroundings,
+): Promise<readonly Finding[]> {
+  const chosen = await policyFor(flags, plan, environment)
+  const redaction = new Redaction([
+    ...Object.values(plan.secrets),
+    ...(chosen.apiKey === undefined ? [] : [chosen.apiKey]),
+  ])
+  const parts = { policy: chosen.policy, environment, redaction, signal, logFile: devNull }
+  const tried = await closing(chosen, async () =>
+    survivingStrayRejections(async () => tryRollout(plan, parts)),
+  )
+  return redaction.data(triedFindings(tried))
+}
+
+interface RolloutSurroundings {
+  readonly flags: ValidateRolloutFlags
+  readonly environment: NodeJS.ProcessEnv
+  readonly signal: AbortSignal
+}
+
 async function entrypointFindings(
-  { entrypoint, folder }: EvaluationPlan,
+  { entrypoint, folder }: Pick<EvaluationPlan, 'entrypoint' | 'folder'>,
   environment: NodeJS.ProcessEnv,
   signal: AbortSignal,
 ): Promise<Finding[]> {

@@ -15,7 +15,7 @@ export interface ValidationTarget {
   /** The eval config that it is run by; undefined for a module. */
   readonly evalConfig: string | undefined
   /** What is run without a config. */
-  readonly module: { readonly file: string; readonly dataset: string } | undefined
+  readonly module: { readonly file: string; readonly dataset: string | undefined } | undefined
 }
 
 /** A config of a workspace. */
@@ -43,7 +43,6 @@ export async function findTargets(
   { module, dataset }: ValidateRolloutFlags,
 ): Promise<readonly ValidationTarget[]> {
   if (module !== undefined) {
-    if (dataset === undefined) throw invalid('--module needs --dataset: the file with the row.')
     const target = { file: module, dataset }
     return [{ name: module, configs: [], evalConfig: undefined, module: target }]
   }
