@@ -39,6 +39,7 @@ export interface ChosenPolicy extends AsyncDisposable {
   readonly name: string
   /** What its endpoint is asked with; undefined without a key. */
   readonly apiKey: string | undefined
+  readonly choice: PolicyChoice
 }
 
 /** What there is to choose from beside the flags. */
@@ -153,40 +154,50 @@ export async function openPolicy(
   choice: PolicyChoice,
   environment: NodeJS.ProcessEnv,
 ): Promise<ChosenPolicy> {
-  if (choice.kind === 'module') return modulePolicy(choice.file, choice.module)
+  if (choice.kind === 'module') return modulePolicy(choice)
   if (choice.kind === 'provider') return providerPolicy(choice, environment)
   const { baseUrl, model } = choice
   const apiKey = choice.apiKeyEnv === null ? undefined : readKey(choice.apiKeyEnv, environment)
   const policy = upstreamPolicy({ baseUrl, model, ...(apiKey === undefined ? {} : { apiKey }) })
-  return chosen(policy, model, apiKey)
+  return chosen(policy, { name: model, choice, apiKey })
 }
 
 async function providerPolicy(
-  { model, apiKeyEnv, folder }: Extract<PolicyChoice, { kind: 'provider' }>,
+  choice: Extract<PolicyChoice, { kind: 'provider' }>,
   environment: NodeJS.ProcessEnv,
 ): Promise<ChosenPolicy> {
+  const { model, apiKeyEnv, folder } = choice
   const provider = providerOf(model)?.provider
   const apiKey = provider && readKey(apiKeyEnv ?? provider.keyVariable, environment)
   const baseUrl = provider && environment[`${provider.name.toUpperCase()}_BASE_URL`]
-  return chosen(await providerModel(model, { folder, apiKey, baseUrl }), model, apiKey)
+  const policy = await providerModel(model, { folder, apiKey, baseUrl })
+  return chosen(policy, { name: model, choice, apiKey })
 }
 
-async function modulePolicy(file: string, name: string): Promise<ChosenPolicy> {
+async function modulePolicy(
+  choice: Extract<PolicyChoice, { kind: 'module' }>,
+): Promise<ChosenPolicy> {
+  const { file, module: name } = choice
   const exports = await loadModule('policy', file)
   const policies = new Map<unknown, string>()
   for (const [key, value] of Object.entries(exports)) {
     if (isPolicyModel(value)) policies.set(value, policies.get(value) ?? key)
   }
   const [policy, ...others] = policies.keys()
-  if (isPolicyModel(policy) && others.length === 0) return chosen(policy, name)
+  if (isPolicyModel(policy) && others.length === 0) {
+    return chosen(policy, { name, choice, apiKey: undefined })
+  }
   throw new OsmosisError(
     'invalid_entrypoint',
     `The policy module ${name} should export one policy, e.g. what scriptedPolicy() returns; it exports ${[...policies.values()].join(', ') || 'none'}.`,
   )
 }
 
-function chosen(policy: PolicyModel, name: string, apiKey?: string): ChosenPolicy {
-  return { policy, name, apiKey, [Symbol.asyncDispose]: async () => policy.close?.() }
+function chosen(
+  policy: PolicyModel,
+  facts: Pick<ChosenPolicy, 'name' | 'apiKey' | 'choice'>,
+): ChosenPolicy {
+  return { policy, ...facts, [Symbol.asyncDispose]: async () => policy.close?.() }
 }
 
 function isPolicyModel(value: unknown): value is PolicyModel {

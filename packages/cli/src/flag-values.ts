@@ -15,6 +15,13 @@ export function decimalNumber(value: string): number {
   throw new InvalidArgumentError('It must be a number.')
 }
 
+/** The value of a flag that is a part of a whole. */
+export function share(value: string): number {
+  const number = decimalNumber(value)
+  if (number >= 0 && number <= 1) return number
+  throw new InvalidArgumentError('It must be a number from 0 to 1.')
+}
+
 /** The value of a flag that names a port; 0 stands for any. */
 export function portNumber(value: string): number {
   const port = /^\d+$/.test(value) ? Number(value) : Number.NaN

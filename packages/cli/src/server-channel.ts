@@ -10,6 +10,8 @@ export interface ListeningMessage {
   readonly kind: EntrypointKind
   /** Whether it declares the shape of its rows; then it answers to `metadataCheckBy`. */
   readonly hasSchema: boolean
+  /** Whether it says itself how many of its rollouts may run at once, or that there is no limit. */
+  readonly isConfigured: boolean
 }
 
 /** True for a {@link ListeningMessage}. */
@@ -23,7 +25,7 @@ export function isListeningMessage(message: unknown): message is ListeningMessag
  */
 export function announceListening(
   { url }: ListeningServer,
-  entrypoint: Pick<ListeningMessage, 'kind' | 'hasSchema'>,
+  entrypoint: Omit<ListeningMessage, 'type' | 'url'>,
 ): void {
   if (process.send === undefined) return
   process.send({ type: 'osmosis.listening', url, ...entrypoint } satisfies ListeningMessage)

@@ -17,9 +17,9 @@ const rewards = 'rollouts/agent-loops/rewards.ts'
 /** What `osmosis eval run` says about flags that it refuses, before anything runs or is made. */
 async function refusal(flags: string): Promise<string> {
   const output = temporaryFolder()
-  const args = ['eval', 'run', ...flags.split(' '), '--output', output]
+  const args = ['eval', 'run', ...flags.split(' '), '--quiet', '--output', output]
   const { code, stdout, stderr } = await run(args)
-  expect([code, stdout, readdirSync(output)]).toEqual([1, '', []])
+  expect([code, stdout, readdirSync(output)]).toEqual([2, '', []])
   return stderr.split('\n(osmosis --help')[0]?.trimEnd() ?? ''
 }
 
@@ -46,10 +46,7 @@ describe('osmosis eval run refuses', () => {
       '--offset -1',
       "'--offset <rows>' argument '-1' is invalid. It must be a whole number, 0 or more.",
     ],
-    [
-      '--pass-threshold high',
-      "'--pass-threshold <score>' argument 'high' is invalid. It must be a number.",
-    ],
+    ['--threshold high', "'--threshold <score>' argument 'high' is invalid. It must be a number."],
     [
       '--baseline-base-url here',
       "'--baseline-base-url <url>' argument 'here' is invalid. It must be an http or https URL, e.g. http://127.0.0.1:8000/v1.",
@@ -213,8 +210,8 @@ describe('osmosis eval run refuses', () => {
       ...`${loop} ${policy} --output data/sums.jsonl`.split(' '),
     ])
     expect([code, stderr]).toEqual([
-      1,
-      expect.stringMatching(/^error: Cannot create the run folder .*: E/),
+      2,
+      expect.stringMatching(/^error: Cannot create the folder .*sums.jsonl: E/m),
     ])
   })
 })
@@ -248,7 +245,7 @@ describe('osmosis eval run refuses, once it has seen what the entrypoint exports
 it('osmosis eval loop says what to write instead', async () => {
   const args = `eval loop ${loop} --batch-size 4 ${policy}`.split(' ')
   expect(await run(args)).toEqual({
-    code: 1,
+    code: 2,
     stdout: '',
     stderr:
       'error: osmosis eval loop is osmosis eval run: write osmosis eval run -m <file>:<export> -d <dataset>, with --max-in-flight for --batch-size.\n',

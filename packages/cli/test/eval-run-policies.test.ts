@@ -52,7 +52,7 @@ api_key_env = "NEAR_KEY"
     const root = temporaryWorkspace(files)
     const { code, stderr } = await osmosis(command, {}, root)
     expect([code, stderr]).toEqual([
-      1,
+      2,
       'error: Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml.\n',
     ])
   })
@@ -160,11 +160,11 @@ export const createMistral = ({ apiKey, baseURL }) => ({
         root,
       )
     expect(await asked('mistral/small')).toMatchObject({
-      code: 1,
+      code: 2,
       stderr: expect.stringContaining('the environment variable MISTRAL_API_KEY is not set'),
     })
     expect(await asked('xai/grok')).toMatchObject({
-      code: 1,
+      code: 2,
       stderr: expect.stringMatching(/@ai-sdk\/xai is not installed in .*: pnpm add @ai-sdk\/xai\n/),
     })
   })
@@ -182,7 +182,7 @@ export const createMistral = ({ apiKey, baseURL }) => ({
     ])
     const alone = await osmosis([...command, '--model', 'Qwen/Qwen3-8B'], {}, root)
     expect([alone.code, alone.stderr]).toEqual([
-      1,
+      2,
       'error: --model and --api-key-env belong to an endpoint: pass --base-url as well, or a model of a provider such as openai/gpt-5-mini.\n',
     ])
   })

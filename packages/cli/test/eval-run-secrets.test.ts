@@ -51,7 +51,9 @@ const command = words.split(' ')
 /** Everything that a run printed and wrote. */
 function traces(root: string, { stdout, stderr }: Finished): string {
   const folder = path.join(root, '.osmosis/evals/r')
-  const files = readdirSync(folder).map((file) => readFileSync(path.join(folder, file), 'utf8'))
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => readFileSync(path.join(parentPath, name), 'utf8'))
   return [stdout, stderr, ...files].join('\n')
 }
 
@@ -108,7 +110,7 @@ describe('the secrets of an evaluation', () => {
     const env = { FIRST: 'first-secret', SECOND: 'second-secret' }
     const { code, stdout, stderr } = await osmosis(command, env, root)
     expect([code, stdout, stderr]).toEqual([
-      1,
+      2,
       '',
       expect.stringContaining('wrong key: [redacted]'),
     ])

@@ -26,6 +26,7 @@ export {
 } from './loop/trainer.ts'
 export { overhear, type CallListener } from './policy/overhear.ts'
 export { costOf, type ModelPrice } from './policy/model-price.ts'
+export { patientPolicy } from './policy/patient-policy.ts'
 export type { PolicyModel, PolicyRequest } from './policy/policy-model.ts'
 export {
   recordPolicy,

@@ -21,13 +21,8 @@ export {
 export { placeOf, type DatasetRow } from './dataset/dataset-row.ts'
 export { readDataset } from './dataset/read-dataset.ts'
 export { type RowSelection, selectRows } from './dataset/select-rows.ts'
-export {
-  createRunFolder,
-  defaultOutputRoot,
-  type RunFolder,
-  type RunFolderOptions,
-} from './files/run-folder.ts'
-export { assertRunName, generateRunName } from './files/run-name.ts'
+export { toRunRow } from './dataset/run-row.ts'
+export { assertRunName, defaultOutputRoot, generateRunName } from './files/run-name.ts'
 export { computeMetrics, type MetricsOptions } from './metrics/compute-metrics.ts'
 export {
   type EvaluationMetrics,
@@ -49,7 +44,6 @@ export {
   type EvaluatedModel,
   type EvaluationOptions,
   type EvaluationProgress,
-  type EvaluationSink,
 } from './run/evaluation-options.ts'
 export {
   type EvaluationResult,
@@ -66,8 +60,10 @@ export {
   type ModelTag,
   type ScorableSample,
 } from './run/item-runner.ts'
+export { type KeptItem } from './run/kept-item.ts'
 export { loopRunner, type LoopRunnerOptions, type LoopSender } from './run/loop-runner.ts'
 export { runEvaluation } from './run/run-evaluation.ts'
+export { metricsDocument } from './run/run-snapshots.ts'
 export {
   type RolloutSender,
   workflowRunner,

@@ -1,7 +1,8 @@
 import type { Command } from 'commander'
 
-import { countFrom, decimalNumber, endpointUrl, repeated } from '../flag-values.ts'
+import { countFrom, decimalNumber, endpointUrl, repeated, share } from '../flag-values.ts'
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
+import { orWrongUse, wrongUse, wrongUseCode } from '../wrong-use.ts'
 
 /** Flags of `osmosis eval run`. */
 export interface EvalRunFlags extends PolicyFlags {
@@ -14,7 +15,9 @@ export interface EvalRunFlags extends PolicyFlags {
   offset?: number
   n?: number
   maxInFlight?: number
-  passThreshold?: number
+  threshold?: number
+  /** The least share of passed items, 0 to 1. */
+  minPassRate?: number
   /** `<file>:<export>` of each eval function. */
   evalFn?: readonly string[]
   baselinePolicy?: string
@@ -24,10 +27,20 @@ export interface EvalRunFlags extends PolicyFlags {
   /** Those of agent loops. */
   maxTurns?: number
   maxTokens?: number
-  temperature?: number
   log?: string
+  temperature?: number
   name?: string
   output?: string
+  /** Starts anew what could go on. */
+  fresh?: boolean
+  /** Runs failed items again: all of them, or those of the listed error types. */
+  retryFailed?: true | string
+  breakLock?: boolean
+  tokenIds?: boolean
+  dryRun?: boolean
+  quiet?: boolean
+  json?: boolean
+  yes?: boolean
   secretsFile?: string
 }
 
@@ -49,7 +62,7 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       countFrom(1),
     )
     .option(
-      '--pass-threshold <score>',
+      '--threshold <score>',
       'least reward or score that passes (default: pass_threshold of the config, 1)',
       decimalNumber,
     )
@@ -73,24 +86,49 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       'environment variable with the key of the baseline endpoint',
     )
     .option('--max-turns <turns>', 'most answers of the policy (agent loops)', countFrom(1))
-    .option('--max-tokens <tokens>', 'most tokens of one answer (agent loops)', countFrom(1))
-    .option('--temperature <number>', 'sampling temperature (agent loops)', decimalNumber)
+    .option(
+      '--max-tokens <tokens>',
+      'most tokens of one answer, in place of what a workflow asks for',
+      countFrom(1),
+    )
+    .option(
+      '--temperature <number>',
+      'sampling temperature, in place of what a workflow asks for',
+      decimalNumber,
+    )
     .option('--log <folder>', 'keep a trace of every rollout there (agent loops)')
     .option(
       '--secrets-file <file>',
       'take the secrets of the config from a dotenv file, or - for stdin (default: the environment)',
     )
     .option(
-      '--name <name>',
-      'name of the run (default: made from config or entrypoint, the time and the inputs)',
+      '--min-pass-rate <share>',
+      'end with 3 when less than this share of the items has passed, e.g. 0.8',
+      share,
     )
+    .option(
+      '--name <name>',
+      'the run to go on with, or to start (default: the newest unfinished run of the same inputs, else a new one)',
+    )
+    .option('--fresh', 'start anew; a run of that name is renamed to <name>.1')
+    .option(
+      '--retry-failed [types]',
+      'run items again that have failed, e.g. =timeout,http_error (default: of any type)',
+    )
+    .option('--break-lock', 'take the run from a process that seems to write to it')
+    .option('--token-ids', 'keep token ids and logprobs of the answers that have them')
     .option(
       '-o, --output <folder>',
       'folder that gets a folder for the run (default: .osmosis/evals in the workspace)',
     )
+    .option('--dry-run', 'print the plan and start no rollout')
+    .option('-q, --quiet', 'print neither plan nor progress')
+    .option('--json', 'print the result as one JSON document and nothing else on stdout')
+    .option('-y, --yes', 'ask nothing before many rollouts are started')
+    .exitOverride(wrongUse)
     .action(async (config: string | undefined, flags: EvalRunFlags) => {
       const { evalRunCommand } = await import('./eval-run-command.ts')
-      setExitCode(await evalRunCommand(config, flags))
+      setExitCode(await orWrongUse(() => evalRunCommand(config, flags)))
     })
   evals
     .command('loop', { hidden: true })
@@ -101,6 +139,6 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       process.stderr.write(
         'error: osmosis eval loop is osmosis eval run: write osmosis eval run -m <file>:<export> -d <dataset>, with --max-in-flight for --batch-size.\n',
       )
-      setExitCode(1)
+      setExitCode(wrongUseCode)
     })
 }

@@ -1,13 +1,14 @@
+import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { styleText } from 'node:util'
 
+import { errorMessage, OsmosisError } from '@osmosis/core'
 import {
-  createRunFolder,
   formatReport,
-  generateRunName,
+  metricsDocument,
   runEvaluation,
   type EvaluationResult,
-  type RunFolder,
+  type RunStore,
   type Scorer,
 } from '@osmosis/eval'
 
@@ -15,23 +16,65 @@ import { readEnvironment } from '../environment.ts'
 import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { Redaction } from '../redaction.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
+import { chooseRun, countPending, runsAgain, type ChosenRun } from './choose-run.ts'
 import { chooseModels, type ComparedModels } from './compared-models.ts'
+import { confirmStart } from './confirm-start.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import { planEvaluation, type EvaluationPlan } from './evaluation-plan.ts'
 import { loadScorers } from './load-scorers.ts'
+import { beginRun, openEarlierRun } from './open-run.ts'
+import { inFlightText, planText } from './plan-text.ts'
 import { ProgressLine } from './progress-line.ts'
+import { exitCodeOf } from './run-verdict.ts'
+import { findInputs, type KnownInputs } from './run-inputs.ts'
 import { serveModels, type ServedModels } from './served-models.ts'
 
+/** A run, and everything that is needed for it. */
+interface Preparation {
+  readonly plan: EvaluationPlan
+  readonly flags: EvalRunFlags
+  readonly environment: NodeJS.ProcessEnv
+  readonly models: ComparedModels
+  readonly scorers: readonly Scorer[]
+  readonly inputs: KnownInputs
+  readonly run: ChosenRun
+  readonly redaction: Redaction
+  /** Prints a line on stderr, unless nothing is to be said. */
+  readonly say: (text: string) => void
+}
+
 /**
- * Runs an evaluation: serves the entrypoint in a process of its own, drives all rows through it over
- * HTTP, scores what comes of them, and prints the report. Resolves with the exit code: 0 when every
- * item has ended and each eval function (without any, the reward) has scored some of each model, 1
- * when not, 130 after Ctrl-C.
+ * Runs an evaluation, or goes on with one: serves the entrypoint in a process of its own, drives all
+ * rows through it over HTTP, scores what comes of them, and prints the report. Resolves with the exit
+ * code: 0 when every item has ended and each eval function (without any, the reward) has scored some of
+ * each model, 1 when not, 3 when fewer have passed than `--min-pass-rate` asks for, 130 after Ctrl-C.
+ *
+ * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint` or `invalid_dataset` for input
+ * that cannot be, `run_locked` when another process has the run, `damaged_run`, `storage_error`
  */
 export async function evalRunCommand(
   configFile: string | undefined,
   flags: EvalRunFlags,
 ): Promise<number> {
+  const prepared = await prepare(configFile, flags)
+  const interrupt = abortOnInterrupt()
+  try {
+    return await start(prepared, interrupt.signal)
+  } catch (error) {
+    if (interrupt.signal.aborted && error === interrupt.signal.reason) return interruptedExitCode
+    throw error
+  } finally {
+    interrupt.release()
+  }
+}
+
+async function prepare(configFile: string | undefined, flags: EvalRunFlags): Promise<Preparation> {
+  if (flags.fresh && flags.retryFailed !== undefined) {
+    throw new OsmosisError(
+      'invalid_config',
+      'Pass --fresh or --retry-failed: a run that begins has no failures.',
+    )
+  }
   const environment = readEnvironment()
   const plan = await planEvaluation(configFile, flags, environment)
   if (plan.platformProblems.length > 0) {
@@ -43,41 +86,12 @@ export async function evalRunCommand(
   const models = await chooseModels(flags, plan.policy, environment)
   const scorers = await loadScorers(flags.evalFn ?? [])
   const redaction = new Redaction([...Object.values(plan.secrets), ...keysOf(models)])
-  const { source, outputRoot, rows: _rows, secrets: _secrets, ...inputs } = plan
-  const runFolder = await createRunFolder({
-    outputRoot,
-    runName: flags.name ?? generateRunName(source, { ...inputs, model: models.primary.name }),
-  })
-
-  const interrupt = abortOnInterrupt()
-  try {
-    const served = await orDiscard(runFolder, async () =>
-      serveModels(models, {
-        plan,
-        flags,
-        environment,
-        redaction,
-        logFile: path.join(runFolder.location, 'logs.txt'),
-        signal: interrupt.signal,
-      }),
-    )
-    const result = await survivingStrayRejections(async () => {
-      try {
-        const parts = { served, scorers, runFolder, redaction, interrupt: interrupt.signal }
-        return redaction.data(await evaluate(plan, parts))
-      } finally {
-        await served.close()
-      }
-    })
-    process.stdout.write(`\n${formatReport(result, { style: styleText })}\n`)
-    if (interrupt.signal.aborted) return interruptedExitCode
-    return complaints(result) === 0 ? 0 : 1
-  } catch (error) {
-    if (interrupt.signal.aborted && error === interrupt.signal.reason) return interruptedExitCode
-    throw error
-  } finally {
-    interrupt.release()
+  const inputs = await findInputs(plan, flags, { models, scorers })
+  const run = await chooseRun({ plan, flags, inputs })
+  const say = (text: string): void => {
+    if (!flags.quiet) process.stderr.write(`${redaction.text(text)}\n`)
   }
+  return { plan, flags, environment, models, scorers, inputs, run, redaction, say }
 }
 
 /** The keys of the endpoints that answer. */
@@ -85,64 +99,122 @@ function keysOf({ primary, baseline }: ComparedModels): string[] {
   return [primary.apiKey, baseline?.apiKey].filter((key) => key !== undefined)
 }
 
-/** What never began leaves no folder behind, so that the name can be used again. */
-async function orDiscard<T>(runFolder: RunFolder, begin: () => Promise<T>): Promise<T> {
+async function start(prepared: Preparation, interrupt: AbortSignal): Promise<number> {
+  const { plan, flags, models, run, say } = prepared
+  say(planText(plan, run, models))
+  const pending = countPending(run, flags)
+  if (flags.dryRun) {
+    const served = await serve(prepared, interrupt)
+    say(inFlightText(served.inFlight))
+    await served.close()
+    return 0
+  }
+  if (!(await confirmStart(pending, flags, interrupt))) return 1
+  await makeOutputRoot(plan)
+  // Taken before anything is started for it; one that begins is made when all that it needs is there.
+  const earlier = run.earlier && (await openEarlierRun(run, plan, flags))
+  let store = earlier
   try {
-    return await begin()
-  } catch (error) {
-    await runFolder.discard()
-    throw error
+    if (earlier !== undefined && pending === 0) {
+      return await conclude(
+        prepared,
+        earlier,
+        await evaluate(prepared, { store: earlier }),
+        interrupt,
+      )
+    }
+    const served = await serve(prepared, interrupt)
+    const result = await survivingStrayRejections(async () => {
+      try {
+        const { inputs } = prepared
+        store ??= await beginRun(run, { plan, inputs, kind: served.kind }, flags)
+        served.logTo(path.join(store.location, 'logs.txt'))
+        say(inFlightText(served.inFlight))
+        return await evaluate(prepared, { store, served, interrupt })
+      } finally {
+        await served.close()
+      }
+    })
+    return store === undefined ? 1 : await conclude(prepared, store, result, interrupt)
+  } finally {
+    await store?.close()
   }
 }
 
+async function makeOutputRoot({ outputRoot }: EvaluationPlan): Promise<void> {
+  try {
+    await mkdir(outputRoot, { recursive: true })
+  } catch (cause) {
+    const message = `Cannot create the folder ${outputRoot}: ${errorMessage(cause)}`
+    throw new OsmosisError('invalid_config', message, { cause })
+  }
+}
+
+async function serve(
+  { models, plan, flags, environment, redaction, run }: Preparation,
+  signal: AbortSignal,
+): Promise<ServedModels> {
+  const runFolder = run.location
+  return serveModels(models, { plan, flags, environment, redaction, runFolder, signal })
+}
+
+/** Runs what is left to do; without `served` there is nothing. */
 async function evaluate(
-  plan: EvaluationPlan,
+  { plan, flags, models, scorers, redaction }: Preparation,
   parts: {
-    readonly served: ServedModels
-    readonly scorers: readonly Scorer[]
-    readonly runFolder: RunFolder
-    readonly redaction: Redaction
-    readonly interrupt: AbortSignal
+    readonly store: RunStore
+    readonly served?: ServedModels
+    readonly interrupt?: AbortSignal
   },
 ): Promise<EvaluationResult> {
-  const { served, scorers, runFolder, redaction, interrupt } = parts
-  const { rollout, dataset, rows, n, passThreshold } = plan
-  const progress = new ProgressLine(process.stderr, passThreshold, scorers[0]?.name)
+  const { store, served, interrupt } = parts
+  const { manifest } = store
+  const idle = { run: () => Promise.reject(new Error('nothing is served')) }
+  const output = flags.quiet || served === undefined ? undefined : process.stderr
+  const runAgain = runsAgain(flags)
+  const progress = new ProgressLine(output, {
+    passThreshold: plan.passThreshold,
+    scoreName: scorers[0]?.name,
+    earlier: [...store.events.values()].filter((event) => !runAgain(event)),
+  })
+  const { baseline } = models
+  const redact = <T>(data: T): T => redaction.data(data)
+  const signals = [interrupt, served?.died].filter((signal) => signal !== undefined)
   try {
     return await runEvaluation({
-      names: { run: path.basename(runFolder.location), rollout, dataset },
-      rows,
-      model: served.primary,
-      ...(served.baseline === undefined ? {} : { baseline: served.baseline }),
+      names: { run: manifest.run_name, rollout: plan.rollout, dataset: plan.dataset },
+      rows: manifest.rows.flatMap(({ source_row: row }) => plan.allRows[row] ?? []),
+      model: served?.primary ?? { name: models.primary.name, runner: idle },
+      ...(baseline === undefined
+        ? {}
+        : { baseline: served?.baseline ?? { name: baseline.name, runner: idle } }),
       scorers,
-      n,
-      maxInFlight: served.maxInFlight,
-      passThreshold,
-      signal: AbortSignal.any([interrupt, served.died]),
-      sink: {
-        location: runFolder.location,
-        record: (record, snapshot) =>
-          runFolder.record(redaction.data(record), () => redaction.data(snapshot())),
-        finish: (snapshot) => runFolder.finish(redaction.data(snapshot)),
-      },
-      onProgress: (update) => progress.update(redaction.data(update)),
+      n: manifest.n,
+      maxInFlight: served?.inFlight.limit ?? 1,
+      passThreshold: plan.passThreshold,
+      signal: AbortSignal.any(signals),
+      store,
+      runAgain,
+      redact,
+      onProgress: (update) => progress.update(update),
     })
   } finally {
     progress.end()
   }
 }
 
-/** Says on stderr what keeps the exit code from being 0, and counts it. */
-function complaints({ incompleteReason, model, baseline }: EvaluationResult): number {
-  const models = baseline === null ? [model] : [model, baseline]
-  const errors = models.flatMap(({ name, metrics: { scores, reward, completedItems } }) => {
-    const missing = Object.entries(scores).filter(([, { graded }]) => graded === 0)
-    if (missing.length > 0)
-      return missing.map(([score]) => `${score} scored no rollout of ${name}.`)
-    const none = Object.keys(scores).length === 0 && reward.graded === 0 && completedItems > 0
-    return none ? [`No rollout of ${name} got a reward.`] : []
-  })
-  if (incompleteReason !== null) errors.push(`The run is incomplete. ${incompleteReason}`)
-  for (const error of errors) process.stderr.write(`error: ${error}\n`)
-  return errors.length
+async function conclude(
+  { flags }: Preparation,
+  store: RunStore,
+  result: EvaluationResult,
+  interrupt: AbortSignal,
+): Promise<number> {
+  if (flags.json) {
+    const document = { ...metricsDocument(result, store), location: store.location }
+    process.stdout.write(`${JSON.stringify(document, null, 2)}\n`)
+  } else {
+    process.stdout.write(`\n${formatReport(result, { style: styleText })}\n`)
+  }
+  const code = exitCodeOf(result, flags, (text) => void process.stderr.write(`${text}\n`))
+  return interrupt.aborted ? interruptedExitCode : code
 }

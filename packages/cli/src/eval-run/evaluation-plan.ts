@@ -30,9 +30,20 @@ export interface EvaluationPlan {
   readonly folder: string
   /** Added to the environment of that process. */
   readonly env: Readonly<Record<string, string>>
+  /** As config or flag name it. */
   readonly dataset: string
+  readonly datasetFile: string
+  /** All rows of it. */
+  readonly allRows: readonly DatasetRow[]
+  /** Those that are wanted. */
   readonly rows: readonly DatasetRow[]
   readonly n: number
+  /** Relative to the workspace; null without a config. */
+  readonly config: string | null
+  /** What names of files in the inputs of a run are relative to. */
+  readonly root: string
+  /** Holds the sources of the rollout. */
+  readonly sourceFolder: string
   /** Null: as many as the server takes. */
   readonly maxInFlight: number | null
   readonly passThreshold: number
@@ -78,7 +89,8 @@ async function planFromConfig(
   if (flags.dataset !== undefined) throw invalid('--dataset goes with --module: a config has one.')
   const config = await readEvalConfig(configFile)
   const secrets = await findSecrets(config, flags.secretsFile, environment)
-  const { experiment, evaluation } = config
+  const { experiment, evaluation, workspaceRoot: root } = config
+  const allRows = await readDataset(experiment.datasetFile)
   return {
     source: configFile,
     rollout: experiment.rollout,
@@ -86,10 +98,15 @@ async function planFromConfig(
     folder: experiment.rolloutFolder,
     env: config.env,
     dataset: experiment.dataset,
-    rows: await chosenRows(experiment.datasetFile, flags, evaluation.limit),
+    datasetFile: experiment.datasetFile,
+    allRows,
+    rows: chosenRows(allRows, flags, evaluation.limit),
+    config: path.relative(root, config.path),
+    root,
+    sourceFolder: experiment.rolloutFolder,
     n: flags.n ?? evaluation.n,
     maxInFlight: flags.maxInFlight ?? evaluation.batchSize,
-    passThreshold: flags.passThreshold ?? evaluation.passThreshold,
+    passThreshold: flags.threshold ?? evaluation.passThreshold,
     agentTimeoutSeconds: evaluation.agentWorkflowTimeoutSeconds,
     graderTimeoutSeconds: evaluation.graderTimeoutSeconds,
     outputRoot: flags.output ?? defaultOutputRoot(config.workspaceRoot),
@@ -111,6 +128,7 @@ async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
   }
   const { file, name } = splitSpec(module)
   const found = moduleFile('entrypoint', file)
+  const allRows = await readDataset(dataset)
   return {
     // `main` says nothing; the folder it is in does.
     source: /^(main|index)\./.test(path.basename(found)) ? path.dirname(found) : found,
@@ -119,10 +137,15 @@ async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
     folder: path.resolve(),
     env: {},
     dataset,
-    rows: await chosenRows(dataset, flags, null),
+    datasetFile: path.resolve(dataset),
+    allRows,
+    rows: chosenRows(allRows, flags, null),
+    config: null,
+    root: path.resolve(),
+    sourceFolder: path.dirname(found),
     n: flags.n ?? 1,
     maxInFlight: flags.maxInFlight ?? null,
-    passThreshold: flags.passThreshold ?? 1,
+    passThreshold: flags.threshold ?? 1,
     agentTimeoutSeconds: null,
     graderTimeoutSeconds: null,
     outputRoot: flags.output ?? defaultOutputRoot(path.resolve()),
@@ -132,12 +155,11 @@ async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
   }
 }
 
-async function chosenRows(
-  file: string,
+function chosenRows(
+  all: readonly DatasetRow[],
   { rows, offset = 0, limit }: EvalRunFlags,
   configuredLimit: number | null,
-): Promise<DatasetRow[]> {
-  const all = await readDataset(file)
+): DatasetRow[] {
   return selectRows(
     all,
     rows === undefined ? { offset, limit: limit ?? configuredLimit } : { rows },

@@ -1,4 +1,10 @@
-import type { EvaluationProgress, ItemRecord } from '@osmosis/eval'
+import {
+  formatCount,
+  formatDuration,
+  type EvaluationProgress,
+  type ItemRecord,
+} from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
 
 import { oneLine } from '../agent-loop/outcome-text.ts'
 
@@ -8,34 +14,52 @@ export interface ProgressOutput {
   write(text: string): unknown
 }
 
+/** What is known before the first item ends. */
+export interface ProgressOptions {
+  readonly passThreshold: number
+  /** Eval function whose score decides what has passed; undefined for the reward. */
+  readonly scoreName: string | undefined
+  /** Items that have ended already, for good. */
+  readonly earlier: readonly ItemEvent[]
+}
+
+/** An estimate from fewer items says nothing. */
+const leastForEstimate = 5
+
 /**
  * Shows how far a run has come: one line that changes on a terminal, ten lines elsewhere. Says once
  * for each eval function what keeps it from giving a score.
  */
 export class ProgressLine {
-  readonly #output: ProgressOutput
-  readonly #passThreshold: number
-  readonly #scoreName: string | undefined
+  readonly #output: ProgressOutput | undefined
+  readonly #options: ProgressOptions
   readonly #warned = new Set<string>()
   readonly #start = performance.now()
+  /** How many items failed for which reason. */
+  readonly #failures = new Map<string, number>()
   #passed = 0
-  #shownTenths = 0
+  /** Items that have ended since the start. */
+  #ended = 0
+  #shownTenths: number | undefined
   #shownAt = 0
   #open = false
 
-  /** @param scoreName - eval function whose score decides what has passed; default: the reward */
-  constructor(output: ProgressOutput, passThreshold: number, scoreName?: string) {
+  /** @param output - undefined: nothing is shown */
+  constructor(output: ProgressOutput | undefined, options: ProgressOptions) {
     this.#output = output
-    this.#passThreshold = passThreshold
-    this.#scoreName = scoreName
+    this.#options = options
+    for (const { reward, scores = {}, error_type: errorType } of options.earlier) {
+      this.#count({ reward, scores, errorType })
+    }
   }
 
   update({ done, total, item }: EvaluationProgress): void {
+    this.#shownTenths ??= Math.floor(((done - 1) / total) * 10)
+    this.#ended += 1
+    this.#count(item)
     this.#warn(item)
-    const score = this.#scoreName === undefined ? item.reward : item.scores[this.#scoreName]
-    if ((score ?? -Infinity) >= this.#passThreshold) this.#passed += 1
     const tenths = Math.floor((done / total) * 10)
-    if (this.#output.isTTY) {
+    if (this.#output?.isTTY) {
       // Redrawing more often than the eye follows only costs time.
       if (done < total && performance.now() - this.#shownAt < 100) return
       this.#shownAt = performance.now()
@@ -43,14 +67,22 @@ export class ProgressLine {
       this.#open = true
     } else if (tenths > this.#shownTenths) {
       this.#shownTenths = tenths
-      this.#output.write(`${this.#text(done, total)}\n`)
+      this.#output?.write(`${this.#text(done, total)}\n`)
     }
   }
 
   /** Leaves the line, so that what is printed next stands below it. */
   end(): void {
-    if (this.#open) this.#output.write('\n')
+    if (this.#open) this.#output?.write('\n')
     this.#open = false
+  }
+
+  #count({ reward, scores, errorType }: Pick<ItemRecord, 'reward' | 'scores' | 'errorType'>): void {
+    const { scoreName, passThreshold } = this.#options
+    const score = scoreName === undefined ? reward : scores[scoreName]
+    if ((score ?? -Infinity) >= passThreshold) this.#passed += 1
+    if (errorType === null) return
+    this.#failures.set(errorType, (this.#failures.get(errorType) ?? 0) + 1)
   }
 
   #warn({ sourceRowIndex, runIndex, model, scoreErrors }: ItemRecord): void {
@@ -60,15 +92,34 @@ export class ProgressLine {
       this.end()
       const of = model === 'primary' ? '' : ` (${model})`
       const item = `Row ${sourceRowIndex} attempt ${runIndex}${of}`
-      this.#output.write(`warning: ${item} got no score from ${score}: ${oneLine(error)}\n`)
+      this.#output?.write(`warning: ${item} got no score from ${score}: ${oneLine(error)}\n`)
     }
   }
 
   #text(done: number, total: number): string {
-    const seconds = (performance.now() - this.#start) / 1000
-    const rate = (done / seconds).toFixed(1)
+    const { scoreName } = this.#options
     const passed = ((100 * this.#passed) / done).toFixed(0)
-    const by = this.#scoreName === undefined ? '' : ` by ${this.#scoreName}`
-    return `${done}/${total} rollouts  ${passed} % passed${by}  ${rate}/s`
+    const by = scoreName === undefined ? '' : ` by ${scoreName}`
+    const perMs = this.#ended / (performance.now() - this.#start)
+    const left = total - done
+    return [
+      `${formatCount(done)}/${formatCount(total)} rollouts`,
+      `${passed} % passed${by}`,
+      ...this.#failureText(),
+      `${(1000 * perMs).toFixed(1)}/s`,
+      ...(left > 0 && this.#ended >= leastForEstimate
+        ? [`about ${formatDuration(left / perMs)} left`]
+        : []),
+    ].join('  ')
+  }
+
+  #failureText(): string[] {
+    const kinds = [...this.#failures].toSorted(([, a], [, b]) => b - a)
+    if (kinds.length === 0) return []
+    const all = kinds.reduce((sum, [, count]) => sum + count, 0)
+    const [only, ...others] = kinds.map(([type, count]) => [type, `${count} ${type}`] as const)
+    const list =
+      others.length === 0 ? only?.[0] : [only, ...others].map((kind) => kind?.[1]).join(', ')
+    return [`${formatCount(all)} failed (${list})`]
   }
 }

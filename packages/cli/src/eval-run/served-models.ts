@@ -1,8 +1,13 @@
+import path from 'node:path'
+
 import {
   createController,
   createTrainer,
+  patientPolicy,
+  recordPolicy,
   watchPolicy,
-  type WatchedPolicy,
+  type PolicyModel,
+  type RecordedPolicy,
 } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
 import { healthResponseSchema } from '@osmosis/core/wire'
@@ -20,6 +25,8 @@ import type { ComparedModels } from './compared-models.ts'
 import type { Redaction } from '../redaction.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import type { EvaluationPlan } from './evaluation-plan.ts'
+import type { InFlight } from './plan-text.ts'
+import { policyAdvice } from './policy-advice.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
 
 /** In flight at once when neither the flags nor the config nor the server set a limit. */
@@ -33,8 +40,8 @@ export interface ServeModelsOptions {
   readonly environment: NodeJS.ProcessEnv
   /** Of what that process prints. */
   readonly redaction: Redaction
-  /** Gets everything that the process of the entrypoint prints. */
-  readonly logFile: string
+  /** The folder of the run, which gets its artifacts; it need not be there yet. */
+  readonly runFolder: string
   /** Gives up starting. */
   readonly signal: AbortSignal
 }
@@ -44,7 +51,10 @@ export interface ServedModels {
   readonly primary: EvaluatedModel
   /** Undefined without a baseline. */
   readonly baseline: EvaluatedModel | undefined
-  readonly maxInFlight: number
+  readonly kind: ServerProcess['kind']
+  readonly inFlight: InFlight
+  /** Writes what the process of the entrypoint prints to the end of a file. */
+  readonly logTo: (file: string) => void
   /** Aborted, with the reason, when the process of the entrypoint ends. */
   readonly died: AbortSignal
   /** Ends that process, then those who have heard from it to the last. */
@@ -60,22 +70,26 @@ export interface ServedModels {
  */
 export async function serveModels(
   { primary, baseline }: ComparedModels,
-  { plan, flags, environment, redaction, logFile, signal }: ServeModelsOptions,
+  { plan, flags, environment, redaction, runFolder, signal }: ServeModelsOptions,
 ): Promise<ServedModels> {
   const { entrypoint, folder, secrets } = plan
-  const env = { ...environment, ...plan.env, ...secrets }
+  const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
+  const env = { ...environment, ...plan.env, ...secrets, ...artifacts }
   const traces = flags.log === undefined ? {} : { traces: flags.log }
-  const options = { entrypoint, folder, env, redaction, logFile, ...traces }
+  const options = { entrypoint, folder, env, redaction, ...traces }
   const server = await startServerProcess(options, signal)
   const opened: { close(): Promise<void> }[] = [server]
   const close = async (): Promise<void> => {
     for (const part of opened) await part.close()
   }
   async function toModel(chosen: ChosenPolicy): Promise<EvaluatedModel> {
-    const policy = watchPolicy(chosen.policy)
-    const driver = await openDriver(server, policy, { plan, flags })
+    const watched = watchPolicy(patientPolicy(chosen.policy), { advise: policyAdvice(chosen) })
+    const asked = server.kind === 'workflow' ? withParams(watched, paramsOf(flags)) : watched
+    const price = plan.policy.workspace.prices.get(chosen.name)
+    const policy = recordPolicy(asked, { tokenIds: flags.tokenIds ?? false, price })
+    const driver = await openDriver(server, policy, { plan, flags, runFolder })
     opened.push(driver, { close: async () => chosen[Symbol.asyncDispose]() })
-    return { name: chosen.name, policy, runner: explaining(driver.runner, server) }
+    return { name: chosen.name, policy: watched, runner: explaining(driver.runner, server) }
   }
   try {
     assertFlagsFit(server, plan, flags)
@@ -83,7 +97,9 @@ export async function serveModels(
     return {
       primary: await toModel(primary),
       baseline: baseline && (await toModel(baseline)),
-      maxInFlight: await inFlightLimit(plan, server),
+      kind: server.kind,
+      inFlight: await inFlightOf(plan, flags, server),
+      logTo: server.logTo,
       died: server.died,
       close,
     }
@@ -96,12 +112,10 @@ export async function serveModels(
 function assertFlagsFit(
   { kind }: ServerProcess,
   { rollout, graderTimeoutSeconds }: EvaluationPlan,
-  { maxTurns, maxTokens, temperature }: EvalRunFlags,
+  { maxTurns }: EvalRunFlags,
 ): void {
-  const flags = { '--max-turns': maxTurns, '--max-tokens': maxTokens, '--temperature': temperature }
-  const [flag] = Object.entries(flags).find(([, value]) => value !== undefined) ?? []
-  if (kind === 'workflow' && flag !== undefined) {
-    throw invalid(`${flag} is for agent loops, and ${rollout} exports a workflow.`)
+  if (kind === 'workflow' && maxTurns !== undefined) {
+    throw invalid(`--max-turns is for agent loops, and ${rollout} exports a workflow.`)
   }
   if (kind === 'agent-loop' && graderTimeoutSeconds !== null) {
     throw invalid(`grader_timeout_s is for workflows, and ${rollout} exports an agent loop.`)
@@ -120,28 +134,44 @@ async function assertRowsFit(
 
 async function openDriver(
   server: ServerProcess,
-  policy: WatchedPolicy,
-  { plan, flags }: Pick<ServeModelsOptions, 'plan' | 'flags'>,
+  policy: RecordedPolicy,
+  { plan, flags, runFolder }: Pick<ServeModelsOptions, 'plan' | 'flags' | 'runFolder'>,
 ): Promise<{ readonly runner: ItemRunner; close(): Promise<void> }> {
   const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
   if (server.kind === 'workflow') {
     const controller = await createController({ policy })
     const timeouts = { agentTimeoutSeconds, graderTimeoutSeconds }
-    const runner = workflowRunner(controller, { server, ...timeouts })
+    const options = { server, recorded: policy, runFolder, ...timeouts }
+    const runner = workflowRunner(controller, options)
     return { runner, close: () => controller.close() }
   }
   const trainer = await createTrainer({ policy })
-  const { maxTurns, maxTokens, temperature } = flags
+  const { maxTurns } = flags
   const runner = loopRunner(trainer, {
     server,
     ...(maxTurns === undefined ? {} : { maxTurns }),
-    completionParams: {
-      ...(temperature === undefined ? {} : { temperature }),
-      ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
-    },
+    completionParams: paramsOf(flags),
     timeoutSeconds: agentTimeoutSeconds,
+    recorded: policy,
   })
   return { runner, close: () => trainer.close() }
+}
+
+/** Parameters of the model calls, by their names on the wire. */
+function paramsOf({ maxTokens, temperature }: EvalRunFlags): Record<string, number> {
+  return {
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
+  }
+}
+
+/** Asks with these parameters, whatever a workflow asks for. */
+function withParams(policy: PolicyModel, params: Record<string, number>): PolicyModel {
+  if (Object.keys(params).length === 0) return policy
+  return {
+    name: policy.name,
+    respond: (request) => policy.respond({ ...request, body: { ...request.body, ...params } }),
+  }
 }
 
 /** A connection that broke because the process has ended says so. */
@@ -158,16 +188,26 @@ function explaining(runner: ItemRunner, server: ServerProcess): ItemRunner {
 }
 
 /** More rollouts than a server has slots would only wait there, with their deadline running. */
-async function inFlightLimit(
+async function inFlightOf(
   { maxInFlight: wanted }: EvaluationPlan,
-  { kind, url }: ServerProcess,
-): Promise<number> {
-  if (kind === 'agent-loop') return wanted ?? defaultInFlight
+  flags: EvalRunFlags,
+  { kind, url, isConfigured }: ServerProcess,
+): Promise<InFlight> {
+  const asked = flags.maxInFlight === undefined ? 'batch_size of the config' : '--max-in-flight'
+  const slots = kind === 'agent-loop' ? null : await slotsOf(url)
+  if (slots !== null && slots < (wanted ?? Infinity)) {
+    const why = isConfigured ? 'the config of the workflow says so' : 'the workflow has no config'
+    return { limit: slots, why }
+  }
+  return wanted === null
+    ? { limit: defaultInFlight, why: 'nothing sets a limit' }
+    : { limit: wanted, why: asked }
+}
+
+/** How many rollouts a server runs at once; null for any number. */
+async function slotsOf(url: string): Promise<number | null> {
   const response = await fetch(`${url}/health`)
-  const { concurrency } = healthResponseSchema.parse(await response.json())
-  const slots = concurrency.max_concurrent
-  if (wanted === null) return slots ?? defaultInFlight
-  return Math.max(1, Math.min(wanted, slots ?? wanted))
+  return healthResponseSchema.parse(await response.json()).concurrency.max_concurrent
 }
 
 function invalid(message: string): OsmosisError {

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { createWriteStream, existsSync } from 'node:fs'
+import { createWriteStream, existsSync, type WriteStream } from 'node:fs'
 import path from 'node:path'
 import { finished } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -33,8 +33,6 @@ export interface ServerProcessOptions {
   readonly env: NodeJS.ProcessEnv
   /** Of what the process prints. */
   readonly redaction: Redaction
-  /** Gets everything the process prints. */
-  readonly logFile: string
 }
 
 /** A rollout server that runs as a process of its own. */
@@ -44,6 +42,10 @@ export interface ServerProcess extends AsyncDisposable {
   readonly kind: EntrypointKind
   /** Judges rows by the schema that the workflow declares; undefined when it declares none. */
   readonly metadataCheck: MetadataCheck | undefined
+  /** Whether it says itself how many of its rollouts may run at once. */
+  readonly isConfigured: boolean
+  /** Writes everything that the process prints to the end of a file; what it has printed so far, too. */
+  readonly logTo: (file: string) => void
   /** Aborted, with the reason, when the process ends. */
   readonly died: AbortSignal
   /**
@@ -81,7 +83,8 @@ export async function startServerProcess(
   const output = collectOutput(child, options)
   const died = new AbortController()
   const ended = endOf(child, output).then((how) => {
-    const lastWords = `The rollout server ${how}. It printed last:\n${output.lastLines()}`
+    const all = output.logFile() === undefined ? '' : `\nAll of it is in ${output.logFile()}.`
+    const lastWords = `The rollout server ${how}. It printed last:\n${output.lastLines()}${all}`
     died.abort(new OsmosisError('protocol_error', lastWords))
     return how
   })
@@ -89,7 +92,7 @@ export async function startServerProcess(
   const close = (): Promise<void> => (closing ??= end(child, ended))
 
   try {
-    const { url, kind, hasSchema } = await Promise.race([
+    const { url, kind, hasSchema, isConfigured } = await Promise.race([
       listening(child),
       ended.then((how): never => {
         throw new OsmosisError(
@@ -104,6 +107,8 @@ export async function startServerProcess(
       apiKey,
       kind,
       metadataCheck: hasSchema ? metadataCheckBy(child) : undefined,
+      isConfigured,
+      logTo: output.logTo,
       died: died.signal,
       explain: (failure) => explain(failure, died.signal, ended),
       close,
@@ -157,29 +162,46 @@ function aborted(signal: AbortSignal): Promise<never> {
 /** What a process prints. */
 interface CollectedOutput {
   lastLines(): string
+  readonly logTo: (file: string) => void
+  /** Undefined as long as the output is only held. */
+  logFile(): string | undefined
   /** Settles when all of it has come. */
   readonly complete: Promise<unknown>
 }
 
-/** Writes the output to a file, without the secrets in it. */
+/** The output without the secrets in it. Until there is a file for it, it is held. */
 function collectOutput(
   child: ChildProcess,
-  { logFile, redaction }: Pick<ServerProcessOptions, 'logFile' | 'redaction'>,
+  { redaction }: Pick<ServerProcessOptions, 'redaction'>,
 ): CollectedOutput {
-  const log = createWriteStream(logFile, { flags: 'a', mode: 0o600 })
+  let log: WriteStream | undefined
+  let logFile: string | undefined
+  const held: string[] = []
   const lines: string[] = []
   const written = [child.stdout, child.stderr].map(async (stream) => {
     const text = redaction.stream()
     text.on('data', (piece: string) => {
       lines.push(...piece.split('\n').filter((line) => line !== ''))
       lines.splice(0, lines.length - remembered)
+      if (log === undefined) held.push(piece)
+      else log.write(piece)
     })
-    text.pipe(log, { end: false })
     stream?.setEncoding('utf8').pipe(text)
     await finished(text)
   })
-  const complete = Promise.allSettled(written).finally(() => log.end())
-  return { complete, lastLines: () => lines.join('\n') }
+  const complete = Promise.allSettled(written).finally(() => log?.end())
+  return {
+    complete,
+    lastLines: () => lines.join('\n'),
+    logFile: () => logFile,
+    logTo: (file) => {
+      logFile = file
+      log = createWriteStream(file, { flags: 'a', mode: 0o600 })
+      // A log that cannot be written is no reason to stop: a full disk says so elsewhere.
+      log.on('error', () => {})
+      log.write(held.splice(0).join(''))
+    },
+  }
 }
 
 /** How the process has ended; resolves when all that it printed is there. */

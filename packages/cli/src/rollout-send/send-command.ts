@@ -120,8 +120,8 @@ async function openServer(
   const { entrypoint, folder } = target
   const { flags, environment, redaction, signal } = parts
   const env = { ...environment, ...target.env, ...secrets }
-  const logFile = flags.serverLog ?? devNull
-  const server = await startServerProcess({ entrypoint, folder, env, redaction, logFile }, signal)
+  const server = await startServerProcess({ entrypoint, folder, env, redaction }, signal)
+  server.logTo(flags.serverLog ?? devNull)
   if (server.kind === 'workflow') return server
   await server.close()
   throw new OsmosisError(

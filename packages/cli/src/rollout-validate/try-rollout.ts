@@ -50,16 +50,15 @@ export async function tryRollout(
     readonly environment: NodeJS.ProcessEnv
     readonly redaction: Redaction
     readonly signal: AbortSignal
-    readonly logFile: string
   },
 ): Promise<TriedRollout> {
   const { entrypoint, folder } = plan
-  const { redaction, signal, logFile } = parts
+  const { redaction, signal } = parts
   const env = { ...parts.environment, ...plan.env, ...plan.secrets }
   const policy = recordPolicy(parts.policy)
   const rolloutId = `validate-${randomUUID()}`
   const recording = policy.record(rolloutId)
-  const options = { entrypoint, folder, env, redaction, logFile }
+  const options = { entrypoint, folder, env, redaction }
   return closing(await startServerProcess(options, signal), async (server) => {
     try {
       const run = server.kind === 'workflow' ? runWorkflow : runLoop

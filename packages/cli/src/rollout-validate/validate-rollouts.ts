@@ -1,4 +1,3 @@
-import { devNull } from 'node:os'
 import path from 'node:path'
 
 import { scriptedPolicy } from '@osmosis/controller'
@@ -117,7 +116,7 @@ async function rolloutFindings(
     ...Object.values(plan.secrets),
     ...(chosen.apiKey === undefined ? [] : [chosen.apiKey]),
   ])
-  const parts = { policy: chosen.policy, environment, redaction, signal, logFile: devNull }
+  const parts = { policy: chosen.policy, environment, redaction, signal }
   const tried = await closing(chosen, async () =>
     survivingStrayRejections(async () => tryRollout(plan, parts)),
   )
@@ -179,7 +178,7 @@ async function policyFor(
   flags: ValidateRolloutFlags,
   { policy: surroundings }: EvaluationPlan,
   environment: NodeJS.ProcessEnv,
-): Promise<ChosenPolicy> {
+): Promise<Omit<ChosenPolicy, 'name' | 'choice'>> {
   const { defaultPolicy, policies } = surroundings.workspace
   const preset = defaultPolicy === null ? undefined : policies.get(defaultPolicy)
   const isAsked = flags.policy !== undefined || flags.baseUrl !== undefined
@@ -188,7 +187,6 @@ async function policyFor(
   }
   return {
     policy: probe,
-    name: 'scripted',
     apiKey: undefined,
     [Symbol.asyncDispose]: async () => {},
   }

@@ -32,7 +32,7 @@ export async function serveAgentLoop(
       (traces === undefined ? '' : `Keeping traces in ${traces}\n`) +
       `Listening on ${listening.url} (${apiKey === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
   )
-  announceListening(listening, { kind: 'agent-loop', hasSchema: false })
+  announceListening(listening, { kind: 'agent-loop', hasSchema: false, isConfigured: false })
   if (registration === undefined) return
   announceRegistration(app, { ...registration, port: flags.publicPort ?? listening.port })
 }

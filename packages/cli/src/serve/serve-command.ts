@@ -78,6 +78,7 @@ async function serveWorkflow(
   announceListening(listening, {
     kind: 'workflow',
     hasSchema: workflowConfig?.metadata !== undefined,
+    isConfigured: workflowConfig !== undefined,
   })
 }
 

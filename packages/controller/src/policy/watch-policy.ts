@@ -12,7 +12,13 @@ export interface WatchedPolicy extends PolicyModel {
  * so that whoever runs many rollouts can stop early. The answers themselves are passed on as they
  * are. Whoever made `policy` still closes it.
  */
-export function watchPolicy(policy: PolicyModel): WatchedPolicy {
+export function watchPolicy(
+  policy: PolicyModel,
+  options: {
+    /** What to do about a failure with this status, in a sentence. Default: nothing is advised. */
+    readonly advise?: (status: number) => string
+  } = {},
+): WatchedPolicy {
   let failure: string | null = null
   return {
     name: policy.name,
@@ -23,7 +29,11 @@ export function watchPolicy(policy: PolicyModel): WatchedPolicy {
       const answer = await policy.respond(request)
       if (!mayBeSystemic(answer.status)) return answer
       const text = await answer.text()
-      failure ??= systemicFailure(answer.status, text)
+      const found = systemicFailure(answer.status, text)
+      if (found !== null) {
+        const advice = options.advise?.(answer.status)
+        failure ??= advice === undefined ? found : `${found}\n${advice}`
+      }
       return new Response(text, {
         status: answer.status,
         headers: passedOnHeaders(answer.headers),

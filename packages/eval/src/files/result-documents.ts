@@ -7,11 +7,6 @@ export function toIndexText({ records, baseline }: EvaluationSnapshot): string {
   return records.map((record) => `${toIndexLine(record, baseline !== null)}\n`).join('')
 }
 
-/** The text of `metrics.json`. */
-export function toMetricsText(snapshot: EvaluationSnapshot): string {
-  return `${JSON.stringify(toMetricsDocument(snapshot), null, 2)}\n`
-}
-
 // Keys, their order and the separators are those of the Python SDK's files.
 function toIndexLine(record: ItemRecord, compared: boolean): string {
   const severalSamples = Object.keys(record.sampleRewards).length > 1
@@ -35,7 +30,8 @@ function toIndexLine(record: ItemRecord, compared: boolean): string {
   return `{${present.map(([key, value]) => `"${key}": ${JSON.stringify(value)}`).join(', ')}}`
 }
 
-function toMetricsDocument(snapshot: EvaluationSnapshot): Record<string, unknown> {
+/** The document of `metrics.json`, as far as the records know it. */
+export function toMetricsDocument(snapshot: EvaluationSnapshot): Record<string, unknown> {
   const { names, status, incompleteReason, startedAt, completedAt, model, baseline } = snapshot
   return {
     eval_run: {

@@ -1,11 +1,16 @@
 import { createHash } from 'node:crypto'
-import { basename, extname } from 'node:path'
+import { basename, extname, join } from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 
 const longestName = 96
 // What follows the stem: two hyphens, a UTC time and 8 hexadecimal digits.
 const longestStem = longestName - 26
+
+/** Where a workspace keeps its evaluations unless told otherwise: `.osmosis/evals`. */
+export function defaultOutputRoot(workspaceRoot: string): string {
+  return join(workspaceRoot, '.osmosis', 'evals')
+}
 
 /**
  * Checks the name of a run, which becomes the name of its folder.

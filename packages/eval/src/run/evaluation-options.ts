@@ -1,6 +1,8 @@
+import type { ItemEvent } from '../analysis/item-event.ts'
 import type { DatasetRow } from '../dataset/dataset-row.ts'
 import type { Scorer } from '../scoring/scorer.ts'
-import type { EvaluationSnapshot, RunNames } from './evaluation-result.ts'
+import type { RunStore } from '../store/run-store.ts'
+import type { RunNames } from './evaluation-result.ts'
 import type { ItemRecord } from './item-record.ts'
 import type { ItemRunner } from './item-runner.ts'
 
@@ -18,30 +20,16 @@ export interface EvaluatedModel {
 
 /** Passed after every item that has ended. */
 export interface EvaluationProgress {
-  /** Items that have ended. */
+  /** Items that have ended, those of earlier starts included. */
   readonly done: number
   readonly total: number
   readonly item: ItemRecord
 }
 
-/** Where the records of an evaluation go. What it throws ends the evaluation. */
-export interface EvaluationSink {
-  /** Where the results can be found, for people. */
-  readonly location: string
-  /**
-   * Takes the end of an item; awaited before the item counts as done. Calls overlap. `snapshot`
-   * says how the evaluation stands, this record included; it costs time in proportion to the
-   * records.
-   */
-  record(record: ItemRecord, snapshot: () => EvaluationSnapshot): Promise<void>
-  /** Takes the final state. Called once, after the last `record` has settled. */
-  finish(snapshot: EvaluationSnapshot): Promise<void>
-}
-
 /** Options of `runEvaluation`. */
 export interface EvaluationOptions {
   readonly names: RunNames
-  /** The selected rows, in order. */
+  /** The selected rows, in order; with a store those of its manifest. */
   readonly rows: readonly DatasetRow[]
   /** The model under evaluation. */
   readonly model: EvaluatedModel
@@ -60,8 +48,15 @@ export interface EvaluationOptions {
    * For an interrupt, and for a rollout server that has died.
    */
   readonly signal?: AbortSignal
-  /** Where results are written. Default: nowhere. */
-  readonly sink?: EvaluationSink
+  /**
+   * Keeps every item before its rollout's server is told that its end has arrived. Items that it has
+   * already are not run. Default: nothing is kept. The caller closes it.
+   */
+  readonly store?: RunStore
+  /** Which of the items that the store has are run again. Default: none. */
+  readonly runAgain?: (event: ItemEvent) => boolean
+  /** Gives a copy of what is about to be kept, printed or returned, without secrets. Default: as it is. */
+  readonly redact?: <T>(data: T) => T
   /** Called at each item's end, in the order they end. */
   readonly onItem?: (record: ItemRecord) => void
   /** Called at each item's end, after `onItem`. */

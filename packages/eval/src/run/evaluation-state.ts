@@ -1,7 +1,10 @@
 import { randomBytes } from 'node:crypto'
 
 import { computeMetrics } from '../metrics/compute-metrics.ts'
+import type { RunStore } from '../store/run-store.ts'
 import type { EvaluationSnapshot, ModelResult, RunNames } from './evaluation-result.ts'
+import { fromItemEvent } from './item-events.ts'
+import { earlierDurationMs } from './run-snapshots.ts'
 import type { ItemRecord } from './item-record.ts'
 import type { ModelTag } from './item-runner.ts'
 
@@ -21,18 +24,39 @@ export interface EvaluationPlan {
 export class EvaluationState {
   readonly total: number
   readonly #plan: EvaluationPlan
-  readonly #id = randomBytes(16).toString('hex')
-  readonly #startedAt = new Date()
+  readonly #id: string
+  readonly #startedAt: Date
   readonly #startedAtMs = performance.now()
-  readonly #records: ItemRecord[] = []
+  /** By model, row and attempt: an item that is run again has one record. */
+  readonly #records = new Map<string, ItemRecord>()
+  /** How long earlier starts were at it. */
+  readonly #earlierMs: number
+  #lastEnd = new Date()
 
-  constructor(plan: EvaluationPlan) {
+  /** @param store - what it has already belongs to the evaluation */
+  constructor(plan: EvaluationPlan, store?: RunStore) {
     this.#plan = plan
     this.total = plan.rowCount * plan.attempts * (plan.baseline === undefined ? 1 : 2)
+    this.#id = store?.manifest.local_run_id ?? randomBytes(16).toString('hex')
+    this.#startedAt = new Date(store?.manifest.created_at ?? Date.now())
+    this.#earlierMs = store === undefined ? 0 : earlierDurationMs(store.location)
+    const events = [...(store?.events.values() ?? [])]
+    for (const event of events) this.add(fromItemEvent(event))
+    const lastEnd = events
+      .map(({ ended_at: endedAt }) => endedAt)
+      .toSorted()
+      .at(-1)
+    if (lastEnd !== undefined) this.#lastEnd = new Date(lastEnd)
+  }
+
+  /** Items that have ended. */
+  get done(): number {
+    return this.#records.size
   }
 
   add(record: ItemRecord): void {
-    this.#records.push(record)
+    this.#records.set(`${record.model} ${record.sourceRowIndex} ${record.runIndex}`, record)
+    this.#lastEnd = new Date()
   }
 
   /** How it stands now, while items are still to come. */
@@ -45,18 +69,19 @@ export class EvaluationState {
     stopReason: string | undefined,
   ): EvaluationSnapshot & { status: 'incomplete' | 'finished'; completedAt: Date } {
     const facts = this.#facts()
-    const completedAt = new Date()
     // A reason to stop that came when all was done has stopped nothing.
     if (facts.pending === 0) {
+      const completedAt = this.#lastEnd
       return { ...facts, status: 'finished', incompleteReason: null, completedAt }
     }
+    const completedAt = new Date()
     const incompleteReason = stopReason ?? 'the evaluation ended early'
     return { ...facts, status: 'incomplete', incompleteReason, completedAt }
   }
 
   #facts(): Omit<EvaluationSnapshot, 'status' | 'incompleteReason' | 'completedAt'> {
     const { names, rowCount, attempts, model, baseline } = this.#plan
-    const records = this.#records.toSorted(
+    const records = [...this.#records.values()].toSorted(
       (a, b) =>
         a.rowIndex - b.rowIndex || a.runIndex - b.runIndex || (a.model === 'primary' ? -1 : 1),
     )
@@ -64,7 +89,7 @@ export class EvaluationState {
       id: this.#id,
       names,
       startedAt: this.#startedAt,
-      durationMs: performance.now() - this.#startedAtMs,
+      durationMs: this.#earlierMs + performance.now() - this.#startedAtMs,
       rowCount,
       attempts,
       pending: this.total - records.length,

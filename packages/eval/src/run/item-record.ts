@@ -7,7 +7,7 @@ export type ItemStatus = 'success' | 'failed' | 'skipped'
 export interface ItemRecord
   extends
     Pick<EvaluationItem, 'rowIndex' | 'runIndex' | 'model' | 'rolloutId'>,
-    Omit<ItemOutcome, 'samples'>,
+    Omit<ItemOutcome, 'samples' | 'kept'>,
     ItemScores {
   /** Position in the dataset file, from 0. */
   readonly sourceRowIndex: number
@@ -29,6 +29,6 @@ export function toItemRecord(
 ): ItemRecord {
   const { sourceRowIndex } = row
   // Conversations are large, and no record needs them.
-  const { samples: _, ...ending } = outcome
+  const { samples: _samples, kept: _kept, ...ending } = outcome
   return { rowIndex, sourceRowIndex, runIndex, model, rolloutId, ...ending, ...scores }
 }

@@ -2,6 +2,7 @@ import type { TokenUsage } from '@osmosis/controller'
 
 import type { DatasetRow } from '../dataset/dataset-row.ts'
 import type { ItemStatus } from './item-record.ts'
+import type { KeptItem } from './kept-item.ts'
 
 /** Which model an item belongs to: the one under evaluation, or the one it is compared with. */
 export type ModelTag = 'primary' | 'baseline'
@@ -44,6 +45,7 @@ export interface ItemOutcome {
   readonly errorType: string | null
   /** Null unless failed. */
   readonly errorMessage: string | null
+  readonly kept: KeptItem
 }
 
 /** Options of {@link ItemRunner.run}. */
@@ -52,6 +54,11 @@ export interface ItemRunOptions {
   readonly signal: AbortSignal
   /** Whether an item without a reward is a failure: not when eval functions score it. */
   readonly needsReward: boolean
+  /**
+   * Takes the end of the item, before whoever reported it is told that it has arrived; it may be called
+   * again after it has thrown. Not called for an item that was cancelled.
+   */
+  readonly onEnd?: (outcome: ItemOutcome) => Promise<void>
 }
 
 /** Runs the items of one model, whatever it is that runs: a workflow, or an agent loop. */

@@ -1,7 +1,15 @@
-import type { LoopOrder, LoopOutcome, ServerAddress, TrainerRunOptions } from '@osmosis/controller'
+import type {
+  LoopOrder,
+  LoopOutcome,
+  RecordedPolicy,
+  RolloutRecording,
+  ServerAddress,
+  TrainerRunOptions,
+} from '@osmosis/controller'
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
 import type { EvaluationItem, ItemOutcome, ItemRunner } from './item-runner.ts'
+import { namelessSample, transcriptsOf, type KeptItem } from './kept-item.ts'
 
 const unboundedDeadlineSeconds = 3600
 
@@ -20,6 +28,8 @@ export interface LoopRunnerOptions {
   readonly completionParams?: Readonly<Record<string, unknown>>
   /** How long a rollout may take. Seconds. Default: null, 3600. */
   readonly timeoutSeconds?: number | null
+  /** The policy of the trainer, for what was said in each rollout. Default: no transcripts. */
+  readonly recorded?: RecordedPolicy
 }
 
 /**
@@ -31,16 +41,25 @@ export interface LoopRunnerOptions {
 export function loopRunner(trainer: LoopSender, options: LoopRunnerOptions = {}): ItemRunner {
   const server = options.server === undefined ? {} : { server: options.server }
   return {
-    async run(item, { signal, needsReward }) {
+    async run(item, { signal, needsReward, onEnd }) {
+      const recording = options.recorded?.record(item.rolloutId)
+      const parts = { item, recording, needsReward }
+      const onTerminal = async (outcome: LoopOutcome): Promise<void> => {
+        if (outcome.status === 'cancelled' && signal.aborted) return
+        await onEnd?.(toOutcome(outcome, parts))
+      }
       try {
-        const outcome = await trainer.run(toLoopOrder(item, options), { signal, ...server })
+        const order = toLoopOrder(item, options)
+        const outcome = await trainer.run(order, { signal, onTerminal, ...server })
         if (outcome.status === 'cancelled') signal.throwIfAborted()
-        return toOutcome(outcome, needsReward)
+        return toOutcome(outcome, parts)
       } catch (error) {
         // A loop that has no tools for a row refuses this row alone, with 500.
         if (!isOsmosisError(error) || error.status !== 500) throw error
         const why = errorMessage(error.cause ?? error)
         throw new OsmosisError('invalid_request', why, { cause: error })
+      } finally {
+        recording?.end()
       }
     },
   }
@@ -66,18 +85,68 @@ function toLoopOrder(
   }
 }
 
-function toOutcome(outcome: LoopOutcome, needsReward: boolean): ItemOutcome {
+interface OutcomeParts {
+  readonly item: EvaluationItem
+  readonly recording: RolloutRecording | undefined
+  readonly needsReward: boolean
+}
+
+function toOutcome(outcome: LoopOutcome, parts: OutcomeParts): ItemOutcome {
   const { finalMessages: messages, reward, policyCalls, usage, durationMs } = outcome
-  const failure = failureOf(outcome, needsReward)
+  const failure = failureOf(outcome, parts.needsReward)
   return {
     status: failure === undefined ? 'success' : 'failed',
     reward,
-    sampleRewards: {},
+    sampleRewards: hasEnded(outcome) ? { [namelessSample]: reward } : {},
     samples: failure === undefined ? [{ messages, solutionStr: lastAnswer(messages), reward }] : [],
     usage: policyCalls === 0 ? null : usage,
     durationMs,
     errorType: failure?.type ?? null,
     errorMessage: failure?.message ?? null,
+    kept: toKept(outcome, parts),
+  }
+}
+
+/** The conversation of a loop is its only sample, which the loop reports with its end. */
+function hasEnded({ status }: LoopOutcome): boolean {
+  return status === 'success' || status === 'failure'
+}
+
+function toKept(outcome: LoopOutcome, { item, recording }: OutcomeParts): KeptItem {
+  const { finalMessages: messages, reward, errorMessage: message, status } = outcome
+  const { label, otherColumns, initialMessages } = item.row
+  const metadata = { ...otherColumns, ...item.row.metadata }
+  const sample = { id: namelessSample, messages, reward }
+  const isFailed = status !== 'success'
+  return {
+    trajectories: transcriptsOf(
+      {
+        rolloutId: item.rolloutId,
+        initialMessages,
+        label,
+        metadata,
+        extraFields: { row_index: item.rowIndex, run_index: item.runIndex },
+        samples: messages.length === 0 ? new Map() : new Map([[sample.id, sample]]),
+        failure: isFailed
+          ? { phase: 'workflow', category: 'agent_error', message: message ?? status }
+          : undefined,
+      },
+      recording,
+    ),
+    graded:
+      messages.length === 0
+        ? null
+        : {
+            label,
+            metadata,
+            artifacts: null,
+            samples: {
+              [sample.id]: { messages, label: null, metrics: {}, extra_fields: {} },
+            },
+          },
+    metrics: {},
+    gradingMs: null,
+    trouble: recording?.trouble ?? null,
   }
 }
 

@@ -1,14 +1,22 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+
 import type {
+  RecordedPolicy,
   ResultSample,
   RolloutOrder,
   RolloutOutcome,
+  RolloutRecording,
   RunOptions,
   ServerAddress,
 } from '@osmosis/controller'
 import { lastAssistantText } from '@osmosis/core'
+import type { PhaseFailure } from '@osmosis/core/trajectory'
 
+import type { GradedRollout } from '../store/run-store.ts'
 import { classifyResult } from './classify-result.ts'
 import type { EvaluationItem, ItemOutcome, ItemRunner } from './item-runner.ts'
+import { meanMetrics, transcriptsOf, type KeptItem } from './kept-item.ts'
 
 const slackSeconds = 60
 const unboundedDeadlineSeconds = 3600
@@ -26,6 +34,13 @@ export interface WorkflowRunnerOptions {
   readonly agentTimeoutSeconds?: number | null
   /** Seconds. Default: null, unbounded. */
   readonly graderTimeoutSeconds?: number | null
+  /** The policy of the controller, for what was said in each rollout. Default: no transcripts. */
+  readonly recorded?: RecordedPolicy
+  /**
+   * The folder of the run when the rollout server keeps artifacts in `artifacts` there. Default: it is
+   * not known where they are.
+   */
+  readonly runFolder?: string
 }
 
 /**
@@ -41,10 +56,21 @@ export function workflowRunner(
 ): ItemRunner {
   const server = options.server === undefined ? {} : { server: options.server }
   return {
-    async run(item, { signal, needsReward }) {
-      const result = await controller.run(toRolloutOrder(item, options), { signal, ...server })
-      if (result.status === 'cancelled') signal.throwIfAborted()
-      return toOutcome(result, needsReward)
+    async run(item, { signal, needsReward, onEnd }) {
+      const order = toRolloutOrder(item, options)
+      const recording = options.recorded?.record(item.rolloutId)
+      const parts = { item, order, recording, needsReward, runFolder: options.runFolder }
+      const onTerminal = async (result: RolloutOutcome): Promise<void> => {
+        if (result.status === 'cancelled' && signal.aborted) return
+        await onEnd?.(toOutcome(result, parts))
+      }
+      try {
+        const result = await controller.run(order, { signal, onTerminal, ...server })
+        if (result.status === 'cancelled') signal.throwIfAborted()
+        return toOutcome(result, parts)
+      } finally {
+        recording?.end()
+      }
     },
   }
 }
@@ -70,8 +96,16 @@ function deadlineSeconds(agent: number | null, grader: number | null): number {
   return agent + grader > 0 ? agent + grader + slackSeconds : unboundedDeadlineSeconds
 }
 
-function toOutcome(result: RolloutOutcome, needsReward: boolean): ItemOutcome {
-  const classification = classifyResult(result, needsReward)
+interface OutcomeParts {
+  readonly item: EvaluationItem
+  readonly order: RolloutOrder
+  readonly recording: RolloutRecording | undefined
+  readonly needsReward: boolean
+  readonly runFolder: string | undefined
+}
+
+function toOutcome(result: RolloutOutcome, parts: OutcomeParts): ItemOutcome {
+  const classification = classifyResult(result, parts.needsReward)
   const samples = [...result.samples.values()]
   return {
     ...classification,
@@ -79,6 +113,61 @@ function toOutcome(result: RolloutOutcome, needsReward: boolean): ItemOutcome {
     samples: classification.status === 'success' ? samples.filter(isKept).map(toScorable) : [],
     usage: result.policyCalls === 0 ? null : result.usage,
     durationMs: result.durationMs,
+    kept: toKept(result, parts),
+  }
+}
+
+function toKept(result: RolloutOutcome, parts: OutcomeParts): KeptItem {
+  const { item, order, recording } = parts
+  const { label = null, metadata = null, extraFields = null, initialMessages } = order
+  const samples = [...result.samples.values()]
+  return {
+    trajectories: transcriptsOf(
+      {
+        rolloutId: item.rolloutId,
+        initialMessages,
+        label,
+        metadata,
+        extraFields,
+        samples: result.samples,
+        failure: failureOf(result),
+      },
+      recording,
+    ),
+    graded: samples.length === 0 ? null : gradedOf(samples, parts),
+    metrics: meanMetrics(samples.filter(isKept).map(({ metrics }) => metrics)),
+    gradingMs: result.gradingMs,
+    trouble: recording?.trouble ?? null,
+  }
+}
+
+function failureOf(result: RolloutOutcome): PhaseFailure | undefined {
+  const { status, completion, errorCategory, errorMessage } = result
+  if (status === 'success') return undefined
+  return {
+    phase: completion?.status === 'success' ? 'grading' : 'workflow',
+    category: errorCategory ?? 'agent_error',
+    message: errorMessage ?? status,
+  }
+}
+
+function gradedOf(
+  samples: readonly ResultSample[],
+  { item, order, runFolder }: OutcomeParts,
+): GradedRollout {
+  const { label = null, metadata = null } = order
+  const artifacts = path.posix.join('artifacts', item.rolloutId, 'artifacts')
+  const hasArtifacts = runFolder !== undefined && existsSync(path.join(runFolder, artifacts))
+  return {
+    label,
+    metadata,
+    artifacts: hasArtifacts ? artifacts : null,
+    samples: Object.fromEntries(
+      samples.map(({ id, messages, label: own, metrics, extraFields }) => [
+        id,
+        { messages, label: own, metrics, extra_fields: extraFields },
+      ]),
+    ),
   }
 }
 

@@ -1,0 +1,51 @@
+import path from 'node:path'
+
+import { formatCount, formatQuantity } from '@osmosis/eval'
+
+import type { ComparedModels } from './compared-models.ts'
+import type { ChosenRun } from './choose-run.ts'
+import type { EvaluationPlan } from './evaluation-plan.ts'
+
+/** How many rollouts run at the same time, and what decides that. */
+export interface InFlight {
+  readonly limit: number
+  readonly why: string
+}
+
+/** What will be done, as lines for people; before anything is served. */
+export function planText(
+  plan: EvaluationPlan,
+  run: ChosenRun,
+  { primary, baseline }: ComparedModels,
+): string {
+  const { rows, n, earlier } = run
+  const models = baseline === undefined ? '' : ' × 2 models'
+  const total = rows.length * n * (baseline === undefined ? 1 : 2)
+  const size = `${formatQuantity(rows.length, 'row')} × ${formatQuantity(n, 'attempt')}${models} = ${formatQuantity(total, 'rollout')}`
+  const done = earlier?.events.size ?? 0
+  const head =
+    earlier === undefined
+      ? `Starting ${run.name}`
+      : `Resuming ${run.name}, ${formatCount(done)} of ${formatCount(total)} done`
+  const shown = path.relative('', plan.datasetFile)
+  return [
+    head,
+    field('Rollout', plan.rollout),
+    field('Dataset', shown.startsWith('..') ? plan.datasetFile : shown),
+    field('Size', size),
+    field(
+      'Model',
+      baseline === undefined ? primary.name : `${primary.name} against ${baseline.name}`,
+    ),
+    field('Folder', run.location),
+  ].join('\n')
+}
+
+/** Known only when the entrypoint is served. */
+export function inFlightText({ limit, why }: InFlight): string {
+  return field('In flight', `${formatCount(limit)} at a time: ${why}`)
+}
+
+function field(label: string, value: string): string {
+  return `  ${label.padEnd(11)}${value}`
+}

@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+
+import type { Scorer } from '@osmosis/eval'
+import type { RunInputs } from '@osmosis/eval/analysis'
+
+import type { ChosenPolicy } from '../choose-policy.ts'
+import { moduleFile } from '../load-module.ts'
+import { splitSpec } from '../module-export.ts'
+import type { ComparedModels } from './compared-models.ts'
+import type { EvalRunFlags } from './eval-commands.ts'
+import type { EvaluationPlan } from './evaluation-plan.ts'
+
+/** What decides the outcome of a run, but for what only the served entrypoint knows: its kind. */
+export type KnownInputs = Omit<RunInputs, 'code'> & {
+  readonly code: Omit<RunInputs['code'], 'kind'>
+}
+
+/** Finds out what decides the outcome of the run that a plan is about. */
+export async function findInputs(
+  plan: EvaluationPlan,
+  flags: EvalRunFlags,
+  { models, scorers }: { readonly models: ComparedModels; readonly scorers: readonly Scorer[] },
+): Promise<KnownInputs> {
+  const { primary, baseline } = models
+  const { temperature, maxTokens } = flags
+  const modules = [primary, baseline].flatMap((model) =>
+    model?.choice.kind === 'module' ? [model.choice.file] : [],
+  )
+  const evalFiles = (flags.evalFn ?? []).map((spec) =>
+    moduleFile('eval function', splitSpec(spec).file),
+  )
+  return {
+    model: {
+      name: primary.name,
+      base_url: addressOf(primary),
+      baseline: baseline?.name ?? null,
+      params: {
+        ...(temperature === undefined ? {} : { temperature }),
+        ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
+        ...(baseline === undefined ? {} : { baseline_base_url: addressOf(baseline) }),
+      },
+    },
+    dataset: { name: plan.dataset, sha256: await digestOf([plan.datasetFile]) },
+    code: {
+      rollout: plan.rollout,
+      entrypoint: path.relative(plan.root, plan.entrypoint),
+      sha256: await digestOf([...(await sourcesIn(plan, flags)), ...modules, ...evalFiles]),
+      scorers: scorers.map(({ name }) => name),
+    },
+    env: plan.env,
+    secrets: Object.keys(plan.secrets).toSorted(),
+    timeouts: {
+      agent_seconds: plan.agentTimeoutSeconds,
+      grader_seconds: plan.graderTimeoutSeconds,
+      max_turns: flags.maxTurns ?? null,
+    },
+  }
+}
+
+/** Where an endpoint is, without user and password; null for a module, and for a provider. */
+function addressOf({ choice }: ChosenPolicy): string | null {
+  if (choice.kind !== 'endpoint') return null
+  const { origin, pathname } = new URL(choice.baseUrl)
+  return `${origin}${pathname.replace(/\/+$/, '')}`
+}
+
+/** Sources, and the texts that prompts are kept in. */
+const sourceFile =
+  /\.(?:[cm]?[jt]sx?|json|md|mdx|txt|ya?ml|toml|jinja2?|j2|hbs|njk|liquid|prompt|py)$/i
+/** More files than a rollout is written in: the folder is used for something else as well. */
+const mostSources = 10_000
+
+/** The sources of the rollout, without what is installed, hidden or written by the run itself. */
+async function sourcesIn(
+  { sourceFolder, outputRoot }: EvaluationPlan,
+  { log }: EvalRunFlags,
+): Promise<string[]> {
+  const written = new Set([outputRoot, log].map((folder) => folder && path.resolve(folder)))
+  const files: string[] = []
+  async function walk(folder: string): Promise<void> {
+    for (const entry of await readdir(folder, { withFileTypes: true })) {
+      const { name } = entry
+      const file = path.join(folder, name)
+      if (name.startsWith('.') || name === 'node_modules' || written.has(file)) continue
+      if (entry.isDirectory()) await walk(file)
+      else if (sourceFile.test(name) && files.length < mostSources) files.push(file)
+    }
+  }
+  await walk(sourceFolder)
+  return files
+}
+
+/** Of the bytes of files; where they are makes no difference, what they are called does. */
+async function digestOf(files: readonly string[]): Promise<string> {
+  const digest = createHash('sha256')
+  const sorted = [...new Set(files)].toSorted()
+  const folder = path.dirname(sorted[0] ?? '')
+  for (const file of sorted) {
+    const bytes = await readFile(file)
+    digest.update(`${path.relative(folder, file)}\0${bytes.length}\0`).update(bytes)
+  }
+  return digest.digest('hex')
+}

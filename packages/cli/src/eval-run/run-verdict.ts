@@ -1,0 +1,38 @@
+import { formatShare, type EvaluationResult } from '@osmosis/eval'
+
+import type { EvalRunFlags } from './eval-commands.ts'
+
+const gateFailedCode = 3
+
+/** The exit code of a run that is over; `print` gets what keeps it from being 0, a line each. */
+export function exitCodeOf(
+  result: EvaluationResult,
+  { minPassRate }: EvalRunFlags,
+  print: (text: string) => void,
+): number {
+  const errors = complaintsAbout(result)
+  for (const error of errors) print(`error: ${error}`)
+  if (errors.length > 0) return 1
+  const [{ passRate } = result.model.metrics.reward] = Object.values(result.model.metrics.scores)
+  if (minPassRate === undefined || passRate >= minPassRate) return 0
+  print(
+    `error: The pass rate is ${formatShare(passRate)}, and --min-pass-rate asks for ${formatShare(minPassRate)}.`,
+  )
+  return gateFailedCode
+}
+
+function complaintsAbout({ incompleteReason, names, model, baseline }: EvaluationResult): string[] {
+  const models = baseline === null ? [model] : [model, baseline]
+  const errors = models.flatMap(({ name, metrics: { scores, reward, completedItems } }) => {
+    const missing = Object.entries(scores).filter(([, { graded }]) => graded === 0)
+    if (missing.length > 0)
+      return missing.map(([score]) => `${score} scored no rollout of ${name}.`)
+    const none = Object.keys(scores).length === 0 && reward.graded === 0 && completedItems > 0
+    return none ? [`No rollout of ${name} got a reward.`] : []
+  })
+  if (incompleteReason === null) return errors
+  return [
+    ...errors,
+    `The run is incomplete. ${incompleteReason}\nTo go on with it, run the same command again, with --name ${names.run} to be sure that it is this run.`,
+  ]
+}

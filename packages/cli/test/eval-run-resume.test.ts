@@ -1,0 +1,203 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { resumeRun } from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
+import { describe, expect, it } from 'vitest'
+
+import { inWorkspace, run } from './in-process.ts'
+import { endpoint, refuse, say } from './model-endpoint.ts'
+import { temporaryFolder, type Finished } from './osmosis.ts'
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
+
+inWorkspace()
+
+const echo = 'configs/eval/echo-once.toml'
+
+/** Runs evaluations in one folder, by words of the command line. */
+function evaluations(config = echo): {
+  readonly output: string
+  readonly evaluate: (flags?: string, env?: Record<string, string>) => Promise<Finished>
+  /** The journal of a run. */
+  readonly events: (name: string) => ItemEvent[]
+} {
+  const output = temporaryFolder()
+  return {
+    output,
+    evaluate: async (flags = '', env = {}) =>
+      run(`eval run ${config} --output ${output} ${flags}`.trim().split(/ +/), env),
+    events: (name) => {
+      const lines = readFileSync(path.join(output, name, 'events.jsonl'), 'utf8').split('\n')
+      return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as ItemEvent)
+    },
+  }
+}
+
+function runsIn(output: string): string[] {
+  return readdirSync(output).filter((name) => !name.startsWith('.'))
+}
+
+/** The rows and attempts of events. */
+function places(events: readonly ItemEvent[]): string[] {
+  return events.map((event) => `${event.source_row_index}.${event.run_index}`)
+}
+
+describe('a run that was halted because the key was refused', () => {
+  it('names the variable of the key, and goes on by itself when the key is right', async () => {
+    let keys = ['old']
+    const upstream = await endpoint(({ headers }, response) => {
+      const isKnown = keys.includes(headers.authorization?.slice('Bearer '.length) ?? '')
+      if (!isKnown || upstream.received.length === 3) refuse(response, 401, 'wrong key')
+      else say(response, 'one')
+      if (upstream.received.length === 3) keys = ['new']
+    })
+    const { evaluate, output, events } = evaluations()
+    const flags = `--base-url ${upstream.url}/v1 --model m --api-key-env MY_KEY --max-in-flight 1`
+    const halted = await evaluate(flags, { MY_KEY: 'old' })
+    const [name = ''] = runsIn(output)
+    expect([halted.code, halted.stderr]).toEqual([
+      1,
+      expect.stringContaining(
+        `Check the key in MY_KEY (--api-key-env).\nTo go on with it, run the same command again, with --name ${name}`,
+      ),
+    ])
+    expect(places(events(name))).toEqual(['0.0', '1.0'])
+
+    const again = await evaluate(flags, { MY_KEY: 'new' })
+    expect(again.stderr).toContain(`Resuming ${name}, 2 of 4 done\n`)
+    expect([again.code, runsIn(output), places(events(name))]).toEqual([
+      0,
+      [name],
+      ['0.0', '1.0', '2.0', '3.0'],
+    ])
+    expect(again.stdout).toContain('4 rows × 1 attempt = 4\n')
+  })
+})
+
+describe('a finished run', () => {
+  it('dispatches nothing, then exactly what is added, and failures only when they are asked for', async () => {
+    const { evaluate, events, output } = evaluations(
+      '-m rollouts/agent-loops/faulty.ts:choosy -d data/sums.jsonl',
+    )
+    const flags = '--policy policies/adding.ts --name r'
+    expect((await evaluate(`${flags} --rows 0-1 --max-in-flight 1`)).code).toBe(0)
+    expect(places(events('r'))).toEqual(['0.0', '1.0'])
+
+    const again = await evaluate(flags.replace('--name', '--quiet --rows 0 --name'))
+    expect([again.code, again.stderr, places(events('r'))]).toEqual([0, '', ['0.0', '1.0']])
+    expect(again.stdout).toContain('2 rows × 1 attempt = 2\n')
+    // Nothing was served.
+    expect(readFileSync(path.join(output, 'r/logs.txt'), 'utf8').match(/Listening/g)).toHaveLength(
+      1,
+    )
+
+    await evaluate(`${flags} --n 2 --rows 2 --max-in-flight 1`)
+    expect(places(events('r')).slice(2)).toEqual(['0.1', '1.1', '2.0', '2.1'])
+
+    await evaluate(`${flags} --retry-failed=timeout`)
+    expect(events('r')).toHaveLength(6)
+    await evaluate(`${flags} --max-in-flight 1 --retry-failed`)
+    expect(places(events('r')).slice(6)).toEqual(['1.0', '1.1'])
+  })
+})
+
+describe('a run of that name', () => {
+  it('refuses each kind of changed input by its name, and says how to go on', async () => {
+    const config = (rest: string): string =>
+      `${evalConfig('echo', '[secrets]\nrequired = []\n')}${rest}`
+    const root = temporaryWorkspace({
+      'configs/eval/e.toml': config(''),
+      'data/mine.jsonl': '{"user_prompt":"a","ground_truth":"A"}\n',
+      'policies/other.ts': "export { policy } from './echo.ts'\n",
+      'rollouts/mine/main.ts': "export * from '../echo/main.ts'\n",
+    })
+    const mine = '-m rollouts/mine/main.ts -d data/mine.jsonl --policy policies/other.ts --name r'
+    const file = (name: string): string => path.join(root, name)
+    const evaluate = async (flags: string): Promise<Finished> => run(`eval run ${flags}`.split(' '))
+    const folder = process.cwd()
+    process.chdir(root)
+    try {
+      expect((await evaluate(mine)).code).toBe(0)
+      const refusal = async (change: () => void, flags = mine): Promise<string> => {
+        change()
+        const { code, stderr } = await evaluate(flags)
+        expect(code).toBe(2)
+        return /these have changed: (.*?)\. Pass/.exec(stderr)?.[1] ?? stderr
+      }
+      expect(await refusal(() => {}, `${mine} --temperature 1`)).toMatch(/^model \([^)]*\)$/)
+      expect(await refusal(() => {}, `${mine} --max-turns 1`)).toBe('timeouts')
+      expect(
+        await refusal(() =>
+          writeFileSync(file('policies/other.ts'), "export { policy } from './echo.js'\n"),
+        ),
+      ).toMatch(/^code \([^)]*\)$/)
+      writeFileSync(file('policies/other.ts'), "export { policy } from './echo.ts'\n")
+      expect(
+        await refusal(() => writeFileSync(file('rollouts/mine/prompt.md'), 'Be brief.')),
+      ).toMatch(/^code/)
+      expect(
+        await refusal(() =>
+          writeFileSync(file('data/mine.jsonl'), '{"user_prompt":"b","ground_truth":"B"}\n'),
+        ),
+      ).toMatch(/^dataset, code/)
+
+      const inWorkspaceConfig = 'configs/eval/e.toml --policy policies/echo.ts --name c --limit 1'
+      expect((await evaluate(inWorkspaceConfig)).code).toBe(0)
+      const changed = async (rest: string): Promise<string> =>
+        refusal(() => writeFileSync(file('configs/eval/e.toml'), config(rest)), inWorkspaceConfig)
+      expect(await changed('[env]\nA = "1"\n')).toBe('env')
+      expect(await changed('[evaluation]\nagent_workflow_timeout_s = 5\n')).toBe('timeouts')
+    } finally {
+      process.chdir(folder)
+    }
+  })
+
+  it('is started anew with --fresh, which keeps what is there under another name', async () => {
+    const { evaluate, output } = evaluations()
+    const flags = '--policy policies/echo.ts --name r'
+    await evaluate(`${flags} --limit 1`)
+    const { code, stderr } = await evaluate(`${flags} --fresh --temperature 1 --limit 2`)
+    expect([code, runsIn(output).toSorted()]).toEqual([0, ['r', 'r.1']])
+    expect(stderr).toContain('Starting r\n')
+  })
+
+  it('is refused while another process writes to it, with its id and its start', async () => {
+    const { evaluate, output } = evaluations()
+    const flags = '--policy policies/echo.ts --name r --limit 1'
+    await evaluate(flags)
+    await using writer = await resumeRun({ location: path.join(output, 'r') })
+    expect(writer.events.size).toBe(1)
+    const { code, stderr } = await evaluate(`${flags} --quiet`)
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        new RegExp(`^error: Process ${process.pid}, started at .*Z, writes to the run .*/r\\. `),
+      ),
+    ])
+    expect((await evaluate(`${flags} --break-lock`)).code).toBe(0)
+  })
+})
+
+it('--dry-run prints the plan, what limits it included, and makes nothing', async () => {
+  const { evaluate, output } = evaluations()
+  const { code, stdout, stderr } = await evaluate('--policy policies/echo.ts --n 3 --dry-run')
+  expect([code, stdout, readdirSync(output)]).toEqual([0, '', []])
+  expect(stderr).toMatch(
+    /^Starting echo-once-.*\n {2}Rollout +echo\n {2}Dataset +data\/words\.jsonl\n {2}Size +4 rows × 3 attempts = 12 rollouts\n {2}Model +policies\/echo\.ts\n {2}Folder +.*\n {2}In flight +4 at a time: the workflow has no config\n$/,
+  )
+})
+
+it('--json prints one document, and --min-pass-rate ends with 3', async () => {
+  const { evaluate, output } = evaluations()
+  const flags = '--policy policies/echo.ts --name r --json --min-pass-rate'
+  const { code, stdout, stderr } = await evaluate(`${flags} 0.8`)
+  expect(code).toBe(3)
+  expect(stderr).toContain('error: The pass rate is 75.0 %, and --min-pass-rate asks for 80.0 %.\n')
+  expect(JSON.parse(stdout)).toMatchObject({
+    eval_run: { name: 'r', status: 'finished' },
+    summary: { passed: 3 },
+    stats: { pass_rate: { value: 0.75 } },
+    location: path.join(output, 'r'),
+  })
+  expect((await evaluate(`${flags} 0.75`)).code).toBe(0)
+})

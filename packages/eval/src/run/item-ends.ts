@@ -1,0 +1,185 @@
+import { errorMessage } from '@osmosis/core'
+import { untilAborted } from '@osmosis/core/http'
+
+import { toRunRow } from '../dataset/run-row.ts'
+import { scoreItem } from '../scoring/score-item.ts'
+import { classifyError } from './classify-error.ts'
+import type { EvaluatedModel, EvaluationOptions } from './evaluation-options.ts'
+import type { EvaluationState } from './evaluation-state.ts'
+import { toEndedItem } from './item-events.ts'
+import { toItemRecord, type ItemRecord, type ItemScores } from './item-record.ts'
+import type { EvaluationItem, ItemOutcome, ModelTag } from './item-runner.ts'
+import { nothingKept } from './kept-item.ts'
+import { PolicyLosses } from './policy-losses.ts'
+import type { StopSwitch } from './stop-switch.ts'
+
+/** What it takes to bring items to their end. */
+export interface ItemEndsOptions extends Pick<
+  EvaluationOptions,
+  'store' | 'scorers' | 'redact' | 'onItem' | 'onProgress'
+> {
+  readonly models: ReadonlyMap<ModelTag, EvaluatedModel>
+  readonly state: EvaluationState
+  readonly stop: StopSwitch
+}
+
+interface EndedRun {
+  readonly item: EvaluationItem
+  readonly outcome: ItemOutcome
+}
+
+/**
+ * Runs items and decides what their ends are: an item that has ended for good is scored, kept in the
+ * store and only then acknowledged and announced; one that ended because the whole evaluation has to
+ * stop stays pending.
+ */
+export class ItemEnds {
+  readonly #options: ItemEndsOptions
+  readonly #losses = new PolicyLosses<EndedRun>()
+  /** Records that nobody has heard of yet. */
+  readonly #kept: ItemRecord[] = []
+
+  constructor(options: ItemEndsOptions) {
+    this.#options = options
+  }
+
+  /** Runs an item to its end, whatever that is. Throws what a callback throws. */
+  async run(item: EvaluationItem): Promise<void> {
+    const { stop } = this.#options
+    let ended: Promise<void> | undefined
+    // The runner's hook and its result say the same; the first one brings the end in.
+    const end = async (outcome: ItemOutcome): Promise<void> => {
+      try {
+        await (ended ??= this.#end({ item, outcome }))
+      } catch (error) {
+        ended = undefined
+        throw error
+      }
+    }
+    try {
+      const outcome = await this.#outcomeOf(item, end)
+      if (outcome !== undefined) await end(outcome)
+    } catch (error) {
+      // Whoever stopped it all has said why.
+      if (!stop.signal.aborted) throw error
+    }
+    this.#announce()
+    if (this.#losses.verdict !== undefined) stop.halt(this.#losses.verdict)
+  }
+
+  /** Whether something has stopped it all, such as a policy that can answer nothing. */
+  get halted(): boolean {
+    for (const [tag, { policy }] of this.#options.models) {
+      if (policy && policy.failure !== null) this.#halt(tag, policy.failure)
+    }
+    return this.#options.stop.reason !== undefined
+  }
+
+  /** Nothing runs any more: what was lost to the policy has failed. */
+  async settle(): Promise<void> {
+    await this.#keepLosses()
+    this.#announce()
+  }
+
+  /** Undefined for an item that stays pending. */
+  async #outcomeOf(
+    item: EvaluationItem,
+    onEnd: (outcome: ItemOutcome) => Promise<void>,
+  ): Promise<ItemOutcome | undefined> {
+    const { stop, models, scorers = [] } = this.#options
+    const startedAt = performance.now()
+    try {
+      const options = { signal: stop.signal, needsReward: scorers.length === 0, onEnd }
+      return await models.get(item.model)?.runner.run(item, options)
+    } catch (error) {
+      if (stop.signal.aborted) return undefined
+      switch (classifyError(error)) {
+        case 'item-failed':
+          return refused(error, performance.now() - startedAt)
+        case 'halt':
+          stop.halt(error)
+          return undefined
+        case 'halt-and-cancel':
+          stop.cancel(error)
+          return undefined
+      }
+    }
+  }
+
+  async #end(run: EndedRun): Promise<void> {
+    const { item, outcome } = run
+    const { trouble } = outcome.kept
+    if (trouble?.isLasting) {
+      this.#halt(
+        item.model,
+        this.#options.models.get(item.model)?.policy?.failure ?? trouble.message,
+      )
+    } else if (trouble !== null && outcome.status === 'failed') {
+      this.#losses.add(run, trouble.message)
+    } else {
+      // The policy answers; a rollout that did not ask it does not know.
+      if (outcome.usage !== null) await this.#keepLosses()
+      await this.#keep(run)
+    }
+  }
+
+  /** For what the policy of a model answers. */
+  #halt(tag: ModelTag, reason: string): void {
+    const { models, stop } = this.#options
+    stop.halt(models.size === 1 ? reason : `${tag}: ${reason}`)
+  }
+
+  async #keepLosses(): Promise<void> {
+    for (const lost of this.#losses.release()) await this.#keep(lost)
+  }
+
+  async #keep({ item, outcome }: EndedRun): Promise<void> {
+    const { scorers = [], store, models, redact = asItIs, stop } = this.#options
+    // An eval function may not end, or not soon.
+    const scores =
+      scorers.length === 0
+        ? unscored
+        : await untilAborted(stop.signal, () => scoreItem(scorers, item.row, outcome))
+    const record = redact(toItemRecord(item, outcome, scores))
+    try {
+      const row = store?.manifest.rows[item.rowIndex] ?? toRunRow(item.row)
+      const ended = toEndedItem(record, outcome.kept, { row, isCompared: models.size > 1 })
+      await store?.commit(redact(ended))
+    } catch (error) {
+      stop.cancel(error)
+      throw error
+    }
+    this.#kept.push(record)
+  }
+
+  /** Says what has been kept; not earlier, because whoever hears of it may throw. */
+  #announce(): void {
+    const { onItem, onProgress, state } = this.#options
+    for (const item of this.#kept.splice(0)) {
+      state.add(item)
+      onItem?.(item)
+      onProgress?.({ done: state.done, total: state.total, item })
+    }
+  }
+}
+
+const unscored: ItemScores = { scores: {}, scoreErrors: {} }
+
+function asItIs<T>(data: T): T {
+  return data
+}
+
+/** The end of an item that the server would not take. */
+function refused(error: unknown, durationMs: number): ItemOutcome {
+  return {
+    status: 'failed',
+    reward: null,
+    sampleRewards: {},
+    samples: [],
+    usage: null,
+    durationMs,
+    errorType: 'rollout_protocol_error',
+    errorMessage: errorMessage(error),
+    kept: nothingKept,
+  }
+}

@@ -1,0 +1,245 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { scriptedPolicy, type RolloutOrder } from '@osmosis/controller'
+import { openRun, resumeRun, runEvaluation, toScorer, type RunStore } from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
+
+import { datasetRows, evaluate, names, placeOf } from '../evaluations.ts'
+import { answering, askingModel, journalOf, newRun } from '../kept-evaluations.ts'
+import { failedWorkflow, rewarded } from '../rollout-results.ts'
+
+describe('a run with a store', () => {
+  it('has every end in its journal before the rollout server is told so', async () => {
+    await using store = await newRun(await temporaryFolder(), 4)
+    const { model, server } = await askingModel(scriptedPolicy(() => 'yes'))
+    server.journal = () => journalOf(store).length
+    await runEvaluation({ names, rows: datasetRows(4), model, store })
+    await server.until(() => server.acknowledged.length === 4)
+    expect(server.acknowledged).toEqual([
+      [200, 1],
+      [200, 2],
+      [200, 3],
+      [200, 4],
+    ])
+  })
+
+  it('keeps what was said, what the grader saw, and the facts of it', async () => {
+    await using store = await newRun(await temporaryFolder(), 1)
+    const { model } = await askingModel(scriptedPolicy(() => 'yes'))
+    const scorers = [toScorer('same', ({ reward }: { reward: number }) => reward)]
+    await runEvaluation({ names, rows: datasetRows(1), model, store, scorers })
+    const [event] = journalOf(store) as [ItemEvent]
+    expect(event).toMatchObject({
+      row_index: 0,
+      run_index: 0,
+      source_row_index: 0,
+      status: 'success',
+      reward: 1,
+      samples: { main: 1 },
+      scores: { same: 1 },
+      calls: 1,
+      finish: { stop: 1 },
+      rewritten: 0,
+      metrics: { length: 3 },
+      grading_ms: expect.any(Number),
+      summary: 'yes',
+      row_key: expect.stringMatching(/^[0-9a-f]{16}$/),
+    })
+    expect(event.tokens).toBeGreaterThan(0)
+    const run = await openRun(store.location)
+    const said = await run.trajectories(event)
+    expect(said).toMatchObject({
+      state: 'found',
+      value: { main: { steps: [{ source: 'user' }, { source: 'agent', message: 'yes' }] } },
+    })
+    expect(await run.graded(event)).toMatchObject({
+      state: 'found',
+      value: {
+        label: '0',
+        metadata: null,
+        artifacts: null,
+        samples: { main: { messages: [{ role: 'user' }, { content: 'yes' }] } },
+      },
+    })
+  })
+
+  it('keeps the conversation of a rollout that failed', async () => {
+    await using store = await newRun(await temporaryFolder(), 1)
+    const { model } = await askingModel(answering(400))
+    await runEvaluation({ names, rows: datasetRows(1), model, store })
+    const [event] = journalOf(store) as [ItemEvent]
+    expect(event).toMatchObject({ status: 'failed', error_type: 'http_error', calls: 0 })
+    expect(await (await openRun(store.location)).trajectories(event)).toMatchObject({
+      value: {
+        main: {
+          steps: [{ source: 'user', message: '0 × 0' }],
+          extra: {
+            osmosis: {
+              failures: [{ phase: 'workflow', category: 'http_error', message: 'no answer' }],
+              calls_without_step: [{ error: 'The policy answered 400: sorry' }],
+            },
+          },
+        },
+      },
+    })
+  })
+
+  it('has figures in metrics.json, and no secret anywhere', async () => {
+    await using store = await newRun(await temporaryFolder(), 2)
+    const { model } = await askingModel(scriptedPolicy(() => 'sesame'))
+    const redact = <T>(data: T): T =>
+      JSON.parse(JSON.stringify(data).replaceAll('sesame', '[redacted]')) as T
+    await runEvaluation({ names, rows: datasetRows(2), model, store, redact })
+    const text = (file: string): string => readFileSync(path.join(store.location, file), 'utf8')
+    expect(text('trajectories/0000.jsonl')).toContain('[redacted]')
+    for (const file of ['trajectories/0000.jsonl', 'samples/0000.jsonl', 'events.jsonl']) {
+      expect(text(file)).not.toContain('sesame')
+    }
+    expect(JSON.parse(text('metrics.json'))).toMatchObject({
+      eval_run: { id: '0'.repeat(32), status: 'finished' },
+      summary: { total_samples: 2 },
+      stats: { measure: 'reward', mean: { value: 0, rows: 2 } },
+      groups: { rows: 2, never: 2 },
+      behaviour: { calls: expect.any(Object) },
+      findings: expect.any(Array),
+    })
+    expect(JSON.parse(text('progress.json'))).toMatchObject({ status: 'finished', done: 2 })
+  })
+})
+
+describe('a run that is started again', () => {
+  async function started(
+    store: RunStore,
+    n = 1,
+    options: Parameters<typeof evaluate>[2] = {},
+  ): Promise<string[]> {
+    const places: string[] = []
+    await evaluate(
+      store.manifest.rows.length,
+      (order: RolloutOrder) => {
+        places.push(placeOf(order))
+        return placeOf(order) === '1/0' ? failedWorkflow('boom') : rewarded(1)
+      },
+      { store, n, ...options },
+    )
+    return places
+  }
+
+  it('runs what has not ended, and its result is about all of it', async () => {
+    const outputRoot = await temporaryFolder()
+    const store = await newRun(outputRoot, 3)
+    const abort = new AbortController()
+    const first = await evaluate(
+      3,
+      (order) => {
+        if (placeOf(order) === '1/0') abort.abort(new Error('interrupted'))
+        return rewarded(1)
+      },
+      { store, signal: abort.signal },
+    )
+    expect([first.status, first.pending]).toEqual(['incomplete', 1])
+    await store.close()
+
+    await using again = await resumeRun({ location: store.location })
+    const result = await evaluate(3, () => rewarded(0), { store: again })
+    expect(result.records.map(({ rowIndex, reward }) => [rowIndex, reward])).toEqual([
+      [0, 1],
+      [1, 1],
+      [2, 0],
+    ])
+    expect(result).toMatchObject({
+      status: 'finished',
+      id: '0'.repeat(32),
+      startedAt: new Date('2026-01-02T03:04:05.000Z'),
+    })
+    expect(result.model.metrics).toMatchObject({ totalItems: 3, reward: { passed: 2 } })
+    expect(await started(again)).toEqual([])
+  })
+
+  it('runs exactly the missing half when the attempts are doubled', async () => {
+    await using store = await newRun(await temporaryFolder(), 2, 2)
+    expect(await started(store, 2)).toEqual(['0/0', '0/1', '1/0', '1/1'])
+    await store.grow({ n: 4 })
+    expect(await started(store, 4)).toEqual(['0/2', '0/3', '1/2', '1/3'])
+  })
+
+  it('leaves failures alone unless they are to be run again', async () => {
+    await using store = await newRun(await temporaryFolder(), 2)
+    await started(store)
+    expect(await started(store)).toEqual([])
+    const runAgain = ({ error_type: type }: ItemEvent): boolean => type === 'timeout'
+    expect(await started(store, 1, { runAgain })).toEqual([])
+    const result = await evaluate(2, () => rewarded(1), {
+      store,
+      runAgain: ({ status }) => status === 'failed',
+    })
+    expect(result.records.map(({ status }) => status)).toEqual(['success', 'success'])
+    expect(journalOf(store)).toHaveLength(3)
+  })
+})
+
+describe('an item that fails', () => {
+  it('because the policy refuses the key stays pending, and nothing more is started', async () => {
+    await using store = await newRun(await temporaryFolder(), 20)
+    const { model } = await askingModel(answering(200, 200, 200, 401))
+    const result = await runEvaluation({ names, rows: datasetRows(20), model, store })
+    expect(result).toMatchObject({
+      status: 'incomplete',
+      incompleteReason: 'The policy answered 401: sorry',
+      pending: 17,
+    })
+    expect(journalOf(store).map(({ status }) => status)).toEqual(['success', 'success', 'success'])
+  })
+
+  it.each([429, 503])(
+    'for %i is one of 20 in a row that halt, and none has failed',
+    async (status) => {
+      await using store = await newRun(await temporaryFolder(), 40)
+      const { model } = await askingModel(answering(200, status))
+      const rows = datasetRows(40)
+      const result = await runEvaluation({ names, rows, model, store })
+      expect(result).toMatchObject({
+        status: 'incomplete',
+        incompleteReason: `20 rollouts in a row were lost to the policy. The policy answered ${status}: sorry`,
+      })
+      expect(journalOf(store)).toHaveLength(1)
+    },
+  )
+
+  it('for 503 has failed once the policy answers again, or all is done', async () => {
+    await using store = await newRun(await temporaryFolder(), 4)
+    const { model } = await askingModel(answering(503, 503, 200, 503))
+    const announced: (string | null)[] = []
+    const result = await runEvaluation({
+      names,
+      rows: datasetRows(4),
+      model,
+      store,
+      onItem: ({ errorType }) => announced.push(errorType),
+    })
+    expect(result.status).toBe('finished')
+    expect(announced).toEqual(['http_error', 'http_error', null, 'http_error'])
+    expect(journalOf(store)).toHaveLength(4)
+  })
+
+  it('for 400 is a failure of its row', async () => {
+    await using store = await newRun(await temporaryFolder(), 30)
+    const { model } = await askingModel(answering(400))
+    const result = await runEvaluation({ names, rows: datasetRows(30), model, store })
+    expect([result.status, result.model.metrics.failed]).toEqual(['finished', 30])
+  })
+})
+
+it('an end that cannot be kept halts everything, and nothing has failed', async () => {
+  const store = await newRun(await temporaryFolder(), 5)
+  await store.close()
+  const { status, incompleteReason, pending } = await evaluate(5, () => rewarded(1), { store })
+  expect([status, incompleteReason, pending]).toEqual([
+    'incomplete',
+    `The run ${store.location} is closed.`,
+    5,
+  ])
+})
