@@ -11,7 +11,7 @@ const files = globSync(
     '*.md',
     'docs/**/*.md',
     'packages/*/README.md',
-    'packages/*/{src,test/workspace}/**/*.ts',
+    'packages/*/{src,templates,test/workspace}/**/*.ts',
     'examples/**/*.{md,ts}',
     'benchmarks/*.ts',
     'scripts/*.ts',

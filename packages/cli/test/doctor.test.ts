@@ -83,7 +83,7 @@ describe('osmosis doctor', () => {
       'fail packages: Not installed: zod.',
       'warn packages: @osmosis/core is installed in several versions: 1.1.0, 1.2.0.',
       'ok packages: @osmosis/core 1.1.0 and 1.2.0, @osmosis/strands 1.0.0',
-      'fail framework: @osmosis/strands needs @strands-agents/sdk >=1.13.0 <2, but 1.9.3 is installed.',
+      'fail peer package: @osmosis/strands needs @strands-agents/sdk >=1.13.0 <2, but 1.9.3 is installed.',
     ])
     expect(findings.at(-1)).toMatch(/^warn workspace: No folder here or above/)
   })

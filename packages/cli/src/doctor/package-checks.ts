@@ -95,12 +95,16 @@ function peerFinding(options: {
   const { adapter, peer, range, found } = options
   const advice = `npm install "${peer}@${range}", or the same with pnpm add`
   if (found === undefined) {
-    return fail('framework', `${adapter} needs ${peer} ${range}, which is not installed.`, advice)
+    return fail(
+      'peer package',
+      `${adapter} needs ${peer} ${range}, which is not installed.`,
+      advice,
+    )
   }
   const version = found.manifest.version ?? '?'
-  if (satisfies(version, range) !== false) return ok('framework', `${peer} ${version}`)
+  if (satisfies(version, range) !== false) return ok('peer package', `${peer} ${version}`)
   return fail(
-    'framework',
+    'peer package',
     `${adapter} needs ${peer} ${range}, but ${version} is installed.`,
     advice,
   )
