@@ -32,9 +32,8 @@ export interface ToolInput {
 }
 
 /**
- * Declares a tool without writing OpenAI's format out.
- *
- * @param parameters - a JSON Schema, or a schema such as `z.object({ … })`
+ * Declares a tool without writing OpenAI's format out. Its `parameters` are a JSON Schema, or a
+ * schema such as `z.object({ … })`.
  */
 export function functionTool(declaration: ToolInput['function']): ToolInput {
   return { type: 'function', function: declaration }

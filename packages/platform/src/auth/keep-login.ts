@@ -33,7 +33,6 @@ export async function prepareStore(
 /**
  * Keeps a login and makes the one before it worthless. Resolves with where the token is.
  *
- * @param clientFor - gives a client that presents a token
  * @throws PlatformError with code `CREDENTIALS_UNAVAILABLE` or `KEYRING_UNAVAILABLE` when it cannot
  * be kept; a token that nobody had before has been revoked then
  */
@@ -43,6 +42,7 @@ export async function keepLogin(
     readonly store: LoginStore
     readonly url: string
     readonly earlier: StoredLogin | undefined
+    /** Gives a client that presents a token. */
     readonly clientFor: (token: string) => PlatformClient
     readonly warn: (warning: LoginWarning) => void
   },
