@@ -4,7 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 
 import { startOsmosis, temporaryFolder, type Finished } from '../osmosis.ts'
 import { json, platformUser, storedLogin, token, type PlatformUser } from './on-platform.ts'
@@ -89,6 +89,10 @@ const isSkipped = process.platform !== 'linux' || (missing.length > 0 && !proces
 describe.skipIf(isSkipped)(
   `with the Secret Service${isSkipped ? ' (needs Linux, dbus-daemon, gnome-keyring and libsecret-tools)' : ''}`,
   () => {
+    beforeAll(() => {
+      if (missing.length > 0) throw new Error(`not installed: ${missing.join(', ')}`)
+    })
+
     it('a login is kept in the keyring, read from it, replaced and removed', async () => {
       const user = await desktopUser()
       const first = await user.command('auth login --json --token standing-token')
