@@ -30,6 +30,7 @@ const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
   protocol_error: 'http_error',
   platform_unreachable: 'http_error',
   port_in_use: 'agent_error',
+  judge_failed: 'http_error',
   tool_failed: 'agent_error',
   storage_error: 'agent_error',
   run_locked: 'agent_error',

@@ -25,6 +25,7 @@
  * | `protocol_error` | the other side broke the rollout protocol |
  * | `platform_unreachable` | no answer from the platform that a server registers with |
  * | `port_in_use` | the address to listen on is taken |
+ * | `judge_failed` | a judge gave no score that can be used (`status` when it refused) |
  * | `tool_failed` | a tool call could not be read or carried out |
  * | `storage_error` | results could not be written, for example because the disk is full |
  * | `run_locked` | another process writes to the evaluation run |
@@ -57,6 +58,7 @@ export type OsmosisErrorCode =
   | 'protocol_error'
   | 'platform_unreachable'
   | 'port_in_use'
+  | 'judge_failed'
   | 'tool_failed'
   | 'storage_error'
   | 'run_locked'
