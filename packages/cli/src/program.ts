@@ -5,6 +5,7 @@ import { Command } from 'commander'
 import { addAgentLoopCommands } from './agent-loop/agent-loop-commands.ts'
 import { addCompletionCommand } from './completion/completion-options.ts'
 import { addDoctorCommand } from './doctor/doctor-options.ts'
+import { addRubricCommand } from './eval-rubric/rubric-options.ts'
 import { addEvalCommands } from './eval-run/eval-commands.ts'
 import { addEvalViewCommand } from './eval-view/eval-view-options.ts'
 import { addPlatformCommands } from './platform/platform-commands.ts'
@@ -25,6 +26,7 @@ export function createProgram(setExitCode: (code: number) => void): Command {
   addAgentLoopCommands(program, setExitCode)
   addEvalCommands(program, setExitCode)
   addEvalViewCommand(program, setExitCode)
+  addRubricCommand(program, setExitCode)
   addPlatformCommands(program, { version: packageVersion(), setExitCode })
   addRolloutCommands(program, setExitCode)
   addDoctorCommand(program, setExitCode)

@@ -170,9 +170,13 @@ Hi
   })
 })
 
+function textOf(message: ChatMessage | undefined): string {
+  return typeof message?.content === 'string' ? message.content : ''
+}
+
 /** The word that delimits the parts of a request. */
 function secretOf(messages: readonly ChatMessage[]): string {
-  return /carries the word (\w{32})/.exec(String(messages[0]?.content))?.[1] ?? 'none'
+  return /carries the word (\w{32})/.exec(textOf(messages[0]))?.[1] ?? 'none'
 }
 
 describe('an answer that wants to be the judge', () => {
@@ -190,7 +194,7 @@ describe('an answer that wants to be the judge', () => {
     // Another word for each request: what one judge has said helps with no other.
     expect(new Set(secrets).size).toBe(3)
     for (const [index, { messages }] of model.asked.entries()) {
-      const text = String(messages[1]?.content)
+      const text = textOf(messages[1])
       const secret = secrets[index] ?? ''
       expect(answer).not.toContain(secret)
       const lines = text.split('\n').filter((line) => line.includes(secret))

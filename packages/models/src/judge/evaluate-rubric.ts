@@ -40,6 +40,9 @@ export interface RubricScore {
 
 const retries = 2
 
+/** What a policy of rollouts expects besides; a judge belongs to none. */
+const noRollout = { rolloutId: '', sampleId: '', headers: {} }
+
 /**
  * Lets a model score an answer by a rubric. For graders and eval functions: what the judge is asked never
  * goes to the policy under training, carries nothing of the rollout and is no sample.
@@ -126,12 +129,8 @@ async function ask(
   let answer: Response
   let text: string
   try {
-    answer = await judge.respond({
-      // What a policy of rollouts expects besides; a judge belongs to none.
-      ...{ rolloutId: '', sampleId: '', headers: {} },
-      body: { messages, ...params, stream: false },
-      signal: AbortSignal.any(limits),
-    })
+    const body = { messages, ...params, stream: false }
+    answer = await judge.respond({ ...noRollout, body, signal: AbortSignal.any(limits) })
     text = await answer.text()
   } catch (error) {
     signal?.throwIfAborted()

@@ -1,0 +1,48 @@
+import type { Command } from 'commander'
+
+import { countFrom, decimalNumber } from '../flag-values.ts'
+import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
+
+/** Flags of `osmosis eval rubric`. */
+export interface RubricFlags extends PolicyFlags {
+  dataset: string
+  rubric: string
+  votes: number
+  scoreMin: number
+  scoreMax: number
+  agreeWith?: string
+  passThreshold?: number
+  maxInFlight: number
+  json?: boolean
+}
+
+/** Adds `eval rubric`. */
+export function addRubricCommand(program: Command, setExitCode: (code: number) => void): void {
+  const evals = program.commands.find((command) => command.name() === 'eval')
+  if (evals === undefined) return
+  addPolicyOptions(evals.command('rubric'))
+    .description('let a model score a file of answers by a rubric')
+    .requiredOption(
+      '-d, --dataset <file>',
+      'JSON Lines with an answer each: messages (the last text of the assistant), answer or solution_str',
+    )
+    .requiredOption('--rubric <text>', 'what earns which score; @<file> reads it from a file')
+    .option('--votes <count>', 'ask so often for each answer, and take the median', countFrom(1), 1)
+    .option('--score-min <number>', 'lowest score', decimalNumber, 0)
+    .option('--score-max <number>', 'highest score', decimalNumber, 1)
+    .option(
+      '--agree-with <tag>',
+      'compare with what people found: a key of the rows or of their metadata (pass or fail, true or false, a score), or a tag in their tags',
+    )
+    .option(
+      '--pass-threshold <score>',
+      'least score that passes, for --agree-with (default: the middle of the range)',
+      decimalNumber,
+    )
+    .option('--max-in-flight <answers>', 'most answers at the same time', countFrom(1), 8)
+    .option('--json', 'print JSON for programs')
+    .action(async (flags: RubricFlags) => {
+      const { rubricCommand } = await import('./rubric-command.ts')
+      setExitCode(await rubricCommand(flags))
+    })
+}

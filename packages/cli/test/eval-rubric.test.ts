@@ -1,0 +1,129 @@
+import { writeFileSync } from 'node:fs'
+
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+
+import { run } from './in-process.ts'
+import { endpoint, refuse, say } from './model-endpoint.ts'
+import { temporaryFolder, type Finished } from './osmosis.ts'
+
+const rows = [
+  { id: 'a', answer: 'Hello', ground_truth: 'Hi', human: 'pass' },
+  { id: 'b', solution_str: 'Go away', human: false },
+  {
+    messages: [
+      { role: 'user', content: 'Greet me.' },
+      { role: 'assistant', content: 'Hello there' },
+    ],
+    metadata: { human: 0, tone: 'warm' },
+  },
+  { id: 'd', answer: 'Hello, not judged' },
+]
+
+beforeEach(() => {
+  const before = process.cwd()
+  process.chdir(temporaryFolder())
+  onTestFinished(() => process.chdir(before))
+  writeFileSync('rows.jsonl', rows.map((row) => `${JSON.stringify(row)}\n`).join(''))
+  writeFileSync('rubric.md', '1 for a greeting.\n')
+})
+
+/** Gives 1 to answers with a greeting in them, and remembers what it was asked. */
+async function greetingJudge(): Promise<Awaited<ReturnType<typeof endpoint>>> {
+  return endpoint(({ body }, response) => {
+    const [, user] = body['messages'] as { content: string }[]
+    const [, answer = ''] =
+      /\[begin ANSWER \w+\]\n([^]*?)\n\[end ANSWER/.exec(user?.content ?? '') ?? []
+    const score = answer.startsWith('Hello') ? 1 : 0
+    say(response, JSON.stringify({ score, explanation: score ? 'It greets.' : 'It does not.' }))
+  })
+}
+
+function rubric(url: string, words = '', file = 'rows.jsonl'): Promise<Finished> {
+  const place = ['--base-url', `${url}/v1`, '--model', 'judge-1', '-d', file]
+  const more = words === '' ? [] : words.split(' ')
+  return run(['eval', 'rubric', ...place, '--rubric', '@rubric.md', ...more])
+}
+
+describe('osmosis eval rubric', () => {
+  it('scores a file of answers, and says how far people agree', async () => {
+    const judge = await greetingJudge()
+    const { code, stdout, stderr } = await rubric(judge.url, '--votes 3 --agree-with human')
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout).toBe(`ANSWER  SCORE  VOTES  PEOPLE  WHY
+a       1      1 1 1  pass    It greets.
+b       0      0 0 0  fail    It does not.
+line 3  1      1 1 1  fail    It greets.
+d       1      1 1 1          It greets.
+
+Judge      judge-1
+Score      0.75 ± 0.5  (min 0, max 1, 4 of 4 scored)
+Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
+           only the judge passes 1, only people pass 0 (pass: 0.5 or more)
+`)
+    expect(judge.received).toHaveLength(12)
+    const asked = judge.received.map(({ body }) => JSON.stringify(body['messages']))
+    expect(asked.filter((text) => text.includes('tone'))).toHaveLength(3)
+    // What people found is nothing for a judge to know.
+    expect(asked.filter((text) => text.includes('human'))).toEqual([])
+  })
+
+  it('prints JSON for programs', async () => {
+    const judge = await greetingJudge()
+    const { code, stdout } = await rubric(judge.url, '--json')
+    expect([code, JSON.parse(stdout)]).toMatchObject([
+      0,
+      {
+        model: 'judge-1',
+        answers: 4,
+        scored: 4,
+        mean: 0.75,
+        agreement: null,
+        rows: [
+          { label: 'a', score: 1, explanation: 'It greets.', error: null },
+          { label: 'b', score: 0 },
+          { label: 'line 3', score: 1 },
+          { label: 'd', score: 1 },
+        ],
+      },
+    ])
+  })
+
+  it('takes tags of people as well', async () => {
+    const tagged = [
+      { answer: 'Hello', tags: ['good'] },
+      { answer: 'Bye', tags: [] },
+    ]
+    writeFileSync('tagged.jsonl', tagged.map((row) => JSON.stringify(row)).join('\n'))
+    const judge = await greetingJudge()
+    const { stdout } = await rubric(judge.url, '--agree-with good', 'tagged.jsonl')
+    expect(stdout).toContain("Agreement  100.0 % of 2 answers, Cohen's kappa 1.00\n")
+  })
+
+  it('ends with 1 when an answer has no score, and shows why', async () => {
+    const judge = await endpoint((_, response) => refuse(response, 401, 'Incorrect API key.'))
+    const { code, stdout, stderr } = await rubric(judge.url)
+    expect([code, stderr]).toEqual([1, 'error: 4 of 4 answers have no score.\n'])
+    expect(stdout).toContain(
+      'a       -             error: The judge judge-1 gave no score: it answered 401: Incorrect API key.\n',
+    )
+  })
+
+  it.each([
+    ['a range that is none', '--score-min 1', '--score-min must be less than --score-max.'],
+    ['a tag that nobody gave', '--agree-with mood', 'No row says what people found'],
+  ])('ends with 2 for %s, and asks nobody', async (_what, flags, message) => {
+    const judge = await greetingJudge()
+    const { code, stderr } = await rubric(judge.url, flags)
+    expect([code, stderr]).toEqual([2, expect.stringContaining(message)])
+    expect(judge.received).toEqual([])
+  })
+
+  it('names lines that hold no answer', async () => {
+    writeFileSync('bad.jsonl', '{"answer":"a"}\n\n{"text":"b"}\nnot json\n')
+    const { code, stderr } = await rubric('http://127.0.0.1:1', '', 'bad.jsonl')
+    expect(code).toBe(2)
+    expect(stderr).toContain(`error: Invalid answers bad.jsonl:
+- line 3: needs messages (a list), answer or solution_str (a text)
+- line 4: invalid JSON - `)
+  })
+})
