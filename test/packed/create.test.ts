@@ -41,11 +41,7 @@ describe.each(Object.entries(starts))('from an empty folder with %s', (manager, 
       const folder = await temporaryFolder()
       await inFolder(folder, `${start} ${framework}`)
       const workspace = path.join(folder, 'my-agent')
-      const evaluated = await inFolder(
-        workspace,
-        'npx osmosis eval run configs/eval/my-agent.toml --name first',
-      )
-      expect(evaluated).toMatch(/Pass rate +52\.1 %/)
+      await inFolder(workspace, 'npx osmosis eval run configs/eval/my-agent.toml --name first')
 
       const { summary } = JSON.parse(
         await readFile(path.join(workspace, '.osmosis/evals/first/metrics.json'), 'utf8'),
