@@ -13,8 +13,10 @@ function codeBlocks(language: string): string[] {
 }
 
 it('the README shows the example as it is', () => {
-  const [example = 'nothing'] = codeBlocks('ts')
-  expect(read('examples/rollouts/multiply-openai-agents/main.ts')).toContain(example)
+  const [example = ''] = codeBlocks('ts')
+  const [name, ...code] = example.split('\n')
+  expect(name).toBe('// rollouts/my-rollout/main.ts')
+  expect(code.join('\n')).toBe(read('examples/rollouts/multiply-openai-agents/main.ts'))
 })
 
 it('the commands at the top of the README are scripts of the workspace', () => {

@@ -1,24 +1,19 @@
-import { existsSync, globSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
-const root = path.resolve(import.meta.dirname, '../..')
-
-const documents = globSync(
-  ['*.md', 'docs/**/*.md', 'packages/*/README.md', 'examples/**/README.md', '.github/*.md'],
-  { cwd: root, exclude: ['**/node_modules/**'] },
-)
+import { documents, importsOf, packageOf, read, root } from './documents.ts'
 
 describe.each(documents)('%s', (document) => {
-  const text = readFileSync(path.join(root, document), 'utf8')
+  const text = read(document)
 
   // Package managers with a strict node_modules resolve nothing that is not installed by name.
   it('installs what its programs import, before it imports it', () => {
-    const missing = [...text.matchAll(/^\+?(?:import|\}) .*?from '([^.'][^']*)'/gm)]
-      .filter(([, specifier = '']) => !isBuiltin(specifier))
-      .map(({ 1: specifier = '', index }) => ({ name: packageOf(specifier), index }))
+    const missing = importsOf(text)
+      .filter(({ specifier }) => !isBuiltin(specifier))
+      .map(({ specifier, index }) => ({ name: packageOf(specifier), index }))
       .filter(({ name, index }) => !installed(text.slice(0, index)).has(name))
       .map(({ name }) => name)
     expect(missing).toEqual([])
@@ -39,11 +34,4 @@ describe.each(documents)('%s', (document) => {
 function installed(text: string): Set<string> {
   const lines = text.matchAll(/^npm install (.*)$/gm)
   return new Set([...lines].flatMap(([, words = '']) => words.split(' ')))
-}
-
-function packageOf(specifier: string): string {
-  return specifier
-    .split('/')
-    .slice(0, specifier.startsWith('@') ? 2 : 1)
-    .join('/')
 }

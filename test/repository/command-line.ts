@@ -1,0 +1,47 @@
+import { createProgram } from '../../packages/cli/src/program.ts'
+
+type Command = ReturnType<typeof createProgram>
+
+/** The commands that do something, with their names as one types them. */
+export function commandsOf(command: Command, path = command.name()): [string, Command][] {
+  if (command.commands.length === 0) return [[path, command]]
+  return command.commands.flatMap((part) => commandsOf(part, `${path} ${part.name()}`))
+}
+
+/** What is wrong with the words behind `osmosis`, by its own parser; undefined for nothing. */
+export async function misuse(words: readonly string[]): Promise<string | undefined> {
+  const program = createProgram(() => {})
+  let said: string | undefined
+  for (const command of [program, ...withDescendants(program)]) {
+    command.configureOutput({ writeErr: (text) => (said ??= text.trim()), writeOut: () => {} })
+  }
+  for (const [, command] of commandsOf(program)) command.action(() => {})
+  try {
+    await program.parseAsync(words, { from: 'user' })
+  } catch (error) {
+    const { exitCode, message } = error as { exitCode?: number; message: string }
+    return exitCode === 0 ? undefined : (said ?? message)
+  }
+  return undefined
+}
+
+/** Whether a command has these words as its name, or is called with the last of them. */
+export function startsWithCommand([first = '', ...others]: readonly string[]): boolean {
+  let command = child(
+    createProgram(() => {}),
+    first,
+  )
+  for (const word of others) {
+    if (command === undefined || command.commands.length === 0) break
+    command = child(command, word)
+  }
+  return command !== undefined
+}
+
+function child({ commands }: Command, name: string): Command | undefined {
+  return commands.find((command) => command.name() === name)
+}
+
+function withDescendants(command: Command): Command[] {
+  return command.commands.flatMap((part) => [part, ...withDescendants(part)])
+}
