@@ -131,6 +131,26 @@ describe('recordPolicy', () => {
     ])
   })
 
+  it('follows a conversation whose tool calls came without ids, which the agent then made up', async () => {
+    const called = { name: 'add', arguments: '{"a": 1}' }
+    const answers = [
+      { tool_calls: [{ type: 'function', function: called }] },
+      { content: 'three' },
+    ].map((message) => ({ choices: [{ message, finish_reason: 'stop' }] }))
+    const policy = recordPolicy({ name: 'p', respond: async () => Response.json(answers.shift()) })
+    const recording = policy.record('r')
+    await (await ask(policy, { messages: [user] })).text()
+    // Written out anew, as frameworks do.
+    const own = { id: 'mine', type: 'function', function: { ...called, arguments: '{"a":1}' } }
+    const assistant = { role: 'assistant', content: null, tool_calls: [own] }
+    const result = { role: 'tool', tool_call_id: 'mine', content: '3' }
+    await (await ask(policy, { messages: [user, assistant, result] })).text()
+    const { historyRewritten, messages, calls } = recording.samples().get('main') ?? {}
+    expect(historyRewritten).toBe(false)
+    expect(messages?.[1]?.tool_calls?.[0]?.function).toEqual(called)
+    expect(calls?.map(({ answerIndex }) => answerIndex)).toEqual([1, 3])
+  })
+
   it.each([
     [
       'breaks off',

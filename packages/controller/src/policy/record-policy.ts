@@ -87,13 +87,13 @@ class Recording implements RolloutRecording {
     const call = this.#beginCall(sampleId, body['messages'])
     return {
       onFirstChunk: () => call?.firstChunk(),
-      onAnswer: (completion) => {
+      onAnswer: (completion, hasOwnIds) => {
         this.#passing = null
         const { tokenIds = false, price, onCost } = this.#options
         const cost = costOf(completion.usage, price)
         onCost?.(cost)
         const kept = tokenIds ? completion : withoutTokenIds(completion)
-        call?.succeed(withCost(kept, cost))
+        call?.succeed(withCost(kept, cost), hasOwnIds)
       },
       onBroken: (reason) => call?.fail(new Error(reason)),
       onRefusal: (status, text) => {

@@ -20,8 +20,10 @@ export function toWireAssistant(message: ChatMessage): ChatMessage {
  * Whether `echo` is the turn `said` after a framework carried it through its own data model:
  * arguments re-serialised, text in parts or dropped when it is nothing but white space, a refusal
  * among the text, thinking dropped.
+ *
+ * @param ids - false: tool calls may have other ids, because the policy gave them none
  */
-export function isEchoOf(said: AssistantMessage, echo: ChatMessage): boolean {
+export function isEchoOf(said: AssistantMessage, echo: ChatMessage, ids = true): boolean {
   if (visibleText(echo) !== visibleText(said)) return false
   const reasoning = thinking(echo)
   if (reasoning && reasoning !== thinking(said)) return false
@@ -30,7 +32,7 @@ export function isEchoOf(said: AssistantMessage, echo: ChatMessage): boolean {
   const echoCalls = echo.tool_calls ?? []
   return (
     saidCalls.length === echoCalls.length &&
-    saidCalls.every((call, index) => isSameCall(call, echoCalls[index]))
+    saidCalls.every((call, index) => isSameCall(call, echoCalls[index], ids))
   )
 }
 
@@ -41,10 +43,10 @@ export function turnKey(message: ChatMessage): string {
   return `text ${visibleText(message) ?? ''}`
 }
 
-function isSameCall(said: ChatToolCall, echo: ChatToolCall | undefined): boolean {
+function isSameCall(said: ChatToolCall, echo: ChatToolCall | undefined, ids: boolean): boolean {
   return (
     echo !== undefined &&
-    said.id === echo.id &&
+    (!ids || said.id === echo.id) &&
     said.function.name === echo.function.name &&
     isSameArguments(said.function.arguments, echo.function.arguments)
   )

@@ -138,10 +138,11 @@ export class CallRecorder {
     this.#firstChunkMs ??= performance.now() - this.#start
   }
 
-  succeed(completion: ChatCompletion): void {
+  /** `hasOwnIds`: the agent knows the tool calls of the answer by other ids. */
+  succeed(completion: ChatCompletion, hasOwnIds = false): void {
     const [choice] = completion.choices
     if (choice === undefined) return
-    const end = this.#tree.answer(this.#requestEnd(), choice.message)
+    const end = this.#tree.answer(this.#requestEnd(), choice.message, hasOwnIds)
     this.#settle(end, {
       ...this.#measured(),
       finishReason: choice.finish_reason,

@@ -39,6 +39,11 @@ export class CompletionAccumulator {
     return this.#sawChoice
   }
 
+  /** Whether tool calls have ids that the policy did not give them. */
+  get hasOwnIds(): boolean {
+    return this.#toolCalls.hasOwnIds
+  }
+
   /** Takes the next chunk. Tool calls in it get the ids they lack, see `StreamedToolCalls`. */
   add(chunk: ChatCompletionChunk): void {
     this.#id ??= chunk.id

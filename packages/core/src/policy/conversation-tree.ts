@@ -8,6 +8,8 @@ export interface MessageNode {
   readonly json: string
   /** What the policy wrote, where this node is its answer. */
   said?: AssistantMessage
+  /** Whether ids of its tool calls were made up here: whoever else reads the answer has other ones. */
+  hasOwnIds?: boolean
   readonly children: Map<string, MessageNode>
   /** The child that the latest path goes through. */
   latest: MessageNode | undefined
@@ -40,9 +42,10 @@ export class ConversationTree {
   }
 
   /** Adds the policy's answer behind the last message of its request. */
-  answer(parent: MessageNode, said: AssistantMessage): MessageNode {
+  answer(parent: MessageNode, said: AssistantMessage, hasOwnIds = false): MessageNode {
     const node = child(parent, toWireAssistant(said))
     node.said ??= said
+    if (hasOwnIds) node.hasOwnIds = true
     const key = turnKey(said)
     const turns = this.#turns.get(key)
     if (turns === undefined) this.#turns.set(key, [node])
@@ -55,6 +58,9 @@ export class ConversationTree {
     const echoed = turns.filter(({ said }) => said && isEchoOf(said, message))
     const inPlace = echoed.find((node) => node.parent === parent)
     if (inPlace) return inPlace
+    for (const node of parent.children.values()) {
+      if (node.hasOwnIds && node.said && isEchoOf(node.said, message, false)) return node
+    }
     // The history was cut or rewritten: still the policy's words, at another place.
     const moved = echoed.at(-1)
     if (moved === undefined) return child(parent, toWireAssistant(message))

@@ -6,7 +6,8 @@ import { CompletionAccumulator } from './completion-accumulator.ts'
 /** Hears how an answer went. One of the last two is called, once. */
 export interface AnswerListener {
   onFirstChunk?(): void
-  onAnswer(completion: ChatCompletion): void
+  /** `hasOwnIds`: tool calls came without ids, so the agent knows them by other ones. */
+  onAnswer(completion: ChatCompletion, hasOwnIds: boolean): void
   /** What came was no whole answer. */
   onBroken(reason: string): void
 }
@@ -69,7 +70,7 @@ export class PassingAnswer {
     if (!this.#answer.sawChoice) this.#fail('The policy sent no choices.')
     if (this.#over) return
     this.#over = true
-    this.#listener.onAnswer(this.#answer.completion())
+    this.#listener.onAnswer(this.#answer.completion(), this.#answer.hasOwnIds)
   }
 
   #fail(reason: string): void {

@@ -23,6 +23,11 @@ export class StreamedToolCalls {
     return this.#entries.map(({ call }) => ({ ...call, function: { ...call.function } }))
   }
 
+  /** Whether one of them came without an id so far. */
+  get hasOwnIds(): boolean {
+    return this.#entries.some(({ serverId }) => serverId === undefined)
+  }
+
   /** Takes the list of one chunk. */
   add(deltas: readonly ChatToolCallDelta[]): void {
     const named = new Set<StreamedToolCall>()
