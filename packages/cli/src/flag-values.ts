@@ -22,6 +22,13 @@ export function share(value: string): number {
   throw new InvalidArgumentError('It must be a number from 0 to 1.')
 }
 
+/** The value of a flag that says how much may be spent. */
+export function dollars(value: string): number {
+  const number = decimalNumber(value)
+  if (number > 0) return number
+  throw new InvalidArgumentError('It must be a number of US dollars above 0.')
+}
+
 /** The value of a flag that names a port; 0 stands for any. */
 export function portNumber(value: string): number {
   const port = /^\d+$/.test(value) ? Number(value) : Number.NaN

@@ -270,7 +270,7 @@ describe('osmosis eval run, when the policy fails a loop', () => {
       code,
       stdout,
       run: facts,
-    } = await evaluate(adder, sums, policy, baseline, '--max-in-flight 1')
+    } = await evaluate(adder, sums, policy, baseline, '--max-in-flight 1 --no-preflight')
     expect([code, facts['incomplete_reason']]).toEqual([
       1,
       expect.stringMatching(

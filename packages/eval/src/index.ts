@@ -62,6 +62,7 @@ export {
 } from './run/item-runner.ts'
 export { type KeptItem } from './run/kept-item.ts'
 export { loopRunner, type LoopRunnerOptions, type LoopSender } from './run/loop-runner.ts'
+export type { RunCost } from './run/run-cost.ts'
 export { runEvaluation } from './run/run-evaluation.ts'
 export { metricsDocument } from './run/run-snapshots.ts'
 export {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 
-import { countFrom, decimalNumber, endpointUrl, repeated, share } from '../flag-values.ts'
+import { countFrom, decimalNumber, dollars, endpointUrl, repeated, share } from '../flag-values.ts'
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
 import { orWrongUse, wrongUse, wrongUseCode } from '../wrong-use.ts'
 
@@ -37,6 +37,9 @@ export interface EvalRunFlags extends PolicyFlags {
   retryFailed?: true | string
   breakLock?: boolean
   tokenIds?: boolean
+  /** US dollars. */
+  maxCost?: number
+  preflight?: boolean
   dryRun?: boolean
   quiet?: boolean
   json?: boolean
@@ -121,6 +124,12 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       '-o, --output <folder>',
       'folder that gets a folder for the run (default: .osmosis/evals in the workspace)',
     )
+    .option(
+      '--max-cost <usd>',
+      'start no more rollouts when those of the run have cost so much (US dollars)',
+      dollars,
+    )
+    .option('--no-preflight', 'do not ask the models once before the run spends')
     .option('--dry-run', 'print the plan and start no rollout')
     .option('-q, --quiet', 'print neither plan nor progress')
     .option('--json', 'print the result as one JSON document and nothing else on stdout')

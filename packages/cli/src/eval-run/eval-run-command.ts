@@ -23,6 +23,7 @@ import type { EvalRunFlags } from './eval-commands.ts'
 import { planEvaluation, type EvaluationPlan } from './evaluation-plan.ts'
 import { loadScorers } from './load-scorers.ts'
 import { beginRun, openEarlierRun } from './open-run.ts'
+import { preflightModels } from './preflight-models.ts'
 import { inFlightText, planText } from './plan-text.ts'
 import { ProgressLine } from './progress-line.ts'
 import { exitCodeOf } from './run-verdict.ts'
@@ -123,6 +124,7 @@ async function start(prepared: Preparation, interrupt: AbortSignal): Promise<num
         interrupt,
       )
     }
+    if (flags.preflight !== false) await preflightModels(models, say, interrupt)
     const served = await serve(prepared, interrupt)
     const result = await survivingStrayRejections(async () => {
       try {
@@ -192,6 +194,7 @@ async function evaluate(
       n: manifest.n,
       maxInFlight: served?.inFlight.limit ?? 1,
       passThreshold: plan.passThreshold,
+      maxCostUsd: flags.maxCost,
       signal: AbortSignal.any(signals),
       store,
       runAgain,

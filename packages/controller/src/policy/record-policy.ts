@@ -44,8 +44,6 @@ export interface RecordPolicyOptions {
   readonly tokenIds?: boolean
   /** What the model costs. Default: what the endpoint says itself, if it does. */
   readonly price?: ModelPrice | undefined
-  /** Hears what each recorded call cost, in US dollars; null when that is not known. */
-  readonly onCost?: (usd: number | null) => void
 }
 
 /**
@@ -89,9 +87,8 @@ class Recording implements RolloutRecording {
       onFirstChunk: () => call?.firstChunk(),
       onAnswer: (completion, hasOwnIds) => {
         this.#passing = null
-        const { tokenIds = false, price, onCost } = this.#options
+        const { tokenIds = false, price } = this.#options
         const cost = costOf(completion.usage, price)
-        onCost?.(cost)
         const kept = tokenIds ? completion : withoutTokenIds(completion)
         call?.succeed(withCost(kept, cost), hasOwnIds)
       },

@@ -20,6 +20,11 @@ export function formatShare(share: number): string {
   return `${(share * 100).toFixed(1)} %`
 }
 
+/** `$12.30`; four decimals below a dollar. */
+export function formatDollars(usd: number): string {
+  return `$${usd.toFixed(usd < 1 ? 4 : 2)}`
+}
+
 /** `0.8 s`, `12.3 s`, `4 min 05 s`, `2 h 03 min`. */
 export function formatDuration(durationMs: number): string {
   const seconds = durationMs / 1000

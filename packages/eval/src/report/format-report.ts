@@ -1,7 +1,9 @@
 import type { EvaluationMetrics } from '../metrics/evaluation-metrics.ts'
 import { type EvaluationResult, type ModelResult, modelsOf } from '../run/evaluation-result.ts'
+import type { RunCost } from '../run/run-cost.ts'
 import {
   formatCount,
+  formatDollars,
   formatDuration,
   formatQuantity,
   formatReward,
@@ -44,7 +46,11 @@ export function formatReport(result: EvaluationResult, options: FormatReportOpti
       field('Items', itemsText(result, models)),
     ],
     ...resultSections(models, field, style),
-    [field('Tokens', tokensText(models)), field('Time', timeText(result))],
+    [
+      field('Tokens', tokensText(models)),
+      ...(result.cost === null ? [] : [field('Cost', costText(result.cost))]),
+      field('Time', timeText(result)),
+    ],
     ...models.flatMap((model) => failureSections(model, models, style)),
     location === null ? [] : [field('Results', location)],
   ]
@@ -127,6 +133,11 @@ function tokensText(models: readonly ModelResult[]): string {
     sumOf(models, ({ metrics }) => metrics.completionTokens),
   ].map(formatCount)
   return `${used}  (prompt ${prompt}, completion ${completion})`
+}
+
+function costText({ usd, unknown }: RunCost): string {
+  if (unknown === 0) return formatDollars(usd)
+  return `${formatDollars(usd)}  (not known of ${formatQuantity(unknown, 'rollout')})`
 }
 
 function timeText({ durationMs, records }: EvaluationResult): string {

@@ -44,6 +44,11 @@ export interface EvaluationOptions {
   /** The least reward, or score, of an item that passes. Default: 1. */
   readonly passThreshold?: number
   /**
+   * No further item is started when those of the run, earlier ones included, have cost so much, or one
+   * has cost what is not known. US dollars. Default: any amount.
+   */
+  readonly maxCostUsd?: number | undefined
+  /**
    * Stops dispatch and cancels what runs; the message of its reason becomes `incompleteReason`.
    * For an interrupt, and for a rollout server that has died.
    */

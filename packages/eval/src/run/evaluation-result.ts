@@ -1,3 +1,4 @@
+import type { RunCost } from './run-cost.ts'
 import type { EvaluationMetrics } from '../metrics/evaluation-metrics.ts'
 import type { ItemRecord } from './item-record.ts'
 import type { ModelTag } from './item-runner.ts'
@@ -47,6 +48,8 @@ export interface EvaluationSnapshot {
 export interface EvaluationResult extends EvaluationSnapshot {
   readonly status: 'incomplete' | 'finished'
   readonly completedAt: Date
+  /** What the rollouts of the run have cost; null when that is not known, and without a store. */
+  readonly cost: RunCost | null
   /** Where the sink has put the results; null without a sink. */
   readonly location: string | null
 }

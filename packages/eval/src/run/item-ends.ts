@@ -11,12 +11,13 @@ import { toItemRecord, type ItemRecord, type ItemScores } from './item-record.ts
 import type { EvaluationItem, ItemOutcome, ModelTag } from './item-runner.ts'
 import { nothingKept } from './kept-item.ts'
 import { PolicyLosses } from './policy-losses.ts'
+import { CostBudget, costOfItems } from './run-cost.ts'
 import type { StopSwitch } from './stop-switch.ts'
 
 /** What it takes to bring items to their end. */
 export interface ItemEndsOptions extends Pick<
   EvaluationOptions,
-  'store' | 'scorers' | 'redact' | 'onItem' | 'onProgress'
+  'store' | 'scorers' | 'redact' | 'maxCostUsd' | 'onItem' | 'onProgress'
 > {
   readonly models: ReadonlyMap<ModelTag, EvaluatedModel>
   readonly state: EvaluationState
@@ -36,11 +37,15 @@ interface EndedRun {
 export class ItemEnds {
   readonly #options: ItemEndsOptions
   readonly #losses = new PolicyLosses<EndedRun>()
+  readonly #budget: CostBudget | undefined
   /** Records that nobody has heard of yet. */
   readonly #kept: ItemRecord[] = []
 
   constructor(options: ItemEndsOptions) {
     this.#options = options
+    const { maxCostUsd, store } = options
+    const earlier = costOfItems(store?.events.values() ?? [])
+    this.#budget = maxCostUsd === undefined ? undefined : new CostBudget(maxCostUsd, earlier)
   }
 
   /** Runs an item to its end, whatever that is. Throws what a callback throws. */
@@ -72,6 +77,8 @@ export class ItemEnds {
     for (const [tag, { policy }] of this.#options.models) {
       if (policy && policy.failure !== null) this.#halt(tag, policy.failure)
     }
+    const overspent = this.#budget?.verdict
+    if (overspent !== undefined) this.#options.stop.halt(overspent)
     return this.#options.stop.reason !== undefined
   }
 
@@ -145,6 +152,7 @@ export class ItemEnds {
       const row = store?.manifest.rows[item.rowIndex] ?? toRunRow(item.row)
       const ended = toEndedItem(record, outcome.kept, { row, isCompared: models.size > 1 })
       await store?.commit(redact(ended))
+      this.#budget?.add(ended.event)
     } catch (error) {
       stop.cancel(error)
       throw error

@@ -5,6 +5,7 @@ import { pendingItems, type ItemRange } from './evaluation-items.ts'
 import { ItemEnds } from './item-ends.ts'
 import type { EvaluationItem, ModelTag } from './item-runner.ts'
 import { RunSnapshotFiles } from './run-snapshots.ts'
+import { costOfItems } from './run-cost.ts'
 import { StopSwitch } from './stop-switch.ts'
 import { runWorkerPool } from './worker-pool.ts'
 
@@ -72,7 +73,8 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
     // A full disk has said so already.
     if (!stop.signal.aborted) throw error
   }
-  return { ...ended, location: store?.location ?? null }
+  const cost = costOfItems(store?.events.values() ?? [])
+  return { ...ended, cost, location: store?.location ?? null }
 }
 
 function assertPositiveInteger(name: string, value: number): void {

@@ -6,6 +6,7 @@ import { RunTable } from '../analysis/run-table.ts'
 import { toIndexText, toMetricsDocument } from '../files/result-documents.ts'
 import { runFiles } from '../store/run-files.ts'
 import type { RunStore } from '../store/run-store.ts'
+import { costOfItems } from './run-cost.ts'
 import type { EvaluationSnapshot } from './evaluation-result.ts'
 
 /** Keeps `index.jsonl`, `metrics.json` and `progress.json` of a run up to date. */
@@ -45,6 +46,7 @@ export function metricsDocument(
     )
   return {
     ...toMetricsDocument(snapshot),
+    total_cost_usd: costOfItems(store.events.values())?.usd ?? null,
     ...statistics('primary'),
     ...(snapshot.baseline === null ? {} : { baseline: statistics('baseline') }),
   }

@@ -49,6 +49,7 @@ function resultOf(
       metrics: computeMetrics(records, { nRuns: attempts, passThreshold: 1 }),
     },
     baseline: null,
+    cost: null,
     location: '/home/me/.osmosis/evals/multiply-1',
     ...init,
   }

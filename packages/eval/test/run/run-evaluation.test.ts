@@ -148,6 +148,7 @@ describe('the result', () => {
       attempts: 2,
       pending: 0,
       baseline: null,
+      cost: null,
       location: null,
     })
   })

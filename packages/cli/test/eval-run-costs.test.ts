@@ -1,0 +1,110 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+
+import { run } from './in-process.ts'
+import { endpoint, refuse, say } from './model-endpoint.ts'
+import type { Finished } from './osmosis.ts'
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
+
+const prices = `[prices.qwen]
+input = 100_000
+output = 250_000
+`
+
+function inWorkspaceWith(files: Readonly<Record<string, string>>): void {
+  const root = temporaryWorkspace({ 'configs/eval/echo.toml': evalConfig('echo'), ...files })
+  const before = process.cwd()
+  process.chdir(root)
+  onTestFinished(() => process.chdir(before))
+}
+
+function evalRun(url: string, words = ''): Promise<Finished> {
+  const policy = ['--base-url', `${url}/v1`, '--model', 'qwen', '--api-key-env', 'QWEN_KEY']
+  const place = ['--name', 'costs', '--output', 'out', '--max-in-flight', '1']
+  const more = words === '' ? [] : words.split(' ')
+  const args = ['eval', 'run', 'configs/eval/echo.toml', ...policy, ...place, ...more]
+  return run(args, { QWEN_KEY: 'qwen-key' })
+}
+
+function kept(): { costs: unknown[]; metrics: Record<string, unknown> } {
+  const read = (file: string): string => readFileSync(path.join('out/costs', file), 'utf8')
+  const lines = read('events.jsonl').trim().split('\n')
+  return {
+    costs: lines.map((line) => (JSON.parse(line) as { cost_usd: unknown }).cost_usd),
+    metrics: JSON.parse(read('metrics.json')) as Record<string, unknown>,
+  }
+}
+
+describe('osmosis eval run with prices', () => {
+  beforeEach(() => inWorkspaceWith({ 'osmosis.toml': prices }))
+
+  // An answer is 5 tokens of prompt and 2 of completion: a dollar.
+  it('says what each rollout and the whole run have cost', async () => {
+    const upstream = await endpoint((_, response) => say(response, 'one'))
+    const { code, stdout } = await evalRun(upstream.url, '--limit 2')
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^Cost +\$2\.00$/m)])
+    expect(kept()).toMatchObject({ costs: [1, 1], metrics: { total_cost_usd: 2 } })
+  })
+
+  it('starts no more rollouts at --max-cost, and goes on with more', async () => {
+    const upstream = await endpoint((_, response) => say(response, 'one'))
+    const halted = await evalRun(upstream.url, '--limit 1 --n 4 --max-cost 1.5')
+    expect([halted.code, halted.stderr + halted.stdout]).toEqual([
+      1,
+      expect.stringContaining('The run has cost $2.00, and may cost $1.50.'),
+    ])
+    expect(kept().costs).toEqual([1, 1])
+    expect(upstream.received).toHaveLength(2)
+    const { code } = await evalRun(upstream.url, '--limit 1 --n 4 --max-cost 10')
+    expect([code, kept().costs]).toEqual([0, [1, 1, 1, 1]])
+  })
+})
+
+it('osmosis eval run keeps no budget of what is not known', async () => {
+  inWorkspaceWith({})
+  const upstream = await endpoint((_, response) => say(response, 'one'))
+  const { code, stdout, stderr } = await evalRun(upstream.url, '--limit 1 --n 4 --max-cost 5')
+  expect([code, stderr + stdout]).toEqual([1, expect.stringContaining('[prices."<model>"]')])
+  expect(kept()).toMatchObject({ costs: [null], metrics: { total_cost_usd: null } })
+})
+
+describe('osmosis eval run asks a model once before it spends', () => {
+  beforeEach(() => inWorkspaceWith({}))
+
+  it('and ends with what to set when it refuses, with nothing left behind', async () => {
+    const upstream = await endpoint((_, response) => refuse(response, 401, 'Incorrect key'), {
+      preflight: true,
+    })
+    const { code, stderr } = await evalRun(upstream.url)
+    expect([code, stderr.slice(stderr.indexOf('error:'))]).toEqual([
+      1,
+      `error: qwen at ${upstream.url}/v1 refused a first call of 16 tokens with 401: Incorrect key. Check the key in the environment variable QWEN_KEY.\n`,
+    ])
+    expect(upstream.received.map(({ body }) => [body['model'], body['max_tokens']])).toEqual([
+      ['qwen', 16],
+    ])
+    expect(readdirSync('out')).not.toContain('costs')
+  })
+
+  it('warns of trouble that may pass, and asks nothing with --no-preflight', async () => {
+    let calls = 0
+    const upstream = await endpoint(
+      (_, response) => {
+        calls += 1
+        if (calls === 1) refuse(response, 503, 'warming up')
+        else say(response, 'one')
+      },
+      { preflight: true },
+    )
+    const { code, stderr } = await evalRun(upstream.url, '--limit 1')
+    expect(code).toBe(0)
+    expect(stderr).toContain(
+      `warning: qwen at ${upstream.url}/v1 refused a first call of 16 tokens with 503: warming up.`,
+    )
+    expect(calls).toBe(2)
+    await evalRun(upstream.url, '--limit 1 --fresh --no-preflight')
+    expect(calls).toBe(3)
+  })
+})
