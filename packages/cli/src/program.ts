@@ -7,6 +7,7 @@ import { addCompletionCommand } from './completion/completion-options.ts'
 import { addDoctorCommand } from './doctor/doctor-options.ts'
 import { addRubricCommand } from './eval-rubric/rubric-options.ts'
 import { addEvalCommands } from './eval-run/eval-commands.ts'
+import { addEvalShowCommands } from './eval-show/eval-show-options.ts'
 import { addEvalViewCommand } from './eval-view/eval-view-options.ts'
 import { addPlatformCommands } from './platform/platform-commands.ts'
 import { addRolloutCommands } from './rollout-send/rollout-commands.ts'
@@ -25,6 +26,7 @@ export function createProgram(setExitCode: (code: number) => void): Command {
   addServeCommand(program)
   addAgentLoopCommands(program, setExitCode)
   addEvalCommands(program, setExitCode)
+  addEvalShowCommands(program, setExitCode)
   addEvalViewCommand(program, setExitCode)
   addRubricCommand(program, setExitCode)
   addPlatformCommands(program, { version: packageVersion(), setExitCode })

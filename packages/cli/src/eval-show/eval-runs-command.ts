@@ -1,0 +1,149 @@
+import { stripVTControlCharacters } from 'node:util'
+
+import { formatCount, formatQuantity, listRuns, type ListedRun } from '@osmosis/eval'
+import { meanValue, passRate, type Estimate, type RunManifest } from '@osmosis/eval/analysis'
+
+import { agoText, briefText } from './figure-text.ts'
+import { runsRoot } from './find-run.ts'
+import type { EvalRunsFlags } from './eval-show-options.ts'
+import { openShownRun, runState, type RunState } from './shown-run.ts'
+import { onOneLine, outputWidth, styled, tableLines, wrapped, type Cell } from './terminal-text.ts'
+
+/** A run as the list has it. */
+type RunSummary = {
+  readonly name: string
+  readonly location: string
+} & (
+  | {
+      readonly manifest: RunManifest
+      readonly state: RunState
+      /** `reward`, or the eval function that the figures are about. */
+      readonly measure: string
+      readonly mean: Estimate
+      readonly passRate: Estimate
+    }
+  | { readonly manifest: null; readonly problem: string }
+)
+
+/** Lists the runs of a folder, the newest first. Resolves with the exit code. */
+export async function evalRunsCommand({ output, json }: EvalRunsFlags): Promise<number> {
+  const root = await runsRoot(output)
+  const runs: RunSummary[] = []
+  for (const run of await listRuns(root)) runs.push(await summaryOf(run))
+  if (json === true) {
+    process.stdout.write(`${JSON.stringify({ runs: runs.map(toJson) }, null, 2)}\n`)
+  } else if (runs.length === 0) {
+    process.stdout.write(`There are no runs in ${root}. osmosis eval run starts one.\n`)
+  } else {
+    process.stdout.write(`${runLines(runs, outputWidth()).join('\n')}\n`)
+  }
+  return 0
+}
+
+async function summaryOf({ name, location, problem }: ListedRun): Promise<RunSummary> {
+  if (problem !== null) return { name, location, manifest: null, problem }
+  try {
+    const { reader, table } = await openShownRun({ location, variant: undefined })
+    const state = runState(reader)
+    const figures = { measure: table.measure, mean: meanValue(table), passRate: passRate(table) }
+    return { name, location, manifest: reader.manifest, state, ...figures }
+  } catch (error) {
+    // A damaged journal is a fact about that run; the others are listed all the same.
+    return { name, location, manifest: null, problem: (error as Error).message }
+  }
+}
+
+function toJson(run: RunSummary): object {
+  const { name, location } = run
+  if (run.manifest === null) return { name, location, status: 'broken', problem: run.problem }
+  const { manifest, state, measure, mean, passRate: rate } = run
+  const { model, code, dataset } = manifest.inputs
+  return {
+    name,
+    location,
+    status: state.status,
+    ...(state.reason === null ? {} : { incomplete_reason: state.reason }),
+    created_at: manifest.created_at,
+    model: model.name,
+    baseline: model.baseline,
+    rollout: code.rollout,
+    dataset: dataset.name,
+    rows: manifest.rows.length,
+    n: manifest.n,
+    done: state.done,
+    total: state.total,
+    measure,
+    mean,
+    pass_rate: rate,
+  }
+}
+
+/** A table where it fits, else two lines for each run. */
+function runLines(runs: readonly RunSummary[], width: number): string[] {
+  const isReward = runs.every((run) => run.manifest === null || run.measure === 'reward')
+  const head = ['Run', 'Status', 'Rows', isReward ? 'Reward' : 'Mean', 'Passed', 'Started', 'Model']
+  const table = tableLines([
+    head.map((text): Cell => ({ text, format: 'bold' })),
+    ...runs.map((run) =>
+      run.manifest === null
+        ? [run.name, statusCell(run), '', '', '', '', '']
+        : [
+            run.name,
+            statusCell(run),
+            sizeText(run.manifest),
+            briefText(run.mean, 'plain'),
+            briefText(run.passRate, 'share'),
+            agoText(run.manifest.created_at),
+            modelText(run.manifest),
+          ],
+    ),
+  ])
+  const widest = Math.max(...table.map((line) => stripVTControlCharacters(line).length))
+  const problems = runs.flatMap((run) =>
+    run.manifest === null ? ['', ...problemLines(run, width)] : [],
+  )
+  if (widest <= width) return [...table, ...problems]
+  return [...runs.flatMap((run) => blockOf(run, width)), ...problems]
+}
+
+function blockOf(run: RunSummary, width: number): string[] {
+  const { text, format = 'reset' } = statusCell(run)
+  const title = styled('bold', run.name)
+  const status = `  ${styled(format, text)}`
+  if (run.manifest === null) return [title, status]
+  const { manifest, measure, mean, passRate: rate } = run
+  const facts = [agoText(manifest.created_at), sizeText(manifest), modelText(manifest)]
+  const figures = `${onOneLine(measure)} ${briefText(mean, 'plain')}, passed ${briefText(rate, 'share')}`
+  return [
+    title,
+    `${status}, ${figures}`,
+    ...wrapped(facts.join(', '), width - 2).map((line) => styled('dim', `  ${line}`)),
+  ]
+}
+
+function sizeText({ rows, n }: RunManifest): string {
+  return `${formatQuantity(rows.length, 'row')} × ${formatCount(n)}`
+}
+
+function modelText({ inputs: { model } }: RunManifest): string {
+  const against = model.baseline === null ? '' : ` against ${model.baseline}`
+  return onOneLine(`${model.name}${against}`)
+}
+
+function statusCell(run: RunSummary): Cell {
+  if (run.manifest === null) return { text: 'broken', format: 'red' }
+  const { status, done, total } = run.state
+  const count = `${formatCount(done)}/${formatCount(total)}`
+  switch (status) {
+    case 'finished':
+      return { text: 'finished', format: 'green' }
+    case 'running':
+      return { text: `running ${count}`, format: 'cyan' }
+    case 'incomplete':
+      return { text: `incomplete ${count}`, format: 'yellow' }
+  }
+}
+
+function problemLines(run: RunSummary & { readonly manifest: null }, width: number): string[] {
+  return wrapped(`${run.name}: ${run.problem}`, width).map((line) => styled('red', line))
+}

@@ -1,0 +1,130 @@
+import { OsmosisError } from '@osmosis/core'
+import { formatCount, formatQuantity } from '@osmosis/eval'
+import { runStatistics } from '@osmosis/eval/analysis'
+
+import type { EvalShowFlags } from './eval-show-options.ts'
+import { findRun, isItemName, runsRoot } from './find-run.ts'
+import { itemLines } from './item-list.ts'
+import { rolloutLines } from './rollout-text.ts'
+import { openReportedRun, runReport, type ReportedRun } from './run-report.ts'
+import { shellCommand } from './shell-command.ts'
+import { filterItems, itemName, namedItems, type ShownItem } from './shown-items.ts'
+import { openShownRun, type ShownRun } from './shown-run.ts'
+import { outputWidth } from './terminal-text.ts'
+
+/**
+ * Shows a run: its report, some of its rollouts, or what was said in one. Resolves with the exit code.
+ *
+ * @throws OsmosisError with code `invalid_config` for a run or rollout that is not there, and for a
+ * query that means nothing; `damaged_run`
+ */
+export async function evalShowCommand(
+  name: string | undefined,
+  rollout: string | undefined,
+  flags: EvalShowFlags,
+): Promise<number> {
+  const root = await runsRoot(flags.output)
+  // `eval show 12.0` is about the newest run.
+  const isItem = rollout === undefined && name !== undefined && isItemName(name)
+  const run = await openShownRun(await findRun(isItem ? 'latest' : (name ?? 'latest'), root))
+  const item = isItem ? name : rollout
+  const filter = filterOf(flags)
+  if (item !== undefined) {
+    if (filter !== undefined) throw wrong('Pass a rollout, or --failed, --filter and --sort.')
+    await showItems(namedItems(run, item), flags)
+  } else if (filter === undefined) {
+    await showReport(run, flags)
+  } else {
+    await listItems(run, await filterItems(run, filter), flags)
+  }
+  return 0
+}
+
+function filterOf({ failed = false, filter, sort }: EvalShowFlags): string | undefined {
+  const parts = [...(failed ? ['is:notpassed'] : []), filter, sort && `sort:${sort}`]
+  const given = parts.filter((part) => part !== undefined)
+  return given.length === 0 ? undefined : given.join(' ')
+}
+
+async function showReport(run: ShownRun, { json = false }: EvalShowFlags): Promise<void> {
+  const reported = await openReportedRun(run)
+  if (json) printJson(reportDocument(reported))
+  else print(runReport(reported, outputWidth()))
+}
+
+async function listItems(
+  run: ShownRun,
+  items: readonly ShownItem[],
+  { json = false }: EvalShowFlags,
+): Promise<void> {
+  if (json) {
+    printJson({ run: run.name, count: items.length, items: items.map(itemDocument) })
+    return
+  }
+  if (items.length > 0) print(itemLines(items, outputWidth()).join('\n'))
+  const of = `${formatCount(items.length)} of ${formatQuantity(run.table.size, 'rollout')}`
+  const [first] = items
+  const next = first && shellCommand('osmosis', 'eval', 'show', run.command, itemName(first))
+  process.stderr.write(`${of}.${next === undefined ? '' : ` One of them: ${next}`}\n`)
+}
+
+/** One of them; of several the first that did not pass, behind a list of all. */
+async function showItems(
+  items: readonly ShownItem[],
+  { json = false, full = false }: EvalShowFlags,
+): Promise<void> {
+  if (json) {
+    const [first] = items
+    printJson({ run: first?.run.name, items: await Promise.all(items.map(rolloutDocument)) })
+    return
+  }
+  const width = outputWidth()
+  const chosen = items.find(({ run, item }) => !run.table.passed(item)) ?? items[0]
+  if (chosen === undefined) return
+  const list = items.length === 1 ? [] : [...itemLines(items, width), '']
+  print([...list, ...(await rolloutLines(chosen, { width, full }))].join('\n'))
+}
+
+function reportDocument({ state, models }: ReportedRun): object {
+  const [{ reader, name }] = models
+  return {
+    name,
+    location: reader.location,
+    ...state,
+    manifest: reader.manifest,
+    models: models.map(({ modelTag, table }) => ({
+      model: table.document.model,
+      model_tag: modelTag,
+      ...runStatistics(table),
+    })),
+  }
+}
+
+function itemDocument(shown: ShownItem): object {
+  const { run, item, event } = shown
+  return {
+    item: itemName(shown),
+    value: run.table.value(item),
+    passed: run.table.passed(item),
+    signs: run.table.signs(item),
+    event,
+  }
+}
+
+async function rolloutDocument(shown: ShownItem): Promise<object> {
+  const said = await shown.run.reader.trajectories(shown.event)
+  const samples = said.state === 'found' ? said.value : {}
+  return { ...itemDocument(shown), transcript: said.state, samples }
+}
+
+function wrong(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}
+
+function printJson(document: object): void {
+  print(JSON.stringify(document, null, 2))
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`)
+}

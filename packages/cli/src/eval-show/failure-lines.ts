@@ -1,0 +1,127 @@
+import { formatCount, formatQuantity, itemKey } from '@osmosis/eval'
+import type { ItemEvent, RunManifest } from '@osmosis/eval/analysis'
+
+import { shellCommand } from './shell-command.ts'
+import type { ShownRun } from './shown-run.ts'
+import { onOneLine, plain, styled, wrapped } from './terminal-text.ts'
+
+/** Rollouts that failed alike. */
+interface FailureKind {
+  /** The error type; for an eval function that gave no score its name. */
+  readonly type: string
+  readonly count: number
+  readonly message: string
+  /** `12.0`: the first of them. */
+  readonly item: string
+}
+
+const mostKinds = 8
+/** A stack may be a book; the command below it shows all. */
+const longestMessage = 4000
+
+/** What went wrong, by kind: one whole message of each, and the command that shows its rollout. */
+export function failureLines(run: ShownRun, several: boolean, width: number): string[] {
+  const { events, command, table } = run
+  const failed = events.filter(({ status }) => status === 'failed')
+  const kinds = [
+    ...kindsOf(failed.map((event) => [event.error_type ?? 'failed', event.error_message, event])),
+    ...kindsOf(
+      events.flatMap((event) =>
+        Object.entries(event.score_errors ?? {}).map(([name, message]): Occurrence => [
+          `no score from ${name}`,
+          message,
+          event,
+        ]),
+      ),
+    ),
+  ]
+  if (kinds.length === 0) return []
+  const of = several ? ` of ${onOneLine(table.document.model)}` : ''
+  const title =
+    failed.length === 0
+      ? `Scores are missing${of}`
+      : `${formatQuantity(failed.length, 'rollout')}${of} failed, of ${formatCount(events.length)}`
+  const more = kinds.length - mostKinds
+  return [
+    styled(['bold', 'red'], title),
+    ...kinds.slice(0, mostKinds).flatMap((kind) => kindLines(kind, run, width)),
+    ...(more > 0 ? [`And ${formatQuantity(more, 'other kind')}.`] : []),
+    ...(failed.length < 2
+      ? []
+      : [
+          `All of them: ${styled('cyan', shellCommand('osmosis', 'eval', 'show', command, '--filter', 'is:failed'))}`,
+        ]),
+  ]
+}
+
+type Occurrence = readonly [type: string, message: string | null, event: ItemEvent]
+
+/** The most frequent first. Numbers and ids do not tell kinds apart. */
+function kindsOf(occurrences: readonly Occurrence[]): FailureKind[] {
+  const groups = Map.groupBy(occurrences, ([type, message]) => {
+    const start = onOneLine(message ?? '').slice(0, 200)
+    return `${type} ${start.replaceAll(/[\da-f]{8,}|[\da-f-]{36}|\d+/gi, '#')}`
+  })
+  return [...groups.values()]
+    .flatMap((group): FailureKind[] => {
+      const [first] = group
+      if (first === undefined) return []
+      const [type, message, event] = first
+      const item = itemKey({ ...event, model_tag: 'primary' })
+      return [{ type, count: group.length, message: message ?? '', item }]
+    })
+    .toSorted((a, b) => b.count - a.count)
+}
+
+function kindLines(
+  { type, count, message, item }: FailureKind,
+  { command, reader }: ShownRun,
+  width: number,
+): string[] {
+  const whole = plain(inOwnWords(message)).trim()
+  const text = whole.length > longestMessage ? `${whole.slice(0, longestMessage)}…` : whole
+  const [first = '', ...more] = wrapped(text === '' ? 'No message.' : text, width - 2)
+  const head = `${formatCount(count)} × ${styled('red', onOneLine(type))}${count > 1 ? `, for example ${item}` : `, ${item}`}`
+  return [
+    head,
+    ...[first, ...more].map((line) => `  ${line}`.trimEnd()),
+    ...failureAdvice(type, message, reader.manifest).flatMap((sentence) =>
+      wrapped(sentence, width - 4).map((line, at) =>
+        styled('yellow', `  ${at === 0 ? '→' : ' '} ${line}`),
+      ),
+    ),
+    `  ${styled('cyan', shellCommand('osmosis', 'eval', 'show', command, item))}`,
+  ]
+}
+
+/** Names of the protocol are not the user's. */
+export function inOwnWords(message: string): string {
+  return message.replace(
+    / Check the (?:API key|api_key) that the rollout was sent with(?: \(llm_api_key\))?\./,
+    '',
+  )
+}
+
+/** What a person at the command line can do about it. */
+export function failureAdvice(
+  type: string,
+  message: string,
+  { inputs, provenance }: RunManifest,
+): string[] {
+  const { agent_seconds: agent, grader_seconds: grader } = inputs.timeouts
+  const config = provenance.config === null ? 'the config' : plain(provenance.config)
+  if (type === 'timeout') {
+    const isGrader = /grad/i.test(message)
+    const limit = isGrader ? grader : agent
+    const key = isGrader ? 'grader_timeout_s' : 'agent_workflow_timeout_s'
+    return limit === null ? [] : [`The limit is ${key} = ${limit} in ${config}.`]
+  }
+  if (type !== 'http_error') return []
+  if (/\b40[13]\b/.test(message)) {
+    return ['Check the key: --api-key-env names the variable that holds it.']
+  }
+  if (/\b404\b/.test(message)) return ['Check --model and --base-url.']
+  if (/\b429\b/.test(message))
+    return ['The endpoint is overloaded: fewer at a time, with --max-in-flight.']
+  return []
+}

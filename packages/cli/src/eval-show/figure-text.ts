@@ -1,0 +1,54 @@
+import { formatReward, formatShare } from '@osmosis/eval'
+import { halfWidth, type Estimate } from '@osmosis/eval/analysis'
+
+/** How a figure is written: a share of a whole in per cent, others as they are. */
+export type Scale = 'share' | 'plain'
+
+/** `53.7 %`, `0.569`; `none` for no value. */
+export function valueText({ value }: Pick<Estimate, 'value'>, scale: Scale): string {
+  if (value === null) return 'none'
+  return scale === 'share' ? formatShare(value) : formatReward(value)
+}
+
+/** `between 51.5 and 55.9 %`; undefined where nothing can be said. */
+export function intervalText({ ci95 }: Estimate, scale: Scale): string | undefined {
+  if (ci95 === null) return undefined
+  if (scale === 'plain') return `between ${formatReward(ci95[0])} and ${formatReward(ci95[1])}`
+  // The formula knows nothing of the ends of shares.
+  const [low, high] = ci95.map((end) => formatShare(Math.min(1, Math.max(0, end))))
+  return `between ${low?.replace(' %', '')} and ${high}`
+}
+
+/** `53.7 % ± 2.2`; where nothing or everything passed `100 % (at least 94.2)`. */
+export function briefText(estimate: Estimate, scale: Scale): string {
+  const { value, ci95 } = estimate
+  const half = halfWidth(estimate)
+  const text = valueText(estimate, scale)
+  if (value === null || ci95 === null || half === null) return text
+  if (scale === 'plain') return `${text} ± ${formatReward(half)}`
+  if (value === 0) return `${text} (at most ${points(ci95[1])})`
+  if (value === 1) return `${text} (at least ${points(ci95[0])})`
+  return `${text} ± ${points(half)}`
+}
+
+/** A share without its sign: `2.2`. */
+export function points(share: number): string {
+  return (100 * share).toFixed(1)
+}
+
+/** US dollars, with as many digits as small amounts need: `$12.30`, `$0.0042`. */
+export function dollars(amount: number): string {
+  if (amount === 0 || amount >= 1) return `$${amount.toFixed(2)}`
+  return `$${Number(amount.toPrecision(2))}`
+}
+
+/** How long ago it was, from a time as ISO 8601. */
+export function agoText(time: string, now = Date.now()): string {
+  const minutes = Math.floor((now - Date.parse(time)) / 60_000)
+  if (!Number.isFinite(minutes)) return time
+  if (minutes < 1) return 'just now'
+  if (minutes < 60) return `${minutes} min ago`
+  if (minutes < 48 * 60) return `${Math.floor(minutes / 60)} h ago`
+  const days = Math.floor(minutes / (24 * 60))
+  return days < 60 ? `${days} days ago` : time.slice(0, 10)
+}

@@ -1,0 +1,59 @@
+import { formatReward } from '@osmosis/eval'
+
+import { itemName, type ShownItem } from './shown-items.ts'
+import { onOneLine, tableLines, type Cell } from './terminal-text.ts'
+
+/** Lines of a list of items: which, what they got, what is conspicuous, and how they end. */
+export function itemLines(items: readonly ShownItem[], width: number): string[] {
+  const measure = onOneLine(items[0]?.run.table.measure ?? 'reward')
+  const value = measure === 'reward' ? 'Reward' : measure
+  const head = ['Rollout', value, 'Signs', 'Ends with'].map((text): Cell => ({
+    text,
+    format: 'dim',
+  }))
+  const rows = items.map((shown) => [
+    itemName(shown),
+    rewardCell(shown),
+    signsCell(shown),
+    endCell(shown),
+  ])
+  return tableLines([head, ...rows], { right: [1], width })
+}
+
+/** What an item got; a dash for nothing. */
+export function rewardCell({ run: { table }, item }: ShownItem): Cell {
+  const value = table.value(item)
+  const text = value === null ? '–' : formatReward(value)
+  return { text, format: table.passed(item) ? 'green' : 'red' }
+}
+
+/** `stuck ×5, cut`: how often tools failed, where that is the sign. */
+export function signsText({ run: { table }, item, event }: ShownItem): string {
+  return table
+    .signs(item)
+    .map((sign) => {
+      if (sign === 'failed') return onOneLine(event.error_type ?? sign)
+      if (sign === 'stuck' || sign === 'toolerror') {
+        return `${sign}${event.tool_errors > 1 ? ` ×${event.tool_errors}` : ''}`
+      }
+      return sign
+    })
+    .filter(
+      (sign, _, all) =>
+        !sign.startsWith('toolerror') || !all.some((one) => one.startsWith('stuck')),
+    )
+    .join(', ')
+}
+
+function signsCell(shown: ShownItem): Cell {
+  const { table } = shown.run
+  const isBad = (['unearned', 'failed', 'stuck', 'nocalls'] as const).some((sign) =>
+    table.has(shown.item, sign),
+  )
+  return { text: signsText(shown), format: isBad ? 'red' : 'yellow' }
+}
+
+function endCell({ event }: ShownItem): Cell {
+  const text = onOneLine(event.error_message ?? event.summary)
+  return event.status === 'failed' ? { text, format: 'red' } : { text }
+}

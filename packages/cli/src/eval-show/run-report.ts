@@ -1,0 +1,144 @@
+import { formatCount, formatQuantity } from '@osmosis/eval'
+import { compareRuns, findings } from '@osmosis/eval/analysis'
+
+import { failureLines } from './failure-lines.ts'
+import { figureLines, scoreLines } from './report-figures.ts'
+import { shellCommand } from './shell-command.ts'
+import { openShownRun, runState, type RunState, type ShownRun } from './shown-run.ts'
+import { onOneLine, plain, styled, wrapped } from './terminal-text.ts'
+
+/** A run with the models that it evaluated. */
+export interface ReportedRun {
+  readonly state: RunState
+  /** What is reported first; behind it the baseline, where there is one. */
+  readonly models: readonly [ShownRun, ...ShownRun[]]
+}
+
+/**
+ * Opens a run for its report.
+ *
+ * @throws OsmosisError with code `damaged_run`
+ */
+export async function openReportedRun(first: ShownRun): Promise<ReportedRun> {
+  const { reader } = first
+  const isWhole = first.name === reader.name
+  const hasBaseline = isWhole && reader.manifest.inputs.model.baseline !== null
+  const baseline = hasBaseline
+    ? [await openShownRun({ location: reader.location, variant: 'baseline' })]
+    : []
+  return { state: runState(reader), models: [first, ...baseline] }
+}
+
+/** The report of a run for people; without a line feed at the end. */
+export function runReport(run: ReportedRun, width: number): string {
+  const [first, ...others] = run.models
+  const several = others.length > 0
+  const sections = [
+    headLines(run, width),
+    ...run.models.flatMap((model) => {
+      const lines = figureLines(model, several ? undefined : run.state, width)
+      return [several ? [styled('bold', modelTitle(model)), ...lines] : lines, scoreLines(model)]
+    }),
+    ...others.map((baseline) => comparisonLines(baseline, first, width)),
+    ...run.models.map((model) => failureLines(model, several, width)),
+    ...run.models.map((model) => findingLines(model, several, width)),
+    footLines(run),
+  ]
+  return sections
+    .filter((lines) => lines.length > 0)
+    .map((lines) => lines.join('\n'))
+    .join('\n\n')
+}
+
+function headLines({ state, models: [first, ...others] }: ReportedRun, width: number): string[] {
+  const { reader, table, name } = first
+  const { rows, n } = reader.manifest
+  const count = 1 + others.length
+  const by = count === 1 ? '' : ` × ${count} models`
+  const total = rows.length * n * count
+  const facts = [
+    onOneLine(table.document.rollout),
+    onOneLine(table.document.dataset),
+    [first, ...others].map((model) => onOneLine(model.table.document.model)).join(' against '),
+    `${formatQuantity(rows.length, 'row')} × ${formatQuantity(n, 'attempt')}${by} = ${formatQuantity(total, 'rollout')}`,
+  ]
+  const done = `${formatCount(state.done)} of ${formatCount(state.total)} done`
+  return [
+    `${styled('bold', name)}  ${statusText(state)}`,
+    ...wrapped(facts.join(' · '), width),
+    ...(state.status === 'finished' ? [] : [done]),
+    ...(state.reason === null ? [] : reasonLines(state.reason, width)),
+  ]
+}
+
+function reasonLines(reason: string, width: number): string[] {
+  return wrapped(reason, width).map((line) => styled('yellow', line))
+}
+
+function statusText({ status }: RunState): string {
+  if (status === 'finished') return styled('green', status)
+  return styled(status === 'running' ? 'cyan' : 'yellow', status)
+}
+
+function modelTitle({ table: { document }, modelTag }: ShownRun): string {
+  return `${onOneLine(document.model)}${modelTag === 'baseline' ? ' (baseline)' : ''}`
+}
+
+/** Pairs of rows, never two intervals. */
+function comparisonLines(baseline: ShownRun, own: ShownRun, width: number): string[] {
+  const { verdict, difference } = compareRuns(baseline.table, own.table)
+  if (difference.rows === 0) return []
+  const { lead, rest } = verdict
+  const command = shellCommand('osmosis', 'eval', 'compare', baseline.command, own.command)
+  return [
+    ...wrapped(`Against the baseline, pass rate: ${lead}${rest}`, width),
+    ...commandLine(command),
+  ]
+}
+
+function findingLines(run: ShownRun, several: boolean, width: number): string[] {
+  // Failures have a section of their own, with an example of each.
+  const found = findings(run.table).filter(({ key }) => key !== 'failed')
+  if (found.length === 0) return []
+  const of = several ? `: ${modelTitle(run)}` : ''
+  return [
+    styled('bold', `Look at first${of}`),
+    ...found.flatMap(({ title, detail, tone, query }) => {
+      const mark = { bad: styled('red', '!'), warn: styled('yellow', '!'), info: '·' }[tone]
+      const [line = '', ...more] = wrapped(`${onOneLine(title)}. ${onOneLine(detail)}`, width - 2)
+      const command = shellCommand('osmosis', 'eval', 'show', run.command, '--filter', query)
+      return [`${mark} ${line}`, ...more.map((text) => `  ${text}`), ...commandLine(command)]
+    }),
+  ]
+}
+
+/** Whole, however wide: so that it can be copied. */
+export function commandLine(command: string): string[] {
+  return [`  ${styled('cyan', command)}`]
+}
+
+function footLines({ state, models: [run] }: ReportedRun): string[] {
+  const { reader, command, table } = run
+  const { config } = reader.manifest.provenance
+  const lines: [label: string, text: string][] = []
+  if (state.status === 'incomplete') {
+    const start = config === null ? '<as before>' : shellCommand(config)
+    const resume = `osmosis eval run ${start} ${shellCommand('--name', reader.name)}`
+    lines.push([
+      'Go on',
+      `${styled('cyan', resume)} ${styled('dim', 'and the flags it began with')}`,
+    ])
+  }
+  if (table.size > passes(run)) {
+    const list = shellCommand('osmosis', 'eval', 'show', command, '--failed')
+    lines.push(['What did not pass', styled('cyan', list)])
+  }
+  lines.push(['In the browser', styled('cyan', shellCommand('osmosis', 'eval', 'view', command))])
+  lines.push(['Folder', plain(reader.location)])
+  const wide = Math.max(...lines.map(([label]) => label.length))
+  return lines.map(([label, text]) => `${styled('dim', label.padEnd(wide))}  ${text}`)
+}
+
+function passes({ table }: ShownRun): number {
+  return table.groups.reduce((sum, { passed }) => sum + passed, 0)
+}

@@ -1,0 +1,112 @@
+import { OsmosisError } from '@osmosis/core'
+import type { Stored } from '@osmosis/eval'
+import type { Trajectory } from '@osmosis/core/trajectory'
+import { parseQuery, selectItems, type ItemEvent } from '@osmosis/eval/analysis'
+
+import type { ShownRun } from './shown-run.ts'
+
+/** An item of a run: its place in the table, and its event. */
+export interface ShownItem {
+  readonly run: ShownRun
+  /** Its place in the columns of the table. */
+  readonly item: number
+  readonly event: ItemEvent
+}
+
+/** What was said in it, by sample id. */
+export type Said = Stored<Readonly<Record<string, Trajectory>>>
+
+/** `12.0`: what commands call an item. */
+export function itemName({ event }: ShownItem): string {
+  return `${event.source_row_index}.${event.run_index}`
+}
+
+/** The items of a run, by row and attempt; of one row if wanted. */
+export function itemsOf(run: ShownRun, row?: number): ShownItem[] {
+  return run.events.flatMap((event) => {
+    if (row !== undefined && event.source_row_index !== row) return []
+    const item = run.table.find(event.source_row_index, event.run_index)
+    return item === undefined ? [] : [{ run, item, event }]
+  })
+}
+
+/**
+ * The items that a filter line lets in, in its order. Bare words are looked for in what was said, too.
+ *
+ * @throws OsmosisError with code `invalid_config` for a line that is not understood
+ */
+export async function filterItems(run: ShownRun, filter: string): Promise<ShownItem[]> {
+  const { table } = run
+  const { words, problems } = parseQuery(filter, table)
+  const [problem] = problems
+  if (problem !== undefined) {
+    // Half of a filter would list what was not asked for.
+    throw new OsmosisError('invalid_config', `Cannot filter by ${filter}: ${problem}`)
+  }
+  const query = parseQuery(filter, table, { found: await findInTranscripts(run, words) })
+  const byItem = new Map(itemsOf(run).map((shown) => [shown.item, shown]))
+  return [...selectItems(table, query)].flatMap((item) => byItem.get(item) ?? [])
+}
+
+/** The items in which all of the words were said. */
+async function findInTranscripts(
+  { reader, table, modelTag }: ShownRun,
+  words: readonly string[],
+): Promise<Set<number>> {
+  let found: Set<number> | undefined
+  for (const word of words) {
+    const own = new Set<number>()
+    for await (const event of reader.search(word)) {
+      if ((event.model_tag ?? 'primary') !== modelTag) continue
+      const item = table.find(event.source_row_index, event.run_index)
+      if (item !== undefined) own.add(item)
+    }
+    const earlier: Set<number> | undefined = found
+    found = earlier === undefined ? own : new Set([...own].filter((item) => earlier.has(item)))
+  }
+  return found ?? new Set()
+}
+
+/**
+ * The items that a person named: `12` a row, `12.0` an attempt at it.
+ *
+ * @throws OsmosisError with code `invalid_config` for a name that is none, and when nothing of it has ended
+ */
+export function namedItems(run: ShownRun, name: string): ShownItem[] {
+  const [whole, row, attempt] = /^(\d+)(?:\.(\d+))?$/.exec(name) ?? []
+  if (whole === undefined) {
+    throw new OsmosisError(
+      'invalid_config',
+      `A rollout is named by its row and attempt, both counted from 0, such as 12 or 12.0, got ${name}.`,
+    )
+  }
+  const ofRow = itemsOf(run, Number(row))
+  const { manifest } = run.reader
+  if (ofRow.length === 0) {
+    const isKnown = manifest.rows.some(({ source_row: own }) => own === Number(row))
+    throw new OsmosisError(
+      'invalid_config',
+      isKnown
+        ? `No rollout of row ${row} has ended in ${run.name} yet.`
+        : `Row ${row} is not in ${run.name}, which has ${rowsText(run)}.`,
+    )
+  }
+  if (attempt === undefined) return ofRow
+  const found = ofRow.filter(({ event }) => event.run_index === Number(attempt))
+  if (found.length > 0) return found
+  const known = ofRow.map((shown) => itemName(shown)).join(', ')
+  throw new OsmosisError('invalid_config', `${run.name} has no rollout ${name}, but ${known}.`)
+}
+
+/** `rows 0-4, 7`, the first of them. */
+function rowsText({ reader: { manifest } }: ShownRun): string {
+  const ranges: [from: number, to: number][] = []
+  for (const row of manifest.rows.map(({ source_row: own }) => own).toSorted((a, b) => a - b)) {
+    const last = ranges.at(-1)
+    if (last !== undefined && row <= last[1] + 1) last[1] = row
+    else ranges.push([row, row])
+  }
+  const texts = ranges.map(([from, to]) => (from === to ? String(from) : `${from}-${to}`))
+  const shown = texts.slice(0, 8).join(', ')
+  return `the ${manifest.rows.length === 1 ? 'row' : 'rows'} ${shown}${texts.length > 8 ? ', …' : ''}`
+}

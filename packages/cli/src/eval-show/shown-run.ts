@@ -1,0 +1,113 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+import { itemKey, openRun, type RunReader } from '@osmosis/eval'
+import { RunTable, toRunDocument, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
+
+import { commandName, type FoundRun } from './find-run.ts'
+
+/** How far a run is. */
+export interface RunState {
+  /** Of its journal, and of who has its lock. */
+  readonly status: 'running' | 'finished' | 'incomplete'
+  /** Items of all models that have ended, and that there are to be. */
+  readonly done: number
+  readonly total: number
+  /** Why it is incomplete; null when that is not known. */
+  readonly reason: string | null
+  /** How long processes were at it. Milliseconds; 0 when that is not known. */
+  readonly durationMs: number
+}
+
+/** A run that is shown, or one of its variants. */
+export interface ShownRun {
+  readonly reader: RunReader
+  /** The name in messages, with `@baseline` or `@<grading>`. */
+  readonly name: string
+  /** What commands call it. */
+  readonly command: string
+  readonly modelTag: 'primary' | 'baseline'
+  readonly table: RunTable
+  /** Its events, by row and attempt. */
+  readonly events: readonly ItemEvent[]
+}
+
+/**
+ * Opens a run with everything that is shown of it.
+ *
+ * @throws OsmosisError with code `invalid_config` when there is no such variant, `damaged_run`
+ */
+export async function openShownRun({ location, variant }: FoundRun): Promise<ShownRun> {
+  const reader = await openRun(location)
+  const modelTag = variant === 'baseline' ? 'baseline' : 'primary'
+  const own = reader.sortedEvents.filter(({ model_tag: tag = 'primary' }) => tag === modelTag)
+  const events = await graded(reader, variant, own)
+  const notes = await reader.notes()
+  const running = reader.writer() !== null
+  const document = toRunDocument(reader.manifest, events, notes, { modelTag, running })
+  const behind = variant === undefined ? '' : `@${variant}`
+  return {
+    reader,
+    name: `${reader.name}${behind}`,
+    command: `${await commandName(location)}${behind}`,
+    modelTag,
+    table: new RunTable(document),
+    events,
+  }
+}
+
+/** What a re-grading has not judged has no reward in it. */
+async function graded(
+  reader: RunReader,
+  variant: string | undefined,
+  events: readonly ItemEvent[],
+): Promise<readonly ItemEvent[]> {
+  const hasBaseline = reader.manifest.inputs.model.baseline !== null
+  if (variant === undefined || (variant === 'baseline' && hasBaseline)) return events
+  const gradings = await reader.gradings()
+  if (!gradings.includes(variant)) {
+    const known = [...(hasBaseline ? ['baseline'] : []), ...gradings]
+    const others =
+      known.length === 0
+        ? 'it has neither a baseline nor re-gradings'
+        : `there are ${known.map((one) => `${reader.name}@${one}`).join(', ')}`
+    throw new OsmosisError('invalid_config', `There is no ${reader.name}@${variant}: ${others}.`)
+  }
+  const grades = await reader.grades(variant)
+  return events.map((event) => {
+    const { reward = null, scores = {} } = grades.get(itemKey(event)) ?? {}
+    return { ...event, reward, scores }
+  })
+}
+
+/** How far a run is, by its journal; why it stopped, by what its process has left behind. */
+export function runState(reader: RunReader): RunState {
+  const { manifest, location } = reader
+  const total = plannedItems(manifest)
+  const done = reader.events.size
+  const progress = readProgress(location)
+  const status = reader.writer() !== null ? 'running' : done < total ? 'incomplete' : 'finished'
+  const said = progress['incomplete_reason']
+  return {
+    status,
+    done,
+    total,
+    reason: status === 'incomplete' && typeof said === 'string' ? said : null,
+    durationMs: Number(progress['duration_ms']) || 0,
+  }
+}
+
+function plannedItems({ rows, n, inputs }: RunManifest): number {
+  return rows.length * n * (inputs.model.baseline === null ? 1 : 2)
+}
+
+function readProgress(location: string): Readonly<Record<string, unknown>> {
+  try {
+    const read: unknown = JSON.parse(readFileSync(path.join(location, 'progress.json'), 'utf8'))
+    return typeof read === 'object' && read !== null ? { ...read } : {}
+  } catch {
+    // A run that was killed before its first snapshot.
+    return {}
+  }
+}

@@ -1,0 +1,132 @@
+import { stripVTControlCharacters, styleText } from 'node:util'
+
+import { readEnvironment } from '../environment.ts'
+
+/** How a piece of text looks, e.g. `red` or `['bold', 'red']`. Plain where colours are not wanted. */
+export function styled(format: Parameters<typeof styleText>[0], text: string): string {
+  // It looks at NO_COLOR, FORCE_COLOR and at whether stdout is a terminal by itself.
+  return styleText(format, text)
+}
+
+/** Columns of the output: COLUMNS, else those of the terminal; unlimited where there is none. */
+export function outputWidth(): number {
+  const columns = Number(readEnvironment()['COLUMNS'])
+  if (Number.isInteger(columns) && columns > 0) return Math.max(40, columns)
+  return process.stdout.isTTY ? Math.max(40, process.stdout.columns) : Infinity
+}
+
+/**
+ * What others wrote, without what a terminal would obey: escape sequences, control characters, and
+ * marks that reverse the direction of what follows. Line feeds stay, tabs become spaces.
+ */
+export function plain(text: string): string {
+  return stripVTControlCharacters(text)
+    .replaceAll(/\r\n?|[\u2028\u2029]/g, '\n')
+    .replaceAll('\t', '    ')
+    .replaceAll(/[^\P{Cc}\n]|[^\P{Cf}\u200C\u200D]/gu, '')
+    .toWellFormed()
+}
+
+/** The same on one line. */
+export function onOneLine(text: string): string {
+  return plain(text).replaceAll(/\s+/g, ' ').trim()
+}
+
+const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+const wide =
+  /^(?:\p{Emoji_Presentation}|.\uFE0F|[\u1100-\u115F\u2E80-\u303E\u3041-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60\uFFE0-\uFFE6]|[\u{20000}-\u{3FFFD}])/u
+
+/** How many columns a text takes that has no styles. */
+export function columnsOf(text: string): number {
+  if (/^[\u0020-\u007E]*$/.test(text)) return text.length
+  let columns = 0
+  for (const { segment } of graphemes.segment(text)) columns += columnsOfGrapheme(segment)
+  return columns
+}
+
+function columnsOfGrapheme(grapheme: string): number {
+  if (wide.test(grapheme)) return 2
+  return /^[\p{M}\u200C\u200D]/u.test(grapheme) ? 0 : 1
+}
+
+/** The text, cut with an ellipsis where it would be wider. */
+export function cutTo(text: string, width: number): string {
+  if (columnsOf(text) <= width) return text
+  let cut = ''
+  let columns = 0
+  for (const { segment } of graphemes.segment(text)) {
+    columns += columnsOfGrapheme(segment)
+    if (columns > width - 1) break
+    cut += segment
+  }
+  return `${cut}…`
+}
+
+/**
+ * The lines of a text, each wrapped at words. Indents stay, also in front of what is wrapped. Words that
+ * are wider, such as paths and URLs, are left to the terminal, so that they can be copied.
+ */
+export function wrapped(text: string, width: number): string[] {
+  return plain(text)
+    .split('\n')
+    .flatMap((line) => wrapLine(line.trimEnd(), width))
+}
+
+function wrapLine(line: string, width: number): string[] {
+  if (columnsOf(line) <= width) return [line]
+  const [indent = ''] = /^ */.exec(line) ?? []
+  const lead = indent.length < width / 2 ? indent : ''
+  const lines: string[] = []
+  let current = lead
+  let columns = lead.length
+  // Between ideographs there may be an end of a line as well, and in front of a % there is none.
+  for (const [piece] of line
+    .slice(indent.length)
+    .matchAll(/[\u3041-\u9FFF\uAC00-\uD7A3]|[^\s\u3041-\u9FFF\uAC00-\uD7A3]+(?: %\S*)?\s*|\s+/gu)) {
+    const room = columnsOf(piece.trimEnd())
+    if (columns > lead.length && columns + room > width) {
+      lines.push(current.trimEnd())
+      current = lead
+      columns = lead.length
+    }
+    current += piece
+    columns += columnsOf(piece)
+  }
+  return [...lines, current.trimEnd()]
+}
+
+/** A cell of a table: its text, and how it looks. */
+export interface Cell {
+  readonly text: string
+  readonly format?: Parameters<typeof styleText>[0]
+}
+
+/**
+ * Lines of a table whose columns are as wide as they have to be, two spaces apart. Those in `right` hold
+ * figures. The last column takes what room is left.
+ */
+export function tableLines(
+  rows: readonly (readonly (Cell | string)[])[],
+  { right = [], width = Infinity }: { right?: readonly number[]; width?: number } = {},
+): string[] {
+  const cells = rows.map((row) =>
+    row.map((cell) => (typeof cell === 'string' ? { text: cell } : cell)),
+  )
+  const count = Math.max(0, ...cells.map((row) => row.length))
+  const widths = Array.from({ length: count }, (_, column) =>
+    cells.reduce((most, row) => Math.max(most, columnsOf(row[column]?.text ?? '')), 0),
+  )
+  const before = widths.slice(0, -1).reduce((sum, one) => sum + one + 2, 0)
+  const last = Math.max(12, width - before)
+  return cells.map((row) => {
+    const texts = row.map(({ text, format }, column) => {
+      const isLast = column === count - 1
+      const shown = isLast ? cutTo(text, last) : text
+      const space = ' '.repeat(Math.max(0, (widths[column] ?? 0) - columnsOf(shown)))
+      const look = format === undefined || shown === '' ? shown : styled(format, shown)
+      if (right.includes(column)) return space + look
+      return column === row.length - 1 ? look : look + space
+    })
+    return texts.join('  ').trimEnd()
+  })
+}

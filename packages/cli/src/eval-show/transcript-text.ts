@@ -1,0 +1,159 @@
+import { formatCount } from '@osmosis/eval'
+import type { Trajectory, TrajectoryStep } from '@osmosis/core/trajectory'
+import { answeredCalls, isToolError } from '@osmosis/eval/analysis'
+
+import { columnsOf, plain, styled, wrapped } from './terminal-text.ts'
+
+/** How a transcript is printed. */
+export interface TranscriptOptions {
+  readonly width: number
+  /** Folds nothing. */
+  readonly full: boolean
+}
+
+/** Lines that remain of what is folded. */
+const systemLines = 4
+const resultLines = 12
+
+const margin = '  '
+
+/** Lines of a conversation, step by step. */
+export function transcriptLines({ steps }: Trajectory, options: TranscriptOptions): string[] {
+  return steps.flatMap((step, at) => [...(at === 0 ? [] : ['']), ...stepLines(step, options)])
+}
+
+/** Lines of one step. */
+export function stepLines(step: TrajectoryStep, options: TranscriptOptions): string[] {
+  const { source, reasoning_content: reasoning } = step
+  const message = contentText(step.message)
+  return [
+    headLine(step),
+    ...(reasoning ? block(reasoning, options).map((line) => styled('dim', line)) : []),
+    ...(message === ''
+      ? []
+      : folded(block(message, options), source === 'system' ? systemLines : Infinity, options)),
+    ...callLines(step, options),
+  ]
+}
+
+function headLine(step: TrajectoryStep): string {
+  const { source, step_id: id, metrics, extra } = step
+  const name = { system: 'System', user: 'User', agent: 'Agent' }[source]
+  const role = typeof extra?.['original_role'] === 'string' ? plain(extra['original_role']) : ''
+  const color = ({ system: 'magenta', user: 'blue', agent: 'green' } as const)[source]
+  const title = styled(['bold', color], `${name}${role === '' ? '' : ` (${role})`}`)
+  const {
+    latency_ms: latency,
+    finish_reason: reason,
+    history_rewritten: rewritten,
+  } = metrics?.extra ?? {}
+  const { prompt_tokens: read, completion_tokens: written } = metrics ?? {}
+  const facts = [
+    `step ${id}`,
+    ...(typeof written === 'number'
+      ? [
+          `${formatCount(written)} tokens${typeof read === 'number' ? ` after ${formatCount(read)}` : ''}`,
+        ]
+      : []),
+    ...(typeof latency === 'number' ? [`${(latency / 1000).toFixed(1)} s`] : []),
+  ]
+  const isUsual = typeof reason !== 'string' || reason === 'stop' || reason === 'tool_calls'
+  const warnings = [
+    ...(isUsual ? [] : [reason === 'length' ? 'cut off (length)' : `ended with ${plain(reason)}`]),
+    ...(rewritten === true ? ['history rewritten'] : []),
+  ]
+  return [
+    title,
+    styled('dim', facts.join(', ')),
+    ...warnings.map((warning) => styled('yellow', warning)),
+  ].join('  ')
+}
+
+/** The tool calls of a step, each with its result; behind them results that answer no call. */
+function callLines(step: TrajectoryStep, options: TranscriptOptions): string[] {
+  const calls = answeredCalls(step)
+  const answered = new Set(calls.map(({ result }) => result))
+  const others = (step.observation?.results ?? []).filter((result) => !answered.has(result))
+  return [
+    ...calls.flatMap(({ call, result, failed }) => [
+      ...argumentLines(call.function_name, call.arguments, options),
+      ...(result === undefined
+        ? [`${margin}${styled('yellow', 'no result')}`]
+        : resultOf(contentText(result.content), failed, options)),
+    ]),
+    ...others.flatMap((result) =>
+      resultOf(contentText(result.content), isToolError(result), options),
+    ),
+  ]
+}
+
+/** On one line where there is room, else a line or more for each argument. */
+function argumentLines(
+  name: string,
+  args: Readonly<Record<string, unknown>>,
+  { width }: TranscriptOptions,
+): string[] {
+  const title = `${margin}${styled('cyan', '→')} ${styled('bold', plain(name))}`
+  const parts = Object.entries(args).map(([key, value]) => [plain(key), value] as const)
+  const line = parts
+    .map(([key, value]) => `${key}: ${plain(JSON.stringify(value) ?? 'undefined')}`)
+    .join(', ')
+  const hasLines = parts.some(([, value]) => typeof value === 'string' && value.includes('\n'))
+  if (!hasLines && margin.length + 4 + name.length + line.length <= Math.min(width, 120)) {
+    return [`${title}(${line})`]
+  }
+  const indent = `${margin}    `
+  return [title, ...parts.flatMap(([key, value]) => argumentBlock(key, value, indent, width))]
+}
+
+function argumentBlock(key: string, value: unknown, indent: string, width: number): string[] {
+  const head = `${indent}${styled('dim', `${key}:`)}`
+  const room = width - indent.length - 2
+  const brief = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+  const isBrief =
+    !brief.includes('\n') && key.length + columnsOf(plain(brief)) <= Math.min(room, 120)
+  if (isBrief) return [`${head} ${plain(brief)}`]
+  const text = typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? '')
+  return [head, ...wrapped(text, room).map((line) => `${indent}  ${line}`)]
+}
+
+/** Errors are never folded: they explain what comes next. */
+function resultOf(text: string, failed: boolean, options: TranscriptOptions): string[] {
+  const inner = block(text, { ...options, width: options.width - 2 })
+  const lines = failed ? inner : folded(inner, resultLines, options)
+  return lines.map((line, at) => {
+    const mark = at === 0 ? styled(failed ? 'red' : 'cyan', '←') : ' '
+    const shown = line.slice(margin.length)
+    return `${margin}${mark} ${failed ? styled('red', shown) : shown}`
+  })
+}
+
+function block(text: string, { width }: TranscriptOptions): string[] {
+  return wrapped(text.trim(), width - margin.length).map((line) => `${margin}${line}`.trimEnd())
+}
+
+function folded(lines: readonly string[], most: number, { full }: TranscriptOptions): string[] {
+  const more = lines.length - most
+  // A line that says that there is one more line takes as much room as that line.
+  if (full || more <= 1) return [...lines]
+  return [
+    ...lines.slice(0, most),
+    `${margin}${styled('dim', `… ${formatCount(more)} more lines (--full)`)}`,
+  ]
+}
+
+/** Parts that are no text are named. */
+function contentText(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return (content as TrajectoryStep['message'][]).map(partText).join('\n')
+}
+
+function partText(part: unknown): string {
+  const { type, text, source } = part as {
+    type?: string
+    text?: string
+    source?: { path?: string }
+  }
+  return text ?? `[${type ?? 'part'}${source?.path === undefined ? '' : ` ${source.path}`}]`
+}

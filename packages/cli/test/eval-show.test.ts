@@ -1,0 +1,620 @@
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
+
+import { describe, expect, it } from 'vitest'
+
+import { run } from './in-process.ts'
+import {
+  failure,
+  goOn,
+  makeRun,
+  rewarded,
+  type MadeItem,
+  type MadeRun,
+  type Steps,
+} from './made-runs.ts'
+import { temporaryFolder, type Finished } from './osmosis.ts'
+
+/** Runs in a folder of their own, and the commands that show them. */
+function folder(): {
+  readonly output: string
+  readonly make: (made: Omit<MadeRun, 'outputRoot'>) => Promise<string>
+  readonly show: (args: readonly string[], columns?: number | '') => Promise<Finished>
+  readonly runs: (...args: readonly string[]) => Promise<Finished>
+} {
+  const output = temporaryFolder()
+  return {
+    output,
+    make: (made) => makeRun({ outputRoot: output, ...made }),
+    show: (args, columns = '') =>
+      run(['eval', 'show', '--output', output, ...args], { COLUMNS: String(columns) }),
+    runs: (...args) => run(['eval', 'runs', '--output', output, ...args], { COLUMNS: '' }),
+  }
+}
+
+const widths = [60, 80, 200]
+
+/** The widest line but for those that are to be copied. */
+function widest({ stdout }: Finished): number {
+  const lines = stdout.split('\n').filter((line) => !/osmosis eval |^Folder/.test(line))
+  return Math.max(...lines.map((line) => stripVTControlCharacters(line).length))
+}
+
+describe('the list of runs', () => {
+  it('says of each what it is, how far it is and what it came to, the newest first', async () => {
+    const { make, runs, output } = folder()
+    const manifest = { created_at: '2026-01-01T00:00:00.000Z' }
+    await make({
+      name: 'old',
+      rows: 2,
+      n: 2,
+      manifest,
+      items: rewarded([
+        [1, 0],
+        [1, 1],
+      ]),
+    })
+    await make({
+      name: 'new',
+      rows: 3,
+      items: rewarded([[0.5], [1]]),
+      inputs: { name: 'step-300' },
+    })
+    mkdirSync(path.join(output, 'copied'))
+    const { code, stdout } = await runs()
+    expect(code).toBe(0)
+    const [head, ...lines] = stdout.split('\n')
+    expect(head).toMatch(/^Run +Status +Rows +Reward +Passed +Started +Model$/)
+    expect(lines[0]).toMatch(
+      /^new +incomplete 2\/3 +3 rows × 1 +0\.75 ± \d\.\d+ +50\.0 % ± \d+\.\d .* step-300$/,
+    )
+    expect(lines[1]).toMatch(
+      /^old +finished +2 rows × 2 +0\.75 ± 3\.177 +75\.0 % ± 317\.7 .* step-200$/,
+    )
+    expect(lines[2]).toMatch(/^copied +broken$/)
+    expect(stdout).toContain('copied: Cannot read the manifest')
+  })
+
+  it('fits into a narrow terminal', async () => {
+    const { make, output } = folder()
+    await make({
+      name: 'a-name-of-a-run-that-takes-most-of-the-line',
+      rows: 2,
+      items: rewarded([[1], [0]]),
+    })
+    for (const width of widths) {
+      const listed = await run(['eval', 'runs', '--output', output], { COLUMNS: String(width) })
+      expect(widest(listed)).toBeLessThanOrEqual(width)
+      expect(listed.stdout).toContain('50.0 %')
+    }
+  })
+
+  it('is JSON for programs', async () => {
+    const { make, runs, output } = folder()
+    const location = await make({ name: 'one', rows: 2, items: rewarded([[1], [0]]) })
+    writeFileSync(path.join(output, 'no-folder'), '')
+    const { runs: listed } = JSON.parse((await runs('--json')).stdout) as { runs: object[] }
+    expect(listed).toEqual([
+      expect.objectContaining({
+        name: 'one',
+        location,
+        status: 'finished',
+        model: 'step-200',
+        baseline: null,
+        rows: 2,
+        n: 1,
+        done: 2,
+        total: 2,
+        measure: 'reward',
+        pass_rate: { value: 0.5, ci95: [expect.any(Number), expect.any(Number)], rows: 2 },
+      }),
+    ])
+  })
+
+  it('says which run is running, and which cannot be read', async () => {
+    const { make, runs } = folder()
+    const location = await make({ name: 'live', rows: 4, items: [] })
+    const store = await goOn(location, rewarded([[1]]))
+    const damaged = await make({ name: 'damaged', rows: 1, items: rewarded([[1]]) })
+    appendFileSync(path.join(damaged, 'events.jsonl'), 'nonsense\n{}\n')
+    const { stdout } = await runs()
+    await store.close()
+    expect(stdout).toMatch(/^live +running 1\/4 /m)
+    expect(stdout).toMatch(/^damaged +broken$/m)
+    expect(stdout).toMatch(/^damaged: .*events\.jsonl:2 is not an event/m)
+  })
+
+  it('says when there is none', async () => {
+    expect((await folder().runs()).stdout).toMatch(/^There are no runs in .*osmosis eval run/)
+  })
+})
+
+describe('the name of a run', () => {
+  it('may be cut short, be left out for the newest, and be a folder', async () => {
+    const { make, show } = folder()
+    const created = (day: number) => ({ created_at: `2026-01-0${day}T00:00:00.000Z` })
+    const airline = await make({ name: 'airline-1', rows: 1, items: [], manifest: created(1) })
+    await make({ name: 'airline-2', rows: 1, items: [], manifest: created(3) })
+    await make({ name: 'hotel', rows: 1, items: [], manifest: created(2) })
+    const shown = async (...args: readonly string[]): Promise<string | undefined> =>
+      (await show(args)).stdout.split('  ')[0]
+    expect(await shown()).toBe('airline-2')
+    expect(await shown('latest')).toBe('airline-2')
+    expect(await shown('h')).toBe('hotel')
+    expect(await shown('airline-1')).toBe('airline-1')
+    expect(await shown(airline)).toBe('airline-1')
+    expect(await show(['air'])).toMatchObject({
+      code: 2,
+      stderr: 'error: The names of several runs begin with air: airline-2, airline-1.\n',
+    })
+    expect(await show(['other'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(
+        /There is no run other in .*: there are airline-2, hotel, airline-1\./,
+      ),
+    })
+  })
+
+  it('selects the baseline or a re-grading behind an @', async () => {
+    const { make, show } = folder()
+    const items = ['primary', 'baseline'].map((tag): MadeItem => {
+      const model_tag = tag as 'primary' | 'baseline'
+      return { row: 0, attempt: 0, event: { model_tag, reward: tag === 'primary' ? 1 : 0.25 } }
+    })
+    const location = await make({ name: 'both', rows: 1, items, inputs: { baseline: 'qwen3:8b' } })
+    mkdirSync(path.join(location, 'grades'))
+    const grade = {
+      source_row_index: 0,
+      run_index: 0,
+      rollout_id: 'primary-0-0',
+      reward: 0.125,
+      error: null,
+    }
+    writeFileSync(path.join(location, 'grades/strict.jsonl'), `${JSON.stringify(grade)}\n`)
+    const reward = async (name: string): Promise<string | undefined> =>
+      /Reward +(\S+)/.exec((await show([name])).stdout)?.[1]
+    expect(await reward('both')).toBe('1')
+    expect(await reward('both@baseline')).toBe('0.25')
+    expect(await reward('both@strict')).toBe('0.125')
+    expect((await show(['both@lenient'])).stderr).toBe(
+      'error: There is no both@lenient: there are both@baseline, both@strict.\n',
+    )
+  })
+})
+
+describe('the report of a run', () => {
+  it('has the figures with their intervals, in the words of the statistics', async () => {
+    const { make, show } = folder()
+    const rewards = Array.from({ length: 20 }, (_, row) => [
+      1,
+      row % 2,
+      row % 4 === 0 ? null : 1,
+      0,
+    ])
+    const location = await make({ name: 'airline', rows: 20, n: 4, items: rewarded(rewards) })
+    writeFileSync(path.join(location, 'progress.json'), JSON.stringify({ duration_ms: 10_000 }))
+    const { stdout } = await show([], 100)
+    expect(stdout).toContain('airline  finished\n')
+    expect(stdout).toContain('step-200 · 20 rows × 4 attempts = 80 rollouts')
+    expect(stdout).toMatch(
+      /^Pass rate {4}56\.3 % {3}between \d+\.\d and \d+\.\d %; 45 of 80 have a reward of 1 or more$/m,
+    )
+    expect(stdout).toMatch(/^Pass@2 +\d+\.\d % +between .* one of 2 passes \(rough: few rows\)/m)
+    expect(stdout).toMatch(
+      /^Gradient +100\.0 % +between 86\.1 and 100\.0 %; 20 of 20 rows would teach/m,
+    )
+    expect(stdout).toMatch(
+      /^Tokens +100 +per rollout, median 100, .*; 8,000 written and 80,000 read\s+in all/m,
+    )
+    expect(stdout).toMatch(/^Seconds +2\.0 +.*10\.0 s in all, 8\.00 rollouts\/s$/m)
+    expect(stdout).not.toContain('Cost')
+  })
+
+  it('cuts nothing of a failure, and says which rollout it was and what to do', async () => {
+    const { make, show } = folder()
+    const long = `The tool said: ${'quite a long explanation '.repeat(20)}THE END`
+    const refused =
+      'The policy endpoint answered 401. Check the API key that the rollout was sent with (llm_api_key).'
+    await make({
+      name: 'airline',
+      rows: 40,
+      items: [
+        { row: 12, attempt: 0, event: failure('agent_error', long) },
+        { row: 13, attempt: 0, event: failure('agent_error', long.replace('quite', 'QUITE')) },
+        { row: 14, attempt: 0, event: failure('http_error', refused) },
+        { row: 30, attempt: 0, event: failure('timeout', 'The workflow exceeded its 31 s.') },
+        { row: 31, attempt: 0, event: failure('timeout', 'The workflow exceeded its 32 s.') },
+      ],
+    })
+    for (const width of ['', ...widths] as const) {
+      const shown = await show([], width)
+      const text = shown.stdout.replaceAll(/\s+/g, ' ')
+      expect(text).toContain('quite a long explanation THE END')
+      expect(text).toContain('2 × timeout, for example 30.0')
+      expect(text).toContain('1 × http_error, 14.0')
+      expect(text).toContain('--api-key-env names the variable')
+      expect(text).not.toContain('llm_api_key')
+      expect(text).toContain('agent_workflow_timeout_s = 120 in configs/eval/airline.toml')
+      expect(shown.stdout).toMatch(/osmosis eval show \S*airline 12\.0$/m)
+      expect(widest(shown)).toBeLessThanOrEqual(width === '' ? Infinity : width)
+    }
+  })
+
+  it('begins with what to look at, each with the command that lists it', async () => {
+    const { make, show } = folder()
+    const stuck = {
+      tools: [{ name: 'search', calls: 5, errors: 4 }],
+      tool_calls: 5,
+      tool_errors: 4,
+    }
+    const items = rewarded(Array.from({ length: 8 }, () => [0])).map((item) => ({
+      ...item,
+      event: { ...item.event, ...stuck },
+    }))
+    await make({ name: 'airline', rows: 8, items })
+    const { stdout } = await show([])
+    expect(stdout).toContain(
+      'Look at first\n! 8 repeat a failing tool call. Mostly search. Mean reward 0.00.\n',
+    )
+    const [, command = ''] = /^ {2}osmosis (eval show .*is:stuck)$/m.exec(stdout) ?? []
+    expect((await run(command.split(' '))).stdout.split('\n')).toHaveLength(10)
+  })
+
+  it('ends with the commands that go on: those that resume and open the viewer', async () => {
+    const { make, show } = folder()
+    const location = await make({ name: 'airline', rows: 4, items: rewarded([[1], [0]]) })
+    writeFileSync(
+      path.join(location, 'progress.json'),
+      JSON.stringify({ status: 'incomplete', incomplete_reason: 'The key was refused.' }),
+    )
+    const { stdout } = await show([])
+    expect(stdout).toContain('airline  incomplete\n')
+    expect(stdout).toContain('\n2 of 4 done\nThe key was refused.\n')
+    expect(stdout).toMatch(/^Go on +osmosis eval run configs\/eval\/airline\.toml --name airline /m)
+    expect(stdout).toMatch(/^What did not pass +osmosis eval show \S*airline --failed$/m)
+    expect(stdout).toMatch(/^In the browser +osmosis eval view \S*airline$/m)
+  })
+
+  it('compares with the baseline by rows, and names eval functions', async () => {
+    const { make, show } = folder()
+    const items = Array.from({ length: 12 }, (_, row) =>
+      (['primary', 'baseline'] as const).map((model_tag): MadeItem => {
+        const score = model_tag === 'primary' ? 1 : 0
+        return {
+          row,
+          attempt: 0,
+          event: { model_tag, reward: score, scores: { exact: score, fluent: 0.5 } },
+        }
+      }),
+    ).flat()
+    await make({ name: 'both', rows: 12, items, inputs: { baseline: 'qwen3:8b' } })
+    const { stdout } = await show([])
+    expect(stdout).toContain(
+      'step-200 against qwen3:8b · 12 rows × 1 attempt × 2 models = 24 rollouts',
+    )
+    expect(stdout).toContain('\nqwen3:8b (baseline)\n')
+    expect(stdout).toContain(
+      'Against the baseline, pass rate: Better by 100.0 points in every row.',
+    )
+    expect(stdout).toMatch(/^fluent +0\.5 +0\.0 % +between 0\.0 and 22\.1 % +12 of 12$/m)
+  })
+
+  it('has everything in it as JSON', async () => {
+    const { make, show } = folder()
+    await make({ name: 'airline', rows: 2, items: rewarded([[1], [0]]) })
+    expect(JSON.parse((await show(['--json'])).stdout)).toMatchObject({
+      name: 'airline',
+      status: 'finished',
+      models: [
+        {
+          model: 'step-200',
+          model_tag: 'primary',
+          stats: { measure: 'reward' },
+          groups: { rows: 2 },
+        },
+      ],
+    })
+  })
+})
+
+const talk: Steps = [
+  {
+    step_id: 1,
+    source: 'system',
+    message: Array.from({ length: 30 }, (_, line) => `Rule ${line}`).join('\n'),
+  },
+  { step_id: 2, source: 'user', message: 'Move me to a window seat.' },
+  {
+    step_id: 3,
+    source: 'agent',
+    message: '',
+    reasoning_content: 'I look first.',
+    tool_calls: [{ tool_call_id: 'a', function_name: 'get_booking', arguments: { id: 'ABC' } }],
+    observation: { results: [{ source_call_id: 'a', content: 'Error: no such booking' }] },
+    metrics: {
+      prompt_tokens: 812,
+      completion_tokens: 64,
+      extra: { latency_ms: 1234, finish_reason: 'tool_calls' },
+    },
+  },
+  {
+    step_id: 4,
+    source: 'agent',
+    message: 'I could not',
+    metrics: {
+      prompt_tokens: 900,
+      completion_tokens: 256,
+      extra: { latency_ms: 500, finish_reason: 'length' },
+    },
+  },
+]
+
+describe('a rollout', () => {
+  it('is shown as it was said, with what came of it', async () => {
+    const { make, show } = folder()
+    const event = { reward: 0.25, metrics: { polite: 1 }, tool_errors: 1 }
+    await make({
+      name: 'airline',
+      rows: [{ key: 'k', source_row: 7, facets: { task: 'seats' } }],
+      items: [{ row: 7, attempt: 0, event, samples: { main: talk }, label: '12A' }],
+    })
+    expect((await show(['latest', '7.0'], 80)).stdout).toBe(`7.0  reward 0.25, not passed  toolerror
+airline · step-200 · row 7 of data/airline.jsonl · task seats
+1 model call, 100 tokens written, 1,000 read, 2.0 s
+Label  12A
+Scores  polite 1
+
+System  step 1
+  Rule 0
+  Rule 1
+  Rule 2
+  Rule 3
+  … 26 more lines (--full)
+
+User  step 2
+  Move me to a window seat.
+
+Agent  step 3, 64 tokens after 812, 1.2 s
+  I look first.
+  → get_booking(id: "ABC")
+  ← Error: no such booking
+
+Agent  step 4, 256 tokens after 900, 0.5 s  cut off (length)
+  I could not
+`)
+    expect((await show(['latest', '7.0', '--full'])).stdout).toContain('\n  Rule 29\n')
+  })
+
+  it('has colours where they are wanted: errors are red, reasoning is dimmed', async () => {
+    const { make, output } = folder()
+    await make({
+      name: 'airline',
+      rows: 1,
+      items: [{ row: 0, attempt: 0, samples: { main: talk } }],
+    })
+    const args = ['eval', 'show', '--output', output, 'latest', '0.0']
+    const { stdout } = await run(args, { FORCE_COLOR: '1', COLUMNS: '80' })
+    expect(stdout).toContain('\u001B[31mError: no such booking\u001B[39m')
+    expect(stdout).toContain('\u001B[2m  I look first.\u001B[22m')
+    expect(stdout).toContain('\u001B[33mcut off (length)\u001B[39m')
+    expect((await run(args, { NO_COLOR: '1' })).stdout).not.toContain('\u001B')
+  })
+
+  it('is found by its row alone: its attempts, and the first that did not pass', async () => {
+    const { make, show } = folder()
+    await make({
+      name: 'airline',
+      rows: 2,
+      n: 3,
+      items: rewarded([
+        [1, 0, 0.5],
+        [1, 1, 1],
+      ]),
+    })
+    const { stdout } = await show(['airline', '0'])
+    expect(stdout).toMatch(/^0\.0 +1 +Answer 0\.0\.$/m)
+    expect(stdout).toMatch(/\n\n0\.1 {2}reward 0, not passed\n/)
+    expect((await show(['0'])).stdout).toBe(stdout)
+    expect((await show(['1'])).stdout).toMatch(/\n\n1\.0 {2}reward 1, passed\n/)
+  })
+
+  it('shows arguments in lines, long results folded, and long errors whole', async () => {
+    const { make, show } = folder()
+    const lines = Array.from({ length: 40 }, (_, line) => `line ${line}`).join('\n')
+    const step = (name: string, content: string): Steps[number] => ({
+      step_id: 1,
+      source: 'agent',
+      message: '',
+      tool_calls: [
+        {
+          tool_call_id: name,
+          function_name: name,
+          arguments: { code: 'a = 1\nb = 2', deep: { x: [1] } },
+        },
+      ],
+      observation: { results: [{ source_call_id: name, content }] },
+    })
+    const samples = { first: [step('fine', lines)], second: [step('broken', `Error: ${lines}`)] }
+    await make({
+      name: 'airline',
+      rows: 1,
+      items: [{ row: 0, attempt: 0, samples, event: { samples: { first: 1, second: 0 } } }],
+    })
+    const { stdout } = await show(['0.0'])
+    expect(stdout).toContain('── first, reward 1 ──')
+    expect(stdout).toContain(
+      '  → fine\n      code:\n        a = 1\n        b = 2\n      deep: {"x":[1]}\n',
+    )
+    expect(stdout).toContain('    line 11\n    … 28 more lines (--full)\n')
+    expect(stdout).toMatch(/← Error: line 0\n(?: +line \d+\n)+ +line 39\n/)
+  })
+
+  it('says when its transcript is missing or damaged, and when nothing was said', async () => {
+    const { make, show } = folder()
+    const location = await make({
+      name: 'airline',
+      rows: 2,
+      items: [
+        { row: 0, attempt: 0 },
+        { row: 1, attempt: 0, samples: null },
+      ],
+    })
+    expect((await show(['1.0'])).stdout).toContain('Nothing was said: the policy was not asked.')
+    const segment = path.join(location, 'trajectories/0000.jsonl')
+    writeFileSync(segment, 'x'.repeat(10_000))
+    expect((await show(['0.0'])).stdout).toContain('The transcript is damaged')
+    rmSync(segment)
+    expect((await show(['0.0'])).stdout).toContain('The transcript is missing')
+    expect(JSON.parse((await show(['0.0', '--json'])).stdout)).toMatchObject({
+      items: [{ item: '0.0', transcript: 'missing', samples: {} }],
+    })
+  })
+
+  it('is a document of the Agent Trajectory Interchange Format in JSON', async () => {
+    const { make, show } = folder()
+    await make({
+      name: 'airline',
+      rows: 1,
+      items: [{ row: 0, attempt: 0, samples: { main: talk } }],
+    })
+    expect(JSON.parse((await show(['0.0', '--json'])).stdout)).toMatchObject({
+      run: 'airline',
+      items: [
+        {
+          item: '0.0',
+          passed: true,
+          transcript: 'found',
+          event: { reward: 1, source_row_index: 0 },
+          samples: { main: { schema_version: 'ATIF-v1.7', steps: talk } },
+        },
+      ],
+    })
+  })
+
+  it('is named when there is none', async () => {
+    const { make, show } = folder()
+    await make({ name: 'airline', rows: 3, n: 2, items: rewarded([[1], [0]]) })
+    const error = async (name: string): Promise<string> => {
+      const { code, stderr } = await show(['airline', name])
+      expect(code).toBe(2)
+      return stderr
+    }
+    expect(await error('9')).toBe('error: Row 9 is not in airline, which has the rows 0-2.\n')
+    expect(await error('2')).toBe('error: No rollout of row 2 has ended in airline yet.\n')
+    expect(await error('0.1')).toBe('error: airline has no rollout 0.1, but 0.0.\n')
+    expect(await error('first')).toMatch(/^error: A rollout is named by its row and attempt/)
+  })
+
+  it('obeys nothing that the policy wrote', async () => {
+    const { make, show } = folder()
+    const hostile =
+      '\u001B]0;owned\u0007\u001B[2J\u001B[31mred\u001B[0m \u202Edesrever\u202C \u0000\u009B1m\rover עברית'
+    const samples: Readonly<Record<string, Steps>> = {
+      'main\u001B[1m': [
+        {
+          step_id: 1,
+          source: 'agent',
+          message: hostile,
+          tool_calls: [
+            { tool_call_id: 'a', function_name: hostile, arguments: { [hostile]: `${hostile}\n` } },
+          ],
+          observation: { results: [{ source_call_id: 'a', content: hostile }] },
+          metrics: { extra: { finish_reason: hostile } },
+        },
+      ],
+    }
+    const event = {
+      ...failure(`bad\u001B[1m`, hostile),
+      summary: hostile,
+      metrics: { [hostile]: 1 },
+    }
+    await make({
+      name: 'airline',
+      rows: [{ key: 'k', source_row: 0, facets: { [hostile]: hostile } }],
+      items: [{ row: 0, attempt: 0, samples, event, label: hostile }],
+      inputs: { name: hostile },
+    })
+    for (const args of [[], ['0.0'], ['--failed']]) {
+      for (const width of ['', 60] as const) {
+        const { stdout } = await show(args, width)
+        expect(stdout).toContain('עברית')
+        expect(stdout).not.toMatch(/[^\P{Cc}\n]|\p{Cf}/u)
+      }
+    }
+  })
+})
+
+describe('a list of rollouts', () => {
+  it('has what a filter lets in, in its order, with what is conspicuous', async () => {
+    const { make, show } = folder()
+    const tools = [{ name: 'search', calls: 6, errors: 5 }]
+    const stuck = { reward: 0, tools, tool_calls: 6, tool_errors: 5, summary: 'Sorry,\nI give up.' }
+    await make({
+      name: 'airline',
+      rows: 3,
+      n: 2,
+      items: [
+        ...rewarded([
+          [1, 1],
+          [1, null],
+        ]),
+        { row: 2, attempt: 0, event: { ...stuck, completion_tokens: 5 } },
+        { row: 2, attempt: 1, event: { ...stuck, completion_tokens: 7 } },
+      ],
+    })
+    const { stdout, stderr } = await show(['--filter', 'is:stuck tool:search', '--sort', '-tokens'])
+    expect(stdout).toBe(`Rollout  Reward  Signs     Ends with
+2.1           0  stuck ×5  Sorry, I give up.
+2.0           0  stuck ×5  Sorry, I give up.
+`)
+    expect(stderr).toMatch(/^2 of 6 rollouts\. One of them: osmosis eval show \S+ 2\.1\n$/)
+    expect((await show(['--failed'])).stdout.split('\n').map((line) => line.split(' ')[0])).toEqual(
+      ['Rollout', '1.1', '2.0', '2.1', ''],
+    )
+    expect((await show(['--failed'], 60)).stdout).toContain('timeout')
+    expect(JSON.parse((await show(['--failed', '--json'])).stdout)).toMatchObject({
+      count: 3,
+      items: [{ item: '1.1', value: null, passed: false, signs: ['failed'] }, {}, {}],
+    })
+    expect(await show(['--filter', 'is:passed is:failed'])).toMatchObject({ code: 0, stdout: '' })
+  })
+
+  it('finds words that were said in the middle of a conversation', async () => {
+    const { make, show } = folder()
+    const samples = { main: [{ ...talk[1], step_id: 1, message: 'A Zebra asks.' }] as Steps }
+    await make({
+      name: 'airline',
+      rows: 2,
+      items: [
+        { row: 0, attempt: 0 },
+        { row: 1, attempt: 0, samples },
+      ],
+    })
+    const { stdout } = await show(['--filter', 'zebra'])
+    expect(stdout).toMatch(/^1\.0 /m)
+    expect(stdout).not.toMatch(/^0\.0 /m)
+  })
+
+  it('refuses a filter that it does not understand', async () => {
+    const { make, show } = folder()
+    await make({ name: 'airline', rows: 1, items: rewarded([[1]]) })
+    expect(await show(['--filter', 'is:stuk'])).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringMatching(/"is:stuk" is not known\. Known are passed, /),
+    })
+    expect((await show(['latest', '0.0', '--failed'])).code).toBe(2)
+  })
+
+  it('is there at once for 5,000 rollouts', async () => {
+    const { make, show } = folder()
+    const rewards = Array.from({ length: 1250 }, (_, row) => [row % 2, 1, 0, 1])
+    await make({ name: 'large', rows: 1250, n: 4, items: rewarded(rewards) })
+    const started = performance.now()
+    const { stdout } = await show(['--failed'], 80)
+    expect(stdout.split('\n')).toHaveLength(1 + 1875 + 1)
+    await show([])
+    expect(performance.now() - started).toBeLessThan(10_000)
+  })
+})

@@ -1,0 +1,158 @@
+import { createRun, resumeRun, type EndedItem } from '@osmosis/eval'
+import type { ItemEvent, RunManifest, RunRow } from '@osmosis/eval/analysis'
+
+/** A message or more of a policy that answers, as the steps of a transcript. */
+export type Steps = NonNullable<EndedItem['trajectories']>[string]['steps']
+
+/** An item of a run that a test makes; what is left out is that of a short success. */
+export interface MadeItem {
+  readonly row: number
+  readonly attempt: number
+  readonly event?: Partial<ItemEvent>
+  /** By sample id. Null: nothing was said. */
+  readonly samples?: Readonly<Record<string, Steps>> | null
+  readonly label?: string
+}
+
+/** A run that a test makes. */
+export interface MadeRun {
+  readonly outputRoot: string
+  readonly name: string
+  readonly rows: number | readonly RunRow[]
+  readonly n?: number
+  readonly items: readonly MadeItem[]
+  readonly inputs?: Partial<RunManifest['inputs']['model']>
+  readonly manifest?: Partial<RunManifest>
+}
+
+/** Writes a run with the store that writes real ones. Resolves with its folder. */
+export async function makeRun(made: MadeRun): Promise<string> {
+  const store = await createRun({ outputRoot: made.outputRoot, manifest: manifestOf(made) })
+  await Promise.all(made.items.map((item) => store.commit(endedItem(item))))
+  await store.close()
+  return store.location
+}
+
+/** Adds to a run that is there, and leaves it to the caller to close it. */
+export async function goOn(
+  location: string,
+  items: readonly MadeItem[],
+): ReturnType<typeof resumeRun> {
+  const store = await resumeRun({ location })
+  await Promise.all(items.map((item) => store.commit(endedItem(item))))
+  return store
+}
+
+/** Rows of rewards as items; null is a rollout that ran out of time. */
+export function rewarded(rewards: readonly (readonly (number | null)[])[]): MadeItem[] {
+  return rewards.flatMap((row, at) =>
+    row.map((reward, attempt): MadeItem => {
+      if (reward !== null) return { row: at, attempt, event: { reward } }
+      return { row: at, attempt, event: failure('timeout', 'The workflow exceeded its 2 s.') }
+    }),
+  )
+}
+
+/** The fields of an item that failed. */
+export function failure(type: string, message: string): Partial<ItemEvent> {
+  const summary = message.slice(0, 160)
+  return { status: 'failed', reward: null, error_type: type, error_message: message, summary }
+}
+
+function manifestOf({ name, rows, n = 1, inputs, manifest }: MadeRun): RunManifest {
+  return {
+    schema_version: 1,
+    local_run_id: '0'.repeat(32),
+    run_name: name,
+    created_at: '2026-01-02T03:04:05.000Z',
+    inputs: {
+      model: {
+        name: 'step-200',
+        base_url: 'http://127.0.0.1:8000/v1',
+        baseline: null,
+        params: {},
+        ...inputs,
+      },
+      dataset: { name: 'data/airline.jsonl', sha256: 'd'.repeat(64) },
+      code: {
+        rollout: 'airline',
+        kind: 'workflow',
+        entrypoint: 'rollouts/airline/main.ts',
+        sha256: 'c'.repeat(64),
+        scorers: [],
+      },
+      env: {},
+      secrets: [],
+      timeouts: { agent_seconds: 120, grader_seconds: null, max_turns: null },
+    },
+    n,
+    pass_threshold: 1,
+    provenance: {
+      sdk_version: '1.0.0',
+      node_version: 'v24.0.0',
+      config: 'configs/eval/airline.toml',
+      git: null,
+    },
+    rows:
+      typeof rows === 'number'
+        ? Array.from({ length: rows }, (_, row) => ({ key: `row-${row}`, source_row: row }))
+        : rows,
+    ...manifest,
+  }
+}
+
+function endedItem({ row, attempt, event = {}, samples, label }: MadeItem): EndedItem {
+  const reward = event.reward === undefined ? 1 : event.reward
+  const said = samples === undefined ? { main: shortTalk(row) } : samples
+  return {
+    event: {
+      row_index: row,
+      run_index: attempt,
+      source_row_index: row,
+      rollout_id: `${event.model_tag ?? 'rollout'}-${row}-${attempt}`,
+      status: 'success',
+      tokens: 1100,
+      duration_ms: 2000,
+      error_type: null,
+      error_message: null,
+      row_key: `row-${row}`,
+      samples: { main: reward },
+      prompt_tokens: 1000,
+      completion_tokens: 100,
+      cost_usd: null,
+      calls: 1,
+      tool_calls: 0,
+      tool_errors: 0,
+      finish: { stop: 1 },
+      rewritten: 0,
+      tools: [],
+      metrics: {},
+      grading_ms: 1,
+      summary: `Answer ${row}.${attempt}.`,
+      ended_at: '2026-01-02T03:05:00.000Z',
+      ...event,
+      reward,
+    },
+    trajectories:
+      said &&
+      Object.fromEntries(
+        Object.entries(said).map(([id, steps]) => [
+          id,
+          {
+            schema_version: 'ATIF-v1.7',
+            session_id: `${row}-${attempt}`,
+            agent: { name: 'airline', version: '1.0.0' },
+            steps,
+          },
+        ]),
+      ),
+    graded: label === undefined ? null : { label, metadata: null, artifacts: null, samples: {} },
+  }
+}
+
+function shortTalk(row: number): Steps {
+  return [
+    { step_id: 1, source: 'user', message: `Question ${row}` },
+    { step_id: 2, source: 'agent', message: `Answer ${row}` },
+  ]
+}
