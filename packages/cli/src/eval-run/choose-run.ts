@@ -73,8 +73,13 @@ export function runsAgain({ retryFailed }: EvalRunFlags): (event: ItemEvent) => 
 }
 
 /** How many items of a run are still to be run. */
-export function countPending({ earlier, rows, n }: ChosenRun, flags: EvalRunFlags): number {
-  return earlier === undefined ? Infinity : pendingOf(earlier, { rows, n }, runsAgain(flags))
+export function countPending(
+  { earlier, rows, n }: ChosenRun,
+  { flags, inputs }: Pick<WantedRun, 'flags' | 'inputs'>,
+): number {
+  const isCompared = inputs.model.baseline !== null
+  if (earlier === undefined) return rows.length * n * (isCompared ? 2 : 1)
+  return pendingOf(earlier, { rows, n }, runsAgain(flags))
 }
 
 function pendingOf(

@@ -21,6 +21,9 @@ export async function confirmStart(
   try {
     const said = await lines.question(`Start ${formatCount(pending)} rollouts? [Y/n] `, { signal })
     return /^(?:y(?:es)?)?$/i.test(said.trim())
+  } catch (error) {
+    signal.throwIfAborted()
+    throw error
   } finally {
     lines.close()
   }

@@ -103,7 +103,7 @@ function keysOf({ primary, baseline }: ComparedModels): string[] {
 async function start(prepared: Preparation, interrupt: AbortSignal): Promise<number> {
   const { plan, flags, models, run, say } = prepared
   say(planText(plan, run, models))
-  const pending = countPending(run, flags)
+  const pending = countPending(run, prepared)
   if (flags.dryRun) {
     const served = await serve(prepared, interrupt)
     say(inFlightText(served.inFlight))

@@ -1,0 +1,81 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { openRun } from '@osmosis/eval'
+import { expect, it } from 'vitest'
+
+import { inWorkspace, run } from './in-process.ts'
+import { endpoint } from './model-endpoint.ts'
+import { temporaryFolder } from './osmosis.ts'
+import { startInTerminal } from './pseudo-terminal.ts'
+
+inWorkspace()
+
+it('osmosis eval run keeps what was said, what was graded and the artifacts in one folder', async () => {
+  const upstream = await endpoint((_, response) => {
+    const message = { role: 'assistant', content: 'one' }
+    const choice = { message, finish_reason: 'stop', token_ids: [5, 6] }
+    const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ choices: [choice], usage }))
+  })
+  const output = temporaryFolder()
+  const words = `eval run -m rollouts/keeping/main.ts -d data/words.jsonl --limit 1 --output ${output} --base-url ${upstream.url}/v1 --model m --temperature 0.3 --max-tokens 9`
+  const evaluate = async (flags: string): Promise<string> => {
+    const { code } = await run(`${words} ${flags}`.split(' '))
+    expect(code).toBe(0)
+    return path.join(output, flags.split(' ').at(-1) ?? '')
+  }
+  const folder = await evaluate('--name plain')
+  expect(upstream.received[0]?.body).toMatchObject({ temperature: 0.3, max_tokens: 9 })
+  const reader = await openRun(folder)
+  const [event] = reader.sortedEvents
+  if (event === undefined) throw new Error('nothing was kept')
+  expect(event).toMatchObject({
+    row_index: 0,
+    source_row_index: 0,
+    calls: 1,
+    tokens: 5,
+    summary: 'one',
+  })
+  const said = await reader.trajectories(event)
+  expect(said).toMatchObject({
+    value: {
+      echo: {
+        steps: [{ source: 'user' }, { source: 'agent', message: 'one' }],
+        final_metrics: { total_prompt_tokens: 3, total_completion_tokens: 2 },
+      },
+    },
+  })
+  expect(JSON.stringify(said)).not.toContain('token_ids')
+  const graded = await reader.graded(event)
+  expect(graded).toMatchObject({
+    value: {
+      label: 'one',
+      samples: { echo: { messages: [{ role: 'user' }, { content: 'one' }] } },
+    },
+  })
+  const artifacts = graded.state === 'found' ? (graded.value.artifacts ?? '') : ''
+  expect(readFileSync(path.join(folder, artifacts, 'notes.txt'), 'utf8')).toBe('kept')
+
+  const whole = await openRun(await evaluate('--token-ids --name whole'))
+  const [item] = whole.sortedEvents
+  expect(item && (await whole.trajectories(item))).toMatchObject({
+    value: { echo: { steps: [{}, { metrics: { completion_token_ids: [5, 6] } }] } },
+  })
+})
+
+it('osmosis eval run asks a person before it starts very many rollouts', async () => {
+  const folder = temporaryFolder()
+  const dataset = path.join(folder, 'rows.jsonl')
+  writeFileSync(dataset, '{"user_prompt":"a","ground_truth":"A"}\n'.repeat(500))
+  const session = startInTerminal(
+    `eval run -m rollouts/echo/main.ts -d ${dataset} --policy policies/echo.ts --n 2 --output ${folder}`.split(
+      ' ',
+    ),
+  )
+  await session.until('Start 1,000 rollouts? [Y/n] ')
+  session.type('n\r')
+  expect((await session.ended).code).toBe(1)
+})
