@@ -1,8 +1,9 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 
 import { upstreamPolicy } from '@osmosis/controller'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 
 import { callPolicy } from './fake-rollout-server.ts'
 import { startUpstream, writeOddly } from './fake-upstream.ts'
@@ -37,6 +38,38 @@ describe('upstreamPolicy', () => {
       'content-type': 'application/json',
       'accept-encoding': 'identity',
     })
+  })
+
+  it.each([
+    [
+      'numbers that JavaScript writes otherwise, and spaces',
+      '{"messages": [],  "model" : "osmosis-rollout", "temperature":1.0,"seed":12345678901234567890}',
+      '{"messages": [],  "model" :"qwen", "temperature":1.0,"seed":12345678901234567890}',
+    ],
+    [
+      'what only looks like the model',
+      '{"tools":[{"model":"a"}],"user":"\\"model\\":","model":"m","x":{"model":{"y":1}}}',
+      '{"tools":[{"model":"a"}],"user":"\\"model\\":","model":"qwen","x":{"model":{"y":1}}}',
+    ],
+    [
+      'a model written with escapes, at the end',
+      '{"n":1e3,"mod\\u0065l":["a",{"b":1}]}',
+      '{"n":1e3,"mod\\u0065l":"qwen"}',
+    ],
+    ['a request without a model', '{"messages":[]}', '{"messages":[],"model":"qwen"}'],
+  ])('leaves the text of a request as it is: %s', async (_what, sent, expected) => {
+    const { promise: received, resolve } = Promise.withResolvers<string>()
+    const server = createServer((incoming, outgoing) => {
+      void text(incoming).then((sentOn) => resolve(sentOn))
+      outgoing.end('{}')
+    })
+    onTestFinished(() => void server.close())
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+    const { port } = server.address() as AddressInfo
+    await using policy = upstreamPolicy({ baseUrl: `http://127.0.0.1:${port}`, model: 'qwen' })
+    await using rollout = await startRollout(policy)
+    await callPolicy(rollout.order, sent)
+    expect(await received).toBe(expected)
   })
 
   it.each([

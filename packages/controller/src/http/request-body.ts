@@ -1,6 +1,8 @@
 import { carriesKey } from '@osmosis/core/http'
 import type { z } from 'zod'
 
+import { keepText } from './body-text.ts'
+
 /** More than any result; twice as much would be more than a string can hold. */
 const longestBody = 256 * 1024 * 1024
 
@@ -43,7 +45,9 @@ export async function readJson(
   const text = decode(bytes)
   if (text === undefined) throw new Refusal(422, refusal(422, 'utf8_invalid', 'not UTF-8'))
   try {
-    return JSON.parse(text)
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null) keepText(value, text)
+    return value
   } catch {
     // What the parser says is not passed on: it quotes the body.
     throw new Refusal(notJson, refusal(notJson, 'json_invalid', 'not JSON'))

@@ -9,6 +9,7 @@ import {
   type HttpAnswer,
 } from '@osmosis/core/http'
 
+import { textWithModel } from '../http/body-text.ts'
 import { policyErrorBody, type PolicyModel } from './policy-model.ts'
 
 /** A connection that was there and broke: the next one may hold. */
@@ -23,8 +24,8 @@ export interface UpstreamPolicy extends PolicyModel, AsyncDisposable {
 }
 
 /**
- * A policy behind any OpenAI-compatible endpoint. Of the request only `model` is replaced; of the
- * answer nothing: status, content type, `Retry-After` and bytes come back as they were sent, when
+ * A policy behind any OpenAI-compatible endpoint. Of the text of a request only `model` is replaced; of
+ * the answer nothing: status, content type, `Retry-After` and bytes come back as they were sent, when
  * they were sent. There is no time limit but the call's own signal. An endpoint that cannot be
  * reached is a 502 whose error names the base URL, with the code `policy_unreachable`, or
  * `policy_connection_lost` when it could be.
@@ -54,7 +55,7 @@ export function upstreamPolicy(options: {
     name: model,
     async respond({ body: asked, signal }) {
       // Outside: that a request cannot be written says nothing about the endpoint.
-      const body = JSON.stringify({ ...asked, model })
+      const body = textWithModel(asked, model)
       let answer: HttpAnswer
       try {
         answer = await transport.send(url, { headers, body, signal })
