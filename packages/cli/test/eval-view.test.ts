@@ -44,7 +44,7 @@ it('eval view prints a link to its page and serves it until Ctrl-C', async () =>
   expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
   const token = /token=([\w-]+)/.exec(link)?.[1] ?? ''
   const headers = { authorization: `Bearer ${token}` }
-  const runs = (await (await fetch(new URL('/api/runs', link), { headers })).json()) as unknown
+  const runs: unknown = await (await fetch(new URL('/api/runs', link), { headers })).json()
   expect(runs).toMatchObject([{ name: 'sums', state: 'incomplete', ended: 0, total: 1 }])
   command.child.kill('SIGINT')
   expect((await command.finished).code).toBe(0)
