@@ -4,6 +4,8 @@ import { type AdapterUnderTest, type ContractTool, runAdapterContract } from '@o
 import { generateText, isStepCount, jsonSchema, streamText, tool, type ToolSet } from 'ai'
 import { describe, it } from 'vitest'
 
+import { isNewestSdk } from './running-sdk.ts'
+
 function sdkTools(tools: readonly ContractTool[] = []): ToolSet {
   return Object.fromEntries(
     tools.map(({ name, description, parameters, execute }) => [
@@ -29,6 +31,7 @@ const agentClass: AdapterUnderTest = {
   },
   construct: (name) => new OsmosisToolLoopAgent({ id: name, model: rolloutModel() }),
   callPlaceholder: () => new OsmosisToolLoopAgent({ model: rolloutModel() }),
+  concurrentRollouts: 50,
 }
 
 // A model alone is made wherever it is needed, any number of times with one name.
@@ -51,6 +54,7 @@ const generating: AdapterUnderTest = {
   construct: () => requireRolloutContext('a model'),
   callPlaceholder: async () => generateText({ model: rolloutModel(), prompt: 'go' }),
   exempt: noConstruction,
+  concurrentRollouts: 50,
 }
 
 const streaming: AdapterUnderTest = {
@@ -67,6 +71,8 @@ const streaming: AdapterUnderTest = {
   construct: () => requireRolloutContext('a model'),
   callPlaceholder: async () => streamText({ model: rolloutModel(), prompt: 'go' }).text,
   exempt: noConstruction,
+  // What keeps many apart is the same for every way and version: one of each is run in full.
+  concurrentRollouts: isNewestSdk ? 400 : 50,
 }
 
 runAdapterContract({ describe, it }, 'OsmosisToolLoopAgent', agentClass)

@@ -3,6 +3,8 @@ import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosi
 import { type AdapterUnderTest, type ContractTool, runAdapterContract } from '@osmosis/testing'
 import { describe, it } from 'vitest'
 
+import { isNewestSdk } from './running-sdk.ts'
+
 const openaiAgents: AdapterUnderTest = {
   async run({ name, prompt, tools = [], signal }) {
     const agent = new OsmosisAgent({
@@ -16,6 +18,8 @@ const openaiAgents: AdapterUnderTest = {
   },
   construct: (name) => new OsmosisMemorySession({ name }),
   callPlaceholder: () => new OsmosisAgent({ name: 'stray', model: new OsmosisRolloutModel() }),
+  // Keeping many apart is no matter of the version: the newest runs them all.
+  concurrentRollouts: isNewestSdk ? 400 : 50,
 }
 
 function sdkTool({ name, description, parameters, execute }: ContractTool) {

@@ -34,6 +34,8 @@ export interface AdapterUnderTest {
   callPlaceholder(): unknown
   /** Rules the framework cannot keep, each with the reason; their cases are skipped. */
   readonly exempt?: Readonly<Partial<Record<ContractRule, string>>>
+  /** How many rollouts of two agents run at once to prove `never-crosses`. Default: 400. */
+  readonly concurrentRollouts?: number
 }
 
 /** The proof of one rule: resolves when the adapter keeps it. */

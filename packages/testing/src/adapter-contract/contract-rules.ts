@@ -25,7 +25,7 @@ export const contractRules = {
   'keeps-failed-runs': 'a run that fails half way yields what was said until then',
   'aborts-for-real': 'an aborted run closes the socket of the policy and yields what was said',
   'ends-at-deadline': 'the deadline of a rollout ends a call that hangs',
-  'never-crosses': '400 rollouts of two agents at once never cross',
+  'never-crosses': 'many rollouts of two agents at once never cross',
 } as const
 
 /** Id of a rule of the contract. */
