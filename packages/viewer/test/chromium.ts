@@ -58,14 +58,17 @@ export async function openPage(
   return { page, problems }
 }
 
-/** What axe finds wrong with a page as it is, in words. */
-export async function violations(page: Page): Promise<string[]> {
+/** What axe finds wrong with a page as it is, in words; by these rules, or by all. */
+export async function violations(page: Page, rules?: readonly string[]): Promise<string[]> {
   // Over the protocol of the debugger: the page's own policy lets no other script in.
   const session = await page.context().newCDPSession(page)
   const { result, exceptionDetails } = await session.send('Runtime.evaluate', {
     expression: `(async () => {
       if (!globalThis.axe) { ${axe.source} }
-      const { violations } = await axe.run(document, { resultTypes: ['violations'] })
+      const { violations } = await axe.run(document, ${JSON.stringify({
+        resultTypes: ['violations'],
+        ...(rules === undefined ? {} : { runOnly: rules }),
+      })})
       return violations.flatMap(({ id, nodes }) =>
         nodes.slice(0, 2).map(({ target, failureSummary }) => id + ' ' + target + ' ' + failureSummary))
     })()`,
