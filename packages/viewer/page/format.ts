@@ -46,6 +46,18 @@ export function counted(count: number, one: string, many = `${one}s`): string {
   return `${thousands(count)} ${count === 1 ? one : many}`
 }
 
+/**
+ * A text with its controls to be seen: terminals are told colours by them, and marks of direction make
+ * a line read as what it is not.
+ */
+export function withoutControls(text: string): string {
+  return text.replaceAll(/(?![\t\n\r])\p{Cc}|[\u202a-\u202e\u2066-\u2069]/gu, (control) => {
+    const code = control.codePointAt(0) ?? 0
+    // Unicode has pictures of the first 32.
+    return code < 0x20 ? String.fromCodePoint(0x2400 + code) : `⟨U+${code.toString(16).toUpperCase()}⟩`
+  })
+}
+
 /** One line that shows what a text would do to a line: no controls, no marks that turn its direction. */
 export function oneLine(text: string): string {
   return text

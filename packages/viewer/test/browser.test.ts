@@ -342,6 +342,9 @@ describe('hostile output', () => {
     const { page } = await open('#/run/hostile?sel=1.2')
     const said = await page.locator('.step.agent .said').first().textContent()
     expect(said).toContain('<img src=x onerror="window.pwned=1">')
+    // Marks that turn the direction of a line, and what a terminal would do, are there to be seen.
+    const user = await page.locator('.step.user .said').textContent()
+    expect(user).toContain('⟨U+202E⟩right to left⟨U+202C⟩ ␛[31mred')
     expect(await page.locator('.think').first().textContent()).toContain(hostileText.slice(0, 60))
     await page.getByRole('button', { name: 'Show all 1,048,576 characters' }).click()
     await page.getByText('characters that are only in the file').waitFor()

@@ -34,7 +34,7 @@ export function RolloutTable(props: RolloutTableProps): JSX.Element {
         <div class="empty">
           <b>{table.size === 0 ? 'No rollout has ended yet' : 'Nothing matches'}</b>
           {table.size === 0 ? (
-            'Lines appear here as rollouts end.'
+            run.progress.state === 'running' && 'Lines appear here as rollouts end.'
           ) : (
             <button class="fold" onClick={onClear}>
               Show all rollouts <kbd>x</kbd>

@@ -13,6 +13,7 @@ import { LookFirst } from './look-first.tsx'
 import { RolloutTable } from './rollout-table.tsx'
 import { SignalMap } from './signal-map.tsx'
 import type { ShownRun } from './use-run.ts'
+import { useSettled } from './use-settled.ts'
 import { useStatistics } from './use-statistics.ts'
 import { useTextSearch } from './use-text-search.ts'
 
@@ -27,7 +28,8 @@ interface RunPageProps {
 /** A run: its figures, what to look at first, its rollouts, and one of them to read. */
 export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Element {
   const { table } = run
-  const statistics = useStatistics(run)
+  const settled = useSettled(run)
+  const statistics = useStatistics(settled)
   const field = useRef<HTMLInputElement>(null)
   const { words } = useMemo(() => parseQuery(route.query, table), [run, route.query])
   const search = useTextSearch(source, run, words)
@@ -67,7 +69,9 @@ export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Ele
     <main class="run">
       {run.progress.state === 'incomplete' && <Incomplete run={run} />}
       {!reading && <Figures {...{ table, statistics, onQuery }} />}
-      <SignalMap {...{ run, thin: reading, selected, look, shown, onPick: pick, onQuery }} />
+      <SignalMap
+        {...{ run: settled, thin: reading, selected, look, shown, onPick: pick, onQuery }}
+      />
       <div class={`work${reading ? ' reading' : ''}`}>
         {!reading && (
           <nav class="side" aria-label="What to look at">
@@ -77,7 +81,7 @@ export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Ele
               isEmpty={table.size === 0}
               onQuery={onQuery}
             />
-            <FacetLists run={run} query={route.query} onQuery={onQuery} />
+            <FacetLists run={settled} query={route.query} onQuery={onQuery} />
           </nav>
         )}
         <div class="list">

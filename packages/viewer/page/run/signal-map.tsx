@@ -140,6 +140,15 @@ function painter(
   }
 }
 
+interface Bracket {
+  readonly count: number
+  /** What is said of one row. */
+  readonly one: string
+  /** Of several; default: the same. */
+  readonly many?: string
+  readonly query: string
+}
+
 /** How many rows are of which kind; with one attempt per row nothing can be said of gradients. */
 function Brackets({
   table,
@@ -152,32 +161,39 @@ function Brackets({
 }): JSX.Element {
   const { never, signal, flat, always } = table.kinds()
   const single = table.document.attempts < 2
-  const parts = single
+  const parts: readonly Bracket[] = single
     ? [
-        { count: never + flat + signal, text: 'did not pass', query: 'is:notpassed' },
-        { count: always, text: 'passed', query: 'is:passed' },
+        { count: never + flat + signal, one: 'did not pass', query: 'is:notpassed' },
+        { count: always, one: 'passed', query: 'is:passed' },
       ]
     : [
-        { count: never, text: 'never pass', query: 'is:never' },
-        { count: signal, text: 'give a gradient', query: 'is:signal sort:-spread' },
-        { count: flat, text: 'are equal in between', query: 'is:flat' },
-        { count: always, text: 'always pass', query: 'is:always' },
+        { count: never, one: 'never passes', many: 'never pass', query: 'is:never' },
+        {
+          count: signal,
+          one: 'gives a gradient',
+          many: 'give a gradient',
+          query: 'is:signal sort:-spread',
+        },
+        { count: flat, one: 'is equal in between', many: 'are equal in between', query: 'is:flat' },
+        { count: always, one: 'always passes', many: 'always pass', query: 'is:always' },
       ]
   return (
     <div class="brackets">
-      {parts.map(
-        ({ count, text, query }) =>
-          count > 0 && (
-            <button
-              key={query}
-              title={`${counted(count, 'row')} ${text}`}
-              style={{ width: `${(100 * count) / rows}%` }}
-              onClick={() => onQuery(query)}
-            >
-              {thousands(count)} {count / rows > 0.08 && `${count === 1 ? 'row' : 'rows'} ${text}`}
-            </button>
-          ),
-      )}
+      {parts.map(({ count, one, many = one, query }) => {
+        if (count === 0) return null
+        const text = `${counted(count, 'row')} ${count === 1 ? one : many}`
+        return (
+          <button
+            key={query}
+            title={text}
+            aria-label={text}
+            style={{ width: `${(100 * count) / rows}%` }}
+            onClick={() => onQuery(query)}
+          >
+            {count / rows > 0.08 ? text : thousands(count)}
+          </button>
+        )
+      })}
     </div>
   )
 }

@@ -2,9 +2,7 @@ import { type RunStatistics, runStatistics } from '@osmosis/eval/analysis'
 import { useEffect, useRef, useState } from 'preact/hooks'
 
 import type { ShownRun } from './use-run.ts'
-
-/** Of so many items the figures are there with the first lines. */
-const mostAtOnce = 6_000
+import { mostAtOnce } from './use-settled.ts'
 
 /** Figures may take this share of the time while a run is live. */
 const restFactor = 8
@@ -30,7 +28,10 @@ export function useStatistics(run: ShownRun | null): RunStatistics | null {
       compute()
       return undefined
     }
-    const timer = setTimeout(compute, Math.max(50, nextAt.current - performance.now()))
+    const timer = setTimeout(
+      compute,
+      Math.max(isSmall ? 0 : 50, nextAt.current - performance.now()),
+    )
     return () => clearTimeout(timer)
   }, [run])
   return statistics

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
-import { counted, thousands } from '../format.ts'
+import { counted, thousands, withoutControls } from '../format.ts'
 
 /** A piece that browsers lay out without a pause, whatever its lines. Characters. */
 const mostShown = 200_000
@@ -25,7 +25,7 @@ export function LongText({
 }): JSX.Element {
   const [open, setOpen] = useState(false)
   const { text: short, rest } = cutText(text, characters, lines)
-  if (rest === null) return <>{text}</>
+  if (rest === null) return <>{withoutControls(text)}</>
   const toggle = (
     <button class="fold" aria-expanded={open} onClick={() => setOpen(!open)}>
       {open ? 'Show less' : rest}
@@ -34,14 +34,14 @@ export function LongText({
   if (!open) {
     return (
       <>
-        {short} {toggle}
+        {withoutControls(short)} {toggle}
       </>
     )
   }
   const isMore = text.length > mostShown
   return (
     <>
-      {isMore ? text.slice(0, mostShown) : text} {isMore && tooLong(text)}
+      {withoutControls(text.slice(0, mostShown))} {isMore && tooLong(text)}
       {toggle}
     </>
   )
