@@ -54,7 +54,9 @@ export function withoutControls(text: string): string {
   return text.replaceAll(/(?![\t\n\r])\p{Cc}|[\u202a-\u202e\u2066-\u2069]/gu, (control) => {
     const code = control.codePointAt(0) ?? 0
     // Unicode has pictures of the first 32.
-    return code < 0x20 ? String.fromCodePoint(0x2400 + code) : `⟨U+${code.toString(16).toUpperCase()}⟩`
+    return code < 0x20
+      ? String.fromCodePoint(0x2400 + code)
+      : `⟨U+${code.toString(16).toUpperCase()}⟩`
   })
 }
 

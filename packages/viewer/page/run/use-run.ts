@@ -45,7 +45,8 @@ class RunFollower {
   #timer: ReturnType<typeof setTimeout> | undefined
   #loads = 0
   #closed = false
-  #restMs = 0
+  /** The reader has the time until then. */
+  #restUntil = 0
 
   constructor(source: Source, name: string, show: (state: RunState) => void) {
     this.#source = source
@@ -88,7 +89,9 @@ class RunFollower {
       return
     }
     this.#waiting.push(update)
-    if (this.#shown !== undefined) this.#timer ??= setTimeout(() => this.#apply(), this.#restMs)
+    if (this.#shown === undefined) return
+    const waitMs = Math.max(0, this.#restUntil - performance.now())
+    this.#timer ??= setTimeout(() => this.#apply(), waitMs)
   }
 
   #apply(): void {
@@ -103,8 +106,9 @@ class RunFollower {
     const progress = updates.findLast((update) => update.progress)?.progress
     this.#shown = { ...this.#shown, ...(progress === undefined ? {} : { progress }) }
     this.#show({ state: 'shown', run: this.#shown })
+    const now = performance.now()
     // Drawing takes about as long again.
-    this.#restMs = 4 * (performance.now() - started)
+    this.#restUntil = now + 4 * (now - started)
   }
 }
 
