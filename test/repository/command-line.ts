@@ -2,10 +2,14 @@ import { createProgram } from '../../packages/cli/src/program.ts'
 
 type Command = ReturnType<typeof createProgram>
 
-/** The commands that do something, with their names as one types them. */
-export function commandsOf(command: Command, path = command.name()): [string, Command][] {
-  if (command.commands.length === 0) return [[path, command]]
-  return command.commands.flatMap((part) => commandsOf(part, `${path} ${part.name()}`))
+/** Whether words behind `osmosis` ask the hosted platform, which tests do not have. */
+export function isHosted(words: readonly string[]): boolean {
+  const [, command] =
+    commandsOf(createProgram(() => {})).find(([name]) =>
+      `${words.join(' ')} `.startsWith(`${name} `),
+    ) ?? []
+  const asks = command?.options.some(({ long }) => long === '--platform') ?? false
+  return asks && !words.join(' ').startsWith('dataset validate')
 }
 
 /** What is wrong with the words behind `osmosis`, by its own parser; undefined for nothing. */
@@ -42,6 +46,27 @@ function child({ commands }: Command, name: string): Command | undefined {
   return commands.find((command) => command.name() === name)
 }
 
+/** The commands that do something, by their names. */
+function commandsOf(command: Command, name = ''): [string, Command][] {
+  if (command.commands.length === 0) return [[name, command]]
+  return command.commands.flatMap((part) => commandsOf(part, `${name} ${part.name()}`.trim()))
+}
+
 function withDescendants(command: Command): Command[] {
   return command.commands.flatMap((part) => [part, ...withDescendants(part)])
+}
+
+/** The commands of a block of a document, without comments, line breaks and redirections. */
+export function commandLines(text: string): string[] {
+  return text
+    .replaceAll(/\\\n\s*/g, '')
+    .split('\n')
+    .map((line) =>
+      line
+        .replace(/(?:^|\s)#.*/, '')
+        .replace(/^(?:[A-Z_]+=\S* )+/, '')
+        .replace(/ > .*/, '')
+        .trim(),
+    )
+    .filter(Boolean)
 }

@@ -1,27 +1,11 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, globSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
-import { isBuiltin } from 'node:module'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { blocksOf, documents, importsOf, packageOf, root } from './documents.ts'
-
-/** Puts packages where programs in `folder` find them, from wherever the workspace has them. */
-function linkPackages(folder: string, names: Iterable<string>): void {
-  const places = globSync('{.,packages/*,examples/rollouts/*}/node_modules', { cwd: root })
-  for (const name of names) {
-    const own = name.replace(/^@osmosis\//, 'packages/')
-    const found = [own, ...places.map((place) => path.join(place, name))].find((place) =>
-      existsSync(path.join(root, place)),
-    )
-    if (found === undefined) throw new Error(`${name} is not installed anywhere here`)
-    const link = path.join(folder, 'node_modules', name)
-    mkdirSync(path.dirname(link), { recursive: true })
-    symlinkSync(path.join(root, found), link)
-  }
-}
+import { blocksOf, documents, linkPackages, root } from './documents.ts'
 
 it('every program of the documents type-checks strictly', async () => {
   const folder = await temporaryFolder()
@@ -32,9 +16,7 @@ it('every program of the documents type-checks strictly', async () => {
     mkdirSync(path.dirname(place), { recursive: true })
     writeFileSync(place, '\n'.repeat(line - 1) + text)
   }
-  const imported = programs.flatMap(({ text }) => importsOf(text).map(({ specifier }) => specifier))
-  const packages = imported.filter((name) => !isBuiltin(name)).map(packageOf)
-  linkPackages(folder, new Set(['@types/node', ...packages]))
+  linkPackages(folder)
   const config = {
     extends: path.join(root, 'tsconfig.base.json'),
     compilerOptions: {

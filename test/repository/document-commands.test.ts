@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
-import { misuse, startsWithCommand } from './command-line.ts'
+import { commandLines, misuse, startsWithCommand } from './command-line.ts'
 import { blocksOf, documents, read, root } from './documents.ts'
 
 const { scripts } = JSON.parse(read('package.json')) as {
@@ -34,21 +34,6 @@ describe.each(documents)('%s', (document) => {
     expect(names).toEqual([])
   })
 })
-
-/** The commands of a block, without comments, line breaks, variables and what the shell reads. */
-function commandLines(text: string): string[] {
-  return text
-    .replaceAll(/\\\n\s*/g, '')
-    .split('\n')
-    .map((line) =>
-      line
-        .replace(/(?:^|\s)#.*/, '')
-        .replace(/^(?:[A-Z_]+=\S* )+/, '')
-        .replace(/ > .*/, '')
-        .trim(),
-    )
-    .filter(Boolean)
-}
 
 async function problemOf(command: string): Promise<string | undefined> {
   const words = (command.match(/"[^"]*"|'[^']*'|\S+/g) ?? []).map((word) =>

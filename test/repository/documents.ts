@@ -1,4 +1,5 @@
-import { globSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
 import path from 'node:path'
 
 export const root = path.resolve(import.meta.dirname, '../..')
@@ -61,4 +62,42 @@ export function importsOf(text: string): { readonly specifier: string; readonly 
   return [...text.matchAll(/^\+?(?:import|\}) .*?from '([^.'][^']*)'/gm)].map(
     ({ 1: specifier = '', index }) => ({ specifier, index }),
   )
+}
+
+/** Installs what the programs of the documents import, and what their readers run, from here. */
+export function linkPackages(folder: string): void {
+  const programs = documents.flatMap((document) => blocksOf(document, 'ts'))
+  const imported = programs.flatMap(({ text }) => importsOf(text).map(({ specifier }) => specifier))
+  const packages = imported.filter((name) => !isBuiltin(name)).map(packageOf)
+  const places = globSync('{.,packages/*,examples/rollouts/*}/node_modules', { cwd: root })
+  for (const name of new Set([...packages, '@osmosis/cli', '@types/node'])) {
+    const own = name.replace(/^@osmosis\//, 'packages/')
+    const found = [own, ...places.map((place) => path.join(place, name))].find((place) =>
+      existsSync(path.join(root, place)),
+    )
+    if (found === undefined) throw new Error(`${name} is not installed anywhere here`)
+    const link = path.join(folder, 'node_modules', name)
+    mkdirSync(path.dirname(link), { recursive: true })
+    symlinkSync(path.join(root, found), link)
+  }
+}
+
+/** What stands below a heading, up to the next one of its level or above; '' without it. */
+export function section(text: string, heading: string): string {
+  const lines = text.split('\n')
+  const start = lines.findIndex((line) => line.replace(/^#+ /, '') === heading && line !== heading)
+  if (start === -1) return ''
+  const level = lines[start]?.indexOf(' ') ?? 0
+  const length = lines
+    .slice(start + 1)
+    .findIndex((line) => /^#+ /.test(line) && line.indexOf(' ') <= level)
+  return lines.slice(start + 1, length === -1 ? undefined : start + 1 + length).join('\n')
+}
+
+/** What the rows of all tables of a text have as code in a column. */
+export function tableColumn(text: string, column = 0): string[] {
+  return text.split('\n').flatMap((line) => {
+    const [, name] = /^ `([^`]+)`/.exec(line.split('|')[column + 1] ?? '') ?? []
+    return name ?? []
+  })
 }

@@ -19,19 +19,36 @@ describe.each(documents)('%s', (document) => {
     expect(missing).toEqual([])
   })
 
-  it('links to files that are there, and to packages of this repository as files', () => {
-    const links = [...text.matchAll(/\]\(([^)#\s]+)[^)]*\)/g)].map(([, link = '']) => link)
-    const bad = links.filter((link) =>
-      /^https?:/.test(link)
-        ? /npmjs\.com\/package\/@osmosis|osmosis-sdk-typescript\/(?:blob|tree)/.test(link)
-        : !existsSync(path.join(root, path.dirname(document), link)),
+  it('links to files and headings that are there, and to packages of this repository as files', () => {
+    const bad = [...text.matchAll(/\]\(([^)#\s]*)(#[^)\s]*)?[^)]*\)/g)].filter(
+      ([, link = '', anchor]) =>
+        /^https?:/.test(link)
+          ? /npmjs\.com\/package\/@osmosis|osmosis-sdk-typescript\/(?:blob|tree)/.test(link)
+          : !leadsSomewhere(path.join(path.dirname(document), link), link, anchor),
     )
-    expect(bad).toEqual([])
+    expect(bad.map(([link]) => link)).toEqual([])
   })
+
+  function leadsSomewhere(file: string, link: string, anchor: string | undefined): boolean {
+    if (!existsSync(path.join(root, file))) return false
+    if (anchor === undefined) return true
+    return anchorsOf(link === '' ? text : read(file)).includes(anchor)
+  }
 })
 
 /** What the `npm install` lines of a text install. */
 function installed(text: string): Set<string> {
   const lines = text.matchAll(/^npm install (.*)$/gm)
   return new Set([...lines].flatMap(([, words = '']) => words.split(' ')))
+}
+
+/** The headings of a document, in the form that links to them have. */
+function anchorsOf(text: string): string[] {
+  return [...text.matchAll(/^#+ (.*)$/gm)].map(
+    ([, heading = '']) =>
+      `#${heading
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+        .replaceAll(' ', '-')}`,
+  )
 }

@@ -46,7 +46,7 @@ export interface WorkspaceConfig {
 }
 
 const text = z.string('must be a non-empty string').min(1, 'must be a non-empty string')
-const policySchema = z.strictObject({
+export const policySchema = z.strictObject({
   module: text.optional(),
   base_url: z.url({ protocol: /^https?$/, error: 'must be an http or https URL' }).optional(),
   model: text.optional(),
@@ -56,7 +56,7 @@ type PolicySection = z.infer<typeof policySchema>
 
 const notDollars = 'must be a number of US dollars per million tokens'
 const dollars = z.number(notDollars).min(0, notDollars)
-const priceSchema = z.strictObject({
+export const priceSchema = z.strictObject({
   input: dollars,
   output: dollars,
   cached: dollars.optional(),

@@ -1,0 +1,30 @@
+import { expect, it } from 'vitest'
+
+import { read, section, tableColumn } from './documents.ts'
+
+const tables = [
+  ['docs/workflows.md', 'The context', 'core', ['AgentWorkflowContext']],
+  ['docs/workflows.md', 'The config', 'core', ['BaseConfig', 'BaseWorkflowConfig']],
+  ['docs/graders.md', 'The context', 'core', ['GraderContext']],
+  ['docs/graders.md', 'What a sample is', 'core', ['RolloutSample']],
+  [
+    'packages/server/README.md',
+    'Options of `createRolloutServer`',
+    'server',
+    ['LifeHooks', 'RolloutProtocolOptions', 'RolloutServerOptions', 'ServerShellOptions'],
+  ],
+] as const
+
+it.each(tables)('the table of %s, %s, has every field and no other', (...table) => {
+  const [document, heading, entry, interfaces] = table
+  const report = read(`packages/${entry}/api/index.api.md`)
+  const fields = interfaces.flatMap((name) => fieldsOf(report, name))
+  expect(tableColumn(section(read(document), heading)).toSorted()).toEqual(fields.toSorted())
+})
+
+/** The fields of an interface in a report of the API. */
+function fieldsOf(report: string, name: string): string[] {
+  const [, body = ''] =
+    new RegExp(`interface ${name}\\b[^{]*\\{\\n([^]*?)\\n\\}`).exec(report) ?? []
+  return [...body.matchAll(/^ {4}(?:readonly )?(\w+)[?:(]/gm)].map(([, field = '']) => field)
+}
