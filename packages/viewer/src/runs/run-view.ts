@@ -17,6 +17,8 @@ export type Variant =
 export class RunView {
   readonly name: string
   readonly document: RunDocument
+  /** How often something was appended. */
+  changes = 0
   readonly #variant: Variant
 
   constructor(
@@ -45,7 +47,10 @@ export class RunView {
     const own = events
       .filter(({ model_tag: tag = 'primary' }) => tag === this.#tag)
       .map((event) => this.#graded(event))
-    if (own.length > 0) appendEvents(this.document, own)
+    if (own.length > 0) {
+      appendEvents(this.document, own)
+      this.changes += 1
+    }
     return own
   }
 

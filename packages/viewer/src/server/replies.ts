@@ -19,14 +19,22 @@ export const safeHeaders: Readonly<Record<string, string>> = {
 const compressFrom = 16 * 1024
 
 export async function replyJson(response: ServerResponse, value: unknown): Promise<void> {
-  const text = Buffer.from(JSON.stringify(value))
-  const headers = { ...safeHeaders, 'content-type': 'application/json' }
-  if (text.length < compressFrom) {
-    response.writeHead(200, headers).end(text)
+  const text = JSON.stringify(value)
+  if (text.length >= compressFrom) {
+    replyCompressed(response, await compressJson(text))
     return
   }
-  const body = await compress(text, { level: constants.Z_BEST_SPEED })
-  response.writeHead(200, { ...headers, 'content-encoding': 'gzip' }).end(body)
+  response.writeHead(200, { ...safeHeaders, 'content-type': 'application/json' }).end(text)
+}
+
+export async function compressJson(text: string): Promise<Buffer> {
+  return compress(text, { level: constants.Z_BEST_SPEED })
+}
+
+/** Answers with JSON that was compressed before. */
+export function replyCompressed(response: ServerResponse, body: Buffer): void {
+  const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' }
+  response.writeHead(200, { ...safeHeaders, ...headers }).end(body)
 }
 
 export function replyText(response: ServerResponse, status: number, text: string): void {

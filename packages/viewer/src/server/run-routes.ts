@@ -1,9 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
+import type { OpenRun } from '../runs/open-run.ts'
 import type { FoundView, RunShelf } from '../runs/run-shelf.ts'
 import type { RunSummaries } from '../runs/run-summaries.ts'
+import type { RunView } from '../runs/run-view.ts'
 import type { ItemName, LiveUpdate } from '../wire.ts'
-import { replyJson, replyText, safeHeaders } from './replies.ts'
+import { compressJson, replyCompressed, replyJson, replyText, safeHeaders } from './replies.ts'
 
 /** What the routes read from. */
 export interface RouteParts {
@@ -55,7 +57,7 @@ async function answerRun(
 ): Promise<void> {
   switch (what) {
     case 'GET ':
-      await replyJson(response, await run.answer(view))
+      replyCompressed(response, await viewBody(run, view))
       return
     case 'GET transcripts': {
       const name = toItemName(item)
@@ -86,6 +88,20 @@ async function answerRun(
     default:
       replyText(response, 404, 'There is nothing here.')
   }
+}
+
+/** By what makes them another. */
+const bodies = new WeakMap<RunView, { readonly stamp: string; readonly body: Buffer }>()
+
+/** Made once for each change: of a large run it is a lot of work, and memory. */
+async function viewBody(run: OpenRun, view: RunView): Promise<Buffer> {
+  const { document, progress, variants } = await run.answer(view)
+  const stamp = JSON.stringify([view.changes, progress, variants, document.notes.length])
+  const known = bodies.get(view)
+  if (known?.stamp === stamp) return known.body
+  const body = await compressJson(JSON.stringify({ document, progress, variants }))
+  bodies.set(view, { stamp, body })
+  return body
 }
 
 /** Server-sent events that carry what has happened, so that a page has nothing to read again. */
