@@ -31,9 +31,11 @@ it.each(evaluations)(
     expect(code).toBe(0)
 
     // examples/policies/arithmetic.ts errs on one answer in five.
-    expect(stdout).toMatch(/Items +50 rows × 4 attempts = 200\n/)
-    expect(stdout).toMatch(/Pass rate +80\.0 % {2}\(160 of 200 /)
-    expect(stdout).not.toMatch(/failure/)
+    expect(stdout).toMatch(/ · 50 rows × 4 attempts = 200 rollouts\n/)
+    expect(stdout).toMatch(/^Pass rate +80\.0 % .*; 160 of 200 have /m)
+    expect(stdout).not.toMatch(/rollouts? failed/)
+    // The last commands open the viewer on what was just run.
+    expect(stdout).toMatch(/^In the browser +osmosis eval view \S*demo$/m)
 
     const lines = readFileSync(path.join(output, 'demo/index.jsonl'), 'utf8').trimEnd().split('\n')
     const records = lines.map((line) => JSON.parse(line) as IndexLine)

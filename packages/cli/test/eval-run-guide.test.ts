@@ -58,5 +58,5 @@ it('the eval functions of the guide score the agent of the guide by the command 
     },
     { 'rewards.ts:exact': { stats: { mean: 0 } }, 'rewards.ts:frugal': { stats: { mean: 1 } } },
   ])
-  expect(stdout).toMatch(/Pass@1 +Pass@2 +Pass@4\n/)
+  expect(stdout).toMatch(/^Pass@2 .*\nPass@4 /m)
 })

@@ -65,7 +65,7 @@ it('osmosis eval run keeps the rollouts of a loop that have ended when Ctrl-C cu
   await expect.poll(() => upstream.received.length).toBe(3)
   command.child.kill('SIGINT')
   const { code, stdout } = await command.finished
-  expect([code, stdout]).toEqual([130, expect.stringContaining('(2 done, 2 pending)')])
+  expect([code, stdout]).toEqual([130, expect.stringContaining('2 of 4 done\n')])
   expect(readResults(folder).records.map(({ reward }) => reward)).toEqual([1, 0])
 })
 

@@ -70,7 +70,7 @@ describe('a run that was halted because the key was refused', () => {
       [name],
       ['0.0', '1.0', '2.0', '3.0'],
     ])
-    expect(again.stdout).toContain('4 rows × 1 attempt = 4\n')
+    expect(again.stdout).toContain('4 rows × 1 attempt = 4 rollouts\n')
   })
 })
 
@@ -85,7 +85,7 @@ describe('a finished run', () => {
 
     const again = await evaluate(flags.replace('--name', '--quiet --rows 0 --name'))
     expect([again.code, again.stderr, places(events('r'))]).toEqual([0, '', ['0.0', '1.0']])
-    expect(again.stdout).toContain('2 rows × 1 attempt = 2\n')
+    expect(again.stdout).toContain('2 rows × 1 attempt = 2 rollouts\n')
     // Nothing was served.
     expect(readFileSync(path.join(output, 'r/logs.txt'), 'utf8').match(/Listening/g)).toHaveLength(
       1,

@@ -38,8 +38,6 @@ export {
   formatReward,
   formatShare,
 } from './report/figures.ts'
-export { formatReport, type FormatReportOptions } from './report/format-report.ts'
-export { type ReportStyle } from './report/text-layout.ts'
 export {
   type EvaluatedModel,
   type EvaluationOptions,

@@ -1,10 +1,8 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { styleText } from 'node:util'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import {
-  formatReport,
   metricsDocument,
   runEvaluation,
   type EvaluationResult,
@@ -13,6 +11,7 @@ import {
 } from '@osmosis/eval'
 
 import { readEnvironment } from '../environment.ts'
+import { endedRunReport } from '../eval-show/run-report.ts'
 import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { Redaction } from '../redaction.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
@@ -216,7 +215,7 @@ async function conclude(
     const document = { ...metricsDocument(result, store), location: store.location }
     process.stdout.write(`${JSON.stringify(document, null, 2)}\n`)
   } else {
-    process.stdout.write(`\n${formatReport(result, { style: styleText })}\n`)
+    process.stdout.write(`\n${await endedRunReport(store.location)}\n`)
   }
   const code = exitCodeOf(result, flags, (text) => void process.stderr.write(`${text}\n`))
   return interrupt.aborted ? interruptedExitCode : code

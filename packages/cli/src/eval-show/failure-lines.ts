@@ -39,7 +39,7 @@ export function failureLines(run: ShownRun, several: boolean, width: number): st
   const of = several ? ` of ${onOneLine(table.document.model)}` : ''
   const title =
     failed.length === 0
-      ? `Scores are missing${of}`
+      ? `Scores are missing${several ? `: ${onOneLine(table.document.model)}` : ''}`
       : `${formatQuantity(failed.length, 'rollout')}${of} failed, of ${formatCount(events.length)}`
   const more = kinds.length - mostKinds
   return [

@@ -10,9 +10,12 @@ export function valueText({ value }: Pick<Estimate, 'value'>, scale: Scale): str
   return scale === 'share' ? formatShare(value) : formatReward(value)
 }
 
+/** Intervals of fewer rows are wider than anything that could be. */
+const fewestRows = 5
+
 /** `between 51.5 and 55.9 %`; undefined where nothing can be said. */
-export function intervalText({ ci95 }: Estimate, scale: Scale): string | undefined {
-  if (ci95 === null) return undefined
+export function intervalText({ ci95, rows }: Estimate, scale: Scale): string | undefined {
+  if (ci95 === null || rows < fewestRows) return undefined
   if (scale === 'plain') return `between ${formatReward(ci95[0])} and ${formatReward(ci95[1])}`
   // The formula knows nothing of the ends of shares.
   const [low, high] = ci95.map((end) => formatShare(Math.min(1, Math.max(0, end))))
@@ -21,10 +24,10 @@ export function intervalText({ ci95 }: Estimate, scale: Scale): string | undefin
 
 /** `53.7 % ± 2.2`; where nothing or everything passed `100 % (at least 94.2)`. */
 export function briefText(estimate: Estimate, scale: Scale): string {
-  const { value, ci95 } = estimate
+  const { value, ci95, rows } = estimate
   const half = halfWidth(estimate)
   const text = valueText(estimate, scale)
-  if (value === null || ci95 === null || half === null) return text
+  if (value === null || ci95 === null || half === null || rows < fewestRows) return text
   if (scale === 'plain') return `${text} ± ${formatReward(half)}`
   if (value === 0) return `${text} (at most ${points(ci95[1])})`
   if (value === 1) return `${text} (at least ${points(ci95[0])})`

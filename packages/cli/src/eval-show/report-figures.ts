@@ -41,7 +41,7 @@ export function figureLines(
     ...shares(statistics),
     ...metricsFigure(table),
     ...amount('Tokens', behaviour.completion_tokens, formatWhole, tokensText(table)),
-    ...amount('Seconds', behaviour.seconds, formatBrief, time),
+    ...amount('Time', behaviour.seconds, formatSeconds, time),
     ...amount('Cost', behaviour.cost_usd, dollars, costText(behaviour.cost_usd, table)),
   ]
   const hasIntervals = figures.some(({ remarks }) =>
@@ -55,9 +55,11 @@ export function figureLines(
 }
 
 /** What each eval function gave; none where they are not beside a reward, or another eval function. */
-export function scoreLines({ table }: ShownRun): string[] {
+export function scoreLines({ table, reader }: ShownRun): string[] {
   const { scores } = table.document.columns
-  const names = Object.keys(scores).filter((name) => name !== table.measure)
+  // One that never gave a score has no column.
+  const all = new Set([...reader.manifest.inputs.code.scorers, ...Object.keys(scores)])
+  const names = [...all].filter((name) => name !== table.measure)
   const rows = names.map((name): (Cell | string)[] => {
     const own = new RunTable(table.document, { measure: name })
     const graded = own.values.filter((value) => typeof value === 'number').length
@@ -186,7 +188,7 @@ function amount(
   more: string | undefined,
 ): Figure[] {
   if (mean.value === null || p50 === null || p95 === null) return []
-  const spread = `median ${format(p50)}, 95 % take ${format(p95)} or less`
+  const spread = `median ${format(p50)}, 95 % within ${format(p95)}`
   return [{ label, value: format(mean.value), remarks: [`per rollout, ${spread}`, more] }]
 }
 
@@ -241,6 +243,6 @@ function formatWhole(value: number): string {
   return formatCount(Math.round(value))
 }
 
-function formatBrief(value: number): string {
-  return value < 9.95 ? value.toFixed(1) : formatCount(Math.round(value))
+function formatSeconds(seconds: number): string {
+  return seconds < 0.9995 ? `${Math.round(1000 * seconds)} ms` : formatDuration(1000 * seconds)
 }

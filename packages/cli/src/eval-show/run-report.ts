@@ -5,7 +5,7 @@ import { failureLines } from './failure-lines.ts'
 import { figureLines, scoreLines } from './report-figures.ts'
 import { shellCommand } from './shell-command.ts'
 import { openShownRun, runState, type RunState, type ShownRun } from './shown-run.ts'
-import { onOneLine, plain, styled, wrapped } from './terminal-text.ts'
+import { onOneLine, outputWidth, plain, styled, wrapped } from './terminal-text.ts'
 
 /** A run with the models that it evaluated. */
 export interface ReportedRun {
@@ -14,19 +14,26 @@ export interface ReportedRun {
   readonly models: readonly [ShownRun, ...ShownRun[]]
 }
 
+/** The report of a run that this process has ended; without a line feed at the end. */
+export async function endedRunReport(location: string): Promise<string> {
+  const run = await openShownRun({ location, variant: undefined })
+  return runReport(await openReportedRun(run, true), outputWidth())
+}
+
 /**
  * Opens a run for its report.
  *
+ * @param isOver - whoever writes to it will write no more
  * @throws OsmosisError with code `damaged_run`
  */
-export async function openReportedRun(first: ShownRun): Promise<ReportedRun> {
+export async function openReportedRun(first: ShownRun, isOver = false): Promise<ReportedRun> {
   const { reader } = first
   const isWhole = first.name === reader.name
   const hasBaseline = isWhole && reader.manifest.inputs.model.baseline !== null
   const baseline = hasBaseline
     ? [await openShownRun({ location: reader.location, variant: 'baseline' })]
     : []
-  return { state: runState(reader), models: [first, ...baseline] }
+  return { state: runState(reader, isOver), models: [first, ...baseline] }
 }
 
 /** The report of a run for people; without a line feed at the end. */
@@ -122,7 +129,9 @@ function footLines({ state, models: [run] }: ReportedRun): string[] {
   const { config } = reader.manifest.provenance
   const lines: [label: string, text: string][] = []
   if (state.status === 'incomplete') {
-    const start = config === null ? '<as before>' : shellCommand(config)
+    const { entrypoint } = reader.manifest.inputs.code
+    const module = ['-m', entrypoint, '-d', table.document.dataset]
+    const start = shellCommand(...(config === null ? module : [config]))
     const resume = `osmosis eval run ${start} ${shellCommand('--name', reader.name)}`
     lines.push([
       'Go on',

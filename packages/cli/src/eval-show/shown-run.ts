@@ -81,13 +81,18 @@ async function graded(
   })
 }
 
-/** How far a run is, by its journal; why it stopped, by what its process has left behind. */
-export function runState(reader: RunReader): RunState {
+/**
+ * How far a run is, by its journal; why it stopped, by what its process has left behind.
+ *
+ * @param isOver - whoever writes to it will write no more
+ */
+export function runState(reader: RunReader, isOver = false): RunState {
   const { manifest, location } = reader
   const total = plannedItems(manifest)
   const done = reader.events.size
   const progress = readProgress(location)
-  const status = reader.writer() !== null ? 'running' : done < total ? 'incomplete' : 'finished'
+  const isRunning = !isOver && reader.writer() !== null
+  const status = isRunning ? 'running' : done < total ? 'incomplete' : 'finished'
   const said = progress['incomplete_reason']
   return {
     status,

@@ -116,7 +116,7 @@ export function tableLines(
   const widths = Array.from({ length: count }, (_, column) =>
     cells.reduce((most, row) => Math.max(most, columnsOf(row[column]?.text ?? '')), 0),
   )
-  const before = widths.slice(0, -1).reduce((sum, one) => sum + one + 2, 0)
+  const before = widths.slice(0, -1).reduce((sum, one) => sum + (one === 0 ? 0 : one + 2), 0)
   const last = Math.max(12, width - before)
   return cells.map((row) => {
     const texts = row.map(({ text, format }, column) => {
@@ -127,6 +127,8 @@ export function tableLines(
       if (right.includes(column)) return space + look
       return column === row.length - 1 ? look : look + space
     })
-    return texts.join('  ').trimEnd()
+    // A column in which nothing is takes no room.
+    const shown = texts.filter((_, column) => widths[column] !== 0)
+    return shown.join('  ').trimEnd()
   })
 }

@@ -53,8 +53,3 @@ export interface EvaluationResult extends EvaluationSnapshot {
   /** Where the sink has put the results; null without a sink. */
   readonly location: string | null
 }
-
-/** The models of an evaluation, the one under evaluation first. */
-export function modelsOf({ model, baseline }: EvaluationSnapshot): readonly ModelResult[] {
-  return baseline === null ? [model] : [model, baseline]
-}
