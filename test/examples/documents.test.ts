@@ -14,9 +14,11 @@ const exec = promisify(execFile)
 
 /** What the reader has made before the page begins. */
 const pages = [
+  { document: 'docs/quickstart.md', workspace: 'an empty folder' },
   { document: 'docs/workflows.md', workspace: 'a new workspace' },
   { document: 'docs/graders.md', workspace: 'a new workspace' },
   { document: 'docs/datasets.md', workspace: 'a new workspace' },
+  { document: 'docs/evaluation.md', workspace: 'a new workspace' },
 ]
 
 it.each(pages)(
@@ -34,7 +36,7 @@ it.each(pages)(
     }
     let place = folder
     if (workspace === 'a new workspace') {
-      await bash('npm create @osmosis@latest my-agent -- --framework openai-agents', folder)
+      await bash('npm create @osmosis@latest my-agent -- --framework openai-agents --yes', folder)
       place = path.join(folder, 'my-agent')
     }
     for (const { file, text } of blocksOf(document, 'ts', 'toml', 'jsonl', 'csv')) {
@@ -43,8 +45,11 @@ it.each(pages)(
       writeFileSync(path.join(place, file), text)
     }
     const commands = blocksOf(document, 'bash').flatMap(({ text }) => commandLines(text))
-    const script = commands.filter(hasEverything).join('\n')
-    expect(await bash(script, place)).not.toBe('')
+    const script = commands.filter(hasEverything).map(untilItListens).join('\n')
+    const printed = oneSpace(await bash(script, place))
+
+    const promised = blocksOf(document, 'text').flatMap(({ text }) => text.trim().split('\n'))
+    expect(promised.filter((line) => !printed.includes(oneSpace(line)))).toEqual([])
   },
 )
 
@@ -52,6 +57,17 @@ it.each(pages)(
 function hasEverything(command: string): boolean {
   const [, words = ''] = /^npx osmosis (.*)/.exec(command) ?? []
   return !isHosted(words.split(' ')) && !/--base-url|--model/.test(words)
+}
+
+/** What serves is stopped with Ctrl-C as soon as it says where. */
+function untilItListens(command: string): string {
+  return /osmosis (?:serve|eval view (?!.*--export))/.test(command)
+    ? `until_it_listens ${command}`
+    : command
+}
+
+function oneSpace(text: string): string {
+  return text.replaceAll(/ +/g, ' ').trim()
 }
 
 /** A folder with package managers that find everything installed already, from the sources here. */
@@ -64,10 +80,18 @@ function packageManagers(folder: string): string {
     })
   mkdirSync(bin)
   write('npx', [`exec ${path.join(root, 'node_modules/.bin')}/"$@"`])
+  write('until_it_listens', [
+    'printed=$(mktemp)',
+    '"$@" > "$printed" 2>&1 & pid=$!',
+    'until grep -q http:// "$printed"; do kill -0 $pid; sleep 0.1; done',
+    'kill -INT $pid; wait $pid || true; cat "$printed"',
+  ])
   write('npm', [
     'case $1 in',
     'install) ;;',
-    `create) shift 2; f=$1; shift 2; exec "${process.execPath}" ${create} "$f" "$@" --no-install --no-git ;;`,
+    'create) shift 2; folder=$1; shift 2',
+    `"${process.execPath}" ${create} "$folder" "$@" --no-install --no-git`,
+    `ln -s ${path.join(folder, 'node_modules')} "$folder/node_modules" ;;`,
     'run) exec node --run "$2" ;;',
     '*) exec node --run "$1" ;;',
     'esac',

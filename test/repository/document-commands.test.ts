@@ -47,7 +47,7 @@ async function problemOf(command: string): Promise<string | undefined> {
     return strange.every((flag) => create.includes(`  ${flag} `)) ? undefined : 'no such flag'
   }
   if (/^(?:npm|pnpm) (?:install|add) /.test(command)) return undefined // guides.test.ts
-  const [, script] = /^npm (?:run )?(test|run \S+)/.exec(command) ?? []
+  const [, script] = /^npm (?:run )?(\w+)$/.exec(command) ?? []
   if (script !== undefined) {
     return workspace.includes(`    ${script}: `) ? undefined : 'no such script in a new workspace'
   }
