@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 
 /** What a key does, by `KeyboardEvent.key`. */
 export type Keys = Readonly<Record<string, (() => void) | undefined>>
@@ -11,7 +11,8 @@ export function useKeys(keys: Keys): void {
   // Two keys may come before the page is painted: the second means what the first has led to.
   const latest = useRef(keys)
   latest.current = keys
-  useEffect(() => {
+  // With what it is for, not after it has been painted: what can be seen listens.
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       if (event.metaKey || event.ctrlKey || event.altKey || event.defaultPrevented) return
       if (document.querySelector('dialog[open]') !== null) return
