@@ -4,9 +4,9 @@ import path from 'node:path'
 
 import { expect, it } from 'vitest'
 
-import { readResults } from './in-process.ts'
+import { readResults, run as osmosis } from './in-process.ts'
 import { endpoint, say } from './model-endpoint.ts'
-import { osmosis, temporaryFolder } from './osmosis.ts'
+import { temporaryFolder } from './osmosis.ts'
 
 const guide = readFileSync(path.resolve(import.meta.dirname, '../../../docs/agent-loop.md'), 'utf8')
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 
+import { run as osmosis } from './in-process.ts'
 import { endpoint, say } from './model-endpoint.ts'
-import { osmosis } from './osmosis.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
 const command = ['eval', 'run', 'configs/eval/echo.toml', '--limit', '1']

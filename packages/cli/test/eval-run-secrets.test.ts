@@ -5,7 +5,8 @@ import { text } from 'node:stream/consumers'
 
 import { describe, expect, it } from 'vitest'
 
-import { bin, osmosis, type Finished } from './osmosis.ts'
+import { run as osmosis } from './in-process.ts'
+import { bin, osmosis as osmosisProcess, type Finished } from './osmosis.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
 /** Speaks of its variables wherever it can: in pieces, in the name of a sample, in an error. */
@@ -65,7 +66,7 @@ describe('the secrets of an evaluation', () => {
   it('reach the rollout and nothing that is printed, logged or written', async () => {
     const root = workspace()
     const secrets = { FIRST: 'first-secret', SECOND: 'second "quoted" secret' }
-    const finished = await osmosis(command, { ...secrets, PLAIN: 'hidden' }, root)
+    const finished = await osmosisProcess(command, { ...secrets, PLAIN: 'hidden' }, root)
     expect(log(root)).toContain(
       '{"FIRST":"[redacted]","SECOND":"[redacted]","PLAIN":"from the config"}\n',
     )

@@ -15,11 +15,18 @@ export function inWorkspace(): void {
   })
 }
 
-/** Runs the `osmosis` command in this process, for what is not about processes. */
+/**
+ * Runs the `osmosis` command in this process, for what is not about processes.
+ *
+ * @param folder - where it is called. Default: where this process is.
+ */
 export async function run(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  folder?: string,
 ): Promise<Finished> {
+  const before = process.cwd()
+  if (folder !== undefined) process.chdir(folder)
   const output = { stdout: '', stderr: '' }
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value)
   const spies = (['stdout', 'stderr'] as const).map((name) =>
@@ -31,6 +38,7 @@ export async function run(
   const release = (): void => {
     for (const spy of spies) spy.mockRestore()
     vi.unstubAllEnvs()
+    if (folder !== undefined) process.chdir(before)
   }
   onTestFinished(release)
   try {
