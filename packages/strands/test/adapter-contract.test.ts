@@ -3,8 +3,6 @@ import { OsmosisRolloutModel, OsmosisStrandsAgent } from '@osmosis/strands'
 import { type AdapterUnderTest, type ContractTool, runAdapterContract } from '@osmosis/testing'
 import { describe, it } from 'vitest'
 
-import { isNewestSdk } from './running-sdk.ts'
-
 const strands: AdapterUnderTest = {
   async run({ name, prompt, tools = [], signal }) {
     const agent = new OsmosisStrandsAgent({
@@ -17,8 +15,8 @@ const strands: AdapterUnderTest = {
   },
   construct: (name) => new OsmosisStrandsAgent({ name, model: new OsmosisRolloutModel() }),
   callPlaceholder: () => new OsmosisStrandsAgent({ model: new OsmosisRolloutModel() }),
-  // Keeping many apart is no matter of the version: the newest runs them all.
-  concurrentRollouts: isNewestSdk ? 400 : 50,
+  // concurrent-rollouts.test.ts runs hundreds, each of agents with helpers.
+  concurrentRollouts: 50,
 }
 
 function strandsTool({ name, description, parameters, execute }: ContractTool): FunctionTool {

@@ -126,7 +126,7 @@ describe('the same table', () => {
           table.map(({ ground_truth: label, Topic }) => [label ?? null, Topic]),
         )
       }),
-      { numRuns: 30 },
+      { numRuns: 15 },
     )
   }, 30_000)
 })
