@@ -1,7 +1,7 @@
 import type { JSX } from 'preact'
 
 import { counted, thousands } from './format.ts'
-import { hrefOf, type Route } from './route.ts'
+import { comparisonHref, hrefOf, type Route } from './route.ts'
 import type { RunState, ShownRun } from './run/use-run.ts'
 import type { Source } from './source/source.ts'
 import type { Theme, ThemeControl } from './theme.ts'
@@ -83,22 +83,12 @@ function Variants({ run }: { run: ShownRun }): JSX.Element | null {
   return (
     <span class="variants">
       {others.slice(0, 3).map((variant) => (
-        <a
-          key={variant}
-          class="btn"
-          href={hrefOf({ page: 'compare', ...pairOf(run.name, variant) })}
-        >
+        <a key={variant} class="btn" href={comparisonHref(run.name, variant)}>
           Compare {variant === whole ? 'the run' : variant.slice(whole.length)}
         </a>
       ))}
     </span>
   )
-}
-
-/** A baseline is what the run is measured against; a re-grading is measured against the run. */
-function pairOf(name: string, variant: string): { run: string; other: string } {
-  const isBefore = variant.endsWith('@baseline') || !variant.includes('@')
-  return isBefore ? { run: variant, other: name } : { run: name, other: variant }
 }
 
 function aboutText({ table: { document } }: ShownRun): string {

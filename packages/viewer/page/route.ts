@@ -44,6 +44,16 @@ export function hrefOf(route: Partial<Route>): string {
   return `#/${path}${search === '' ? '' : `?${search}`}`
 }
 
+/**
+ * The address where a run is compared with a variant of it. A baseline is what the run is measured
+ * against; a re-grading is measured against the run.
+ */
+export function comparisonHref(name: string, variant: string): string {
+  const isBefore = variant.endsWith('@baseline') || !variant.includes('@')
+  const [run, other] = isBefore ? [variant, name] : [name, variant]
+  return hrefOf({ page: 'compare', run, other })
+}
+
 /** Goes to another place; what is left out stays. */
 export type Go = (change: Partial<Route>, how?: 'push' | 'replace') => void
 

@@ -138,6 +138,26 @@ describe('finding what explains the number', () => {
   })
 })
 
+describe('a baseline', () => {
+  it('is what its run is compared with, from the list of runs as from the run', async () => {
+    const folder = writeAirlineRun(root, { name: 'with-baseline', rows: 40, attempts: 2 })
+    const file = path.join(folder, 'manifest.json')
+    const manifest = readFileSync(file, 'utf8').replace('"baseline": null', '"baseline": "older"')
+    writeFileSync(file, manifest)
+    const journal = path.join(folder, 'events.jsonl')
+    const events = readFileSync(journal, 'utf8')
+    appendFileSync(journal, events.replaceAll('"status":', '"model_tag":"baseline","status":'))
+    const { page, problems } = await open('#/')
+    await page.getByRole('link', { name: 'compare @baseline' }).click()
+    await page.getByText('No row differs').waitFor()
+    expect(page.url()).toContain('#/compare/with-baseline%40baseline/with-baseline')
+    await go(page, '#/run/with-baseline')
+    await page.getByRole('link', { name: 'Compare @baseline' }).click()
+    await page.getByText('No row differs').waitFor()
+    expect(problems).toEqual([])
+  })
+})
+
 describe('the keyboard', () => {
   it('goes through rollouts, attempts, samples and errors', async () => {
     const { page, problems } = await open('#/run/planted')

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 
 import type { RunListing, RunSummary } from '../../src/wire.ts'
 import { percent, points, thousands, unknown } from '../format.ts'
-import { type Go, hrefOf } from '../route.ts'
+import { comparisonHref, type Go, hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
 
 /** How often the list is read again while it is on the screen, and while runs are being read. Milliseconds. */
@@ -127,12 +127,8 @@ function RunLine({
         {run.variants.length > 0 && (
           <div class="variants">
             {run.variants.map((variant) => (
-              <a
-                key={variant}
-                class="dim"
-                href={hrefOf({ page: 'compare', run: run.name, other: variant })}
-              >
-                with {variant.slice(run.name.length)}
+              <a key={variant} class="dim" href={comparisonHref(run.name, variant)}>
+                compare {variant.slice(run.name.length)}
               </a>
             ))}
           </div>
