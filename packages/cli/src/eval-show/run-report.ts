@@ -104,8 +104,8 @@ function comparisonLines(baseline: ShownRun, own: ShownRun, width: number): stri
 }
 
 function findingLines(run: ShownRun, several: boolean, width: number): string[] {
-  // Failures have a section of their own, with an example of each.
-  const found = findings(run.table).filter(({ key }) => key !== 'failed')
+  // Failures have a section of their own, with an example of each, and what did not pass a line below.
+  const found = findings(run.table).filter(({ key }) => key !== 'failed' && key !== 'notpassed')
   if (found.length === 0) return []
   const of = several ? `: ${modelTitle(run)}` : ''
   return [

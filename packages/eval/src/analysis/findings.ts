@@ -4,7 +4,15 @@ import { type UnearnedReason, unearnedReasons } from './unearned.ts'
 
 /** Something that deserves a look. */
 export interface Finding {
-  readonly key: 'unearned' | 'failed' | 'stuck' | 'nocalls' | 'cut' | 'rewritten' | 'rows'
+  readonly key:
+    | 'unearned'
+    | 'failed'
+    | 'stuck'
+    | 'nocalls'
+    | 'cut'
+    | 'rewritten'
+    | 'notpassed'
+    | 'rows'
   readonly tone: 'bad' | 'warn' | 'info'
   /** E.g. `92 passed without a tool call`. */
   readonly title: string
@@ -16,7 +24,10 @@ export interface Finding {
   readonly count: number
 }
 
-/** What one item of a finding costs: a reward that teaches a trick is worse than one that is missing. */
+/**
+ * What one item of a finding costs: a reward that teaches a trick is worse than one that is missing. What is
+ * no sign of trouble comes last.
+ */
 const costs = {
   unearned: 10,
   failed: 4,
@@ -24,6 +35,7 @@ const costs = {
   nocalls: 2,
   cut: 2,
   rewritten: 2,
+  notpassed: 0,
   rows: 0,
 } as const
 
@@ -54,6 +66,7 @@ export function findings(table: RunTable): Finding[] {
       title: `${length} rewrote their history`,
       detail: 'A trainer splits or masks at that place.',
     })),
+    notPassed(table),
     equalRows(table),
   ].filter((finding) => finding !== null)
   return found.toSorted((a, b) => b.count * costs[b.key] - a.count * costs[a.key])
@@ -98,6 +111,22 @@ function unearned(table: RunTable): Finding | null {
       : `${items.length} passes look unearned`,
     detail: `${rest.length === 0 ? '' : `${rest.join(', ')}. `}The reward may be exploitable.`,
     query: 'is:unearned',
+    count: items.length,
+  }
+}
+
+function notPassed(table: RunTable): Finding | null {
+  const items: number[] = []
+  for (let item = 0; item < table.size; item++) {
+    if (!table.passed(item) && table.counts(item)) items.push(item)
+  }
+  if (items.length === 0) return null
+  return {
+    key: 'notpassed',
+    tone: 'info',
+    title: `${items.length} of ${table.size} did not pass`,
+    detail: meanValue(table, items),
+    query: 'is:notpassed',
     count: items.length,
   }
 }
