@@ -5,6 +5,8 @@ import { Command } from 'commander'
 import { addAgentLoopCommands } from './agent-loop/agent-loop-commands.ts'
 import { addCompletionCommand } from './completion/completion-options.ts'
 import { addDoctorCommand } from './doctor/doctor-options.ts'
+import { addEvalExportCommand } from './eval-export/eval-export-options.ts'
+import { addEvalRegradeCommands } from './eval-regrade/eval-regrade-options.ts'
 import { addRubricCommand } from './eval-rubric/rubric-options.ts'
 import { addEvalCommands } from './eval-run/eval-commands.ts'
 import { addEvalShowCommands } from './eval-show/eval-show-options.ts'
@@ -28,6 +30,8 @@ export function createProgram(setExitCode: (code: number) => void): Command {
   addEvalCommands(program, setExitCode)
   addEvalShowCommands(program, setExitCode)
   addEvalViewCommand(program, setExitCode)
+  addEvalRegradeCommands(program, setExitCode)
+  addEvalExportCommand(program, setExitCode)
   addRubricCommand(program, setExitCode)
   addPlatformCommands(program, { version: packageVersion(), setExitCode })
   addRolloutCommands(program, setExitCode)

@@ -33,6 +33,7 @@ export {
   type RecordPolicyOptions,
   type PolicyTrouble,
   type RecordedPolicy,
+  type RecordedTranscript,
   type RolloutRecording,
 } from './policy/record-policy.ts'
 export type { ScriptedAnswer, ScriptedToolCall } from './policy/scripted-answer.ts'

@@ -61,6 +61,7 @@ describe('recordPolicy', () => {
       messages: [user, { role: 'assistant', content: '42' }],
       otherConversations: [],
       historyRewritten: false,
+      tools: null,
       calls: [
         {
           startedAt: expect.any(Number),
@@ -79,6 +80,24 @@ describe('recordPolicy', () => {
         },
       ],
     })
+  })
+
+  it('keeps the tools of the latest request that had any, sample by sample', async () => {
+    const policy = recordPolicy(sending([events], 'text/event-stream'))
+    const recording = policy.record('r')
+    const [add, subtract] = ['add', 'subtract'].map((name) => ({
+      type: 'function',
+      function: { name },
+    }))
+    for (const tools of [[add], [add, subtract], []]) {
+      await (await ask(policy, { messages: [user], tools })).text()
+    }
+    await (await ask(policy, { messages: [user] }, 'other')).text()
+    const tools = [...recording.samples()].map(([id, transcript]) => [id, transcript.tools])
+    expect(tools).toEqual([
+      ['main', [add, subtract]],
+      ['other', null],
+    ])
   })
 
   it('keeps token ids and logprobs only when asked for', async () => {

@@ -43,7 +43,11 @@ export {
   type GraderConfig,
   type WorkflowConfig,
 } from './workflow/config.ts'
-export { discoverEntrypoint, type Entrypoint } from './workflow/discover-entrypoint.ts'
+export {
+  discoverEntrypoint,
+  discoverGrader,
+  type Entrypoint,
+} from './workflow/discover-entrypoint.ts'
 export { Grader, type GraderClass, type GraderContext } from './workflow/grader.ts'
 export { lastAssistantText } from './workflow/last-assistant-text.ts'
 export {

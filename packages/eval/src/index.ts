@@ -31,6 +31,16 @@ export {
   type RewardStats,
   type ScoreMetrics,
 } from './metrics/evaluation-metrics.ts'
+export { adoptGrading, originalGrading } from './regrade/adopt-grading.ts'
+export { type FunctionGradingOptions, gradeByFunction } from './regrade/grade-by-function.ts'
+export { gradeByGrader, type StoredGrading } from './regrade/grade-by-grader.ts'
+export { gradedEvent, gradedEvents } from './regrade/graded-events.ts'
+export { regradeRun, type RegradeOptions, type Regrading } from './regrade/regrade-run.ts'
+export {
+  type GradeRollout,
+  type RolloutGrade,
+  type StoredRollout,
+} from './regrade/rollout-grade.ts'
 export {
   formatCount,
   formatDuration,
@@ -87,6 +97,7 @@ export {
   type GradedRollout,
   type GradedSample,
   type RunStore,
+  type WireConversation,
 } from './store/run-store.ts'
 export { type Grade } from './store/side-files.ts'
 export { type RunSnapshots } from './store/snapshot-files.ts'

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { itemKey, openRun, type RunReader } from '@osmosis/eval'
+import { gradedEvents, openRun, type RunReader } from '@osmosis/eval'
 import { RunTable, toRunDocument, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
 
 import { commandName, type FoundRun } from './find-run.ts'
@@ -57,7 +57,6 @@ export async function openShownRun({ location, variant }: FoundRun): Promise<Sho
   }
 }
 
-/** What a re-grading has not judged has no reward in it. */
 async function graded(
   reader: RunReader,
   variant: string | undefined,
@@ -74,11 +73,7 @@ async function graded(
         : `there are ${known.map((one) => `${reader.name}@${one}`).join(', ')}`
     throw new OsmosisError('invalid_config', `There is no ${reader.name}@${variant}: ${others}.`)
   }
-  const grades = await reader.grades(variant)
-  return events.map((event) => {
-    const { reward = null, scores = {} } = grades.get(itemKey(event)) ?? {}
-    return { ...event, reward, scores }
-  })
+  return gradedEvents(reader.manifest, events, await reader.grades(variant))
 }
 
 /**

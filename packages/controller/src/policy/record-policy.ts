@@ -19,10 +19,16 @@ export interface PolicyTrouble {
   readonly message: string
 }
 
+/** What went over the wire under one sample id. */
+export interface RecordedTranscript extends WireTranscript {
+  /** Of the latest request that had any, as it was sent; null without one. */
+  readonly tools: readonly unknown[] | null
+}
+
 /** What the model calls of one rollout said, as far as they have come. */
 export interface RolloutRecording {
   /** By sample id, in the order of the first calls; calls without an id are under `''`. */
-  samples(): ReadonlyMap<string, WireTranscript>
+  samples(): ReadonlyMap<string, RecordedTranscript>
   /**
    * Trouble that lasts, else that of the latest call, when the policy was overloaded or down (429,
    * 5xx). Null when it answered.
@@ -67,6 +73,7 @@ export function recordPolicy(
 
 class Recording implements RolloutRecording {
   readonly #logs = new Map<string, CallLog>()
+  readonly #tools = new Map<string, readonly unknown[]>()
   readonly #options: RecordPolicyOptions
   readonly #forget: () => void
   #lasting: PolicyTrouble | null = null
@@ -83,6 +90,8 @@ class Recording implements RolloutRecording {
 
   begin({ sampleId, body }: PolicyRequest): CallListener {
     const call = this.#beginCall(sampleId, body['messages'])
+    const { tools } = body
+    if (Array.isArray(tools) && tools.length > 0) this.#tools.set(sampleId, tools)
     return {
       onFirstChunk: () => call?.firstChunk(),
       onAnswer: (completion, hasOwnIds) => {
@@ -103,10 +112,11 @@ class Recording implements RolloutRecording {
     }
   }
 
-  samples(): ReadonlyMap<string, WireTranscript> {
-    const transcripts = [...this.#logs].flatMap(([id, log]): [string, WireTranscript][] => {
+  samples(): ReadonlyMap<string, RecordedTranscript> {
+    const transcripts = [...this.#logs].flatMap(([id, log]): [string, RecordedTranscript][] => {
       const transcript = wireTranscript(log)
-      return transcript === undefined ? [] : [[id, transcript]]
+      if (transcript === undefined) return []
+      return [[id, { ...transcript, tools: this.#tools.get(id) ?? null }]]
     })
     return new Map(transcripts)
   }

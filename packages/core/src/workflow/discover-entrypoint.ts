@@ -33,6 +33,30 @@ export function discoverEntrypoint(
   }
   return {
     workflow: workflow.value,
+    ...partsBesides(found, file),
+  }
+}
+
+/**
+ * Finds the grader of a module that need not have a workflow, and the configs beside it. The same
+ * rules as those of {@link discoverEntrypoint}.
+ *
+ * @param name - the export that the grader is; default: the only grader there is
+ * @throws OsmosisError with code `invalid_entrypoint` when it exports several of a kind
+ */
+export function discoverGrader(
+  exports: Readonly<Record<string, unknown>>,
+  file = 'the module',
+  name?: string,
+): Omit<Entrypoint, 'workflow'> {
+  const found = findAll(exports)
+  if (name === undefined) return partsBesides(found, file)
+  const graders = findAll({ [name]: exports[name] }).graders
+  return partsBesides({ ...found, graders }, file)
+}
+
+function partsBesides(found: FoundParts, file: string): Omit<Entrypoint, 'workflow'> {
+  return {
     workflowConfig: atMostOne(found.workflowConfigs, 'workflow configs', file)[0]?.value,
     grader: atMostOne(found.graders, 'Grader subclasses', file)[0]?.value,
     graderConfig: atMostOne(found.graderConfigs, 'grader configs', file)[0]?.value,
@@ -44,18 +68,15 @@ interface Found<T> {
   value: T
 }
 
-function findAll(exports: Readonly<Record<string, unknown>>): {
+interface FoundParts {
   workflows: Found<AgentWorkflowClass>[]
   graders: Found<GraderClass>[]
   workflowConfigs: Found<WorkflowConfig>[]
   graderConfigs: Found<GraderConfig>[]
-} {
-  const found = {
-    workflows: [] as Found<AgentWorkflowClass>[],
-    graders: [] as Found<GraderClass>[],
-    workflowConfigs: [] as Found<WorkflowConfig>[],
-    graderConfigs: [] as Found<GraderConfig>[],
-  }
+}
+
+function findAll(exports: Readonly<Record<string, unknown>>): FoundParts {
+  const found: FoundParts = { workflows: [], graders: [], workflowConfigs: [], graderConfigs: [] }
   const seen = new Set<unknown>()
   for (const [name, value] of Object.entries(exports)) {
     if (seen.has(value)) continue

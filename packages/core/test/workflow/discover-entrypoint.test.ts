@@ -3,6 +3,7 @@ import {
   defineGraderConfig,
   defineWorkflowConfig,
   discoverEntrypoint,
+  discoverGrader,
   Grader,
 } from '@osmosis/core'
 import { expect, it } from 'vitest'
@@ -84,4 +85,21 @@ it('knows the classes of another installed copy of the package', async () => {
   }
   expect(Foreign.prototype).not.toBeInstanceOf(AgentWorkflow)
   expect(discoverEntrypoint({ Foreign }).workflow).toBe(Foreign)
+})
+
+it('finds the grader of a module without a workflow, also one of several by its name', () => {
+  class Loose extends Grader {
+    async grade(): Promise<void> {}
+  }
+  const configs = { workflowConfig: undefined, graderConfig }
+  expect(discoverGrader({ Exact, graderConfig })).toEqual({ ...configs, grader: Exact })
+  const exports = { Exact, Loose, graderConfig, number: 5 }
+  expect(discoverGrader(exports, 'graders.ts', 'Loose')).toEqual({ ...configs, grader: Loose })
+  expect(discoverGrader(exports, 'graders.ts', 'number')).toEqual({ ...configs, grader: undefined })
+  expect(() => discoverGrader(exports, 'graders.ts')).toThrow(
+    expect.objectContaining({
+      code: 'invalid_entrypoint',
+      message: expect.stringContaining('Several Grader subclasses are exported from graders.ts'),
+    }),
+  )
 })

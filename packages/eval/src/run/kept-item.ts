@@ -1,4 +1,6 @@
-import type { PolicyTrouble, RolloutRecording } from '@osmosis/controller'
+import { isDeepStrictEqual } from 'node:util'
+
+import type { PolicyTrouble, RecordedTranscript, RolloutRecording } from '@osmosis/controller'
 import { toRolloutSample, type RolloutSample } from '@osmosis/core'
 import {
   toTrajectories,
@@ -7,7 +9,7 @@ import {
   type Trajectory,
 } from '@osmosis/core/trajectory'
 
-import type { GradedRollout } from '../store/run-store.ts'
+import type { GradedRollout, WireConversation } from '../store/run-store.ts'
 
 /** What is kept of an item beside its figures. */
 export interface KeptItem {
@@ -56,9 +58,7 @@ export function transcriptsOf(
   const heard = new Map(recording?.samples())
   const said = new Map<string, RolloutSample>()
   for (const [id, sample] of samples) {
-    const isOnly = samples.size === 1 && heard.size === 1
-    // A lone conversation is that of a lone sample, whatever either is called.
-    const name = isOnly ? ([...heard.keys()][0] ?? id) : id
+    const name = heardAs(id, samples, heard)
     said.set(id, spoken(id, sample, heard.get(name)))
     heard.delete(name)
   }
@@ -80,13 +80,37 @@ export function transcriptsOf(
   )
 }
 
-type Transcript =
-  ReturnType<RolloutRecording['samples']> extends ReadonlyMap<string, infer T> ? T : never
+/** A lone conversation is that of a lone sample, whatever either is called. */
+function heardAs(
+  id: string,
+  samples: ReadonlyMap<string, unknown>,
+  heard: ReadonlyMap<string, unknown>,
+): string {
+  const isOnly = samples.size === 1 && heard.size === 1
+  return isOnly ? ([...heard.keys()][0] ?? id) : id
+}
+
+/** The samples as they were heard at the policy. */
+export function wireOf(
+  samples: ReadonlyMap<string, Pick<ReportedSample, 'messages'>>,
+  recording: RolloutRecording | undefined,
+): Pick<GradedRollout, 'wire'> {
+  const heard = recording?.samples() ?? new Map<string, RecordedTranscript>()
+  const wire = [...samples].flatMap(([id, sample]): [string, WireConversation][] => {
+    const transcript = heard.get(heardAs(id, samples, heard))
+    if (transcript === undefined) return []
+    const { messages, tools } = transcript
+    // Most frameworks keep them in a form of their own; the others need not be written twice.
+    const isSame = isDeepStrictEqual(messages, sample.messages)
+    return [[id, { ...(isSame ? {} : { messages }), ...(tools === null ? {} : { tools }) }]]
+  })
+  return wire.length === 0 ? {} : { wire: Object.fromEntries(wire) }
+}
 
 function spoken(
   id: string,
   { messages, metrics = {}, extraFields = {}, ...rest }: ReportedSample,
-  transcript: Transcript | undefined,
+  transcript: RecordedTranscript | undefined,
 ): RolloutSample {
   const { messages: wire = null, calls = [], otherConversations = [] } = transcript ?? {}
   return {

@@ -9,7 +9,7 @@ import type {
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
 import type { EvaluationItem, ItemOutcome, ItemRunner } from './item-runner.ts'
-import { namelessSample, transcriptsOf, type KeptItem } from './kept-item.ts'
+import { namelessSample, transcriptsOf, wireOf, type KeptItem } from './kept-item.ts'
 
 const unboundedDeadlineSeconds = 3600
 
@@ -143,6 +143,7 @@ function toKept(outcome: LoopOutcome, { item, recording }: OutcomeParts): KeptIt
             samples: {
               [sample.id]: { messages, label: null, metrics: {}, extra_fields: {} },
             },
+            ...wireOf(new Map([[sample.id, sample]]), recording),
           },
     metrics: {},
     gradingMs: null,
@@ -168,7 +169,9 @@ function failureOf(
 }
 
 /** Empty when the last assistant message only calls tools: that is no answer. */
-function lastAnswer(messages: LoopOutcome['finalMessages']): string {
-  const content = messages.findLast(({ role }) => role === 'assistant')?.['content']
+export function lastAnswer(
+  messages: readonly { readonly role?: unknown; readonly content?: unknown }[],
+): string {
+  const content = messages.findLast(({ role }) => role === 'assistant')?.content
   return typeof content === 'string' ? content : ''
 }

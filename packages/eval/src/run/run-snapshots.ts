@@ -67,14 +67,22 @@ function toProgress(snapshot: EvaluationSnapshot): Record<string, unknown> {
 
 /** How long earlier starts were at a run, as far as they could say. Milliseconds. */
 export function earlierDurationMs(location: string): number {
+  return Number(earlierProgress(location)['duration_ms']) || 0
+}
+
+/** Why an earlier start did not get to the end; undefined when it did, or could not say. */
+export function earlierReason(location: string): string | undefined {
+  const { incomplete_reason: reason } = earlierProgress(location)
+  return typeof reason === 'string' ? reason : undefined
+}
+
+function earlierProgress(location: string): Record<string, unknown> {
   try {
-    const progress = JSON.parse(readFileSync(runFiles(location).progress, 'utf8')) as {
-      duration_ms?: unknown
-    } | null
-    return Number(progress?.duration_ms) || 0
+    const progress: unknown = JSON.parse(readFileSync(runFiles(location).progress, 'utf8'))
+    return (progress ?? {}) as Record<string, unknown>
   } catch {
     // A run that was killed before its first snapshot.
-    return 0
+    return {}
   }
 }
 

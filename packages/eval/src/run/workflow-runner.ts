@@ -16,7 +16,7 @@ import type { PhaseFailure } from '@osmosis/core/trajectory'
 import type { GradedRollout } from '../store/run-store.ts'
 import { classifyResult } from './classify-result.ts'
 import type { EvaluationItem, ItemOutcome, ItemRunner } from './item-runner.ts'
-import { meanMetrics, transcriptsOf, type KeptItem } from './kept-item.ts'
+import { meanMetrics, transcriptsOf, wireOf, type KeptItem } from './kept-item.ts'
 
 const slackSeconds = 60
 const unboundedDeadlineSeconds = 3600
@@ -134,7 +134,7 @@ function toKept(result: RolloutOutcome, parts: OutcomeParts): KeptItem {
       },
       recording,
     ),
-    graded: samples.length === 0 ? null : gradedOf(samples, parts),
+    graded: samples.length === 0 ? null : gradedOf(result.samples, parts),
     metrics: meanMetrics(samples.filter(isKept).map(({ metrics }) => metrics)),
     gradingMs: result.gradingMs,
     trouble: recording?.trouble ?? null,
@@ -152,22 +152,31 @@ function failureOf(result: RolloutOutcome): PhaseFailure | undefined {
 }
 
 function gradedOf(
-  samples: readonly ResultSample[],
-  { item, order, runFolder }: OutcomeParts,
+  samples: ReadonlyMap<string, ResultSample>,
+  { item, order, recording, runFolder }: OutcomeParts,
 ): GradedRollout {
   const { label = null, metadata = null } = order
+  const { otherColumns } = item.row
   const artifacts = path.posix.join('artifacts', item.rolloutId, 'artifacts')
   const hasArtifacts = runFolder !== undefined && existsSync(path.join(runFolder, artifacts))
   return {
     label,
     metadata,
+    ...(Object.keys(otherColumns).length === 0 ? {} : { other_columns: otherColumns }),
     artifacts: hasArtifacts ? artifacts : null,
     samples: Object.fromEntries(
-      samples.map(({ id, messages, label: own, metrics, extraFields }) => [
+      [...samples.values()].map(({ id, messages, label: own, metrics, extraFields, ...rest }) => [
         id,
-        { messages, label: own, metrics, extra_fields: extraFields },
+        {
+          messages,
+          label: own,
+          metrics,
+          extra_fields: extraFields,
+          ...(rest.removeSample ? { removed: true } : {}),
+        },
       ]),
     ),
+    ...wireOf(samples, recording),
   }
 }
 

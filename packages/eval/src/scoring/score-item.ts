@@ -34,7 +34,8 @@ export async function scoreItem(
   return { scores, scoreErrors }
 }
 
-function checkedScore(value: unknown): number {
+/** @throws TypeError for what is no score */
+export function checkedScore(value: unknown): number {
   if (typeof value === 'number' && Number.isFinite(value)) return value
   const shown = typeof value === 'number' || value === null ? String(value) : typeof value
   throw new TypeError(`it must return a finite number, got ${shown}`)

@@ -27,7 +27,10 @@ export function toScorer(name: string, evaluate: (...args: never[]) => unknown):
 }
 
 /** What a scorer is given. Made anew for each: one that changes it changes it for nobody else. */
-export function toEvalInput(row: DatasetRow, sample: ScorableSample): EvalInput {
+export function toEvalInput(
+  row: Pick<DatasetRow, 'label' | 'metadata' | 'otherColumns'>,
+  sample: ScorableSample,
+): EvalInput {
   return {
     messages: structuredClone(sample.messages) as ChatMessage[],
     solutionStr: sample.solutionStr,

@@ -22,6 +22,7 @@ import {
   gradingNames,
   readGrades,
   readNotes,
+  replaceGrades,
 } from './side-files.ts'
 
 /** Something that an event refers to. */
@@ -76,6 +77,8 @@ export interface RunReader {
    * @throws OsmosisError with code `invalid_config` for a bad name, `storage_error`
    */
   addGrades(grading: string, grades: readonly Grade[]): Promise<void>
+  /** Makes these all grades of a re-grading. Throws what `addGrades` throws. */
+  replaceGrades(grading: string, grades: readonly Grade[]): Promise<void>
 }
 
 /**
@@ -185,6 +188,10 @@ class FolderReader implements RunReader {
 
   addGrades(grading: string, grades: readonly Grade[]): Promise<void> {
     return appendGrades(this.location, grading, grades)
+  }
+
+  replaceGrades(grading: string, grades: readonly Grade[]): Promise<void> {
+    return replaceGrades(this.location, grading, grades)
   }
 
   async #refresh(): Promise<readonly ItemEvent[]> {

@@ -21,16 +21,30 @@ export interface GradedSample {
   readonly label: string | null
   readonly metrics: Readonly<Record<string, unknown>>
   readonly extra_fields: Readonly<Record<string, unknown>>
+  /** It was taken out of training, by the workflow or the grader. Default: false. */
+  readonly removed?: true
+}
+
+/** A conversation in chat completions form, as it was sent to the policy and answered. */
+export interface WireConversation {
+  /** Left out where they are those of the sample. */
+  readonly messages?: readonly unknown[]
+  /** Of the latest request that had any. */
+  readonly tools?: readonly unknown[]
 }
 
 /** What a grader saw of a rollout: enough to grade it again. */
 export interface GradedRollout {
   readonly label: string | null
   readonly metadata: Readonly<Record<string, unknown>> | null
+  /** Columns of the row besides, which eval functions see. Default: none. */
+  readonly other_columns?: Readonly<Record<string, unknown>>
   /** The folder of its artifacts, relative to the run's; null without one. */
   readonly artifacts: string | null
   /** By sample id. */
   readonly samples: Readonly<Record<string, GradedSample>>
+  /** By sample id, for those that were heard at the policy. Default: none. */
+  readonly wire?: Readonly<Record<string, WireConversation>>
 }
 
 /** An item that has ended. */
@@ -59,6 +73,11 @@ export interface RunStore {
    * @throws TypeError when the store is closed, or the item has no JSON form
    */
   commit(item: EndedItem): Promise<ItemEvent>
+  /**
+   * Replaces what the journal says of an item that has ended; its transcripts stay where they are.
+   * Resolves, and throws, as `commit` does.
+   */
+  amend(event: ItemEvent): Promise<ItemEvent>
   /**
    * Lets the run have more rows or attempts, or another threshold. Rows keep their places; new ones
    * come behind.
@@ -153,8 +172,16 @@ class FolderStore implements RunStore {
   }
 
   async commit(item: EndedItem): Promise<ItemEvent> {
+    return this.#track(() => this.#write(item))
+  }
+
+  async amend(event: ItemEvent): Promise<ItemEvent> {
+    return this.#track(() => this.#enter(event))
+  }
+
+  async #track(write: () => Promise<ItemEvent>): Promise<ItemEvent> {
     if (this.#closed !== undefined) throw new TypeError(`The run ${this.location} is closed.`)
-    const committed = this.#write(item)
+    const committed = write()
     this.#commits.add(committed)
     try {
       return await committed
@@ -196,10 +223,13 @@ class FolderStore implements RunStore {
       said && this.#trajectories.append(said),
       saw && this.#samples.append(saw),
     ])
-    const whole: ItemEvent = { ...event, at, sat }
-    await this.#journal.append(toLine(whole))
-    this.#events.set(itemKey(whole), whole)
-    return whole
+    return this.#enter({ ...event, at, sat })
+  }
+
+  async #enter(event: ItemEvent): Promise<ItemEvent> {
+    await this.#journal.append(toLine(event))
+    this.#events.set(itemKey(event), event)
+    return event
   }
 
   #fail(error: Error): void {

@@ -3,6 +3,7 @@ import { mkdir, open, readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
+import { writeFileAtomically } from '@osmosis/core/files'
 
 import type { RunNote } from '../analysis/run-note.ts'
 import { readLines } from './json-lines.ts'
@@ -12,11 +13,19 @@ import { storageError } from './storage-error.ts'
 /** What a re-grading says of an item. */
 export interface Grade extends ItemReference {
   readonly rollout_id: string
-  /** Null when there is none; `error` says why. */
+  /** The mean over the kept samples. Null when there is none; `error` says why, unless it is skipped. */
   readonly reward: number | null
+  /** All samples were taken out of training. Default: false. */
+  readonly skipped?: true
+  /** The reward of each sample by its id; null for one without. */
+  readonly samples?: Readonly<Record<string, number | null>>
+  /** Metrics that the grader gave the samples; with several samples the mean of each. */
+  readonly metrics?: Readonly<Record<string, number>>
   /** By eval function. */
   readonly scores?: Readonly<Record<string, number>>
   readonly error: string | null
+  /** What kind of error. Default: `grader_failed`. */
+  readonly error_type?: string
 }
 
 export async function readNotes(location: string): Promise<RunNote[]> {
@@ -49,6 +58,22 @@ export async function appendGrades(
   const file = gradesFile(location, grading)
   await mkdir(path.dirname(file), { recursive: true, mode: folderMode })
   await appendLines(file, grades)
+}
+
+/** All grades of a grading at once: readers see those before, or these. */
+export async function replaceGrades(
+  location: string,
+  grading: string,
+  grades: readonly Grade[],
+): Promise<void> {
+  const file = gradesFile(location, grading)
+  const text = grades.map((grade) => `${JSON.stringify(grade)}\n`).join('')
+  try {
+    await mkdir(path.dirname(file), { recursive: true, mode: folderMode })
+    await writeFileAtomically(file, text, { mode: fileMode })
+  } catch (cause) {
+    throw await storageError(file, cause)
+  }
 }
 
 function gradesFile(location: string, grading: string): string {

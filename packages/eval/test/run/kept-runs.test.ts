@@ -62,6 +62,7 @@ describe('a run with a store', () => {
         metadata: null,
         artifacts: null,
         samples: { main: { messages: [{ role: 'user' }, { content: 'yes' }] } },
+        wire: { main: {} },
       },
     })
   })

@@ -245,6 +245,8 @@ it('keeps re-gradings by name, the last grade of each item', async () => {
     ]),
   )
   expect(await reader.grades('unknown')).toEqual(new Map())
+  await reader.replaceGrades('strict', [grade(1, 1)])
+  expect(await reader.grades('strict')).toEqual(new Map([['1.0', grade(1, 1)]]))
   expect(await osmosisErrorOf(() => reader.addGrades('../escape', []))).toEqual({
     code: 'invalid_config',
     message: `The name of a grading has up to 96 letters, digits, '.', '_' and '-' and starts with a letter or digit, got '../escape'.`,

@@ -1,4 +1,4 @@
-import { type Grade, itemKey, type RunReader } from '@osmosis/eval'
+import { type Grade, gradedEvents, itemKey, type RunReader } from '@osmosis/eval'
 import {
   appendEvents,
   type ItemEvent,
@@ -20,6 +20,7 @@ export class RunView {
   /** How often something was appended. */
   changes = 0
   readonly #variant: Variant
+  readonly #manifest: RunManifest
 
   constructor(
     name: string,
@@ -29,7 +30,8 @@ export class RunView {
     this.name = name
     this.#variant = variant
     const modelTag = this.#tag
-    const own = [...events.values()].map((event) => this.#graded(event))
+    this.#manifest = manifest
+    const own = this.#graded([...events.values()])
     this.document = { ...toRunDocument(manifest, own, notes, { modelTag }), name }
   }
 
@@ -44,9 +46,7 @@ export class RunView {
 
   /** Takes up what has ended, and gives it as this view shows it. */
   append(events: readonly ItemEvent[]): ItemEvent[] {
-    const own = events
-      .filter(({ model_tag: tag = 'primary' }) => tag === this.#tag)
-      .map((event) => this.#graded(event))
+    const own = this.#graded(events.filter(({ model_tag: tag = 'primary' }) => tag === this.#tag))
     if (own.length > 0) {
       appendEvents(this.document, own)
       this.changes += 1
@@ -69,15 +69,8 @@ export class RunView {
     return this.#variant.kind === 'baseline' ? 'baseline' : 'primary'
   }
 
-  /** What a re-grading has not judged has no reward in it. */
-  #graded(event: ItemEvent): ItemEvent {
-    if (this.#variant.kind !== 'grading') return event
-    const grade = this.#variant.grades.get(itemKey(event))
-    const { scores: _, ...rest } = event
-    return {
-      ...rest,
-      reward: grade?.reward ?? null,
-      ...(grade?.scores === undefined ? {} : { scores: grade.scores }),
-    }
+  #graded(events: readonly ItemEvent[]): ItemEvent[] {
+    if (this.#variant.kind !== 'grading') return [...events]
+    return gradedEvents(this.#manifest, events, this.#variant.grades)
   }
 }

@@ -1,0 +1,60 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import path from 'node:path'
+
+import { errorMessage, OsmosisError } from '@osmosis/core'
+
+/** Transcripts and datasets may be confidential. */
+const fileMode = 0o600
+
+/**
+ * Writes texts to a file, which is there when it is whole; or to stdout, for `-`.
+ *
+ * @throws OsmosisError with code `storage_error`
+ */
+export async function writeTexts(
+  file: string,
+  texts: Iterable<string> | AsyncIterable<string>,
+): Promise<void> {
+  if (file === '-') {
+    for await (const text of texts) {
+      if (!process.stdout.write(text)) await once(process.stdout, 'drain')
+    }
+    return
+  }
+  const unfinished = `${file}.${randomUUID()}.tmp`
+  try {
+    await mkdir(path.dirname(path.resolve(file)), { recursive: true })
+    const handle = await open(unfinished, 'wx', fileMode)
+    try {
+      for await (const text of texts) await handle.appendFile(text)
+    } finally {
+      await handle.close()
+    }
+    await rename(unfinished, file)
+  } catch (cause) {
+    await rm(unfinished, { force: true })
+    if (cause instanceof OsmosisError) throw cause
+    const message = `Cannot write ${file}: ${errorMessage(cause)}`
+    throw new OsmosisError('storage_error', message, { cause })
+  }
+}
+
+/** @throws OsmosisError with code `invalid_config` for a file that is there */
+export function assertNewFile(file: string | undefined, force: boolean): void {
+  if (file === undefined || file === '-' || force || !existsSync(file)) return
+  throw new OsmosisError('invalid_config', `${file} is there already. Pass --force to replace it.`)
+}
+
+/** @throws OsmosisError with code `invalid_config` for a folder in which something is */
+export async function assertEmptyFolder(folder: string | undefined, force: boolean): Promise<void> {
+  if (folder === undefined || force || !existsSync(folder)) return
+  const entries = await readdir(folder).catch(() => ['a file'])
+  if (entries.length === 0) return
+  throw new OsmosisError(
+    'invalid_config',
+    `${folder} is there already, and not an empty folder. Pass --force to write into it.`,
+  )
+}

@@ -1,0 +1,75 @@
+import { errorCategory, errorMessage, lastAssistantText, OsmosisError } from '@osmosis/core'
+import { untilAborted } from '@osmosis/core/http'
+import type { ChatMessage } from '@osmosis/core/wire'
+
+import type { RunInputs } from '../analysis/run-manifest.ts'
+import { lastAnswer } from '../run/loop-runner.ts'
+import { checkedScore } from '../scoring/score-item.ts'
+import { toEvalInput, type Scorer } from '../scoring/scorer.ts'
+import type { GradedSample } from '../store/run-store.ts'
+import { failedGrade, gradeOf, type GradeRollout, type StoredRollout } from './rollout-grade.ts'
+
+/** Options of {@link gradeByFunction}. */
+export interface FunctionGradingOptions {
+  /** What ran. */
+  readonly kind: RunInputs['code']['kind']
+  /** How long the function may take for one sample. Seconds; null is unbounded. */
+  readonly timeoutSeconds: number | null
+}
+
+/** Grades stored samples by an eval function: its score of each sample that was kept is the reward. */
+export function gradeByFunction(scorer: Scorer, options: FunctionGradingOptions): GradeRollout {
+  return async (rollout) => {
+    const samples = Object.entries(rollout.graded.samples)
+    const kept = samples.filter(([, { removed }]) => !removed)
+    try {
+      const scores = await Promise.all(
+        kept.map(async ([id, sample]): Promise<[string, number]> => [
+          id,
+          await scoreSample(scorer, { rollout, id, sample }, options),
+        ]),
+      )
+      const none = samples.map(([id]): [string, null] => [id, null])
+      const rewards = Object.fromEntries([...none, ...scores])
+      return gradeOf(
+        rewards,
+        kept.map(([id]) => id),
+        {},
+      )
+    } catch (error) {
+      return failedGrade(errorCategory(error), errorMessage(error))
+    }
+  }
+}
+
+async function scoreSample(
+  scorer: Scorer,
+  stored: { readonly rollout: StoredRollout; readonly id: string; readonly sample: GradedSample },
+  { kind, timeoutSeconds }: FunctionGradingOptions,
+): Promise<number> {
+  const { graded, rewards } = stored.rollout
+  const { messages } = stored.sample
+  const input = toEvalInput(
+    { label: graded.label, metadata: graded.metadata, otherColumns: graded.other_columns ?? {} },
+    {
+      messages,
+      solutionStr:
+        kind === 'workflow'
+          ? lastAssistantText({ messages })
+          : lastAnswer(messages as ChatMessage[]),
+      reward: rewards[stored.id] ?? null,
+    },
+  )
+  const score = async (): Promise<number> => checkedScore(await scorer.score(input))
+  if (timeoutSeconds === null) return score()
+  const deadline = new AbortController()
+  const timer = setTimeout(() => {
+    const message = `the eval function exceeded its ${timeoutSeconds}s deadline`
+    deadline.abort(new OsmosisError('timeout', message))
+  }, timeoutSeconds * 1000)
+  try {
+    return await untilAborted(deadline.signal, score)
+  } finally {
+    clearTimeout(timer)
+  }
+}

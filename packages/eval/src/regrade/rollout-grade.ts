@@ -1,0 +1,41 @@
+import type { GradedRollout } from '../store/run-store.ts'
+import type { Grade } from '../store/side-files.ts'
+
+/** What a grader makes of a rollout. */
+export type RolloutGrade = Pick<
+  Grade,
+  'reward' | 'samples' | 'metrics' | 'skipped' | 'error' | 'error_type'
+>
+
+/** A rollout as it was stored. */
+export interface StoredRollout {
+  readonly rolloutId: string
+  readonly graded: GradedRollout
+  /** The rewards that the samples have, by sample id. */
+  readonly rewards: Readonly<Record<string, number | null>>
+}
+
+/** Grades a stored rollout. What goes wrong in user code is a grade with an `error`. */
+export type GradeRollout = (rollout: StoredRollout) => Promise<RolloutGrade>
+
+/** The grade of a rollout of which these samples were kept, each with its reward. */
+export function gradeOf(
+  rewards: Readonly<Record<string, number | null>>,
+  kept: readonly string[],
+  metrics: Readonly<Record<string, number>>,
+): RolloutGrade {
+  if (kept.length === 0) return { reward: null, skipped: true, samples: rewards, error: null }
+  const sum = kept.reduce((total, id) => total + (rewards[id] ?? 0), 0)
+  const hasMetrics = Object.keys(metrics).length > 0
+  return {
+    reward: sum / kept.length,
+    samples: rewards,
+    ...(hasMetrics ? { metrics } : {}),
+    error: null,
+  }
+}
+
+/** The grade of a rollout for which there is none. */
+export function failedGrade(type: string, message: string): RolloutGrade {
+  return { reward: null, error: message, error_type: type }
+}

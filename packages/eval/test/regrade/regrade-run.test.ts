@@ -1,0 +1,273 @@
+import { Grader, type GraderContext } from '@osmosis/core'
+import {
+  adoptGrading,
+  createRun,
+  gradeByFunction,
+  gradeByGrader,
+  gradedEvents,
+  openRun,
+  regradeRun,
+  toScorer,
+  type EndedItem,
+  type GradeRollout,
+  type RunReader,
+} from '@osmosis/eval'
+import type { RunManifest } from '@osmosis/eval/analysis'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
+
+import { eventOf, itemOf, manifestOf } from '../store/runs.ts'
+import { osmosisErrorOf } from '../thrown-by.ts'
+
+async function storedRun(
+  items: readonly EndedItem[],
+  manifest: RunManifest = manifestOf(),
+): Promise<RunReader> {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest })
+  for (const item of items) await store.commit(item)
+  await store.close()
+  return openRun(store.location)
+}
+
+const half: GradeRollout = async () => ({ reward: 0.5, error: null })
+
+const timeoutSeconds = null
+
+describe('regradeRun', () => {
+  it('grades what was stored, and lists what could not be', async () => {
+    const failed = eventOf(1, 0, { status: 'failed', reward: null, error_type: 'agent_error' })
+    const run = await storedRun([
+      itemOf(0, 0),
+      { event: failed, trajectories: null, graded: null },
+      itemOf(1, 1),
+    ])
+    const { grades, ...others } = await regradeRun(run, { grade: half })
+    expect(grades).toEqual([
+      { source_row_index: 0, run_index: 0, rollout_id: 'rollout-0-0', reward: 0.5, error: null },
+      { source_row_index: 1, run_index: 1, rollout_id: 'rollout-1-1', reward: 0.5, error: null },
+    ])
+    expect(others).toEqual({
+      failed: [expect.objectContaining({ row_index: 1, run_index: 0 })],
+      missing: [],
+      damaged: [],
+      pending: [],
+    })
+  })
+
+  it('ends when it is told to, with what has been graded until then', async () => {
+    const run = await storedRun([itemOf(0, 0), itemOf(0, 1), itemOf(1, 0)])
+    const stop = new AbortController()
+    const { grades, pending } = await regradeRun(run, {
+      maxInFlight: 1,
+      signal: stop.signal,
+      grade: async ({ rolloutId }) => {
+        if (rolloutId !== 'rollout-0-1') return { reward: 0.5, error: null }
+        stop.abort(new Error('enough'))
+        return new Promise(() => {})
+      },
+    })
+    expect(grades).toHaveLength(1)
+    expect(pending.map(({ rollout_id: id }) => id)).toEqual(['rollout-0-1', 'rollout-1-0'])
+  })
+
+  it('does not grade agent loops that failed, although their messages are there', async () => {
+    const { inputs } = manifestOf()
+    const code = { ...inputs.code, kind: 'agent-loop' as const }
+    const failed = { status: 'failed' as const, reward: null }
+    const run = await storedRun(
+      [
+        itemOf(0, 0, '', { ...failed, error_type: 'agent_error' }),
+        itemOf(0, 1, '', { ...failed, error_type: 'missing_reward' }),
+      ],
+      manifestOf({ inputs: { ...inputs, code } }),
+    )
+    const regrading = await regradeRun(run, { grade: half })
+    expect(regrading.failed.map(({ run_index: attempt }) => attempt)).toEqual([0])
+    expect(regrading.grades.map(({ run_index: attempt }) => attempt)).toEqual([1])
+  })
+})
+
+describe('gradeByGrader', () => {
+  it('gives the grader the row, and fails what has no reward as the server does', async () => {
+    class Careful extends Grader {
+      async grade(ctx: GraderContext): Promise<void> {
+        if (ctx.label === 'label 0' && ctx.metadata?.['task'] === 'refund') ctx.setReward(0.25)
+      }
+    }
+    const run = await storedRun([itemOf(0, 0), itemOf(1, 0)])
+    const grade = gradeByGrader({
+      grader: Careful,
+      graderConfig: undefined,
+      workflowConfig: undefined,
+      timeoutSeconds,
+      artifactRoot: await temporaryFolder(),
+    })
+    const { grades } = await regradeRun(run, { grade })
+    expect(grades).toMatchObject([
+      { reward: 0.25, samples: { main: 0.25 }, error: null },
+      { reward: null, error: expect.stringContaining('has no reward after grading') },
+    ])
+  })
+})
+
+describe('gradeByFunction', () => {
+  it('scores each sample that was kept; one without a score leaves none', async () => {
+    const sample = { label: null, metrics: {}, extra_fields: {} }
+    const said = (content: string) => ({ ...sample, messages: [{ role: 'assistant', content }] })
+    const graded = {
+      label: 'right',
+      metadata: { level: 2 },
+      other_columns: { topic: 'sums' },
+      artifacts: null,
+      samples: {
+        a: said('right'),
+        b: said('wrong'),
+        c: { ...said('none'), removed: true as const },
+      },
+    }
+    const seen: unknown[] = []
+    const scorer = toScorer('exact', (input: { solutionStr: string; groundTruth: string }) => {
+      seen.push(input)
+      return input.solutionStr === input.groundTruth ? 1 : 0
+    })
+    const grade = gradeByFunction(scorer, { kind: 'workflow', timeoutSeconds })
+    const rewards = { a: 0.5, b: 0.5, c: null }
+    expect(await grade({ rolloutId: 'r', graded, rewards })).toEqual({
+      reward: 0.5,
+      samples: { a: 1, b: 0, c: null },
+      error: null,
+    })
+    expect(seen).toMatchObject([
+      { solutionStr: 'right', reward: 0.5, metadata: { topic: 'sums', level: 2 } },
+      { solutionStr: 'wrong' },
+    ])
+    const broken = gradeByFunction(
+      toScorer('nan', () => Number.NaN),
+      { kind: 'workflow', timeoutSeconds },
+    )
+    expect(await broken({ rolloutId: 'r', graded, rewards })).toEqual({
+      reward: null,
+      error: 'it must return a finite number, got NaN',
+      error_type: 'validation_error',
+    })
+    const none = { ...graded, samples: { c: graded.samples.c } }
+    expect(await grade({ rolloutId: 'r', graded: none, rewards })).toEqual({
+      reward: null,
+      skipped: true,
+      samples: { c: null },
+      error: null,
+    })
+  })
+
+  it('ends a function that takes too long', async () => {
+    const scorer = toScorer('endless', () => new Promise(() => {}))
+    const grade = gradeByFunction(scorer, { kind: 'workflow', timeoutSeconds: 0.02 })
+    const { graded } = itemOf(0, 0)
+    if (graded === null) throw new Error('expected samples')
+    expect(await grade({ rolloutId: 'r', graded, rewards: {} })).toEqual({
+      reward: null,
+      error: 'the eval function exceeded its 0.02s deadline',
+      error_type: 'timeout',
+    })
+  })
+})
+
+describe('gradedEvents', () => {
+  it('has the rewards of the grading, leaves out what it has not judged, and keeps what failed before', async () => {
+    const failed = eventOf(1, 1, { status: 'failed', reward: null, error_type: 'timeout' })
+    const run = await storedRun([
+      itemOf(0, 0, 'Done.', { scores: { polite: 1 } }),
+      itemOf(0, 1),
+      itemOf(1, 0),
+      { event: failed, trajectories: null, graded: null },
+    ])
+    const grades = new Map([
+      ['0.0', { ...reference(0), reward: 0, samples: { main: 0 }, error: null }],
+      ['1.0', { ...reference(1), reward: null, error: 'no key', error_type: 'http_error' }],
+    ])
+    const events = gradedEvents(run.manifest, run.sortedEvents, grades)
+    expect(events).toMatchObject([
+      { row_index: 0, run_index: 0, status: 'success', reward: 0, samples: { main: 0 } },
+      { row_index: 1, run_index: 0, status: 'failed', error_type: 'http_error', summary: 'no key' },
+      { row_index: 1, run_index: 1, status: 'failed', error_type: 'timeout' },
+    ])
+    expect(events[0]).not.toHaveProperty('scores')
+  })
+})
+
+describe('adoptGrading', () => {
+  it('lets the run have other rewards, and one that failed in its grader succeed', async () => {
+    const broken = { status: 'failed' as const, reward: null, samples: { main: null } }
+    const run = await storedRun([
+      itemOf(0, 0, 'Done.', { scores: { polite: 1 } }),
+      itemOf(1, 0, 'All good.', {
+        ...broken,
+        error_type: 'agent_error',
+        error_message: 'typo',
+        summary: 'typo',
+      }),
+    ])
+    const { grades } = await regradeRun(run, { grade: half })
+    await run.replaceGrades('mild', grades)
+    expect(await adoptGrading('mild', { location: run.location })).toBe(2)
+    await run.refresh()
+    expect(run.sortedEvents).toMatchObject([
+      { reward: 0.5, status: 'success', scores: { polite: 1 }, summary: 'Done.' },
+      {
+        reward: 0.5,
+        status: 'success',
+        error_type: null,
+        error_message: null,
+        summary: 'All good.',
+      },
+    ])
+    // What was said is where it was.
+    const [first] = run.sortedEvents
+    expect(first && (await run.trajectories(first)).state).toBe('found')
+
+    // A second grading does not take the place of the original.
+    await run.replaceGrades(
+      'zero',
+      grades.map((grade) => ({ ...grade, reward: 0 })),
+    )
+    await adoptGrading('zero', { location: run.location })
+    expect(await adoptGrading('original', { location: run.location })).toBe(2)
+    const restored = await openRun(run.location)
+    expect(restored.sortedEvents).toMatchObject([
+      { reward: 1, status: 'success' },
+      {
+        reward: null,
+        status: 'failed',
+        error_type: 'agent_error',
+        error_message: 'typo',
+        summary: 'typo',
+      },
+    ])
+    expect(restored.sortedEvents.map(({ samples }) => samples)).toEqual([
+      { main: 1 },
+      { main: null },
+    ])
+  })
+
+  it('is refused while a process writes to the run, and for a grading that is not there', async () => {
+    const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+    await store.commit(itemOf(0, 0))
+    const { location } = store
+    expect(await osmosisErrorOf(() => adoptGrading('mild', { location }))).toMatchObject({
+      code: 'run_locked',
+    })
+    await store.close()
+    expect(await osmosisErrorOf(() => adoptGrading('mild', { location }))).toEqual({
+      code: 'invalid_config',
+      message: 'The run airline-1 has no grading mild. Its gradings: none.',
+    })
+  })
+})
+
+function reference(row: number): {
+  source_row_index: number
+  run_index: number
+  rollout_id: string
+} {
+  return { source_row_index: row, run_index: 0, rollout_id: `rollout-${row}-0` }
+}
