@@ -85,10 +85,15 @@ export function linkPackages(folder: string): void {
 /** What stands below a heading, up to the next one of its level or above; '' without it. */
 export function section(text: string, heading: string): string {
   const lines = text.split('\n')
-  const start = lines.findIndex((line) => line.replace(/^#+ /, '') === heading && line !== heading)
+  // A comment of a program may look like a heading.
+  const outside = text.replaceAll(/^```[^]*?^```/gm, (code) => code.replaceAll(/^#/gm, ' '))
+  const headings = outside.split('\n')
+  const start = headings.findIndex(
+    (line) => line.replace(/^#+ /, '') === heading && line !== heading,
+  )
   if (start === -1) return ''
   const level = lines[start]?.indexOf(' ') ?? 0
-  const length = lines
+  const length = headings
     .slice(start + 1)
     .findIndex((line) => /^#+ /.test(line) && line.indexOf(' ') <= level)
   return lines.slice(start + 1, length === -1 ? undefined : start + 1 + length).join('\n')
