@@ -46,6 +46,14 @@ function child({ commands }: Command, name: string): Command | undefined {
   return commands.find((command) => command.name() === name)
 }
 
+/** The long names of all flags, of whatever command. */
+export function flagNames(): string[] {
+  const program = createProgram(() => {})
+  return withDescendants(program).flatMap(({ options }) =>
+    options.flatMap(({ long }) => long ?? []),
+  )
+}
+
 /** The commands that do something, by their names. */
 function commandsOf(command: Command, name = ''): [string, Command][] {
   if (command.commands.length === 0) return [[name, command]]

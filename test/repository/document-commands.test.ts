@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
-import { commandLines, misuse, startsWithCommand } from './command-line.ts'
+import { commandLines, flagNames, misuse, startsWithCommand } from './command-line.ts'
 import { blocksOf, documents, read, root } from './documents.ts'
 
 const { scripts } = JSON.parse(read('package.json')) as {
@@ -11,6 +11,10 @@ const { scripts } = JSON.parse(read('package.json')) as {
 }
 const create = readFileSync(path.join(root, 'packages/create/src/main.ts'), 'utf8')
 const workspace = readFileSync(path.join(root, 'packages/create/src/manifest.ts'), 'utf8')
+
+/** Of package managers, Vitest and scripts here. */
+const foreign = ['--save-dev', '--allow-build', '--isolate', '--project', '--test', '--update']
+const known = new Set([...flagNames(), ...(create.match(/--[a-z-]+/g) ?? []), ...foreign])
 
 /** Commands of the shell, which this repository has no say in. */
 const shell = /^(?:cd|export|alias|bash \.ci\/run|curl|git|jq|cat|ls|open)\b/
@@ -32,6 +36,12 @@ describe.each(documents)('%s', (document) => {
       .map(([, words = '']) => words.trim())
       .filter((words) => !startsWithCommand(words.split(' ')))
     expect(names).toEqual([])
+  })
+
+  it('names flags that are there', () => {
+    const code = read(document).match(/`[^`\n]+`/g) ?? []
+    const flags = code.flatMap((words) => words.match(/(?<=[`\s])--[a-z][a-z-]+/g) ?? [])
+    expect(flags.filter((flag) => !known.has(flag))).toEqual([])
   })
 })
 
