@@ -1,6 +1,7 @@
+import { execFile } from 'node:child_process'
 import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { stripVTControlCharacters } from 'node:util'
+import { promisify, stripVTControlCharacters } from 'node:util'
 
 import { describe, expect, it } from 'vitest'
 
@@ -14,7 +15,7 @@ import {
   type MadeRun,
   type Steps,
 } from './made-runs.ts'
-import { temporaryFolder, type Finished } from './osmosis.ts'
+import { bin, temporaryFolder, type Finished } from './osmosis.ts'
 
 /** Runs in a folder of their own, and the commands that show them. */
 function folder(): {
@@ -40,6 +41,19 @@ function widest({ stdout }: Finished): number {
   const lines = stdout.split('\n').filter((line) => !/osmosis eval |^Folder/.test(line))
   return Math.max(...lines.map((line) => stripVTControlCharacters(line).length))
 }
+
+describe('the help of eval', () => {
+  it('tells the runs of this machine from those of the platform', async () => {
+    const { stdout } = await run(['eval', '--help'])
+    const [, here = '', there = ''] = stdout.split(/^On (?:this machine|the platform):$/m)
+    const commands = (text: string): string[] =>
+      [...text.matchAll(/^ {2}([a-z]+) /gm)].map(([, name = '']) => name)
+    expect(commands(here)).toEqual(
+      expect.arrayContaining(['run', 'runs', 'show', 'compare', 'view']),
+    )
+    expect(commands(there)).toEqual(expect.arrayContaining(['submit', 'list', 'info', 'logs']))
+  })
+})
 
 describe('the list of runs', () => {
   it('says of each what it is, how far it is and what it came to, the newest first', async () => {
@@ -594,6 +608,22 @@ describe('a list of rollouts', () => {
     const { stdout } = await show(['--filter', 'zebra'])
     expect(stdout).toMatch(/^1\.0 /m)
     expect(stdout).not.toMatch(/^0\.0 /m)
+  })
+
+  it('may be read in part: the command ends well when its reader does', async () => {
+    const { make, output } = folder()
+    const rewards = Array.from({ length: 1000 }, () => [0, 0, 0, 0])
+    await make({ name: 'large', rows: 1000, n: 4, items: rewarded(rewards) })
+    const command = [process.execPath, bin, 'eval', 'show', '--output', output, '--failed']
+    const script = `set -o pipefail; ${command.join(' ')} | head -2; echo "\${PIPESTATUS[0]}"`
+    const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script])
+    expect(stdout.split('\n').map((line) => line.split(' ')[0])).toEqual([
+      'Rollout',
+      '0.0',
+      '0',
+      '',
+    ])
+    expect(stderr).toMatch(/^4,000 of 4,000 rollouts\. .*\n$/)
   })
 
   it('refuses a filter that it does not understand', async () => {

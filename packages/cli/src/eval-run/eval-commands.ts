@@ -49,7 +49,10 @@ export interface EvalRunFlags extends PolicyFlags {
 
 /** Adds `eval run`. */
 export function addEvalCommands(program: Command, setExitCode: (code: number) => void): void {
-  const evals = program.command('eval').description('evaluate agents')
+  const evals = program
+    .command('eval')
+    .description('evaluate agents, on this machine or on the platform')
+    .commandsGroup('On this machine:')
   addPolicyOptions(evals.command('run'))
     .description('evaluate a workflow or an agent loop on this machine, with any model')
     .argument('[config]', 'an eval config, e.g. configs/eval/my-rollout.toml')

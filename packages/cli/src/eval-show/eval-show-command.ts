@@ -6,6 +6,7 @@ import type { EvalShowFlags } from './eval-show-options.ts'
 import { findRun, isItemName, runsRoot } from './find-run.ts'
 import { itemLines } from './item-list.ts'
 import { rolloutLines } from './rollout-text.ts'
+import { otherAttempt, partingLines, sharedSample } from './parting-text.ts'
 import { openReportedRun, runReport, type ReportedRun } from './run-report.ts'
 import { shellCommand } from './shell-command.ts'
 import { filterItems, itemName, namedItems, type ShownItem } from './shown-items.ts'
@@ -31,7 +32,11 @@ export async function evalShowCommand(
   const filter = filterOf(flags)
   if (item !== undefined) {
     if (filter !== undefined) throw wrong('Pass a rollout, or --failed, --filter and --sort.')
-    await showItems(namedItems(run, item), flags)
+    const items = namedItems(run, item)
+    if (flags.parting === undefined) await showItems(items, flags)
+    else await showParting(items, flags.parting, root, flags)
+  } else if (flags.parting !== undefined) {
+    throw wrong('--parting needs a rollout, such as osmosis eval show latest 12.0 --parting.')
   } else if (filter === undefined) {
     await showReport(run, flags)
   } else {
@@ -79,10 +84,33 @@ async function showItems(
     return
   }
   const width = outputWidth()
-  const chosen = items.find(({ run, item }) => !run.table.passed(item)) ?? items[0]
-  if (chosen === undefined) return
+  const chosen = firstFailing(items)
   const list = items.length === 1 ? [] : [...itemLines(items, width), '']
   print([...list, ...(await rolloutLines(chosen, { width, full }))].join('\n'))
+}
+
+async function showParting(
+  items: readonly ShownItem[],
+  name: true | string,
+  root: string,
+  { json = false, full = false }: EvalShowFlags,
+): Promise<void> {
+  const own = firstFailing(items)
+  const other = await otherAttempt(own, name, root)
+  if (json) {
+    const sample = await sharedSample(own, other)
+    const { parting = null } = sample ?? {}
+    printJson({ item: await rolloutDocument(own), other: await rolloutDocument(other), parting })
+    return
+  }
+  print((await partingLines(own, other, { width: outputWidth(), full })).join('\n'))
+}
+
+/** The first that did not pass, else the first. */
+function firstFailing(items: readonly ShownItem[]): ShownItem {
+  const [first] = items
+  if (first === undefined) throw new TypeError('Named items are at least one.')
+  return items.find(({ run, item }) => !run.table.passed(item)) ?? first
 }
 
 function reportDocument({ state, models }: ReportedRun): object {

@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 
 import { orWrongUse, wrongUse } from '../wrong-use.ts'
 
@@ -11,9 +11,21 @@ export interface EvalRunsFlags {
 /** Flags of `osmosis eval show`. */
 export interface EvalShowFlags extends EvalRunsFlags {
   full?: boolean
+  /** An attempt of the same row, or `<run>:<row>.<attempt>`; true for the one that shows best. */
+  parting?: true | string
   filter?: string
   failed?: boolean
   sort?: string
+}
+
+/** Flags of `osmosis eval compare`. */
+export interface EvalCompareFlags extends EvalRunsFlags {
+  metric?: 'pass' | 'reward'
+  /** A facet of the rows. */
+  by?: string
+  /** The loss that is allowed: points of the pass rate, or rewards; true for none. */
+  failIfWorse?: true | number
+  markdown?: boolean
 }
 
 const outputFlag = [
@@ -21,7 +33,7 @@ const outputFlag = [
   'folder of the runs (default: .osmosis/evals in the workspace)',
 ] as const
 
-/** Adds `eval runs` and `eval show` to `eval`. */
+/** Adds `eval runs`, `eval show` and `eval compare` to `eval`. */
 export function addEvalShowCommands(program: Command, setExitCode: (code: number) => void): void {
   const evals = program.commands.find((command) => command.name() === 'eval')
   evals
@@ -46,6 +58,10 @@ export function addEvalShowCommands(program: Command, setExitCode: (code: number
     .option('--filter <query>', "list rollouts, e.g. 'is:stuck tool:search reward<0.5'")
     .option('--sort <key>', 'sort that list, e.g. tokens; -tokens for the largest first')
     .option('--full', 'fold nothing')
+    .option(
+      '--parting [attempt]',
+      'show where the rollout parts from another attempt at its row, or from <run>:<row>.<attempt> (default: one that ended otherwise)',
+    )
     .option(...outputFlag)
     .option('--json', 'print one JSON document, transcripts in ATIF')
     .exitOverride(wrongUse)
@@ -53,4 +69,36 @@ export function addEvalShowCommands(program: Command, setExitCode: (code: number
       const { evalShowCommand } = await import('./eval-show-command.ts')
       setExitCode(await orWrongUse(() => evalShowCommand(run, rollout, flags)))
     })
+  evals
+    ?.command('compare')
+    .description('compare two runs of this machine over the rows that both have')
+    .argument('<before>', 'a run, named as for eval show; <run>@baseline and <run>@<grading>, too')
+    .argument('<after>', 'another one')
+    .addOption(
+      new Option('--metric <metric>', 'what is compared')
+        .choices(['pass', 'reward'])
+        .default('pass'),
+    )
+    .option('--by <key>', 'compare by the values of a metadata key as well, e.g. task')
+    .option(
+      '--fail-if-worse [points]',
+      'end with 3 when it is worse by more than so many points (of the reward with --metric reward), with 95 % confidence (default: 0)',
+      allowedLoss,
+    )
+    .option('--markdown', 'print Markdown, e.g. for a pull request')
+    .option(...outputFlag)
+    .option('--json', 'print one JSON document')
+    .exitOverride(wrongUse)
+    .action(async (before: string, after: string, flags: EvalCompareFlags) => {
+      const { evalCompareCommand } = await import('./eval-compare-command.ts')
+      setExitCode(await orWrongUse(() => evalCompareCommand(before, after, flags)))
+    })
+}
+
+function allowedLoss(value: string): number {
+  const loss = Number(value)
+  if (value.trim() !== '' && loss >= 0 && loss < Infinity) return loss
+  throw new InvalidArgumentError(
+    'It must be a number, 0 or more: write --fail-if-worse=2, or the flag behind the runs.',
+  )
 }

@@ -27,6 +27,7 @@ export interface RunDownloadFlags extends RunFlags {
 export function addRunCommands(program: Command, settings: ProgramSettings): void {
   const evals = program.commands.find((command) => command.name() === 'eval')
   if (evals !== undefined) {
+    evals.commandsGroup('On the platform:')
     addCommonCommands(evals, 'eval', settings)
     addEvalOnlyCommands(evals, settings)
   }

@@ -1,0 +1,175 @@
+import { stripVTControlCharacters } from 'node:util'
+
+import { OsmosisError } from '@osmosis/core'
+import type { Trajectory } from '@osmosis/core/trajectory'
+import { counterpartOf, partingOf, type Parting } from '@osmosis/eval/analysis'
+
+import { findRun } from './find-run.ts'
+import { titleLine } from './rollout-text.ts'
+import { shellCommand } from './shell-command.ts'
+import { itemName, itemsOf, namedItems, type ShownItem } from './shown-items.ts'
+import { openShownRun } from './shown-run.ts'
+import { columnsOf, onOneLine, styled, wrapped } from './terminal-text.ts'
+import { stepLines, type TranscriptOptions } from './transcript-text.ts'
+
+/** Steps of each that are shown from where they part. */
+const shownSteps = 3
+/** From here on both stand side by side. */
+const sideBySide = 110
+
+/**
+ * The attempt that another is held against: `true` for one of the same row that ended otherwise, else an
+ * attempt of that row, `<row>.<attempt>` or `<run>:<row>.<attempt>`.
+ *
+ * @throws OsmosisError with code `invalid_config` when there is none
+ */
+export async function otherAttempt(
+  own: ShownItem,
+  name: true | string,
+  root: string,
+): Promise<ShownItem> {
+  const { run, event } = own
+  if (name === true) {
+    const item = counterpartOf(run.table, own.item)
+    const other = itemsOf(run).find((shown) => shown.item === item)
+    if (other !== undefined) return other
+    throw new OsmosisError(
+      'invalid_config',
+      `No other attempt at row ${event.source_row_index} has ended.`,
+    )
+  }
+  const colon = name.lastIndexOf(':')
+  const otherRun =
+    colon === -1 ? run : await openShownRun(await findRun(name.slice(0, colon), root))
+  const place = name.slice(colon + 1)
+  const [other] = namedItems(
+    otherRun,
+    place.includes('.') ? place : `${event.source_row_index}.${place}`,
+  )
+  if (other === undefined) throw new TypeError('A name with an attempt is of one item.')
+  return other
+}
+
+/** Where a rollout parts from another one, and how both go on. */
+export async function partingLines(
+  own: ShownItem,
+  other: ShownItem,
+  options: TranscriptOptions,
+): Promise<string[]> {
+  const both = await sharedSample(own, other)
+  const head = [titleOf(own, other), titleOf(other, own), '']
+  if (both === null) {
+    const text = 'There is no transcript of both: osmosis eval show says why.'
+    return [...head, styled('yellow', text)]
+  }
+  const { parting, left, right } = both
+  const { at, environment } = parting
+  const noise =
+    environment === null
+      ? []
+      : wrapped(
+          `In step ${environment.at + 1} an equal call of ${onOneLine(environment.tool)} got another result: the environment is not deterministic, and its noise is in the reward.`,
+          options.width,
+        ).map((line) => styled('yellow', line))
+  if (at === null) return [...head, 'They are the same to the end.', ...noise]
+  const last = left.steps[at - 1]
+  const reason = reasonOf(parting)
+  const common =
+    at === 0 ? `They part at once: ${reason}.` : `The same up to step ${at}, then ${reason}.`
+  return [
+    ...head,
+    ...(last === undefined ? [] : [...stepLines(last, options), '']),
+    styled('bold', common),
+    ...noise,
+    '',
+    ...beside(
+      (width) => [titleOf(own, other), ...restLines(left, at, own, { ...options, width })],
+      (width) => [titleOf(other, own), ...restLines(right, at, other, { ...options, width })],
+      options.width,
+    ),
+  ]
+}
+
+function titleOf(shown: ShownItem, other: ShownItem): string {
+  const name = shown.run.name === other.run.name ? '' : `${styled('dim', shown.run.name)}  `
+  return `${name}${titleLine(shown)}`
+}
+
+function reasonOf({ by }: Parting): string {
+  switch (by) {
+    case 'source':
+      return 'another one speaks'
+    case 'text':
+      return 'the text differs'
+    case 'tool':
+      return 'another tool is called'
+    case 'arguments':
+      return 'the arguments differ'
+    case 'end':
+    case null:
+      return 'one of them ends'
+  }
+}
+
+interface SharedSample {
+  readonly parting: Parting
+  readonly left: Trajectory
+  readonly right: Trajectory
+}
+
+/** The first sample in which they part, of those that both have; null for none. */
+export async function sharedSample(own: ShownItem, other: ShownItem): Promise<SharedSample | null> {
+  const [left, right] = await Promise.all(
+    [own, other].map(({ run, event }) => run.reader.trajectories(event)),
+  )
+  if (left?.state !== 'found' || right?.state !== 'found') return null
+  const names = Object.keys(left.value)
+  // Samples of other names are compared in their order.
+  const others = Object.values(right.value)
+  const pairs = names.flatMap((name, at): SharedSample[] => {
+    const [a, b] = [left.value[name], right.value[name] ?? others[at]]
+    return a === undefined || b === undefined
+      ? []
+      : [{ parting: partingOf(a, b), left: a, right: b }]
+  })
+  return pairs.find(({ parting }) => parting.at !== null) ?? pairs[0] ?? null
+}
+
+function restLines(
+  { steps }: Trajectory,
+  at: number,
+  shown: ShownItem,
+  options: TranscriptOptions,
+): string[] {
+  const rest = steps.slice(at)
+  if (rest.length === 0) return ['', styled('dim', 'It ends here.')]
+  const most = options.full ? rest.length : shownSteps
+  const more = rest.length - most
+  const command = shellCommand('osmosis', 'eval', 'show', shown.run.command, itemName(shown))
+  return [
+    ...rest.slice(0, most).flatMap((step) => ['', ...stepLines(step, options)]),
+    ...(more > 0
+      ? [
+          '',
+          styled('dim', `… ${more} more ${more === 1 ? 'step' : 'steps'} (--full)`),
+          styled('cyan', command),
+        ]
+      : []),
+  ]
+}
+
+/** Side by side where there is room, else one below the other. */
+function beside(
+  left: (width: number) => readonly string[],
+  right: (width: number) => readonly string[],
+  width: number,
+): string[] {
+  if (width < sideBySide || width === Infinity) return [...left(width), '', ...right(width)]
+  const half = Math.floor((width - 3) / 2)
+  const [a, b] = [left(half), right(half)]
+  return Array.from({ length: Math.max(a.length, b.length) }, (_, at) => {
+    const line = a[at] ?? ''
+    const space = ' '.repeat(Math.max(0, half - columnsOf(stripVTControlCharacters(line))))
+    return `${line}${space} ${styled('dim', '│')} ${b[at] ?? ''}`.trimEnd()
+  })
+}

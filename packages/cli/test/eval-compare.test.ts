@@ -1,0 +1,293 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
+
+import { describe, expect, it } from 'vitest'
+
+import { run } from './in-process.ts'
+import { makeRun, rewarded, type MadeItem, type MadeRun, type Steps } from './made-runs.ts'
+import { temporaryFolder, type Finished } from './osmosis.ts'
+
+/** Runs in a folder of their own, and the commands that compare them. */
+function folder(): {
+  readonly make: (made: Omit<MadeRun, 'outputRoot'>) => Promise<string>
+  readonly evals: (command: string, args: readonly string[], columns?: number) => Promise<Finished>
+} {
+  const output = temporaryFolder()
+  return {
+    make: (made) => makeRun({ outputRoot: output, ...made }),
+    evals: (command, args, columns) =>
+      run(['eval', command, '--output', output, ...args], { COLUMNS: String(columns ?? '') }),
+  }
+}
+
+/** Rewards of rows with two attempts, of which so many rows pass with the second one. */
+function passing(rows: number, wins: number): MadeItem[] {
+  return rewarded(Array.from({ length: rows }, (_, row) => [1, row < wins ? 1 : 0]))
+}
+
+const facets = (rows: number): MadeRun['rows'] =>
+  Array.from({ length: rows }, (_, row) => ({
+    key: `row-${row}`,
+    source_row: row,
+    facets: { Task: row % 2 === 0 ? 'refund' : 'rebook' },
+  }))
+
+describe('eval compare', () => {
+  it('says first what it comes to, then the figures, what changed, and what was lost', async () => {
+    const { make, evals } = folder()
+    const tokens = (items: MadeItem[], completion_tokens: number): MadeItem[] =>
+      items.map((item) => ({ ...item, event: { ...item.event, completion_tokens } }))
+    await make({ name: 'before', rows: facets(40), n: 2, items: tokens(passing(40, 30), 100) })
+    await make({ name: 'after', rows: facets(41), n: 2, items: tokens(passing(41, 10), 150) })
+    const { code, stdout } = await evals('compare', ['before', 'after', '--by', 'task'], 80)
+    expect(code).toBe(0)
+    const [verdict = '', ...lines] = stdout.split('\n')
+    expect(verdict).toMatch(
+      /^Worse by 25\.0 points, with 95 % confidence between 16\.\d and 33\.\d\.$/,
+    )
+    const text = lines.join('\n')
+    expect(text).toContain('Before  before  step-200\nAfter   after  step-200\n')
+    expect(text).toMatch(/^Pass rate +87\.5 % +62\.5 % +−25\.0 points ± 8\.\d$/m)
+    expect(text.replaceAll(/\s+/g, ' ')).toContain(
+      '40 rows in both: 0 better, 20 worse, 20 the same; 20 rows always passed before and no longer do; 1 row only after.',
+    )
+    expect(text).toMatch(
+      /^By Task\n +Rows +Change\n(?:re\w+ +20 +−25\.0 points ± 12\.\d +worse\n){2}/m,
+    )
+    expect(text).toMatch(/^Tokens written per rollout +100 +150 +\+50\.0$/m)
+    expect(text).toMatch(
+      /^Largest losses, of 20\n100\.0 % → 50\.0 % {2}row 10, Task refund\n {2}osmosis eval show \S+after 10\.1 --parting \S+before:10\.1$/m,
+    )
+    const widest = lines.filter((line) => !line.includes('osmosis eval show'))
+    expect(Math.max(...widest.map((line) => line.length))).toBeLessThanOrEqual(80)
+  })
+
+  it('ends with 3 when more is lost than may be, and only when that is no chance', async () => {
+    const { make, evals } = folder()
+    await make({ name: 'a', rows: 40, n: 2, items: passing(40, 30) })
+    await make({ name: 'worse', rows: 40, n: 2, items: passing(40, 10) })
+    await make({ name: 'noise', rows: 40, n: 2, items: passing(40, 29) })
+    const gate = async (...args: readonly string[]): Promise<number | null> =>
+      (await evals('compare', args)).code
+    expect(await gate('a', 'worse', '--fail-if-worse')).toBe(3)
+    expect(await gate('a', 'worse', '--fail-if-worse=24.9')).toBe(3)
+    // The loss is 25 points, and not more.
+    expect(await gate('a', 'worse', '--fail-if-worse=25')).toBe(0)
+    expect(await gate('a', 'worse')).toBe(0)
+    expect(await gate('a', 'noise', '--fail-if-worse')).toBe(0)
+    expect(await gate('worse', 'a', '--fail-if-worse')).toBe(0)
+    // The mean reward falls by a quarter.
+    expect(await gate('a', 'worse', '--metric', 'reward', '--fail-if-worse=0.2')).toBe(3)
+    expect(await gate('a', 'worse', '--metric', 'reward', '--fail-if-worse=0.3')).toBe(0)
+    expect((await evals('compare', ['a', 'worse', '--fail-if-worse=2'])).stderr).toBe(
+      'error: worse is worse than a, by more than 2 points.\n',
+    )
+  })
+
+  it('says when there is nothing that could be told', async () => {
+    const { make, evals } = folder()
+    await make({ name: 'a', rows: 40, n: 2, items: passing(40, 30) })
+    await make({ name: 'noise', rows: 40, n: 2, items: passing(40, 29) })
+    await make({ name: 'few', rows: 4, n: 2, items: passing(4, 0) })
+    expect((await evals('compare', ['a', 'noise'])).stdout).toMatch(
+      /^No difference that these rows can show: −1\.3 points ± 2\.5\. A true change of /,
+    )
+    expect((await evals('compare', ['a', 'few'])).stdout).toMatch(/^Too few rows to say\.\n/)
+  })
+
+  it('takes a baseline and a re-grading', async () => {
+    const { make, evals } = folder()
+    const items = (['primary', 'baseline'] as const).flatMap((model_tag) =>
+      passing(20, model_tag === 'primary' ? 20 : 0).map((item) => ({
+        ...item,
+        event: { ...item.event, model_tag },
+      })),
+    )
+    const location = await make({
+      name: 'both',
+      rows: 20,
+      n: 2,
+      items,
+      inputs: { baseline: 'old' },
+    })
+    mkdirSync(path.join(location, 'grades'))
+    const grades = items.map(({ row, attempt }) => ({
+      source_row_index: row,
+      run_index: attempt,
+      reward: 0,
+    }))
+    const text = grades.map((grade) => `${JSON.stringify(grade)}\n`).join('')
+    writeFileSync(path.join(location, 'grades/strict.jsonl'), text)
+    expect((await evals('compare', ['both@baseline', 'both'])).stdout).toMatch(
+      /^Better by 50\.0 points in every row\.\n\nBefore {2}both@baseline {2}old\nAfter {3}both {2}step-200\n/,
+    )
+    expect((await evals('compare', ['both', 'both@strict', '--fail-if-worse'])).code).toBe(3)
+  })
+
+  it('is Markdown for a pull request, and JSON for programs', async () => {
+    const { make, evals } = folder()
+    await make({
+      name: 'a',
+      rows: facets(20),
+      n: 2,
+      items: passing(20, 0),
+      inputs: { name: 'a|b' },
+    })
+    await make({ name: 'b', rows: facets(20), n: 2, items: passing(20, 10) })
+    const markdown = await evals('compare', ['a', 'b', '--markdown', '--by', 'Task'])
+    expect(markdown.stdout).toMatch(/^\*\*Better by 25\.0 points\*\*, with 95 % confidence /)
+    expect(markdown.stdout).toContain(
+      '\n|  | a (a\\|b) | b (step-200) | Change |\n| --- | ---: | ---: | ---: |\n| Pass rate | 50.0 % | 75.0 % | +25.0 points ± ',
+    )
+    expect(markdown.stdout).toContain('\n| Task | Rows | Change |\n')
+    expect(JSON.parse((await evals('compare', ['a', 'b', '--json'])).stdout)).toMatchObject({
+      a: 'a',
+      b: 'b',
+      metric: 'pass',
+      verdict: { tone: 'better' },
+      difference: { value: 0.25, rows: 20, better: 10, worse: 0, same: 10 },
+      rows: expect.arrayContaining([
+        { key: 'row-0', before: 0.5, after: 1, change: 0.5, row_a: 0, row_b: 0 },
+      ]),
+    })
+  })
+
+  it('ends with 2 for runs that are not there or have no row in common, and for wrong flags', async () => {
+    const { make, evals } = folder()
+    await make({ name: 'a', rows: facets(2), items: rewarded([[1], [1]]) })
+    await make({ name: 'b', rows: [{ key: 'other', source_row: 0 }], items: rewarded([[1]]) })
+    const error = async (...args: readonly string[]): Promise<string> => {
+      const { code, stderr } = await evals('compare', args)
+      expect(code).toBe(2)
+      return stderr
+    }
+    expect(await error('a', 'c')).toMatch(/There is no run c in .*: there are a, b\./)
+    expect(await error('a', 'b')).toMatch(
+      /^error: a and b have no row in common that has ended in both/,
+    )
+    expect(await error('b', 'a', '--by', 'color')).toMatch(/have no color: there are Task\./)
+    expect(await error('--fail-if-worse', 'a', 'b')).toMatch(
+      /write --fail-if-worse=2, or the flag behind/,
+    )
+    expect(await error('a', 'b', '--metric', 'speed')).toMatch(/Allowed choices are pass, reward/)
+  })
+})
+
+const step = (id: number, name: string, result: string): Steps[number] => ({
+  step_id: id,
+  source: 'agent',
+  message: '',
+  tool_calls: [{ tool_call_id: `c${id}`, function_name: name, arguments: { id: 'ABC' } }],
+  observation: { results: [{ source_call_id: `c${id}`, content: result }] },
+})
+
+const say = (id: number, message: string): Steps[number] => ({
+  step_id: id,
+  source: 'agent',
+  message,
+})
+
+describe('eval show --parting', () => {
+  const talks = (): MadeItem[] => {
+    const failing = [
+      step(1, 'look', 'seat 1'),
+      step(2, 'update', 'Error: no'),
+      say(3, 'a'),
+      say(4, 'b'),
+      say(5, 'c'),
+    ]
+    const good = [step(1, 'look', 'seat 2'), step(2, 'check', 'fine'), say(3, 'Done.')]
+    return [
+      { row: 3, attempt: 0, samples: { main: good } },
+      { row: 3, attempt: 1, samples: { main: failing }, event: { reward: 0 } },
+      { row: 3, attempt: 2, samples: null, event: { reward: 0.5 } },
+    ]
+  }
+
+  it('shows the last step that both have, what differs, and how each goes on', async () => {
+    const { make, evals } = folder()
+    await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
+    const { stdout } = await evals('show', ['r', '3.1', '--parting'], 80)
+    expect(stdout).toBe(`3.1  reward 0, not passed
+3.0  reward 1, passed
+
+Agent  step 1
+  → look(id: "ABC")
+  ← seat 1
+
+The same up to step 1, then another tool is called.
+In step 1 an equal call of look got another result: the environment is not
+deterministic, and its noise is in the reward.
+
+3.1  reward 0, not passed
+
+Agent  step 2
+  → update(id: "ABC")
+  ← Error: no
+
+Agent  step 3
+  a
+
+Agent  step 4
+  b
+
+… 1 more step (--full)
+${/^osmosis eval show .*$/m.exec(stdout)?.[0]}
+
+3.0  reward 1, passed
+
+Agent  step 2
+  → check(id: "ABC")
+  ← fine
+
+Agent  step 3
+  Done.
+`)
+    const full = await evals('show', ['r', '3', '--parting', '0', '--full'])
+    expect(full.stdout).toContain('Agent  step 5\n  c\n')
+    expect(JSON.parse((await evals('show', ['3.1', '--parting', '--json'])).stdout)).toMatchObject({
+      item: { item: '3.1' },
+      other: { item: '3.0' },
+      parting: { at: 1, by: 'tool', environment: { at: 0, tool: 'look' } },
+    })
+  })
+
+  it('puts both side by side where there is room', async () => {
+    const { make, evals } = folder()
+    await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
+    const { stdout } = await evals('show', ['r', '3.1', '--parting'], 140)
+    expect(stdout).toMatch(/^ {2}→ update\(id: "ABC"\) +│ {3}→ check\(id: "ABC"\)$/m)
+    const lines = stdout.split('\n').map((line) => stripVTControlCharacters(line).length)
+    expect(Math.max(...lines)).toBeLessThanOrEqual(140)
+  })
+
+  it('may be from an attempt of another run', async () => {
+    const { make, evals } = folder()
+    const [good, failing] = talks()
+    if (good === undefined || failing === undefined) throw new Error('no talks')
+    await make({ name: 'old', rows: [{ key: 'k', source_row: 8 }], items: [{ ...good, row: 8 }] })
+    await make({ name: 'new', rows: [{ key: 'k', source_row: 3 }], n: 2, items: [failing] })
+    const { code, stdout } = await evals('show', ['new', '3', '--parting', 'old:8.0'])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(
+      /^new {2}3\.1 {2}reward 0, not passed\nold {2}8\.0 {2}reward 1, passed\n/,
+    )
+    expect(stdout).toContain('then another tool is called.')
+  })
+
+  it('says when there is no other attempt, or nothing was said in it', async () => {
+    const { make, evals } = folder()
+    await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
+    await make({ name: 'single', rows: 1, items: rewarded([[1]]) })
+    expect((await evals('show', ['r', '3.1', '--parting', '2'])).stdout).toContain(
+      'There is no transcript of both',
+    )
+    expect(await evals('show', ['r', '3.1', '--parting', '7'])).toMatchObject({ code: 2 })
+    expect(await evals('show', ['single', '0', '--parting'])).toMatchObject({
+      code: 2,
+      stderr: 'error: No other attempt at row 0 has ended.\n',
+    })
+    expect((await evals('show', ['r', '--parting'])).code).toBe(2)
+  })
+})
