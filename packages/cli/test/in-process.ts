@@ -25,7 +25,8 @@ export async function run(
   env: Readonly<Record<string, string>> = {},
   folder?: string,
 ): Promise<Finished> {
-  const before = process.cwd()
+  // Some tests remove the folder that they are in.
+  const before = folder === undefined ? undefined : process.cwd()
   if (folder !== undefined) process.chdir(folder)
   const output = { stdout: '', stderr: '' }
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value)
@@ -38,7 +39,7 @@ export async function run(
   const release = (): void => {
     for (const spy of spies) spy.mockRestore()
     vi.unstubAllEnvs()
-    if (folder !== undefined) process.chdir(before)
+    if (before !== undefined) process.chdir(before)
   }
   onTestFinished(release)
   try {

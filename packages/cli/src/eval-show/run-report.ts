@@ -120,7 +120,7 @@ function findingLines(run: ShownRun, several: boolean, width: number): string[] 
 }
 
 /** Whole, however wide: so that it can be copied. */
-export function commandLine(command: string): string[] {
+function commandLine(command: string): string[] {
   return [`  ${styled('cyan', command)}`]
 }
 
