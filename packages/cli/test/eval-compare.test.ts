@@ -116,6 +116,7 @@ describe('eval compare', () => {
       source_row_index: row,
       run_index: attempt,
       reward: 0,
+      error: null,
     }))
     const text = grades.map((grade) => `${JSON.stringify(grade)}\n`).join('')
     writeFileSync(path.join(location, 'grades/strict.jsonl'), text)
