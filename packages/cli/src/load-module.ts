@@ -1,4 +1,5 @@
-import { statSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
+import { registerHooks, setSourceMapsSupport, type LoadHookSync } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
@@ -75,8 +76,26 @@ async function registerTypeScript(): Promise<void> {
     const [esm, cjs] = await Promise.all([import('tsx/esm/api'), import('tsx/cjs/api')])
     esm.register()
     cjs.register()
+    // Packages are JavaScript already. To pass their hundreds of modules through tsx, and to read
+    // their source maps, takes as long as all the rest.
+    setSourceMapsSupport(true, { nodeModules: false })
+    if (takesHooks()) registerHooks({ load: loadPackage })
   })()
   await registered
+}
+
+/** Before, a hook like this one makes Node.js refuse every CommonJS module. */
+function takesHooks(): boolean {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  return major > 24 || (major === 24 && minor >= 12)
+}
+
+/** Loads what is an ES module of a package by what Node.js found out about it. */
+const loadPackage: LoadHookSync = (url, context, nextLoad) => {
+  if (context.format !== 'module' || !/^file:.*\/node_modules\/.*\.m?js$/.test(url)) {
+    return nextLoad(url, context)
+  }
+  return { format: 'module', source: readFileSync(new URL(url)), shortCircuit: true }
 }
 
 /** The user wants to know the line, so the stack is part of the message. */

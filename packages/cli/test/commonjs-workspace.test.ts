@@ -1,4 +1,4 @@
-import { cpSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { expect, it } from 'vitest'
@@ -24,3 +24,37 @@ it.each([
     stderr: '',
   })
 })
+
+// Before 24.12, Node.js lets no hook pass packages by.
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+const isTooOld = major < 24 || (major === 24 && minor < 12)
+
+it.skipIf(isTooOld)(
+  'runs packages as Node.js does, and only modules of the user as TypeScript',
+  async () => {
+    const folder = temporaryFolder()
+    const old = path.join(folder, 'node_modules/old')
+    mkdirSync(path.join(folder, 'node_modules/@osmosis'), { recursive: true })
+    mkdirSync(old)
+    const agentLoop = path.resolve(import.meta.dirname, '../../agent-loop')
+    symlinkSync(agentLoop, path.join(folder, 'node_modules/@osmosis/agent-loop'), 'junction')
+    writeFileSync(path.join(old, 'package.json'), '{ "type": "module", "exports": "./index.js" }')
+    writeFileSync(path.join(old, 'old.cjs'), 'exports.__esModule = true\nexports.default = {}')
+    const program = "export const names = Object.keys((await import('./old.cjs')).default)"
+    writeFileSync(path.join(old, 'index.js'), program)
+    writeFileSync(
+      path.join(folder, 'server.ts'),
+      `import { RolloutAgentLoop } from '@osmosis/agent-loop'
+import { names } from 'old'
+export const loop = new (class extends RolloutAgentLoop {
+  readonly name = names.join(' ')
+  getTools() { return [] }
+  async run(ctx: any) { return ctx.complete([]) }
+})()`,
+    )
+    writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }')
+    expect((await osmosis(['validate', '-m', 'server.ts'], {}, folder)).stdout).toContain(
+      "Agent loop '__esModule default' validated",
+    )
+  },
+)
