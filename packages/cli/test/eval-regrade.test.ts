@@ -8,6 +8,7 @@ import { inWorkspace, readResults, run } from './in-process.ts'
 import { endpoint, say } from './model-endpoint.ts'
 import { startOsmosis, temporaryFolder } from './osmosis.ts'
 import { storedItem, storedManifest, storeRun } from './stored-runs.ts'
+import { temporaryWorkspace } from './temporary-workspace.ts'
 
 inWorkspace()
 
@@ -326,6 +327,100 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(stdout).toContain('2.0: grader exceeded its 1s deadline')
     const grades = await (await openRun(folder)).grades('fatal')
     expect([...grades.values()].map(({ reward }) => reward)).toEqual([1, null, null, 1])
+  })
+
+  it('takes a process that a grader blocks for one that does not answer', async () => {
+    const items = [storedItem(0, 'zero', 1), storedItem(1, 'one', 1)]
+    const inputs = { timeouts: { agent_seconds: null, grader_seconds: 1, max_turns: null } }
+    const folder = await storeRun(temporaryFolder(), items, storedManifest(2, {}, inputs))
+    const file = moduleIn(
+      temporaryFolder(),
+      'blocking.ts',
+      `export const blocking = ({ groundTruth }: { groundTruth: string }) => {
+        while (groundTruth === '1') continue
+        return 1
+      }`,
+    )
+    const { code, stdout } = await run(['eval', 'regrade', folder, '--grader', file])
+    expect(code).toBe(0)
+    expect(stdout).toContain('1.0: The grader has blocked its process for more than its 1s.')
+  })
+
+  it('keeps after Ctrl-C what has been graded', async () => {
+    const items = [0, 1, 2].map((row) => storedItem(row, String(row), 1))
+    const folder = await storeRun(temporaryFolder(), items)
+    const file = moduleIn(
+      temporaryFolder(),
+      'slow.ts',
+      `import { defineGraderConfig, Grader, type GraderContext } from '${core}'
+      export const graderConfig = defineGraderConfig({ name: 'slow', concurrency: { maxConcurrent: 1 } })
+      export class Slow extends Grader {
+        async grade(ctx: GraderContext): Promise<void> {
+          if (ctx.label === '2') {
+            console.log('thinking')
+            await new Promise((resolve) => setTimeout(resolve, 1e8))
+          }
+          ctx.setReward(0)
+        }
+      }`,
+    )
+    const command = startOsmosis(['eval', 'regrade', folder, '--grader', file, '--as', 'slow'])
+    await command.printed(/thinking/)
+    command.child.kill('SIGINT')
+    const { code, stdout } = await command.finished
+    expect(code).toBe(130)
+    expect(stdout).toContain('Not graded: 1 that nobody came to.')
+    expect([...(await (await openRun(folder)).grades('slow')).keys()]).toEqual(['0.0', '1.0'])
+  })
+
+  it('grades both models of a run with a baseline', async () => {
+    const inputs = { model: { name: 'new', base_url: null, baseline: 'old', params: {} } }
+    const folder = await storeRun(
+      temporaryFolder(),
+      [
+        storedItem(0, '0', 0, { model_tag: 'primary' }),
+        storedItem(0, 'zero', 1, { model_tag: 'baseline' }),
+      ],
+      storedManifest(1, {}, inputs),
+    )
+    const grader = 'rollouts/agent-loops/rewards.ts:exact'
+    const { stdout } = await run(['eval', 'regrade', folder, '--grader', grader])
+    expect(stdout).toContain('1 verdict has changed:\n  0.0: 0 → 1\n')
+    expect(stdout).toContain('1 verdict of the baseline has changed:\n  0.0@baseline: 1 → 0\n')
+  })
+
+  it('configures a grader in a file of its own as the entrypoint of the run does', async () => {
+    const root = temporaryWorkspace({
+      'rollouts/own/main.ts': `
+        import { AgentWorkflow, defineGraderConfig, defineWorkflowConfig } from '@osmosis/core'
+        export const graderConfig = defineGraderConfig({ name: 'own', points: 0.5 })
+        const metadata = {
+          '~standard': {
+            version: 1 as const,
+            vendor: 'own',
+            validate: (row: unknown) => ({ value: { weight: Number((row as { weight: string }).weight) } }),
+          },
+        }
+        export const workflowConfig = defineWorkflowConfig({ name: 'own', metadata })
+        export class Own extends AgentWorkflow {
+          async run(): Promise<void> {}
+        }`,
+      'rollouts/own/grader.ts': `
+        import { Grader, type GraderContext } from '@osmosis/core'
+        import type { graderConfig, workflowConfig } from './main.ts'
+        export class OwnGrader extends Grader<typeof graderConfig, typeof workflowConfig> {
+          async grade(ctx: GraderContext<typeof graderConfig, typeof workflowConfig>): Promise<void> {
+            ctx.setReward(ctx.config.points * ctx.metadata.weight)
+          }
+        }`,
+    })
+    const items = [storedItem(0, 'zero', 1, { graded: { metadata: { weight: '0.5' } } })]
+    const code = { rollout: 'own', entrypoint: 'rollouts/own/main.ts' }
+    const folder = await storeRun(path.join(root, '.osmosis/evals'), items, storedManifest(1, code))
+    const args = ['eval', 'regrade', folder, '--grader', path.join(root, 'rollouts/own/grader.ts')]
+    const { stdout, stderr } = await run(args)
+    expect(stderr).toBe('')
+    expect(stdout).toContain('mean reward 1 → 0.25.')
   })
 
   it('refuses what cannot be meant', async () => {
