@@ -17,6 +17,12 @@ interface IndexLine {
   reward: number
 }
 
+/** A line of `eval export --sft`. */
+interface Conversation {
+  messages: { role: string }[]
+  tools: { function: { name: string } }[]
+}
+
 const steps = scripts.demo.split(' && ')
 const evaluations = steps.filter((step) => step.startsWith('osmosis eval run '))
 const loops = steps.filter((step) => step.startsWith('osmosis test '))
@@ -51,6 +57,21 @@ it.each(evaluations)(
       eval_run: { status: 'finished' },
       summary: { total_samples: 200, passed: 160, failed: 0, pass_rate: 0.8, n_runs: 4 },
     })
+
+    // What was stored is what the grader saw, and what the policy was sent, in each framework.
+    const place = ['demo', '--output', output]
+    const regraded = await run('osmosis', ['eval', 'regrade', ...place])
+    expect(regraded.stdout).toContain('Graded 200 of 200 rollouts')
+    expect(regraded.stdout).toContain('No verdict has changed.\nPass rate 80.0 % → 80.0 %')
+    const exported = await run('osmosis', ['eval', 'export', ...place, '--sft', '-'])
+    const kept = exported.stdout.trimEnd().split('\n')
+    expect(kept).toHaveLength(160)
+    for (const line of kept) {
+      const { messages, tools } = JSON.parse(line) as Conversation
+      const spoken = messages.filter(({ role }) => role !== 'system').map(({ role }) => role)
+      expect(spoken).toEqual(['user', 'assistant', 'tool', 'assistant'])
+      expect(tools.map((tool) => tool.function.name)).toEqual(['multiply'])
+    }
   },
 )
 

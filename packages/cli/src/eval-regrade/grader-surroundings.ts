@@ -65,7 +65,9 @@ export async function graderSurroundings(
 async function rootOf({ location, manifest }: RunReader): Promise<string | undefined> {
   const { file } = splitSpec(manifest.inputs.code.entrypoint)
   const candidates = [
+    // A workspace may have been copied, with its runs.
     await findWorkspaceRoot(path.join(location, 'file')),
+    manifest.provenance.root,
     await findWorkspaceRoot(path.resolve('file')),
     path.resolve(),
   ]

@@ -56,6 +56,7 @@ export async function beginRun(
       sdk_version: packageVersion(),
       node_version: process.version,
       config: plan.config,
+      root: plan.root,
       git: await gitState(plan.root),
     },
     rows,

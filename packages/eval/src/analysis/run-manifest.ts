@@ -71,6 +71,8 @@ export interface RunManifest {
     readonly node_version: string
     /** Relative to the workspace; null for a run without one. */
     readonly config: string | null
+    /** The folder that names of files were relative to; absolute. */
+    readonly root?: string
     /** The commit of the workspace, and whether files were changed; null outside of git. */
     readonly git: { readonly commit: string; readonly dirty: boolean } | null
   }
