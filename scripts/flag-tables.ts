@@ -100,6 +100,6 @@ function table(rows: readonly Row[]): string {
 
 /** Angle brackets would be read as HTML. */
 function escaped(meaning: string): string {
-  const name = /[\w:/@[]*<[^>]*>(?:[\w:/@[\]]|\.\d|<[^>]*>)*/g
+  const name = /[\w:/@[]*<[^>]*>(?:[\w:/@[\]]|\.(?=[\d<])|\d|<[^>]*>)*/g
   return meaning.replaceAll(name, '`$&`').replaceAll('|', '\\|')
 }
