@@ -19,11 +19,12 @@ export interface AtomicWriteOptions {
  * one, never a part of either. Meanwhile the text is in `<file>.<uuid>.tmp`, which only a crash
  * leaves behind.
  *
+ * @param text - the text, or its pieces in their order, of which one is held at a time
  * @throws the error of the file system
  */
 export async function writeFileAtomically(
   file: string,
-  text: string,
+  text: string | Iterable<string>,
   { mode = 0o666, sync = 'file-and-folder' }: AtomicWriteOptions = {},
 ): Promise<void> {
   const unfinished = `${file}.${randomUUID()}.tmp`

@@ -2,32 +2,37 @@ import type { EvaluationMetrics, ScoreMetrics } from '../metrics/evaluation-metr
 import type { EvaluationSnapshot } from '../run/evaluation-result.ts'
 import type { ItemRecord } from '../run/item-record.ts'
 
-/** The text of `index.jsonl`: one line per record, in their order. */
-export function toIndexText({ records, baseline }: EvaluationSnapshot): string {
-  return records.map((record) => `${toIndexLine(record, baseline !== null)}\n`).join('')
+const linesPerPiece = 1000
+
+/** The text of `index.jsonl` in pieces: one line per record, in their order. */
+export function* indexPieces({ records, baseline }: EvaluationSnapshot): Generator<string, void> {
+  for (let start = 0; start < records.length; start += linesPerPiece) {
+    let piece = ''
+    for (const record of records.slice(start, start + linesPerPiece)) {
+      piece += `${toIndexLine(record, baseline !== null)}\n`
+    }
+    yield piece
+  }
 }
 
 // Keys, their order and the separators are those of the Python SDK's files.
 function toIndexLine(record: ItemRecord, compared: boolean): string {
-  const severalSamples = Object.keys(record.sampleRewards).length > 1
-  const fields = {
-    row_index: record.rowIndex,
-    run_index: record.runIndex,
-    source_row_index: record.sourceRowIndex,
-    model_tag: compared ? record.model : null,
-    rollout_id: record.rolloutId,
-    status: record.status,
-    reward: record.reward,
-    scores: orNull(record.scores),
-    score_errors: orNull(record.scoreErrors),
-    tokens: record.usage?.totalTokens ?? null,
-    duration_ms: toMilliseconds(record.durationMs),
-    error_type: record.errorType,
-    error_message: record.errorMessage,
-    sample_rewards: severalSamples ? record.sampleRewards : null,
+  let line = `"row_index": ${record.rowIndex}, "run_index": ${record.runIndex}, "source_row_index": ${record.sourceRowIndex}`
+  const add = (key: string, value: unknown): void => {
+    if (value !== null) line += `, "${key}": ${JSON.stringify(value)}`
   }
-  const present = Object.entries(fields).filter(([, value]) => value !== null)
-  return `{${present.map(([key, value]) => `"${key}": ${JSON.stringify(value)}`).join(', ')}}`
+  add('model_tag', compared ? record.model : null)
+  add('rollout_id', record.rolloutId)
+  add('status', record.status)
+  add('reward', record.reward)
+  add('scores', orNull(record.scores))
+  add('score_errors', orNull(record.scoreErrors))
+  add('tokens', record.usage?.totalTokens ?? null)
+  add('duration_ms', toMilliseconds(record.durationMs))
+  add('error_type', record.errorType)
+  add('error_message', record.errorMessage)
+  add('sample_rewards', Object.keys(record.sampleRewards).length > 1 ? record.sampleRewards : null)
+  return `{${line}}`
 }
 
 /** The document of `metrics.json`, as far as the records know it. */

@@ -69,7 +69,9 @@ async function refreshSnapshots(store: RunStore): Promise<void> {
     },
     store,
   )
-  await new RunSnapshotFiles(store).write(state.ended(earlierReason(store.location)))
+  await new RunSnapshotFiles(store, model.baseline !== null).write(
+    state.ended(earlierReason(store.location)),
+  )
 }
 
 /** The first rewards of an item are its original ones, however often others are adopted. */

@@ -27,10 +27,12 @@ export class EvaluationState {
   readonly #id: string
   readonly #startedAt: Date
   readonly #startedAtMs = performance.now()
-  /** By model, row and attempt: an item that is run again has one record. */
-  readonly #records = new Map<string, ItemRecord>()
+  readonly #store: RunStore | undefined
+  /** Of an evaluation that nothing is kept of; a store has them all as events. */
+  readonly #records: ItemRecord[] = []
   /** How long earlier starts were at it. */
   readonly #earlierMs: number
+  #done: number
   #lastEnd = new Date()
 
   /** @param store - what it has already belongs to the evaluation */
@@ -40,22 +42,24 @@ export class EvaluationState {
     this.#id = store?.manifest.local_run_id ?? randomBytes(16).toString('hex')
     this.#startedAt = new Date(store?.manifest.created_at ?? Date.now())
     this.#earlierMs = store === undefined ? 0 : earlierDurationMs(store.location)
-    const events = [...(store?.events.values() ?? [])]
-    for (const event of events) this.add(fromItemEvent(event))
-    const lastEnd = events
-      .map(({ ended_at: endedAt }) => endedAt)
-      .toSorted()
-      .at(-1)
-    if (lastEnd !== undefined) this.#lastEnd = new Date(lastEnd)
+    this.#store = store
+    this.#done = store?.events.size ?? 0
+    let lastEnd = ''
+    for (const { ended_at: endedAt } of store?.events.values() ?? []) {
+      if (endedAt > lastEnd) lastEnd = endedAt
+    }
+    if (lastEnd !== '') this.#lastEnd = new Date(lastEnd)
   }
 
   /** Items that have ended. */
   get done(): number {
-    return this.#records.size
+    return this.#done
   }
 
-  add(record: ItemRecord): void {
-    this.#records.set(`${record.model} ${record.sourceRowIndex} ${record.runIndex}`, record)
+  /** @param isNew - false for an item that has been run again */
+  add(record: ItemRecord, isNew: boolean): void {
+    if (this.#store === undefined) this.#records.push(record)
+    if (isNew) this.#done += 1
     this.#lastEnd = new Date()
   }
 
@@ -81,7 +85,11 @@ export class EvaluationState {
 
   #facts(): Omit<EvaluationSnapshot, 'status' | 'incompleteReason' | 'completedAt'> {
     const { names, rowCount, attempts, model, baseline } = this.#plan
-    const records = [...this.#records.values()].toSorted(
+    const all =
+      this.#store === undefined
+        ? this.#records
+        : Array.from(this.#store.events.values(), fromItemEvent)
+    const records = all.toSorted(
       (a, b) =>
         a.rowIndex - b.rowIndex || a.runIndex - b.runIndex || (a.model === 'primary' ? -1 : 1),
     )

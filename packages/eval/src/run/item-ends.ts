@@ -1,7 +1,9 @@
 import { errorMessage } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 
+import type { ItemEvent } from '../analysis/item-event.ts'
 import { toRunRow } from '../dataset/run-row.ts'
+import { itemKey } from '../store/run-files.ts'
 import { scoreItem } from '../scoring/score-item.ts'
 import { classifyError } from './classify-error.ts'
 import type { EvaluatedModel, EvaluationOptions } from './evaluation-options.ts'
@@ -22,6 +24,8 @@ export interface ItemEndsOptions extends Pick<
   readonly models: ReadonlyMap<ModelTag, EvaluatedModel>
   readonly state: EvaluationState
   readonly stop: StopSwitch
+  /** Takes every event that the store has. */
+  readonly onKept?: ((event: ItemEvent) => void) | undefined
 }
 
 interface EndedRun {
@@ -39,7 +43,7 @@ export class ItemEnds {
   readonly #losses = new PolicyLosses<EndedRun>()
   readonly #budget: CostBudget | undefined
   /** Records that nobody has heard of yet. */
-  readonly #kept: ItemRecord[] = []
+  readonly #kept: { readonly record: ItemRecord; readonly isNew: boolean }[] = []
 
   constructor(options: ItemEndsOptions) {
     this.#options = options
@@ -141,30 +145,33 @@ export class ItemEnds {
   }
 
   async #keep({ item, outcome }: EndedRun): Promise<void> {
-    const { scorers = [], store, models, redact = asItIs, stop } = this.#options
+    const { scorers = [], store, models, redact = asItIs, stop, onKept } = this.#options
     // An eval function may not end, or not soon.
     const scores =
       scorers.length === 0
         ? unscored
         : await untilAborted(stop.signal, () => scoreItem(scorers, item.row, outcome))
     const record = redact(toItemRecord(item, outcome, scores))
+    let isNew = true
     try {
       const row = store?.manifest.rows[item.rowIndex] ?? toRunRow(item.row)
       const ended = toEndedItem(record, outcome.kept, { row, isCompared: models.size > 1 })
-      await store?.commit(redact(ended))
+      isNew = !store?.events.has(itemKey(ended.event))
+      const event = await store?.commit(redact(ended))
+      if (event !== undefined) onKept?.(event)
       this.#budget?.add(ended.event)
     } catch (error) {
       stop.cancel(error)
       throw error
     }
-    this.#kept.push(record)
+    this.#kept.push({ record, isNew })
   }
 
   /** Says what has been kept; not earlier, because whoever hears of it may throw. */
   #announce(): void {
     const { onItem, onProgress, state } = this.#options
-    for (const item of this.#kept.splice(0)) {
-      state.add(item)
+    for (const { record: item, isNew } of this.#kept.splice(0)) {
+      state.add(item, isNew)
       onItem?.(item)
       onProgress?.({ done: state.done, total: state.total, item })
     }

@@ -12,10 +12,11 @@ export function toEndedItem(
   { row, isCompared }: { readonly row: RunRow; readonly isCompared: boolean },
 ): EndedItem {
   const { usage, errorMessage, scores, scoreErrors } = record
+  const said = trajectoryFacts(Object.values(trajectories ?? {}))
   const { summary, tokens, ...facts } = {
-    ...trajectoryFacts(Object.values(trajectories ?? {})),
-    // Without transcripts there is what the answers counted.
-    ...(trajectories === null ? tokensOf(usage) : {}),
+    ...said,
+    // Without tokens in the transcripts there is what the answers counted.
+    ...(said.tokens === null && usage !== null && usage.totalTokens > 0 ? tokensOf(usage) : {}),
   }
   const event: EndedItem['event'] = {
     row_index: record.rowIndex,
@@ -70,14 +71,15 @@ export function fromItemEvent(event: ItemEvent): ItemRecord {
   }
 }
 
-function tokensOf(
-  usage: ItemRecord['usage'],
-): Pick<ItemEvent, 'tokens' | 'prompt_tokens' | 'completion_tokens'> {
-  return {
-    tokens: usage?.totalTokens ?? null,
-    prompt_tokens: usage?.promptTokens ?? null,
-    completion_tokens: usage?.completionTokens ?? null,
-  }
+function tokensOf({
+  totalTokens,
+  promptTokens,
+  completionTokens,
+}: NonNullable<ItemRecord['usage']>): Pick<
+  ItemEvent,
+  'tokens' | 'prompt_tokens' | 'completion_tokens'
+> {
+  return { tokens: totalTokens, prompt_tokens: promptTokens, completion_tokens: completionTokens }
 }
 
 /** To the microsecond. */

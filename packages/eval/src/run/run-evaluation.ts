@@ -31,7 +31,7 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
   const models = new Map<ModelTag, EvaluatedModel>([['primary', options.model]])
   if (options.baseline !== undefined) models.set('baseline', options.baseline)
   const range: ItemRange = { rows: options.rows, attempts: n, models: [...models.keys()] }
-  const snapshots = store && new RunSnapshotFiles(store)
+  const snapshots = store && new RunSnapshotFiles(store, models.size > 1)
   const state = new EvaluationState(
     {
       names: options.names,
@@ -45,7 +45,13 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
     store,
   )
   const stop = new StopSwitch(options.signal)
-  const ends = new ItemEnds({ ...options, models, state, stop })
+  const ends = new ItemEnds({
+    ...options,
+    models,
+    state,
+    stop,
+    onKept: (event) => snapshots?.add(event),
+  })
 
   async function work(item: EvaluationItem): Promise<void> {
     try {

@@ -1,20 +1,33 @@
 import { readFileSync } from 'node:fs'
 
+import type { ItemEvent } from '../analysis/item-event.ts'
 import { toRunDocument } from '../analysis/run-document.ts'
-import { runStatistics, type RunStatistics } from '../analysis/run-statistics.ts'
+import { runStatistics } from '../analysis/run-statistics.ts'
 import { RunTable } from '../analysis/run-table.ts'
-import { toIndexText, toMetricsDocument } from '../files/result-documents.ts'
+import { indexPieces, toMetricsDocument } from '../files/result-documents.ts'
 import { runFiles } from '../store/run-files.ts'
 import type { RunStore } from '../store/run-store.ts'
+import type { RunSnapshots } from '../store/snapshot-files.ts'
 import { costOfItems } from './run-cost.ts'
 import type { EvaluationSnapshot } from './evaluation-result.ts'
+import type { ModelTag } from './item-runner.ts'
 
 /** Keeps `index.jsonl`, `metrics.json` and `progress.json` of a run up to date. */
 export class RunSnapshotFiles {
   readonly #store: RunStore
+  readonly #tables: Tables
+  /** What the tables lack. */
+  #added: ItemEvent[] = []
 
-  constructor(store: RunStore) {
+  /** @param isCompared - whether there are two models */
+  constructor(store: RunStore, isCompared: boolean) {
     this.#store = store
+    this.#tables = tablesOf(store, isCompared)
+  }
+
+  /** Takes an event that the store has. */
+  add(event: ItemEvent): void {
+    this.#added.push(event)
   }
 
   /** Writes them if it is time to; `snapshot` is called only then. */
@@ -23,13 +36,17 @@ export class RunSnapshotFiles {
   }
 
   async write(snapshot: EvaluationSnapshot): Promise<void> {
-    await this.#store.writeSnapshots(this.#texts(snapshot))
+    await this.#store.writeSnapshots(() => this.#texts(snapshot))
   }
 
-  #texts(snapshot: EvaluationSnapshot): Parameters<RunStore['writeSnapshots']>[0] {
+  #texts(snapshot: EvaluationSnapshot): RunSnapshots {
+    const added = this.#added.splice(0)
+    const { primary, baseline } = this.#tables
+    primary.append(added)
+    baseline?.append(added)
     return {
-      index: toIndexText(snapshot),
-      metrics: toText(metricsDocument(snapshot, this.#store)),
+      index: indexPieces(snapshot),
+      metrics: toText(toDocument(snapshot, this.#store, this.#tables)),
       progress: toText(toProgress(snapshot)),
     }
   }
@@ -40,15 +57,34 @@ export function metricsDocument(
   snapshot: EvaluationSnapshot,
   store: Pick<RunStore, 'manifest' | 'events'>,
 ): Record<string, unknown> {
-  const statistics = (modelTag: 'primary' | 'baseline'): RunStatistics =>
-    runStatistics(
-      new RunTable(toRunDocument(store.manifest, store.events.values(), [], { modelTag })),
-    )
+  return toDocument(snapshot, store, tablesOf(store, snapshot.baseline !== null))
+}
+
+interface Tables {
+  readonly primary: RunTable
+  /** Undefined without a baseline. */
+  readonly baseline: RunTable | undefined
+}
+
+function tablesOf(
+  { manifest, events }: Pick<RunStore, 'manifest' | 'events'>,
+  isCompared: boolean,
+): Tables {
+  const table = (modelTag: ModelTag): RunTable =>
+    new RunTable(toRunDocument(manifest, events.values(), [], { modelTag }))
+  return { primary: table('primary'), baseline: isCompared ? table('baseline') : undefined }
+}
+
+function toDocument(
+  snapshot: EvaluationSnapshot,
+  { events }: Pick<RunStore, 'events'>,
+  { primary, baseline }: Tables,
+): Record<string, unknown> {
   return {
     ...toMetricsDocument(snapshot),
-    total_cost_usd: costOfItems(store.events.values())?.usd ?? null,
-    ...statistics('primary'),
-    ...(snapshot.baseline === null ? {} : { baseline: statistics('baseline') }),
+    total_cost_usd: costOfItems(events.values())?.usd ?? null,
+    ...runStatistics(primary),
+    ...(baseline === undefined ? {} : { baseline: runStatistics(baseline) }),
   }
 }
 

@@ -1,4 +1,4 @@
-import { close, closeSync, fdatasync, fstatSync, ftruncateSync, openSync, writev } from 'node:fs'
+import { close, closeSync, fdatasync, fstatSync, ftruncateSync, openSync, write } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
@@ -7,12 +7,23 @@ import { syncFolder } from '@osmosis/core/files'
 import { fileMode } from './run-files.ts'
 import { storageError } from './storage-error.ts'
 
-const [writeAll, sync, closeFile] = [promisify(writev), promisify(fdatasync), promisify(close)]
+const [writeBytes, sync, closeFile] = [promisify(write), promisify(fdatasync), promisify(close)]
+/** What a buffer has room for at first, and the largest that is used again. Bytes. */
+const [leastRoom, mostRoom] = [64 * 1024, 4 * 1024 * 1024]
 
 interface Waiting {
-  readonly bytes: Buffer
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
+}
+
+/** A line that is on its way to the disk. */
+export interface AppendedLine {
+  /** Where it lies. Bytes from the beginning of the file. */
+  readonly offset: number
+  /** With its newline. They are those of another line when the caller has waited for anything. */
+  readonly bytes: Buffer
+  /** Resolves when the line is on the disk. */
+  readonly durable: Promise<void>
 }
 
 /**
@@ -24,6 +35,11 @@ export class AppendFile {
   readonly #descriptor: number
   readonly #onFailure: (error: Error) => void
   #waiting: Waiting[] = []
+  /** The lines of those who wait, behind one another. */
+  #lines = Buffer.allocUnsafe(leastRoom)
+  #length = 0
+  /** The one that is filled while the other is written: a buffer for each line would be garbage. */
+  #spare = Buffer.allocUnsafe(leastRoom)
   #writing: Promise<void> | undefined
   /** Where the next line will lie. */
   #end: number
@@ -46,17 +62,20 @@ export class AppendFile {
     return this.#end
   }
 
-  /** Resolves when the line is on the disk. */
-  append(bytes: Buffer): Promise<void> {
+  /** @param text - without its newline */
+  append(text: string): AppendedLine {
+    const offset = this.#end
+    const bytes = this.#place(`${text}\n`)
     this.#end += bytes.length
-    return new Promise((resolve, reject) => {
+    const durable = new Promise<void>((resolve, reject) => {
       if (this.#failure !== undefined) {
         reject(this.#failure)
         return
       }
-      this.#waiting.push({ bytes, resolve, reject })
+      this.#waiting.push({ resolve, reject })
       this.#writing ??= this.#write()
     })
+    return { offset, bytes, durable }
   }
 
   /** Refuses what waits and whatever comes; a write that has begun goes on. */
@@ -71,13 +90,30 @@ export class AppendFile {
     await closeFile(this.#descriptor)
   }
 
+  #place(line: string): Buffer {
+    const start = this.#length
+    const end = start + Buffer.byteLength(line)
+    if (end > this.#lines.length) {
+      const larger = Buffer.allocUnsafe(Math.max(end, 2 * this.#lines.length))
+      this.#lines.copy(larger, 0, 0, start)
+      this.#lines = larger
+    }
+    this.#lines.write(line, start)
+    this.#length = end
+    return this.#lines.subarray(start, end)
+  }
+
   async #write(): Promise<void> {
     // What is appended in the same turn of the event loop belongs to this group.
     await Promise.resolve()
     while (this.#waiting.length > 0) {
       const group = this.#waiting.splice(0)
+      const lines = this.#lines.subarray(0, this.#length)
+      const written = this.#lines
+      this.#lines = this.#spare
+      this.#length = 0
       try {
-        await this.#writeGroup(group.map(({ bytes }) => bytes))
+        await this.#writeGroup(lines)
         for (const { resolve } of group) resolve()
       } catch (cause) {
         const error = await storageError(this.path, cause)
@@ -85,22 +121,23 @@ export class AppendFile {
         for (const { reject } of group) reject(error)
         this.refuse(error)
       }
+      this.#spare = written.length > mostRoom ? Buffer.allocUnsafe(leastRoom) : written
     }
     this.#writing = undefined
   }
 
-  async #writeGroup(lines: readonly Buffer[]): Promise<void> {
+  async #writeGroup(lines: Buffer): Promise<void> {
     try {
-      let rest = lines
-      while (rest.length > 0) {
+      let written = 0
+      while (written < lines.length) {
         // A disk that is nearly full takes a part, and says what is wrong when it gets the rest.
-        const { bytesWritten } = await writeAll(this.#descriptor, rest)
-        rest = withoutFirst(rest, bytesWritten)
+        const rest = lines.length - written
+        written += (await writeBytes(this.#descriptor, lines, written, rest)).bytesWritten
       }
       await sync(this.#descriptor)
       if (!this.#isNameDurable) await syncFolder(path.dirname(this.path))
       this.#isNameDurable = true
-      this.#durable += lines.reduce((sum, { length }) => sum + length, 0)
+      this.#durable += lines.length
     } catch (error) {
       try {
         // Otherwise the next line would follow half of this one.
@@ -111,15 +148,6 @@ export class AppendFile {
       throw error
     }
   }
-}
-
-function withoutFirst(buffers: readonly Buffer[], bytes: number): readonly Buffer[] {
-  let left = bytes
-  for (const [index, buffer] of buffers.entries()) {
-    if (left < buffer.length) return [buffer.subarray(left), ...buffers.slice(index + 1)]
-    left -= buffer.length
-  }
-  return []
 }
 
 /** Cuts a file that nobody has open. */

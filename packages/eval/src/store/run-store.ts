@@ -93,7 +93,7 @@ export interface RunStore {
    */
   refreshSnapshots(texts: () => RunSnapshots): Promise<void>
   /** Writes them now. Throws what `refreshSnapshots` throws. */
-  writeSnapshots(texts: RunSnapshots): Promise<void>
+  writeSnapshots(texts: () => RunSnapshots): Promise<void>
   /** Waits for what was committed, and lets other processes have the run. */
   close(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
@@ -201,7 +201,7 @@ class FolderStore implements RunStore {
     return this.#snapshots.refresh(texts)
   }
 
-  writeSnapshots(texts: RunSnapshots): Promise<void> {
+  writeSnapshots(texts: () => RunSnapshots): Promise<void> {
     return this.#snapshots.write(texts)
   }
 
@@ -216,18 +216,18 @@ class FolderStore implements RunStore {
   async #write({ event, trajectories, graded }: EndedItem): Promise<ItemEvent> {
     const { rollout_id } = event
     // Both before either is written: what has no JSON form must not leave the other half behind.
-    const said = trajectories && toLine({ rollout_id, samples: trajectories })
-    const saw = graded && toLine({ rollout_id, ...graded })
+    const said = trajectories && JSON.stringify({ rollout_id, samples: trajectories })
+    const saw = graded && JSON.stringify({ rollout_id, ...graded })
     if (this.#failure !== undefined) throw this.#failure
     const [at, sat] = await Promise.all([
-      said && this.#trajectories.append(said),
-      saw && this.#samples.append(saw),
+      said === null ? null : this.#trajectories.append(said),
+      saw === null ? null : this.#samples.append(saw),
     ])
     return this.#enter({ ...event, at, sat })
   }
 
   async #enter(event: ItemEvent): Promise<ItemEvent> {
-    await this.#journal.append(toLine(event))
+    await this.#journal.append(JSON.stringify(event)).durable
     this.#events.set(itemKey(event), event)
     return event
   }
@@ -245,8 +245,4 @@ class FolderStore implements RunStore {
       this.#lock.release()
     }
   }
-}
-
-function toLine(value: object): Buffer {
-  return Buffer.from(`${JSON.stringify(value)}\n`)
 }

@@ -38,7 +38,7 @@ export class SegmentWriter {
   }
 
   /** Resolves with the place of the line when it is on the disk. */
-  async append(line: Buffer): Promise<SegmentPlace> {
+  async append(text: string): Promise<SegmentPlace> {
     let file: AppendFile
     try {
       file = this.#current()
@@ -48,8 +48,9 @@ export class SegmentWriter {
       this.#onFailure(error)
       throw error
     }
-    const place: SegmentPlace = [this.#segment, file.end, line.length, crc32(line)]
-    await file.append(line)
+    const { offset, bytes, durable } = file.append(text)
+    const place: SegmentPlace = [this.#segment, offset, bytes.length, crc32(bytes)]
+    await durable
     return place
   }
 

@@ -300,7 +300,11 @@ it('refreshes snapshots now and then, and writes them when it is over', async ()
   const index = path.join(store.location, 'index.jsonl')
   expect(await readFile(index, 'utf8')).toBe('index 1')
   expect(made).toEqual([1])
-  await store.writeSnapshots({ index: 'index', metrics: 'metrics', progress: 'progress' })
+  await store.writeSnapshots(() => ({
+    index: ['in', 'dex'],
+    metrics: 'metrics',
+    progress: 'progress',
+  }))
   expect(await readFile(index, 'utf8')).toBe('index')
   expect(await readFile(path.join(store.location, 'metrics.json'), 'utf8')).toBe('metrics')
   expect(await readFile(path.join(store.location, 'progress.json'), 'utf8')).toBe('progress')

@@ -50,7 +50,7 @@ it('holds what was committed, for those who read it and for the next writer', as
 it('keeps the files to their owner', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
   await store.commit(itemOf(0, 0))
-  await store.writeSnapshots({ index: 'i', metrics: 'm', progress: 'p' })
+  await store.writeSnapshots(() => ({ index: 'i', metrics: 'm', progress: 'p' }))
   await store.close()
   const entries = await readdir(store.location, { recursive: true, withFileTypes: true })
   const files = entries.filter((entry) => entry.isFile())
