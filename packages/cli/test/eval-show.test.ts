@@ -15,7 +15,7 @@ import {
   type MadeRun,
   type Steps,
 } from './made-runs.ts'
-import { bin, temporaryFolder, type Finished } from './osmosis.ts'
+import { bin, temporaryFolder, workspace, type Finished } from './osmosis.ts'
 
 /** Runs in a folder of their own, and the commands that show them. */
 function folder(): {
@@ -196,6 +196,25 @@ describe('the name of a run', () => {
 })
 
 describe('the report of a run', () => {
+  it('is what eval run ends with, and what was said can be read at once', async () => {
+    const output = temporaryFolder()
+    const evaluate = ['eval', 'run', 'configs/eval/echo.toml', '--output', output, '--name', 'r']
+    const ran = await run(evaluate, {}, workspace)
+    const show = async (...args: readonly string[]): Promise<string> =>
+      (await run(['eval', 'show', '--output', output, ...args], {}, workspace)).stdout
+    expect(ran.stdout).toBe(`\n${await show()}`)
+    expect(ran.stdout).toMatch(/^Pass rate +75\.0 % +6 of 8 have a reward of 1 or more$/m)
+    expect((await show('--failed')).split('\n').map((line) => line.split(' ')[0])).toEqual([
+      'Rollout',
+      '2.0',
+      '2.1',
+      '',
+    ])
+    expect(await show('2')).toMatch(
+      /^2\.0 {2}reward 0, not passed$[^]*^User {2}step 1$[^]*^Agent {2}step 2/m,
+    )
+  })
+
   it('has the figures with their intervals, in the words of the statistics', async () => {
     const { make, show } = folder()
     const rewards = Array.from({ length: 20 }, (_, row) => [

@@ -82,7 +82,7 @@ function toJson(run: RunSummary): object {
 function runLines(runs: readonly RunSummary[], width: number): string[] {
   const isReward = runs.every((run) => run.manifest === null || run.measure === 'reward')
   const head = ['Run', 'Status', 'Rows', isReward ? 'Reward' : 'Mean', 'Passed', 'Started', 'Model']
-  const table = tableLines([
+  const rows = [
     head.map((text): Cell => ({ text, format: 'bold' })),
     ...runs.map((run) =>
       run.manifest === null
@@ -97,7 +97,8 @@ function runLines(runs: readonly RunSummary[], width: number): string[] {
             modelText(run.manifest),
           ],
     ),
-  ])
+  ]
+  const table = tableLines(rows, { width })
   const widest = Math.max(...table.map((line) => stripVTControlCharacters(line).length))
   const problems = runs.flatMap((run) =>
     run.manifest === null ? ['', ...problemLines(run, width)] : [],

@@ -44,11 +44,14 @@ export function failureLines(run: ShownRun, several: boolean, width: number): st
   const more = kinds.length - mostKinds
   return [
     styled(['bold', 'red'], title),
-    ...kinds.slice(0, mostKinds).flatMap((kind) => kindLines(kind, run, width)),
-    ...(more > 0 ? [`And ${formatQuantity(more, 'other kind')}.`] : []),
+    ...kinds
+      .slice(0, mostKinds)
+      .flatMap((kind, at) => [...(at === 0 ? [] : ['']), ...kindLines(kind, run, width)]),
+    ...(more > 0 ? ['', `And ${formatQuantity(more, 'other kind')}.`] : []),
     ...(failed.length < 2
       ? []
       : [
+          '',
           `All of them: ${styled('cyan', shellCommand('osmosis', 'eval', 'show', command, '--filter', 'is:failed'))}`,
         ]),
   ]

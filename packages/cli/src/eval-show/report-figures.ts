@@ -11,7 +11,7 @@ import {
 
 import { dollars, intervalText, valueText, type Scale } from './figure-text.ts'
 import type { RunState, ShownRun } from './shown-run.ts'
-import { onOneLine, styled, tableLines, wrapped, type Cell } from './terminal-text.ts'
+import { onOneLine, packed, styled, tableLines, type Cell } from './terminal-text.ts'
 
 const labelWidth = 13
 const valueWidth = 9
@@ -103,9 +103,9 @@ function figure(
 }
 
 function linesOf({ label, value, remarks }: Figure, width: number): string[] {
-  const text = remarks.filter((remark) => remark !== undefined).join('; ')
+  const parts = remarks.filter((remark) => remark !== undefined)
   const column = labelWidth + (value === '' ? 0 : valueWidth)
-  const [first = '', ...more] = wrapped(text, width - column)
+  const [first = '', ...more] = packed(parts, '; ', width - column)
   const head =
     styled('dim', label.padEnd(labelWidth)) +
     (value === '' ? '' : styled('bold', value.padEnd(valueWidth)))

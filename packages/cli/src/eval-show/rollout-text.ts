@@ -3,7 +3,7 @@ import { formatCount, formatDuration, formatReward } from '@osmosis/eval'
 import { failureAdvice, inOwnWords } from './failure-lines.ts'
 import { rewardCell, signsText } from './item-list.ts'
 import { itemName, type Said, type ShownItem } from './shown-items.ts'
-import { onOneLine, plain, styled, wrapped } from './terminal-text.ts'
+import { onOneLine, packed, plain, styled, wrapped } from './terminal-text.ts'
 import { transcriptLines, type TranscriptOptions } from './transcript-text.ts'
 
 /** A rollout as people read it: what it was, what was said, and what came of it. */
@@ -52,7 +52,7 @@ function headLines(shown: ShownItem, { width }: TranscriptOptions, label: string
   ]
   return [
     titleLine(shown),
-    ...wrapped(facts.join(' · '), width).map((line) => styled('dim', line)),
+    ...packed(facts, ' · ', width).map((line) => styled('dim', line)),
     ...wrapped(costText(shown), width).map((line) => styled('dim', line)),
     ...(label === null ? [] : field('Label', label, width)),
   ]

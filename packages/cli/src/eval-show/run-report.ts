@@ -5,7 +5,7 @@ import { failureLines } from './failure-lines.ts'
 import { figureLines, scoreLines } from './report-figures.ts'
 import { shellCommand } from './shell-command.ts'
 import { openShownRun, runState, type RunState, type ShownRun } from './shown-run.ts'
-import { onOneLine, outputWidth, plain, styled, wrapped } from './terminal-text.ts'
+import { onOneLine, outputWidth, packed, plain, styled, wrapped } from './terminal-text.ts'
 
 /** A run with the models that it evaluated. */
 export interface ReportedRun {
@@ -72,7 +72,7 @@ function headLines({ state, models: [first, ...others] }: ReportedRun, width: nu
   const done = `${formatCount(state.done)} of ${formatCount(state.total)} done`
   return [
     `${styled('bold', name)}  ${statusText(state)}`,
-    ...wrapped(facts.join(' · '), width),
+    ...packed(facts, ' · ', width),
     ...(state.status === 'finished' ? [] : [done]),
     ...(state.reason === null ? [] : reasonLines(state.reason, width)),
   ]

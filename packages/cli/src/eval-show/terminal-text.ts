@@ -72,6 +72,21 @@ export function wrapped(text: string, width: number): string[] {
     .flatMap((line) => wrapLine(line.trimEnd(), width))
 }
 
+/**
+ * Parts in as few lines as hold them, with `separator` between two of a line: a part is only broken
+ * where it is wider than a line.
+ */
+export function packed(parts: readonly string[], separator: string, width: number): string[] {
+  const lines: string[] = []
+  for (const part of parts) {
+    const last = lines.at(-1)
+    const joined = `${last ?? ''}${separator}${part}`
+    if (last !== undefined && columnsOf(joined) <= width) lines[lines.length - 1] = joined
+    else lines.push(...wrapped(part, width))
+  }
+  return lines
+}
+
 function wrapLine(line: string, width: number): string[] {
   if (columnsOf(line) <= width) return [line]
   const [indent = ''] = /^ */.exec(line) ?? []
