@@ -215,7 +215,7 @@ async function conclude(
     const document = { ...metricsDocument(result, store), location: store.location }
     process.stdout.write(`${JSON.stringify(document, null, 2)}\n`)
   } else {
-    process.stdout.write(`\n${await endedRunReport(store.location)}\n`)
+    process.stdout.write(`\n${await endedRunReport(store)}\n`)
   }
   const code = exitCodeOf(result, flags, (text) => void process.stderr.write(`${text}\n`))
   return interrupt.aborted ? interruptedExitCode : code

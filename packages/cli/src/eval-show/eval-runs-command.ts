@@ -44,7 +44,7 @@ async function summaryOf({ name, location, problem }: ListedRun): Promise<RunSum
   if (problem !== null) return { name, location, manifest: null, problem }
   try {
     const { reader, table } = await openShownRun({ location, variant: undefined })
-    const state = runState(reader)
+    const state = runState(reader, reader.writer() !== null)
     const figures = { measure: table.measure, mean: meanValue(table), passRate: passRate(table) }
     return { name, location, manifest: reader.manifest, state, ...figures }
   } catch (error) {

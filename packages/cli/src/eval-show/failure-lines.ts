@@ -2,7 +2,7 @@ import { formatCount, formatQuantity, itemKey } from '@osmosis/eval'
 import type { ItemEvent, RunManifest } from '@osmosis/eval/analysis'
 
 import { shellCommand } from './shell-command.ts'
-import type { ShownRun } from './shown-run.ts'
+import type { ShownModel } from './shown-run.ts'
 import { onOneLine, plain, styled, wrapped } from './terminal-text.ts'
 
 /** Rollouts that failed alike. */
@@ -20,7 +20,7 @@ const mostKinds = 8
 const longestMessage = 4000
 
 /** What went wrong, by kind: one whole message of each, and the command that shows its rollout. */
-export function failureLines(run: ShownRun, several: boolean, width: number): string[] {
+export function failureLines(run: ShownModel, several: boolean, width: number): string[] {
   const { events, command, table } = run
   const failed = events.filter(({ status }) => status === 'failed')
   const kinds = [
@@ -78,7 +78,7 @@ function kindsOf(occurrences: readonly Occurrence[]): FailureKind[] {
 
 function kindLines(
   { type, count, message, item }: FailureKind,
-  { command, reader }: ShownRun,
+  { command, reader }: ShownModel,
   width: number,
 ): string[] {
   const whole = plain(inOwnWords(message)).trim()

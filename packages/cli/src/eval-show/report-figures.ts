@@ -10,7 +10,7 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { dollars, intervalText, valueText, type Scale } from './figure-text.ts'
-import type { RunState, ShownRun } from './shown-run.ts'
+import type { RunState, ShownModel } from './shown-run.ts'
 import { onOneLine, packed, styled, tableLines, type Cell } from './terminal-text.ts'
 
 const labelWidth = 13
@@ -25,7 +25,7 @@ interface Figure {
 
 /** The figures of one model, with what their intervals mean; `state` says how long it took. */
 export function figureLines(
-  { table }: ShownRun,
+  { table }: ShownModel,
   state: RunState | undefined,
   width: number,
 ): string[] {
@@ -55,7 +55,7 @@ export function figureLines(
 }
 
 /** What each eval function gave; none where they are not beside a reward, or another eval function. */
-export function scoreLines({ table, reader }: ShownRun): string[] {
+export function scoreLines({ table, reader }: ShownModel): string[] {
   const { scores } = table.document.columns
   // One that never gave a score has no column.
   const all = new Set([...reader.manifest.inputs.code.scorers, ...Object.keys(scores)])

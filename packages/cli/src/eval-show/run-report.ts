@@ -1,39 +1,58 @@
-import { formatCount, formatQuantity } from '@osmosis/eval'
+import path from 'node:path'
+
+import { formatCount, formatQuantity, type RunStore } from '@osmosis/eval'
 import { compareRuns, findings } from '@osmosis/eval/analysis'
 
 import { failureLines } from './failure-lines.ts'
 import { figureLines, scoreLines } from './report-figures.ts'
 import { shellCommand } from './shell-command.ts'
-import { openShownRun, runState, type RunState, type ShownRun } from './shown-run.ts'
+import {
+  endedModel,
+  openShownRun,
+  type RunFacts,
+  runState,
+  type RunState,
+  type ShownModel,
+  type ShownRun,
+} from './shown-run.ts'
 import { onOneLine, outputWidth, packed, plain, styled, wrapped } from './terminal-text.ts'
 
 /** A run with the models that it evaluated. */
 export interface ReportedRun {
   readonly state: RunState
   /** What is reported first; behind it the baseline, where there is one. */
-  readonly models: readonly [ShownRun, ...ShownRun[]]
+  readonly models: readonly [ShownModel, ...ShownModel[]]
 }
 
-/** The report of a run that this process has ended; without a line feed at the end. */
-export async function endedRunReport(location: string): Promise<string> {
-  const run = await openShownRun({ location, variant: undefined })
-  return runReport(await openReportedRun(run, true), outputWidth())
+/**
+ * The report of a run that this process has ended; without a line feed at the end. It takes what the
+ * process has in its memory: a large run does not fit into it twice.
+ */
+export async function endedRunReport({
+  location,
+  manifest,
+  events,
+}: Pick<RunStore, 'location' | 'manifest' | 'events'>): Promise<string> {
+  const run: RunFacts = { location, manifest, events, name: path.basename(location) }
+  const baseline =
+    manifest.inputs.model.baseline === null ? [] : [await endedModel(run, 'baseline')]
+  const models = [await endedModel(run, 'primary'), ...baseline] as const
+  return runReport({ state: runState(run, false), models }, outputWidth())
 }
 
 /**
  * Opens a run for its report.
  *
- * @param isOver - whoever writes to it will write no more
  * @throws OsmosisError with code `damaged_run`
  */
-export async function openReportedRun(first: ShownRun, isOver = false): Promise<ReportedRun> {
+export async function openReportedRun(first: ShownRun): Promise<ReportedRun> {
   const { reader } = first
   const isWhole = first.name === reader.name
   const hasBaseline = isWhole && reader.manifest.inputs.model.baseline !== null
   const baseline = hasBaseline
     ? [await openShownRun({ location: reader.location, variant: 'baseline' })]
     : []
-  return { state: runState(reader, isOver), models: [first, ...baseline] }
+  return { state: runState(reader, reader.writer() !== null), models: [first, ...baseline] }
 }
 
 /** The report of a run for people; without a line feed at the end. */
@@ -87,12 +106,12 @@ function statusText({ status }: RunState): string {
   return styled(status === 'running' ? 'cyan' : 'yellow', status)
 }
 
-function modelTitle({ table: { document }, modelTag }: ShownRun): string {
+function modelTitle({ table: { document }, modelTag }: ShownModel): string {
   return `${onOneLine(document.model)}${modelTag === 'baseline' ? ' (baseline)' : ''}`
 }
 
 /** Pairs of rows, never two intervals. */
-function comparisonLines(baseline: ShownRun, own: ShownRun, width: number): string[] {
+function comparisonLines(baseline: ShownModel, own: ShownModel, width: number): string[] {
   const { verdict, difference } = compareRuns(baseline.table, own.table)
   if (difference.rows === 0) return []
   const { lead, rest } = verdict
@@ -103,7 +122,7 @@ function comparisonLines(baseline: ShownRun, own: ShownRun, width: number): stri
   ]
 }
 
-function findingLines(run: ShownRun, several: boolean, width: number): string[] {
+function findingLines(run: ShownModel, several: boolean, width: number): string[] {
   // Failures have a section of their own, with an example of each, and what did not pass a line below.
   const found = findings(run.table).filter(({ key }) => key !== 'failed' && key !== 'notpassed')
   if (found.length === 0) return []
@@ -148,6 +167,6 @@ function footLines({ state, models: [run] }: ReportedRun): string[] {
   return lines.map(([label, text]) => `${styled('dim', label.padEnd(wide))}  ${text}`)
 }
 
-function passes({ table }: ShownRun): number {
+function passes({ table }: ShownModel): number {
   return table.groups.reduce((sum, { passed }) => sum + passed, 0)
 }

@@ -20,9 +20,12 @@ export interface RunState {
   readonly durationMs: number
 }
 
-/** A run that is shown, or one of its variants. */
-export interface ShownRun {
-  readonly reader: RunReader
+/** What a report needs of the files of a run. Whoever writes to it has it at hand. */
+export type RunFacts = Pick<RunReader, 'location' | 'name' | 'manifest' | 'events'>
+
+/** The items of one model of a run. */
+export interface ShownModel {
+  readonly reader: RunFacts
   /** The name in messages, with `@baseline` or `@<grading>`. */
   readonly name: string
   /** What commands call it. */
@@ -31,6 +34,30 @@ export interface ShownRun {
   readonly table: RunTable
   /** Its events, by row and attempt. */
   readonly events: readonly ItemEvent[]
+}
+
+/** A run that is shown, or one of its variants, with all that was said in it. */
+export interface ShownRun extends ShownModel {
+  readonly reader: RunReader
+}
+
+/** The items of one model, of a run that this process has ended. */
+export async function endedModel(
+  reader: RunFacts,
+  modelTag: 'primary' | 'baseline',
+): Promise<ShownModel> {
+  const events = [...reader.events.values()]
+    .filter(({ model_tag: tag = 'primary' }) => tag === modelTag)
+    .toSorted((a, b) => a.row_index - b.row_index || a.run_index - b.run_index)
+  const behind = modelTag === 'primary' ? '' : `@${modelTag}`
+  return {
+    reader,
+    name: `${reader.name}${behind}`,
+    command: `${await commandName(reader.location)}${behind}`,
+    modelTag,
+    table: new RunTable(toRunDocument(reader.manifest, events, [], { modelTag })),
+    events,
+  }
 }
 
 /**
@@ -79,14 +106,12 @@ async function graded(
 /**
  * How far a run is, by its journal; why it stopped, by what its process has left behind.
  *
- * @param isOver - whoever writes to it will write no more
+ * @param isRunning - whether somebody will write to it
  */
-export function runState(reader: RunReader, isOver = false): RunState {
-  const { manifest, location } = reader
+export function runState({ manifest, location, events }: RunFacts, isRunning: boolean): RunState {
   const total = plannedItems(manifest)
-  const done = reader.events.size
+  const done = events.size
   const progress = readProgress(location)
-  const isRunning = !isOver && reader.writer() !== null
   const status = isRunning ? 'running' : done < total ? 'incomplete' : 'finished'
   const said = progress['incomplete_reason']
   return {
