@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { expect, it } from 'vitest'
@@ -33,4 +33,10 @@ it('the files that the README points at are there', () => {
     const file = /\.(md|ts)$/.test(link) ? link : path.join(link, 'README.md')
     expect(read(file)).not.toBe('')
   }
+})
+
+it('the README leads to every document', () => {
+  const text = read('README.md')
+  const pages = globSync('docs/**/*.md', { cwd: root })
+  expect(pages.filter((page) => !text.includes(`](${page})`))).toEqual([])
 })

@@ -44,7 +44,7 @@ it('the eval functions of the guide score the agent of the guide by the command 
   const row = { user_prompt: 'What is 5 + 3?', ground_truth: '8' }
   writeFileSync(path.join(folder, 'data.jsonl'), JSON.stringify(row))
 
-  const [, command = ''] = /^osmosis (eval run .*)$/m.exec(guide) ?? []
+  const [, command = ''] = /^npx osmosis (eval run .*)$/m.exec(guide) ?? []
   const args = command.replace('http://127.0.0.1:8000', url).split(' ')
   const { code, stdout } = await osmosis([...args, '--name', 'r'], {}, folder)
   expect(code).toBe(0)
