@@ -122,6 +122,8 @@ describe('a run of that name', () => {
         change()
         const { code, stderr } = await evaluate(flags)
         expect(code).toBe(2)
+        // Both ways out.
+        expect(stderr).toMatch(/ Pass --fresh to start it anew, .*, or another --name\./)
         return /these have changed: (.*?)\. Pass/.exec(stderr)?.[1] ?? stderr
       }
       expect(await refusal(() => {}, `${mine} --temperature 1`)).toMatch(/^model \([^)]*\)$/)
@@ -132,6 +134,15 @@ describe('a run of that name', () => {
         ),
       ).toMatch(/^code \([^)]*\)$/)
       writeFileSync(file('policies/other.ts'), "export { policy } from './echo.ts'\n")
+      const changedAbove = async (name: string): Promise<string> => {
+        const text = readFileSync(file(name), 'utf8')
+        const refused = await refusal(() => writeFileSync(file(name), `// Another.\n${text}`))
+        writeFileSync(file(name), text)
+        return refused
+      }
+      // What the policy module and the entrypoint import.
+      expect(await changedAbove('policies/echo.ts')).toMatch(/^code/)
+      expect(await changedAbove('rollouts/echo/main.ts')).toMatch(/^code/)
       expect(
         await refusal(() => writeFileSync(file('rollouts/mine/prompt.md'), 'Be brief.')),
       ).toMatch(/^code/)

@@ -92,6 +92,22 @@ describe('the secrets of an evaluation', () => {
     expect(await lengths([], {})).toBe('lengths 3 16')
   })
 
+  it('may have other values when the run goes on, but not other names', async () => {
+    const root = workspace()
+    const start = async (values: Record<string, string>): Promise<Finished> =>
+      osmosis([...command, '--n', '1'], values, root)
+    const old = { FIRST: 'old-value-one', SECOND: 'old-value-two' }
+    expect((await start(old)).stderr).toContain('Starting r\n')
+    expect((await start({ ...old, FIRST: 'new-value-one' })).stderr).toContain(
+      'Resuming r, 1 of 1 done\n',
+    )
+    const config = path.join(root, 'configs/eval/talkative.toml')
+    writeFileSync(config, readFileSync(config, 'utf8').replace('"SECOND"]', '"SECOND", "THIRD"]'))
+    expect((await start({ ...old, THIRD: 'value' })).stderr).toContain(
+      'these have changed: secrets (their names). Pass --fresh to start it anew',
+    )
+  })
+
   it('can be piped in', async () => {
     const root = workspace()
     const child = spawn(process.execPath, [bin, ...command, '--secrets-file', '-'], {

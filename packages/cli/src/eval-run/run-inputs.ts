@@ -11,6 +11,7 @@ import { splitSpec } from '../module-export.ts'
 import type { ComparedModels } from './compared-models.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import type { EvaluationPlan } from './evaluation-plan.ts'
+import { withImports } from './imported-files.ts'
 
 /** What decides the outcome of a run, but for what only the served entrypoint knows: its kind. */
 export type KnownInputs = Omit<RunInputs, 'code'> & {
@@ -46,7 +47,9 @@ export async function findInputs(
     code: {
       rollout: plan.rollout,
       entrypoint: path.relative(plan.root, plan.entrypoint),
-      sha256: await digestOf([...(await sourcesIn(plan, flags)), ...modules, ...evalFiles]),
+      sha256: await digestOf(
+        await withImports([...(await sourcesIn(plan, flags)), ...modules, ...evalFiles]),
+      ),
       scorers: scorers.map(({ name }) => name),
     },
     env: plan.env,

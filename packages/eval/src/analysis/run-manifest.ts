@@ -33,7 +33,7 @@ export interface RunInputs {
     readonly kind: 'workflow' | 'agent-loop'
     /** Relative to the workspace. */
     readonly entrypoint: string
-    /** Of the sources of the rollout, of policy modules and of eval functions. */
+    /** Of the sources of the rollout, of policy modules and eval functions, and of what these import by relative names. */
     readonly sha256: string
     /** Names of the eval functions. */
     readonly scorers: readonly string[]

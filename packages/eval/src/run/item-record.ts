@@ -30,5 +30,28 @@ export function toItemRecord(
   const { sourceRowIndex } = row
   // Conversations are large, and no record needs them.
   const { samples: _samples, kept: _kept, ...ending } = outcome
-  return { rowIndex, sourceRowIndex, runIndex, model, rolloutId, ...ending, ...scores }
+  const { errorMessage } = ending
+  return {
+    rowIndex,
+    sourceRowIndex,
+    runIndex,
+    model,
+    rolloutId,
+    ...ending,
+    errorMessage: errorMessage === null ? null : shortened(errorMessage),
+    scores: scores.scores,
+    scoreErrors: Object.fromEntries(
+      Object.entries(scores.scoreErrors).map(([name, error]) => [name, shortened(error)]),
+    ),
+  }
+}
+
+/** Characters of an error that are kept: what it says first, and how its trace ends. */
+const [keptHead, keptTail] = [12_288, 4_096]
+
+/** Errors stay in memory as long as the run does, and some quote a whole answer or page. */
+function shortened(error: string): string {
+  const cut = error.length - keptHead - keptTail
+  if (cut <= 0) return error
+  return `${error.slice(0, keptHead)}\n… ${cut} of ${error.length} characters are left out …\n${error.slice(-keptTail)}`
 }

@@ -226,6 +226,17 @@ describe('an item that fails', () => {
     expect(journalOf(store)).toHaveLength(4)
   })
 
+  it('with an error of a megabyte keeps its beginning and its end, and says how much is missing', async () => {
+    await using store = await newRun(await temporaryFolder(), 1)
+    const error = `It began. ${'x'.repeat(1_000_000)} It ended.`
+    const { records } = await evaluate(1, () => failedWorkflow(error), { store })
+    const [event] = journalOf(store)
+    const kept = event?.error_message?.replaceAll(/x+/g, 'x')
+    expect(kept).toBe('It began. x\n… 983636 of 1000020 characters are left out …\nx It ended.')
+    expect(event?.error_message?.length).toBeLessThan(16_500)
+    expect(records[0]?.errorMessage === event?.error_message).toBe(true)
+  })
+
   it('for 400 is a failure of its row', async () => {
     await using store = await newRun(await temporaryFolder(), 30)
     const { model } = await askingModel(answering(400))
