@@ -21,7 +21,7 @@ interface ViewProps {
 }
 
 export function App({ source }: { source: Source }): JSX.Element {
-  const [route, go] = useRoute()
+  const [route, go] = useRoute(source.only)
   const control = useTheme()
   const [isHelping, setIsHelping] = useState(false)
   useKeys({ t: control.turn, '?': () => setIsHelping(true) })

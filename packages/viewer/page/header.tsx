@@ -14,7 +14,11 @@ interface HeaderProps {
   readonly onHelp: () => void
 }
 
-const themeNames: Record<Theme, string> = { light: 'Light', dark: 'Dark', system: 'System' }
+const themeNames: Record<Theme, string> = {
+  light: 'Light theme',
+  dark: 'Dark theme',
+  system: 'System theme',
+}
 
 /** Where the reader is, and how far the run is. */
 export function Header({ source, route, states, control, onHelp }: HeaderProps): JSX.Element {

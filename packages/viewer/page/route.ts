@@ -15,13 +15,15 @@ export interface Route {
   readonly parting: boolean
 }
 
-function readRoute(hash: string): Route {
+/** @param only - the one run that there is, in place of a list */
+function readRoute(hash: string, only: string | undefined): Route {
   const [path = '', search = ''] = hash.slice(1).split('?')
   const [, page = '', run = '', other = ''] = path.split('/').map(decoded)
   const parameters = new URLSearchParams(search)
+  const isList = page !== 'run' && page !== 'compare'
   return {
-    page: page === 'run' || page === 'compare' ? page : 'runs',
-    run,
+    page: !isList ? page : only === undefined ? 'runs' : 'run',
+    run: isList ? (only ?? '') : run,
     other,
     query: parameters.get('q') ?? '',
     selected: parameters.get('sel') ?? '',
@@ -57,19 +59,19 @@ export function comparisonHref(name: string, variant: string): string {
 /** Goes to another place; what is left out stays. */
 export type Go = (change: Partial<Route>, how?: 'push' | 'replace') => void
 
-export function useRoute(): readonly [Route, Go] {
-  const [route, setRoute] = useState(() => readRoute(location.hash))
+export function useRoute(only: string | undefined): readonly [Route, Go] {
+  const [route, setRoute] = useState(() => readRoute(location.hash, only))
   useEffect(() => {
-    const read = (): void => setRoute(readRoute(location.hash))
+    const read = (): void => setRoute(readRoute(location.hash, only))
     addEventListener('hashchange', read)
     addEventListener('popstate', read)
     return () => {
       removeEventListener('hashchange', read)
       removeEventListener('popstate', read)
     }
-  }, [])
+  }, [only])
   const go: Go = (change, how = 'replace') => {
-    const next = { ...readRoute(location.hash), ...change }
+    const next = { ...readRoute(location.hash, only), ...change }
     if (how === 'push') history.pushState(null, '', hrefOf(next))
     else history.replaceState(null, '', hrefOf(next))
     setRoute(next)

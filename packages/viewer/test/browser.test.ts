@@ -138,6 +138,22 @@ describe('finding what explains the number', () => {
   })
 })
 
+describe('a list of one run', () => {
+  it('offers nothing to mark', async () => {
+    const alone = writeAirlineRun(path.join(root, 'alone'), { name: 'alone', rows: 3, attempts: 2 })
+    const own = await startViewer({ runs: [alone] })
+    try {
+      const watched = await openPage(browser, own.url)
+      opened.push(watched)
+      await watched.page.getByRole('link', { name: 'alone' }).waitFor()
+      expect(await watched.page.getByRole('checkbox').count()).toBe(0)
+      expect(await watched.page.getByText('Mark').count()).toBe(0)
+    } finally {
+      await own.close()
+    }
+  })
+})
+
 describe('a baseline', () => {
   it('is what its run is compared with, from the list of runs as from the run', async () => {
     const folder = writeAirlineRun(root, { name: 'with-baseline', rows: 40, attempts: 2 })
@@ -372,7 +388,7 @@ describe('hostile output', () => {
 })
 
 describe('a report', () => {
-  it('opens from a file, alone, with the transcripts that it holds', async () => {
+  it('opens its run at once from a file, alone, with the transcripts that it holds', async () => {
     const file = path.join(root, 'report.html')
     const run = path.join(root, 'planted')
     const written = await exportReport({ run, file })
@@ -381,13 +397,15 @@ describe('a report', () => {
     const watched = await openPage(browser, pathToFileURL(file).href)
     opened.push(watched)
     const { page, problems } = watched
-    await page.getByRole('link', { name: 'planted' }).click()
     await page.getByText('passed without a tool call').waitFor()
     await press(page, '1', 'j')
     await reader(page).getByText('REFUND_COMPLETE').waitFor()
     expect(await page.getByLabel('Note').count()).toBe(0)
     await press(page, 'Escape', 'x', 'j')
     await page.getByText('Not in this report').waitFor()
+    await press(page, 'Escape')
+    await page.getByRole('link', { name: 'Evaluations' }).click()
+    await page.getByText('passed without a tool call').waitFor()
     expect(problems).toEqual([])
   })
 })

@@ -32,6 +32,7 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
   }
   const runs = listing.state === 'listed' ? listing.runs : []
   const [older, newer] = inTime(runs, marked)
+  const isComparable = runs.length > 1
   return (
     <main class="page">
       <h1>Evaluations</h1>
@@ -40,27 +41,31 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
           None yet. <code class="mono">osmosis eval run</code> makes one.
         </p>
       ) : (
-        <p class="lead">
-          {older === undefined || newer === undefined ? (
-            'Mark two to compare them.'
-          ) : (
-            <button
-              class="btn"
-              onClick={() => go({ page: 'compare', run: older, other: newer }, 'push')}
-            >
-              Compare {older} with {newer}
-            </button>
-          )}
-        </p>
+        isComparable && (
+          <p class="lead">
+            {older === undefined || newer === undefined ? (
+              'Mark two to compare them.'
+            ) : (
+              <button
+                class="btn"
+                onClick={() => go({ page: 'compare', run: older, other: newer }, 'push')}
+              >
+                Compare {older} with {newer}
+              </button>
+            )}
+          </p>
+        )
       )}
       {runs.length > 0 && (
         <div class="sheet">
           <table class="grid">
             <thead>
               <tr>
-                <th>
-                  <span class="unseen">Mark</span>
-                </th>
+                {isComparable && (
+                  <th>
+                    <span class="unseen">Mark</span>
+                  </th>
+                )}
                 <th>Run</th>
                 <th class="wide">Model</th>
                 <th class="wide">Dataset</th>
@@ -74,7 +79,7 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
               {runs.map((run) =>
                 'isReading' in run ? (
                   <tr key={run.name} aria-busy="true">
-                    <td />
+                    {isComparable && <td />}
                     <td class="name">
                       <a href={hrefOf({ page: 'run', run: run.name })}>{run.name}</a>
                     </td>
@@ -84,14 +89,19 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
                   </tr>
                 ) : 'problem' in run ? (
                   <tr key={run.name}>
-                    <td />
+                    {isComparable && <td />}
                     <td class="name">{run.name}</td>
                     <td colSpan={6} class="dim">
                       {run.problem}
                     </td>
                   </tr>
                 ) : (
-                  <RunLine key={run.name} run={run} marked={marked} onMark={mark} />
+                  <RunLine
+                    key={run.name}
+                    run={run}
+                    isMarked={marked.includes(run.name)}
+                    onMark={isComparable ? mark : undefined}
+                  />
                 ),
               )}
             </tbody>
@@ -104,24 +114,26 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
 
 function RunLine({
   run,
-  marked,
+  isMarked,
   onMark,
 }: {
   run: RunSummary
-  marked: readonly string[]
-  onMark: (name: string, isOn: boolean) => void
+  isMarked: boolean
+  /** Undefined where there is nothing to compare with. */
+  onMark: ((name: string, isOn: boolean) => void) | undefined
 }): JSX.Element {
-  const isMarked = marked.includes(run.name)
   return (
     <tr class={isMarked ? 'here' : ''}>
-      <td>
-        <input
-          type="checkbox"
-          aria-label={`Mark ${run.name}`}
-          checked={isMarked}
-          onChange={({ currentTarget }) => onMark(run.name, currentTarget.checked)}
-        />
-      </td>
+      {onMark !== undefined && (
+        <td>
+          <input
+            type="checkbox"
+            aria-label={`Mark ${run.name}`}
+            checked={isMarked}
+            onChange={({ currentTarget }) => onMark(run.name, currentTarget.checked)}
+          />
+        </td>
+      )}
       <td class="name">
         <a href={hrefOf({ page: 'run', run: run.name })}>{run.name}</a>
         {run.variants.length > 0 && (

@@ -15,6 +15,7 @@ export function reportSource(text: string): Source {
 
   return {
     kind: 'report',
+    only: report.summaries.length === 1 ? report.summaries[0]?.name : undefined,
     runs: async () => Promise.resolve(report.summaries),
     run: async (name) => {
       const run = Object.hasOwn(report.runs, name) ? report.runs[name] : undefined

@@ -13,6 +13,8 @@ import { reportSource } from './report-source.ts'
 /** Where the data comes from: the server of this page, or the page itself. */
 export interface Source {
   readonly kind: 'server' | 'report'
+  /** The one run that there is: it is shown at once, and there is no list. */
+  readonly only?: string | undefined
   runs(): Promise<readonly RunListing[]>
   run(name: string): Promise<RunAnswer>
   transcript(run: string, item: ItemName): Promise<TranscriptAnswer>
