@@ -87,11 +87,13 @@ export {
   type ResumeRunOptions,
   type RunStoreOptions,
 } from './store/create-run.ts'
+export { type JournalFollower, type JournalVisitor } from './store/journal-follower.ts'
 export { type ListedRun, listRuns } from './store/list-runs.ts'
 export { changedInputs, type InputGroup, type RunGrowth } from './store/manifest-file.ts'
 export { itemKey, type ItemReference } from './store/run-files.ts'
 export { type RunWriter } from './store/run-lock.ts'
-export { openRun, type RunReader, type Stored } from './store/run-reader.ts'
+export { openRunFolder, type RunFolder, type Stored } from './store/run-folder.ts'
+export { openRun, type RunReader } from './store/run-reader.ts'
 export {
   type EndedItem,
   type GradedRollout,

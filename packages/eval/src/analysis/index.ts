@@ -35,6 +35,7 @@ export {
 export { type GroupKind, type RowGroup } from './row-group.ts'
 export {
   appendEvents,
+  findItem,
   type FacetColumn,
   type ItemColumns,
   type RowColumns,

@@ -136,6 +136,16 @@ export function appendEvents(document: RunDocument, events: Iterable<ItemEvent>)
   return [...places]
 }
 
+/**
+ * The place of an item in the columns of a document.
+ *
+ * @param row - the position of its row in the dataset, from 0
+ * @param attempt - from 0
+ */
+export function findItem(document: RunDocument, row: number, attempt: number): number | undefined {
+  return DocumentWriter.of(document).find(row, attempt)
+}
+
 function emptyColumns(): ItemColumns {
   return {
     row: [],

@@ -9,7 +9,8 @@ export interface Line {
   readonly end: number
 }
 
-const chunkSize = 4 * 1024 * 1024
+/** Lines of a piece live until the last of them is read: of small pieces that is not long. Bytes. */
+const chunkSize = 256 * 1024
 const newline = 0x0a
 
 /**

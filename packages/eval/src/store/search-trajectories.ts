@@ -5,39 +5,41 @@ import { segmentFile } from './run-files.ts'
 
 const chunkSize = 4 * 1024 * 1024
 
-interface Place {
-  readonly event: ItemEvent
+type Located = Pick<ItemEvent, 'at'>
+
+interface Place<T> {
+  readonly item: T
   /** In the segment. Bytes. */
   readonly offset: number
   readonly length: number
 }
 
-/** The events whose trajectories say a text. Segments are read in pieces. */
-export async function* searchTrajectories(
+/** The items whose trajectories say a text. Segments are read in pieces. */
+export async function* searchTrajectories<T extends Located>(
   location: string,
-  events: Iterable<ItemEvent>,
+  items: Iterable<T>,
   text: string,
   signal?: AbortSignal,
-): AsyncGenerator<ItemEvent, void, undefined> {
+): AsyncGenerator<T, void, undefined> {
   const says = matcher(text)
-  for (const [segment, places] of bySegment(events)) {
+  for (const [segment, places] of bySegment(items)) {
     const file = segmentFile(location, 'trajectories', segment)
-    for await (const [bytes, event] of storedLines(file, places)) {
+    for await (const [bytes, item] of storedLines(file, places)) {
       signal?.throwIfAborted()
-      if (says(bytes)) yield event
+      if (says(bytes)) yield item
     }
   }
 }
 
 /** Segments in their order, and within each the places in theirs. */
-function bySegment(events: Iterable<ItemEvent>): [segment: number, places: Place[]][] {
-  const segments = new Map<number, Place[]>()
-  for (const event of events) {
-    if (event.at === null) continue
-    const [segment, offset, length] = event.at
+function bySegment<T extends Located>(items: Iterable<T>): [segment: number, places: Place<T>[]][] {
+  const segments = new Map<number, Place<T>[]>()
+  for (const item of items) {
+    if (item.at === null) continue
+    const [segment, offset, length] = item.at
     const places = segments.get(segment) ?? []
     segments.set(segment, places)
-    places.push({ event, offset, length })
+    places.push({ item, offset, length })
   }
   return [...segments]
     .toSorted(([a], [b]) => a - b)
@@ -45,10 +47,10 @@ function bySegment(events: Iterable<ItemEvent>): [segment: number, places: Place
 }
 
 /** Reads as many lines at once as fit into a piece. Missing ones are left out. */
-async function* storedLines(
+async function* storedLines<T>(
   file: string,
-  places: readonly Place[],
-): AsyncGenerator<[bytes: Buffer, event: ItemEvent], void, undefined> {
+  places: readonly Place<T>[],
+): AsyncGenerator<[bytes: Buffer, item: T], void, undefined> {
   const handle = await open(file).catch(() => undefined)
   if (handle === undefined) return
   try {
@@ -63,7 +65,7 @@ async function* storedLines(
         bytes = piece.subarray(0, bytesRead)
       }
       const start = place.offset - offset
-      yield [bytes.subarray(start, start + place.length), place.event]
+      yield [bytes.subarray(start, start + place.length), place.item]
     }
   } finally {
     await handle.close()

@@ -2,11 +2,11 @@ import { statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { openRun, type RunReader } from '@osmosis/eval'
-import type { ItemEvent, RunManifest, RunNote } from '@osmosis/eval/analysis'
+import { openRunFolder, type RunFolder } from '@osmosis/eval'
+import type { RunManifest, RunNote } from '@osmosis/eval/analysis'
 
 import type { ItemName, LiveUpdate, RunAnswer, RunProgress, TranscriptAnswer } from '../wire.ts'
-import { RunView, type Variant } from './run-view.ts'
+import { type PlacedItem, RunView, type Variant } from './run-view.ts'
 
 /** What follows a view. */
 export type Follower = (update: LiveUpdate) => void
@@ -22,38 +22,36 @@ const writerMs = 1000
 
 /** A run that is read: its files, the views of it that were asked for, and who follows them. */
 export class OpenRun {
-  readonly #reader: RunReader
+  readonly #folder: RunFolder
   /** By variant. */
   readonly #views = new Map<string, { stamp: string; view: Promise<RunView> }>()
   /** With the variant that each follows. */
   readonly #followers = new Map<Follower, string>()
   #manifest: RunManifest
-  #events: ReadonlyMap<string, ItemEvent>
   #refreshing: Promise<void> | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   #writer = { isThere: false, until: 0 }
   #state: RunProgress['state'] | undefined
 
-  private constructor(reader: RunReader) {
-    this.#reader = reader
-    this.#manifest = reader.manifest
-    this.#events = reader.events
+  private constructor(folder: RunFolder) {
+    this.#folder = folder
+    this.#manifest = folder.manifest
   }
 
   /** @throws OsmosisError with code `damaged_run` */
   static async open(location: string): Promise<OpenRun> {
-    return new OpenRun(await openRun(location))
+    return new OpenRun(await openRunFolder(location))
   }
 
   get manifest(): RunManifest {
-    return this.#reader.manifest
+    return this.#folder.manifest
   }
 
   /** Names of everything that can be compared with the run: `@baseline`, `@<grading>`. */
   async variants(): Promise<string[]> {
     const baseline = this.manifest.inputs.model.baseline === null ? [] : ['baseline']
-    const gradings = await this.#reader.gradings()
-    return [...baseline, ...gradings].map((variant) => `${this.#reader.name}@${variant}`)
+    const gradings = await this.#folder.gradings()
+    return [...baseline, ...gradings].map((variant) => `${this.#folder.name}@${variant}`)
   }
 
   /**
@@ -65,7 +63,7 @@ export class OpenRun {
    */
   async view(variant: string): Promise<RunView | undefined> {
     await this.refresh()
-    const name = variant === '' ? this.#reader.name : `${this.#reader.name}@${variant}`
+    const name = variant === '' ? this.#folder.name : `${this.#folder.name}@${variant}`
     if (variant !== '' && !(await this.variants()).includes(name)) return undefined
     // A re-grading may have been written since.
     const stamp = variant === '' || variant === 'baseline' ? '' : this.#gradingStamp(variant)
@@ -85,7 +83,7 @@ export class OpenRun {
     const progress = await this.progress(view)
     const document = { ...view.document, running: progress.state === 'running' }
     const variants = await this.variants()
-    return { document, progress, variants: [this.#reader.name, ...variants] }
+    return { document, progress, variants: [this.#folder.name, ...variants] }
   }
 
   async progress(view: RunView): Promise<RunProgress> {
@@ -97,10 +95,10 @@ export class OpenRun {
   }
 
   async transcript(view: RunView, [row, attempt]: ItemName): Promise<TranscriptAnswer | undefined> {
-    const event = this.#reader.events.get(view.keyOf(row, attempt))
-    if (event === undefined) return undefined
-    if (event.at === null) return { state: 'silent' }
-    const stored = await this.#reader.trajectories(event)
+    const at = view.placeOf(row, attempt)
+    if (at === undefined) return undefined
+    if (at === null) return { state: 'silent' }
+    const stored = await this.#folder.trajectories({ at })
     return stored.state === 'found' ? { state: 'found', samples: stored.value } : stored
   }
 
@@ -110,23 +108,20 @@ export class OpenRun {
     words: readonly string[],
     signal: AbortSignal,
   ): Promise<readonly ItemName[]> {
-    let found: Map<string, ItemName> | undefined
+    if (words.length === 0) return []
+    let items: Iterable<PlacedItem> = view.items()
     for (const word of words) {
-      const before: ReadonlyMap<string, ItemName> | undefined = found
-      found = new Map()
-      for await (const event of this.#reader.search(word, { signal })) {
-        const { source_row_index: row, run_index: attempt } = event
-        const key = `${row}.${attempt}`
-        if (view.has(event) && before?.has(key) !== false) found.set(key, [row, attempt])
-      }
+      const found: PlacedItem[] = []
+      for await (const item of this.#folder.searchIn(items, word, { signal })) found.push(item)
+      items = found
     }
-    return [...(found?.values() ?? [])]
+    return [...items].map(({ row, attempt }) => [row, attempt])
   }
 
   /** @throws OsmosisError with code `storage_error` */
   async addNote(view: RunView, note: Omit<RunNote, 'at' | 'model_tag'>): Promise<RunNote> {
     const tag = view.document.modelTag === 'baseline' ? ({ model_tag: 'baseline' } as const) : {}
-    const written = toNote(await this.#reader.addNote({ ...note, ...tag }))
+    const written = toNote(await this.#folder.addNote({ ...note, ...tag }))
     for (const [variant, each] of await this.#openViews()) {
       if (!each.has(written)) continue
       each.document.notes.push(written)
@@ -155,19 +150,32 @@ export class OpenRun {
   }
 
   async #refresh(): Promise<void> {
-    const events = await this.#reader.refresh()
-    if (this.#reader.manifest !== this.#manifest || this.#reader.events !== this.#events) {
+    await this.#folder.refreshManifest()
+    if (this.#folder.manifest !== this.#manifest) {
       // The run has grown, or is another one under the same name: views are built anew.
-      this.#manifest = this.#reader.manifest
-      this.#events = this.#reader.events
+      this.#manifest = this.#folder.manifest
       this.#views.clear()
       for (const follower of this.#followers.keys()) follower({ stale: true })
       return
     }
-    if (events.length === 0) return
     for (const [variant, view] of await this.#openViews()) {
-      const own = view.append(events)
-      if (own.length > 0) this.#tell(variant, { events: own, progress: await this.progress(view) })
+      const events = await this.#eventsOf(variant, view)
+      if (events === 'replaced') this.#tell(variant, { stale: true })
+      else if (events.length > 0) {
+        this.#tell(variant, { events, progress: await this.progress(view) })
+      }
+    }
+  }
+
+  /** A view that does not hold any more is built anew when it is asked for. */
+  async #eventsOf(variant: string, view: RunView): ReturnType<RunView['refresh']> {
+    try {
+      const events = await view.refresh()
+      if (events === 'replaced') this.#views.delete(variant)
+      return events
+    } catch (error) {
+      this.#views.delete(variant)
+      throw error
     }
   }
 
@@ -198,15 +206,14 @@ export class OpenRun {
 
   async #build(name: string, variant: string): Promise<RunView> {
     const kind = await this.#variantOf(variant)
-    const notes = (await this.#reader.notes()).map(toNote)
-    const { manifest, events } = this.#reader
-    return new RunView(name, kind, { manifest, events, notes })
+    const notes = (await this.#folder.notes()).map(toNote)
+    return RunView.open({ name, variant: kind, notes }, this.#folder)
   }
 
   async #variantOf(variant: string): Promise<Variant> {
     if (variant === '') return { kind: 'run' }
     if (variant === 'baseline') return { kind: 'baseline' }
-    return { kind: 'grading', grades: await this.#reader.grades(variant) }
+    return { kind: 'grading', grades: await this.#folder.grades(variant) }
   }
 
   async #openViews(): Promise<[variant: string, view: RunView][]> {
@@ -219,14 +226,14 @@ export class OpenRun {
   }
 
   #gradingStamp(grading: string): string {
-    const file = path.join(this.#reader.location, 'grades', `${grading}.jsonl`)
+    const file = path.join(this.#folder.location, 'grades', `${grading}.jsonl`)
     const found = statSync(file, { throwIfNoEntry: false })
     return `${found?.size ?? ''}:${found?.mtimeMs ?? ''}`
   }
 
   #isWritten(): boolean {
     if (performance.now() >= this.#writer.until) {
-      const isThere = this.#reader.writer() !== null
+      const isThere = this.#folder.writer() !== null
       this.#writer = { isThere, until: performance.now() + writerMs }
     }
     return this.#writer.isThere
@@ -235,7 +242,7 @@ export class OpenRun {
   /** As the process that ran it wrote it down; null when it could not. */
   async #incompleteReason(): Promise<string | null> {
     try {
-      const text = await readFile(path.join(this.#reader.location, 'metrics.json'), 'utf8')
+      const text = await readFile(path.join(this.#folder.location, 'metrics.json'), 'utf8')
       const { eval_run: run } = JSON.parse(text) as { eval_run?: { incomplete_reason?: unknown } }
       return typeof run?.incomplete_reason === 'string' ? run.incomplete_reason : null
     } catch {

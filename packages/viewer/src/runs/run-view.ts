@@ -1,6 +1,13 @@
-import { type Grade, gradedEvents, itemKey, type RunReader } from '@osmosis/eval'
+import {
+  type Grade,
+  gradedEvents,
+  type JournalFollower,
+  type JournalVisitor,
+  type RunFolder,
+} from '@osmosis/eval'
 import {
   appendEvents,
+  findItem,
   type ItemEvent,
   type RunDocument,
   type RunManifest,
@@ -8,31 +15,55 @@ import {
   toRunDocument,
 } from '@osmosis/eval/analysis'
 
+import { SegmentPlaces } from './segment-places.ts'
+
 /** What stands behind the @ of a name: the baseline of a run, or one of its re-gradings. */
 export type Variant =
   | { readonly kind: 'run' | 'baseline' }
   | { readonly kind: 'grading'; readonly grades: ReadonlyMap<string, Grade> }
 
-/** A run as one model did it and one grader judged it: the data of a page, kept up to date. */
+/** What a run is looked at as. */
+export interface ViewedRun {
+  readonly name: string
+  readonly variant: Variant
+  readonly notes: readonly RunNote[]
+}
+
+/** An item, and where it lies what was said in it. */
+export interface PlacedItem extends Pick<ItemEvent, 'at'> {
+  readonly row: number
+  readonly attempt: number
+}
+
+/**
+ * A run as one model did it and one grader judged it: the data of a page, kept up to date. Of its
+ * events, which are many, only columns are kept.
+ */
 export class RunView {
   readonly name: string
-  readonly document: RunDocument
   /** How often something was appended. */
   changes = 0
   readonly #variant: Variant
   readonly #manifest: RunManifest
+  readonly #notes: readonly RunNote[]
+  readonly #journal: JournalFollower
+  #document: RunDocument
+  #places = new SegmentPlaces()
 
-  constructor(
-    name: string,
-    variant: Variant,
-    { manifest, events, notes }: Pick<RunReader, 'manifest' | 'events'> & { notes: RunNote[] },
-  ) {
+  private constructor({ name, variant, notes }: ViewedRun, folder: RunFolder) {
     this.name = name
     this.#variant = variant
-    const modelTag = this.#tag
-    this.#manifest = manifest
-    const own = this.#graded([...events.values()])
-    this.document = { ...toRunDocument(manifest, own, notes, { modelTag }), name }
+    this.#notes = notes
+    this.#manifest = folder.manifest
+    this.#journal = folder.followJournal()
+    this.#document = this.#emptyDocument()
+  }
+
+  /** @throws OsmosisError with code `damaged_run` */
+  static async open(viewed: ViewedRun, folder: RunFolder): Promise<RunView> {
+    const view = new RunView(viewed, folder)
+    await view.#read(() => {})
+    return view
   }
 
   /** Items that a whole run of this model has. */
@@ -40,24 +71,38 @@ export class RunView {
     return rows.length * n
   }
 
+  get document(): RunDocument {
+    return this.#document
+  }
+
   get ended(): number {
-    return this.document.columns.row.length
+    return this.#document.columns.row.length
   }
 
-  /** Takes up what has ended, and gives it as this view shows it. */
-  append(events: readonly ItemEvent[]): ItemEvent[] {
-    const own = this.#graded(events.filter(({ model_tag: tag = 'primary' }) => tag === this.#tag))
-    if (own.length > 0) {
-      appendEvents(this.document, own)
-      this.changes += 1
+  /**
+   * Takes up what has ended, and gives it as this view shows it; `replaced` when the journal is another
+   * one, so that nothing of the view holds.
+   *
+   * @throws OsmosisError with code `damaged_run`
+   */
+  async refresh(): Promise<readonly ItemEvent[] | 'replaced'> {
+    const own: ItemEvent[] = []
+    const isReplaced = await this.#read((event) => own.push(event))
+    if (own.length > 0) this.changes += 1
+    return isReplaced ? 'replaced' : own
+  }
+
+  /** Where it lies what was said in an item: null when nothing was; undefined for no such item. */
+  placeOf(row: number, attempt: number): ItemEvent['at'] | undefined {
+    const item = findItem(this.#document, row, attempt)
+    return item === undefined ? undefined : this.#places.get(item)
+  }
+
+  *items(): Generator<PlacedItem, void, undefined> {
+    const { row: rows, attempt } = this.#document.columns
+    for (const [item, row] of rows.entries()) {
+      yield { row, attempt: attempt[item] ?? 0, at: this.#places.get(item) }
     }
-    return own
-  }
-
-  /** The item of this model, as the journal has it. */
-  keyOf(row: number, attempt: number): string {
-    const tag = this.#tag === 'baseline' ? ({ model_tag: 'baseline' } as const) : {}
-    return itemKey({ source_row_index: row, run_index: attempt, ...tag })
   }
 
   /** Whether an event is of this model. */
@@ -69,8 +114,34 @@ export class RunView {
     return this.#variant.kind === 'baseline' ? 'baseline' : 'primary'
   }
 
-  #graded(events: readonly ItemEvent[]): ItemEvent[] {
-    if (this.#variant.kind !== 'grading') return [...events]
-    return gradedEvents(this.#manifest, events, this.#variant.grades)
+  /** Whether it began anew. */
+  async #read(onEvent: (event: ItemEvent) => void): Promise<boolean> {
+    let isAgain = false
+    const visitor: JournalVisitor = {
+      begin: () => {
+        isAgain = true
+        this.#document = this.#emptyDocument()
+        this.#places = new SegmentPlaces()
+      },
+      take: (event) => {
+        if (!this.has(event)) return
+        for (const own of this.#graded(event)) {
+          for (const item of appendEvents(this.#document, [own])) this.#places.set(item, own.at)
+          onEvent(own)
+        }
+      },
+    }
+    await this.#journal.read(visitor)
+    return isAgain
+  }
+
+  #emptyDocument(): RunDocument {
+    const options = { modelTag: this.#tag }
+    return { ...toRunDocument(this.#manifest, [], this.#notes, options), name: this.name }
+  }
+
+  #graded(event: ItemEvent): ItemEvent[] {
+    if (this.#variant.kind !== 'grading') return [event]
+    return gradedEvents(this.#manifest, [event], this.#variant.grades)
   }
 }

@@ -1,0 +1,204 @@
+import { closeSync, openSync, readSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import path from 'node:path'
+import { crc32 } from 'node:zlib'
+
+import type { Trajectory } from '@osmosis/core/trajectory'
+
+import type { ItemEvent, SegmentPlace } from '../analysis/item-event.ts'
+import type { RunManifest } from '../analysis/run-manifest.ts'
+import type { RunNote } from '../analysis/run-note.ts'
+import { JournalFollower } from './journal-follower.ts'
+import { readManifest } from './manifest-file.ts'
+import { damagedRun, runFiles, segmentFile, type SegmentKind } from './run-files.ts'
+import { type RunWriter, writerOf } from './run-lock.ts'
+import type { GradedRollout } from './run-store.ts'
+import { searchTrajectories } from './search-trajectories.ts'
+import {
+  appendGrades,
+  appendNote,
+  type Grade,
+  gradingNames,
+  readGrades,
+  readNotes,
+  replaceGrades,
+} from './side-files.ts'
+
+/** Something that an event refers to. */
+export type Stored<T> =
+  | { readonly state: 'found'; readonly value: T }
+  /** Nothing was stored, or its file is gone. */
+  | { readonly state: 'missing' }
+  /** What is there is not what was written. */
+  | { readonly state: 'damaged' }
+
+/** The files of a run, also while another process writes to it. Nothing has to be closed. */
+export interface RunFolder {
+  /** Absolute. */
+  readonly location: string
+  /** The name of the folder. */
+  readonly name: string
+  /** As of the last refresh. */
+  readonly manifest: RunManifest
+  /**
+   * Reads the manifest again if it has been written since.
+   *
+   * @throws OsmosisError with code `damaged_run`
+   */
+  refreshManifest(): Promise<void>
+  /** A reader of the journal that begins at its beginning, and keeps no event. */
+  followJournal(): JournalFollower
+  /** Who writes to the run; null when nobody does. One on another host may be gone. */
+  writer(): RunWriter | null
+  /** What was said in a rollout, by sample id. */
+  trajectories(event: Pick<ItemEvent, 'at'>): Promise<Stored<Readonly<Record<string, Trajectory>>>>
+  /** What the grader saw of a rollout. */
+  graded(event: Pick<ItemEvent, 'sat'>): Promise<Stored<GradedRollout>>
+  /**
+   * Those of the items in which `text` was said, in the order in which they were written; upper and
+   * lower case are the same. Names of fields do not count.
+   */
+  searchIn<T extends Pick<ItemEvent, 'at'>>(
+    items: Iterable<T>,
+    text: string,
+    options?: { readonly signal?: AbortSignal },
+  ): AsyncGenerator<T>
+  /** In the order in which they were added. */
+  notes(): Promise<RunNote[]>
+  /** @throws OsmosisError with code `storage_error` */
+  addNote(note: Omit<RunNote, 'at'>): Promise<RunNote>
+  /** The names of the re-gradings, sorted. */
+  gradings(): Promise<string[]>
+  /** The last grade of each item, by `itemKey`; empty for a grading that does not exist. */
+  grades(grading: string): Promise<Map<string, Grade>>
+  /**
+   * Adds to a re-grading, which begins with its first grades.
+   *
+   * @throws OsmosisError with code `invalid_config` for a bad name, `storage_error`
+   */
+  addGrades(grading: string, grades: readonly Grade[]): Promise<void>
+  /** Makes these all grades of a re-grading. Throws what `addGrades` throws. */
+  replaceGrades(grading: string, grades: readonly Grade[]): Promise<void>
+}
+
+/**
+ * Opens the folder of a run and reads its manifest, and none of its events.
+ *
+ * @throws OsmosisError with code `damaged_run` when there is no run, or its manifest cannot be read
+ */
+export async function openRunFolder(location: string): Promise<RunFolder> {
+  return new FilesOfRun(path.resolve(location), await readManifest(location))
+}
+
+/** Reads and writes the files of a run beside its journal. */
+export class FilesOfRun implements RunFolder {
+  readonly location: string
+  readonly name: string
+  #manifest: RunManifest
+  #manifestId: string | undefined
+
+  constructor(location: string, manifest: RunManifest) {
+    this.location = location
+    this.name = path.basename(location)
+    this.#manifest = manifest
+  }
+
+  get manifest(): RunManifest {
+    return this.#manifest
+  }
+
+  async refreshManifest(): Promise<void> {
+    const file = runFiles(this.location).manifest
+    const found = await stat(file).catch((cause: unknown) => {
+      throw damagedRun(`The run ${this.location} has no manifest.json.`, cause)
+    })
+    const id = `${found.ino}:${found.mtimeMs}`
+    if (id !== this.#manifestId) this.#manifest = await readManifest(this.location)
+    this.#manifestId = id
+  }
+
+  followJournal(): JournalFollower {
+    return new JournalFollower(this.location)
+  }
+
+  writer(): RunWriter | null {
+    return writerOf(this.location)
+  }
+
+  async trajectories({
+    at,
+  }: Pick<ItemEvent, 'at'>): Promise<Stored<Readonly<Record<string, Trajectory>>>> {
+    const line = readStored(this.location, 'trajectories', at)
+    if (line.state !== 'found') return line
+    const { samples } = line.value as { samples: Readonly<Record<string, Trajectory>> }
+    return { state: 'found', value: samples }
+  }
+
+  async graded({ sat }: Pick<ItemEvent, 'sat'>): Promise<Stored<GradedRollout>> {
+    const line = readStored(this.location, 'samples', sat)
+    if (line.state !== 'found') return line
+    const { rollout_id: _, ...graded } = line.value as GradedRollout & { rollout_id: string }
+    return { state: 'found', value: graded }
+  }
+
+  searchIn<T extends Pick<ItemEvent, 'at'>>(
+    items: Iterable<T>,
+    text: string,
+    { signal }: { readonly signal?: AbortSignal } = {},
+  ): AsyncGenerator<T> {
+    return searchTrajectories(this.location, items, text, signal)
+  }
+
+  notes(): Promise<RunNote[]> {
+    return readNotes(this.location)
+  }
+
+  addNote(note: Omit<RunNote, 'at'>): Promise<RunNote> {
+    return appendNote(this.location, note)
+  }
+
+  gradings(): Promise<string[]> {
+    return gradingNames(this.location)
+  }
+
+  grades(grading: string): Promise<Map<string, Grade>> {
+    return readGrades(this.location, grading)
+  }
+
+  addGrades(grading: string, grades: readonly Grade[]): Promise<void> {
+    return appendGrades(this.location, grading, grades)
+  }
+
+  replaceGrades(grading: string, grades: readonly Grade[]): Promise<void> {
+    return replaceGrades(this.location, grading, grades)
+  }
+}
+
+/**
+ * Blocks for the time of the read, a few microseconds from the system's cache: several times as long
+ * would go by in handing three steps to other threads.
+ */
+function readStored(
+  location: string,
+  kind: SegmentKind,
+  place: SegmentPlace | null,
+): Stored<unknown> {
+  if (place === null) return { state: 'missing' }
+  const [segment, offset, length, crc] = place
+  const bytes = Buffer.allocUnsafe(length)
+  let descriptor: number
+  try {
+    descriptor = openSync(segmentFile(location, kind, segment), 'r')
+  } catch {
+    return { state: 'missing' }
+  }
+  try {
+    const bytesRead = readSync(descriptor, bytes, 0, length, offset)
+    if (bytesRead < length || crc32(bytes) !== crc) return { state: 'damaged' }
+    return { state: 'found', value: JSON.parse(bytes.toString()) }
+  } catch {
+    return { state: 'damaged' }
+  } finally {
+    closeSync(descriptor)
+  }
+}
