@@ -6,7 +6,8 @@ import {
 } from '@osmosis/platform'
 
 import { shown } from './command-output.ts'
-import { readList, showLogs, type ListFlags, type LogFlags } from './list-flags.ts'
+import type { ListFlags, LogFlags } from './list-flags.ts'
+import { readList, showLogs } from './read-list.ts'
 import type { PlatformSession } from './platform-session.ts'
 import type { RunFlags } from './run-commands.ts'
 import { runWords, type RunKind } from './run-kind.ts'

@@ -3,7 +3,8 @@ import { text } from 'node:stream/consumers'
 import { PlatformError, type JsonObject, type Page, type PlatformClient } from '@osmosis/platform'
 
 import { askHidden } from './ask.ts'
-import { readList, type ListFlags } from './list-flags.ts'
+import type { ListFlags } from './list-flags.ts'
+import { readList } from './read-list.ts'
 import type { PlatformSession } from './platform-session.ts'
 import type { SecretFlags } from './secret-commands.ts'
 

@@ -2,7 +2,7 @@ import { PlatformError, type PlatformClient } from '@osmosis/platform'
 
 import { readSecretsFile } from '../secrets-file.ts'
 import { askHidden, isInteractive } from './ask.ts'
-import { readList } from './list-flags.ts'
+import { readList } from './read-list.ts'
 import type { PlatformSession } from './platform-session.ts'
 import { secretLists } from './secret-work.ts'
 
