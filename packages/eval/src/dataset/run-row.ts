@@ -10,18 +10,20 @@ const mostFacets = 12
 /** What a run notes of a row. */
 export function toRunRow(row: DatasetRow): RunRow {
   const facets = Object.entries({ ...row.otherColumns, ...row.metadata })
-    .flatMap(([name, value]): [string, string][] =>
-      typeof value === 'string' && value !== '' && value.length <= longestFacet
-        ? [[name, value]]
-        : [],
-    )
-    .filter(([name]) => !isId(name))
+    .map(([name, value]) => [name, toFacet(value)] as const)
+    .filter(([name, facet]) => facet !== '' && facet.length <= longestFacet && !isId(name))
     .slice(0, mostFacets)
   return {
     key: rowKey(row),
     source_row: row.sourceRowIndex,
     ...(facets.length === 0 ? {} : { facets: Object.fromEntries(facets) }),
   }
+}
+
+/** Empty for what rows are not grouped by, such as a measurement or a list. */
+function toFacet(value: unknown): string {
+  if (typeof value === 'string') return value
+  return typeof value === 'boolean' || Number.isSafeInteger(value) ? String(value) : ''
 }
 
 function rowKey({ otherColumns, initialMessages, label, metadata }: DatasetRow): string {

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+
+import { toRunRow } from '../../src/index.ts'
+
+const row = {
+  sourceRowIndex: 3,
+  initialMessages: [{ role: 'user', content: 'How many?' }],
+  label: '8',
+  metadata: {},
+  otherColumns: {},
+} as const
+
+test('rows can be grouped by short texts, whole numbers and booleans of their metadata and columns', () => {
+  const { facets } = toRunRow({
+    ...row,
+    otherColumns: { id: 'a-1', level: 2, source: 'web' },
+    metadata: { hard: true, seconds: 1.5, steps: ['add'], story: 'long '.repeat(20), empty: '' },
+  })
+  expect(facets).toEqual({ level: '2', source: 'web', hard: 'true' })
+})
+
+test('a row is known in other datasets by its id, or else by what it asks and expects', () => {
+  expect(toRunRow({ ...row, otherColumns: { ID: 7 } }).key).toBe('7')
+  expect(toRunRow({ ...row, sourceRowIndex: 9 }).key).toBe(toRunRow(row).key)
+  expect(toRunRow({ ...row, label: '9' }).key).not.toBe(toRunRow(row).key)
+  expect(toRunRow(row)).not.toHaveProperty('facets')
+})
