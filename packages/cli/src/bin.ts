@@ -12,9 +12,11 @@ if (isOlder(process.versions.node, needed)) {
 } else {
   const { main } = await import('./main.ts')
   // Whoever reads the output may stop reading; what was asked for is done all the same.
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error
-  })
+  for (const output of [process.stdout, process.stderr]) {
+    output.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error
+    })
+  }
   const exitCode = await main(process.argv.slice(2))
   if (exitCode !== undefined) {
     process.exitCode = exitCode

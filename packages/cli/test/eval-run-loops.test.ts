@@ -237,12 +237,24 @@ describe('osmosis eval run, an agent loop', () => {
 
   it('goes on after a row that the loop has no tools for', async () => {
     const choosy = '-m rollouts/agent-loops/faulty.ts:choosy'
-    const { code, records } = await evaluate(choosy, sums, policy)
+    const { code, records, stderr } = await evaluate(
+      choosy,
+      sums,
+      policy,
+      '--max-in-flight 1 --n 2',
+    )
     expect([code, records.map(({ status }) => status)]).toEqual([
       0,
-      ['success', 'failed', 'success', 'success'],
+      ['success', 'success', 'failed', 'failed', 'success', 'success', 'success', 'success'],
     ])
-    expect(records[1]?.['error_message']).toContain('nothing to add')
+    expect(records[2]?.['error_message']).toContain('nothing to add')
+    // What a person sees meanwhile: how many have failed for what, and how long it may take.
+    const progress = stderr.split('\n').filter((line) => line.includes('/8 rollouts'))
+    expect(progress).toHaveLength(8)
+    expect(progress[4]).toMatch(
+      /^5\/8 rollouts {2}60 % passed {2}2 failed \(rollout_protocol_error\) {2}[\d.]+\/s {2}about [\d.]+ m?s left$/,
+    )
+    expect(progress[7]).toMatch(/^8\/8 rollouts {2}75 % passed {2}2 failed \(.*\) {2}[\d.]+\/s$/)
   })
 })
 

@@ -108,8 +108,10 @@ describe('a run of that name', () => {
     const root = temporaryWorkspace({
       'configs/eval/e.toml': config(''),
       'data/mine.jsonl': '{"user_prompt":"a","ground_truth":"A"}\n',
-      'policies/other.ts': "export { policy } from './echo.ts'\n",
-      'rollouts/mine/main.ts': "export * from '../echo/main.ts'\n",
+      'policies/other.ts': "export { policy } from './helper.ts'\n",
+      'policies/helper.ts': "export { policy } from './echo.ts'\n",
+      'rollouts/mine/main.ts': "export * from '../helper/main.js'\n",
+      'rollouts/helper/main.ts': "export * from '../echo/main.ts'\n",
     })
     const mine = '-m rollouts/mine/main.ts -d data/mine.jsonl --policy policies/other.ts --name r'
     const file = (name: string): string => path.join(root, name)
@@ -130,10 +132,10 @@ describe('a run of that name', () => {
       expect(await refusal(() => {}, `${mine} --max-turns 1`)).toBe('timeouts')
       expect(
         await refusal(() =>
-          writeFileSync(file('policies/other.ts'), "export { policy } from './echo.js'\n"),
+          writeFileSync(file('policies/other.ts'), "export { policy } from './helper.js'\n"),
         ),
       ).toMatch(/^code \([^)]*\)$/)
-      writeFileSync(file('policies/other.ts'), "export { policy } from './echo.ts'\n")
+      writeFileSync(file('policies/other.ts'), "export { policy } from './helper.ts'\n")
       const changedAbove = async (name: string): Promise<string> => {
         const text = readFileSync(file(name), 'utf8')
         const refused = await refusal(() => writeFileSync(file(name), `// Another.\n${text}`))
@@ -141,8 +143,8 @@ describe('a run of that name', () => {
         return refused
       }
       // What the policy module and the entrypoint import.
-      expect(await changedAbove('policies/echo.ts')).toMatch(/^code/)
-      expect(await changedAbove('rollouts/echo/main.ts')).toMatch(/^code/)
+      expect(await changedAbove('policies/helper.ts')).toMatch(/^code/)
+      expect(await changedAbove('rollouts/helper/main.ts')).toMatch(/^code/)
       expect(
         await refusal(() => writeFileSync(file('rollouts/mine/prompt.md'), 'Be brief.')),
       ).toMatch(/^code/)

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { evaluate, inWorkspace, readResults, run } from './in-process.ts'
 import { endpoint, refuse, say } from './model-endpoint.ts'
 import { temporaryFolder } from './osmosis.ts'
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
 inWorkspace()
 
@@ -174,5 +175,29 @@ describe('osmosis eval run, a workflow', () => {
     )
     expect(readFileSync(path.join(output, 'r/events.jsonl'), 'utf8')).toBe('')
     expect(readFileSync(path.join(output, 'r', 'logs.txt'), 'utf8')).toContain('about to exit')
+  })
+
+  it('logs all that the server prints, however much, and shows no more than can be read', async () => {
+    const main = `import { AgentWorkflow, Grader } from '@osmosis/core'
+export class Verbose extends AgentWorkflow {
+  async run() {
+    for (let line = 0; line < 4; line++) console.log('long'.repeat(1_000_000))
+    await new Promise((resolve) => process.stdout.write('done', resolve))
+    process.exit(7)
+  }
+}
+export class Silent extends Grader {
+  async grade() {}
+}
+`
+    const root = temporaryWorkspace({
+      'rollouts/verbose/main.ts': main,
+      'configs/eval/verbose.toml': evalConfig('verbose'),
+    })
+    const words = 'eval run configs/eval/verbose.toml --policy policies/echo.ts --limit 1 --name r'
+    const { code, stderr } = await run(words.split(' '), {}, root)
+    expect([code, stderr.length < 30_000]).toEqual([1, true])
+    const log = readFileSync(path.join(root, '.osmosis/evals/r/logs.txt'), 'utf8')
+    expect(log.split('\n').filter(({ length }) => length === 4_000_000)).toHaveLength(4)
   })
 })

@@ -18,6 +18,15 @@ it.each([
   expect(code).toBe(args.includes('rollouts/agent-loops/holding.ts:missing') ? 1 : 0)
 })
 
+it('goes on with an evaluation although nobody reads what it prints', async () => {
+  const output = temporaryFolder()
+  const words = `eval run -m rollouts/agent-loops/adder.ts:agentLoop -o ${output} --name r --n 3`
+  const line = [process.execPath, bin, ...words.split(' '), ...sums].map((word) => `'${word}'`)
+  await promisify(execFile)('sh', ['-c', `${line.join(' ')} 2>&1 | head -1`], { cwd: workspace })
+  const progress = readFileSync(path.join(output, 'r/progress.json'), 'utf8')
+  expect(JSON.parse(progress)).toMatchObject({ status: 'finished', done: 12 })
+})
+
 it('writes the results although nobody reads the rest of the output', async () => {
   const output = path.join(temporaryFolder(), 'results.json')
   const command = [process.execPath, bin, 'test', '-m', 'rollouts/agent-loops/adder.ts:agentLoop']

@@ -1,7 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { createWriteStream, existsSync, type WriteStream } from 'node:fs'
 import path from 'node:path'
+import type { Transform } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -20,6 +22,8 @@ import {
 /** How long a server may take to end after it was asked to. */
 const patienceMs = 5_000
 const remembered = 20
+/** Characters of a line that are remembered: some print whole documents as one. */
+const longestLine = 1000
 
 /** What to start, and with what environment. */
 export interface ServerProcessOptions {
@@ -181,15 +185,23 @@ function collectOutput(
   const written = [child.stdout, child.stderr].map(async (stream) => {
     const text = redaction.stream()
     text.on('data', (piece: string) => {
-      lines.push(...piece.split('\n').filter((line) => line !== ''))
+      const printed = piece.split('\n').filter((line) => line !== '')
+      lines.push(...printed.slice(-remembered).map(shortened))
       lines.splice(0, lines.length - remembered)
       if (log === undefined) held.push(piece)
-      else log.write(piece)
+      // Whoever prints faster than a disk writes has to wait.
+      else if (!log.write(piece)) waitForLog(log, text)
     })
     stream?.setEncoding('utf8').pipe(text)
     await finished(text)
   })
-  const complete = Promise.allSettled(written).finally(() => log?.end())
+  const complete = endOfLog()
+  async function endOfLog(): Promise<void> {
+    await Promise.allSettled(written)
+    log?.end()
+    // What is left to write; a log that cannot be written has been closed already.
+    if (log?.closed === false) await Promise.allSettled([once(log, 'close')])
+  }
   return {
     complete,
     lastLines: () => lines.join('\n'),
@@ -202,6 +214,19 @@ function collectOutput(
       log.write(held.splice(0).join(''))
     },
   }
+}
+
+function shortened(line: string): string {
+  return line.length <= longestLine ? line : `${line.slice(0, longestLine)}…`
+}
+
+function waitForLog(log: WriteStream, text: Transform): void {
+  text.pause()
+  const goOn = (): void => {
+    log.off('drain', goOn).off('close', goOn)
+    text.resume()
+  }
+  log.on('drain', goOn).on('close', goOn)
 }
 
 /** How the process has ended; resolves when all that it printed is there. */

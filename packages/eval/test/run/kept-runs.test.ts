@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { scriptedPolicy, type RolloutOrder } from '@osmosis/controller'
+import { patientPolicy, scriptedPolicy, type RolloutOrder } from '@osmosis/controller'
 import { openRun, resumeRun, runEvaluation, toScorer, type RunStore } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { temporaryFolder } from '@osmosis/testing/kit'
@@ -235,6 +235,42 @@ describe('an item that fails', () => {
     expect(kept).toBe('It began. x\n… 983636 of 1000020 characters are left out …\nx It ended.')
     expect(event?.error_message?.length).toBeLessThan(16_500)
     expect(records[0]?.errorMessage === event?.error_message).toBe(true)
+  })
+
+  it('for 429 with Retry-After is asked again, and meanwhile nobody asks', async () => {
+    await using store = await newRun(await temporaryFolder(), 12)
+    const yes = scriptedPolicy(() => 'yes')
+    const calls = { all: 0, inPause: 0 }
+    let isPause = false
+    const pauseMs = 300
+    const { model } = await askingModel(
+      patientPolicy({
+        name: 'p',
+        respond: async (request) => {
+          calls.all += 1
+          if (isPause) calls.inPause += 1
+          if (calls.all !== 4) return yes.respond(request)
+          setImmediate(() => (isPause = true))
+          setTimeout(() => (isPause = false), pauseMs - 10)
+          return new Response('slowly', {
+            status: 429,
+            headers: { 'retry-after-ms': String(pauseMs) },
+          })
+        },
+      }),
+    )
+    const result = await runEvaluation({
+      names,
+      rows: datasetRows(12),
+      model,
+      store,
+      maxInFlight: 4,
+    })
+    expect([result.status, result.model.metrics.failed, calls]).toEqual([
+      'finished',
+      0,
+      { all: 13, inPause: 0 },
+    ])
   })
 
   it('for 400 is a failure of its row', async () => {
