@@ -41,8 +41,8 @@ export class SnapshotFiles {
       const now = performance.now()
       this.#lastMs = now - startedAt
       this.#spentMs += this.#lastMs
-      // When another one like the last still leaves it at a twentieth of all the time.
-      const affordableAt = this.#startedAt + 20 * (this.#spentMs + this.#lastMs)
+      // When another one still leaves it at a twentieth of all the time. With more items it takes longer.
+      const affordableAt = this.#startedAt + 20 * (this.#spentMs + 2 * this.#lastMs)
       this.#nextRefreshAt = Math.max(now + this.#intervalMs, affordableAt)
     }
   }
