@@ -31,6 +31,7 @@ it('has the result of a rollout delivered by the next server when the trainer wa
     headers: { 'idempotency-key': 'r1/completed', authorization: 'Bearer trainer-key' },
     body: { rollout_id: 'r1', status: 'COMPLETED', reward: 0.5 },
   })
-  expect(await readdir(outboxDir)).toStrictEqual([])
+  // What is acknowledged is delivered; the file goes a moment later.
+  await expect.poll(async () => readdir(outboxDir)).toStrictEqual([])
   await rm(outboxDir, { recursive: true })
 })

@@ -86,8 +86,8 @@ test.runIf(isNewestSdk)(
   'timeoutMs of the model settings ends one call and its socket',
   async () => {
     await using server = await startPolicyServer(() => fault.hang('headers'))
-    const { workflow } = await execute(server, async () => ask({ timeoutMs: 20 }))
-    expect(workflow.failure?.message).toMatch(/20/)
+    const { workflow } = await execute(server, async () => ask({ timeoutMs: 1000 }))
+    expect(workflow.failure?.message).toMatch(/1000/)
     expect(await server.requests[0]?.closed).toBe(true)
   },
 )
