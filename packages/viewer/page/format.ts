@@ -11,6 +11,17 @@ export function points(share: number, digits = 1): string {
   return (100 * share).toFixed(digits)
 }
 
+/** How sure a value is; a bound where all values are the same. */
+export function interval(
+  value: number,
+  [low, high]: readonly [low: number, high: number],
+  text: (value: number) => string,
+): string {
+  if (low === value) return `≤ ${text(high)}`
+  if (high === value) return `≥ ${text(low)}`
+  return `± ${text((high - low) / 2)}`
+}
+
 /** With a plus or a true minus. */
 export function signed(value: number, digits = 1): string {
   const text = Math.abs(value).toFixed(digits)
@@ -37,6 +48,7 @@ export function rewardText(reward: number | null): string {
 }
 
 export function duration(milliseconds: number): string {
+  if (milliseconds < 100) return `${Math.round(milliseconds)} ms`
   if (milliseconds < 9_950) return `${(milliseconds / 1000).toFixed(1)} s`
   if (milliseconds < 120_000) return `${Math.round(milliseconds / 1000)} s`
   return `${(milliseconds / 60_000).toFixed(1)} min`

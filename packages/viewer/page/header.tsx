@@ -41,7 +41,9 @@ export function Header({ source, route, states, control, onHelp }: HeaderProps):
       )}
       {route.page === 'compare' && (
         <>
-          <span class="dim">against</span>
+          <span class="dim" aria-label="and after it">
+            →
+          </span>
           <RunLink name={route.other} />
         </>
       )}

@@ -24,8 +24,8 @@ export interface RunSummary extends RunProgress {
   /** Null without any. */
   readonly reward: number | null
   readonly passRate: number | null
-  /** Half the width of the 95 % interval of the pass rate; null when there is none. */
-  readonly passMargin: number | null
+  /** The 95 % interval of the pass rate; null when there is none. */
+  readonly passInterval: readonly [low: number, high: number] | null
   /** Share of the rows whose attempts differ in reward; null with one attempt per row. */
   readonly signal: number | null
   /** Names under which the run can be opened as well: its baseline, its re-gradings. */

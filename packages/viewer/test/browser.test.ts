@@ -140,12 +140,20 @@ describe('finding what explains the number', () => {
 
 describe('a list of one run', () => {
   it('offers nothing to mark', async () => {
-    const alone = writeAirlineRun(path.join(root, 'alone'), { name: 'alone', rows: 3, attempts: 2 })
+    const alone = writeAirlineRun(path.join(root, 'alone'), {
+      name: 'alone',
+      rows: 3,
+      attempts: 2,
+      skill: -9,
+    })
+    rewriteEvents(alone, (event) => ({ ...event, reward: 0 }))
     const own = await startViewer({ runs: [alone] })
     try {
       const watched = await openPage(browser, own.url)
       opened.push(watched)
       await watched.page.getByRole('link', { name: 'alone' }).waitFor()
+      // Of a rate without a spread the bound is known, and no margin on both sides.
+      await watched.page.getByText('0.0 % ≤ 63.2').waitFor()
       expect(await watched.page.getByRole('checkbox').count()).toBe(0)
       expect(await watched.page.getByText('Mark').count()).toBe(0)
     } finally {
@@ -167,6 +175,9 @@ describe('a baseline', () => {
     await page.getByRole('link', { name: 'compare @baseline' }).click()
     await page.getByText('No row differs').waitFor()
     expect(page.url()).toContain('#/compare/with-baseline%40baseline/with-baseline')
+    for (const name of ['baseline', 'run']) {
+      await page.getByRole('columnheader', { name, exact: true }).waitFor()
+    }
     await go(page, '#/run/with-baseline')
     await page.getByRole('link', { name: 'Compare @baseline' }).click()
     await page.getByText('No row differs').waitFor()
@@ -287,11 +298,11 @@ describe('what is not as it should be', () => {
 
   it('says why a run is incomplete, and what of it has not ended', async () => {
     const folder = writeAirlineRun(root, { name: 'partial', rows: 10, attempts: 2, ended: 7 })
-    const reason = 'The endpoint refused the key (401).'
+    const reason = 'the endpoint refused the key (401)'
     const metrics = { eval_run: { incomplete_reason: reason } }
     writeFileSync(path.join(folder, 'metrics.json'), JSON.stringify(metrics))
     const { page, problems } = await open('#/run/partial')
-    await page.getByText(reason).waitFor()
+    await page.getByText('The endpoint refused the key (401).').waitFor()
     await page.getByText('13 of 20 rollouts are still to run').waitFor()
     expect(problems).toEqual([])
   })

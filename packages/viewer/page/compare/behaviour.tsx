@@ -57,6 +57,9 @@ function BehaviourLine({ change }: { change: BehaviourChange }): JSX.Element {
 
 /** Names without what both begin with: that is what tells them apart. */
 export function shortNames([a, b]: readonly [string, string]): readonly [string, string] {
+  const [runA, variantA = 'run'] = a.split('@')
+  const [runB, variantB = 'run'] = b.split('@')
+  if (runA === runB && a !== b) return [variantA, variantB]
   const partsA = a.split(/(?<=[-_@./ ])/)
   const partsB = b.split(/(?<=[-_@./ ])/)
   let same = 0

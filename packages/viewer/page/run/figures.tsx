@@ -5,6 +5,7 @@ import {
   compact,
   counted,
   duration,
+  interval,
   percent,
   points,
   signed,
@@ -157,13 +158,8 @@ function lengthFigure({
   }
 }
 
-/** How sure a value is; a bound where all values are the same. */
 function margin({ value, ci95 }: Estimate, text: (value: number) => string): string | undefined {
-  if (value === null || ci95 === null) return undefined
-  const [low, high] = ci95
-  if (low === value) return `up to ${text(high)}`
-  if (high === value) return `at least ${text(low)}`
-  return `± ${text((high - low) / 2)}`
+  return value === null || ci95 === null ? undefined : interval(value, ci95, text)
 }
 
 function scale(table: RunTable, rows: number): string {

@@ -122,10 +122,16 @@ function Incomplete({ run: { progress } }: { run: ShownRun }): JSX.Element {
     <div class="notice" role="status">
       <span>
         <b>Incomplete.</b> {left} of {progress.total} rollouts are still to run.{' '}
-        {progress.reason !== null && progress.reason}
+        {progress.reason !== null && sentence(progress.reason)}
       </span>
     </div>
   )
+}
+
+/** What a command wrote down may be no more than a word. */
+function sentence(text: string): string {
+  const begun = text.charAt(0).toUpperCase() + text.slice(1)
+  return /[.!?]$/.test(begun) ? begun : `${begun}.`
 }
 
 interface Place {

@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 
 import type { RunListing, RunSummary } from '../../src/wire.ts'
-import { percent, points, thousands, unknown } from '../format.ts'
+import { interval, percent, points, thousands, unknown } from '../format.ts'
 import { comparisonHref, type Go, hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
 
@@ -147,11 +147,15 @@ function RunLine({
         )}
       </td>
       <td class="wide mono">{run.model}</td>
-      <td class="wide">{run.dataset}</td>
+      <td class="wide" title={run.dataset}>
+        {run.dataset.split('/').at(-1)}
+      </td>
       <td class="end">{run.reward?.toFixed(3) ?? unknown}</td>
       <td class="end">
         {percent(run.passRate)}
-        {run.passMargin !== null && <span class="dim"> ± {points(run.passMargin)}</span>}
+        {run.passRate !== null && run.passInterval !== null && (
+          <span class="dim"> {interval(run.passRate, run.passInterval, points)}</span>
+        )}
       </td>
       <td class="end wide">{percent(run.signal, 0)}</td>
       <td class="end">

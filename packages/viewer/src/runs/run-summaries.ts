@@ -3,7 +3,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { errorMessage } from '@osmosis/core'
-import { gradientShare, halfWidth, meanValue, passRate, RunTable } from '@osmosis/eval/analysis'
+import { gradientShare, meanValue, passRate, RunTable } from '@osmosis/eval/analysis'
 
 import type { RunListing, RunSummary } from '../wire.ts'
 import { OpenRun } from './open-run.ts'
@@ -87,7 +87,7 @@ export async function summarize(run: OpenRun, name: string): Promise<RunSummary>
     attempts: document.attempts,
     reward: meanValue(table).value,
     passRate: passes.value,
-    passMargin: halfWidth(passes),
+    passInterval: passes.ci95,
     signal: document.attempts > 1 ? gradientShare(table).value : null,
     variants: await run.variants(),
   }
