@@ -57,7 +57,7 @@ describe('eval compare', () => {
     )
     expect(text).toMatch(/^Tokens written per rollout +100 +150 +\+50\.0$/m)
     expect(text).toMatch(
-      /^Largest losses, of 20\n100\.0 % → 50\.0 % {2}row 10, Task refund\n {2}osmosis eval show \S+after 10\.1 --parting \S+before:10\.1$/m,
+      /^Largest losses, of 20\n100\.0 % → 50\.0 % {2}row 10, Task refund\n {2}osmosis eval show \S+after 10\.2 --parting \S+before:10\.2$/m,
     )
     const widest = lines.filter((line) => !line.includes('osmosis eval show'))
     expect(Math.max(...widest.map((line) => line.length))).toBeLessThanOrEqual(80)
@@ -209,9 +209,9 @@ describe('eval show --parting', () => {
   it('shows the last step that both have, what differs, and how each goes on', async () => {
     const { make, evals } = folder()
     await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
-    const { stdout } = await evals('show', ['r', '3.1', '--parting'], 80)
-    expect(stdout).toBe(`3.1  reward 0, not passed
-3.0  reward 1, passed
+    const { stdout } = await evals('show', ['r', '3.2', '--parting'], 80)
+    expect(stdout).toBe(`3.2  reward 0, not passed
+3.1  reward 1, passed
 
 Agent  step 1
   → look(id: "ABC")
@@ -221,7 +221,7 @@ The same up to step 1, then another tool is called.
 In step 1 an equal call of look got another result: the environment is not
 deterministic, and its noise is in the reward.
 
-3.1  reward 0, not passed
+3.2  reward 0, not passed
 
 Agent  step 2
   → update(id: "ABC")
@@ -236,7 +236,7 @@ Agent  step 4
 … 1 more step (--full)
 ${/^osmosis eval show .*$/m.exec(stdout)?.[0]}
 
-3.0  reward 1, passed
+3.1  reward 1, passed
 
 Agent  step 2
   → check(id: "ABC")
@@ -245,11 +245,11 @@ Agent  step 2
 Agent  step 3
   Done.
 `)
-    const full = await evals('show', ['r', '3', '--parting', '0', '--full'])
+    const full = await evals('show', ['r', '3', '--parting', '1', '--full'])
     expect(full.stdout).toContain('Agent  step 5\n  c\n')
-    expect(JSON.parse((await evals('show', ['3.1', '--parting', '--json'])).stdout)).toMatchObject({
-      item: { item: '3.1' },
-      other: { item: '3.0' },
+    expect(JSON.parse((await evals('show', ['3.2', '--parting', '--json'])).stdout)).toMatchObject({
+      item: { item: '3.2' },
+      other: { item: '3.1' },
       parting: { at: 1, by: 'tool', environment: { at: 0, tool: 'look' } },
     })
   })
@@ -257,7 +257,7 @@ Agent  step 3
   it('puts both side by side where there is room', async () => {
     const { make, evals } = folder()
     await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
-    const { stdout } = await evals('show', ['r', '3.1', '--parting'], 140)
+    const { stdout } = await evals('show', ['r', '3.2', '--parting'], 140)
     expect(stdout).toMatch(/^ {2}→ update\(id: "ABC"\) +│ {3}→ check\(id: "ABC"\)$/m)
     const lines = stdout.split('\n').map((line) => stripVTControlCharacters(line).length)
     expect(Math.max(...lines)).toBeLessThanOrEqual(140)
@@ -269,10 +269,10 @@ Agent  step 3
     if (good === undefined || failing === undefined) throw new Error('no talks')
     await make({ name: 'old', rows: [{ key: 'k', source_row: 8 }], items: [{ ...good, row: 8 }] })
     await make({ name: 'new', rows: [{ key: 'k', source_row: 3 }], n: 2, items: [failing] })
-    const { code, stdout } = await evals('show', ['new', '3', '--parting', 'old:8.0'])
+    const { code, stdout } = await evals('show', ['new', '3', '--parting', 'old:8.1'])
     expect(code).toBe(0)
     expect(stdout).toMatch(
-      /^new {2}3\.1 {2}reward 0, not passed\nold {2}8\.0 {2}reward 1, passed\n/,
+      /^new {2}3\.2 {2}reward 0, not passed\nold {2}8\.1 {2}reward 1, passed\n/,
     )
     expect(stdout).toContain('then another tool is called.')
   })
@@ -281,10 +281,10 @@ Agent  step 3
     const { make, evals } = folder()
     await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
     await make({ name: 'single', rows: 1, items: rewarded([[1]]) })
-    expect((await evals('show', ['r', '3.1', '--parting', '2'])).stdout).toContain(
+    expect((await evals('show', ['r', '3.2', '--parting', '3'])).stdout).toContain(
       'There is no transcript of both',
     )
-    expect(await evals('show', ['r', '3.1', '--parting', '7'])).toMatchObject({ code: 2 })
+    expect(await evals('show', ['r', '3.2', '--parting', '7'])).toMatchObject({ code: 2 })
     expect(await evals('show', ['single', '0', '--parting'])).toMatchObject({
       code: 2,
       stderr: 'error: No other attempt at row 0 has ended.\n',

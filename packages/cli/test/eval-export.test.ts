@@ -62,7 +62,7 @@ it('eval export writes a valid document for each sample, under names that no id 
   const { code, stdout } = await run(['eval', 'export', folder, '--atif', atif])
   expect({ code, stdout }).toEqual({ code: 0, stdout: `${atif}: 4 documents\n` })
   const names = readdirSync(atif).toSorted()
-  expect(names).toEqual(['0.0.A.json', '0.0.______a.json', '0.0.a-2.json', '1.0.json'])
+  expect(names).toEqual(['0.1.A.json', '0.1.______a.json', '0.1.a-2.json', '1.1.json'])
   const documents = names.map(
     (name) =>
       JSON.parse(readFileSync(path.join(atif, name), 'utf8')) as {
@@ -80,7 +80,7 @@ it('eval export writes a table that spreadsheets do not run', async () => {
     storedItem(1, 'two\nlines, and "quotes"', -0.5),
     storedItem(2, '', null, { error_message: '-1 is no index', graded: null }),
   ])
-  await run(['eval', 'note', folder, '1.0', 'wrong tool', '--tag', '+tool'])
+  await run(['eval', 'note', folder, '1.1', 'wrong tool', '--tag', '+tool'])
   const csv = path.join(output, 'table.csv')
   expect(await run(['eval', 'export', folder, '--csv', csv])).toMatchObject({ code: 0 })
   const text = readFileSync(csv, 'utf8')
@@ -90,7 +90,7 @@ it('eval export writes a table that spreadsheets do not run', async () => {
     ...'row attempt row_key rollout_id model status passed reward'.split(' '),
     'metric.@exact',
   ])
-  expect(lines[0]).toMatch(/^0,0,row-0,rollout-0,scripted,success,true,1,-1,/)
+  expect(lines[0]).toMatch(/^0,1,row-0,rollout-0,scripted,success,true,1,-1,/)
   expect(lines[0]).toMatch(/,"'=HYPERLINK\(""http:\/\/x"",""y""\)"$/)
   expect(lines[1]).toContain(',\'+tool,wrong tool,"two\nlines, and ""quotes"""')
   expect(lines[2]).toContain(",failed,false,,,agent_error,'-1 is no index,")
@@ -103,7 +103,7 @@ it('eval export takes the rewards of a re-grading', async () => {
   await run(['eval', 'regrade', folder, '--grader', grader, '--as', 'near'])
   const { stdout } = await run(['eval', 'export', `${folder}@near`, '--csv', '-'])
   // Words are no numbers, so that the function gives no score.
-  expect(stdout).toMatch(/^1,0,row-1,rollout-1,scripted,failed,false,,/m)
+  expect(stdout).toMatch(/^1,1,row-1,rollout-1,scripted,failed,false,,/m)
   const none = await run(['eval', 'export', folder, '--grading', 'far', '--csv', '-'])
   expect(none).toMatchObject({
     code: 2,
@@ -161,19 +161,19 @@ it('eval note and eval notes keep what the viewer shows; the last note of a roll
     storedManifest(2, {}, inputs),
   )
   const note = async (...args: string[]) => run(['eval', 'note', ...args])
-  expect(await note(folder, '1.0', 'first thoughts')).toMatchObject({ code: 0 })
-  await note(folder, '1.0', 'asks\ntwice', '--tag', 'loop')
-  await note(`${folder}@baseline`, '0.0', '--tag', 'guess')
+  expect(await note(folder, '1.1', 'first thoughts')).toMatchObject({ code: 0 })
+  await note(folder, '1.1', 'asks\ntwice', '--tag', 'loop')
+  await note(`${folder}@baseline`, '0.1', '--tag', 'guess')
   const notes = await run(['eval', 'notes', folder])
-  expect(notes).toMatchObject({ code: 0, stdout: '1.0  [loop] asks twice\n' })
+  expect(notes).toMatchObject({ code: 0, stdout: '1.1  [loop] asks twice\n' })
   const ofBaseline = await run(['eval', 'notes', `${folder}@baseline`, '--json'])
   expect(JSON.parse(ofBaseline.stdout)).toMatchObject({
     run: 'stored',
     notes: [{ source_row_index: 0, run_index: 0, model_tag: 'baseline', tag: 'guess', text: '' }],
   })
-  await note(folder, '1.0')
+  await note(folder, '1.1')
   expect((await run(['eval', 'notes', folder])).stdout).toBe('')
-  expect(await note(folder, '7.0', 'x')).toMatchObject({
+  expect(await note(folder, '7.1', 'x')).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('Row 7 is not in stored'),
   })

@@ -68,10 +68,10 @@ describe('osmosis eval regrade of a real run', () => {
     const { code, stdout } = await run(['eval', 'regrade', 'echo', ...flags])
     expect(code).toBe(0)
     expect(stdout).toContain(`4 verdicts have changed:
-  1.0: 1 → 0
   1.1: 1 → 0
-  3.0: 1 → 0
+  1.2: 1 → 0
   3.1: 1 → 0
+  3.2: 1 → 0
 Pass rate 75.0 % → 25.0 %, mean reward 0.75 → 0.25.
 Too few rows to say.
 Written as echo@strict-1.`)
@@ -84,8 +84,8 @@ Written as echo@strict-1.`)
       graded: 2,
       errors: [],
       changed: [
-        { rollout: '1.0', before: 1, after: 0 },
         { rollout: '1.1', before: 1, after: 0 },
+        { rollout: '1.2', before: 1, after: 0 },
       ],
     })
   })
@@ -189,9 +189,9 @@ describe('osmosis eval regrade of stored samples', () => {
     ])
     expect(code).toBe(0)
     expect(stdout).toContain(
-      'The grader failed for 1 rollout, which has no reward:\n  1.0: the judge is out',
+      'The grader failed for 1 rollout, which has no reward:\n  1.1: the judge is out',
     )
-    expect(stdout).toContain('  1.0: 1 → no reward')
+    expect(stdout).toContain('  1.1: 1 → no reward')
     const grades = await (await openRun(folder)).grades('moody')
     expect(grades.get('1.0')).toMatchObject({ reward: null, error: 'the judge is out' })
     expect(grades.get('2.0')).toMatchObject({ reward: 1, samples: { main: 1 }, error: null })
@@ -280,7 +280,7 @@ describe('osmosis eval regrade of stored samples', () => {
     )
     const { code, stdout } = await run(['eval', 'regrade', folder, '--grader', file])
     expect(code).toBe(1)
-    expect(stdout).toMatch(/0\.0: the judge .*rollout/)
+    expect(stdout).toMatch(/0\.1: the judge .*rollout/)
   })
 
   it('gives the grader the variables and secrets of the run, and shows no secret', async () => {
@@ -301,7 +301,7 @@ describe('osmosis eval regrade of stored samples', () => {
       stderr: expect.stringContaining('secrets that have no value: JUDGE_KEY'),
     })
     const { stdout, stderr } = await run(args, { JUDGE_KEY: 'sesame-9' })
-    expect(stdout).toContain('0.0: fr [redacted]')
+    expect(stdout).toContain('0.1: fr [redacted]')
     expect(stderr).toContain('key [redacted]')
     expect(readFileSync(path.join(folder, 'grades/secret-1.jsonl'), 'utf8')).not.toContain('sesame')
   })
@@ -323,8 +323,8 @@ describe('osmosis eval regrade of stored samples', () => {
       }`,
     )
     const { stdout } = await run(['eval', 'regrade', folder, '--grader', file, '--as', 'fatal'])
-    expect(stdout).toContain('1.0: The process of the grader ended with code 7.')
-    expect(stdout).toContain('2.0: grader exceeded its 1s deadline')
+    expect(stdout).toContain('1.1: The process of the grader ended with code 7.')
+    expect(stdout).toContain('2.1: grader exceeded its 1s deadline')
     const grades = await (await openRun(folder)).grades('fatal')
     expect([...grades.values()].map(({ reward }) => reward)).toEqual([1, null, null, 1])
   })
@@ -344,7 +344,7 @@ describe('osmosis eval regrade of stored samples', () => {
     )
     const { code, stdout } = await run(['eval', 'regrade', folder, '--grader', file])
     expect(code).toBe(0)
-    expect(stdout).toContain('1.0: The grader has blocked its process for more than its 1s.')
+    expect(stdout).toContain('1.1: The grader has blocked its process for more than its 1s.')
   })
 
   it('keeps after Ctrl-C what has been graded', async () => {
@@ -386,8 +386,8 @@ describe('osmosis eval regrade of stored samples', () => {
     )
     const grader = 'rollouts/agent-loops/rewards.ts:exact'
     const { stdout } = await run(['eval', 'regrade', folder, '--grader', grader])
-    expect(stdout).toContain('1 verdict has changed:\n  0.0: 0 → 1\n')
-    expect(stdout).toContain('1 verdict of the baseline has changed:\n  0.0@baseline: 1 → 0\n')
+    expect(stdout).toContain('1 verdict has changed:\n  0.1: 0 → 1\n')
+    expect(stdout).toContain('1 verdict of the baseline has changed:\n  0.1@baseline: 1 → 0\n')
   })
 
   it('configures a grader in a file of its own as the entrypoint of the run does', async () => {

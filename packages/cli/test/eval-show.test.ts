@@ -206,12 +206,12 @@ describe('the report of a run', () => {
     expect(ran.stdout).toMatch(/^Pass rate +75\.0 % +6 of 8 have a reward of 1 or more$/m)
     expect((await show('--failed')).split('\n').map((line) => line.split(' ')[0])).toEqual([
       'Rollout',
-      '2.0',
       '2.1',
+      '2.2',
       '',
     ])
     expect(await show('2')).toMatch(
-      /^2\.0 {2}reward 0, not passed$[^]*^User {2}step 1$[^]*^Agent {2}step 2/m,
+      /^2\.1 {2}reward 0, not passed$[^]*^User {2}step 1$[^]*^Agent {2}step 2/m,
     )
   })
 
@@ -264,12 +264,12 @@ describe('the report of a run', () => {
       const shown = await show([], width)
       const text = shown.stdout.replaceAll(/\s+/g, ' ')
       expect(text).toContain('quite a long explanation THE END')
-      expect(text).toContain('2 × timeout, for example 30.0')
-      expect(text).toContain('1 × http_error, 14.0')
+      expect(text).toContain('2 × timeout, for example 30.1')
+      expect(text).toContain('1 × http_error, 14.1')
       expect(text).toContain('--api-key-env names the variable')
       expect(text).not.toContain('llm_api_key')
       expect(text).toContain('agent_workflow_timeout_s = 120 in configs/eval/airline.toml')
-      expect(shown.stdout).toMatch(/osmosis eval show \S*airline 12\.0$/m)
+      expect(shown.stdout).toMatch(/osmosis eval show \S*airline 12\.1$/m)
       expect(widest(shown)).toBeLessThanOrEqual(width === '' ? Infinity : width)
     }
   })
@@ -392,7 +392,7 @@ describe('a rollout', () => {
       rows: [{ key: 'k', source_row: 7, facets: { task: 'seats' } }],
       items: [{ row: 7, attempt: 0, event, samples: { main: talk }, label: '12A' }],
     })
-    expect((await show(['latest', '7.0'], 80)).stdout).toBe(`7.0  reward 0.25, not passed  toolerror
+    expect((await show(['latest', '7.1'], 80)).stdout).toBe(`7.1  reward 0.25, not passed  toolerror
 airline · step-200 · row 7 of data/airline.jsonl · task seats
 1 model call, 100 tokens written, 1,000 read, 2.0 s
 Label  12A
@@ -416,7 +416,7 @@ Agent  step 3, 64 tokens after 812, 1.2 s
 Agent  step 4, 256 tokens after 900, 0.5 s  cut off (length)
   I could not
 `)
-    expect((await show(['latest', '7.0', '--full'])).stdout).toContain('\n  Rule 29\n')
+    expect((await show(['latest', '7.1', '--full'])).stdout).toContain('\n  Rule 29\n')
   })
 
   it('has colours where they are wanted: errors are red, reasoning is dimmed', async () => {
@@ -426,7 +426,7 @@ Agent  step 4, 256 tokens after 900, 0.5 s  cut off (length)
       rows: 1,
       items: [{ row: 0, attempt: 0, samples: { main: talk } }],
     })
-    const args = ['eval', 'show', '--output', output, 'latest', '0.0']
+    const args = ['eval', 'show', '--output', output, 'latest', '0.1']
     const { stdout } = await run(args, { FORCE_COLOR: '1', COLUMNS: '80' })
     expect(stdout).toContain('\u001B[31mError: no such booking\u001B[39m')
     expect(stdout).toContain('\u001B[2m  I look first.\u001B[22m')
@@ -446,10 +446,10 @@ Agent  step 4, 256 tokens after 900, 0.5 s  cut off (length)
       ]),
     })
     const { stdout } = await show(['airline', '0'])
-    expect(stdout).toMatch(/^0\.0 +1 +Answer 0\.0\.$/m)
-    expect(stdout).toMatch(/\n\n0\.1 {2}reward 0, not passed\n/)
+    expect(stdout).toMatch(/^0\.1 +1 +Answer 0\.0\.$/m)
+    expect(stdout).toMatch(/\n\n0\.2 {2}reward 0, not passed\n/)
     expect((await show(['0'])).stdout).toBe(stdout)
-    expect((await show(['1'])).stdout).toMatch(/\n\n1\.0 {2}reward 1, passed\n/)
+    expect((await show(['1'])).stdout).toMatch(/\n\n1\.1 {2}reward 1, passed\n/)
   })
 
   it('shows arguments in lines, long results folded, and long errors whole', async () => {
@@ -474,7 +474,7 @@ Agent  step 4, 256 tokens after 900, 0.5 s  cut off (length)
       rows: 1,
       items: [{ row: 0, attempt: 0, samples, event: { samples: { first: 1, second: 0 } } }],
     })
-    const { stdout } = await show(['0.0'])
+    const { stdout } = await show(['0.1'])
     expect(stdout).toContain('── first, reward 1 ──')
     expect(stdout).toContain(
       '  → fine\n      code:\n        a = 1\n        b = 2\n      deep: {"x":[1]}\n',
@@ -493,14 +493,14 @@ Agent  step 4, 256 tokens after 900, 0.5 s  cut off (length)
         { row: 1, attempt: 0, samples: null },
       ],
     })
-    expect((await show(['1.0'])).stdout).toContain('Nothing was said: the policy was not asked.')
+    expect((await show(['1.1'])).stdout).toContain('Nothing was said: the policy was not asked.')
     const segment = path.join(location, 'trajectories/0000.jsonl')
     writeFileSync(segment, 'x'.repeat(10_000))
-    expect((await show(['0.0'])).stdout).toContain('The transcript is damaged')
+    expect((await show(['0.1'])).stdout).toContain('The transcript is damaged')
     rmSync(segment)
-    expect((await show(['0.0'])).stdout).toContain('The transcript is missing')
-    expect(JSON.parse((await show(['0.0', '--json'])).stdout)).toMatchObject({
-      items: [{ item: '0.0', transcript: 'missing', samples: {} }],
+    expect((await show(['0.1'])).stdout).toContain('The transcript is missing')
+    expect(JSON.parse((await show(['0.1', '--json'])).stdout)).toMatchObject({
+      items: [{ item: '0.1', transcript: 'missing', samples: {} }],
     })
   })
 
@@ -511,11 +511,11 @@ Agent  step 4, 256 tokens after 900, 0.5 s  cut off (length)
       rows: 1,
       items: [{ row: 0, attempt: 0, samples: { main: talk } }],
     })
-    expect(JSON.parse((await show(['0.0', '--json'])).stdout)).toMatchObject({
+    expect(JSON.parse((await show(['0.1', '--json'])).stdout)).toMatchObject({
       run: 'airline',
       items: [
         {
-          item: '0.0',
+          item: '0.1',
           passed: true,
           transcript: 'found',
           event: { reward: 1, source_row_index: 0 },
@@ -535,8 +535,8 @@ Agent  step 4, 256 tokens after 900, 0.5 s  cut off (length)
     }
     expect(await error('9')).toBe('error: Row 9 is not in airline, which has the rows 0-2.\n')
     expect(await error('2')).toBe('error: No rollout of row 2 has ended in airline yet.\n')
-    expect(await error('0.1')).toBe('error: airline has no rollout 0.1, but 0.0.\n')
-    expect(await error('first')).toMatch(/^error: A rollout is named by its row and attempt/)
+    expect(await error('0.2')).toBe('error: airline has no rollout 0.2, but 0.1.\n')
+    expect(await error('first')).toMatch(/^error: A rollout is named by its row, counted from 0/)
   })
 
   it('obeys nothing that the policy wrote', async () => {
@@ -568,7 +568,7 @@ Agent  step 4, 256 tokens after 900, 0.5 s  cut off (length)
       items: [{ row: 0, attempt: 0, samples, event, label: hostile }],
       inputs: { name: hostile },
     })
-    for (const args of [[], ['0.0'], ['--failed']]) {
+    for (const args of [[], ['0.1'], ['--failed']]) {
       for (const width of ['', 60] as const) {
         const { stdout } = await show(args, width)
         expect(stdout).toContain('עברית')
@@ -598,17 +598,17 @@ describe('a list of rollouts', () => {
     })
     const { stdout, stderr } = await show(['--filter', 'is:stuck tool:search', '--sort', '-tokens'])
     expect(stdout).toBe(`Rollout  Reward  Signs     Ends with
+2.2           0  stuck ×5  Sorry, I give up.
 2.1           0  stuck ×5  Sorry, I give up.
-2.0           0  stuck ×5  Sorry, I give up.
 `)
-    expect(stderr).toMatch(/^2 of 6 rollouts\. One of them: osmosis eval show \S+ 2\.1\n$/)
+    expect(stderr).toMatch(/^2 of 6 rollouts\. One of them: osmosis eval show \S+ 2\.2\n$/)
     expect((await show(['--failed'])).stdout.split('\n').map((line) => line.split(' ')[0])).toEqual(
-      ['Rollout', '1.1', '2.0', '2.1', ''],
+      ['Rollout', '1.2', '2.1', '2.2', ''],
     )
     expect((await show(['--failed'], 60)).stdout).toContain('timeout')
     expect(JSON.parse((await show(['--failed', '--json'])).stdout)).toMatchObject({
       count: 3,
-      items: [{ item: '1.1', value: null, passed: false, signs: ['failed'] }, {}, {}],
+      items: [{ item: '1.2', value: null, passed: false, signs: ['failed'] }, {}, {}],
     })
     expect(await show(['--filter', 'is:passed is:failed'])).toMatchObject({ code: 0, stdout: '' })
   })
@@ -625,8 +625,8 @@ describe('a list of rollouts', () => {
       ],
     })
     const { stdout } = await show(['--filter', 'zebra'])
-    expect(stdout).toMatch(/^1\.0 /m)
-    expect(stdout).not.toMatch(/^0\.0 /m)
+    expect(stdout).toMatch(/^1\.1 /m)
+    expect(stdout).not.toMatch(/^0\.1 /m)
   })
 
   it('may be read in part: the command ends well when its reader does', async () => {
@@ -638,7 +638,7 @@ describe('a list of rollouts', () => {
     const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script])
     expect(stdout.split('\n').map((line) => line.split(' ')[0])).toEqual([
       'Rollout',
-      '0.0',
+      '0.1',
       '0',
       '',
     ])
@@ -653,7 +653,7 @@ describe('a list of rollouts', () => {
       stdout: '',
       stderr: expect.stringMatching(/"is:stuk" is not known\. Known are passed, /),
     })
-    expect((await show(['latest', '0.0', '--failed'])).code).toBe(2)
+    expect((await show(['latest', '0.1', '--failed'])).code).toBe(2)
   })
 
   it('is there at once for 5,000 rollouts', async () => {

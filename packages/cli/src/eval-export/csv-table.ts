@@ -20,7 +20,7 @@ function columnsOf(events: readonly ItemEvent[], table: RunTable): Column[] {
   const metrics = namesIn(events.map((event) => event.metrics))
   return [
     ['row', (event) => event.source_row_index],
-    ['attempt', (event) => event.run_index],
+    ['attempt', (event) => event.run_index + 1],
     ['row_key', (event) => event.row_key],
     ['rollout_id', (event) => event.rollout_id],
     ['model', () => table.document.model],

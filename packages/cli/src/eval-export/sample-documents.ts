@@ -1,6 +1,6 @@
 import { validateTrajectory, type Trajectory } from '@osmosis/core/trajectory'
 import type { GradedRollout } from '@osmosis/eval'
-import type { ItemEvent } from '@osmosis/eval/analysis'
+import { rolloutName, type ItemEvent } from '@osmosis/eval/analysis'
 
 /** A document of a sample, and the name of its file. */
 export interface SampleDocument {
@@ -14,7 +14,7 @@ export function atifDocuments(
   trajectories: Readonly<Record<string, Trajectory>>,
 ): { readonly documents: readonly SampleDocument[]; readonly problems: readonly string[] } {
   const all = Object.entries(trajectories)
-  const place = `${event.source_row_index}.${event.run_index}`
+  const place = rolloutName({ ...event, model_tag: 'primary' })
   const documents: SampleDocument[] = []
   const problems: string[] = []
   const taken = new Set<string>()

@@ -1,6 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 import { itemKey } from '@osmosis/eval'
-import type { RunNote } from '@osmosis/eval/analysis'
+import { rolloutName, type RunNote } from '@osmosis/eval/analysis'
 
 import { findRun, runsRoot } from '../eval-show/find-run.ts'
 import { namedItems } from '../eval-show/shown-items.ts'
@@ -30,7 +30,7 @@ export async function evalNoteCommand(
   if (named === undefined || others.length > 0) {
     throw new OsmosisError(
       'invalid_config',
-      `A note is about one attempt: write ${rollout}.0 for the first at row ${rollout}.`,
+      `A note is about one attempt: write ${rollout}.1 for the first at row ${rollout}.`,
     )
   }
   const { source_row_index, run_index, model_tag } = named.event
@@ -64,9 +64,10 @@ export async function evalNotesCommand(
   return 0
 }
 
-function noteLine({ source_row_index: row, run_index: attempt, tag, text }: RunNote): string {
+function noteLine(note: RunNote): string {
+  const { tag, text } = note
   const words = [tag ? `[${tag}]` : '', text].filter((word) => word !== '').join(' ')
-  return `${row}.${attempt}  ${onOneLine(words)}`
+  return `${rolloutName({ ...note, model_tag: 'primary' })}  ${onOneLine(words)}`
 }
 
 function isRemoved({ tag, text }: RunNote): boolean {

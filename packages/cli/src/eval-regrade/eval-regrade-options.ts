@@ -57,7 +57,7 @@ export function addEvalRegradeCommands(
   withOutput(evals.command('note'))
     .description('note something about a rollout, as the viewer does; the last note of one counts')
     .argument('<run>', 'a run, <run>@baseline, or its folder')
-    .argument('<rollout>', '<row>.<attempt>, both from 0, e.g. 12.0')
+    .argument('<rollout>', '<row>.<attempt>, the row from 0 and the attempt from 1, e.g. 12.1')
     .argument('[text]', 'what there is to say; without text and tag, the note is removed')
     .option('--tag <tag>', 'a short word by which rollouts are found, e.g. loop for tag:loop')
     .action(

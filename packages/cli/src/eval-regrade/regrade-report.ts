@@ -12,6 +12,7 @@ import {
 } from '@osmosis/eval'
 import {
   compareRuns,
+  rolloutName,
   RunTable,
   toRunDocument,
   type Comparison,
@@ -35,7 +36,7 @@ export interface ToldRegrading {
 
 /** An item that passes and did not, or no longer does. */
 interface ChangedVerdict {
-  /** `<row>.<attempt>`, from 0; with `@baseline` behind it. */
+  /** `<row>.<attempt>`, the attempt from 1; with `@baseline` behind it. */
   readonly rollout: string
   readonly before: number | null
   readonly after: number | null
@@ -93,14 +94,14 @@ export function regradeDocument(told: ToldRegrading): object {
     rollouts: events.length,
     graded: grades.length,
     errors: grades.flatMap((grade) =>
-      grade.error === null ? [] : [{ rollout: itemKey(grade), error: grade.error }],
+      grade.error === null ? [] : [{ rollout: rolloutName(grade), error: grade.error }],
     ),
     skipped: grades.filter((grade) => grade.skipped).length,
     not_graded: {
-      failed: failed.map(itemKey),
-      missing: missing.map(itemKey),
-      damaged: damaged.map(itemKey),
-      pending: pending.map(itemKey),
+      failed: failed.map(rolloutName),
+      missing: missing.map(rolloutName),
+      damaged: damaged.map(rolloutName),
+      pending: pending.map(rolloutName),
     },
     ...primary,
     ...(baseline === undefined ? {} : { baseline }),
@@ -125,7 +126,7 @@ function changesOf({ run, regrading, events }: ToldRegrading): ModelChange[] {
       const { source_row_index: row, run_index: attempt } = event
       const [a, b] = [old.find(row, attempt) ?? 0, now.find(row, attempt) ?? 0]
       return {
-        rollout: itemKey(event),
+        rollout: rolloutName(event),
         before: old.value(a),
         after: now.value(b),
         error: byKey.get(itemKey(event))?.error ?? null,
@@ -160,7 +161,7 @@ function errorLines(grades: readonly Grade[]): string[] {
   if (failed.length === 0) return []
   const lines = failed
     .slice(0, mostErrors)
-    .map((grade) => `  ${itemKey(grade)}: ${onOneLine(grade.error ?? '')}`)
+    .map((grade) => `  ${rolloutName(grade)}: ${onOneLine(grade.error ?? '')}`)
   const rest = failed.length - lines.length
   return [
     `The grader failed for ${formatQuantity(failed.length, 'rollout')}, which ${failed.length === 1 ? 'has' : 'have'} no reward:`,

@@ -25,7 +25,7 @@ export async function evalShowCommand(
   flags: EvalShowFlags,
 ): Promise<number> {
   const root = await runsRoot(flags.output)
-  // `eval show 12.0` is about the newest run.
+  // `eval show 12.1` is about the newest run.
   const isItem = rollout === undefined && name !== undefined && isItemName(name)
   const run = await openShownRun(await findRun(isItem ? 'latest' : (name ?? 'latest'), root))
   const item = isItem ? name : rollout
@@ -36,7 +36,7 @@ export async function evalShowCommand(
     if (flags.parting === undefined) await showItems(items, flags)
     else await showParting(items, flags.parting, root, flags)
   } else if (flags.parting !== undefined) {
-    throw wrong('--parting needs a rollout, such as osmosis eval show latest 12.0 --parting.')
+    throw wrong('--parting needs a rollout, such as osmosis eval show latest 12.1 --parting.')
   } else if (filter === undefined) {
     await showReport(run, flags)
   } else {

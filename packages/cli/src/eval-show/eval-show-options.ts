@@ -53,7 +53,10 @@ export function addEvalShowCommands(program: Command, setExitCode: (code: number
       '[run]',
       'a run, as much of its name as is needed, <run>@baseline, <run>@<grading>, a folder, or latest (default)',
     )
-    .argument('[rollout]', 'a row, counted from 0, or <row>.<attempt>, e.g. 12 or 12.0')
+    .argument(
+      '[rollout]',
+      'a row, counted from 0, or <row>.<attempt>, the attempt from 1, e.g. 12 or 12.1',
+    )
     .option('--failed', 'list the rollouts that did not pass')
     .option('--filter <query>', "list rollouts, e.g. 'is:stuck tool:search reward<0.5'")
     .option('--sort <key>', 'sort that list, e.g. tokens; -tokens for the largest first')

@@ -1,5 +1,5 @@
-import { formatCount, formatQuantity, itemKey } from '@osmosis/eval'
-import type { ItemEvent, RunManifest } from '@osmosis/eval/analysis'
+import { formatCount, formatQuantity } from '@osmosis/eval'
+import { rolloutName, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
 
 import { shellCommand } from './shell-command.ts'
 import type { ShownModel } from './shown-run.ts'
@@ -11,7 +11,7 @@ interface FailureKind {
   readonly type: string
   readonly count: number
   readonly message: string
-  /** `12.0`: the first of them. */
+  /** `12.1`: the first of them. */
   readonly item: string
 }
 
@@ -70,7 +70,7 @@ function kindsOf(occurrences: readonly Occurrence[]): FailureKind[] {
       const [first] = group
       if (first === undefined) return []
       const [type, message, event] = first
-      const item = itemKey({ ...event, model_tag: 'primary' })
+      const item = rolloutName({ ...event, model_tag: 'primary' })
       return [{ type, count: group.length, message: message ?? '', item }]
     })
     .toSorted((a, b) => b.count - a.count)

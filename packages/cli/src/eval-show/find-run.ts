@@ -3,6 +3,7 @@ import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 import { defaultOutputRoot, findWorkspaceRoot, listRuns, type ListedRun } from '@osmosis/eval'
+import { parseRolloutName } from '@osmosis/eval/analysis'
 
 /** A run that was found by what a person called it. */
 export interface FoundRun {
@@ -36,9 +37,9 @@ export async function findRun(name: string, root: string): Promise<FoundRun> {
   return { location, variant }
 }
 
-/** Whether a text can name a rollout, as `12` and `12.0` do. */
+/** Whether a text can name a rollout, as `12` and `12.1` do. */
 export function isItemName(text: string): boolean {
-  return /^\d+(?:\.\d+)?$/.test(text)
+  return parseRolloutName(text) !== undefined
 }
 
 /** What commands call a run: its name where that is enough, else its folder. */

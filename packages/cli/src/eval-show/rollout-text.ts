@@ -20,7 +20,7 @@ export async function rolloutLines(
   return lines.length > 20 ? [...head, '', titleLine(shown), ...outcome] : head
 }
 
-/** `12.0  reward 1, passed  …`: what stands above everything. */
+/** `12.1  reward 1, passed  …`: what stands above everything. */
 export function titleLine(shown: ShownItem): string {
   const { event, run, item } = shown
   const { table } = run

@@ -1,7 +1,13 @@
 import { OsmosisError } from '@osmosis/core'
 import type { Stored } from '@osmosis/eval'
 import type { Trajectory } from '@osmosis/core/trajectory'
-import { parseQuery, selectItems, type ItemEvent } from '@osmosis/eval/analysis'
+import {
+  parseQuery,
+  parseRolloutName,
+  rolloutName,
+  selectItems,
+  type ItemEvent,
+} from '@osmosis/eval/analysis'
 
 import type { ShownRun } from './shown-run.ts'
 
@@ -16,9 +22,9 @@ export interface ShownItem {
 /** What was said in it, by sample id. */
 export type Said = Stored<Readonly<Record<string, Trajectory>>>
 
-/** `12.0`: what commands call an item. */
+/** `12.1`: what commands call an item of a run, whichever model's. */
 export function itemName({ event }: ShownItem): string {
-  return `${event.source_row_index}.${event.run_index}`
+  return rolloutName({ ...event, model_tag: 'primary' })
 }
 
 /** The items of a run, by row and attempt; of one row if wanted. */
@@ -68,22 +74,23 @@ async function findInTranscripts(
 }
 
 /**
- * The items that a person named: `12` a row, `12.0` an attempt at it.
+ * The items that a person named: `12` a row, `12.1` an attempt at it.
  *
  * @throws OsmosisError with code `invalid_config` for a name that is none, and when nothing of it has ended
  */
 export function namedItems(run: ShownRun, name: string): ShownItem[] {
-  const [whole, row, attempt] = /^(\d+)(?:\.(\d+))?$/.exec(name) ?? []
-  if (whole === undefined) {
+  const named = parseRolloutName(name)
+  if (named === undefined) {
     throw new OsmosisError(
       'invalid_config',
-      `A rollout is named by its row and attempt, both counted from 0, such as 12 or 12.0, got ${name}.`,
+      `A rollout is named by its row, counted from 0, and its attempt, counted from 1, such as 12 or 12.1, got ${name}.`,
     )
   }
-  const ofRow = itemsOf(run, Number(row))
+  const { row, attempt } = named
+  const ofRow = itemsOf(run, row)
   const { manifest } = run.reader
   if (ofRow.length === 0) {
-    const isKnown = manifest.rows.some(({ source_row: own }) => own === Number(row))
+    const isKnown = manifest.rows.some(({ source_row: own }) => own === row)
     throw new OsmosisError(
       'invalid_config',
       isKnown
@@ -92,7 +99,7 @@ export function namedItems(run: ShownRun, name: string): ShownItem[] {
     )
   }
   if (attempt === undefined) return ofRow
-  const found = ofRow.filter(({ event }) => event.run_index === Number(attempt))
+  const found = ofRow.filter(({ event }) => event.run_index === attempt)
   if (found.length > 0) return found
   const known = ofRow.map((shown) => itemName(shown)).join(', ')
   throw new OsmosisError('invalid_config', `${run.name} has no rollout ${name}, but ${known}.`)

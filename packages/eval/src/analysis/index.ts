@@ -59,3 +59,4 @@ export {
   type TrajectoryLike,
 } from './trajectory-shape.ts'
 export { type UnearnedReason, unearnedReasons } from './unearned.ts'
+export { type NamedRollout, parseRolloutName, rolloutName } from './rollout-name.ts'

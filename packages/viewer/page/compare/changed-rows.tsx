@@ -1,4 +1,4 @@
-import type { Comparison, RowChange } from '@osmosis/eval/analysis'
+import { rolloutName, type Comparison, type RowChange } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
 import { oneLine, signed } from '../format.ts'
@@ -64,7 +64,7 @@ function ChangedRow({
   const href = hrefOf({
     page: 'run',
     run: after.name,
-    selected: `${row.b.row}.${(attempt[item] ?? 0) + 1}`,
+    selected: rolloutName({ source_row_index: row.b.row, run_index: attempt[item] ?? 0 }),
     parting: items.length > 1,
   })
   const tone = row.change > 0 ? ' up' : row.change < 0 ? ' down' : ''

@@ -1,4 +1,4 @@
-import { parseQuery, selectItems } from '@osmosis/eval/analysis'
+import { parseQuery, selectItems, parseRolloutName, rolloutName } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo, useRef } from 'preact/hooks'
 
@@ -185,13 +185,13 @@ function maskOf(list: Int32Array, size: number): Uint8Array | null {
 }
 
 function selectedItem({ table }: ShownRun, name: string): number | null {
-  const [row = Number.NaN, attempt = Number.NaN] = name.split('.').map(Number)
-  return table.find(row, attempt - 1) ?? null
+  const { row, attempt } = parseRolloutName(name) ?? {}
+  return row === undefined || attempt === undefined ? null : (table.find(row, attempt) ?? null)
 }
 
 function nameOf({ table }: ShownRun, item: number): string {
   const { row, attempt } = table.document.columns
-  return `${row[item] ?? ''}.${(attempt[item] ?? 0) + 1}`
+  return rolloutName({ source_row_index: row[item] ?? 0, run_index: attempt[item] ?? 0 })
 }
 
 /** The filter line sorted by another key, or the other way around. */
