@@ -58,6 +58,27 @@ it('eval view takes the folder of a run, wherever it is', async () => {
   expect((await command.finished).code).toBe(0)
 })
 
+it('eval view without a run opens the one that is running, and else the list', async () => {
+  const output = await folderWithRun()
+  const list = startOsmosis(['eval', 'view', '--output', output])
+  const [link] = await list.printed(/http:\S+\n/)
+  expect(link.trimEnd()).toMatch(/#token=[\w-]+\/$/)
+  list.child.kill('SIGTERM')
+  await list.finished
+  const running = await createRun({
+    outputRoot: output,
+    manifest: { ...manifest, run_name: 'now' },
+  })
+  try {
+    const view = startOsmosis(['eval', 'view', '--output', output])
+    await view.printed(/\/run\/now\n/)
+    view.child.kill('SIGTERM')
+    expect((await view.finished).code).toBe(0)
+  } finally {
+    await running.close()
+  }
+})
+
 it('eval view --export writes a report', async () => {
   const output = await folderWithRun()
   const file = path.join(output, 'report.html')

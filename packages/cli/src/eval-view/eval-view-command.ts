@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
-import { defaultOutputRoot, findWorkspaceRoot, listRuns } from '@osmosis/eval'
+import { defaultOutputRoot, findWorkspaceRoot, listRuns, openRunFolder } from '@osmosis/eval'
 import { exportReport, startViewer } from '@osmosis/viewer'
 
 import { openBrowser } from '../open-browser.ts'
@@ -30,7 +30,7 @@ export async function evalViewCommand(
     return 2
   }
   if (flags.export === undefined) return serve(target, flags)
-  if (target.run === undefined) {
+  if (name === undefined || target.run === undefined) {
     process.stderr.write('error: Name the run that is exported.\n')
     return 2
   }
@@ -70,7 +70,7 @@ async function findTarget(
   // The search begins in the folder of a file.
   const workspace = (await findWorkspaceRoot(path.resolve('file'))) ?? process.cwd()
   const root = path.resolve(output ?? defaultOutputRoot(workspace))
-  if (name === undefined) return { root, run: undefined }
+  if (name === undefined) return { root, run: await onlyRunning(root) }
   const folder = path.resolve(name)
   if (existsSync(path.join(folder, 'manifest.json'))) {
     return { root, run: { name: path.basename(folder), location: folder } }
@@ -81,4 +81,14 @@ async function findTarget(
   const known = runs.slice(0, 8).map((run) => run.name)
   const others = known.length === 0 ? 'none is there' : `there are ${known.join(', ')}`
   return `There is no run ${name} in ${root}; ${others}.`
+}
+
+/** The run that goes on at the moment, which is what one wants to see; undefined for none and several. */
+async function onlyRunning(root: string): Promise<Target['run']> {
+  const readable = (await listRuns(root)).filter(({ problem }) => problem === null)
+  const running: NonNullable<Target['run']>[] = []
+  for (const { name, location } of readable) {
+    if ((await openRunFolder(location)).writer() !== null) running.push({ name, location })
+  }
+  return running.length === 1 ? running[0] : undefined
 }

@@ -18,7 +18,10 @@ export function addEvalViewCommand(program: Command, setExitCode: (code: number)
   evals
     ?.command('view')
     .description('read evaluation runs of this machine in a browser')
-    .argument('[run]', 'a run, or <run>@<grading>; a folder of a run (default: the list of runs)')
+    .argument(
+      '[run]',
+      'a run, or <run>@<grading>; a folder of a run (default: the one that is running, or the list)',
+    )
     .option('--port <port>', 'port on 127.0.0.1 (default: one that is free)', portNumber)
     .option('--no-open', 'print the link, and open no browser')
     .option('--export <file>', 'write the run as one HTML file instead, e.g. report.html')
