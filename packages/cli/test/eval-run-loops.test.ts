@@ -50,7 +50,7 @@ describe('osmosis eval run, an agent loop', () => {
     expect(code).toBe(0)
     expect(stdout).toMatch(/^agent-loops · sums · /m)
     expect(stdout).toMatch(/^Pass rate +50\.0 % +2 of 4 have a reward of 1 or more$/m)
-    expect(stdout).toMatch(/^1 × agent_error, 1\.0\n {2}The policy endpoint /m)
+    expect(stdout).toMatch(/^1 × agent_error, 1\.1\n {2}The policy endpoint /m)
     expect(stderr).toContain('4/4 rollouts  50 % passed')
     expect(facts).toMatchObject({ status: 'finished', rollout_name: 'agent-loops' })
     expect(

@@ -15,7 +15,7 @@ import { expect, it } from 'vitest'
 
 import { commandLines, isHosted } from '../repository/command-line.ts'
 import { blocksOf, linkPackages, read, section } from '../repository/documents.ts'
-import { root } from './command.ts'
+import { root } from '../examples/command.ts'
 
 const exec = promisify(execFile)
 

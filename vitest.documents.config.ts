@@ -1,0 +1,8 @@
+import { defineConfig } from 'vitest/config'
+
+import { testDefaults } from './vitest.shared.ts'
+
+// Kept out of `pnpm test`: some hundred commands, each a process of its own.
+export default defineConfig({
+  test: { ...testDefaults, name: 'documents', include: ['test/documents/*.test.ts'] },
+})
