@@ -8,7 +8,6 @@ it('people count attempts from 1, and files from 0', () => {
   )
   expect(parseRolloutName('12.1')).toEqual({ row: 12, attempt: 0 })
   expect(parseRolloutName('12')).toEqual({ row: 12, attempt: undefined })
-  for (const text of ['12.0', '12.', '.1', '-1', '1.2.3', 'latest', '']) {
-    expect(parseRolloutName(text), text).toBeUndefined()
-  }
+  const others = ['12.0', '12.', '.1', '-1', '1.2.3', 'latest', '']
+  expect(others.filter((text) => parseRolloutName(text) !== undefined)).toEqual([])
 })
