@@ -15,9 +15,9 @@ declare module 'vitest' {
  * the limits only end what hangs.
  */
 export const testDefaults = {
-  // One more than cores, because many tests wait: for timers, connections and processes. Projects do
+  // Two more than cores, because many tests wait: for timers, connections and processes. Projects do
   // not take this over from the root.
-  maxWorkers: availableParallelism() + 1,
+  maxWorkers: availableParallelism() + 2,
   // The files that a worker runs share their modules, which are most of the work of a short test. So
   // whatever a test changes for its whole process, it puts back; `leave-no-trace.ts` looks.
   isolate: false,

@@ -15,7 +15,8 @@ it.skipIf(process.platform === 'win32')(
     const data = path.join(output, 'rows.jsonl')
     const row = JSON.stringify({ user_prompt: 'word '.repeat(1000), ground_truth: 'x' })
     writeFileSync(data, `${row}\n`.repeat(12))
-    const args = `eval run -m rollouts/echo/main.ts -d ${data} --policy policies/echo.ts --output ${output} --name r`
+    // Two at a time: what waits is written at once, and all twelve would not fit.
+    const args = `eval run -m rollouts/echo/main.ts -d ${data} --policy policies/echo.ts --output ${output} --name r --max-in-flight 2`
     const limited = spawn(
       '/bin/sh',
       ['-c', 'ulimit -f 64 && exec "$0" "$@"', process.execPath, bin, ...args.split(' ')],
