@@ -1,6 +1,9 @@
-// Writes the built page: node build/write-page.ts dist/page.html
+// Writes the built page into a file, e.g. node build/write-page.ts dist/page.html, or else prints it.
 import { writeFile } from 'node:fs/promises'
 
 import { buildPage } from './build-page.ts'
 
-await writeFile(process.argv[2] ?? 'dist/page.html', await buildPage())
+const [file] = process.argv.slice(2)
+const page = await buildPage()
+if (file === undefined) process.stdout.write(page)
+else await writeFile(file, page)

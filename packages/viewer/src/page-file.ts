@@ -1,5 +1,8 @@
+import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 
 let page: Promise<string> | undefined
 
@@ -14,7 +17,12 @@ export function readPage(): Promise<string> {
 async function loadPage(): Promise<string> {
   const built = new URL('page.html', import.meta.url)
   if (existsSync(built)) return readFile(built, 'utf8')
-  const builder = new URL('../build/build-page.ts', import.meta.url)
-  const { buildPage } = (await import(builder.href)) as { buildPage: () => Promise<string> }
-  return buildPage()
+  // In a process of its own: esbuild fails where the folder that it was loaded in is gone.
+  const cwd = fileURLToPath(new URL('..', import.meta.url))
+  const run = promisify(execFile)
+  const { stdout } = await run(process.execPath, ['build/write-page.ts'], {
+    cwd,
+    maxBuffer: 2 ** 24,
+  })
+  return stdout
 }
