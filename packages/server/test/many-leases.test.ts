@@ -33,7 +33,7 @@ const expectedEnds: Record<Fate, string[]> = {
   'cancel grading': ['cancelled null'],
 }
 
-it('gives each of 300 rollouts one end, whatever polls fail, are missing, or follow a cancel', async () => {
+it('gives each of 500 rollouts one end, whatever polls fail, are missing, or follow a cancel', async () => {
   await using silent = await new SilentPolicy().start()
   let going = 0
   const fateOf = ({ metadata }: Pick<AgentWorkflowContext, 'metadata'>): unknown =>
@@ -100,7 +100,7 @@ it('gives each of 300 rollouts one end, whatever polls fail, are missing, or fol
   }
 
   // Lapses take longest, so they begin first.
-  const fates = Array.from({ length: 300 }, (_, index): Fate => {
+  const fates = Array.from({ length: 500 }, (_, index): Fate => {
     if (index < 25) return 'lapse'
     return index % 4 === 3 ? (rareFates[((index - 3) / 4) % 4] ?? 'success') : 'success'
   })
@@ -117,7 +117,7 @@ it('gives each of 300 rollouts one end, whatever polls fail, are missing, or fol
 
   const seen = Object.fromEntries([...ends].map(([fate, set]) => [fate, [...set]]))
   expect(seen).toStrictEqual(expectedEnds)
-  expect(polls).toBeGreaterThan(300)
+  expect(polls).toBeGreaterThan(500)
   expect(controller.callbacks).toStrictEqual([])
   const soon = { interval: 100 }
   await expect
