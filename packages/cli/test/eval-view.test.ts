@@ -58,6 +58,22 @@ it('eval view takes the folder of a run, wherever it is', async () => {
   expect((await command.finished).code).toBe(0)
 })
 
+it('eval view takes latest, how a name begins, and what stands behind an @', async () => {
+  const output = await folderWithRun()
+  const newest = { ...manifest, run_name: 'products', created_at: '2026-11-21T09:00:00.000Z' }
+  const baseline = { ...manifest.inputs.model, baseline: 'older' }
+  const inputs = { ...manifest.inputs, model: baseline }
+  await (await createRun({ outputRoot: output, manifest: { ...newest, inputs } })).close()
+  const opened = { latest: 'products', su: 'sums', 'latest@baseline': 'products%40baseline' }
+  for (const [name, place] of Object.entries(opened)) {
+    const command = startOsmosis(['eval', 'view', name, '--output', output])
+    const [link] = await command.printed(/http:\S+\n/)
+    expect(link.trimEnd()).toMatch(new RegExp(`/run/${place}$`))
+    command.child.kill('SIGTERM')
+    expect((await command.finished).code).toBe(0)
+  }
+})
+
 it('eval view without a run opens the one that is running, and else the list', async () => {
   const output = await folderWithRun()
   const list = startOsmosis(['eval', 'view', '--output', output])
@@ -90,6 +106,7 @@ it('eval view --export writes a report', async () => {
 
 it.each([
   { name: 'a run that is not there', args: ['other'], message: 'there are sums.' },
+  { name: 'a variant that is not there', args: ['sums@x'], message: 'There is no sums@x' },
   { name: 'a report of no run', args: ['--export', 'x.html'], message: 'Name the run' },
 ])('eval view refuses $name with 2', async ({ args, message }) => {
   const output = await folderWithRun()

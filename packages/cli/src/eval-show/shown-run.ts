@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { gradedEvents, openRun, type RunReader } from '@osmosis/eval'
+import { gradedEvents, openRun, type RunFolder, type RunReader } from '@osmosis/eval'
 import { RunTable, toRunDocument, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
 
 import { commandName, type FoundRun } from './find-run.ts'
@@ -89,18 +89,29 @@ async function graded(
   variant: string | undefined,
   events: readonly ItemEvent[],
 ): Promise<readonly ItemEvent[]> {
-  const hasBaseline = reader.manifest.inputs.model.baseline !== null
-  if (variant === undefined || (variant === 'baseline' && hasBaseline)) return events
-  const gradings = await reader.gradings()
-  if (!gradings.includes(variant)) {
-    const known = [...(hasBaseline ? ['baseline'] : []), ...gradings]
-    const others =
-      known.length === 0
-        ? 'it has neither a baseline nor re-gradings'
-        : `there are ${known.map((one) => `${reader.name}@${one}`).join(', ')}`
-    throw new OsmosisError('invalid_config', `There is no ${reader.name}@${variant}: ${others}.`)
-  }
-  return gradedEvents(reader.manifest, events, await reader.grades(variant))
+  if (variant === undefined) return events
+  await assertVariant(reader, variant)
+  const isBaseline = variant === 'baseline' && hasBaseline(reader)
+  return isBaseline ? events : gradedEvents(reader.manifest, events, await reader.grades(variant))
+}
+
+/**
+ * Passes when the run has a baseline, or a re-grading of this name.
+ *
+ * @throws OsmosisError with code `invalid_config`, with what there is
+ */
+export async function assertVariant(run: RunFolder, variant: string): Promise<void> {
+  const known = [...(hasBaseline(run) ? ['baseline'] : []), ...(await run.gradings())]
+  if (known.includes(variant)) return
+  const others =
+    known.length === 0
+      ? 'it has neither a baseline nor re-gradings'
+      : `there are ${known.map((one) => `${run.name}@${one}`).join(', ')}`
+  throw new OsmosisError('invalid_config', `There is no ${run.name}@${variant}: ${others}.`)
+}
+
+function hasBaseline({ manifest }: RunFolder): boolean {
+  return manifest.inputs.model.baseline !== null
 }
 
 /**

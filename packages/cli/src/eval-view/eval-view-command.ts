@@ -1,40 +1,47 @@
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import path from 'node:path'
 
-import { defaultOutputRoot, findWorkspaceRoot, listRuns, openRunFolder } from '@osmosis/eval'
+import { OsmosisError } from '@osmosis/core'
+import { listRuns, openRunFolder } from '@osmosis/eval'
 import { exportReport, startViewer } from '@osmosis/viewer'
 
+import { findRun, runsRoot } from '../eval-show/find-run.ts'
+import { assertVariant } from '../eval-show/shown-run.ts'
 import { openBrowser } from '../open-browser.ts'
 import { isInteractive } from '../platform/ask.ts'
 import type { EvalViewFlags } from './eval-view-options.ts'
 
-/** What was asked for: the folder of runs, and one of them. */
+/** A run, and as what it is opened first. */
 interface Target {
-  readonly root: string
-  /** Undefined for the list. */
-  readonly run: { readonly name: string; readonly location: string } | undefined
+  /** As the page names it, e.g. `my-run@strict`. */
+  readonly name: string
+  readonly location: string
 }
 
 /**
- * Serves the viewer until Ctrl-C, or writes a report. Resolves with the exit code: 0, and 2 when there
- * is no such run.
+ * Serves the viewer until Ctrl-C, or writes a report. Resolves with the exit code.
+ *
+ * @throws OsmosisError with code `invalid_config` when there is no such run, `damaged_run`
  */
 export async function evalViewCommand(
   name: string | undefined,
   flags: EvalViewFlags,
 ): Promise<number> {
-  const target = await findTarget(name, flags.output)
-  if (typeof target === 'string') {
-    process.stderr.write(`error: ${target}\n`)
-    return 2
+  const root = await runsRoot(flags.output)
+  if (flags.export === undefined) {
+    return serve(
+      root,
+      name === undefined ? await onlyRunning(root) : await named(name, root),
+      flags,
+    )
   }
-  if (flags.export === undefined) return serve(target, flags)
-  if (name === undefined || target.run === undefined) {
-    process.stderr.write('error: Name the run that is exported.\n')
-    return 2
+  if (name === undefined) {
+    throw new OsmosisError(
+      'invalid_config',
+      'Name the run that is exported, or latest for the newest.',
+    )
   }
-  const { location } = target.run
+  const { location } = await named(name, root)
   const { export: file, transcripts } = flags
   const written = await exportReport({ run: location, file, transcripts })
   const size = `${(written.bytes / 2 ** 20).toFixed(1)} MiB`
@@ -44,7 +51,11 @@ export async function evalViewCommand(
   return 0
 }
 
-async function serve({ root, run }: Target, { port, open }: EvalViewFlags): Promise<number> {
+async function serve(
+  root: string,
+  run: Target | undefined,
+  { port, open }: EvalViewFlags,
+): Promise<number> {
   const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')])
   const viewer = await startViewer({
     root,
@@ -62,31 +73,18 @@ async function serve({ root, run }: Target, { port, open }: EvalViewFlags): Prom
   return 0
 }
 
-/** A sentence when there is no such run. */
-async function findTarget(
-  name: string | undefined,
-  output: string | undefined,
-): Promise<Target | string> {
-  // The search begins in the folder of a file.
-  const workspace = (await findWorkspaceRoot(path.resolve('file'))) ?? process.cwd()
-  const root = path.resolve(output ?? defaultOutputRoot(workspace))
-  if (name === undefined) return { root, run: await onlyRunning(root) }
-  const folder = path.resolve(name)
-  if (existsSync(path.join(folder, 'manifest.json'))) {
-    return { root, run: { name: path.basename(folder), location: folder } }
-  }
-  const runs = await listRuns(root)
-  const found = runs.find((run) => run.name === name.split('@')[0])
-  if (found !== undefined) return { root, run: { name, location: found.location } }
-  const known = runs.slice(0, 8).map((run) => run.name)
-  const others = known.length === 0 ? 'none is there' : `there are ${known.join(', ')}`
-  return `There is no run ${name} in ${root}; ${others}.`
+async function named(name: string, root: string): Promise<Target> {
+  const { location, variant } = await findRun(name, root)
+  const own = path.basename(location)
+  if (variant === undefined) return { name: own, location }
+  await assertVariant(await openRunFolder(location), variant)
+  return { name: `${own}@${variant}`, location }
 }
 
 /** The run that goes on at the moment, which is what one wants to see; undefined for none and several. */
-async function onlyRunning(root: string): Promise<Target['run']> {
+async function onlyRunning(root: string): Promise<Target | undefined> {
   const readable = (await listRuns(root)).filter(({ problem }) => problem === null)
-  const running: NonNullable<Target['run']>[] = []
+  const running: Target[] = []
   for (const { name, location } of readable) {
     if ((await openRunFolder(location)).writer() !== null) running.push({ name, location })
   }

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 
 import { portNumber } from '../flag-values.ts'
+import { orWrongUse, wrongUse } from '../wrong-use.ts'
 
 /** Flags of `osmosis eval view`. */
 export interface EvalViewFlags {
@@ -20,7 +21,7 @@ export function addEvalViewCommand(program: Command, setExitCode: (code: number)
     .description('read evaluation runs of this machine in a browser')
     .argument(
       '[run]',
-      'a run, or <run>@<grading>; a folder of a run (default: the one that is running, or the list)',
+      'a run, the beginning of its name, its folder, or latest; with @baseline or @<grading> (default: the one that is running, or the list)',
     )
     .option('--port <port>', 'port on 127.0.0.1 (default: one that is free)', portNumber)
     .option('--no-open', 'print the link, and open no browser')
@@ -34,8 +35,9 @@ export function addEvalViewCommand(program: Command, setExitCode: (code: number)
       '-o, --output <folder>',
       'folder of the runs (default: .osmosis/evals in the workspace)',
     )
+    .exitOverride(wrongUse)
     .action(async (run: string | undefined, flags: EvalViewFlags) => {
       const { evalViewCommand } = await import('./eval-view-command.ts')
-      setExitCode(await evalViewCommand(run, flags))
+      setExitCode(await orWrongUse(() => evalViewCommand(run, flags)))
     })
 }
