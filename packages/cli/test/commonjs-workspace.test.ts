@@ -30,7 +30,7 @@ const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 const isTooOld = major < 24 || (major === 24 && minor < 12)
 
 it.skipIf(isTooOld)(
-  'runs packages as Node.js does, and only modules of the user as TypeScript',
+  `runs packages as Node.js does, and only modules of the user as TypeScript${isTooOld ? ' (needs Node.js 24.12)' : ''}`,
   async () => {
     const folder = temporaryFolder()
     const old = path.join(folder, 'node_modules/old')

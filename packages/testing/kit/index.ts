@@ -23,6 +23,7 @@ export {
   type PolicyEndpoint,
   type ReceivedCall,
 } from './policy-endpoint.ts'
+export { missingPrograms } from './missing-programs.ts'
 export { PlatformStandIn } from './platform-stand-in/platform-stand-in.ts'
 export { refusal } from './platform-stand-in/stand-in-request.ts'
 export { recordingLogger, type LogLine } from './recording-logger.ts'

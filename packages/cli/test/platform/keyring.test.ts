@@ -1,10 +1,11 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { missingPrograms } from '@osmosis/testing/kit'
+import { describe, expect, it, onTestFinished } from 'vitest'
 
 import { startOsmosis, temporaryFolder, type Finished } from '../osmosis.ts'
 import { json, platformUser, storedLogin, token, type PlatformUser } from './on-platform.ts'
@@ -80,19 +81,14 @@ function storedByPython(user: DesktopUser): void {
   user.secretTool(['store', '--label', 'Password', ...words], token)
 }
 
-const missing = ['dbus-daemon', 'gnome-keyring-daemon', 'secret-tool'].filter(
-  (name) => spawnSync('sh', ['-c', `command -v ${name}`]).status !== 0,
-)
-// Not every machine has a keyring to try. Where everything has to hold there is one.
-const isSkipped = process.platform !== 'linux' || (missing.length > 0 && !process.env['CI'])
+const missing =
+  process.platform === 'linux'
+    ? missingPrograms('dbus-daemon', 'gnome-keyring-daemon', 'secret-tool')
+    : ['Linux']
 
-describe.skipIf(isSkipped)(
-  `with the Secret Service${isSkipped ? ' (needs Linux, dbus-daemon, gnome-keyring and libsecret-tools)' : ''}`,
+describe.skipIf(missing.length > 0)(
+  `with the Secret Service${missing.length > 0 ? ` (needs ${missing.join(', ')})` : ''}`,
   () => {
-    beforeAll(() => {
-      if (missing.length > 0) throw new Error(`not installed: ${missing.join(', ')}`)
-    })
-
     it('a login is kept in the keyring, read from it, replaced and removed', async () => {
       const user = await desktopUser()
       const first = await user.command('auth login --json --token standing-token')
