@@ -21,8 +21,12 @@ export const testDefaults = {
   // The files that a worker runs share their modules, which are most of the work of a short test. So
   // whatever a test changes for its whole process, it puts back; `leave-no-trace.ts` looks.
   isolate: false,
-  // Compiled code is kept for the next worker, and for the processes that tests start.
-  env: { NODE_COMPILE_CACHE: pathTo('node_modules/.cache/node-compile') },
+  env: {
+    // Compiled code is kept for the next worker, and for the processes that tests start.
+    NODE_COMPILE_CACHE: pathTo('node_modules/.cache/node-compile'),
+    // However the tests were started: commands name others as the shell finds them.
+    npm_config_user_agent: '',
+  },
   testTimeout: 120_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 60_000 } },

@@ -113,7 +113,10 @@ function packageManagers(folder: string): string {
       mode: 0o755,
     })
   mkdirSync(bin)
-  write('npx', [`exec ${path.join(root, 'node_modules/.bin')}/"$@"`])
+  write('npx', [
+    'export npm_config_user_agent=npm',
+    `exec ${path.join(root, 'node_modules/.bin')}/"$@"`,
+  ])
   write('until_it_listens', [
     'printed=$(mktemp)',
     '"$@" > "$printed" 2>&1 & pid=$!',

@@ -117,6 +117,11 @@ describe.each(frameworkNames)('a new workspace of %s', (framework) => {
       failed: 0,
     })
 
+    const [, show = ''] = /npx osmosis (eval show .*)/.exec(advice.get(framework) ?? '') ?? []
+    const { stdout } = await run(show.split(' '))
+    expect(stdout).toContain('#### 13.25')
+    expect(stdout).toContain('11.1  reward 0, not passed\n')
+
     const checks = await run(['rollout', 'validate', '--json'])
     expect(checks.code).toBe(0)
     const { rollouts } = JSON.parse(checks.stdout) as {

@@ -36,12 +36,24 @@ const starts = {
 
 describe.each(Object.entries(starts))('from an empty folder with %s', (manager, start) => {
   it.each(frameworkNames)(
-    'to the failing rows of %s, without editing a file',
+    'to the transcript of a failing row of %s in four commands, without editing a file',
     async (framework) => {
       const folder = await temporaryFolder()
-      await inFolder(folder, `${start} ${framework}`)
-      const workspace = path.join(folder, 'my-agent')
-      await inFolder(workspace, 'npx osmosis eval run configs/eval/my-agent.toml --name first')
+      const timed = stopwatch()
+      await timed('create', inFolder(folder, `${start} ${framework}`))
+      const workspace = path.join(folder, 'my-agent') // The second command goes there.
+      const evaluate = 'npx osmosis eval run configs/eval/my-agent.toml --name first'
+      const report = await timed('eval run', inFolder(workspace, evaluate))
+
+      const [, show = ''] = /^The first of them +(npx osmosis eval show .*)$/m.exec(report) ?? []
+      const transcript = await timed('eval show', inFolder(workspace, show))
+      console.log(`${manager}, ${framework}: ${timed.report()}`)
+      expect(transcript).toMatch(/^\d+\.\d  reward 0, not passed\n/)
+      expect(transcript).toContain('→ look_up_price(product: ')
+      const [, label] = /^Label {2}([\d.]+)$/m.exec(transcript) ?? []
+      const [, answer] = /^ {2}#### ([\d.]+)$/m.exec(transcript) ?? []
+      expect(Number(answer)).toBeGreaterThan(0)
+      expect(Number(answer)).not.toBe(Number(label))
 
       const { summary } = JSON.parse(
         await readFile(path.join(workspace, '.osmosis/evals/first/metrics.json'), 'utf8'),
@@ -53,6 +65,18 @@ describe.each(Object.entries(starts))('from an empty folder with %s', (manager, 
     },
   )
 })
+
+/** Takes the seconds of each step. */
+function stopwatch() {
+  const steps: string[] = []
+  const timed = async <T>(step: string, done: Promise<T>): Promise<T> => {
+    const start = performance.now()
+    const result = await done
+    steps.push(`${step} ${((performance.now() - start) / 1000).toFixed(1)} s`)
+    return result
+  }
+  return Object.assign(timed, { report: () => steps.join(', ') })
+}
 
 async function inFolder(folder: string, command: string): Promise<string> {
   const [program = '', ...args] = command.split(' ')

@@ -26,6 +26,11 @@ export function completeEnvironment(): void {
   Object.assign(process.env, readEnvironment()) // oxlint-disable-line node/no-process-env
 }
 
+/** Whether `npx`, `pnpm exec` or a script runs this. They find commands that the user's shell does not. */
+export function isRunByPackageManager(): boolean {
+  return Boolean(process.env['npm_config_user_agent']) // oxlint-disable-line node/no-process-env
+}
+
 function nearestEnvFile(folder: string): NodeJS.Dict<string> {
   const text = readIfThere(path.join(folder, '.env'))
   if (text !== undefined) return parseEnv(text)

@@ -306,7 +306,18 @@ describe('the report of a run', () => {
     expect(stdout).toContain('\n2 of 4 done\nThe key was refused.\n')
     expect(stdout).toMatch(/^Go on +osmosis eval run configs\/eval\/airline\.toml --name airline /m)
     expect(stdout).toMatch(/^What did not pass +osmosis eval show \S*airline --failed$/m)
+    expect(stdout).toMatch(/^The first of them +osmosis eval show \S*airline 1\.1$/m)
     expect(stdout).toMatch(/^In the browser +osmosis eval view \S*airline$/m)
+  })
+
+  it('names its commands as the shell finds them that this one was typed into', async () => {
+    const { make, output } = folder()
+    await make({ name: 'airline', rows: 1, items: rewarded([[0]]) })
+    const npx = { npm_config_user_agent: 'npm/11.19.1 node/v24.21.0 linux x64' }
+    const { stdout } = await run(['eval', 'show', '--output', output], npx)
+    const commands = stdout.match(/(?:npx )?osmosis eval .*/g) ?? []
+    expect(commands.filter((line) => !line.startsWith('npx '))).toEqual([])
+    expect(commands).toHaveLength(3)
   })
 
   it('compares with the baseline by rows, and names eval functions', async () => {

@@ -32,7 +32,9 @@ it('adds a rollout, what the workspace lacks, and the packages that package.json
   const folder = await project()
   const { code, stderr } = await init('shop', '--framework', 'strands')
   expect(code).toBe(0)
-  expect(stderr).toContain('npm install\n  npx osmosis eval run configs/eval/shop.toml\n')
+  expect(stderr).toContain(
+    'npm install\n  npx osmosis eval run configs/eval/shop.toml\n  npx osmosis eval show latest 11.1\n',
+  )
   for (const file of [
     'rollouts/shop/main.ts',
     'data/shop.jsonl',

@@ -10,5 +10,5 @@ export {
   packageManagers,
 } from './package-manager.ts'
 export { ScaffoldError } from './scaffold-error.ts'
-export { type Files, rolloutFiles, workspaceFiles } from './templates.ts'
+export { failingAttempt, type Files, rolloutFiles, workspaceFiles } from './templates.ts'
 export { writeNewFiles } from './write-files.ts'

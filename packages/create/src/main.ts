@@ -15,7 +15,7 @@ import {
   type PackageManager,
 } from './package-manager.ts'
 import { ScaffoldError } from './scaffold-error.ts'
-import { rolloutFiles, workspaceFiles } from './templates.ts'
+import { failingAttempt, rolloutFiles, workspaceFiles } from './templates.ts'
 import { writeNewFiles } from './write-files.ts'
 
 const usage = `Usage: npm create @osmosis@latest [folder] -- [options]
@@ -181,6 +181,7 @@ async function create(plan: CreatePlan): Promise<number> {
     ...(place === '.' ? [] : [`cd ${/\s/.test(place) ? `"${place}"` : place}`]),
     ...(plan.installs ? [] : [`${manager} install`]),
     `npx osmosis eval run configs/eval/${rollout}.toml`,
+    `npx osmosis eval show latest ${failingAttempt}`,
   ]
   say(`\nNext:\n${steps.map((step) => `  ${step}\n`).join('')}`)
   return 0

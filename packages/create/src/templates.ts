@@ -6,6 +6,9 @@ import type { Framework } from './frameworks.ts'
 /** Texts of files by their paths in the workspace, with `/` on every system. */
 export type Files = ReadonlyMap<string, string>
 
+/** An attempt that the scripted policy of a new rollout fails in every run. */
+export const failingAttempt = '11.1'
+
 const templates = path.resolve(import.meta.dirname, '../templates')
 
 /** The files of a workspace that are not one rollout's, but for its package.json. */

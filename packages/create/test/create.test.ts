@@ -45,7 +45,9 @@ it('makes a whole workspace, with the rollout named after the folder', async () 
   const folder = path.join(await temporaryFolder(), 'My Shop')
   const { code, stderr } = await create([folder, '--framework', 'strands', ...quietly])
   expect(code).toBe(0)
-  expect(stderr).toContain('npx osmosis eval run configs/eval/my-shop.toml')
+  expect(stderr).toContain(
+    '  npx osmosis eval run configs/eval/my-shop.toml\n  npx osmosis eval show latest 11.1\n',
+  )
   expect(filesIn(folder)).toEqual([
     '.gitignore',
     'README.md',

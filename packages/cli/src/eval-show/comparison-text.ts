@@ -8,7 +8,7 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { dollars, points, valueText, type Scale } from './figure-text.ts'
-import { shellCommand } from './shell-command.ts'
+import { osmosisCommand } from './shell-command.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'
 import type { ShownRun } from './shown-run.ts'
 import { onOneLine, styled, tableLines, wrapped, type Cell } from './terminal-text.ts'
@@ -240,9 +240,9 @@ function lossLines({ a, b, comparison }: ComparedRuns): string[] {
 function partingCommand(a: ShownRun, b: ShownRun, row: RowChange): string {
   const [worst] = byValue(b, row.b.row)
   const best = byValue(a, row.a.row).at(-1)
-  const show = ['osmosis', 'eval', 'show', b.command]
-  if (worst === undefined || best === undefined) return shellCommand(...show, String(row.b.row))
-  return shellCommand(...show, itemName(worst), '--parting', `${a.command}:${itemName(best)}`)
+  const show = ['eval', 'show', b.command]
+  if (worst === undefined || best === undefined) return osmosisCommand(...show, String(row.b.row))
+  return osmosisCommand(...show, itemName(worst), '--parting', `${a.command}:${itemName(best)}`)
 }
 
 /** The attempts at a row, the least first; without a value least of all. */

@@ -1,7 +1,7 @@
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import { rolloutName, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
 
-import { shellCommand } from './shell-command.ts'
+import { osmosisCommand } from './shell-command.ts'
 import type { ShownModel } from './shown-run.ts'
 import { onOneLine, plain, styled, wrapped } from './terminal-text.ts'
 
@@ -52,7 +52,7 @@ export function failureLines(run: ShownModel, several: boolean, width: number): 
       ? []
       : [
           '',
-          `All of them: ${styled('cyan', shellCommand('osmosis', 'eval', 'show', command, '--filter', 'is:failed'))}`,
+          `All of them: ${styled('cyan', osmosisCommand('eval', 'show', command, '--filter', 'is:failed'))}`,
         ]),
   ]
 }
@@ -93,7 +93,7 @@ function kindLines(
         styled('yellow', `  ${at === 0 ? '→' : ' '} ${line}`),
       ),
     ),
-    `  ${styled('cyan', shellCommand('osmosis', 'eval', 'show', command, item))}`,
+    `  ${styled('cyan', osmosisCommand('eval', 'show', command, item))}`,
   ]
 }
 

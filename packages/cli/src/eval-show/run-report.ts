@@ -1,11 +1,11 @@
 import path from 'node:path'
 
 import { formatCount, formatQuantity, type RunStore } from '@osmosis/eval'
-import { compareRuns, findings } from '@osmosis/eval/analysis'
+import { compareRuns, findings, rolloutName } from '@osmosis/eval/analysis'
 
 import { failureLines } from './failure-lines.ts'
 import { figureLines, scoreLines } from './report-figures.ts'
-import { shellCommand } from './shell-command.ts'
+import { osmosisCommand } from './shell-command.ts'
 import {
   endedModel,
   openShownRun,
@@ -115,7 +115,7 @@ function comparisonLines(baseline: ShownModel, own: ShownModel, width: number): 
   const { verdict, difference } = compareRuns(baseline.table, own.table)
   if (difference.rows === 0) return []
   const { lead, rest } = verdict
-  const command = shellCommand('osmosis', 'eval', 'compare', baseline.command, own.command)
+  const command = osmosisCommand('eval', 'compare', baseline.command, own.command)
   return [
     ...wrapped(`Against the baseline, pass rate: ${lead}${rest}`, width),
     ...commandLine(command),
@@ -132,7 +132,7 @@ function findingLines(run: ShownModel, several: boolean, width: number): string[
     ...found.flatMap(({ title, detail, tone, query }) => {
       const mark = { bad: styled('red', '!'), warn: styled('yellow', '!'), info: '·' }[tone]
       const [line = '', ...more] = wrapped(`${onOneLine(title)}. ${onOneLine(detail)}`, width - 2)
-      const command = shellCommand('osmosis', 'eval', 'show', run.command, '--filter', query)
+      const command = osmosisCommand('eval', 'show', run.command, '--filter', query)
       return [`${mark} ${line}`, ...more.map((text) => `  ${text}`), ...commandLine(command)]
     }),
   ]
@@ -150,23 +150,30 @@ function footLines({ state, models: [run] }: ReportedRun): string[] {
   if (state.status === 'incomplete') {
     const { entrypoint } = reader.manifest.inputs.code
     const module = ['-m', entrypoint, '-d', table.document.dataset]
-    const start = shellCommand(...(config === null ? module : [config]))
-    const resume = `osmosis eval run ${start} ${shellCommand('--name', reader.name)}`
+    const start = config === null ? module : [config]
+    const resume = osmosisCommand('eval', 'run', ...start, '--name', reader.name)
     lines.push([
       'Go on',
       `${styled('cyan', resume)} ${styled('dim', 'and the flags it began with')}`,
     ])
   }
-  if (table.size > passes(run)) {
-    const list = shellCommand('osmosis', 'eval', 'show', command, '--failed')
-    lines.push(['What did not pass', styled('cyan', list)])
+  const failing = firstFailing(run)
+  if (failing !== undefined) {
+    const show = osmosisCommand('eval', 'show', command)
+    lines.push(['What did not pass', styled('cyan', `${show} --failed`)])
+    lines.push(['The first of them', styled('cyan', `${show} ${failing}`)])
   }
-  lines.push(['In the browser', styled('cyan', shellCommand('osmosis', 'eval', 'view', command))])
+  lines.push(['In the browser', styled('cyan', osmosisCommand('eval', 'view', command))])
   lines.push(['Folder', plain(reader.location)])
   const wide = Math.max(...lines.map(([label]) => label.length))
   return lines.map(([label, text]) => `${styled('dim', label.padEnd(wide))}  ${text}`)
 }
 
-function passes({ table }: ShownModel): number {
-  return table.groups.reduce((sum, { passed }) => sum + passed, 0)
+/** `12.1`: the first that did not pass. */
+function firstFailing({ table, events }: ShownModel): string | undefined {
+  const failing = events.find(({ source_row_index: row, run_index: attempt }) => {
+    const item = table.find(row, attempt)
+    return item !== undefined && !table.passed(item)
+  })
+  return failing && rolloutName({ ...failing, model_tag: 'primary' })
 }

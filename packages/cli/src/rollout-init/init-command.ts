@@ -5,6 +5,7 @@ import path from 'node:path'
 import {
   askFramework,
   extendedManifest,
+  failingAttempt,
   frameworkNames,
   frameworks,
   install,
@@ -74,6 +75,7 @@ async function init(name: string, flags: InitFlags): Promise<number> {
     ...(path.relative('', root) === '' ? [] : [`cd ${path.relative('', root)}`]),
     ...(installs && !flags.install ? [`${manager} install`] : []),
     `npx osmosis eval run configs/eval/${name}.toml${policy}`,
+    `npx osmosis eval show latest ${failingAttempt}`,
   ]
   say(`\nNext:\n${steps.map((step) => `  ${step}\n`).join('')}`)
   return 0
