@@ -87,7 +87,11 @@ export {
   type ResumeRunOptions,
   type RunStoreOptions,
 } from './store/create-run.ts'
-export { type JournalFollower, type JournalVisitor } from './store/journal-follower.ts'
+export {
+  type JournalFollower,
+  type JournalPlace,
+  type JournalVisitor,
+} from './store/journal-follower.ts'
 export { type ListedRun, listRuns } from './store/list-runs.ts'
 export { changedInputs, type InputGroup, type RunGrowth } from './store/manifest-file.ts'
 export { itemKey, type ItemReference } from './store/run-files.ts'

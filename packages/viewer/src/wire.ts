@@ -64,9 +64,20 @@ export interface LiveUpdate {
 }
 
 /** What was said in a rollout, or why that cannot be shown. */
-export type TranscriptAnswer =
+export type TranscriptAnswer = (
   | { readonly state: 'found'; readonly samples: Readonly<Record<string, Trajectory>> }
-  | { readonly state: 'silent' | 'missing' | 'damaged' | 'left out' }
+  | { readonly state: 'silent' | 'missing' | 'damaged' }
+) & { readonly ending: ItemEnding }
+
+/** What is known of the end of an item, and is too long or too rare for a column. */
+export interface ItemEnding {
+  /** The whole message; null unless it failed. */
+  readonly error: string | null
+  /** By sample id; null for a sample without a reward. */
+  readonly rewards: Readonly<Record<string, number | null>>
+  /** Why an eval function gave no score, by its name. */
+  readonly scoreErrors: Readonly<Record<string, string>>
+}
 
 /** An item by the position of its row in the dataset and its attempt, both from 0. */
 export type ItemName = readonly [row: number, attempt: number]

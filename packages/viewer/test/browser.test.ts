@@ -1,13 +1,11 @@
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-import { exportReport, startViewer, type Viewer } from '@osmosis/viewer'
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { exportReport, startViewer } from '@osmosis/viewer'
+import { describe, expect, it } from 'vitest'
 
-import { launchChromium, openPage, violations, type WatchedPage } from './chromium.ts'
+import { violations } from './chromium.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import {
   hostileText,
@@ -16,63 +14,16 @@ import {
   writeHostileRun,
   writePlantedRun,
 } from './synthetic/planted-runs.ts'
+import { filter, go, lines, press, reader, ViewerInBrowser } from './viewer-in-browser.ts'
 
-// One browser and one server for all: starting them is most of the work.
-const root = mkdtempSync(path.join(tmpdir(), 'osmosis-viewer-'))
-let browser: Browser
-let viewer: Viewer
-let shared: WatchedPage
-let opened: WatchedPage[] = []
-
-beforeAll(async () => {
+const inBrowser = ViewerInBrowser.forTests((root) => {
   writePlantedRun(root)
   writeHostileRun(root)
   writeAirlineRun(root, { name: 'airline-base', rows: 300, attempts: 4, skill: 0.3, seed: 5 })
   writeAirlineRun(root, { name: 'airline-step200', rows: 300, attempts: 4, skill: 0.9, seed: 2 })
-  viewer = await startViewer({ root })
-  browser = await launchChromium()
-  shared = await openPage(browser, viewer.url)
 })
-
-afterEach(async () => {
-  await Promise.all(opened.map(({ page }) => page.context().close()))
-  opened = []
-})
-
-afterAll(async () => {
-  await browser.close()
-  await viewer.close()
-  rmSync(root, { recursive: true })
-})
-
-/** Goes to a place of the viewer, e.g. `#/run/planted`; with options in a browser of its own. */
-async function open(place: string, options?: BrowserContextOptions): Promise<WatchedPage> {
-  if (options === undefined) {
-    shared.problems.length = 0
-    // By way of another page, so that nothing of the test before is left.
-    await go(shared.page, '#/run/none')
-    await shared.page.getByText('There is no run none.').waitFor()
-    shared.problems.length = 0
-    await go(shared.page, place)
-    return shared
-  }
-  const link = viewer.url.replace(/\/$/, place.slice(1))
-  const watched = await openPage(browser, link, options)
-  opened.push(watched)
-  return watched
-}
-
-async function go(page: Page, place: string): Promise<void> {
-  await page.evaluate(`location.hash = ${JSON.stringify(place)}`)
-}
-
-async function press(page: Page, ...keys: readonly string[]): Promise<void> {
-  for (const key of keys) await page.keyboard.press(key)
-}
-
-const lines = (page: Page) => page.getByRole('option')
-const reader = (page: Page) => page.getByRole('region', { name: 'Transcript' })
-const filter = (page: Page) => page.getByLabel('Filter')
+const { root } = inBrowser
+const open: ViewerInBrowser['open'] = (place, options) => inBrowser.open(place, options)
 
 describe('finding what explains the number', () => {
   it('shows a pass that looks unearned after two keys', async () => {
@@ -149,8 +100,7 @@ describe('a list of one run', () => {
     rewriteEvents(alone, (event) => ({ ...event, reward: 0 }))
     const own = await startViewer({ runs: [alone] })
     try {
-      const watched = await openPage(browser, own.url)
-      opened.push(watched)
+      const watched = await inBrowser.openUrl(own.url)
       await watched.page.getByRole('link', { name: 'alone' }).waitFor()
       // Of a rate without a spread the bound is known, and no margin on both sides.
       await watched.page.getByText('0.0 % ≤ 63.2').waitFor()
@@ -284,8 +234,9 @@ describe('a run under way', () => {
 
 describe('what is not as it should be', () => {
   it('says so when the token is missing', async () => {
-    const watched = await openPage(browser, `http://127.0.0.1:${viewer.port}/#/run/planted`)
-    opened.push(watched)
+    const watched = await inBrowser.openUrl(
+      `http://127.0.0.1:${inBrowser.viewer.port}/#/run/planted`,
+    )
     await watched.page.getByText('Open the link that osmosis eval view printed.').waitFor()
     expect(await lines(watched.page).count()).toBe(0)
   })
@@ -368,9 +319,8 @@ describe('hostile output', () => {
   it('runs nothing, asks nobody and breaks nothing, in the viewer and in a report', async () => {
     const file = path.join(root, 'hostile.html')
     await exportReport({ run: path.join(root, 'hostile'), file, transcripts: 'all' })
-    for (const base of [viewer.url.replace(/\/$/, ''), `${pathToFileURL(file).href}#`]) {
-      const watched = await openPage(browser, base)
-      opened.push(watched)
+    for (const base of [inBrowser.viewer.url.replace(/\/$/, ''), `${pathToFileURL(file).href}#`]) {
+      const watched = await inBrowser.openUrl(base)
       const { page, problems } = watched
       for (const place of places) {
         await go(page, place)
@@ -405,8 +355,7 @@ describe('a report', () => {
     const written = await exportReport({ run, file })
     expect(written).toMatchObject({ file, rollouts: 160 })
     expect(written.transcripts).toBeLessThan(20)
-    const watched = await openPage(browser, pathToFileURL(file).href)
-    opened.push(watched)
+    const watched = await inBrowser.openUrl(pathToFileURL(file).href)
     const { page, problems } = watched
     await page.getByText('passed without a tool call').waitFor()
     await press(page, '1', 'j')

@@ -11,8 +11,16 @@ import { damagedRun, runFiles } from './run-files.ts'
 export interface JournalVisitor {
   /** The journal is read from its beginning: what was given before does not count. */
   begin(): void
-  /** The next event; the last one of an item counts. */
-  take(event: ItemEvent): void
+  /** The next event, and where its line is; the last one of an item counts. */
+  take(event: ItemEvent, place: JournalPlace): void
+}
+
+/** A line of a journal. */
+export interface JournalPlace {
+  /** Bytes. */
+  readonly offset: number
+  /** With its newline. Bytes. */
+  readonly length: number
 }
 
 const start: JournalPosition = { offset: 0, line: 0 }
@@ -63,8 +71,9 @@ export class JournalFollower {
       runFiles(this.#location).journal,
       this.#position,
     )) {
-      visitor.take(event)
+      const { offset } = this.#position
       this.#position = after
+      visitor.take(event, { offset, length: after.offset - offset })
     }
   }
 

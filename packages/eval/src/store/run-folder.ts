@@ -8,7 +8,7 @@ import type { Trajectory } from '@osmosis/core/trajectory'
 import type { ItemEvent, SegmentPlace } from '../analysis/item-event.ts'
 import type { RunManifest } from '../analysis/run-manifest.ts'
 import type { RunNote } from '../analysis/run-note.ts'
-import { JournalFollower } from './journal-follower.ts'
+import { JournalFollower, type JournalPlace } from './journal-follower.ts'
 import { readManifest } from './manifest-file.ts'
 import { damagedRun, runFiles, segmentFile, type SegmentKind } from './run-files.ts'
 import { type RunWriter, writerOf } from './run-lock.ts'
@@ -48,6 +48,8 @@ export interface RunFolder {
   refreshManifest(): Promise<void>
   /** A reader of the journal that begins at its beginning, and keeps no event. */
   followJournal(): JournalFollower
+  /** An event where a follower has seen it; missing when its line is not there any more. */
+  event(place: JournalPlace): Promise<Stored<ItemEvent>>
   /** Who writes to the run; null when nobody does. One on another host may be gone. */
   writer(): RunWriter | null
   /** What was said in a rollout, by sample id. */
@@ -121,6 +123,16 @@ export class FilesOfRun implements RunFolder {
     return new JournalFollower(this.location)
   }
 
+  async event({ offset, length }: JournalPlace): Promise<Stored<ItemEvent>> {
+    const bytes = readBytes(runFiles(this.location).journal, offset, length)
+    try {
+      const event = bytes && (JSON.parse(bytes.toString()) as ItemEvent)
+      return event === undefined ? { state: 'missing' } : { state: 'found', value: event }
+    } catch {
+      return { state: 'damaged' }
+    }
+  }
+
   writer(): RunWriter | null {
     return writerOf(this.location)
   }
@@ -174,10 +186,6 @@ export class FilesOfRun implements RunFolder {
   }
 }
 
-/**
- * Blocks for the time of the read, a few microseconds from the system's cache: several times as long
- * would go by in handing three steps to other threads.
- */
 function readStored(
   location: string,
   kind: SegmentKind,
@@ -185,19 +193,30 @@ function readStored(
 ): Stored<unknown> {
   if (place === null) return { state: 'missing' }
   const [segment, offset, length, crc] = place
-  const bytes = Buffer.allocUnsafe(length)
-  let descriptor: number
   try {
-    descriptor = openSync(segmentFile(location, kind, segment), 'r')
-  } catch {
-    return { state: 'missing' }
-  }
-  try {
-    const bytesRead = readSync(descriptor, bytes, 0, length, offset)
-    if (bytesRead < length || crc32(bytes) !== crc) return { state: 'damaged' }
+    const bytes = readBytes(segmentFile(location, kind, segment), offset, length)
+    if (bytes === undefined) return { state: 'missing' }
+    if (bytes.length < length || crc32(bytes) !== crc) return { state: 'damaged' }
     return { state: 'found', value: JSON.parse(bytes.toString()) }
   } catch {
     return { state: 'damaged' }
+  }
+}
+
+/**
+ * As many as there are; undefined without the file. Blocks for the time of the read, a few microseconds
+ * from the system's cache: several times as long would go by in handing three steps to other threads.
+ */
+function readBytes(file: string, offset: number, length: number): Buffer | undefined {
+  let descriptor: number
+  try {
+    descriptor = openSync(file, 'r')
+  } catch {
+    return undefined
+  }
+  try {
+    const bytes = Buffer.allocUnsafe(length)
+    return bytes.subarray(0, readSync(descriptor, bytes, 0, length, offset))
   } finally {
     closeSync(descriptor)
   }

@@ -3,6 +3,7 @@ import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
 import { counted, percent } from '../format.ts'
+import { hasTerm, turnTerm } from './filter-term.ts'
 import type { ShownRun } from './use-run.ts'
 
 /** As many of a list are shown. */
@@ -72,14 +73,12 @@ function Facet({
   query: string
   onQuery: (query: string) => void
 }): JSX.Element {
-  const isOn = ` ${query} `.includes(` ${term} `)
-  const turned = isOn ? ` ${query} `.replace(` ${term} `, ' ') : `${query} ${term}`
   return (
     <button
       class="facet"
-      aria-pressed={isOn}
+      aria-pressed={hasTerm(query, term)}
       title={`${name}: ${passed} of ${counted(ended, 'rollout')} passed`}
-      onClick={() => onQuery(turned.trim())}
+      onClick={() => onQuery(turnTerm(query, term))}
     >
       <span class="name">{name.replaceAll('_', ' ')}</span>
       <span class="share">

@@ -28,7 +28,7 @@ export function reportSource(text: string): Source {
       const index = embedded?.items.indexOf(`${row}.${attempt}`) ?? -1
       if (embedded === undefined || index < 0) return { state: 'left out' }
       const transcripts = await piece(run, embedded, Math.floor(index / embedded.pieceSize))
-      return transcripts[index % embedded.pieceSize] ?? { state: 'damaged' }
+      return transcripts[index % embedded.pieceSize] ?? { state: 'left out' }
     },
   }
 }

@@ -10,6 +10,11 @@ import type {
 import { liveSource } from './live-source.ts'
 import { reportSource } from './report-source.ts'
 
+/** A report does not hold the transcript. */
+export interface LeftOut {
+  readonly state: 'left out'
+}
+
 /** Where the data comes from: the server of this page, or the page itself. */
 export interface Source {
   readonly kind: 'server' | 'report'
@@ -17,7 +22,7 @@ export interface Source {
   readonly only?: string | undefined
   runs(): Promise<readonly RunListing[]>
   run(name: string): Promise<RunAnswer>
-  transcript(run: string, item: ItemName): Promise<TranscriptAnswer>
+  transcript(run: string, item: ItemName): Promise<TranscriptAnswer | LeftOut>
   /** Items in whose transcripts all the words are. Undefined where that cannot be found out. */
   search?(run: string, words: readonly string[], signal: AbortSignal): Promise<readonly ItemName[]>
   /** Undefined where nothing can be written. */

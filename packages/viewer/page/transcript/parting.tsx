@@ -3,8 +3,10 @@ import { partingOf, type Parting as PartingPlace, type RunTable } from '@osmosis
 import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
+import type { ItemEnding } from '../../src/wire.ts'
 import { counted, rewardText } from '../format.ts'
 import { Dot } from '../parts/dot.tsx'
+import { Failure } from './failure.tsx'
 import { Step } from './step.tsx'
 import { Verdict } from './verdict.tsx'
 
@@ -12,10 +14,11 @@ interface PartingProps {
   readonly table: RunTable
   readonly items: readonly [number, number]
   readonly trajectories: readonly [Trajectory, Trajectory]
+  readonly endings: readonly [ItemEnding | null, ItemEnding | null]
 }
 
 /** Two attempts at one row beside one another, from where they part. */
-export function Parting({ table, items, trajectories }: PartingProps): JSX.Element {
+export function Parting({ table, items, trajectories, endings }: PartingProps): JSX.Element {
   const [all, setAll] = useState(false)
   const [a, b] = trajectories
   const parting = useMemo(() => partingOf(a, b), [a, b])
@@ -37,6 +40,15 @@ export function Parting({ table, items, trajectories }: PartingProps): JSX.Eleme
           </div>
         ))}
       </div>
+      {items.some((item) => table.errorType(item) !== null) && (
+        <div class="pair">
+          {items.map((item, side) => (
+            <div key={item}>
+              <Failure table={table} item={item} ending={endings[side] ?? null} />
+            </div>
+          ))}
+        </div>
+      )}
       {same > 1 && (
         <button class="fold same-steps" aria-expanded={all} onClick={() => setAll(!all)}>
           {all ? 'Hide what is the same' : `Show the ${counted(same, 'step')} that are the same`}
@@ -60,7 +72,13 @@ export function Parting({ table, items, trajectories }: PartingProps): JSX.Eleme
       )}
       <div class="pair">
         {items.map((item, side) => (
-          <Verdict key={item} table={table} item={item} trajectory={trajectories[side] ?? null} />
+          <Verdict
+            key={item}
+            table={table}
+            item={item}
+            ending={endings[side] ?? null}
+            trajectory={trajectories[side] ?? null}
+          />
         ))}
       </div>
     </div>

@@ -1,14 +1,17 @@
 import type { RunTable } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
+import type { ItemEnding } from '../../src/wire.ts'
 import { compact, counted, duration, rewardText } from '../format.ts'
 import { Dot } from '../parts/dot.tsx'
 import type { Go, Route } from '../route.ts'
 import type { ShownRun } from '../run/use-run.ts'
+import { Scores } from './scores.tsx'
 
 interface ReaderHeadProps {
   readonly run: ShownRun
   readonly item: number
+  readonly ending: ItemEnding | null
   /** The attempt that it can be put beside; null for none. */
   readonly other: number | null
   readonly route: Route
@@ -21,7 +24,7 @@ interface ReaderHeadProps {
 
 /** Which row, attempt and sample is read, and what it cost. */
 export function ReaderHead(props: ReaderHeadProps): JSX.Element {
-  const { run, item, other, route, go, onPick, samples, sample } = props
+  const { run, item, ending, other, route, go, onPick, samples, sample } = props
   const { table } = run
   const { row, attempt } = table.document.columns
   return (
@@ -56,17 +59,24 @@ export function ReaderHead(props: ReaderHeadProps): JSX.Element {
         </button>
       </div>
       <Facts table={table} item={item} />
+      <Scores {...{ table, item, ending, route, go }} />
       {samples.length > 1 && (
         <div class="tabs" role="group" aria-label="Samples">
           {samples.map((each) => (
             <button key={each} aria-pressed={each === sample} onClick={() => go({ sample: each })}>
               {each}
+              <Reward value={ending?.rewards[each]} />
             </button>
           ))}
         </div>
       )}
     </div>
   )
+}
+
+/** Of a sample; nothing for one that has none, or is not known. */
+function Reward({ value }: { value: number | null | undefined }): JSX.Element | null {
+  return value === null || value === undefined ? null : <span class="dim">{rewardText(value)}</span>
 }
 
 function besideText(table: RunTable, item: number, other: number): string {

@@ -3,17 +3,19 @@ import { counterpartOf } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 
+import type { ItemEnding } from '../../src/wire.ts'
 import { useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
 import type { ShownRun } from '../run/use-run.ts'
 import type { Source } from '../source/source.ts'
+import { Failure } from './failure.tsx'
 import { NoteForm, noteFieldId } from './note-form.tsx'
 import { Parting } from './parting.tsx'
 import { ReaderHead } from './reader-head.tsx'
 import { isNotable } from './step-facts.ts'
 import { Step } from './step.tsx'
 import { Timeline } from './timeline.tsx'
-import { absenceText, type TranscriptState, useTranscript } from './use-transcript.ts'
+import { absenceText, endingOf, type TranscriptState, useTranscript } from './use-transcript.ts'
 import { Verdict } from './verdict.tsx'
 
 export interface ReaderProps {
@@ -39,6 +41,7 @@ export function Reader(props: ReaderProps): JSX.Element {
   const trajectory = trajectoryOf(transcript, sample)
   const otherTrajectory = beside === null ? null : trajectoryOf(otherTranscript, sample)
 
+  const ending = endingOf(transcript)
   const nextSample = (): void => {
     const next = samples[(samples.indexOf(sample ?? '') + 1) % samples.length]
     if (next !== undefined) go({ sample: next })
@@ -51,11 +54,11 @@ export function Reader(props: ReaderProps): JSX.Element {
 
   return (
     <section class="reader" aria-label="Transcript">
-      <ReaderHead {...{ run, item, other, route, go, onPick, samples, sample }} />
+      <ReaderHead {...{ run, item, ending, other, route, go, onPick, samples, sample }} />
       {trajectory === null ? (
         <Absent {...{ table, item, transcript }} />
       ) : beside === null ? (
-        <Conversation key={`${item} ${sample}`} {...{ table, item, trajectory }} />
+        <Conversation key={`${item} ${sample}`} {...{ table, item, ending, trajectory }} />
       ) : otherTrajectory === null ? (
         <Absent {...{ table, item: beside, transcript: otherTranscript }} />
       ) : (
@@ -64,6 +67,7 @@ export function Reader(props: ReaderProps): JSX.Element {
           table={table}
           items={[item, beside]}
           trajectories={[trajectory, otherTrajectory]}
+          endings={[ending, endingOf(otherTranscript)]}
         />
       )}
       <NoteForm table={table} item={item} onNote={onNote} />
@@ -74,11 +78,12 @@ export function Reader(props: ReaderProps): JSX.Element {
 interface ConversationProps {
   readonly table: ShownRun['table']
   readonly item: number
+  readonly ending: ItemEnding | null
   readonly trajectory: Trajectory
 }
 
 /** The steps from the first to the last, with a timeline; n and p go from error to error. */
-function Conversation({ table, item, trajectory }: ConversationProps): JSX.Element {
+function Conversation({ table, item, ending, trajectory }: ConversationProps): JSX.Element {
   const { steps } = trajectory
   const [at, setAt] = useState(0)
   const list = useRef<HTMLDivElement>(null)
@@ -100,10 +105,11 @@ function Conversation({ table, item, trajectory }: ConversationProps): JSX.Eleme
     <>
       <Timeline steps={steps} at={at} onGo={setAt} />
       <div class="steps" ref={list} tabIndex={0} role="region" aria-label="What was said">
+        <Failure {...{ table, item, ending }} />
         {steps.map((step) => (
           <Step key={step.step_id} step={step} here={step.step_id === at} />
         ))}
-        <Verdict {...{ table, item, trajectory }} />
+        <Verdict {...{ table, item, ending, trajectory }} />
       </div>
     </>
   )
@@ -119,6 +125,7 @@ function Absent({
   transcript: TranscriptState
 }): JSX.Element {
   const [title, detail] = absenceText(transcript)
+  const ending = endingOf(transcript)
   return (
     <div class="steps" tabIndex={0} role="region" aria-label="What was said">
       {title !== '' && (
@@ -127,7 +134,8 @@ function Absent({
             <b>{title}</b>
             {detail}
           </div>
-          <Verdict table={table} item={item} trajectory={null} />
+          <Failure {...{ table, item, ending }} />
+          <Verdict {...{ table, item, ending }} trajectory={null} />
         </>
       )}
     </div>

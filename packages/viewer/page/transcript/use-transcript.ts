@@ -1,12 +1,13 @@
 import { useEffect, useState } from 'preact/hooks'
 
-import type { TranscriptAnswer } from '../../src/wire.ts'
+import type { ItemEnding, TranscriptAnswer } from '../../src/wire.ts'
 import type { ShownRun } from '../run/use-run.ts'
-import type { Source } from '../source/source.ts'
+import type { LeftOut, Source } from '../source/source.ts'
 
 /** What was said in an item; `loading` before it is there, `failed` when nothing answers. */
 export type TranscriptState =
   | TranscriptAnswer
+  | LeftOut
   | { readonly state: 'loading' }
   | { readonly state: 'failed'; readonly problem: string }
 
@@ -34,6 +35,11 @@ export function useTranscript(
     }
   }, [source, name, item, ended])
   return state
+}
+
+/** How the item ended; null while that is not known. */
+export function endingOf(transcript: TranscriptState): ItemEnding | null {
+  return 'ending' in transcript ? transcript.ending : null
 }
 
 /** Why there is nothing to read. */

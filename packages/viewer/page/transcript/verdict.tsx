@@ -2,9 +2,11 @@ import type { Trajectory } from '@osmosis/core/trajectory'
 import type { RunTable, UnearnedReason } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
+import type { ItemEnding } from '../../src/wire.ts'
 import { Dot } from '../parts/dot.tsx'
 import { rewardText } from '../format.ts'
 import { LongText } from './long-text.tsx'
+import { scoresOf } from './scores.tsx'
 
 const reasons: Record<UnearnedReason, string> = {
   notools: 'it called no tool, where nearly all passes do',
@@ -17,14 +19,16 @@ const reasons: Record<UnearnedReason, string> = {
 export function Verdict({
   table,
   item,
+  ending,
   trajectory,
 }: {
   table: RunTable
   item: number
+  ending: ItemEnding | null
   trajectory: Trajectory | null
 }): JSX.Element {
   const value = table.value(item)
-  const facts = factsOf(table, item, trajectory)
+  const facts = factsOf(table, item, ending, trajectory)
   return (
     <div class="verdict">
       <div class="result-line">
@@ -49,8 +53,9 @@ export function Verdict({
 }
 
 function explanation(table: RunTable, item: number): string {
-  const { columns, threshold } = table.document
-  if (columns.status[item] === 1) return columns.summary[item] ?? ''
+  const { threshold } = table.document
+  const error = table.errorType(item)
+  if (error !== null) return `failed: ${error.replaceAll('_', ' ')}`
   if (!table.counts(item)) return 'taken out of training: no figure counts it'
   if (table.value(item) === null) return 'the grader gave none'
   const verdict = table.passed(item) ? `passes at ${threshold}` : `below ${threshold}`
@@ -61,22 +66,20 @@ function explanation(table: RunTable, item: number): string {
 function factsOf(
   table: RunTable,
   item: number,
+  ending: ItemEnding | null,
   trajectory: Trajectory | null,
 ): (readonly [name: string, text: string])[] {
-  const { metrics, scores } = table.document.columns
+  const { metrics } = table.document.columns
   const osmosis = fieldsOf(trajectory?.extra?.['osmosis'])
-  const of = (columns: Record<string, (number | null)[]>): [string, string][] =>
-    Object.entries(columns).flatMap(([name, values]) => {
-      const value = values[item] ?? null
-      return value === null ? [] : [[name, rewardText(value)]]
-    })
+  const scores = scoresOf(table, item).map(([name, value]) => [name, rewardText(value)] as const)
+  const failed = Object.entries(ending?.scoreErrors ?? {})
   const others = Object.entries(fieldsOf(osmosis['sample_metrics'])).flatMap(
     ([name, value]): [string, string][] =>
       Object.hasOwn(metrics, name) || value === null ? [] : [[name, asText(value)]],
   )
   const label = osmosis['label']
   const labels: [string, string][] = label === undefined ? [] : [['label', asText(label)]]
-  return [...of(scores), ...of(metrics), ...others, ...labels]
+  return [...scores, ...failed, ...others, ...labels]
 }
 
 function asText(value: unknown): string {

@@ -17,6 +17,12 @@ const compress = promisify(gzip)
 /** Transcripts of one piece: few enough to open quickly, and enough to be small together. */
 const pieceSize = 64
 
+/** The journal has been cut off while the report is written. */
+const lost: TranscriptAnswer = {
+  state: 'missing',
+  ending: { error: null, rewards: {}, scoreErrors: {} },
+}
+
 /** Options of {@link exportReport}. */
 export interface ReportOptions {
   /** The folder of the run. */
@@ -118,7 +124,7 @@ async function pack(
     signal?.throwIfAborted()
     const piece: TranscriptAnswer[] = []
     for (const name of names.slice(first, first + pieceSize)) {
-      piece.push((await run.transcript(view, name)) ?? { state: 'missing' })
+      piece.push((await run.transcript(view, name)) ?? lost)
     }
     pieces.push((await compress(JSON.stringify(piece))).toString('base64'))
   }

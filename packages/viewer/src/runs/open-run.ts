@@ -95,11 +95,14 @@ export class OpenRun {
   }
 
   async transcript(view: RunView, [row, attempt]: ItemName): Promise<TranscriptAnswer | undefined> {
-    const at = view.placeOf(row, attempt)
-    if (at === undefined) return undefined
-    if (at === null) return { state: 'silent' }
-    const stored = await this.#folder.trajectories({ at })
-    return stored.state === 'found' ? { state: 'found', samples: stored.value } : stored
+    const event = await view.event(row, attempt)
+    if (event === undefined) return undefined
+    const { error_message: error, samples: rewards, score_errors: scoreErrors = {} } = event
+    const ending = { error, rewards, scoreErrors }
+    if (event.at === null) return { state: 'silent', ending }
+    const stored = await this.#folder.trajectories(event)
+    if (stored.state !== 'found') return { state: stored.state, ending }
+    return { state: 'found', samples: stored.value, ending }
   }
 
   /** The items in whose transcripts all the words are. */

@@ -15,7 +15,7 @@ import {
   toRunDocument,
 } from '@osmosis/eval/analysis'
 
-import { SegmentPlaces } from './segment-places.ts'
+import { ItemPlaces } from './item-places.ts'
 
 /** What stands behind the @ of a name: the baseline of a run, or one of its re-gradings. */
 export type Variant =
@@ -44,16 +44,18 @@ export class RunView {
   /** How often something was appended. */
   changes = 0
   readonly #variant: Variant
+  readonly #folder: RunFolder
   readonly #manifest: RunManifest
   readonly #notes: readonly RunNote[]
   readonly #journal: JournalFollower
   #document: RunDocument
-  #places = new SegmentPlaces()
+  #places = new ItemPlaces()
 
   private constructor({ name, variant, notes }: ViewedRun, folder: RunFolder) {
     this.name = name
     this.#variant = variant
     this.#notes = notes
+    this.#folder = folder
     this.#manifest = folder.manifest
     this.#journal = folder.followJournal()
     this.#document = this.#emptyDocument()
@@ -92,16 +94,18 @@ export class RunView {
     return isReplaced ? 'replaced' : own
   }
 
-  /** Where it lies what was said in an item: null when nothing was; undefined for no such item. */
-  placeOf(row: number, attempt: number): ItemEvent['at'] | undefined {
+  /** An item as the journal and this view have it; undefined for no such item, or a lost line. */
+  async event(row: number, attempt: number): Promise<ItemEvent | undefined> {
     const item = findItem(this.#document, row, attempt)
-    return item === undefined ? undefined : this.#places.get(item)
+    if (item === undefined) return undefined
+    const stored = await this.#folder.event(this.#places.event(item))
+    return stored.state === 'found' ? this.#graded(stored.value)[0] : undefined
   }
 
   *items(): Generator<PlacedItem, void, undefined> {
     const { row: rows, attempt } = this.#document.columns
     for (const [item, row] of rows.entries()) {
-      yield { row, attempt: attempt[item] ?? 0, at: this.#places.get(item) }
+      yield { row, attempt: attempt[item] ?? 0, at: this.#places.said(item) }
     }
   }
 
@@ -121,12 +125,14 @@ export class RunView {
       begin: () => {
         isAgain = true
         this.#document = this.#emptyDocument()
-        this.#places = new SegmentPlaces()
+        this.#places = new ItemPlaces()
       },
-      take: (event) => {
+      take: (event, place) => {
         if (!this.has(event)) return
         for (const own of this.#graded(event)) {
-          for (const item of appendEvents(this.#document, [own])) this.#places.set(item, own.at)
+          for (const item of appendEvents(this.#document, [own])) {
+            this.#places.set(item, place, own.at)
+          }
           onEvent(own)
         }
       },

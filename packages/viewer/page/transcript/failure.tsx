@@ -1,0 +1,30 @@
+import type { RunTable } from '@osmosis/eval/analysis'
+import type { JSX } from 'preact'
+
+import type { ItemEnding } from '../../src/wire.ts'
+import { LongText } from './long-text.tsx'
+
+/** Why an item failed, as it was said; nothing for one that did not. */
+export function Failure({
+  table,
+  item,
+  ending,
+}: {
+  table: RunTable
+  item: number
+  ending: ItemEnding | null
+}): JSX.Element | null {
+  const type = table.errorType(item)
+  if (type === null) return null
+  const text = ending?.error ?? table.document.columns.summary[item] ?? ''
+  return (
+    <div class="failure" role="group" aria-label="Error">
+      <b>{type.replaceAll('_', ' ')}</b>
+      {text !== '' && (
+        <div class="message">
+          <LongText key={text} text={text} characters={1200} lines={12} />
+        </div>
+      )}
+    </div>
+  )
+}
