@@ -1,5 +1,6 @@
 import type { JSX } from 'preact'
 
+import type { RunProgress } from '../src/wire.ts'
 import { counted, thousands } from './format.ts'
 import { comparisonHref, hrefOf, type Route } from './route.ts'
 import type { RunState, ShownRun } from './run/use-run.ts'
@@ -70,12 +71,18 @@ function RunLink({ name }: { name: string }): JSX.Element {
   )
 }
 
+const stateWords: Record<RunProgress['state'], string> = {
+  running: '',
+  finished: '',
+  incomplete: 'incomplete, ',
+  graded: 'graded ',
+}
+
 function Progress({ run: { progress } }: { run: ShownRun }): JSX.Element | null {
   if (progress.state === 'finished') return null
-  const word = progress.state === 'running' ? '' : 'incomplete, '
   return (
     <span class={`state ${progress.state}`}>
-      {word}
+      {stateWords[progress.state]}
       {thousands(progress.ended)} of {thousands(progress.total)}
     </span>
   )

@@ -3,10 +3,11 @@ import type { ItemEvent, RunDocument, RunNote } from '@osmosis/eval/analysis'
 
 /** How far a run is. */
 export interface RunProgress {
-  readonly state: 'running' | 'finished' | 'incomplete'
-  /** Items that have ended, of this model. */
+  /** `graded`: a re-grading that has judged only some of the items. */
+  readonly state: 'running' | 'finished' | 'incomplete' | 'graded'
+  /** Items that have ended, of this model, or that were judged. */
   readonly ended: number
-  /** Items that were asked for. */
+  /** Items that were asked for, or that could have been judged. */
   readonly total: number
   /** Why it is incomplete, where that is known. */
   readonly reason: string | null

@@ -2,6 +2,7 @@ import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
+import { openRunFolder } from '@osmosis/eval'
 import { exportReport, startViewer } from '@osmosis/viewer'
 import { describe, expect, it } from 'vitest'
 
@@ -228,6 +229,39 @@ describe('a run under way', () => {
     rmSync(folder, { recursive: true })
     writeAirlineRun(root, { name: 'live', rows: 3, attempts: 2 })
     await page.getByText('6 rollouts', { exact: true }).waitFor()
+    expect(problems).toEqual([])
+  })
+})
+
+describe('a re-grading', () => {
+  it('of a part of the run says how much of it it is, and is not incomplete', async () => {
+    const folder = writeAirlineRun(root, { name: 'regraded', rows: 10, attempts: 2, skill: 9 })
+    rewriteEvents(folder, (event) => ({ ...event, sat: event.at }))
+    const run = await openRunFolder(folder)
+    const item = { source_row_index: 0, run_index: 0, rollout_id: '0' }
+    await run.addGrades('strict', [{ ...item, reward: 0, error: null }])
+    const { page, problems } = await open('#/run/regraded@strict')
+    await page.getByText('graded 1 of 20', { exact: true }).waitFor()
+    expect(await page.getByText('incomplete').count()).toBe(0)
+    await run.addGrades('strict', [{ ...item, run_index: 1, reward: 0, error: null }])
+    await page.getByText('graded 2 of 20', { exact: true }).waitFor()
+    expect(problems).toEqual([])
+  })
+})
+
+describe('a note', () => {
+  it('that another process writes is in an open page without a reload', async () => {
+    const { page, problems } = await open('#/run/planted?sel=4.1')
+    await expect.poll(() => page.getByLabel('Note').inputValue()).toBe('')
+    const folder = await openRunFolder(path.join(root, 'planted'))
+    await folder.addNote({
+      source_row_index: 4,
+      run_index: 0,
+      tag: 'from elsewhere',
+      text: 'It was asked twice.',
+    })
+    await page.locator('.line .chip.note', { hasText: 'from elsewhere' }).waitFor()
+    await expect.poll(() => page.getByLabel('Note').inputValue()).toBe('It was asked twice.')
     expect(problems).toEqual([])
   })
 })

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { openRunFolder } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { startViewer, type Viewer } from '@osmosis/viewer'
@@ -22,6 +23,11 @@ async function airlineViewer(): Promise<{ root: string; viewer: Viewer; client: 
 function eventsOf(root: string): ItemEvent[] {
   const lines = readFileSync(path.join(root, 'airline/events.jsonl'), 'utf8').trim().split('\n')
   return lines.map((line) => JSON.parse(line) as ItemEvent)
+}
+
+function writeJournal(root: string, events: readonly ItemEvent[]): void {
+  const lines = events.map((event) => `${JSON.stringify(event)}\n`)
+  writeFileSync(path.join(root, 'airline/events.jsonl'), lines.join(''))
 }
 
 describe('who is let in', () => {
@@ -212,6 +218,27 @@ describe('what it serves', () => {
     expect((await client.get('/api/runs/airline@strict/transcripts/3.1')).status).toBe(200)
   })
 
+  it('says of how much a re-grading is, and does not call it incomplete', async () => {
+    const { root, client } = await airlineViewer()
+    const events = eventsOf(root).map((event, index) =>
+      index < 20 ? { ...event, sat: event.at } : event,
+    )
+    writeJournal(root, events)
+    mkdirSync(path.join(root, 'airline/grades'))
+    const grades = events
+      .slice(0, 5)
+      .map(({ source_row_index, run_index, rollout_id }) =>
+        JSON.stringify({ source_row_index, run_index, rollout_id, reward: 0.5, error: null }),
+      )
+    const file = path.join(root, 'airline/grades/partial.jsonl')
+    writeFileSync(file, `${grades.join('\n')}\n`)
+    const { progress } = await client.json<RunAnswer>('/api/runs/airline@partial')
+    // Four items stored nothing that could be graded, and stay as they are.
+    expect(progress).toEqual({ state: 'graded', ended: 5, total: 20, reason: null })
+    const own = await client.json<RunAnswer>('/api/runs/airline')
+    expect(own.progress).toMatchObject({ state: 'finished', ended: 24, total: 24 })
+  })
+
   it('serves the items of the baseline as a run of its own', async () => {
     const { root, client } = await airlineViewer()
     const folder = path.join(root, 'airline')
@@ -249,6 +276,42 @@ describe('a run under way', () => {
     const note = { source_row_index: 0, run_index: 0, tag: 'look', text: '' }
     await client.note('airline', note)
     expect((await updates.next()).value).toMatchObject({ notes: [note] })
+  })
+
+  it('sends notes that another process writes, and those of a file that was changed', async () => {
+    const { root, client } = await airlineViewer()
+    const stop = new AbortController()
+    onTestFinished(() => stop.abort())
+    await client.json('/api/runs/airline')
+    const updates = await client.updates('airline', stop.signal)
+    const next = updates.next()
+    const folder = await openRunFolder(path.join(root, 'airline'))
+    const note = { source_row_index: 2, run_index: 1, tag: 'look', text: 'Twice.' }
+    await folder.addNote({ ...note, model_tag: 'baseline' })
+    await folder.addNote(note)
+    expect((await next).value).toMatchObject({ notes: [note] })
+    const { document } = await client.json<RunAnswer>('/api/runs/airline')
+    expect(document.notes).toMatchObject([note])
+    writeFileSync(path.join(root, 'airline/notes.jsonl'), '')
+    expect((await updates.next()).value).toEqual({ stale: true })
+    const later = await client.json<RunAnswer>('/api/runs/airline')
+    expect(later.document.notes).toEqual([])
+  })
+
+  it('says that a re-grading has to be read again when it has been written again', async () => {
+    const { root, client } = await airlineViewer()
+    const stop = new AbortController()
+    onTestFinished(() => stop.abort())
+    const folder = await openRunFolder(path.join(root, 'airline'))
+    const [first] = eventsOf(root)
+    const grade = { source_row_index: 0, run_index: 0, rollout_id: first?.rollout_id ?? '' }
+    await folder.replaceGrades('strict', [{ ...grade, reward: 0.25, error: null }])
+    await client.json('/api/runs/airline@strict')
+    const next = (await client.updates('airline@strict', stop.signal)).next()
+    await folder.replaceGrades('strict', [{ ...grade, reward: 0.5, error: null }])
+    expect((await next).value).toEqual({ stale: true })
+    const { document } = await client.json<RunAnswer>('/api/runs/airline@strict')
+    expect(document.columns.reward[0]).toBe(0.5)
   })
 
   it('says that a run has to be read again when another has taken its name', async () => {

@@ -32,6 +32,7 @@ export class OpenRun {
   #timer: ReturnType<typeof setTimeout> | undefined
   #writer = { isThere: false, until: 0 }
   #state: RunProgress['state'] | undefined
+  #notesStamp = ''
 
   private constructor(folder: RunFolder) {
     this.#folder = folder
@@ -65,8 +66,7 @@ export class OpenRun {
     await this.refresh()
     const name = variant === '' ? this.#folder.name : `${this.#folder.name}@${variant}`
     if (variant !== '' && !(await this.variants()).includes(name)) return undefined
-    // A re-grading may have been written since.
-    const stamp = variant === '' || variant === 'baseline' ? '' : this.#gradingStamp(variant)
+    const stamp = this.#stampOf(variant)
     const open = this.#views.get(variant)
     if (open?.stamp === stamp) return open.view
     const view = this.#build(name, variant)
@@ -88,7 +88,11 @@ export class OpenRun {
 
   async progress(view: RunView): Promise<RunProgress> {
     const total = RunView.total(this.manifest)
-    const { ended } = view
+    const { ended, coverage } = view
+    if (coverage !== undefined) {
+      const { graded, gradable } = coverage
+      return { state: 'graded', ended: graded, total: gradable, reason: null }
+    }
     if (this.#isWritten()) return { state: 'running', ended, total, reason: null }
     if (ended >= total) return { state: 'finished', ended, total, reason: null }
     return { state: 'incomplete', ended, total, reason: await this.#incompleteReason() }
@@ -124,13 +128,8 @@ export class OpenRun {
   /** @throws OsmosisError with code `storage_error` */
   async addNote(view: RunView, note: Omit<RunNote, 'at' | 'model_tag'>): Promise<RunNote> {
     const tag = view.document.modelTag === 'baseline' ? ({ model_tag: 'baseline' } as const) : {}
-    const written = toNote(await this.#folder.addNote({ ...note, ...tag }))
-    for (const [variant, each] of await this.#openViews()) {
-      if (!each.has(written)) continue
-      each.document.notes.push(written)
-      this.#tell(variant, { notes: [written] })
-    }
-    return written
+    // Whoever follows the run is told of it as of those that other processes write.
+    return toNote(await this.#folder.addNote({ ...note, ...tag }))
   }
 
   /** Calls with what happens to a view; returns what ends it. */
@@ -161,12 +160,35 @@ export class OpenRun {
       for (const follower of this.#followers.keys()) follower({ stale: true })
       return
     }
+    this.#dropRegraded()
+    await this.#refreshNotes()
     for (const [variant, view] of await this.#openViews()) {
       const events = await this.#eventsOf(variant, view)
       if (events === 'replaced') this.#tell(variant, { stale: true })
       else if (events.length > 0) {
         this.#tell(variant, { events, progress: await this.progress(view) })
       }
+    }
+  }
+
+  /** A grading that has been written again is another one. */
+  #dropRegraded(): void {
+    for (const [variant, { stamp }] of this.#views) {
+      if (stamp === this.#stampOf(variant)) continue
+      this.#views.delete(variant)
+      this.#tell(variant, { stale: true })
+    }
+  }
+
+  async #refreshNotes(): Promise<void> {
+    const stamp = this.#fileStamp('notes.jsonl')
+    if (stamp === this.#notesStamp) return
+    this.#notesStamp = stamp
+    const all = (await this.#folder.notes()).map(toNote)
+    for (const [variant, view] of await this.#openViews()) {
+      const notes = view.setNotes(all)
+      if (notes === 'replaced') this.#tell(variant, { stale: true })
+      else if (notes.length > 0) this.#tell(variant, { notes })
     }
   }
 
@@ -228,10 +250,16 @@ export class OpenRun {
     )
   }
 
-  #gradingStamp(grading: string): string {
-    const file = path.join(this.#folder.location, 'grades', `${grading}.jsonl`)
+  /** What makes a variant another one. */
+  #stampOf(variant: string): string {
+    const isGrading = variant !== '' && variant !== 'baseline'
+    return isGrading ? this.#fileStamp('grades', `${variant}.jsonl`) : ''
+  }
+
+  #fileStamp(...names: readonly string[]): string {
+    const file = path.join(this.#folder.location, ...names)
     const found = statSync(file, { throwIfNoEntry: false })
-    return `${found?.size ?? ''}:${found?.mtimeMs ?? ''}`
+    return `${found?.ino ?? ''}:${found?.size ?? ''}:${found?.mtimeMs ?? ''}`
   }
 
   #isWritten(): boolean {

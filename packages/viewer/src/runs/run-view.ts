@@ -41,7 +41,7 @@ export interface PlacedItem extends Pick<ItemEvent, 'at'> {
  */
 export class RunView {
   readonly name: string
-  /** How often something was appended. */
+  /** How often something changed. */
   changes = 0
   readonly #variant: Variant
   readonly #folder: RunFolder
@@ -50,6 +50,8 @@ export class RunView {
   readonly #journal: JournalFollower
   #document: RunDocument
   #places = new ItemPlaces()
+  /** Items that have ended and that its grading has not judged: not yet, and those that it cannot. */
+  #ungraded = { left: new Set<string>(), unfit: new Set<string>() }
 
   private constructor({ name, variant, notes }: ViewedRun, folder: RunFolder) {
     this.name = name
@@ -81,6 +83,14 @@ export class RunView {
     return this.#document.columns.row.length
   }
 
+  /** How much of the run its grading covers; undefined where it is all, or this is no re-grading. */
+  get coverage(): { readonly graded: number; readonly gradable: number } | undefined {
+    const { left, unfit } = this.#ungraded
+    if (left.size === 0) return undefined
+    const graded = this.ended - unfit.size
+    return { graded, gradable: graded + left.size }
+  }
+
   /**
    * Takes up what has ended, and gives it as this view shows it; `replaced` when the journal is another
    * one, so that nothing of the view holds.
@@ -109,6 +119,18 @@ export class RunView {
     }
   }
 
+  /** Takes up the notes of the run; `replaced` when they do not just follow on those that it has. */
+  setNotes(all: readonly RunNote[]): readonly RunNote[] | 'replaced' {
+    const own = all.filter((note) => this.has(note))
+    const { notes } = this.#document
+    const isSame = notes.every((note, index) => note.at === own[index]?.at)
+    const added = own.slice(notes.length)
+    if (isSame && added.length === 0) return []
+    this.changes += 1
+    notes.splice(0, notes.length, ...own)
+    return isSame ? added : 'replaced'
+  }
+
   /** Whether an event is of this model. */
   has({ model_tag: tag = 'primary' }: Pick<ItemEvent, 'model_tag'>): boolean {
     return tag === this.#tag
@@ -126,10 +148,13 @@ export class RunView {
         isAgain = true
         this.#document = this.#emptyDocument()
         this.#places = new ItemPlaces()
+        this.#ungraded = { left: new Set(), unfit: new Set() }
       },
       take: (event, place) => {
         if (!this.has(event)) return
-        for (const own of this.#graded(event)) {
+        const graded = this.#graded(event)
+        this.#count(event, graded)
+        for (const own of graded) {
           for (const item of appendEvents(this.#document, [own])) {
             this.#places.set(item, place, own.at)
           }
@@ -144,6 +169,16 @@ export class RunView {
   #emptyDocument(): RunDocument {
     const options = { modelTag: this.#tag }
     return { ...toRunDocument(this.#manifest, [], this.#notes, options), name: this.name }
+  }
+
+  #count(event: ItemEvent, [own]: readonly ItemEvent[]): void {
+    if (this.#variant.kind !== 'grading') return
+    const { left, unfit } = this.#ungraded
+    const key = `${event.source_row_index}.${event.run_index}`
+    left.delete(key)
+    unfit.delete(key)
+    if (own === undefined) left.add(key)
+    else if (own === event) unfit.add(key)
   }
 
   #graded(event: ItemEvent): ItemEvent[] {

@@ -96,7 +96,7 @@ const bodies = new WeakMap<RunView, { readonly stamp: string; readonly body: Buf
 /** Made once for each change: of a large run it is a lot of work, and memory. */
 async function viewBody(run: OpenRun, view: RunView): Promise<Buffer> {
   const { document, progress, variants } = await run.answer(view)
-  const stamp = JSON.stringify([view.changes, progress, variants, document.notes.length])
+  const stamp = JSON.stringify([view.changes, progress, variants])
   const known = bodies.get(view)
   if (known?.stamp === stamp) return known.body
   const body = await compressJson(JSON.stringify({ document, progress, variants }))
