@@ -1,7 +1,7 @@
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { openRun } from '@osmosis/eval'
+import { openRun, resumeRun } from '@osmosis/eval'
 import { describe, expect, it } from 'vitest'
 
 import { inWorkspace, readResults, run } from './in-process.ts'
@@ -135,6 +135,23 @@ Written as echo@strict-1.`)
     expect(back.code).toBe(0)
     expect(await rewards()).toEqual([1, 1, 1, 1, 0, 0, 1, 1])
     expect(readResults(folder).summary).toMatchObject({ passed: 6, pass_rate: 0.75 })
+  })
+
+  it('adopts nothing while another process writes to the run, unless --break-lock takes it', async () => {
+    const output = await echoRun()
+    const file = moduleIn(temporaryFolder(), 'strict.ts', strict)
+    await run(['eval', 'regrade', 'echo', '--grader', file, '--as', 'strict', '-o', output])
+    const adopt = ['eval', 'regrade', 'echo', '--adopt', 'strict', '--yes', '-o', output]
+    await using writer = await resumeRun({ location: path.join(output, 'echo') })
+    expect(await run(adopt)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(new RegExp(`^error: Process ${process.pid}, .* writes to the`)),
+    })
+    expect(writer.events.size).toBe(8)
+    expect(await run([...adopt, '--break-lock'])).toMatchObject({
+      code: 0,
+      stdout: 'echo has the rewards of strict: 4 rollouts changed.\n',
+    })
   })
 
   it('grades the final messages of an agent loop by an eval function', async () => {
@@ -432,6 +449,7 @@ describe('osmosis eval regrade of stored samples', () => {
       [[folder, '--filter', 'row:7'], "is in 'row:7'"],
       [[folder, '--as', 'original'], 'has a meaning of its own'],
       [[folder, '--as', '../x'], 'The name of a grading has up to 96'],
+      [[folder, '--break-lock'], '--break-lock goes with --adopt'],
       [[folder, '--watch', '--adopt'], '--watch grades again and again'],
       [[folder, '--adopt', 'none', '--yes'], 'has no grading none'],
       [[folder, '--grader', 'nothing.ts'], 'There is no grader file'],

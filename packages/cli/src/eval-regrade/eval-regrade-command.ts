@@ -71,7 +71,11 @@ function assertFlagsFit({
   grader,
   as,
   filter,
+  breakLock,
 }: EvalRegradeFlags): void {
+  if (breakLock && adopted === undefined) {
+    throw invalid('--break-lock goes with --adopt: only what changes the run needs its lock.')
+  }
   if (isWatching && adopted !== undefined) {
     throw invalid(
       '--watch grades again and again: adopt a grading with --adopt <grading> when it is right.',
@@ -236,7 +240,8 @@ async function adopt(
   const question = `Make ${run.name}@${grading} the rewards of ${run.name}?`
   const keeps = `What it has now stays as ${run.name}@${originalGrading}.`
   await confirm(`${question} ${keeps}`, flags, signal)
-  const changed = await adoptGrading(grading, { location: run.location })
+  const { breakLock = false } = flags
+  const changed = await adoptGrading(grading, { location: run.location, breakLock })
   const said = `${run.name} has the rewards of ${grading}: ${formatQuantity(changed, 'rollout')} changed.`
   if (!flags.json) process.stdout.write(`${said}\n`)
   else if (typeof flags.adopt === 'string') {

@@ -11,6 +11,7 @@ export interface EvalRegradeFlags extends GraderFlags {
   watch?: boolean
   /** The grading whose rewards become those of the run; true for the one that is made. */
   adopt?: true | string
+  breakLock?: boolean
   yes?: boolean
   json?: boolean
   output?: string
@@ -44,6 +45,7 @@ export function addEvalRegradeCommands(
       '--adopt [grading]',
       'make its rewards, or those of an earlier grading, the rewards of the run; those before stay as the grading "original"',
     )
+    .option('--break-lock', 'with --adopt: take the run from a process that seems to write to it')
     .option(
       '--secrets-file <file>',
       'take the secrets of the run from a dotenv file, or - for stdin (default: the environment)',
