@@ -7,7 +7,7 @@ import { expect, it } from 'vitest'
 import { settingRules } from '../../packages/agent-loop/src/settings/setting-rules.ts'
 import { configRules, type SectionRule } from '../../packages/eval/src/config/config-rules.ts'
 import { policySchema, priceSchema } from '../../packages/eval/src/config/workspace-config.ts'
-import { read, root, section, tableColumn } from './documents.ts'
+import { documents, read, root, section, tableColumn } from './documents.ts'
 
 const page = read('docs/configuration.md')
 
@@ -55,4 +55,8 @@ it('the page has the commands and flags that there are', () => {
     stderr: '',
     status: 0,
   })
+})
+
+it('no other page has a table of flags that could differ', () => {
+  expect(documents.filter((document) => /^\| flag /m.test(read(document)))).toEqual([])
 })
