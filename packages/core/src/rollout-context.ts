@@ -24,6 +24,11 @@ export interface RolloutContextInit {
   apiKey?: string | undefined
   /** Aborts at the rollout's deadline or cancellation; default: never. */
   signal?: AbortSignal | undefined
+  /**
+   * For backends: awaited once, before the first model call leaves. When it rejects, model calls fail
+   * with that.
+   */
+  beforeFirstModelCall?: (() => Promise<void>) | undefined
 }
 
 /**
@@ -32,12 +37,12 @@ export interface RolloutContextInit {
  */
 export class RolloutContext {
   readonly rolloutId: string
-  /** Base URL of the policy, without `/chat/completions`. */
-  readonly chatCompletionsUrl: string
   /** Aborted when the rollout's deadline passed, or somebody cancelled it, or it is over. */
   readonly signal: AbortSignal
   // A private field: the key appears in no log line, no JSON and no inspected object.
   readonly #apiKey: string | undefined
+  readonly #chatCompletionsUrl: string
+  readonly #beforeCall: (() => Promise<void>) | undefined
   readonly #registry = new SampleRegistry()
   readonly #clients = new Map<string, PolicyClient>()
 
@@ -47,9 +52,19 @@ export class RolloutContext {
   constructor(init: RolloutContextInit) {
     assertHeaderSafeId('rollout', init.rolloutId)
     this.rolloutId = init.rolloutId
-    this.chatCompletionsUrl = policyBaseUrl(init.chatCompletionsUrl)
+    this.#chatCompletionsUrl = policyBaseUrl(init.chatCompletionsUrl)
+    this.#beforeCall = init.beforeFirstModelCall && once(init.beforeFirstModelCall)
     this.#apiKey = init.apiKey || undefined
     this.signal = init.signal ?? new AbortController().signal
+  }
+
+  /**
+   * Base URL of the policy, without `/chat/completions`. Whoever reads it may ask the policy past
+   * {@link RolloutContext.policy}, so it counts as a model call that is about to leave.
+   */
+  get chatCompletionsUrl(): string {
+    this.#beforeCall?.().catch(() => {})
+    return this.#chatCompletionsUrl
   }
 
   /**
@@ -130,10 +145,11 @@ export class RolloutContext {
     const client = createPolicyClient({
       rolloutId: this.rolloutId,
       sampleId,
-      chatCompletionsUrl: this.chatCompletionsUrl,
+      chatCompletionsUrl: this.#chatCompletionsUrl,
       apiKey: this.#apiKey,
       signal: this.signal,
       log: this.#registry.log(sampleId),
+      beforeCall: this.#beforeCall,
     })
     this.#clients.set(sampleId, client)
     return client
@@ -163,6 +179,11 @@ export function requireRolloutContext(who: string): RolloutContext {
     'no_rollout_context',
     `${who} needs an active rollout: construct it inside AgentWorkflow.run(), where the backend has set one up.`,
   )
+}
+
+function once(work: () => Promise<void>): () => Promise<void> {
+  let result: Promise<void> | undefined
+  return () => (result ??= work())
 }
 
 // Only fromEnv reads the environment: a server must never fall back to what its host has set.

@@ -16,6 +16,11 @@ export interface RolloutRequest {
   readonly apiKey: string | undefined
   /** Seconds the workflow may take, counted from `execute`: time in the queue is part of it. */
   readonly agentTimeoutSeconds: number | null
+  /**
+   * Seconds that the rollout has waited elsewhere before it was handed over; they are part of the
+   * workflow's time as well. Default: 0.
+   */
+  readonly queuedSeconds?: number | undefined
   /** Seconds the grader may take. */
   readonly graderTimeoutSeconds: number | null
   /** Whether anybody waits for rewards; without, the grader is not run. */
@@ -55,6 +60,11 @@ export interface GradingOutcome {
 export interface RolloutObserver {
   /** The rollout, queued until then, goes on; not called for a phase that is skipped. Never throws. */
   phaseChanged?(phase: 'running' | 'grading'): void
+  /**
+   * Awaited once, before the first model call of the rollout leaves: from then on it cannot be run
+   * again under its id without mixing two trajectories. When it rejects, model calls fail with that.
+   */
+  beforeFirstModelCall?(): Promise<void>
   /**
    * Grading waits for what this returns; no slot is held meanwhile.
    *

@@ -4,9 +4,10 @@ import { cloneConfig } from '../workflow/config.ts'
 import type { GraderClass, GraderContext } from '../workflow/grader.ts'
 import type { MetadataOf } from '../workflow/metadata-schema.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
-import { Deadline } from './deadline.ts'
+import type { Deadline } from './deadline.ts'
 import type { GradingOutcome } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
+import { graderDeadline } from './phase-deadlines.ts'
 import { noSamples, toFailure, type WorkflowResult } from './workflow-phase.ts'
 
 type Samples = ReadonlyMap<string, RolloutSample>
@@ -29,9 +30,7 @@ export async function runGradingPhase<TConfig, TWorkflowConfig>(
     if (request.label === null && request.metadata === null) return notGraded(nothingToGradeAgainst)
 
     release = await slots.acquire(live.ending)
-    const phase = new Deadline(request.graderTimeoutSeconds, () =>
-      expired(request.graderTimeoutSeconds),
-    )
+    const phase = graderDeadline(request)
     deadline = phase
     live.enter(phase)
     await phase.race(async () => {
@@ -69,10 +68,6 @@ function assertRewarded({ id, reward, removeSample }: RolloutSample): void {
     )
   }
   assertReward(id, reward)
-}
-
-function expired(seconds: number | null): OsmosisError {
-  return new OsmosisError('timeout', `grader exceeded its ${seconds}s deadline`)
 }
 
 class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<TConfig, TWorkflowConfig> {

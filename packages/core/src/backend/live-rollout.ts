@@ -30,6 +30,12 @@ export class LiveRollout {
     this.#observer.phaseChanged?.(status)
   }
 
+  /** To be awaited once, before the first model call leaves; undefined when nobody waits for that. */
+  get beforeFirstModelCall(): (() => Promise<void>) | undefined {
+    const observer = this.#observer
+    return observer.beforeFirstModelCall && (async () => observer.beforeFirstModelCall?.())
+  }
+
   /** Aborted when the rollout is cancelled or the process shuts down, between phases as well. */
   get ending(): AbortSignal {
     return this.#ending.signal
@@ -41,7 +47,7 @@ export class LiveRollout {
     this.#phase?.abort(reason)
   }
 
-  /** Makes `phase` the one that {@link end} stops. */
+  /** Makes `phase` the one that {@link LiveRollout.end} stops. */
   enter(phase: Deadline): void {
     this.#phase = phase
     if (this.ending.aborted) phase.abort(this.ending.reason as OsmosisError)

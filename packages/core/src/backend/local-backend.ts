@@ -1,18 +1,16 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
 
-import { isOsmosisError, OsmosisError } from '../errors.ts'
-import { RolloutMemory } from '../http/rollout-memory.ts'
+import type { OsmosisError } from '../errors.ts'
 import type { CancelDisposition } from '../wire/rollout-protocol.ts'
 import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
-import type { BaseConfig } from '../workflow/config.ts'
 import type { GraderClass } from '../workflow/grader.ts'
 import { ArtifactsFolder } from './artifacts-folder.ts'
+import { concurrencyLimits, hasRoom, wholeNumber } from './concurrency-limits.ts'
 import { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import type {
   BackendLoad,
   ExecutionBackend,
-  GradingOutcome,
   RolloutObserver,
   RolloutRequest,
   RolloutSelector,
@@ -20,6 +18,7 @@ import type {
 } from './execution-backend.ts'
 import { runGradingPhase } from './grading-phase.ts'
 import { LiveRollout } from './live-rollout.ts'
+import { LiveRollouts, type RolloutPhases } from './live-rollouts.ts'
 import { runWorkflowPhase } from './workflow-phase.ts'
 
 /** Options of {@link LocalBackend}. */
@@ -39,8 +38,6 @@ export interface LocalBackendOptions<TWorkflowConfig, TGraderConfig> {
   artifactRoot?: string | undefined
 }
 
-const defaultMaxConcurrent = 4
-
 /** Executes rollouts in this process, as many at a time as it has slots. */
 export class LocalBackend<
   TWorkflowConfig = unknown,
@@ -48,66 +45,55 @@ export class LocalBackend<
 > implements ExecutionBackend {
   /** Where rollouts keep files. */
   readonly artifactRoot: string
-  readonly #options: LocalBackendOptions<TWorkflowConfig, TGraderConfig>
   readonly #workflowSlots: ConcurrencyLimiter
-  readonly #graderSlots: ConcurrencyLimiter
-  readonly #live = new Map<string, LiveRollout>()
-  readonly #finished = new RolloutMemory<RolloutState>()
+  readonly #maxQueueDepth: number | undefined
+  readonly #rollouts = new LiveRollouts()
+  readonly #phases: RolloutPhases
 
   /** @throws OsmosisError with code `invalid_config` */
   constructor(options: LocalBackendOptions<TWorkflowConfig, TGraderConfig>) {
-    this.#options = options
     this.artifactRoot = options.artifactRoot ?? path.join(homedir(), '.osmosis')
-    const configured = concurrencyOf(options.workflowConfig)
-    this.#workflowSlots = new ConcurrencyLimiter(
-      options.maxConcurrent === undefined
-        ? configured
-        : wholeNumber('maxConcurrent', options.maxConcurrent),
-    )
-    this.#graderSlots = new ConcurrencyLimiter(
-      options.graderConfig === undefined ? null : concurrencyOf(options.graderConfig),
-    )
-    if (options.maxQueueDepth !== undefined) wholeNumber('maxQueueDepth', options.maxQueueDepth)
+    const { workflow, grader, maxQueueDepth } = options
+    const workflowConfig = options.workflowConfig as TWorkflowConfig
+    const graderConfig = options.graderConfig as TGraderConfig
+    const limits = concurrencyLimits(options)
+    const workflowSlots = new ConcurrencyLimiter(limits.workflows)
+    const graderSlots = new ConcurrencyLimiter(limits.graders)
+    if (maxQueueDepth !== undefined) wholeNumber('maxQueueDepth', maxQueueDepth)
+    this.#workflowSlots = workflowSlots
+    this.#maxQueueDepth = maxQueueDepth
+    this.#phases = {
+      workflow: async (live) => runWorkflowPhase(live, workflowSlots, workflow, workflowConfig),
+      grading: async (live, result) =>
+        runGradingPhase(live, result, graderSlots, grader, graderConfig),
+    }
   }
 
-  async execute(request: RolloutRequest, observer: RolloutObserver): Promise<void> {
-    const { rolloutId } = request
-    const artifacts = new ArtifactsFolder(this.artifactRoot, rolloutId)
+  /**
+   * Runs and grades one rollout. Never rejects: everything that happens goes to `observer`.
+   *
+   * @param signal - ends the rollout early when aborted; its reason, an OsmosisError, is what the
+   * rollout fails with
+   */
+  async execute(
+    request: RolloutRequest,
+    observer: RolloutObserver,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const artifacts = new ArtifactsFolder(this.artifactRoot, request.rolloutId)
     const live = new LiveRollout(request, artifacts, observer)
-    this.#live.set(rolloutId, live)
-
-    const { workflow, workflowConfig, grader, graderConfig } = this.#options
-    const { outcome, samples, unasked } = await runWorkflowPhase(
-      live,
-      this.#workflowSlots,
-      workflow,
-      workflowConfig as TWorkflowConfig,
-    )
-    const { failure } = outcome
-    if (failure) this.#finish(live, { status: 'failure', failure, samples: new Map() })
-    else if (!request.grade) this.#finish(live, { status: 'success', failure, samples })
-    else live.advance('grading')
-
-    await observer.workflowFinished(outcome, samples)
-    if (!request.grade) return
-    const grading: GradingOutcome = failure
-      ? { status: 'failure', failure, samples: new Map() }
-      : await runGradingPhase(
-          live,
-          { samples, unasked },
-          this.#graderSlots,
-          grader,
-          graderConfig as TGraderConfig,
-        )
-    if (!failure) this.#finish(live, grading)
-    await observer.gradingFinished(grading)
+    const end = (): void => live.end(signal?.reason as OsmosisError)
+    signal?.addEventListener('abort', end, { once: true })
+    if (signal?.aborted) end()
+    try {
+      await this.#rollouts.run(live, observer, this.#phases)
+    } finally {
+      signal?.removeEventListener('abort', end)
+    }
   }
 
   hasCapacity(): boolean {
-    const { maxQueueDepth } = this.#options
-    const { maxConcurrent, running, queued } = this.#workflowSlots
-    if (maxQueueDepth === undefined || maxConcurrent === null) return true
-    return running < maxConcurrent || queued < maxQueueDepth
+    return hasRoom(this.#workflowSlots, this.#maxQueueDepth)
   }
 
   load(): BackendLoad {
@@ -116,64 +102,15 @@ export class LocalBackend<
   }
 
   status(rolloutId: string): RolloutState {
-    const live = this.#live.get(rolloutId)
-    if (live) return { status: live.status, reward: null, errorMessage: null }
-    return this.#finished.get(rolloutId) ?? { status: 'unknown', reward: null, errorMessage: null }
+    return this.#rollouts.status(rolloutId)
   }
 
   cancel(selector: RolloutSelector): Map<string, CancelDisposition> {
-    const dispositions = new Map<string, CancelDisposition>()
-    for (const id of this.#select(selector)) {
-      const live = this.#live.get(id)
-      if (live === undefined || live.ending.aborted) {
-        dispositions.set(id, 'not_found')
-        continue
-      }
-      dispositions.set(id, live.status === 'queued' ? 'cancelled_queued' : 'cancelled_running')
-      live.end(new OsmosisError('cancelled', 'cancelled'))
-    }
-    return dispositions
+    return this.#rollouts.cancel(selector)
   }
 
   shutdown(): void {
-    for (const live of this.#live.values()) {
-      live.end(new OsmosisError('server_shutdown', 'rollout server shut down'))
-    }
-  }
-
-  #select(selector: RolloutSelector): readonly string[] {
-    if ('ids' in selector) return selector.ids
-    const live = [...this.#live.keys()]
-    return 'prefix' in selector ? live.filter((id) => id.startsWith(selector.prefix)) : live
-  }
-
-  #finish(live: LiveRollout, { status, failure, samples }: GradingOutcome): void {
-    const { rolloutId } = live.request
-    // The same id may have been accepted again by a caller that keeps no record of ids.
-    if (this.#live.get(rolloutId) === live) this.#live.delete(rolloutId)
-    const cause = failure?.cause
-    const cancelled = isOsmosisError(cause) && cause.code === 'cancelled'
-    const [only, ...others] = samples.values()
-    const graded = status === 'success' && others.length === 0 && only && !only.removeSample
-    this.#finished.end(rolloutId, {
-      status: cancelled ? 'cancelled' : status,
-      reward: graded ? only.reward : null,
-      errorMessage: failure?.message ?? null,
-    })
+    this.#rollouts.shutdown()
   }
 }
 
-/** The slots a config asks for: null is unlimited; a default without any config. */
-function concurrencyOf(config: unknown): number | null {
-  if (config === undefined) return defaultMaxConcurrent
-  const limit = (config as Partial<BaseConfig>).concurrency?.maxConcurrent
-  return limit === undefined ? null : wholeNumber('concurrency.maxConcurrent', limit)
-}
-
-function wholeNumber(name: string, value: number): number {
-  if (Number.isInteger(value) && value >= 1) return value
-  throw new OsmosisError(
-    'invalid_config',
-    `${name} must be a whole number of at least 1, got ${String(value)}. Leave it out for no limit.`,
-  )
-}

@@ -9,9 +9,9 @@ import { cloneConfig } from '../workflow/config.ts'
 import { parseMetadata, type MetadataOf } from '../workflow/metadata-schema.ts'
 import { registerReturned } from '../workflow/workflow-output.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
-import { Deadline } from './deadline.ts'
 import type { RolloutFailure, WorkflowOutcome } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
+import { QueueClock, workflowDeadline } from './phase-deadlines.ts'
 
 type Samples = ReadonlyMap<string, RolloutSample>
 
@@ -31,10 +31,8 @@ export async function runWorkflowPhase<TConfig>(
   config: TConfig,
 ): Promise<WorkflowResult> {
   const { request } = live
-  const clock = new QueueClock()
-  const deadline = new Deadline(request.agentTimeoutSeconds, () =>
-    expired(request.agentTimeoutSeconds, clock),
-  )
+  const clock = new QueueClock(request.queuedSeconds)
+  const deadline = workflowDeadline(request, clock)
   live.enter(deadline)
 
   let release: (() => void) | undefined
@@ -45,7 +43,12 @@ export async function runWorkflowPhase<TConfig>(
     live.advance('running')
     // Whoever handed the rollout over gets the thread back before user code can block it.
     await setImmediate()
-    const context = new RolloutContext({ ...request, signal: deadline.signal })
+    const { beforeFirstModelCall } = live
+    const context = new RolloutContext({
+      ...request,
+      signal: deadline.signal,
+      beforeFirstModelCall,
+    })
     started = context
     const samples = await deadline.race(() =>
       context.run(async () => {
@@ -122,23 +125,3 @@ const over = new OsmosisError(
   'rollout_ended',
   'The workflow of this rollout has ended; a model call made now would belong to no sample. Await everything the workflow starts.',
 )
-
-function expired(seconds: number | null, clock: QueueClock): OsmosisError {
-  const queued = clock.seconds
-  const detail = queued >= 0.1 ? ` (${queued.toFixed(1)}s of it spent queued)` : ''
-  return new OsmosisError('timeout', `workflow exceeded its ${seconds}s deadline${detail}`)
-}
-
-/** How long a rollout has waited for its slot. */
-class QueueClock {
-  readonly #start = performance.now()
-  #stop: number | undefined
-
-  stop(): void {
-    this.#stop = performance.now()
-  }
-
-  get seconds(): number {
-    return ((this.#stop ?? performance.now()) - this.#start) / 1000
-  }
-}

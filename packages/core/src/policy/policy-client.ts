@@ -2,6 +2,7 @@ import { OsmosisError } from '../errors.ts'
 import { completionsUrl } from '../http/completions-url.ts'
 import { retryRequest } from '../http/retry.ts'
 import type { HttpAnswer } from '../http/transport.ts'
+import { untilAborted } from '../http/until-aborted.ts'
 import type {
   ChatCompletion,
   ChatCompletionChunk,
@@ -61,6 +62,8 @@ export interface PolicyClientInit {
   readonly apiKey: string | undefined
   readonly signal: AbortSignal
   readonly log: CallLog
+  /** Awaited before each call leaves. */
+  readonly beforeCall?: (() => Promise<void>) | undefined
 }
 
 export function createPolicyClient(init: PolicyClientInit): PolicyClient {
@@ -120,6 +123,8 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
     options: PolicyCallOptions,
     signal: AbortSignal,
   ): Promise<HttpAnswer> {
+    const { beforeCall } = init
+    if (beforeCall !== undefined) await untilAborted(signal, beforeCall)
     const body = requestBody(request, call.messagesJson())
     const headers = policyHeaders(init, options.headers)
     // Only until the answer begins: asking again after that would be a second sample.

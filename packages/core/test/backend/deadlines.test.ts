@@ -88,6 +88,14 @@ describe('the deadline of a workflow', () => {
     )
   })
 
+  it('includes the time that was spent in a queue elsewhere', async () => {
+    const backend = new LocalBackend({ workflow: workflow(() => never) })
+    const { completion } = await run(backend, { agentTimeoutSeconds: 7.02, queuedSeconds: 7 })
+    expect(completion?.failure?.message).toBe(
+      'workflow exceeded its 7.02s deadline (7.0s of it spent queued)',
+    )
+  })
+
   it('further away than a timer can be set is no deadline yet', async () => {
     const backend = new LocalBackend({
       workflow: workflow(async () => {

@@ -3,6 +3,8 @@ import {
   defineGraderConfig,
   defineWorkflowConfig,
   LocalBackend,
+  OsmosisError,
+  type RolloutObserver,
 } from '@osmosis/core'
 import { describe, expect, it } from 'vitest'
 
@@ -195,6 +197,27 @@ describe('cancelling', () => {
     })
     expect(outcomes).toEqual(['success', 'cancelled'])
     expect(backend.status('r').status).toBe('cancelled')
+  })
+
+  it('one of several with the same id takes the signal that it was handed over with', async () => {
+    const gate = gated()
+    const backend = new LocalBackend({ workflow: gate.workflow })
+    const first = new AbortController()
+    const outcomes: unknown[] = []
+    const observer = (name: string): RolloutObserver => ({
+      workflowFinished: async ({ failure }) => void outcomes.push([name, failure?.message]),
+      gradingFinished: async () => {},
+    })
+    const ended = backend.execute(request({ grade: false }), observer('first'), first.signal)
+    const stays = backend.execute(request({ grade: false }), observer('second'))
+    first.abort(new OsmosisError('cancelled', 'no longer wanted'))
+    await ended
+    gate.open('r')
+    await stays
+    expect(outcomes).toEqual([
+      ['first', 'no longer wanted'],
+      ['second', undefined],
+    ])
   })
 
   it('by a shutdown fails with that reason', async () => {

@@ -1,0 +1,96 @@
+import { isOsmosisError, OsmosisError } from '../errors.ts'
+import { RolloutMemory } from '../http/rollout-memory.ts'
+import type { CancelDisposition } from '../wire/rollout-protocol.ts'
+import type {
+  GradingOutcome,
+  RolloutObserver,
+  RolloutSelector,
+  RolloutState,
+} from './execution-backend.ts'
+import type { LiveRollout } from './live-rollout.ts'
+import type { WorkflowResult } from './workflow-phase.ts'
+
+/** The two phases of a rollout, wherever their code runs. Neither rejects. */
+export interface RolloutPhases {
+  workflow(live: LiveRollout): Promise<WorkflowResult>
+  /** Called for a workflow that succeeded, when its outcome has been reported. */
+  grading(live: LiveRollout, result: WorkflowResult): Promise<GradingOutcome>
+}
+
+/**
+ * The rollouts of a backend, and for some time those that have ended: takes each through its phases
+ * and knows its state.
+ */
+export class LiveRollouts {
+  readonly #live = new Map<string, LiveRollout>()
+  readonly #finished = new RolloutMemory<RolloutState>()
+
+  /** Runs and grades one rollout; everything that happens goes to `observer`. Never rejects. */
+  async run(live: LiveRollout, observer: RolloutObserver, phases: RolloutPhases): Promise<void> {
+    const { rolloutId, grade } = live.request
+    this.#live.set(rolloutId, live)
+
+    const result = await phases.workflow(live)
+    const { outcome, samples } = result
+    const { failure } = outcome
+    if (failure) this.#finish(live, { status: 'failure', failure, samples: new Map() })
+    else if (!grade) this.#finish(live, { status: 'success', failure, samples })
+    else live.advance('grading')
+
+    await observer.workflowFinished(outcome, samples)
+    if (!grade) return
+    const grading: GradingOutcome = failure
+      ? { status: 'failure', failure, samples: new Map() }
+      : await phases.grading(live, result)
+    if (!failure) this.#finish(live, grading)
+    await observer.gradingFinished(grading)
+  }
+
+  status(rolloutId: string): RolloutState {
+    const live = this.#live.get(rolloutId)
+    if (live) return { status: live.status, reward: null, errorMessage: null }
+    return this.#finished.get(rolloutId) ?? { status: 'unknown', reward: null, errorMessage: null }
+  }
+
+  cancel(selector: RolloutSelector): Map<string, CancelDisposition> {
+    const dispositions = new Map<string, CancelDisposition>()
+    for (const id of this.#select(selector)) {
+      const live = this.#live.get(id)
+      if (live === undefined || live.ending.aborted) {
+        dispositions.set(id, 'not_found')
+        continue
+      }
+      dispositions.set(id, live.status === 'queued' ? 'cancelled_queued' : 'cancelled_running')
+      live.end(new OsmosisError('cancelled', 'cancelled'))
+    }
+    return dispositions
+  }
+
+  /** Fails everything that is still going on because the process is about to end. */
+  shutdown(): void {
+    for (const live of this.#live.values()) {
+      live.end(new OsmosisError('server_shutdown', 'rollout server shut down'))
+    }
+  }
+
+  #select(selector: RolloutSelector): readonly string[] {
+    if ('ids' in selector) return selector.ids
+    const live = [...this.#live.keys()]
+    return 'prefix' in selector ? live.filter((id) => id.startsWith(selector.prefix)) : live
+  }
+
+  #finish(live: LiveRollout, { status, failure, samples }: GradingOutcome): void {
+    const { rolloutId } = live.request
+    // The same id may have been accepted again by a caller that keeps no record of ids.
+    if (this.#live.get(rolloutId) === live) this.#live.delete(rolloutId)
+    const cause = failure?.cause
+    const cancelled = isOsmosisError(cause) && cause.code === 'cancelled'
+    const [only, ...others] = samples.values()
+    const graded = status === 'success' && others.length === 0 && only && !only.removeSample
+    this.#finished.end(rolloutId, {
+      status: cancelled ? 'cancelled' : status,
+      reward: graded ? only.reward : null,
+      errorMessage: failure?.message ?? null,
+    })
+  }
+}

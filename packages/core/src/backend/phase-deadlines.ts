@@ -1,0 +1,42 @@
+import { OsmosisError } from '../errors.ts'
+import { Deadline } from './deadline.ts'
+import type { RolloutRequest } from './execution-backend.ts'
+
+/** How long a rollout has waited for its turn, elsewhere included. */
+export class QueueClock {
+  readonly #start: number
+  #stop: number | undefined
+
+  /** @param queuedSeconds - waited already */
+  constructor(queuedSeconds = 0) {
+    this.#start = performance.now() - queuedSeconds * 1000
+  }
+
+  stop(): void {
+    this.#stop = performance.now()
+  }
+
+  get seconds(): number {
+    return ((this.#stop ?? performance.now()) - this.#start) / 1000
+  }
+}
+
+/** The deadline of a workflow. What has been queued elsewhere is taken off. */
+export function workflowDeadline(
+  { agentTimeoutSeconds: limit, queuedSeconds = 0 }: RolloutRequest,
+  clock: QueueClock,
+): Deadline {
+  return new Deadline(limit === null ? null : limit - queuedSeconds, () => {
+    const queued = clock.seconds
+    const detail = queued >= 0.1 ? ` (${queued.toFixed(1)}s of it spent queued)` : ''
+    return new OsmosisError('timeout', `workflow exceeded its ${limit}s deadline${detail}`)
+  })
+}
+
+/** The deadline of a grader, which starts now. */
+export function graderDeadline({ graderTimeoutSeconds: limit }: RolloutRequest): Deadline {
+  return new Deadline(
+    limit,
+    () => new OsmosisError('timeout', `grader exceeded its ${limit}s deadline`),
+  )
+}
