@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { createServer } from 'node:net'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -7,6 +8,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 
 import { run } from './in-process.ts'
 import { endpoint, refuse } from './model-endpoint.ts'
+import { bin } from './osmosis.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
 beforeEach(() => {
@@ -28,13 +30,32 @@ async function doctor(
   process.chdir(folder)
   const free = { _OSMOSIS_ROLLOUT_PORT: '0', ...env }
   const { code, stdout } = await run(['doctor', '--json', ...args], free)
-  const { findings } = JSON.parse(stdout) as {
+  return { code, findings: readFindings(stdout) }
+}
+
+function readFindings(text: string): string[] {
+  const { findings } = JSON.parse(text) as {
     findings: { level: string; check: string; message: string }[]
   }
-  return { code, findings: findings.map((one) => `${one.level} ${one.check}: ${one.message}`) }
+  return findings.map((one) => `${one.level} ${one.check}: ${one.message}`)
 }
 
 const policies = 'default_policy = "echo"\n[policies.echo]\nmodule = "policies/echo.ts"\n'
+
+/** A shell with mounts of its own, for which root is not needed. */
+const unshare = ['unshare', '--map-root-user', '--mount', 'sh', '-euc'] as const
+
+/** Calls the command on a file system of its own: `$1` is its folder, `$2` its size. */
+function doctorOnDisk(folder: string, size: string, fill: string): Examined {
+  const script = `mount -t tmpfs -o size=$2 tmpfs "$1"; cd "$1"; ${fill}; shift 2; exec "$@"`
+  const command = [process.execPath, bin, 'doctor', '--json']
+  const [program, ...args] = [...unshare, script, 'sh', folder, size, ...command]
+  const { status, stdout } = spawnSync(program, args, { encoding: 'utf8' })
+  return { code: status, findings: readFindings(stdout) }
+}
+
+const cannotMount =
+  spawnSync('unshare', [...unshare.slice(1), 'mount -t tmpfs tmpfs /mnt']).status !== 0
 
 describe('osmosis doctor', () => {
   it('finds nothing wrong with a workspace that is ready, and says so for people', async () => {
@@ -140,4 +161,18 @@ describe('osmosis doctor', () => {
       ),
     )
   })
+  it.skipIf(cannotMount)(
+    `warns of a disk with little room, and fails on a full one${cannotMount ? ' (needs unshare, and tmpfs)' : ''}`,
+    async () => {
+      const folder = await temporaryFolder()
+      const disk = (level: string, room: string): string =>
+        `${level} disk: ${room} are free in ${folder}`
+      const little = doctorOnDisk(folder, '512m', 'true')
+      expect(little.findings).toContain(disk('warn', '512 MiB'))
+      expect(little.code).toBe(0)
+      const full = doctorOnDisk(folder, '1m', 'cat /dev/zero > filler 2> /dev/null || true')
+      expect(full.findings).toContain(disk('fail', '0 MiB'))
+      expect(full.code).toBe(1)
+    },
+  )
 })

@@ -67,7 +67,11 @@ async function listenOnce(port: number): Promise<string | undefined> {
 async function diskFinding(folder: string): Promise<Finding> {
   const { bavail, bsize } = await statfs(folder)
   const free = bavail * bsize
-  const text = `${(free / gibibyte).toFixed(1)} GiB are free in ${folder}`
+  const room =
+    free >= gibibyte
+      ? `${(free / gibibyte).toFixed(1)} GiB`
+      : `${Math.floor(free / (gibibyte / 1024))} MiB`
+  const text = `${room} are free in ${folder}`
   if (free >= scarce) return ok('disk', text)
   const advice =
     'Evaluations keep transcripts in .osmosis/evals: remove old runs, or pass --output.'
