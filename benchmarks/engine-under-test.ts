@@ -8,8 +8,9 @@ import {
   type RunSnapshots,
   type RunStore,
 } from '@osmosis/eval'
+import { madeManifest } from '@osmosis/testing/kit/made-runs'
 
-import { itemOf, manifestOf } from '../packages/eval/test/store/runs.ts'
+import { itemOf } from '../packages/eval/test/store/runs.ts'
 
 /** What is to be measured. */
 export interface EngineTask {
@@ -46,7 +47,7 @@ async function figuresOf({ items, inFlight, store, folder }: EngineTask): Promis
     otherColumns: {},
   }))
   const name = `r-${items}-${inFlight}`
-  const manifest = manifestOf({ run_name: name, n: attempts, rows: rows.map(toRunRow) })
+  const manifest = madeManifest({ run_name: name, n: attempts, rows: rows.map(toRunRow) })
   const kept = store ? await createRun({ outputRoot: folder, manifest }) : undefined
   const timed = kept && new TimedStore(kept)
   const before = process.cpuUsage()

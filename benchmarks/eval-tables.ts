@@ -9,8 +9,9 @@ import {
   selectItems,
   toRunDocument,
 } from '@osmosis/eval/analysis'
+import { madeEvent } from '@osmosis/testing/kit/made-runs'
 
-import { eventOf, manifestOf } from '../packages/eval/test/analysis/runs.ts'
+import { manifestOf } from '../packages/eval/test/analysis/runs.ts'
 
 const rounds = 5
 const rows = 25_000
@@ -76,7 +77,7 @@ function simulated(row: number, attempt: number): ItemEvent {
       calls: 4 + ((mixed >> (at + 8)) % 3),
       errors: mixed % 17 === at ? 3 : 0,
     }))
-  return eventOf(row, attempt, {
+  return madeEvent(row, attempt, {
     reward: (mixed >>> 16) % 100 < (row % 3) * 50 ? 1 : 0,
     completion_tokens: mixed % 1000,
     tools: use,

@@ -9,9 +9,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 import { createRun, openRun, type EndedItem, type RunReader, type RunStore } from '@osmosis/eval'
+import { madeManifest } from '@osmosis/testing/kit/made-runs'
 
 import { complete, crash, inFlight, outputOf, writer } from '../packages/eval/test/store/crashes.ts'
-import { itemOf, manifestOf } from '../packages/eval/test/store/runs.ts'
+import { itemOf } from '../packages/eval/test/store/runs.ts'
 
 const rollouts = Number(process.argv[2] ?? 100_000)
 const concurrency = 64
@@ -40,7 +41,7 @@ function show(name: string, value: number | string, unit: string, goal?: string)
 }
 
 async function writing(name: string, withGraded: boolean): Promise<string> {
-  const manifest = manifestOf({ run_name: name })
+  const manifest = madeManifest({ run_name: name })
   const store = await createRun({ outputRoot: folder, manifest })
   const times = new Float64Array(rollouts)
   let next = 0
@@ -149,7 +150,7 @@ async function fullDisk(): Promise<void> {
     return
   }
   try {
-    const manifest = manifestOf({
+    const manifest = madeManifest({
       rows: Array.from({ length: 500 }, (_, row) => ({ key: `${row}`, source_row: row })),
     })
     const store = await createRun({ outputRoot: root, manifest })

@@ -2,32 +2,13 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { createRun } from '@osmosis/eval'
-import type { RunManifest } from '@osmosis/eval/analysis'
+import { madeManifest, madeRows } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { run } from './in-process.ts'
 import { startOsmosis, temporaryFolder } from './osmosis.ts'
 
-const sha256 = '0'.repeat(64)
-
-const manifest: RunManifest = {
-  schema_version: 1,
-  local_run_id: '0'.repeat(32),
-  run_name: 'sums',
-  created_at: '2026-11-20T09:00:00.000Z',
-  inputs: {
-    model: { name: 'scripted', base_url: null, baseline: null, params: {} },
-    dataset: { name: 'sums', sha256 },
-    code: { rollout: 'sums', kind: 'workflow', entrypoint: 'main.ts', sha256, scorers: [] },
-    env: {},
-    secrets: [],
-    timeouts: { agent_seconds: null, grader_seconds: null, max_turns: null },
-  },
-  n: 1,
-  pass_threshold: 1,
-  provenance: { sdk_version: '0', node_version: '24', config: null, git: null },
-  rows: [{ key: 'a', source_row: 0 }],
-}
+const manifest = madeManifest({ run_name: 'sums', rows: madeRows(1) })
 
 /** A folder with a run of which nothing has ended. */
 async function folderWithRun(): Promise<string> {

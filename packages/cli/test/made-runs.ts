@@ -1,5 +1,6 @@
 import { createRun, resumeRun, type EndedItem } from '@osmosis/eval'
 import type { ItemEvent, RunManifest, RunRow } from '@osmosis/eval/analysis'
+import { madeEvent, madeManifest, madeRows } from '@osmosis/testing/kit'
 
 /** A message or more of a policy that answers, as the steps of a transcript. */
 export type Steps = NonNullable<EndedItem['trajectories']>[string]['steps']
@@ -60,79 +61,26 @@ export function failure(type: string, message: string): Partial<ItemEvent> {
 }
 
 function manifestOf({ name, rows, n = 1, inputs, manifest }: MadeRun): RunManifest {
-  return {
-    schema_version: 1,
-    local_run_id: '0'.repeat(32),
+  const base = madeManifest({
     run_name: name,
-    created_at: '2026-01-02T03:04:05.000Z',
     inputs: {
-      model: {
-        name: 'step-200',
-        base_url: 'http://127.0.0.1:8000/v1',
-        baseline: null,
-        params: {},
-        ...inputs,
-      },
-      dataset: { name: 'data/airline.jsonl', sha256: 'd'.repeat(64) },
-      code: {
-        rollout: 'airline',
-        kind: 'workflow',
-        entrypoint: 'rollouts/airline/main.ts',
-        sha256: 'c'.repeat(64),
-        scorers: [],
-      },
-      env: {},
-      secrets: [],
+      model: inputs ?? {},
       timeouts: { agent_seconds: 120, grader_seconds: null, max_turns: null },
     },
     n,
-    pass_threshold: 1,
-    provenance: {
-      sdk_version: '1.0.0',
-      node_version: 'v24.0.0',
-      config: 'configs/eval/airline.toml',
-      git: null,
-    },
-    rows:
-      typeof rows === 'number'
-        ? Array.from({ length: rows }, (_, row) => ({ key: `row-${row}`, source_row: row }))
-        : rows,
-    ...manifest,
-  }
+    rows: typeof rows === 'number' ? madeRows(rows) : rows,
+  })
+  const provenance = { ...base.provenance, config: 'configs/eval/airline.toml' }
+  return { ...base, provenance, ...manifest }
 }
 
 function endedItem({ row, attempt, event = {}, samples, label }: MadeItem): EndedItem {
-  const reward = event.reward === undefined ? 1 : event.reward
   const said = samples === undefined ? { main: shortTalk(row) } : samples
   return {
-    event: {
-      row_index: row,
-      run_index: attempt,
-      source_row_index: row,
+    event: madeEvent(row, attempt, {
       rollout_id: `${event.model_tag ?? 'rollout'}-${row}-${attempt}`,
-      status: 'success',
-      tokens: 1100,
-      duration_ms: 2000,
-      error_type: null,
-      error_message: null,
-      row_key: `row-${row}`,
-      samples: { main: reward },
-      prompt_tokens: 1000,
-      completion_tokens: 100,
-      cost_usd: null,
-      calls: 1,
-      tool_calls: 0,
-      tool_errors: 0,
-      finish: { stop: 1 },
-      rewritten: 0,
-      tools: [],
-      metrics: {},
-      grading_ms: 1,
-      summary: `Answer ${row}.${attempt}.`,
-      ended_at: '2026-01-02T03:05:00.000Z',
       ...event,
-      reward,
-    },
+    }),
     trajectories:
       said &&
       Object.fromEntries(

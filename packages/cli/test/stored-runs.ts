@@ -1,40 +1,19 @@
 import { createRun, type EndedItem, type GradedRollout } from '@osmosis/eval'
 import type { ItemEvent, RunManifest } from '@osmosis/eval/analysis'
-
-const sha256 = '0'.repeat(64)
+import { madeEvent, madeManifest, madeRows, type MadeManifest } from '@osmosis/testing/kit'
 
 /** The manifest of a run of the test workspace, whose workflow or loop is in `entrypoint`. */
 export function storedManifest(
   rows: number,
   code: Partial<RunManifest['inputs']['code']> = {},
-  inputs: Partial<RunManifest['inputs']> = {},
+  inputs: Omit<NonNullable<MadeManifest['inputs']>, 'code'> = {},
 ): RunManifest {
-  return {
-    schema_version: 1,
-    local_run_id: '0'.repeat(32),
+  const echo = { rollout: 'echo', entrypoint: 'rollouts/echo/main.ts', ...code }
+  return madeManifest({
     run_name: 'stored',
-    created_at: '2026-11-20T09:00:00.000Z',
-    inputs: {
-      model: { name: 'scripted', base_url: null, baseline: null, params: {} },
-      dataset: { name: 'words', sha256 },
-      code: {
-        rollout: 'echo',
-        kind: 'workflow',
-        entrypoint: 'rollouts/echo/main.ts',
-        sha256,
-        scorers: [],
-        ...code,
-      },
-      env: {},
-      secrets: [],
-      timeouts: { agent_seconds: null, grader_seconds: null, max_turns: null },
-      ...inputs,
-    },
-    n: 1,
-    pass_threshold: 1,
-    provenance: { sdk_version: '0', node_version: '24', config: null, git: null },
-    rows: Array.from({ length: rows }, (_, row) => ({ key: `row-${row}`, source_row: row })),
-  }
+    inputs: { ...inputs, model: { name: 'scripted', ...inputs.model }, code: echo },
+    rows: madeRows(rows),
+  })
 }
 
 /** An item in which the policy said `text`, and which was rewarded with `reward`. */
@@ -50,34 +29,15 @@ export function storedItem(
     { role: 'assistant', content: text },
   ]
   return {
-    event: {
-      row_index: row,
-      run_index: 0,
-      source_row_index: row,
+    event: madeEvent(row, 0, {
       rollout_id: `rollout-${row}`,
       status: reward === null ? 'failed' : 'success',
       reward,
-      tokens: 15,
-      duration_ms: 12.5,
       error_type: reward === null ? 'agent_error' : null,
       error_message: reward === null ? 'it broke' : null,
-      row_key: `row-${row}`,
-      samples: reward === null ? {} : { main: reward },
-      prompt_tokens: 10,
-      completion_tokens: 5,
-      cost_usd: null,
-      calls: 1,
-      tool_calls: 0,
-      tool_errors: 0,
-      finish: { stop: 1 },
-      rewritten: 0,
-      tools: [],
-      metrics: {},
-      grading_ms: null,
       summary: text,
-      ended_at: '2026-11-20T09:05:00.000Z',
       ...event,
-    },
+    }),
     trajectories: {
       main: {
         schema_version: 'ATIF-v1.7',

@@ -15,7 +15,7 @@ import {
   type RunStore,
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
+import { HttpPeer, madeManifest, type PeerRequest } from '@osmosis/testing/kit'
 import { onTestFinished } from 'vitest'
 
 import { datasetRows } from './evaluations.ts'
@@ -24,24 +24,7 @@ import { datasetRows } from './evaluations.ts'
 export async function newRun(outputRoot: string, rows: number, n = 1): Promise<RunStore> {
   const store = await createRun({
     outputRoot,
-    manifest: {
-      schema_version: 1,
-      local_run_id: '0'.repeat(32),
-      run_name: 'r',
-      created_at: '2026-01-02T03:04:05.000Z',
-      inputs: {
-        model: { name: 'm', base_url: null, baseline: null, params: {} },
-        dataset: { name: 'data', sha256: '' },
-        code: { rollout: 'r', kind: 'workflow', entrypoint: 'main.ts', sha256: '', scorers: [] },
-        env: {},
-        secrets: [],
-        timeouts: { agent_seconds: null, grader_seconds: null, max_turns: null },
-      },
-      n,
-      pass_threshold: 1,
-      provenance: { sdk_version: '0', node_version: 'v22', config: null, git: null },
-      rows: datasetRows(rows).map(toRunRow),
-    },
+    manifest: madeManifest({ run_name: 'r', n, rows: datasetRows(rows).map(toRunRow) }),
   })
   onTestFinished(async () => store.close())
   return store

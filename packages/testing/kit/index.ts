@@ -23,6 +23,7 @@ export {
   type PolicyEndpoint,
   type ReceivedCall,
 } from './policy-endpoint.ts'
+export { madeEvent, madeManifest, madeRows, type MadeManifest } from './made-runs.ts'
 export { missingPrograms } from './missing-programs.ts'
 export { PlatformStandIn } from './platform-stand-in/platform-stand-in.ts'
 export { refusal } from './platform-stand-in/stand-in-request.ts'

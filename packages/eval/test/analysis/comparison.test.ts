@@ -5,9 +5,10 @@ import {
   RunTable,
   toRunDocument,
 } from '@osmosis/eval/analysis'
+import { madeEvent } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
-import { eventOf, eventsOf, manifestOf } from './runs.ts'
+import { eventsOf, manifestOf } from './runs.ts'
 
 type Rewards = readonly (readonly (number | null)[])[]
 
@@ -139,7 +140,7 @@ test('behaviour before and after, of what both runs know', () => {
       toRunDocument(
         manifestOf(12),
         Array.from({ length: 12 }, (_, row) =>
-          eventOf(row, 0, {
+          madeEvent(row, 0, {
             calls: calls + (row % 2),
             cost_usd: cost,
             finish: { length: row % 3 === 0 ? 1 : 0 },

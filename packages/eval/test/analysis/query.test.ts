@@ -1,8 +1,9 @@
 import { parseQuery, RunTable, selectItems, toRunDocument } from '@osmosis/eval/analysis'
 import * as fc from 'fast-check'
+import { madeEvent } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
-import { eventOf, manifestOf } from './runs.ts'
+import { manifestOf } from './runs.ts'
 
 const manifest = manifestOf([
   {
@@ -17,20 +18,20 @@ const table = new RunTable(
   toRunDocument(
     manifest,
     [
-      eventOf(0, 0, {
+      madeEvent(0, 0, {
         reward: 1,
         completion_tokens: 50,
         metrics: { Polite: 1, error: 3, task: 7 },
       }),
-      eventOf(0, 1, {
+      madeEvent(0, 1, {
         reward: 0,
         summary: 'I am sorry.',
         tools: stuck,
         tool_errors: 3,
         tool_calls: 4,
       }),
-      eventOf(1, 0, { reward: 0.5, duration_ms: 9000, calls: 6 }),
-      eventOf(1, 1, { status: 'failed', summary: 'The workflow exceeded its 2 s.' }),
+      madeEvent(1, 0, { reward: 0.5, duration_ms: 9000, calls: 6 }),
+      madeEvent(1, 1, { status: 'failed', summary: 'The workflow exceeded its 2 s.' }),
     ],
     [{ source_row_index: 1, run_index: 0, tag: 'Late', text: '', at: '' }],
   ),

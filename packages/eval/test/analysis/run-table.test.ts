@@ -11,9 +11,10 @@ import {
   toRunDocument,
 } from '@osmosis/eval/analysis'
 import * as fc from 'fast-check'
+import { madeEvent } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
-import { eventOf, eventsOf, manifestOf } from './runs.ts'
+import { eventsOf, manifestOf } from './runs.ts'
 
 function tableOf(rewards: readonly (readonly (number | null)[])[], threshold = 1): RunTable {
   return new RunTable(toRunDocument(manifestOf(rewards.length, { threshold }), eventsOf(rewards)))
@@ -69,14 +70,16 @@ test('a document survives JSON, and is continued after it', () => {
 test('the last event of an item counts, and events of the other model are passed over', () => {
   const table = new RunTable(
     toRunDocument(manifestOf(2), [
-      eventOf(0, 0, { status: 'failed' }),
-      eventOf(0, 0, { reward: 0.5 }),
-      eventOf(1, 0, { model_tag: 'baseline', reward: 0 }),
+      madeEvent(0, 0, { status: 'failed' }),
+      madeEvent(0, 0, { reward: 0.5 }),
+      madeEvent(1, 0, { model_tag: 'baseline', reward: 0 }),
     ]),
   )
   expect(table.size).toBe(1)
   expect(table.value(0)).toBe(0.5)
-  expect(table.append([eventOf(0, 0, { reward: 1 }), eventOf(0, 1, { reward: 0 })])).toEqual([0, 1])
+  expect(table.append([madeEvent(0, 0, { reward: 1 }), madeEvent(0, 1, { reward: 0 })])).toEqual([
+    0, 1,
+  ])
   expect(table.groups).toMatchObject([{ row: 0, items: [0, 1], passed: 1, kind: 'signal' }])
 })
 
@@ -116,7 +119,7 @@ const arbitraryEvent: fc.Arbitrary<ItemEvent> = fc
     summary: fc.constantFrom('', 'Done.', 'Sorry.'),
   })
   .map(({ row, attempt, status, reward, score, tokens, errors, summary }) =>
-    eventOf(row, attempt, {
+    madeEvent(row, attempt, {
       status,
       reward: status === 'success' ? reward : null,
       ...(score === null ? {} : { scores: { exact: score }, metrics: { check: score } }),
@@ -157,14 +160,14 @@ test('a table to which events were appended is the table of all events', () => {
 test('a run that has scores and no rewards is about the first score, until a reward comes', () => {
   const table = new RunTable(
     toRunDocument(manifestOf(2), [
-      eventOf(0, 0, { reward: null, scores: { exact: 1, style: 0 } }),
-      eventOf(0, 1, { reward: null, scores: { exact: 0, style: 0 } }),
+      madeEvent(0, 0, { reward: null, scores: { exact: 1, style: 0 } }),
+      madeEvent(0, 1, { reward: null, scores: { exact: 0, style: 0 } }),
     ]),
   )
   expect(table.measure).toBe('exact')
   expect(table.kinds()).toMatchObject({ signal: 1 })
   expect(new RunTable(table.document, { measure: 'style' }).kinds()).toMatchObject({ never: 1 })
-  table.append([eventOf(1, 0, { reward: 1 })])
+  table.append([madeEvent(1, 0, { reward: 1 })])
   expect(table.measure).toBe('reward')
   expect(table.groups.map(({ kind, graded }) => [kind, graded])).toEqual([
     ['never', 0],
@@ -174,7 +177,12 @@ test('a run that has scores and no rewards is about the first score, until a rew
 
 test('items in the order of rows, whichever ended first', () => {
   const table = new RunTable(
-    toRunDocument(manifestOf(3), [eventOf(2, 1), eventOf(0, 1), eventOf(2, 0), eventOf(0, 0)]),
+    toRunDocument(manifestOf(3), [
+      madeEvent(2, 1),
+      madeEvent(0, 1),
+      madeEvent(2, 0),
+      madeEvent(0, 0),
+    ]),
   )
   expect([...selectItems(table, parseQuery('', table))]).toEqual([3, 1, 2, 0])
   expect(table.find(2, 0)).toBe(2)
@@ -188,7 +196,7 @@ test('names of users may be those of JavaScript', () => {
   const facets = JSON.parse('{"__proto__": "a", "constructor": "b"}') as Record<string, string>
   const table = new RunTable(
     toRunDocument(manifestOf([{ key: 'k', source_row: 0, facets }]), [
-      eventOf(0, 0, {
+      madeEvent(0, 0, {
         metrics: odd,
         finish: {},
         tools: [{ name: '__proto__', calls: 1, errors: 0 }],
@@ -215,5 +223,5 @@ test('the counterpart of an attempt ended the other way, as far from it as there
     ),
   )
   expect([0, 1, 2, 4].map((item) => counterpartOf(table, item))).toEqual([1, 3, 1, 5])
-  expect(counterpartOf(new RunTable(toRunDocument(manifestOf(1), [eventOf(0, 0)])), 0)).toBeNull()
+  expect(counterpartOf(new RunTable(toRunDocument(manifestOf(1), [madeEvent(0, 0)])), 0)).toBeNull()
 })

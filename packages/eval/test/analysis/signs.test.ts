@@ -6,9 +6,10 @@ import {
   selectItems,
   toRunDocument,
 } from '@osmosis/eval/analysis'
+import { madeEvent } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
-import { eventOf, manifestOf } from './runs.ts'
+import { manifestOf } from './runs.ts'
 
 const search = { tool_calls: 2, tools: [{ name: 'search', calls: 2, errors: 0 }] }
 
@@ -17,7 +18,7 @@ function passes(change: (row: number) => Partial<ItemEvent> = () => ({})): RunTa
   return new RunTable(
     toRunDocument(
       manifestOf(40, { n: 1 }),
-      Array.from({ length: 40 }, (_, row) => eventOf(row, 0, { ...search, ...change(row) })),
+      Array.from({ length: 40 }, (_, row) => madeEvent(row, 0, { ...search, ...change(row) })),
     ),
   )
 }
@@ -25,21 +26,21 @@ function passes(change: (row: number) => Partial<ItemEvent> = () => ({})): RunTa
 test('what happened in a rollout is a sign', () => {
   const table = new RunTable(
     toRunDocument(manifestOf(9, { n: 1 }), [
-      eventOf(0, 0),
-      eventOf(1, 0, { status: 'failed' }),
-      eventOf(2, 0, { finish: { length: 1, stop: 2 } }),
-      eventOf(3, 0, { tool_errors: 2, tools: [{ name: 'a', calls: 9, errors: 2 }] }),
-      eventOf(4, 0, {
+      madeEvent(0, 0),
+      madeEvent(1, 0, { status: 'failed' }),
+      madeEvent(2, 0, { finish: { length: 1, stop: 2 } }),
+      madeEvent(3, 0, { tool_errors: 2, tools: [{ name: 'a', calls: 9, errors: 2 }] }),
+      madeEvent(4, 0, {
         tool_errors: 4,
         tools: [
           { name: 'a', calls: 9, errors: 2 },
           { name: 'b', calls: 9, errors: 2 },
         ],
       }),
-      eventOf(5, 0, { tool_errors: 3, tools: [{ name: 'a', calls: 9, errors: 3 }] }),
-      eventOf(6, 0, { rewritten: 1, completion_tokens: 5000 }),
-      eventOf(7, 0, { calls: 0, completion_tokens: null }),
-      eventOf(8, 0, { status: 'skipped', reward: null }),
+      madeEvent(5, 0, { tool_errors: 3, tools: [{ name: 'a', calls: 9, errors: 3 }] }),
+      madeEvent(6, 0, { rewritten: 1, completion_tokens: 5000 }),
+      madeEvent(7, 0, { calls: 0, completion_tokens: null }),
+      madeEvent(8, 0, { status: 'skipped', reward: null }),
     ]),
   )
   expect(Array.from({ length: 9 }, (_, item) => table.signs(item))).toEqual([
@@ -65,7 +66,7 @@ test('a pass without a tool call looks unearned where more than 80 % of 20 passe
   const few = new RunTable(
     toRunDocument(
       manifestOf(19),
-      Array.from({ length: 19 }, (_, row) => eventOf(row, 0, row === 0 ? {} : search)),
+      Array.from({ length: 19 }, (_, row) => madeEvent(row, 0, row === 0 ? {} : search)),
     ),
   )
   expect(few.unearned(0)).toEqual([])
@@ -101,10 +102,10 @@ test('findings are ranked by how many items they touch, times what each costs', 
   const table = new RunTable(
     toRunDocument(manifestOf(40, { n: 2 }), [
       ...Array.from({ length: 40 }, (_, row) =>
-        eventOf(row, 0, row < 3 ? { tool_calls: 0, tools: [] } : search),
+        madeEvent(row, 0, row < 3 ? { tool_calls: 0, tools: [] } : search),
       ),
       ...Array.from({ length: 40 }, (_, row) =>
-        eventOf(row, 1, {
+        madeEvent(row, 1, {
           ...search,
           reward: 0,
           ...(row < 16 ? { finish: { length: 1 } } : {}),
@@ -170,7 +171,7 @@ test('findings are ranked by how many items they touch, times what each costs', 
 
 test('rows of which one attempt has ended are not among those without a gradient', () => {
   const table = new RunTable(
-    toRunDocument(manifestOf(3), [eventOf(0, 0), eventOf(1, 0), eventOf(1, 1)]),
+    toRunDocument(manifestOf(3), [madeEvent(0, 0), madeEvent(1, 0), madeEvent(1, 1)]),
   )
   expect(findings(table)).toMatchObject([{ key: 'rows', count: 1 }])
 })

@@ -10,9 +10,10 @@ import {
   tQuantile,
 } from '@osmosis/eval/analysis'
 import * as fc from 'fast-check'
+import { madeEvent } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
-import { eventOf, eventsOf, manifestOf } from './runs.ts'
+import { eventsOf, manifestOf } from './runs.ts'
 
 // All expected figures were computed apart from this project: sums as exact fractions (Python's
 // fractions), roots and Student's t with 40 digits (mpmath, the root of 1 − I(ν/(ν+t²); ν/2, 1/2)/2).
@@ -62,7 +63,7 @@ const attempts: readonly (readonly Attempt[])[] = [
 const events = attempts.flatMap((row, at) =>
   row.map(([reward, tokens, calls, errors], attempt): ItemEvent => {
     const known = { completion_tokens: tokens, tool_calls: calls, tool_errors: errors }
-    return eventOf(at, attempt, {
+    return madeEvent(at, attempt, {
       ...known,
       ...(reward === null ? { status: 'failed' } : {}),
       reward,
@@ -71,7 +72,7 @@ const events = attempts.flatMap((row, at) =>
   }),
 )
 // An item whose samples were taken out of training is in no figure.
-const skipped = eventOf(5, 3, { status: 'skipped', reward: null, completion_tokens: 9999 })
+const skipped = madeEvent(5, 3, { status: 'skipped', reward: null, completion_tokens: 9999 })
 const table = new RunTable(toRunDocument(manifestOf(7), [...events, skipped]))
 const { stats, groups, behaviour } = runStatistics(table)
 

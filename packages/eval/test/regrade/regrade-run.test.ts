@@ -13,15 +13,15 @@ import {
   type RunReader,
 } from '@osmosis/eval'
 import type { RunManifest } from '@osmosis/eval/analysis'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { madeEvent, madeManifest, temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { eventOf, itemOf, manifestOf } from '../store/runs.ts'
+import { itemOf } from '../store/runs.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
 
 async function storedRun(
   items: readonly EndedItem[],
-  manifest: RunManifest = manifestOf(),
+  manifest: RunManifest = madeManifest(),
 ): Promise<RunReader> {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest })
   for (const item of items) await store.commit(item)
@@ -35,7 +35,7 @@ const timeoutSeconds = null
 
 describe('regradeRun', () => {
   it('grades what was stored, and lists what could not be', async () => {
-    const failed = eventOf(1, 0, { status: 'failed', reward: null, error_type: 'agent_error' })
+    const failed = madeEvent(1, 0, { status: 'failed', reward: null, error_type: 'agent_error' })
     const run = await storedRun([
       itemOf(0, 0),
       { event: failed, trajectories: null, graded: null },
@@ -71,7 +71,7 @@ describe('regradeRun', () => {
   })
 
   it('does not grade agent loops that failed, although their messages are there', async () => {
-    const { inputs } = manifestOf()
+    const { inputs } = madeManifest()
     const code = { ...inputs.code, kind: 'agent-loop' as const }
     const failed = { status: 'failed' as const, reward: null }
     const run = await storedRun(
@@ -79,7 +79,7 @@ describe('regradeRun', () => {
         itemOf(0, 0, '', { ...failed, error_type: 'agent_error' }),
         itemOf(0, 1, '', { ...failed, error_type: 'missing_reward' }),
       ],
-      manifestOf({ inputs: { ...inputs, code } }),
+      madeManifest({ inputs: { ...inputs, code } }),
     )
     const regrading = await regradeRun(run, { grade: half })
     expect(regrading.failed.map(({ run_index: attempt }) => attempt)).toEqual([0])
@@ -174,7 +174,7 @@ describe('gradeByFunction', () => {
 
 describe('gradedEvents', () => {
   it('has the rewards of the grading, leaves out what it has not judged, and keeps what failed before', async () => {
-    const failed = eventOf(1, 1, { status: 'failed', reward: null, error_type: 'timeout' })
+    const failed = madeEvent(1, 1, { status: 'failed', reward: null, error_type: 'timeout' })
     const run = await storedRun([
       itemOf(0, 0, 'Done.', { scores: { polite: 1 } }),
       itemOf(0, 1),
@@ -212,7 +212,7 @@ describe('adoptGrading', () => {
     expect(await adoptGrading('mild', { location: run.location })).toBe(2)
     await run.refresh()
     expect(run.sortedEvents).toMatchObject([
-      { reward: 0.5, status: 'success', scores: { polite: 1 }, summary: 'Done.' },
+      { reward: 0.5, status: 'success', scores: { polite: 1 }, summary: 'Answer 0.0.' },
       {
         reward: 0.5,
         status: 'success',
@@ -250,7 +250,7 @@ describe('adoptGrading', () => {
   })
 
   it('is refused while a process writes to the run, and for a grading that is not there', async () => {
-    const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+    const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
     await store.commit(itemOf(0, 0))
     const { location } = store
     expect(await osmosisErrorOf(() => adoptGrading('mild', { location }))).toMatchObject({

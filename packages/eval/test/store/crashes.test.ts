@@ -2,12 +2,12 @@ import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
 import { createRun, openRun } from '@osmosis/eval'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { madeEvent, madeManifest, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'
 import { complete, crash, inFlight, writeWithin } from './crashes.ts'
-import { eventOf, itemOf, manifestOf } from './runs.ts'
+import { itemOf } from './runs.ts'
 
 it('loses and repeats nothing when its writers are killed at random moments', async () => {
   const report = await crash(await temporaryFolder(), 1000, 10)
@@ -32,7 +32,7 @@ it.each([
   async (_, bytes, blocks, name) => {
     const outputRoot = await temporaryFolder()
     const rows = Array.from({ length: 500 }, (__, row) => ({ key: `${row}`, source_row: row }))
-    const store = await createRun({ outputRoot, manifest: manifestOf({ rows }) })
+    const store = await createRun({ outputRoot, manifest: madeManifest({ n: 2, rows }) })
     await store.close()
     const { location } = store
 
@@ -65,7 +65,7 @@ it.each([
 )
 
 it('halts when a segment cannot be made', async () => {
-  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   await rm(join(store.location, 'samples'), { recursive: true })
   const failed = await osmosisErrorOf(() => store.commit(itemOf(0, 0)))
   expect(failed.code).toBe('storage_error')
@@ -73,7 +73,7 @@ it('halts when a segment cannot be made', async () => {
     `Cannot write to ${join(store.location, 'samples', '0000.jsonl')}: ENOENT`,
   )
   const refused = await osmosisErrorOf(() =>
-    store.commit({ event: eventOf(0, 1), trajectories: null, graded: null }),
+    store.commit({ event: madeEvent(0, 1), trajectories: null, graded: null }),
   )
   expect(refused).toEqual(failed)
   await store.close()

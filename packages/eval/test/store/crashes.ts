@@ -5,8 +5,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 import { createRun, openRun } from '@osmosis/eval'
-
-import { manifestOf } from './runs.ts'
+import { madeManifest } from '@osmosis/testing/kit/made-runs'
 
 /** Items that a writer works on at once. */
 export const inFlight = 16
@@ -34,7 +33,7 @@ export async function crash(
   kills: number,
 ): Promise<CrashReport> {
   const rows = Array.from({ length: items / 2 }, (_, row) => ({ key: `${row}`, source_row: row }))
-  const store = await createRun({ outputRoot, manifest: manifestOf({ rows }) })
+  const store = await createRun({ outputRoot, manifest: madeManifest({ n: 2, rows }) })
   await store.close()
   const { location } = store
   const started: string[] = []

@@ -5,15 +5,14 @@ import { hostname } from 'node:os'
 import path from 'node:path'
 
 import { archiveRun, createRun, openRun, resumeRun, type RunStore } from '@osmosis/eval'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { madeManifest, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'
-import { manifestOf } from './runs.ts'
 
 async function newRun(): Promise<{ store: RunStore; lock: string }> {
   const outputRoot = await temporaryFolder()
-  const store = await createRun({ outputRoot, manifest: manifestOf() })
+  const store = await createRun({ outputRoot, manifest: madeManifest() })
   return { store, lock: path.join(outputRoot, '.locks', 'airline-1.lock') }
 }
 
@@ -39,7 +38,7 @@ it('has one writer, and says which', async () => {
   }
   expect(await osmosisErrorOf(() => resumeRun({ location }))).toEqual(refusal)
   expect(await osmosisErrorOf(() => archiveRun({ location }))).toEqual(refusal)
-  const [outputRoot, manifest] = [path.dirname(location), manifestOf()]
+  const [outputRoot, manifest] = [path.dirname(location), madeManifest()]
   expect(await osmosisErrorOf(() => createRun({ outputRoot, manifest }))).toEqual(refusal)
   await store.close()
   expect(reader.writer()).toBeNull()

@@ -14,14 +14,14 @@ import {
   type RunStore,
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { madeManifest, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'
-import { itemOf, manifestOf } from './runs.ts'
+import { itemOf } from './runs.ts'
 
 async function newRun(): Promise<RunStore> {
-  return createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  return createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
 }
 
 async function found(reader: RunReader, text: string, signal?: AbortSignal): Promise<string[]> {
@@ -84,7 +84,7 @@ it('begins again when a new run has taken the place of the one it read', async (
   const { code } = await osmosisErrorOf(() => reader.refresh())
   expect(code).toBe('damaged_run')
   const outputRoot = path.dirname(store.location)
-  const fresh = await createRun({ outputRoot, manifest: manifestOf({ n: 3 }) })
+  const fresh = await createRun({ outputRoot, manifest: madeManifest({ n: 3 }) })
   const event = await fresh.commit(itemOf(1, 0))
   expect(await reader.refresh()).toEqual([event])
   expect([...reader.events.values()]).toEqual([event])
@@ -260,8 +260,8 @@ it('lists the runs of a folder, the newest first, and what is wrong with others'
     'no-run/manifest.json': '{"schema_version":1}',
     'a-file': '',
   })
-  const old = manifestOf({ run_name: 'old', created_at: '2026-01-01T00:00:00.000Z' })
-  const recent = manifestOf({ run_name: 'recent', created_at: '2026-02-01T00:00:00.000Z' })
+  const old = madeManifest({ run_name: 'old', created_at: '2026-01-01T00:00:00.000Z' })
+  const recent = madeManifest({ run_name: 'recent', created_at: '2026-02-01T00:00:00.000Z' })
   for (const manifest of [old, recent]) await (await createRun({ outputRoot, manifest })).close()
   const at = (name: string): { name: string; location: string } => ({
     name,
@@ -286,7 +286,7 @@ it('refreshes snapshots now and then, and writes them when it is over', async ()
   const outputRoot = await temporaryFolder()
   const store = await createRun({
     outputRoot,
-    manifest: manifestOf(),
+    manifest: madeManifest(),
     snapshotIntervalMs: 3_600_000,
   })
   const made: number[] = []
@@ -312,7 +312,7 @@ it('refreshes snapshots now and then, and writes them when it is over', async ()
 })
 
 it('names the file that a run lacks', async () => {
-  const root = await temporaryFolder({ 'run/manifest.json': JSON.stringify(manifestOf()) })
+  const root = await temporaryFolder({ 'run/manifest.json': JSON.stringify(madeManifest()) })
   const location = path.join(root, 'run')
   expect(await osmosisErrorOf(() => openRun(location))).toEqual({
     code: 'damaged_run',

@@ -3,26 +3,26 @@ import { join } from 'node:path'
 
 import { archiveRun, changedInputs, createRun, itemKey, openRun, resumeRun } from '@osmosis/eval'
 import type { ItemEvent, RunInputs } from '@osmosis/eval/analysis'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { madeEvent, madeManifest, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'
-import { eventOf, inputs, itemOf, manifestOf } from './runs.ts'
+import { itemOf } from './runs.ts'
 
 it('holds what was committed, for those who read it and for the next writer', async () => {
   const outputRoot = await temporaryFolder()
-  const store = await createRun({ outputRoot, manifest: manifestOf() })
+  const store = await createRun({ outputRoot, manifest: madeManifest() })
   expect(store.location).toBe(join(outputRoot, 'airline-1'))
   const [first, second] = await Promise.all([
     store.commit(itemOf(0, 0, 'First.')),
-    store.commit({ event: eventOf(0, 1), trajectories: null, graded: null }),
+    store.commit({ event: madeEvent(0, 1), trajectories: null, graded: null }),
   ])
-  expect(second).toEqual({ ...eventOf(0, 1), at: null, sat: null })
-  expect(first).toEqual({ ...eventOf(0, 0), at: first.at, sat: first.sat })
+  expect(second).toEqual({ ...madeEvent(0, 1), at: null, sat: null })
+  expect(first).toEqual({ ...madeEvent(0, 0), at: first.at, sat: first.sat })
   await store.close()
 
   const reader = await openRun(store.location)
-  expect(reader.manifest).toEqual(manifestOf())
+  expect(reader.manifest).toEqual(madeManifest())
   expect(reader.sortedEvents).toEqual([first, second])
   expect(await reader.trajectories(first)).toEqual({
     state: 'found',
@@ -48,7 +48,7 @@ it('holds what was committed, for those who read it and for the next writer', as
 })
 
 it('keeps the files to their owner', async () => {
-  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   await store.commit(itemOf(0, 0))
   await store.writeSnapshots(() => ({ index: 'i', metrics: 'm', progress: 'p' }))
   await store.close()
@@ -69,7 +69,7 @@ it('keeps the files to their owner', async () => {
 })
 
 it('takes the last event of an item', async () => {
-  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   await store.commit(itemOf(0, 0, 'Lost.', { status: 'failed', reward: null }))
   const again = await store.commit(itemOf(0, 0, 'Found.'))
   const baseline = await store.commit(itemOf(0, 0, 'Other.', { model_tag: 'baseline' }))
@@ -83,7 +83,7 @@ it('takes the last event of an item', async () => {
 })
 
 it('cuts a torn last line and what no line refers to, and goes on behind it', async () => {
-  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   const first = await store.commit(itemOf(0, 0))
   await store.commit(itemOf(0, 1))
   await store.close()
@@ -114,7 +114,7 @@ it('cuts a torn last line and what no line refers to, and goes on behind it', as
 it.each(['{"row_index":0', '{"reward":1}', '', 'null'])(
   'stops at a line in the middle that is no event: %s',
   async (line) => {
-    const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+    const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
     await store.commit(itemOf(0, 0))
     await store.close()
     const journal = join(store.location, 'events.jsonl')
@@ -132,7 +132,7 @@ it.each(['{"row_index":0', '{"reward":1}', '', 'null'])(
 )
 
 it('says of a trajectory whether it is missing or damaged', async () => {
-  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   const event = await store.commit(itemOf(0, 0, 'Paid 100 euros.'))
   await store.close()
   const reader = await openRun(store.location)
@@ -154,15 +154,15 @@ it('says of a trajectory whether it is missing or damaged', async () => {
 
 it('is never overwritten, and archived under the next number', async () => {
   const outputRoot = await temporaryFolder()
-  const store = await createRun({ outputRoot, manifest: manifestOf() })
+  const store = await createRun({ outputRoot, manifest: madeManifest() })
   await store.close()
   const { location } = store
-  expect(await osmosisErrorOf(() => createRun({ outputRoot, manifest: manifestOf() }))).toEqual({
+  expect(await osmosisErrorOf(() => createRun({ outputRoot, manifest: madeManifest() }))).toEqual({
     code: 'invalid_config',
     message: `The run folder ${location} exists already, and results are not overwritten. Resume the run, or pass another --name or --output.`,
   })
   expect(await archiveRun({ location })).toBe(`${location}.1`)
-  await (await createRun({ outputRoot, manifest: manifestOf() })).close()
+  await (await createRun({ outputRoot, manifest: madeManifest() })).close()
   expect(await archiveRun({ location })).toBe(`${location}.2`)
   expect((await openRun(`${location}.2`)).name).toBe('airline-1.2')
   const { code, message } = await osmosisErrorOf(() => archiveRun({ location }))
@@ -174,14 +174,14 @@ it('is never overwritten, and archived under the next number', async () => {
 
 it('takes the place of one that was never made to its end', async () => {
   const outputRoot = await temporaryFolder({ '.airline-1.tmp/events.jsonl': 'left behind' })
-  await (await createRun({ outputRoot, manifest: manifestOf() })).close()
+  await (await createRun({ outputRoot, manifest: madeManifest() })).close()
   expect((await readdir(outputRoot)).toSorted()).toEqual(['.locks', 'airline-1'])
 })
 
 it('cannot be created under a file, nor with the name of a path', async () => {
   const outputRoot = join(await temporaryFolder({ file: '' }), 'file', 'evals')
   const { code, message } = await osmosisErrorOf(() =>
-    createRun({ outputRoot, manifest: manifestOf() }),
+    createRun({ outputRoot, manifest: madeManifest() }),
   )
   expect([code, message]).toEqual([
     'invalid_config',
@@ -189,14 +189,14 @@ it('cannot be created under a file, nor with the name of a path', async () => {
       `Cannot create the run folder ${join(outputRoot, 'airline-1')}: ENOTDIR`,
     ),
   ])
-  const manifest = manifestOf({ run_name: '../airline' })
+  const manifest = madeManifest({ run_name: '../airline' })
   expect((await osmosisErrorOf(() => createRun({ outputRoot, manifest }))).code).toBe(
     'invalid_config',
   )
 })
 
 it('grows by rows and attempts, and those it has keep their places', async () => {
-  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   const reader = await openRun(store.location)
   const rows = [7, 1, 0].map((row) => ({ key: `row-${row}`, source_row: row }))
   const grown = await store.grow({ rows, n: 4 })
@@ -212,6 +212,8 @@ it('grows by rows and attempts, and those it has keep their places', async () =>
   await resumed.close()
 })
 
+const { inputs } = madeManifest({ inputs: { env: { LOCALE: 'en' }, secrets: ['OPENAI_API_KEY'] } })
+
 it.each<[keyof RunInputs, RunInputs]>([
   ['model', { ...inputs, model: { ...inputs.model, params: { temperature: 0.5 } } }],
   ['dataset', { ...inputs, dataset: { ...inputs.dataset, sha256: 'e'.repeat(64) } }],
@@ -220,14 +222,14 @@ it.each<[keyof RunInputs, RunInputs]>([
   ['secrets', { ...inputs, secrets: [] }],
   ['timeouts', { ...inputs, timeouts: { ...inputs.timeouts, agent_seconds: 1 } }],
 ])('names the group of inputs that changed: %s', (group, changed) => {
-  const manifest = manifestOf()
+  const manifest = madeManifest({ inputs })
   expect(changedInputs(manifest, changed)).toEqual([group])
   const sameInJson = { ...inputs, model: { ...inputs.model, params: { top_p: undefined } } }
   expect(changedInputs(manifest, sameInJson)).toEqual([])
 })
 
 it('refuses commits when it is closed', async () => {
-  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: manifestOf() })
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   await store.close()
   await store.close()
   await expect(store.commit(itemOf(0, 0))).rejects.toThrow(TypeError)

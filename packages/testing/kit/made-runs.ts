@@ -1,0 +1,91 @@
+// Loads nothing: processes that tests start import it by its own path.
+import type { ItemEvent, RunManifest, RunRow } from '@osmosis/eval/analysis'
+
+/** What a test says of a manifest; of the code and the model it may say a part. */
+export interface MadeManifest extends Partial<Omit<RunManifest, 'inputs'>> {
+  readonly inputs?: Partial<Omit<RunManifest['inputs'], 'code' | 'model'>> & {
+    readonly code?: Partial<RunManifest['inputs']['code']>
+    readonly model?: Partial<RunManifest['inputs']['model']>
+  }
+}
+
+/** The manifest of a run of a workflow over two rows, unless `made` says otherwise. */
+export function madeManifest({ inputs, ...made }: MadeManifest = {}): RunManifest {
+  return {
+    schema_version: 1,
+    local_run_id: '0'.repeat(32),
+    run_name: 'airline-1',
+    created_at: '2026-01-02T03:04:05.000Z',
+    inputs: {
+      dataset: { name: 'data/airline.jsonl', sha256: 'd'.repeat(64) },
+      env: {},
+      secrets: [],
+      timeouts: { agent_seconds: null, grader_seconds: null, max_turns: null },
+      ...inputs,
+      model: {
+        name: 'step-200',
+        base_url: 'http://127.0.0.1:8000/v1',
+        baseline: null,
+        params: {},
+        ...inputs?.model,
+      },
+      code: {
+        rollout: 'airline',
+        kind: 'workflow',
+        entrypoint: 'rollouts/airline/main.ts',
+        sha256: 'c'.repeat(64),
+        scorers: [],
+        ...inputs?.code,
+      },
+    },
+    n: 1,
+    pass_threshold: 1,
+    provenance: { sdk_version: '1.0.0', node_version: 'v24.0.0', config: null, git: null },
+    rows: madeRows(2),
+    ...made,
+  }
+}
+
+/** So many rows, from the beginning of a dataset. */
+export function madeRows(count: number): RunRow[] {
+  return Array.from({ length: count }, (_, row) => ({ key: `row-${row}`, source_row: row }))
+}
+
+/** The end of an item that asked the policy once and passed, unless `fields` say otherwise. */
+export function madeEvent(
+  row: number,
+  attempt: number,
+  fields: Partial<ItemEvent> = {},
+): ItemEvent {
+  const isFailed = fields.status === 'failed'
+  return {
+    row_index: row,
+    run_index: attempt,
+    source_row_index: row,
+    rollout_id: `rollout-${row}-${attempt}`,
+    status: 'success',
+    reward: isFailed ? null : 1,
+    tokens: 1100,
+    duration_ms: 2000,
+    error_type: isFailed ? 'timeout' : null,
+    error_message: isFailed ? 'The workflow exceeded its 2 s.' : null,
+    row_key: `row-${row}`,
+    samples: isFailed ? {} : { main: fields.reward === undefined ? 1 : fields.reward },
+    prompt_tokens: 1000,
+    completion_tokens: 100,
+    cost_usd: null,
+    calls: 1,
+    tool_calls: 0,
+    tool_errors: 0,
+    finish: { stop: 1 },
+    rewritten: 0,
+    tools: [],
+    metrics: {},
+    grading_ms: 1,
+    summary: `Answer ${row}.${attempt}.`,
+    ended_at: '2026-01-02T03:05:00.000Z',
+    at: null,
+    sat: null,
+    ...fields,
+  }
+}
