@@ -1,3 +1,4 @@
+import { symlinkSync } from 'node:fs'
 import path from 'node:path'
 
 import { providerModel, providerOf } from '@osmosis/models'
@@ -37,15 +38,14 @@ it.each([
   })
 })
 
-it('a package of another version of the AI SDK is refused', async () => {
-  const folder = await temporaryFolder({
-    'node_modules/@ai-sdk/openai/package.json': '{"type":"module","exports":"./index.js"}',
-    'node_modules/@ai-sdk/openai/index.js':
-      'export const createOpenAI = () => ({ languageModel: () => ({ specificationVersion: "v2" }) })',
-  })
-  await expect(providerModel('openai/gpt-x', { folder })).rejects.toMatchObject({
+it('a package that is made for ai 6 is refused, with the line that installs one for ai 7', async () => {
+  const folder = await temporaryFolder({ 'node_modules/@ai-sdk/none': '', 'pnpm-lock.yaml': '' })
+  const installed = path.join(import.meta.dirname, '../node_modules/@ai-sdk/google-previous')
+  symlinkSync(installed, path.join(folder, 'node_modules/@ai-sdk/google'))
+  await expect(providerModel('google/gemini-x', { folder })).rejects.toMatchObject({
     code: 'invalid_config',
-    message: expect.stringContaining('it speaks v2 of the model interface, and v4 is needed'),
+    message:
+      'The installed @ai-sdk/google is made for another version of the AI SDK: it has v3 of the model interface, and only v4 is supported, that of ai 7. Install the release for ai 7: pnpm add @ai-sdk/google@latest',
   })
 })
 

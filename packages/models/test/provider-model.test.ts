@@ -1,8 +1,18 @@
+import { symlinkSync } from 'node:fs'
+import path from 'node:path'
+
 import type { ChatCompletion, ChatCompletionChunk, ChatMessage } from '@osmosis/core/wire'
 import { providerModel, type ChatModel } from '@osmosis/models'
+import { temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
-import { anthropicEvents, openaiEvents, StandIn, type StandInAnswer } from './stand-ins.ts'
+import {
+  anthropicEvents,
+  googleEvents,
+  openaiEvents,
+  StandIn,
+  type StandInAnswer,
+} from './stand-ins.ts'
 
 const folder = import.meta.dirname
 const add = {
@@ -22,10 +32,19 @@ async function standingIn(
   name: string,
   ...answers: StandInAnswer[]
 ): Promise<{ peer: StandIn; model: ChatModel }> {
+  return standingInOf(folder, name, ...answers)
+}
+
+/** With the packages that are installed in a folder. */
+async function standingInOf(
+  place: string,
+  name: string,
+  ...answers: StandInAnswer[]
+): Promise<{ peer: StandIn; model: ChatModel }> {
   const peer = await new StandIn().start()
   peer.answers.push(...answers)
   const baseUrl = `${peer.url}/v1`
-  const model = await providerModel(name, { folder, apiKey: 'key-1', baseUrl })
+  const model = await providerModel(name, { folder: place, apiKey: 'key-1', baseUrl })
   onTestFinished(async () => {
     await model.close?.()
     await peer[Symbol.asyncDispose]()
@@ -121,6 +140,108 @@ describe('a model of OpenAI', () => {
     })
   })
 })
+
+// The first release for ai 7, and the newest.
+describe.each(['google-lowest', 'google'])('a model of Google, through %s', (installed) => {
+  const google = async (
+    ...answers: StandInAnswer[]
+  ): Promise<{ peer: StandIn; model: ChatModel }> =>
+    standingInOf(await installedAs('google', installed), 'google/gemini-x', ...answers)
+
+  it('streams thoughts, text, tool calls, finish reason and usage', async () => {
+    const { peer, model } = await google(googleEvents({ text: 'I add.', args: { a: 1, b: 2 } }))
+    const { chunks, done } = await streamed(model, {
+      messages: question,
+      tools: [add],
+      max_tokens: 50,
+    })
+    expect(done).toBe(true)
+    const [id] = chunks.flatMap(({ choices }) => choices[0]?.delta?.tool_calls?.[0]?.id ?? [])
+    expect(deltasOf(chunks)).toEqual([
+      { role: 'assistant', content: '' },
+      { reasoning_content: 'Let me add.' },
+      { content: 'I add.' },
+      {
+        tool_calls: [{ index: 0, id, type: 'function', function: { name: 'add', arguments: '' } }],
+      },
+      { tool_calls: [{ index: 0, function: { arguments: '{"a":1,"b":2}' } }] },
+      'tool_calls',
+    ])
+    expect(chunks.at(-1)?.usage).toEqual({
+      prompt_tokens: 20,
+      completion_tokens: 9,
+      total_tokens: 29,
+      prompt_tokens_details: { cached_tokens: 4 },
+      completion_tokens_details: { reasoning_tokens: 3 },
+    })
+    const [asked] = peer.requests
+    expect([asked?.path, asked?.headers['x-goog-api-key']]).toEqual([
+      '/v1/models/gemini-x:streamGenerateContent?alt=sse',
+      'key-1',
+    ])
+    expect(asked?.body).toMatchObject({
+      systemInstruction: { parts: [{ text: 'Add.' }] },
+      contents: [{ role: 'user', parts: [{ text: '1 + 2?' }] }],
+      generationConfig: { maxOutputTokens: 50 },
+      tools: [{ functionDeclarations: [{ name: 'add' }] }],
+    })
+  })
+
+  it('repeats the signature of a call with the tool result that follows it', async () => {
+    const { peer, model } = await google(
+      googleEvents({ text: 'I add.', args: { a: 1, b: 2 } }),
+      googleEvents({ text: 'It is 3.' }),
+    )
+    const first = await complete(model, { messages: question, tools: [add] })
+    const [call] = first.body.choices[0]?.message.tool_calls ?? []
+    const { body } = await complete(model, {
+      messages: [
+        ...question,
+        first.body.choices[0]?.message,
+        { role: 'tool', tool_call_id: call?.id, content: '3' },
+      ],
+      tools: [add],
+    })
+    expect(body.choices[0]).toMatchObject({
+      message: { content: 'It is 3.' },
+      finish_reason: 'stop',
+    })
+    expect(peer.requests[1]?.body['contents']).toMatchObject([
+      { role: 'user' },
+      {
+        role: 'model',
+        parts: expect.arrayContaining([
+          expect.objectContaining({
+            functionCall: expect.objectContaining({ name: 'add', args: { a: 1, b: 2 } }),
+            thoughtSignature: 'signed',
+          }),
+        ]),
+      },
+      { role: 'user', parts: [{ functionResponse: { name: 'add' } }] },
+    ])
+  })
+
+  it('says that an answer was cut off, and passes a refusal on', async () => {
+    const { model } = await google(googleEvents({ text: 'It', finish: 'MAX_TOKENS' }), {
+      status: 403,
+      body: { error: { code: 403, message: 'API key not valid.', status: 'PERMISSION_DENIED' } },
+    })
+    const { body } = await complete(model, { messages: question, max_tokens: 1 })
+    expect(body.choices[0]?.finish_reason).toBe('length')
+    expect(await complete(model, { messages: question })).toMatchObject({
+      status: 403,
+      body: { error: { message: expect.stringContaining('API key not valid.') } },
+    })
+  })
+})
+
+/** A folder in which the package of a provider is installed: one that is here under another name. */
+async function installedAs(provider: string, installed: string): Promise<string> {
+  const place = await temporaryFolder({ 'node_modules/@ai-sdk/none': '' })
+  const from = path.join(folder, '../node_modules/@ai-sdk', installed)
+  symlinkSync(from, path.join(place, 'node_modules/@ai-sdk', provider))
+  return place
+}
 
 describe('a model of Anthropic', () => {
   it('repeats signed thinking with the tool results that follow it', async () => {

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 
 import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
 
-type Event = Readonly<Record<string, unknown>> & { readonly type: string }
+type Event = Readonly<Record<string, unknown>> & { readonly type?: string }
 /** Events of a stream, or an error status with its body. */
 export type StandInAnswer =
   | readonly Event[]
@@ -24,7 +24,8 @@ export class StandIn extends HttpPeer {
     }
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     for (const event of answer) {
-      response.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+      const name = event.type === undefined ? '' : `event: ${event.type}\n`
+      response.write(`${name}data: ${JSON.stringify(event)}\n\n`)
     }
     response.end()
   }
@@ -159,5 +160,26 @@ export function anthropicEvents(said: {
       usage: { output_tokens: 7 },
     },
     { type: 'message_stop' },
+  ]
+}
+
+/** A stream of Google's Gemini API: a thought, a text, and perhaps a signed call of `add`. */
+export function googleEvents(said: { text: string; args?: object; finish?: string }): Event[] {
+  const parts = (content: object[], more: object = {}): Event => ({
+    candidates: [{ index: 0, content: { role: 'model', parts: content }, ...more }],
+    usageMetadata: {
+      promptTokenCount: 20,
+      cachedContentTokenCount: 4,
+      candidatesTokenCount: 6,
+      thoughtsTokenCount: 3,
+      totalTokenCount: 29,
+    },
+  })
+  const functionCall = { name: 'add', args: said.args }
+  return [
+    parts([{ text: 'Let me add.', thought: true }]),
+    parts([{ text: said.text }]),
+    ...(said.args === undefined ? [] : [parts([{ functionCall, thoughtSignature: 'signed' }])]),
+    parts([], { finishReason: said.finish ?? 'STOP' }),
   ]
 }

@@ -39,7 +39,7 @@ export async function loadProviderModel(
   const model = made.languageModel(modelId)
   if (model.specificationVersion === specification) return model as LanguageModelV4
   throw invalid(
-    `The installed ${provider.package} is made for another version of the AI SDK: it speaks ${model.specificationVersion} of the model interface, and ${specification} is needed, which came with ai 7. Install its latest version: ${installLine(provider.package, folder)}`,
+    `The installed ${provider.package} is made for another version of the AI SDK: it has ${model.specificationVersion} of the model interface, and only ${specification} is supported, that of ai 7. Install the release for ai 7: ${installLine(`${provider.package}@latest`, folder)}`,
   )
 }
 
