@@ -8,6 +8,16 @@ export {
   type ContractTestRunner,
   runAdapterContract,
 } from './adapter-contract/run-adapter-contract.ts'
+export { type BackendUnderTest, type ClosableBackend } from './backend-contract/backend-case.ts'
+export { type BackendRule, backendRules } from './backend-contract/backend-rules.ts'
+export {
+  type ContractEntrypoint,
+  contractEntrypoints,
+} from './backend-contract/contract-entrypoints.ts'
+export {
+  type BackendTestRunner,
+  runBackendContract,
+} from './backend-contract/run-backend-contract.ts'
 export {
   fault,
   type Faults,

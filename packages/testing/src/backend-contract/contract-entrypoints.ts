@@ -1,0 +1,64 @@
+import {
+  AgentWorkflow,
+  defineGraderConfig,
+  defineWorkflowConfig,
+  Grader,
+  type AgentWorkflowContext,
+  type GraderContext,
+  type LocalBackendOptions,
+} from '@osmosis/core'
+
+import { graderScripts, workflowScripts } from './contract-scripts.ts'
+
+// One entrypoint plays every workflow and grader of the contract, so that a backend whose start is
+// costly, because it starts processes, is opened once for many cases.
+
+/** Does what the first message of its prompt names. */
+class ContractWorkflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const [message] = ctx.prompt
+    const scripts: Scripts<AgentWorkflowContext> = workflowScripts
+    await scriptOf(scripts, message?.['content'])(ctx)
+  }
+}
+
+/** Grades as its label says. */
+class ContractGrader extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    const scripts: Scripts<GraderContext> = graderScripts
+    await scriptOf(scripts, ctx.label)(ctx)
+  }
+}
+
+type Scripts<Context> = Readonly<Record<string, (ctx: Context) => unknown>>
+
+function scriptOf<T>(scripts: Scripts<T>, name: unknown): Scripts<T>[string] {
+  const script = scripts[String(name)]
+  if (script === undefined) throw new Error(`The backend contract has no script "${String(name)}".`)
+  return script
+}
+
+/** What the backends of a contract are made of. */
+export type ContractEntrypoint = 'unlimited' | 'narrow' | 'ungraded'
+
+/**
+ * Workflow, grader and limits by name. A backend that loads user code in another process imports this
+ * there.
+ */
+export const contractEntrypoints: Readonly<
+  Record<ContractEntrypoint, LocalBackendOptions<unknown, unknown>>
+> = {
+  unlimited: {
+    workflow: ContractWorkflow,
+    workflowConfig: defineWorkflowConfig({ name: 'contract' }),
+    grader: ContractGrader,
+  },
+  narrow: {
+    workflow: ContractWorkflow,
+    workflowConfig: defineWorkflowConfig({ name: 'contract', concurrency: { maxConcurrent: 1 } }),
+    grader: ContractGrader,
+    graderConfig: defineGraderConfig({ name: 'contract', concurrency: { maxConcurrent: 1 } }),
+    maxQueueDepth: 1,
+  },
+  ungraded: { workflow: ContractWorkflow },
+}

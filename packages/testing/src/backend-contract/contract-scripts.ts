@@ -1,0 +1,191 @@
+import {
+  OsmosisError,
+  requireRolloutContext,
+  toRolloutSample,
+  type AgentWorkflowContext,
+  type GraderContext,
+  type RolloutSampleInit,
+} from '@osmosis/core'
+
+const never = new Promise<void>(() => {})
+
+/** What workflows of the contract do, by name. Whatever waits for the test asks its policy. */
+export const workflowScripts = {
+  'one-sample': () => register('main'),
+  'two-samples': () => register('a', 'b'),
+  'no-sample': () => {},
+  asks: async () => {
+    register('main')
+    await ask('main', 'q1')
+  },
+  'asks-twice': async () => {
+    register('main')
+    await ask('main', 'q1')
+    await ask('main', 'q2')
+  },
+  'asks-and-throws': async () => {
+    await ask('main', 'q1')
+    throw new Error('after the answer')
+  },
+  'forgets-to-ask': () => {
+    requireRolloutContext('contract').registerSampleSource('agent', {
+      getSample: (id) => toRolloutSample({ id, messages: [] }),
+      requiresModelCall: true,
+    })
+  },
+  throws: () => {
+    throw new Error('boom')
+  },
+  'throws-nothing-to-say': () => {
+    throw new RangeError()
+  },
+  'throws-text': () => {
+    // oxlint-disable-next-line typescript/only-throw-error -- users do
+    throw 'just a text'
+  },
+  'throws-own-timeout': () => {
+    throw new DOMException('the tool took too long', 'TimeoutError')
+  },
+  'throws-status': () => {
+    throw new Error('the judge failed', {
+      cause: new OsmosisError('policy_http_error', 'refused', { status: 503 }),
+    })
+  },
+  'throws-uncloneable': () => {
+    throw Object.assign(new Error('holds a socket'), { socket: { write: () => {} } })
+  },
+  'names-twice': () => register('main', 'main'),
+  'source-throws': () => {
+    requireRolloutContext('contract').registerSampleSource('main', {
+      getSample: () => {
+        throw new Error('no messages')
+      },
+    })
+  },
+  never: async () => {
+    register('main')
+    await never
+  },
+  blocks: () => block(150),
+  'rich-sample': () => registerAs('main', richSample),
+  'uncloneable-sample': () => registerAs('main', uncloneableSample()),
+} satisfies Record<string, (ctx: AgentWorkflowContext) => unknown>
+
+/** What graders of the contract do, by name. */
+export const graderScripts = {
+  rewards: (ctx) => {
+    for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
+  },
+  'removes-first': (ctx) => {
+    const [first = '', ...others] = ctx.samples.keys()
+    ctx.removeSample(first)
+    for (const id of others) ctx.setSampleReward(id, 0.5)
+  },
+  notes: (ctx) => {
+    ctx.sample.metrics['seen'] = ctx.sample.messages.length
+    ctx.sample.extraFields['by'] = ctx.rolloutId
+    ctx.sample.label = 'noted'
+    ctx.setReward(0.25)
+  },
+  throws: () => {
+    throw new Error('gboom')
+  },
+  nothing: () => {},
+  'not-a-number': (ctx) => ctx.setReward(Number.NaN),
+  unknown: (ctx) => ctx.setSampleReward('nope', 1),
+  never: async () => never,
+  blocks: (ctx) => {
+    block(150)
+    ctx.setReward(1)
+  },
+  // Nothing of the rollout's own leads to the policy here: the address is in the row.
+  'waits-for-test': async (ctx) => {
+    const { gate } = ctx.metadata as { gate: string }
+    await fetch(`${gate}/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-rollout-id': ctx.rolloutId },
+      body: JSON.stringify({ messages: [] }),
+      signal: ctx.signal,
+    })
+    ctx.setReward(1)
+  },
+} satisfies Record<string, (ctx: GraderContext) => unknown>
+
+/** A sample with everything that has a form of its own in another process. */
+export const richSample = {
+  messages: [
+    {
+      role: 'assistant',
+      content: 'Zoë 😀 \u0000',
+      parts: [{ n: 1.5, list: [null, undefined, true] }],
+    },
+  ],
+  label: 'own label',
+  metrics: { nan: Number.NaN, infinite: -Infinity, missing: undefined, turns: 3 },
+  extraFields: {
+    when: new Date(0),
+    map: new Map([['k', new Set([1])]]),
+    big: 2n ** 70n,
+    bytes: new Uint8Array([1, 2]),
+  },
+} satisfies Omit<RolloutSampleInit, 'id'>
+
+class Money {
+  readonly #cents: number
+  constructor(cents: number) {
+    this.#cents = cents
+  }
+  toJSON(): string {
+    return `${this.#cents} ct`
+  }
+}
+
+class Turn {
+  readonly role = 'assistant'
+  readonly content = 'hi'
+  shout(): string {
+    return this.content.toUpperCase()
+  }
+}
+
+function uncloneableSample(): Omit<RolloutSampleInit, 'id'> {
+  return {
+    messages: [new Turn(), { role: 'user', content: 'x', cost: new Money(5), run: () => {} }],
+    metrics: {
+      fine: 1,
+      log: () => {},
+      get broken(): never {
+        throw new Error('closed')
+      },
+    },
+    extraFields: {
+      cost: new Money(7),
+      proxy: new Proxy({ a: 1 }, {}),
+      list: [() => {}, 2],
+      symbol: Symbol('s'),
+      pending: Promise.resolve(1),
+    },
+  }
+}
+
+function register(...names: string[]): void {
+  for (const name of names) {
+    registerAs(name, { messages: [{ role: 'assistant', content: `answer of ${name}` }] })
+  }
+}
+
+function registerAs(name: string, init: Omit<RolloutSampleInit, 'id'>): void {
+  requireRolloutContext('contract').registerSampleSource(name, {
+    getSample: (id) => toRolloutSample({ id, ...init }),
+  })
+}
+
+async function ask(sampleId: string, content: string): Promise<void> {
+  const policy = requireRolloutContext('contract').policy(sampleId)
+  await policy.complete({ messages: [{ role: 'user', content }] })
+}
+
+function block(milliseconds: number): void {
+  const until = performance.now() + milliseconds
+  while (performance.now() < until);
+}

@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+
+import { toTelemetryJson } from '@osmosis/core/http'
+
+import { startPolicyServer } from '../policy-server.ts'
+import { executeScripted, type BackendCase } from './backend-case.ts'
+import type { BackendRule } from './backend-rules.ts'
+import { richSample } from './contract-scripts.ts'
+
+/** What comes out of rollouts. */
+export const sampleCases = {
+  'keeps-samples': async (open) => {
+    const backend = await open('unlimited')
+    const rich = await executeScripted(backend, { does: 'rich-sample' })
+    const expected = {
+      id: 'main',
+      ...richSample,
+      trajectoryMessages: null,
+      calls: [],
+      removeSample: false,
+    }
+    assert.deepEqual(rich.samples?.get('main')?.messages, richSample.messages)
+    assert.deepEqual(rich.grading?.samples.get('main'), { ...expected, reward: 1 })
+    const noted = await executeScripted(backend, { rolloutId: 'noted', grades: 'notes' })
+    assert.deepEqual(noted.grading?.samples.get('main'), {
+      id: 'main',
+      messages: [{ role: 'assistant', content: 'answer of main' }],
+      trajectoryMessages: null,
+      calls: [],
+      reward: 0.25,
+      label: 'noted',
+      removeSample: false,
+      metrics: { seen: 1 },
+      extraFields: { by: 'noted' },
+    })
+  },
+
+  'survives-uncloneable': async (open) => {
+    const { completion, grading } = await executeScripted(await open('unlimited'), {
+      does: 'uncloneable-sample',
+    })
+    assert.equal(completion.failure, null)
+    const sample = grading?.samples.get('main')
+    assert.equal(sample?.reward, 1)
+    // What is sent of it is the same, wherever it came from.
+    assert.equal(
+      JSON.stringify(sample.messages),
+      '[{"role":"assistant","content":"hi"},{"role":"user","content":"x","cost":"5 ct"}]',
+    )
+    const dropped = new Set<string>()
+    assert.deepEqual(toTelemetryJson(sample.metrics, dropped), { fine: 1 })
+    assert.deepEqual(toTelemetryJson(sample.extraFields, dropped), {
+      cost: '7 ct',
+      proxy: { a: 1 },
+      list: [null, 2],
+      pending: {},
+    })
+  },
+
+  'keeps-removed': async (open) => {
+    const backend = await open('unlimited')
+    const { grading } = await executeScripted(backend, {
+      does: 'two-samples',
+      grades: 'removes-first',
+    })
+    assert.equal(grading?.status, 'success')
+    const kept = [...grading.samples.values()].map(({ id, reward, removeSample }) => [
+      id,
+      reward,
+      removeSample,
+    ])
+    assert.deepEqual(kept, [
+      ['a', null, true],
+      ['b', 0.5, false],
+    ])
+  },
+
+  'keeps-conversations': async (open) => {
+    await using server = await startPolicyServer(['a1', 'a2'])
+    const { completion, grading } = await executeScripted(await open('unlimited'), {
+      does: 'asks-twice',
+      rolloutId: 'conversation',
+      chatCompletionsUrl: server.url,
+      apiKey: 'the-key',
+    })
+    assert.deepEqual(completion.warnings, [])
+    const sample = grading?.samples.get('main')
+    assert.deepEqual(sample?.trajectoryMessages, [
+      { role: 'user', content: 'q2' },
+      { role: 'assistant', content: 'a2' },
+    ])
+    assert.deepEqual(
+      sample.calls.map(({ attempts, error, finishReason }) => ({ attempts, error, finishReason })),
+      Array.from({ length: 2 }, () => ({ attempts: 1, error: null, finishReason: 'stop' })),
+    )
+    for (const { headers } of server.requests) {
+      assert.equal(headers['x-rollout-id'], 'conversation')
+      assert.equal(headers['authorization'], 'Bearer the-key')
+    }
+  },
+
+  'keeps-partial': async (open) => {
+    await using server = await startPolicyServer(['a1'])
+    const { completion, grading } = await executeScripted(await open('unlimited'), {
+      does: 'asks-and-throws',
+      chatCompletionsUrl: server.url,
+    })
+    assert.equal(completion.failure?.message, 'after the answer')
+    assert.equal(grading?.samples.size, 0)
+    const said = await completion.partialSamples
+    assert.deepEqual(said?.get('main')?.trajectoryMessages, [
+      { role: 'user', content: 'q1' },
+      { role: 'assistant', content: 'a1' },
+    ])
+    assert.equal(said?.get('main')?.calls.length, 1)
+  },
+} satisfies Partial<Record<BackendRule, BackendCase>>
