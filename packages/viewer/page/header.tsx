@@ -52,7 +52,7 @@ export function Header({ source, route, states, control, onHelp }: HeaderProps):
       {run !== null && <Variants run={run} />}
       {run !== null && <span class="meta">{aboutText(run)}</span>}
       <span class="spring" />
-      {source.kind === 'report' && <span class="dim">Report</span>}
+      {source.held !== undefined && <span class="dim report">{reportText(run, source.held)}</span>}
       <button class="btn" onClick={control.turn} title="Light, dark, or as the system">
         {themeNames[control.theme]} <kbd>t</kbd>
       </button>
@@ -102,6 +102,16 @@ function Variants({ run }: { run: ShownRun }): JSX.Element | null {
       ))}
     </span>
   )
+}
+
+/** What a report holds, because words are looked for only there. */
+function reportText(run: ShownRun | null, held: (run: string) => number): string {
+  if (run === null) return 'Report'
+  const [count, all] = [held(run.name), run.table.size]
+  if (count === 0) return 'Report without transcripts'
+  return count >= all
+    ? 'Report with all transcripts'
+    : `Report with ${thousands(count)} of ${counted(all, 'transcript')}`
 }
 
 function aboutText({ table: { document } }: ShownRun): string {

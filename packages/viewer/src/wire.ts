@@ -85,15 +85,24 @@ export type ItemName = readonly [row: number, attempt: number]
 
 /** The data of a report, inside of its page. */
 export interface EmbeddedReport {
-  readonly summaries: readonly RunSummary[]
-  readonly runs: Readonly<Record<string, RunAnswer>>
+  readonly summary: RunSummary
+  /** The name that is opened at first. */
+  readonly first: string
+  /** By name, its variants included. */
+  readonly runs: Readonly<Record<string, Packed<RunAnswer>>>
+  /** Of the run, and of its baseline; re-gradings have those of the run. */
   readonly transcripts: Readonly<Record<string, EmbeddedTranscripts>>
+  /** By re-grading and item: where an item ended otherwise than in the run. */
+  readonly endings: Readonly<Record<string, Readonly<Record<string, ItemEnding>>>>
 }
 
-/** Transcripts of a run in pieces of so many, each a gzipped JSON list in base64. */
+/** Transcripts of a run in pieces of so many. */
 export interface EmbeddedTranscripts {
   readonly pieceSize: number
   /** `row.attempt` of each transcript, in their order. */
   readonly items: readonly string[]
-  readonly pieces: readonly string[]
+  readonly pieces: readonly Packed<readonly TranscriptAnswer[]>[]
 }
+
+/** JSON, gzipped, in base64. */
+export type Packed<T> = string & { readonly packed?: T }

@@ -1,15 +1,13 @@
 import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { pathToFileURL } from 'node:url'
 
 import { openRunFolder } from '@osmosis/eval'
-import { exportReport, startViewer } from '@osmosis/viewer'
+import { startViewer } from '@osmosis/viewer'
 import { describe, expect, it } from 'vitest'
 
 import { violations } from './chromium.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import {
-  hostileText,
   planted,
   rewriteEvents,
   writeHostileRun,
@@ -336,70 +334,6 @@ describe('what is not as it should be', () => {
     await lines(page).filter({ hasText: '1.23e+3' }).first().waitFor()
     await go(page, '#/run/scores?sel=0.1')
     await page.getByText('no reward', { exact: true }).waitFor()
-    expect(problems).toEqual([])
-  })
-})
-
-describe('hostile output', () => {
-  const places = [
-    '#/',
-    '#/run/hostile',
-    '#/run/hostile?sel=1.1',
-    '#/run/hostile?sel=3.1',
-    '#/run/hostile?sel=1.1&parting',
-    '#/compare/hostile/hostile',
-  ]
-
-  it('runs nothing, asks nobody and breaks nothing, in the viewer and in a report', async () => {
-    const file = path.join(root, 'hostile.html')
-    await exportReport({ run: path.join(root, 'hostile'), file, transcripts: 'all' })
-    for (const base of [inBrowser.viewer.url.replace(/\/$/, ''), `${pathToFileURL(file).href}#`]) {
-      const watched = await inBrowser.openUrl(base)
-      const { page, problems } = watched
-      for (const place of places) {
-        await go(page, place)
-        await page.locator('main').waitFor()
-        await expect.poll(() => page.locator('main').innerText()).not.toBe('')
-        expect(await page.evaluate('globalThis.pwned ?? null')).toBeNull()
-        expect(await page.locator('main :is(script, img, iframe, object, embed)').count()).toBe(0)
-        const wide = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
-        expect(wide).toBe(0)
-      }
-      expect(problems).toEqual([])
-    }
-  })
-
-  it('is shown as the text that it is', async () => {
-    const { page } = await open('#/run/hostile?sel=1.2')
-    const said = await page.locator('.step.agent .said').first().textContent()
-    expect(said).toContain('<img src=x onerror="window.pwned=1">')
-    // Marks that turn the direction of a line, and what a terminal would do, are there to be seen.
-    const user = await page.locator('.step.user .said').textContent()
-    expect(user).toContain('⟨U+202E⟩right to left⟨U+202C⟩ ␛[31mred')
-    expect(await page.locator('.think').first().textContent()).toContain(hostileText.slice(0, 60))
-    await page.getByRole('button', { name: 'Show all 1,048,576 characters' }).click()
-    await page.getByText('characters that are only in the file').waitFor()
-  })
-})
-
-describe('a report', () => {
-  it('opens its run at once from a file, alone, with the transcripts that it holds', async () => {
-    const file = path.join(root, 'report.html')
-    const run = path.join(root, 'planted')
-    const written = await exportReport({ run, file })
-    expect(written).toMatchObject({ file, rollouts: 160 })
-    expect(written.transcripts).toBeLessThan(20)
-    const watched = await inBrowser.openUrl(pathToFileURL(file).href)
-    const { page, problems } = watched
-    await page.getByText('passed without a tool call').waitFor()
-    await press(page, '1', 'j')
-    await reader(page).getByText('REFUND_COMPLETE').waitFor()
-    expect(await page.getByLabel('Note').count()).toBe(0)
-    await press(page, 'Escape', 'x', 'j')
-    await page.getByText('Not in this report').waitFor()
-    await press(page, 'Escape')
-    await page.getByRole('link', { name: 'Evaluations' }).click()
-    await page.getByText('passed without a tool call').waitFor()
     expect(problems).toEqual([])
   })
 })

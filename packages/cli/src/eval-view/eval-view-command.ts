@@ -16,6 +16,7 @@ interface Target {
   /** As the page names it, e.g. `my-run@strict`. */
   readonly name: string
   readonly location: string
+  readonly variant?: string
 }
 
 /**
@@ -41,12 +42,14 @@ export async function evalViewCommand(
       'Name the run that is exported, or latest for the newest.',
     )
   }
-  const { location } = await named(name, root)
+  const { location, variant } = await named(name, root)
   const { export: file, transcripts } = flags
-  const written = await exportReport({ run: location, file, transcripts })
+  const chosen = variant === undefined ? {} : { variant }
+  const written = await exportReport({ run: location, file, transcripts, ...chosen })
   const size = `${(written.bytes / 2 ** 20).toFixed(1)} MiB`
+  const others = written.variants.map((each) => `, @${each}`).join('')
   process.stdout.write(
-    `${written.file}: ${size}, ${written.rollouts} rollouts, ${written.transcripts} with their transcript\n`,
+    `${written.file}: ${size}, ${written.rollouts} rollouts, ${written.transcripts} with their transcript${others}\n`,
   )
   return 0
 }
@@ -78,7 +81,7 @@ async function named(name: string, root: string): Promise<Target> {
   const own = path.basename(location)
   if (variant === undefined) return { name: own, location }
   await assertVariant(await openRunFolder(location), variant)
-  return { name: `${own}@${variant}`, location }
+  return { name: `${own}@${variant}`, location, variant }
 }
 
 /** The run that goes on at the moment, which is what one wants to see; undefined for none and several. */

@@ -47,6 +47,7 @@ export { type RunInputs, type RunManifest, type RunRow } from './run-manifest.ts
 export { type RunNote } from './run-note.ts'
 export { type BehaviourStatistics, type RunStatistics, runStatistics } from './run-statistics.ts'
 export { RunTable, type RunTableOptions } from './run-table.ts'
+export { isSaid } from './said-text.ts'
 export { selectItems } from './select-items.ts'
 export { type Sign, signs } from './signs.ts'
 export { tQuantile } from './student-t.ts'

@@ -1,6 +1,7 @@
 import { open } from 'node:fs/promises'
 
 import type { ItemEvent } from '../analysis/item-event.ts'
+import { isSaid } from '../analysis/said-text.ts'
 import { segmentFile } from './run-files.ts'
 
 const chunkSize = 4 * 1024 * 1024
@@ -88,7 +89,7 @@ function matcher(text: string): (line: Buffer) => boolean {
       return true
     try {
       const { samples } = JSON.parse(bytes.toString()) as { samples: unknown }
-      return Object.values(samples ?? {}).some((sample) => isSaid(sample, wanted))
+      return isSaid(samples, wanted)
     } catch {
       // Damaged: what it said is not known.
       return false
@@ -122,39 +123,4 @@ function isEscaped(line: string, at: number): boolean {
   let backslashes = 0
   while (line[at - 1 - backslashes] === '\\') backslashes += 1
   return backslashes % 2 === 1
-}
-
-/** Fields of a trajectory that nobody said. */
-const unsaid = new Set([
-  'agent',
-  'final_metrics',
-  'llm_call_count',
-  'media_type',
-  'metrics',
-  'model_name',
-  'schema_version',
-  'session_id',
-  'source',
-  'source_call_id',
-  'step_id',
-  'timestamp',
-  'tool_call_id',
-  'trajectory_id',
-  'type',
-])
-
-function isSaid(value: unknown, wanted: string): boolean {
-  if (typeof value === 'string') return value.toLowerCase().includes(wanted)
-  if (typeof value !== 'object' || value === null) return String(value).includes(wanted)
-  return Object.entries(value).some(([key, field]) =>
-    key === 'arguments' ? isArgued(field, wanted) : !unsaid.has(key) && isSaid(field, wanted),
-  )
-}
-
-/** What a tool was called with: there every name is the policy's own. */
-function isArgued(value: unknown, wanted: string): boolean {
-  if (typeof value !== 'object' || value === null) return isSaid(value, wanted)
-  return Object.entries(value).some(
-    ([key, field]) => key.toLowerCase().includes(wanted) || isArgued(field, wanted),
-  )
 }

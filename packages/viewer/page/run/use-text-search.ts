@@ -19,32 +19,34 @@ const none: TextSearch = { found: undefined, isSearching: false }
 
 /** Looks for words in the transcripts of a run. */
 export function useTextSearch(source: Source, run: ShownRun, words: readonly string[]): TextSearch {
-  const [found, setFound] = useState<TextSearch>(none)
+  const long = words.filter((word) => word.length >= leastCharacters)
+  const wanted = long.join('\n')
+  const [search, setSearch] = useState({ wanted: '', result: none })
   useEffect(() => {
-    const long = words.filter((word) => word.length >= leastCharacters)
-    if (long.length === 0 || source.search === undefined) {
-      setFound(none)
-      return undefined
-    }
+    if (wanted === '') return undefined
     const stop = new AbortController()
-    const search = async (): Promise<void> => {
+    const show = (result: TextSearch): void => {
+      if (!stop.signal.aborted) setSearch({ wanted, result })
+    }
+    const look = async (): Promise<void> => {
       try {
-        const names = (await source.search?.(run.name, long, stop.signal)) ?? []
+        const names = await source.search(run.name, long, stop.signal)
         const items = names.flatMap(([row, attempt]) => run.table.find(row, attempt) ?? [])
-        if (!stop.signal.aborted) setFound({ found: new Set(items), isSearching: false })
+        show({ found: new Set(items), isSearching: false })
       } catch {
         // What the table says of the words still counts.
-        if (!stop.signal.aborted) setFound(none)
+        show(none)
       }
     }
-    setFound({ found: undefined, isSearching: true })
+    show({ found: undefined, isSearching: true })
     const timer = setTimeout(() => {
-      void search()
+      void look()
     }, typingMs)
     return () => {
       stop.abort()
       clearTimeout(timer)
     }
-  }, [source, run.name, words.join('\n')])
-  return found
+  }, [source, run.name, wanted])
+  // What was found for other words says nothing of these.
+  return search.wanted === wanted ? search.result : none
 }

@@ -1,40 +1,84 @@
-import type { EmbeddedReport, EmbeddedTranscripts, TranscriptAnswer } from '../../src/wire.ts'
+import { isSaid } from '@osmosis/eval/analysis'
+
+import type {
+  EmbeddedReport,
+  EmbeddedTranscripts,
+  ItemName,
+  Packed,
+  TranscriptAnswer,
+} from '../../src/wire.ts'
 import type { Source } from './source.ts'
 
-/** A report: everything is in the page, transcripts packed in pieces that are opened when needed. */
+/** A report: everything is in the page, packed, and opened when it is needed. */
 export function reportSource(text: string): Source {
   const report = JSON.parse(text) as EmbeddedReport
-  const opened = new Map<string, Promise<TranscriptAnswer[]>>()
+  const opened = new Map<string, Promise<readonly TranscriptAnswer[]>>()
 
-  const piece = (run: string, { pieces }: EmbeddedTranscripts, index: number) => {
-    const key = `${index}/${run}`
-    const found = opened.get(key) ?? unpack(pieces[index] ?? '')
-    opened.set(key, found)
+  /** A re-grading has the transcripts of its run. */
+  const transcriptsOf = (run: string): EmbeddedTranscripts | undefined =>
+    own(report.transcripts, run) ?? own(report.transcripts, run.split('@')[0] ?? '')
+
+  const piece = (packed: Packed<readonly TranscriptAnswer[]>) => {
+    const found = opened.get(packed) ?? unpack(packed)
+    opened.set(packed, found)
     return found
   }
 
   return {
     kind: 'report',
-    only: report.summaries.length === 1 ? report.summaries[0]?.name : undefined,
-    runs: async () => Promise.resolve(report.summaries),
+    only: report.first,
+    held: (run) => transcriptsOf(run)?.items.length ?? 0,
+    runs: async () => Promise.resolve([report.summary]),
     run: async (name) => {
-      const run = Object.hasOwn(report.runs, name) ? report.runs[name] : undefined
-      return run === undefined
-        ? Promise.reject(new Error('This report does not hold that run.'))
-        : Promise.resolve(run)
+      const run = own(report.runs, name)
+      if (run === undefined) throw new Error('This report does not hold that run.')
+      return unpack(run)
     },
-    transcript: async (run, [row, attempt]) => {
-      const embedded = report.transcripts[run]
-      const index = embedded?.items.indexOf(`${row}.${attempt}`) ?? -1
-      if (embedded === undefined || index < 0) return { state: 'left out' }
-      const transcripts = await piece(run, embedded, Math.floor(index / embedded.pieceSize))
-      return transcripts[index % embedded.pieceSize] ?? { state: 'left out' }
+    transcript: async (run, item) => {
+      const embedded = transcriptsOf(run)
+      const name = item.join('.')
+      const index = embedded?.items.indexOf(name) ?? -1
+      const packed = embedded?.pieces[Math.floor(index / embedded.pieceSize)]
+      if (embedded === undefined || packed === undefined) return { state: 'left out' }
+      const transcript = (await piece(packed))[index % embedded.pieceSize]
+      const ending = own(report.endings[run] ?? {}, name)
+      if (transcript === undefined) return { state: 'left out' }
+      return ending === undefined ? transcript : { ...transcript, ending }
+    },
+    search: async (run, words, signal) => {
+      const { items = [], pieces = [], pieceSize = 1 } = transcriptsOf(run) ?? {}
+      const found: ItemName[] = []
+      for (const [place, packed] of pieces.entries()) {
+        signal.throwIfAborted()
+        const said = await unpackText(packed)
+        // Most pieces hold one of the words not at all, which is seen without parsing them.
+        const lower = said.toLowerCase()
+        if (!words.every((word) => lower.includes(JSON.stringify(word).slice(1, -1)))) continue
+        for (const [index, transcript] of (JSON.parse(said) as TranscriptAnswer[]).entries()) {
+          if (transcript.state !== 'found') continue
+          if (!words.every((word) => isSaid(transcript.samples, word))) continue
+          const [row = 0, attempt = 0] = (items[place * pieceSize + index] ?? '')
+            .split('.')
+            .map(Number)
+          found.push([row, attempt])
+        }
+      }
+      return found
     },
   }
 }
 
-async function unpack(base64: string): Promise<TranscriptAnswer[]> {
-  const bytes = Uint8Array.from(atob(base64), (character) => character.codePointAt(0) ?? 0)
+/** Names come from users: `__proto__` is one, too. */
+function own<T>(record: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(record, name) ? record[name] : undefined
+}
+
+async function unpack<T>(packed: Packed<T>): Promise<T> {
+  return JSON.parse(await unpackText(packed)) as T
+}
+
+async function unpackText(packed: Packed<unknown>): Promise<string> {
+  const bytes = Uint8Array.from(atob(packed), (character) => character.codePointAt(0) ?? 0)
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))
-  return (await new Response(stream).json()) as TranscriptAnswer[]
+  return new Response(stream).text()
 }

@@ -20,11 +20,13 @@ export interface Source {
   readonly kind: 'server' | 'report'
   /** The one run that there is: it is shown at once, and there is no list. */
   readonly only?: string | undefined
+  /** How many transcripts there are of a run. Undefined where there are all. */
+  held?: (run: string) => number
   runs(): Promise<readonly RunListing[]>
   run(name: string): Promise<RunAnswer>
   transcript(run: string, item: ItemName): Promise<TranscriptAnswer | LeftOut>
-  /** Items in whose transcripts all the words are. Undefined where that cannot be found out. */
-  search?(run: string, words: readonly string[], signal: AbortSignal): Promise<readonly ItemName[]>
+  /** Items in whose transcripts all the words are, which are in lower case. */
+  search(run: string, words: readonly string[], signal: AbortSignal): Promise<readonly ItemName[]>
   /** Undefined where nothing can be written. */
   note?(run: string, note: Omit<RunNote, 'at' | 'model_tag'>): Promise<RunNote>
   /**

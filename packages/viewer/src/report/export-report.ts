@@ -1,32 +1,19 @@
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
 
 import { OsmosisError } from '@osmosis/core'
-import { type RunDocument, RunTable } from '@osmosis/eval/analysis'
 
 import { readPage } from '../page-file.ts'
 import { OpenRun } from '../runs/open-run.ts'
-import type { RunView } from '../runs/run-view.ts'
-import { summarize } from '../runs/run-summaries.ts'
-import type { EmbeddedReport, EmbeddedTranscripts, TranscriptAnswer } from '../wire.ts'
-
-const compress = promisify(gzip)
-
-/** Transcripts of one piece: few enough to open quickly, and enough to be small together. */
-const pieceSize = 64
-
-/** The journal has been cut off while the report is written. */
-const lost: TranscriptAnswer = {
-  state: 'missing',
-  ending: { error: null, rewards: {}, scoreErrors: {} },
-}
+import type { EmbeddedReport } from '../wire.ts'
+import { packReport } from './pack-report.ts'
 
 /** Options of {@link exportReport}. */
 export interface ReportOptions {
   /** The folder of the run. */
   readonly run: string
+  /** `baseline`, or a re-grading, to be opened first. Default: the run itself. The report holds all. */
+  readonly variant?: string
   /** The HTML file to write; replaced if there is one. */
   readonly file: string
   /**
@@ -45,31 +32,25 @@ export interface WrittenReport {
   readonly bytes: number
   /** Transcripts in it. */
   readonly transcripts: number
-  /** Rollouts that it shows. */
+  /** Rollouts that it shows, those of the baseline included. */
   readonly rollouts: number
+  /** What it holds beside the run: `baseline`, and the names of re-gradings. */
+  readonly variants: readonly string[]
 }
 
 /**
- * Writes a run as one HTML file that needs no server: the page of the viewer with its data inside.
+ * Writes a run with its baseline and its re-gradings as one HTML file that needs no server: the page of
+ * the viewer with its data inside.
  *
  * @throws OsmosisError with code `damaged_run`, or `storage_error` when it cannot be written
  */
 export async function exportReport(options: ReportOptions): Promise<WrittenReport> {
-  const { transcripts = 'flagged', signal } = options
+  const { variant = '', transcripts = 'flagged', signal } = options
   const run = await OpenRun.open(options.run)
-  const view = await run.view('')
-  if (view === undefined) throw new TypeError('A run has a view of itself.')
-  const items = chosenItems(view.document, transcripts)
-  const embedded = await pack(run, view, items, signal)
-  const { name } = view
-  const report: EmbeddedReport = {
-    summaries: [{ ...(await summarize(run, name)), variants: [] }],
-    runs: { [name]: { ...(await run.answer(view)), variants: [] } },
-    transcripts: { [name]: embedded },
-  }
+  const packed = await packReport(run, { variant, transcripts, signal })
   const html = (await readPage())
     .replace("connect-src 'self'", "connect-src 'none'")
-    .replace('<!--data-->', () => dataElement(report))
+    .replace('<!--data-->', () => dataElement(packed.report))
   signal?.throwIfAborted()
   const file = path.resolve(options.file)
   try {
@@ -77,12 +58,8 @@ export async function exportReport(options: ReportOptions): Promise<WrittenRepor
   } catch (cause) {
     throw new OsmosisError('storage_error', `Cannot write the report ${file}.`, { cause })
   }
-  return {
-    file,
-    bytes: Buffer.byteLength(html),
-    transcripts: items.length,
-    rollouts: view.ended,
-  }
+  const { transcripts: held, rollouts, variants } = packed
+  return { file, bytes: Buffer.byteLength(html), transcripts: held, rollouts, variants }
 }
 
 /** Text that ends no script element and no line of JavaScript, whatever a model said. */
@@ -92,41 +69,4 @@ function dataElement(report: EmbeddedReport): string {
     .replaceAll('\u2028', String.raw`\u2028`)
     .replaceAll('\u2029', String.raw`\u2029`)
   return `<script type="application/json" id="embedded">${json}</script>`
-}
-
-/** Places of items, in the order of rows, so that attempts at a row lie in one piece. */
-function chosenItems(document: RunDocument, which: 'flagged' | 'all' | 'none'): number[] {
-  if (which === 'none') return []
-  const table = new RunTable(document)
-  return table.groups.flatMap(({ items }) => {
-    if (which === 'all') return items
-    const flagged = items.filter(
-      (item) =>
-        !table.passed(item) || table.signs(item).length > 0 || table.note(item) !== undefined,
-    )
-    // What a failure is put beside: the first attempt that passed.
-    const passed = items.find((item) => table.passed(item))
-    const wanted = new Set(passed === undefined ? flagged : [...flagged, passed])
-    return flagged.length === 0 ? [] : items.filter((item) => wanted.has(item))
-  })
-}
-
-async function pack(
-  run: OpenRun,
-  view: RunView,
-  items: readonly number[],
-  signal: AbortSignal | undefined,
-): Promise<EmbeddedTranscripts> {
-  const { row, attempt } = view.document.columns
-  const names = items.map((item) => [row[item] ?? 0, attempt[item] ?? 0] as const)
-  const pieces: string[] = []
-  for (let first = 0; first < names.length; first += pieceSize) {
-    signal?.throwIfAborted()
-    const piece: TranscriptAnswer[] = []
-    for (const name of names.slice(first, first + pieceSize)) {
-      piece.push((await run.transcript(view, name)) ?? lost)
-    }
-    pieces.push((await compress(JSON.stringify(piece))).toString('base64'))
-  }
-  return { pieceSize, items: names.map(([r, a]) => `${r}.${a}`), pieces }
 }

@@ -3,9 +3,16 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { openRunFolder, type RunFolder } from '@osmosis/eval'
-import type { RunManifest, RunNote } from '@osmosis/eval/analysis'
+import type { ItemEvent, RunManifest, RunNote } from '@osmosis/eval/analysis'
 
-import type { ItemName, LiveUpdate, RunAnswer, RunProgress, TranscriptAnswer } from '../wire.ts'
+import type {
+  ItemEnding,
+  ItemName,
+  LiveUpdate,
+  RunAnswer,
+  RunProgress,
+  TranscriptAnswer,
+} from '../wire.ts'
 import { type PlacedItem, RunView, type Variant } from './run-view.ts'
 
 /** What follows a view. */
@@ -101,12 +108,16 @@ export class OpenRun {
   async transcript(view: RunView, [row, attempt]: ItemName): Promise<TranscriptAnswer | undefined> {
     const event = await view.event(row, attempt)
     if (event === undefined) return undefined
-    const { error_message: error, samples: rewards, score_errors: scoreErrors = {} } = event
-    const ending = { error, rewards, scoreErrors }
+    const ending = toEnding(event)
     if (event.at === null) return { state: 'silent', ending }
     const stored = await this.#folder.trajectories(event)
     if (stored.state !== 'found') return { state: stored.state, ending }
     return { state: 'found', samples: stored.value, ending }
+  }
+
+  async ending(view: RunView, [row, attempt]: ItemName): Promise<ItemEnding | undefined> {
+    const event = await view.event(row, attempt)
+    return event && toEnding(event)
   }
 
   /** The items in whose transcripts all the words are. */
@@ -280,6 +291,11 @@ export class OpenRun {
       return null
     }
   }
+}
+
+function toEnding(event: ItemEvent): ItemEnding {
+  const { error_message: error, samples: rewards, score_errors: scoreErrors = {} } = event
+  return { error, rewards, scoreErrors }
 }
 
 /** A note as tables have it: without a tag its tag is empty. */

@@ -1,0 +1,159 @@
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+
+import { OsmosisError } from '@osmosis/core'
+import { RunTable } from '@osmosis/eval/analysis'
+
+import type { OpenRun } from '../runs/open-run.ts'
+import { summarize } from '../runs/run-summaries.ts'
+import type { RunView } from '../runs/run-view.ts'
+import type {
+  EmbeddedReport,
+  EmbeddedTranscripts,
+  ItemEnding,
+  ItemName,
+  Packed,
+  RunAnswer,
+  TranscriptAnswer,
+} from '../wire.ts'
+
+const compress = promisify(gzip)
+
+/** Transcripts of one piece: few enough to open quickly, and enough to be small together. */
+const pieceSize = 64
+
+/** The journal has been cut off while the report is written. */
+const lost: TranscriptAnswer = {
+  state: 'missing',
+  ending: { error: null, rewards: {}, scoreErrors: {} },
+}
+
+/** What a report is made of. */
+export interface PackOptions {
+  /** What is opened first: empty for the run itself. */
+  readonly variant: string
+  readonly transcripts: 'flagged' | 'all' | 'none'
+  readonly signal: AbortSignal | undefined
+}
+
+/** A report, and how much it holds. */
+export interface PackedReport {
+  readonly report: EmbeddedReport
+  readonly transcripts: number
+  readonly rollouts: number
+  readonly variants: readonly string[]
+}
+
+/** A model's rollouts as they were graded at first, and as they were graded again. */
+interface Rollouts {
+  readonly view: RunView
+  readonly regraded: readonly RunView[]
+}
+
+/** Packs a run with everything that it can be compared with. */
+export async function packReport(run: OpenRun, options: PackOptions): Promise<PackedReport> {
+  const names = (await run.variants()).map((name) => name.slice(name.indexOf('@') + 1))
+  const own = await viewOf(run, '')
+  const models: Rollouts[] = [{ view: own, regraded: [] }]
+  const runs: Record<string, Packed<RunAnswer>> = {}
+  const views = [own]
+  for (const name of names) {
+    const view = await viewOf(run, name)
+    views.push(view)
+    if (name === 'baseline') models.push({ view, regraded: [] })
+    else models[0] = { view: own, regraded: [...(models[0]?.regraded ?? []), view] }
+  }
+  for (const view of views) runs[view.name] = await pack(await run.answer(view))
+  const transcripts: Record<string, EmbeddedTranscripts> = {}
+  const endings: Record<string, Record<string, ItemEnding>> = {}
+  for (const model of models) {
+    const items = chosenItems(model, options.transcripts)
+    transcripts[model.view.name] = await packTranscripts(run, model.view, items, options.signal)
+    for (const view of model.regraded)
+      endings[view.name] = await otherEndings(run, model, view, items)
+  }
+  return {
+    report: {
+      summary: await summarize(run, own.name),
+      first: (options.variant === '' ? own : await viewOf(run, options.variant)).name,
+      runs,
+      transcripts,
+      endings,
+    },
+    transcripts: Object.values(transcripts).reduce((sum, { items }) => sum + items.length, 0),
+    rollouts: models.reduce((sum, { view }) => sum + view.ended, 0),
+    variants: names,
+  }
+}
+
+async function viewOf(run: OpenRun, variant: string): Promise<RunView> {
+  const view = await run.view(variant)
+  if (view === undefined) throw new OsmosisError('invalid_config', `The run has no @${variant}.`)
+  return view
+}
+
+/** In the order of rows, so that attempts at a row lie in one piece. */
+function chosenItems({ view, regraded }: Rollouts, which: PackOptions['transcripts']): ItemName[] {
+  if (which === 'none') return []
+  const { row, attempt } = view.document.columns
+  const own = new RunTable(view.document)
+  const tables = [own, ...regraded.map(({ document }) => new RunTable(document))]
+  const wanted = which === 'all' ? null : new Set(tables.flatMap(flaggedItems).map(String))
+  return own.groups.flatMap(({ items }) =>
+    items
+      .map((item): ItemName => [row[item] ?? 0, attempt[item] ?? 0])
+      .filter((name) => wanted === null || wanted.has(String(name))),
+  )
+}
+
+/** Items that are worth a look, and for each row an attempt that passed, to put them beside. */
+function flaggedItems(table: RunTable): ItemName[] {
+  const { row, attempt } = table.document.columns
+  return table.groups.flatMap(({ items }) => {
+    const flagged = items.filter(
+      (item) =>
+        !table.passed(item) || table.signs(item).length > 0 || table.note(item) !== undefined,
+    )
+    const passed = items.find((item) => table.passed(item))
+    const wanted = passed === undefined || flagged.length === 0 ? flagged : [...flagged, passed]
+    return wanted.map((item): ItemName => [row[item] ?? 0, attempt[item] ?? 0])
+  })
+}
+
+async function packTranscripts(
+  run: OpenRun,
+  view: RunView,
+  items: readonly ItemName[],
+  signal: AbortSignal | undefined,
+): Promise<EmbeddedTranscripts> {
+  const pieces: Packed<readonly TranscriptAnswer[]>[] = []
+  for (let first = 0; first < items.length; first += pieceSize) {
+    signal?.throwIfAborted()
+    const piece: TranscriptAnswer[] = []
+    for (const item of items.slice(first, first + pieceSize)) {
+      piece.push((await run.transcript(view, item)) ?? lost)
+    }
+    pieces.push(await pack(piece))
+  }
+  return { pieceSize, items: items.map((item) => item.join('.')), pieces }
+}
+
+async function otherEndings(
+  run: OpenRun,
+  { view }: Rollouts,
+  regraded: RunView,
+  items: readonly ItemName[],
+): Promise<Record<string, ItemEnding>> {
+  const others: Record<string, ItemEnding> = {}
+  for (const item of items) {
+    const ending = await run.ending(regraded, item)
+    if (ending === undefined) continue
+    if (JSON.stringify(ending) !== JSON.stringify(await run.ending(view, item)))
+      others[item.join('.')] = ending
+  }
+  return others
+}
+
+async function pack<T>(value: T): Promise<Packed<T>> {
+  return (await compress(JSON.stringify(value))).toString('base64')
+}
