@@ -19,12 +19,12 @@ export interface AtomicWriteOptions {
  * one, never a part of either. Meanwhile the text is in `<file>.<uuid>.tmp`, which only a crash
  * leaves behind.
  *
- * @param text - the text, or its pieces in their order, of which one is held at a time
+ * @param text - the text, or its pieces in their order; one has been written when the next is asked for
  * @throws the error of the file system
  */
 export async function writeFileAtomically(
   file: string,
-  text: string | Iterable<string>,
+  text: string | Iterable<string | Uint8Array>,
   { mode = 0o666, sync = 'file-and-folder' }: AtomicWriteOptions = {},
 ): Promise<void> {
   const unfinished = `${file}.${randomUUID()}.tmp`

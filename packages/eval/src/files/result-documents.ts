@@ -2,17 +2,30 @@ import type { EvaluationMetrics, ScoreMetrics } from '../metrics/evaluation-metr
 import type { EvaluationSnapshot } from '../run/evaluation-result.ts'
 import type { ItemRecord } from '../run/item-record.ts'
 
-const linesPerPiece = 1000
+/** Bytes. */
+const pieceSize = 64 * 1024
 
-/** The text of `index.jsonl` in pieces: one line per record, in their order. */
-export function* indexPieces({ records, baseline }: EvaluationSnapshot): Generator<string, void> {
-  for (let start = 0; start < records.length; start += linesPerPiece) {
-    let piece = ''
-    for (const record of records.slice(start, start + linesPerPiece)) {
-      piece += `${toIndexLine(record, baseline !== null)}\n`
+/**
+ * The text of `index.jsonl` in pieces: one line per record, in their order. A piece is overwritten when
+ * the next one is asked for: as strings, 100,000 lines would be 100 MB of garbage at once.
+ */
+export function* indexPieces({
+  records,
+  baseline,
+}: EvaluationSnapshot): Generator<Uint8Array, void> {
+  let piece = Buffer.allocUnsafe(pieceSize)
+  let length = 0
+  for (const record of records) {
+    const line = `${toIndexLine(record, baseline !== null)}\n`
+    const size = Buffer.byteLength(line)
+    if (length + size > piece.length) {
+      if (length > 0) yield piece.subarray(0, length)
+      length = 0
+      if (size > piece.length) piece = Buffer.allocUnsafe(size)
     }
-    yield piece
+    length += piece.write(line, length)
   }
+  if (length > 0) yield piece.subarray(0, length)
 }
 
 // Keys, their order and the separators are those of the Python SDK's files.

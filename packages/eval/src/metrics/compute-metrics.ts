@@ -16,72 +16,99 @@ export interface MetricsOptions {
   readonly scoreNames?: readonly string[]
 }
 
-/** Computes the metrics of the ended items of one model. */
+/** Computes the metrics of the ended items of one model, which are looked at once. */
 export function computeMetrics(
-  records: readonly ItemRecord[],
+  records: Iterable<ItemRecord>,
   options: MetricsOptions,
 ): EvaluationMetrics {
   const { nRuns, passThreshold, scoreNames = [] } = options
-  const completed = records.filter(({ status }) => status !== 'skipped')
-  const sumOf = (figure: (record: ItemRecord) => number): number =>
-    records.reduce((sum, record) => sum + figure(record), 0)
+  const counts = { total: 0, failed: 0, skipped: 0, withoutModelCalls: 0, durationMs: 0 }
+  const tokens = { total: 0, prompt: 0, completion: 0 }
+  const failures = new Map<string, { count: number; example: string }>()
+  const reward = new ScoreCount(passThreshold)
+  const scores = scoreNames.map((name) => [name, new ScoreCount(passThreshold)] as const)
+  for (const record of records) {
+    const { status, usage, rowIndex } = record
+    counts.total += 1
+    counts.durationMs += record.durationMs
+    tokens.total += usage?.totalTokens ?? 0
+    tokens.prompt += usage?.promptTokens ?? 0
+    tokens.completion += usage?.completionTokens ?? 0
+    if (status === 'success' && !usage) counts.withoutModelCalls += 1
+    if (status === 'failed') {
+      counts.failed += 1
+      countFailure(failures, record)
+    }
+    if (status === 'skipped') {
+      counts.skipped += 1
+      continue
+    }
+    reward.add(rowIndex, record.reward)
+    for (const [name, count] of scores) count.add(rowIndex, record.scores[name] ?? null)
+  }
   return {
-    totalItems: records.length,
-    completedItems: completed.length,
-    failed: records.filter(({ status }) => status === 'failed').length,
-    skipped: records.length - completed.length,
+    totalItems: counts.total,
+    completedItems: counts.total - counts.skipped,
+    failed: counts.failed,
+    skipped: counts.skipped,
     passThreshold,
-    reward: scoreMetrics(completed, ({ reward }) => reward, options),
-    scores: Object.fromEntries(
-      scoreNames.map((name) => [
-        name,
-        scoreMetrics(completed, ({ scores }) => scores[name] ?? null, options),
-      ]),
-    ),
-    tokensUsed: sumOf(({ usage }) => usage?.totalTokens ?? 0),
-    promptTokens: sumOf(({ usage }) => usage?.promptTokens ?? 0),
-    completionTokens: sumOf(({ usage }) => usage?.completionTokens ?? 0),
-    durationMs: sumOf(({ durationMs }) => durationMs),
+    reward: reward.metrics(nRuns),
+    scores: Object.fromEntries(scores.map(([name, count]) => [name, count.metrics(nRuns)])),
+    tokensUsed: tokens.total,
+    promptTokens: tokens.prompt,
+    completionTokens: tokens.completion,
+    durationMs: counts.durationMs,
     nRuns,
-    failures: failureGroups(records),
-    withoutModelCalls: records.filter(({ status, usage }) => status === 'success' && !usage).length,
+    failures: [...failures]
+      .map(([errorType, failure]): FailureGroup => ({ errorType, ...failure }))
+      .toSorted((a, b) => b.count - a.count),
+    withoutModelCalls: counts.withoutModelCalls,
   }
 }
 
-function scoreMetrics(
-  records: readonly ItemRecord[],
-  scoreOf: (record: ItemRecord) => number | null,
-  { nRuns, passThreshold }: MetricsOptions,
-): ScoreMetrics {
-  const values = records.flatMap((record) => scoreOf(record) ?? [])
-  const passes = (record: ItemRecord): boolean => {
-    const score = scoreOf(record)
-    return score !== null && score >= passThreshold
-  }
-  const passed = records.filter(passes).length
-  const rows = [...Map.groupBy(records, ({ rowIndex }) => rowIndex).values()]
-  return {
-    graded: values.length,
-    passed,
-    passRate: records.length === 0 ? 0 : passed / records.length,
-    stats: rewardStats(values),
-    passAtK: passAtKPoints(
-      rows.map((row) => ({ attempts: row.length, passed: row.filter(passes).length })),
-      nRuns,
-    ),
-  }
+function countFailure(
+  failures: Map<string, { count: number; example: string }>,
+  { errorType, errorMessage }: ItemRecord,
+): void {
+  const type = errorType ?? 'unknown'
+  const group = failures.get(type)
+  if (group === undefined) failures.set(type, { count: 1, example: errorMessage ?? '' })
+  else group.count += 1
 }
 
-function failureGroups(records: readonly ItemRecord[]): FailureGroup[] {
-  const failures = records.filter(({ status }) => status === 'failed')
-  const groups = Map.groupBy(failures, ({ errorType }) => errorType ?? 'unknown')
-  return [...groups]
-    .map(([errorType, group]) => ({
-      errorType,
-      count: group.length,
-      example: group[0]?.errorMessage ?? '',
-    }))
-    .toSorted((a, b) => b.count - a.count)
+/** Counts what one score, or the reward, was of the completed items. */
+class ScoreCount {
+  readonly #threshold: number
+  readonly #values: number[] = []
+  readonly #rows = new Map<number, { attempts: number; passed: number }>()
+  #completed = 0
+  #passed = 0
+
+  constructor(threshold: number) {
+    this.#threshold = threshold
+  }
+
+  add(rowIndex: number, score: number | null): void {
+    const row = this.#rows.get(rowIndex) ?? { attempts: 0, passed: 0 }
+    if (row.attempts === 0) this.#rows.set(rowIndex, row)
+    row.attempts += 1
+    this.#completed += 1
+    if (score === null) return
+    this.#values.push(score)
+    if (score < this.#threshold) return
+    row.passed += 1
+    this.#passed += 1
+  }
+
+  metrics(nRuns: number): ScoreMetrics {
+    return {
+      graded: this.#values.length,
+      passed: this.#passed,
+      passRate: this.#completed === 0 ? 0 : this.#passed / this.#completed,
+      stats: rewardStats(this.#values),
+      passAtK: passAtKPoints([...this.#rows.values()], nRuns),
+    }
+  }
 }
 
 /** Describes a list of rewards; null for an empty one. */

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
+import type { ItemEvent } from '../analysis/item-event.ts'
 import { computeMetrics } from '../metrics/compute-metrics.ts'
 import type { RunStore } from '../store/run-store.ts'
 import type { EvaluationSnapshot, ModelResult, RunNames } from './evaluation-result.ts'
@@ -85,14 +86,7 @@ export class EvaluationState {
 
   #facts(): Omit<EvaluationSnapshot, 'status' | 'incompleteReason' | 'completedAt'> {
     const { names, rowCount, attempts, model, baseline } = this.#plan
-    const all =
-      this.#store === undefined
-        ? this.#records
-        : Array.from(this.#store.events.values(), fromItemEvent)
-    const records = all.toSorted(
-      (a, b) =>
-        a.rowIndex - b.rowIndex || a.runIndex - b.runIndex || (a.model === 'primary' ? -1 : 1),
-    )
+    const { length, records } = this.#sorted()
     return {
       id: this.#id,
       names,
@@ -100,16 +94,42 @@ export class EvaluationState {
       durationMs: this.#earlierMs + performance.now() - this.#startedAtMs,
       rowCount,
       attempts,
-      pending: this.total - records.length,
+      pending: this.total - length,
       records,
       model: this.#resultOf('primary', model, records),
       baseline: baseline === undefined ? null : this.#resultOf('baseline', baseline, records),
     }
   }
 
-  #resultOf(tag: ModelTag, name: string, records: readonly ItemRecord[]): ModelResult {
-    const { attempts: nRuns, passThreshold, scoreNames } = this.#plan
-    const own = records.filter(({ model }) => model === tag)
-    return { tag, name, metrics: computeMetrics(own, { nRuns, passThreshold, scoreNames }) }
+  /** Records of 100,000 items are many megabytes, and a store holds the same as events. */
+  #sorted(): { length: number; records: Iterable<ItemRecord> } {
+    if (this.#store === undefined) {
+      const records = this.#records.toSorted(
+        (a, b) =>
+          a.rowIndex - b.rowIndex || a.runIndex - b.runIndex || (a.model === 'primary' ? -1 : 1),
+      )
+      return { length: records.length, records }
+    }
+    const events = Array.from(this.#store.events.values()).toSorted(
+      (a, b) =>
+        a.row_index - b.row_index ||
+        a.run_index - b.run_index ||
+        (a.model_tag === 'baseline' ? 1 : -1),
+    )
+    return { length: events.length, records: { [Symbol.iterator]: () => recordsOf(events) } }
   }
+
+  #resultOf(tag: ModelTag, name: string, records: Iterable<ItemRecord>): ModelResult {
+    const { attempts: nRuns, passThreshold, scoreNames } = this.#plan
+    const options = { nRuns, passThreshold, scoreNames }
+    return { tag, name, metrics: computeMetrics(ofModel(tag, records), options) }
+  }
+}
+
+function* recordsOf(events: readonly ItemEvent[]): Generator<ItemRecord, void> {
+  for (const event of events) yield fromItemEvent(event)
+}
+
+function* ofModel(tag: ModelTag, records: Iterable<ItemRecord>): Generator<ItemRecord, void> {
+  for (const record of records) if (record.model === tag) yield record
 }

@@ -3,6 +3,7 @@ import type { EvaluationResult } from './evaluation-result.ts'
 import { EvaluationState } from './evaluation-state.ts'
 import { pendingItems, type ItemRange } from './evaluation-items.ts'
 import { ItemEnds } from './item-ends.ts'
+import type { ItemRecord } from './item-record.ts'
 import type { EvaluationItem, ModelTag } from './item-runner.ts'
 import { RunSnapshotFiles } from './run-snapshots.ts'
 import { costOfItems } from './run-cost.ts'
@@ -80,7 +81,15 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
     if (!stop.signal.aborted) throw error
   }
   const cost = costOfItems(store?.events.values() ?? [])
-  return { ...ended, cost, location: store?.location ?? null }
+  let records: readonly ItemRecord[] | undefined
+  return {
+    ...ended,
+    cost,
+    location: store?.location ?? null,
+    get records() {
+      return (records ??= [...ended.records])
+    },
+  }
 }
 
 function assertPositiveInteger(name: string, value: number): void {

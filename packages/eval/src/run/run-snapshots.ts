@@ -89,12 +89,13 @@ function toDocument(
 }
 
 function toProgress(snapshot: EvaluationSnapshot): Record<string, unknown> {
-  const { status, records, pending, durationMs, incompleteReason } = snapshot
+  const { status, pending, durationMs, incompleteReason, model, baseline } = snapshot
+  const done = model.metrics.totalItems + (baseline?.metrics.totalItems ?? 0)
   return {
     status,
-    done: records.length,
-    total: records.length + pending,
-    failed: records.filter((record) => record.status === 'failed').length,
+    done,
+    total: done + pending,
+    failed: model.metrics.failed + (baseline?.metrics.failed ?? 0),
     duration_ms: Math.round(durationMs),
     updated_at: new Date().toISOString(),
     ...(incompleteReason === null ? {} : { incomplete_reason: incompleteReason }),

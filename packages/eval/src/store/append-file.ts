@@ -9,7 +9,7 @@ import { storageError } from './storage-error.ts'
 
 const [writeBytes, sync, closeFile] = [promisify(write), promisify(fdatasync), promisify(close)]
 /** What a buffer has room for at first, and the largest that is used again. Bytes. */
-const [leastRoom, mostRoom] = [64 * 1024, 4 * 1024 * 1024]
+const [leastRoom, mostRoom] = [64 * 1024, 1024 * 1024]
 
 interface Waiting {
   readonly resolve: () => void
@@ -65,7 +65,7 @@ export class AppendFile {
   /** @param text - without its newline */
   append(text: string): AppendedLine {
     const offset = this.#end
-    const bytes = this.#place(`${text}\n`)
+    const bytes = this.#place(text)
     this.#end += bytes.length
     const durable = new Promise<void>((resolve, reject) => {
       if (this.#failure !== undefined) {
@@ -90,15 +90,18 @@ export class AppendFile {
     await closeFile(this.#descriptor)
   }
 
-  #place(line: string): Buffer {
+  /** Adds the newline as a byte: as text it would copy the whole line. */
+  #place(text: string): Buffer {
     const start = this.#length
-    const end = start + Buffer.byteLength(line)
+    const newline = start + Buffer.byteLength(text)
+    const end = newline + 1
     if (end > this.#lines.length) {
       const larger = Buffer.allocUnsafe(Math.max(end, 2 * this.#lines.length))
       this.#lines.copy(larger, 0, 0, start)
       this.#lines = larger
     }
-    this.#lines.write(line, start)
+    this.#lines.write(text, start)
+    this.#lines[newline] = 0x0a
     this.#length = end
     return this.#lines.subarray(start, end)
   }

@@ -11,6 +11,7 @@ import { grown, type RunGrowth, writeManifest } from './manifest-file.ts'
 import { itemKey, runFiles, type SegmentKind } from './run-files.ts'
 import type { RunLock } from './run-lock.ts'
 import { SegmentWriter } from './segment-writer.ts'
+import { SharedParts } from './shared-parts.ts'
 import { SnapshotFiles, type RunSnapshots } from './snapshot-files.ts'
 
 /** What a grader saw of a sample. */
@@ -111,10 +112,11 @@ export async function openStore(options: OpenStoreOptions): Promise<RunStore> {
   const { location } = options
   const { journal } = runFiles(location)
   const events = new Map<string, ItemEvent>()
+  const parts = new SharedParts()
   const ends = { trajectories: new Map<number, number>(), samples: new Map<number, number>() }
   let end = 0
   for await (const [event, after] of readJournal(journal)) {
-    events.set(itemKey(event), event)
+    events.set(itemKey(event), parts.share(event))
     noteEnd(ends.trajectories, event.at)
     noteEnd(ends.samples, event.sat)
     end = after.offset
@@ -141,6 +143,7 @@ class FolderStore implements RunStore {
   readonly location: string
   readonly events: ReadonlyMap<string, ItemEvent>
   readonly #events: Map<string, ItemEvent>
+  readonly #parts = new SharedParts()
   readonly #journal: AppendFile
   readonly #trajectories: SegmentWriter
   readonly #samples: SegmentWriter
@@ -228,8 +231,9 @@ class FolderStore implements RunStore {
 
   async #enter(event: ItemEvent): Promise<ItemEvent> {
     await this.#journal.append(JSON.stringify(event)).durable
-    this.#events.set(itemKey(event), event)
-    return event
+    const kept = this.#parts.share(event)
+    this.#events.set(itemKey(event), kept)
+    return kept
   }
 
   #fail(error: Error): void {

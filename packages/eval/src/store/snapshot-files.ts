@@ -6,7 +6,7 @@ import { storageError } from './storage-error.ts'
 /** What a run comes to so far, as texts for those who read files. The journal decides. */
 export interface RunSnapshots {
   /** The text of `index.jsonl`, or its pieces: at 100,000 items it has 30 MB. */
-  readonly index: string | Iterable<string>
+  readonly index: string | Iterable<string | Uint8Array>
   /** The text of `metrics.json`. */
   readonly metrics: string
   /** The text of `progress.json`. */
