@@ -24,6 +24,8 @@ const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
   policy_stream_error: 'http_error',
   timeout: 'timeout',
   cancelled: 'agent_error',
+  user_code_exit: 'agent_error',
+  stray_error: 'agent_error',
   rollout_ended: 'agent_error',
   server_shutdown: 'agent_error',
   unauthorized: 'http_error',

@@ -19,6 +19,8 @@
  * | `policy_stream_error` | the answer broke off, was malformed or carried an error |
  * | `timeout` | a deadline of the rollout passed |
  * | `cancelled` | somebody cancelled the rollout |
+ * | `user_code_exit` | user code called `process.exit` |
+ * | `stray_error` | user code threw from a callback, or left a rejection unhandled |
  * | `rollout_ended` | a model call came after its rollout was over |
  * | `server_shutdown` | the server stopped before the rollout was done |
  * | `unauthorized` | a bearer key is missing or wrong |
@@ -52,6 +54,8 @@ export type OsmosisErrorCode =
   | 'policy_stream_error'
   | 'timeout'
   | 'cancelled'
+  | 'user_code_exit'
+  | 'stray_error'
   | 'rollout_ended'
   | 'server_shutdown'
   | 'unauthorized'

@@ -1,22 +1,36 @@
+import { setImmediate } from 'node:timers/promises'
+
+import { inScope, type RolloutScope } from '../containment/rollout-scope.ts'
 import type { OsmosisError } from '../errors.ts'
 import { startTimer, type LongTimer } from '../http/long-timer.ts'
 import { untilAborted } from '../http/until-aborted.ts'
 
 /**
- * The time one phase of a rollout may take. Its signal aborts when the time is up or when the
- * rollout is cancelled, whichever comes first.
+ * The time one phase of a rollout may take, and the scope of the user code that runs in it. Its
+ * signal aborts when the time is up, when the rollout is cancelled or when its code harms the
+ * process, whichever comes first.
  */
-export class Deadline {
+export class Deadline implements RolloutScope {
+  readonly rolloutId: string
+  readonly part: RolloutScope['part']
   readonly #controller = new AbortController()
   readonly #expiresAt: number
   readonly #expired: () => OsmosisError
   #timer: LongTimer | undefined
+  #over = false
 
   /**
+   * @param owner - whose code runs
    * @param seconds - time left; zero or less is already over, null is unbounded
    * @param expired - makes the error that the phase fails with when the time is up
    */
-  constructor(seconds: number | null, expired: () => OsmosisError) {
+  constructor(
+    owner: Pick<RolloutScope, 'rolloutId' | 'part'>,
+    seconds: number | null,
+    expired: () => OsmosisError,
+  ) {
+    this.rolloutId = owner.rolloutId
+    this.part = owner.part
     this.#expired = expired
     const ms = seconds === null ? Number.POSITIVE_INFINITY : Math.max(seconds, 0) * 1000
     this.#expiresAt = performance.now() + ms
@@ -31,7 +45,14 @@ export class Deadline {
   /** Ends the phase early, with the reason that everything waiting for it will see. */
   abort(reason: OsmosisError): void {
     this.#timer?.clear()
-    this.#controller.abort(reason)
+    // Listeners of the signal are user code.
+    inScope(this, () => this.#controller.abort(reason))
+  }
+
+  fail(error: OsmosisError): boolean {
+    if (this.#over || this.signal.aborted) return false
+    this.abort(error)
+    return true
   }
 
   /**
@@ -40,7 +61,9 @@ export class Deadline {
    */
   async race<T>(start: () => Promise<T>): Promise<T> {
     return untilAborted(this.signal, async () => {
-      const result = await start()
+      const result = await inScope(this, start)
+      // Node.js reports rejections that were left behind at the end of a turn.
+      await setImmediate()
       this.throwIfLate()
       return result
     })
@@ -52,8 +75,9 @@ export class Deadline {
     this.signal.throwIfAborted()
   }
 
-  /** Stops the clock. */
+  /** Stops the clock: the phase is over. */
   clear(): void {
+    this.#over = true
     this.#timer?.clear()
   }
 }

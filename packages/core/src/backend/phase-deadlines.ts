@@ -23,10 +23,11 @@ export class QueueClock {
 
 /** The deadline of a workflow. What has been queued elsewhere is taken off. */
 export function workflowDeadline(
-  { agentTimeoutSeconds: limit, queuedSeconds = 0 }: RolloutRequest,
+  { rolloutId, agentTimeoutSeconds: limit, queuedSeconds = 0 }: RolloutRequest,
   clock: QueueClock,
 ): Deadline {
-  return new Deadline(limit === null ? null : limit - queuedSeconds, () => {
+  const owner = { rolloutId, part: 'workflow' } as const
+  return new Deadline(owner, limit === null ? null : limit - queuedSeconds, () => {
     const queued = clock.seconds
     const detail = queued >= 0.1 ? ` (${queued.toFixed(1)}s of it spent queued)` : ''
     return new OsmosisError('timeout', `workflow exceeded its ${limit}s deadline${detail}`)
@@ -34,8 +35,12 @@ export function workflowDeadline(
 }
 
 /** The deadline of a grader, which starts now. */
-export function graderDeadline({ graderTimeoutSeconds: limit }: RolloutRequest): Deadline {
+export function graderDeadline({
+  rolloutId,
+  graderTimeoutSeconds: limit,
+}: RolloutRequest): Deadline {
   return new Deadline(
+    { rolloutId, part: 'grader' },
     limit,
     () => new OsmosisError('timeout', `grader exceeded its ${limit}s deadline`),
   )

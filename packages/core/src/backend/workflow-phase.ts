@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 
+import { inScope, type RolloutScope } from '../containment/rollout-scope.ts'
 import { errorCategory, errorMessage } from '../error-category.ts'
 import { OsmosisError } from '../errors.ts'
 import { RolloutContext } from '../rollout-context.ts'
@@ -77,7 +78,7 @@ export async function runWorkflowPhase<TConfig>(
     const outcome = { status: 'failure', failure: toFailure(error), warnings: [] } as const
     return {
       // Collected beside the report of the failure, which waits for nobody's sources.
-      outcome: { ...outcome, partialSamples: partialSamples(started) },
+      outcome: { ...outcome, partialSamples: partialSamples(started, deadline) },
       samples: new Map(),
       unasked: [],
     }
@@ -89,11 +90,14 @@ export async function runWorkflowPhase<TConfig>(
   }
 }
 
-async function partialSamples(context: RolloutContext | undefined): Promise<Samples> {
+async function partialSamples(
+  context: RolloutContext | undefined,
+  scope: RolloutScope,
+): Promise<Samples> {
   if (context === undefined) return new Map()
   // Calls that end with the workflow are recorded by then.
   await setImmediate()
-  return context.run(async () => context.getPartialSamples())
+  return inScope(scope, () => context.run(async () => context.getPartialSamples()))
 }
 
 /** An error as the outcome of a phase. */

@@ -30,17 +30,14 @@ it('an observer is waited for once, before the first model call leaves', async (
       await rollout.policy('a').complete({ messages: [] })
     }),
   })
-  const executed = backend.execute(
-    request({ chatCompletionsUrl: policy.url, grade: false }),
-    {
-      ...silent,
-      beforeFirstModelCall: async () => {
-        begun.resolve(undefined)
-        await waited.promise
-        events.push('waited for')
-      },
+  const executed = backend.execute(request({ chatCompletionsUrl: policy.url, grade: false }), {
+    ...silent,
+    beforeFirstModelCall: async () => {
+      begun.resolve(undefined)
+      await waited.promise
+      events.push('waited for')
     },
-  )
+  })
   await begun.promise
   events.push('asked')
   waited.resolve(undefined)

@@ -1,0 +1,8 @@
+// Whose user code is running, and what to do when it harms the process: for the other `@osmosis`
+// packages. Not part of the promised API: names here may change in any version.
+export {
+  containUserCode,
+  type Containment,
+  type StrayOrigin,
+} from './containment/contain-user-code.ts'
+export { inScope, type RolloutScope } from './containment/rollout-scope.ts'
