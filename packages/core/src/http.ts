@@ -2,6 +2,7 @@
 // promised API: names here may change in any version.
 export { assertApiKey, bearer, carriesKey } from './http/bearer.ts'
 export { completionsBaseUrl, completionsUrl } from './http/completions-url.ts'
+export { beginningOf, cutEnd, errorTextBytes, longErrorTextBytes } from './http/error-text.ts'
 export { startTimer, wait, type LongTimer } from './http/long-timer.ts'
 export { isPassingStatus, retryRequest, type RetryOptions } from './http/retry.ts'
 export { retryAfterMs, shouldRetry, type AnswerHeaders } from './http/retry-after.ts'

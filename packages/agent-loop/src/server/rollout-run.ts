@@ -89,12 +89,12 @@ export class RolloutRun {
     const { logger, secrets } = this.#services
     try {
       const { errorMessage: said, ...result } = await this.#run()
-      const shown = said === null ? null : secrets.redact(said)
+      const shown = said === null ? null : secrets.redactError(said)
       const metrics = this.#metrics.snapshot()
       const parts = { rolloutId, metrics, texts: this.#texts }
       return completedBody({ ...result, errorMessage: shown }, parts)
     } catch (error) {
-      const message = secrets.redact(errorMessage(error))
+      const message = secrets.redactError(errorMessage(error))
       logger.warn({ rollout_id: rolloutId, error }, `rollout failed: ${message}`)
       const metrics = this.#metrics.snapshot()
       return failedBody(message, this.#client.conversationJson, { rolloutId, metrics })

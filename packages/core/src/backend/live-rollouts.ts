@@ -1,4 +1,5 @@
 import { isOsmosisError, OsmosisError } from '../errors.ts'
+import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import { RolloutMemory } from '../http/rollout-memory.ts'
 import type { CancelDisposition } from '../wire/rollout-protocol.ts'
 import type {
@@ -90,7 +91,7 @@ export class LiveRollouts {
     this.#finished.end(rolloutId, {
       status: cancelled ? 'cancelled' : status,
       reward: graded ? only.reward : null,
-      errorMessage: failure?.message ?? null,
+      errorMessage: failure && beginningOf(failure.message, errorTextBytes),
     })
   }
 }

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { inScope, type RolloutScope } from '../containment/rollout-scope.ts'
 import { errorCategory, errorMessage } from '../error-category.ts'
 import { OsmosisError } from '../errors.ts'
+import { beginningOf, longErrorTextBytes } from '../http/error-text.ts'
 import { RolloutContext } from '../rollout-context.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
 import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
@@ -12,6 +13,7 @@ import { registerReturned } from '../workflow/workflow-output.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import type { RolloutFailure, WorkflowOutcome } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
+import { ownTurn } from './own-turn.ts'
 import { QueueClock, workflowDeadline } from './phase-deadlines.ts'
 
 type Samples = ReadonlyMap<string, RolloutSample>
@@ -42,8 +44,9 @@ export async function runWorkflowPhase<TConfig>(
     release = await slots.acquire(deadline.signal)
     clock.stop()
     live.advance('running')
-    // Whoever handed the rollout over gets the thread back before user code can block it.
-    await setImmediate()
+    // Whoever handed the rollout over gets the thread back before user code can block it, and so do
+    // all others between any two rollouts.
+    await ownTurn()
     const { beforeFirstModelCall } = live
     const context = new RolloutContext({
       ...request,
@@ -102,7 +105,8 @@ async function partialSamples(
 
 /** An error as the outcome of a phase. */
 export function toFailure(error: unknown): RolloutFailure {
-  return { message: errorMessage(error), category: errorCategory(error), cause: error }
+  const message = beginningOf(errorMessage(error), longErrorTextBytes)
+  return { message, category: errorCategory(error), cause: error }
 }
 
 /** Why a workflow that succeeded has no sample. */

@@ -1,4 +1,5 @@
 import { errorMessage } from '../error-category.ts'
+import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import type {
   ChatCompletion,
   ChatLogprobs,
@@ -164,7 +165,7 @@ export class CallRecorder {
       promptTokenIds: null,
       completionTokenIds: null,
       logprobs: null,
-      error: errorMessage(error),
+      error: beginningOf(errorMessage(error), errorTextBytes),
     })
   }
 

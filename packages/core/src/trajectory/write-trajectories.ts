@@ -2,6 +2,7 @@ import { lstat, mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { writeFileAtomically } from '../files/atomic-write.ts'
+import { beginningOf, errorTextBytes, longErrorTextBytes } from '../http/error-text.ts'
 import { isPathSegment } from '../identifiers.ts'
 import { documentText, toText } from './document-text.ts'
 import { toTrajectories, type EndedRollout } from './to-trajectories.ts'
@@ -75,9 +76,8 @@ function safeName(id: string): string {
   return safe.slice(0, longestName) || 'unnamed'
 }
 
-/** The latest failed calls that are shown, and how much of a message is. */
+/** The latest failed calls that are shown. */
 const mostCalls = 100
-const longestMessage = 4000
 
 /** What people ask first when a rollout went wrong; null when nothing did. */
 function diagnosticsOf(rollout: EndedRollout): Record<string, unknown> | null {
@@ -94,7 +94,7 @@ function diagnosticsOf(rollout: EndedRollout): Record<string, unknown> | null {
     failed_calls: failedCalls.slice(-mostCalls),
     failures: failures.map(({ phase, category, message }) => ({
       category,
-      message: shown(message),
+      message: beginningOf(message, longErrorTextBytes),
       phase,
     })),
     rollout_id: rolloutId,
@@ -103,5 +103,5 @@ function diagnosticsOf(rollout: EndedRollout): Record<string, unknown> | null {
 }
 
 function shown(message: string): string {
-  return message.length <= longestMessage ? message : `${message.slice(0, longestMessage)}…`
+  return beginningOf(message, errorTextBytes)
 }

@@ -72,7 +72,7 @@ export class LeasedDelivery implements ResultDelivery {
   async backendEnded(error: unknown): Promise<void> {
     const failure = toBackendFailure(error)
     if (this.#lease.cancelled) return this.#finish('failure', failure, new Map())
-    const message = this.#options.secrets.redact(failure.message)
+    const message = this.#options.secrets.redactError(failure.message)
     await this.#publish({
       status: 'failure',
       failure: { message, category: 'internal_error' },

@@ -1,60 +1,62 @@
+import { beginningOf, cutEnd, errorTextBytes } from '@osmosis/core/http'
 import { LRUCache } from 'lru-cache'
 
-/** Shorter values are words rather than keys; hiding them would garble what is said. */
-const shortestSecret = 6
+import { formsOf } from './secret-forms.ts'
+import { shortestValue, ValueSearch } from './value-search.ts'
+
 const replacement = '[redacted]'
 
 /**
  * The keys this server was trusted with, and their removal from text. By value: a key also turns
- * up where no field name announces it, such as in the message of somebody else's error.
+ * up where no field name announces it, such as in the message of somebody else's error. Keys of less
+ * than six characters are words, and hiding them would garble what is said.
  */
 export class SecretValues {
   readonly #uses = new Map<string, number>()
+  readonly #hidden = new Set<string>()
+  readonly #search = new ValueSearch()
   // What a rollout leaves behind may still speak of its keys: stray rejections, its status.
   readonly #recent = new LRUCache<string, true>({
     max: 10_000,
     ttl: 16 * 60_000,
     dispose: (_, secret, reason) => {
-      if (reason !== 'set' && !this.#uses.has(secret)) this.#unindex(secret)
+      if (reason !== 'set' && !this.#uses.has(secret)) this.#hideNoMore(secret)
     },
   })
-  // By their first characters, so that the cost of a line does not grow with the number of keys.
-  readonly #byStart = new Map<string, Set<string>>()
 
   /** Hides `secrets` from now on; null and empty ones are ignored. Returns what ends their use. */
   add(...secrets: readonly (string | null | undefined)[]): () => void {
     const kept = secrets.filter((secret) => typeof secret === 'string')
-    const used = kept.filter((secret) => secret.length >= shortestSecret)
+    const used = kept.filter((secret) => secret.length >= shortestValue)
     for (const secret of used) {
       this.#uses.set(secret, (this.#uses.get(secret) ?? 0) + 1)
-      this.#index(secret)
+      this.#hide(secret)
     }
     return () => {
       for (const secret of used.splice(0)) this.#release(secret)
     }
   }
 
-  /** `text` without the secrets in it. */
+  /** `text` without the secrets in it, in whatever form they are there. */
   redact(text: string): string {
-    let clean = ''
-    let done = 0
-    for (let at = 0; at + shortestSecret <= text.length; at += 1) {
-      const secret = this.#secretAt(text, at)
-      if (secret === undefined) continue
-      clean += text.slice(done, at) + replacement
-      done = at + secret.length
-      at = done - 1
-    }
-    return done === 0 ? text : clean + text.slice(done)
+    return this.#search.replaceAll(text, replacement)
   }
 
-  #secretAt(text: string, at: number): string | undefined {
-    const candidates = this.#byStart.get(text.slice(at, at + shortestSecret))
-    let longest: string | undefined
-    for (const secret of candidates ?? []) {
-      if (secret.length > (longest?.length ?? 0) && text.startsWith(secret, at)) longest = secret
-    }
-    return longest
+  /**
+   * The text of an error as it may be said: without secrets, and its beginning only.
+   *
+   * @param longestBytes - bytes of UTF-8; default 8 KiB
+   */
+  redactError(text: string, longestBytes: number = errorTextBytes): string {
+    // What is not looked at costs nothing.
+    const begun = beginningOf(text, longestBytes)
+    const end = cutEnd(begun)
+    const clean =
+      end === undefined
+        ? this.redact(begun)
+        : // A cut may have left a piece of a key, which nobody would know for one.
+          this.redact(begun.slice(0, -end.length)).slice(0, -this.#search.longest) + end
+    return beginningOf(clean, longestBytes)
   }
 
   #release(secret: string): void {
@@ -67,17 +69,14 @@ export class SecretValues {
     this.#recent.set(secret, true)
   }
 
-  #index(secret: string): void {
-    const start = secret.slice(0, shortestSecret)
-    const known = this.#byStart.get(start)
-    if (known) known.add(secret)
-    else this.#byStart.set(start, new Set([secret]))
+  #hide(secret: string): void {
+    if (this.#hidden.has(secret)) return
+    this.#hidden.add(secret)
+    for (const form of formsOf(secret)) this.#search.add(form)
   }
 
-  #unindex(secret: string): void {
-    const start = secret.slice(0, shortestSecret)
-    const known = this.#byStart.get(start)
-    known?.delete(secret)
-    if (known?.size === 0) this.#byStart.delete(start)
+  #hideNoMore(secret: string): void {
+    this.#hidden.delete(secret)
+    for (const form of formsOf(secret)) this.#search.delete(form)
   }
 }

@@ -49,7 +49,7 @@ export function controlRoutes(parts: ControlledParts, services: ServerServices):
         rollout_id: rolloutId,
         status: state.status,
         reward: state.reward,
-        err_message: text === null ? null : secrets.redact(text),
+        err_message: text === null ? null : secrets.redactError(text),
       } satisfies StatusResponseBody)
     },
   }

@@ -44,7 +44,7 @@ export class OutcomeLog {
   failure(phase: 'workflow' | 'grading', failure: RolloutFailure | null): RolloutFailure | null {
     if (failure === null) return null
     const { category, cause } = failure
-    const message = this.#secrets.redact(failure.message)
+    const message = this.#secrets.redactError(failure.message)
     const line = { rollout_id: this.#rolloutId, category, error: cause }
     this.#logger.warn(line, `${phase} failed: ${message}`)
     return { message, category, cause }

@@ -7,7 +7,7 @@ import {
   type RolloutRequest,
   type RolloutSample,
 } from '@osmosis/core'
-import { untilAborted, withTimeLimit } from '@osmosis/core/http'
+import { longErrorTextBytes, untilAborted, withTimeLimit } from '@osmosis/core/http'
 import {
   readTrajectoryReport,
   writeTrajectories,
@@ -164,7 +164,8 @@ export class RolloutTrajectory {
     if (failure === null || failure === this.#lastFailure) return
     this.#lastFailure = failure
     const { category, message } = failure
-    this.#failures.push({ phase, category, message: this.#services.secrets.redact(message) })
+    const shown = this.#services.secrets.redactError(message, longErrorTextBytes)
+    this.#failures.push({ phase, category, message: shown })
   }
 
   /** Errors of HTTP clients have been seen to carry keys. */

@@ -1,0 +1,96 @@
+// What hostile error messages cost a server: how long ten megabytes take to be cleaned of keys, and how
+// soon `/health` answers while a hundred rollouts fail with ten megabytes each. Exit code 1 when a goal
+// is missed.
+//
+//   npx -y pnpm@12 run benchmark:errors
+import { fork } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import path from 'node:path'
+
+import { SecretValues } from '@osmosis/server/internal'
+import { request } from 'undici'
+
+const tenMegabytes = 10 * 1024 * 1024
+const keys = Array.from({ length: 2000 }, () => `sk-proj-${randomBytes(24).toString('base64url')}`)
+const words = 'Tool call failed: the document begins with these words, and goes on. '
+
+const texts: [name: string, text: string][] = [
+  ['words', words.repeat(tenMegabytes / words.length)],
+  ['base64', randomBytes((tenMegabytes * 3) / 4).toString('base64')],
+  ['the beginning of every key', 'sk-proj-'.repeat(tenMegabytes / 8)],
+  ['nothing but keys', keys.join(' ').repeat(tenMegabytes / (keys.length * 41))],
+]
+const secrets = new SecretValues()
+secrets.add(...keys)
+secrets.redact(words.repeat(10_000))
+
+const rows: { figure: string; ms: number; goal: number }[] = texts.map(([name, text]) => ({
+  figure: `10 MB of ${name}, cleaned of ${keys.length} keys`,
+  ms: median(Array.from({ length: 5 }, () => timed(() => secrets.redact(text)))),
+  goal: 50,
+}))
+rows.push({
+  figure: '/health while 100 rollouts fail with 10 MB each, p99',
+  ms: await healthP99(),
+  goal: 50,
+})
+
+for (const { figure, ms, goal } of rows) {
+  console.log(`${figure.padEnd(56)} ${ms.toFixed(1).padStart(7)} ms   goal: at most ${goal} ms`)
+}
+console.log(JSON.stringify({ node: process.version, rows }))
+process.exit(rows.some(({ ms, goal }) => ms > goal) ? 1 : 0)
+
+async function healthP99(): Promise<number> {
+  let reported = 0
+  const controller = createServer((incoming, outgoing) => {
+    incoming.resume().on('end', () => {
+      outgoing.writeHead(200).end()
+      if (incoming.url === '/grader') reported += 1
+    })
+  }).listen(0)
+  await once(controller, 'listening')
+  const controllerUrl = `http://127.0.0.1:${(controller.address() as AddressInfo).port}`
+  const script = path.join(import.meta.dirname, 'failing-server.ts')
+  const server = fork(script, { stdio: ['ignore', 'inherit', 'ignore', 'ipc'] })
+  const [port] = (await once(server, 'message')) as [number]
+  const url = `http://127.0.0.1:${port}`
+
+  const rollouts = Array.from({ length: 100 }, async (_, index) => {
+    const { body } = await request(`${url}/rollout`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        rollout_id: `long-${index}`,
+        initial_messages: [],
+        chat_completions_url: controllerUrl,
+        completion_callback_url: `${controllerUrl}/completion`,
+        grader_callback_url: `${controllerUrl}/grader`,
+      }),
+    })
+    await body.dump()
+  })
+  const times: number[] = []
+  while (reported < rollouts.length) {
+    const start = performance.now()
+    await (await request(`${url}/health`)).body.dump()
+    times.push(performance.now() - start)
+  }
+  await Promise.all(rollouts)
+  server.disconnect()
+  controller.close().closeAllConnections()
+  return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? Number.NaN
+}
+
+function timed(act: () => unknown): number {
+  const start = performance.now()
+  act()
+  return performance.now() - start
+}
+
+function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN
+}

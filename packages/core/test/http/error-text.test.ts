@@ -1,0 +1,34 @@
+import { beginningOf } from '@osmosis/core/http'
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+
+describe('the beginning of a text', () => {
+  it('is the text itself when that fits', () => {
+    for (const text of ['', 'short', 'é'.repeat(100), '€'.repeat(33)]) {
+      expect(beginningOf(text, 200)).toBe(text)
+    }
+  })
+
+  it('says how long all of it was', () => {
+    const cut = beginningOf('x'.repeat(10_000), 200)
+    expect(cut).toMatch(/^x{100,}… \[cut: 10000 characters in all\]$/)
+    expect(cut).toHaveLength(198)
+  })
+
+  it('cut again says how long it was in the first place', () => {
+    const once = beginningOf('x'.repeat(10_000), 2000)
+    expect(beginningOf(once, 200)).toBe(beginningOf('x'.repeat(10_000), 200))
+  })
+
+  it('is never longer than allowed, and ends with a whole character', () => {
+    const texts = fc.string({ unit: 'grapheme', minLength: 0, maxLength: 400 })
+    fc.assert(
+      fc.property(texts, fc.integer({ min: 60, max: 400 }), (text, limit) => {
+        const begun = beginningOf(text, limit)
+        expect(Buffer.byteLength(begun)).toBeLessThanOrEqual(limit)
+        const said = begun.replace(/… \[cut: \d+ characters in all\]$/, '')
+        expect(Buffer.from(text).toString().startsWith(said)).toBe(true)
+      }),
+    )
+  })
+})

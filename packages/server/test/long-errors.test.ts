@@ -1,0 +1,76 @@
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+
+import { describe, expect, it } from 'vitest'
+
+import { LeaseClient } from './lease-client.ts'
+import { graderOf, startServer, workflowOf, type RunningServer } from './running-server.ts'
+
+const tenMegabytes = 10 * 1024 * 1024
+const key = 'planted-key-of-the-llm'
+/** Ten megabytes of keys, so that every cut goes through one. */
+const longMessage = `${key} `
+  .repeat(Math.floor(tenMegabytes / (key.length + 1)))
+  .padEnd(tenMegabytes, '.')
+const cutMessage = /^(\[redacted\] )+(\[[a-z]*)?… \[cut: 10485760 characters in all\]$/
+
+const failing = workflowOf(() => Promise.reject(new Error(longMessage)))
+
+function errorOf(body: unknown): string {
+  return (body as { err_message: string }).err_message
+}
+
+/** Whether a text is the beginning of the long message, without keys, in at most so many bytes. */
+function isCut(text: string, longestBytes: number): boolean {
+  const bytes = Buffer.byteLength(text)
+  return cutMessage.test(text) && bytes <= longestBytes && bytes > longestBytes / 4
+}
+
+async function statusOf({ url }: RunningServer, id: string): Promise<unknown> {
+  return (await fetch(`${url}/rollout/${id}/status`)).json()
+}
+
+describe('an error message of ten megabytes', () => {
+  it('is cut to 8 KiB in callbacks, status and log, and to 64 KiB in the document', async () => {
+    await using running = await startServer({ workflow: failing })
+    await running.post({ llm_api_key: key })
+    const [completion, grading] = await running.controller.bodies()
+
+    expect(isCut(errorOf(completion), 8192)).toBe(true)
+    expect(errorOf(grading)).toBe(errorOf(completion))
+    expect(isCut(errorOf(await statusOf(running, 'r1')), 8192)).toBe(true)
+    await running.server.drain()
+    for (const line of running.log) {
+      expect(JSON.stringify(line)).not.toMatch(/planted/)
+      expect(Buffer.byteLength(JSON.stringify(line))).toBeLessThan(40_000)
+    }
+    const file = path.join(running.artifactRoot, 'r1', 'diagnostics.json')
+    const { failures } = JSON.parse(await readFile(file, 'utf8')) as {
+      failures: { message: string }[]
+    }
+    expect(isCut(failures[0]?.message ?? '', 65_536)).toBe(true)
+  })
+
+  it('is cut when it is that of a grader, and in a result that is fetched', async () => {
+    await using running = await startServer({
+      grader: graderOf(() => Promise.reject(new Error(longMessage))),
+    })
+    await running.post({ llm_api_key: key })
+    const [, grading] = await running.controller.bodies()
+    expect(isCut(errorOf(grading), 8192)).toBe(true)
+
+    const client = new LeaseClient({ url: running.url })
+    const {
+      completion_callback_url: _,
+      grader_callback_url: __,
+      ...body
+    } = running.controller.rolloutBody()
+    const lease = await client.start({
+      ...body,
+      rollout_id: 'leased',
+      llm_api_key: key,
+      grade: true,
+    })
+    expect(isCut(errorOf(await lease.until()), 8192)).toBe(true)
+  })
+})

@@ -1,0 +1,67 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+
+import { SecretValues } from '@osmosis/server/internal'
+
+const printable = fc.string({
+  unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCodePoint(code)),
+  minLength: 8,
+  maxLength: 80,
+})
+
+function hiding(...keys: string[]): SecretValues {
+  const secrets = new SecretValues()
+  secrets.add(...keys)
+  return secrets
+}
+
+describe('a key', () => {
+  it('is hidden as it is, in a URL, in JSON and in base64', () => {
+    const key = 'sk/live+"5ö%~'
+    const forms = [
+      key,
+      encodeURIComponent(key),
+      encodeURIComponent(key).toLowerCase(),
+      new URLSearchParams({ key }).toString().slice(4),
+      JSON.stringify(key).slice(1, -1),
+      Buffer.from(key).toString('base64'),
+      Buffer.from(key).toString('base64url'),
+    ]
+    const secrets = hiding(key)
+    for (const form of forms) {
+      expect(secrets.redact(`<${form}>`)).toMatch(/^<\[redacted\][=\w]{0,2}>$/)
+    }
+  })
+
+  it('is hidden within a longer value in base64, wherever it begins and ends there', () => {
+    fc.assert(
+      fc.property(printable, fc.string(), fc.string(), (key, before, after) => {
+        const secrets = hiding(key)
+        for (const encoding of ['base64', 'base64url'] as const) {
+          const encoded = Buffer.from(before + key + after).toString(encoding)
+          const left = secrets.redact(encoded)
+          expect(left).toContain('[redacted]')
+          // What is left of the key are the letters that it shares with its neighbours.
+          expect(left.replace('[redacted]', '').length).toBeLessThanOrEqual(
+            Math.ceil((Buffer.byteLength(before + after) * 4) / 3) + 8,
+          )
+        }
+      }),
+    )
+  })
+
+  it('is hidden among hundreds', () => {
+    fc.assert(
+      fc.property(
+        fc.array(printable, { minLength: 1, maxLength: 200 }),
+        fc.string(),
+        (keys, other) => {
+          const secrets = hiding(...keys)
+          const text = keys.map((key) => `${other}${key}`).join(' ')
+          const left = secrets.redact(text)
+          for (const key of keys) expect(left).not.toContain(key)
+        },
+      ),
+    )
+  })
+})
