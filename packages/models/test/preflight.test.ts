@@ -38,6 +38,12 @@ it('says the limit as a model wants it', async () => {
   expect(model.asked[1]).toMatchObject({ max_completion_tokens: 16 })
 })
 
+it('is asked once when it names the other limit in another refusal', async () => {
+  const model = answering([503, refused('busy; max_completion_tokens: 4096')], [200, fine])
+  expect(await preflightPolicy(model, options)).toContain('with 503: busy')
+  expect(model.asked).toHaveLength(1)
+})
+
 it.each([
   [
     401,

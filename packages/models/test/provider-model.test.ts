@@ -243,6 +243,17 @@ async function installedAs(provider: string, installed: string): Promise<string>
   return place
 }
 
+it('a tool call without a text has no content, and of two limits the newer name counts', async () => {
+  const { peer, model } = await standingIn('openai/gpt-x', openaiEvents({ arguments: '{"a":1}' }))
+  const limits = { max_tokens: 50, max_completion_tokens: 60 }
+  const { body } = await complete(model, { messages: question, tools: [add], ...limits })
+  expect(body.choices[0]?.message).toMatchObject({
+    content: null,
+    tool_calls: [{ id: 'call_1', function: { name: 'add', arguments: '{"a":1}' } }],
+  })
+  expect(peer.requests[0]?.body).toMatchObject({ max_output_tokens: 60 })
+})
+
 describe('a model of Anthropic', () => {
   it('repeats signed thinking with the tool results that follow it', async () => {
     const { peer, model } = await standingIn(
@@ -296,6 +307,35 @@ describe('a model of Anthropic', () => {
     expect(results).toMatchObject({
       role: 'user',
       content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: '3' }],
+    })
+  })
+
+  it('is not given the thinking behind an answer that has been changed', async () => {
+    const { peer, model } = await standingIn(
+      'anthropic/claude-x',
+      anthropicEvents({ text: 'I add.', arguments: '{"a":1,"b":2}' }),
+      anthropicEvents({ text: 'It is 3.' }),
+    )
+    await complete(model, { messages: question, tools: [add], max_tokens: 50 })
+    const call = {
+      id: 'toolu_1',
+      type: 'function' as const,
+      function: { name: 'add', arguments: '[1, 2]' },
+    }
+    const messages: ChatMessage[] = [
+      ...question,
+      { role: 'assistant', content: 'I multiply.', tool_calls: [call] },
+      { role: 'tool', tool_call_id: 'toolu_1', content: '3' },
+    ]
+    await complete(model, { messages, tools: [add], max_tokens: 50 })
+    const [, assistant] = (peer.requests[1]?.body['messages'] ?? []) as unknown[]
+    expect(assistant).toEqual({
+      role: 'assistant',
+      content: [
+        { type: 'text', text: 'I multiply.' },
+        // Providers take an object only.
+        { type: 'tool_use', id: 'toolu_1', name: 'add', input: {} },
+      ],
     })
   })
 

@@ -1,4 +1,4 @@
-import { PlatformClient, type PlatformClientOptions } from '@osmosis/platform'
+import { PlatformClient, readPages, type PlatformClientOptions } from '@osmosis/platform'
 import { PlatformStandIn } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
@@ -32,9 +32,11 @@ it('encodes names as a whole, and takes none for a folder', async () => {
   await expect(client.request(['datasets', 'a/../b?c'])).rejects.toMatchObject({
     message: 'There is no dataset a/../b?c.',
   })
-  await expect(client.request(['datasets', '..'])).rejects.toMatchObject({
-    platformCode: 'VALIDATION',
-  })
+  for (const name of ['..', '.', '']) {
+    await expect(client.request(['datasets', name])).rejects.toMatchObject({
+      platformCode: 'VALIDATION',
+    })
+  }
   expect(platform.requests).toHaveLength(1)
 })
 
@@ -63,4 +65,20 @@ it('the end of the caller is the end of a request', async () => {
   const asked = clientOf(platform, { signal: stop.signal }).request(['verify'])
   stop.abort(new Error('stopped'))
   await expect(asked).rejects.toThrow('stopped')
+})
+
+it('reads a list no further than it moves on', async () => {
+  const offsets: number[] = []
+  const page = await readPages(
+    async ({ offset }) => {
+      offsets.push(offset)
+      return { datasets: [{ id: offset }], has_more: true, next_offset: 1 }
+    },
+    'datasets',
+    { all: true },
+  )
+  expect([offsets, page.items]).toEqual([
+    [0, 1],
+    [{ id: 0 }, { id: 1 }],
+  ])
 })

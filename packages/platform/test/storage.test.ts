@@ -47,20 +47,35 @@ it('follows redirects to a file that is there when it is whole', async () => {
   expect(await readdir(folder)).toEqual(['file'])
 })
 
-it.each<[string, { status: number; location?: string }[], number | undefined]>([
-  ['a redirect without https', [{ status: 302, location: 'http://storage.example/x' }], undefined],
+it('follows up to twenty redirects', async () => {
+  const answers = Array.from({ length: 20 }, () => ({ status: 302, location: '/on' }))
+  const { url, storage, asked } = await storageOf(answers)
+  const folder = await temporaryFolder()
+  await storage.download(url, `${folder}/file`, 5)
+  expect(asked).toHaveLength(21)
+})
+
+it.each<[string, { status: number; location?: string }[], number | undefined, string]>([
+  [
+    'a redirect without https',
+    [{ status: 302, location: 'http://storage.example/x' }],
+    undefined,
+    'The platform named a storage without https.',
+  ],
   [
     'redirects without an end',
     Array.from({ length: 30 }, () => ({ status: 302, location: '/' })),
     undefined,
+    'The storage redirects without an end.',
   ],
-  ['another size than was said', [], 6],
-  ['a refusal', [{ status: 404 }], undefined],
-])('%s leaves no file', async (_, answers, size) => {
+  ['another size than was said', [], 6, 'should have 6 bytes, and 5 came.'],
+  ['a refusal', [{ status: 404 }], undefined, 'answered 404.'],
+])('%s leaves no file', async (_, answers, size, message) => {
   const { url, storage, asked } = await storageOf(answers)
   const folder = await temporaryFolder()
   await expect(storage.download(url, `${folder}/file`, size)).rejects.toMatchObject({
     platformCode: 'PLATFORM_ERROR',
+    message: expect.stringContaining(message),
   })
   expect(await readdir(folder)).toEqual([])
   expect(asked.length).toBeLessThanOrEqual(21)

@@ -57,6 +57,9 @@ test('below ten rows nothing is said, and of equal runs that no row differs', ()
   expect(sentenceOf(compareRuns(tableOf(times(9, [0])), tableOf(times(9, [1]))))).toBe(
     'Too few rows to say.',
   )
+  expect(sentenceOf(compareRuns(tableOf(times(10, [0])), tableOf(times(10, [1]))))).toBe(
+    'Better by 100.0 points in every row.',
+  )
   expect(sentenceOf(compareRuns(tableOf(times(12, [0, 1])), tableOf(times(12, [1, 0]))))).toBe(
     'No row differs.',
   )
@@ -112,6 +115,12 @@ test('rows are matched by their key, wherever they lie in their datasets, and ot
   })
 })
 
+test('a row that is sure in both runs is not lost', () => {
+  const [sure, unsure] = [tableOf(times(3, [1, 1])), tableOf(times(3, [0, 1]))]
+  const lost = [compareRuns(sure, sure), compareRuns(sure, unsure), compareRuns(unsure, unsure)]
+  expect(lost.map(({ lostSure }) => lostSure)).toEqual([0, 3, 0])
+})
+
 test('a facet is compared value by value, the most improved first', () => {
   const rows = Array.from({ length: 40 }, (_, at) => ({
     key: `key-${at}`,
@@ -162,4 +171,16 @@ test('behaviour before and after, of what both runs know', () => {
     difference: { value: 0 },
   })
   expect(behaviour.some(({ key }) => key === 'cost_usd')).toBe(false)
+})
+
+test('what was taken out of training is no part of the behaviour', () => {
+  const run = (calls: number): RunTable =>
+    new RunTable(
+      toRunDocument(manifestOf(1), [
+        madeEvent(0, 0),
+        madeEvent(0, 1, { status: 'skipped', reward: null, calls }),
+      ]),
+    )
+  const { behaviour } = compareRuns(run(1), run(99))
+  expect(behaviour.find(({ key }) => key === 'calls')).toMatchObject({ before: 1, after: 1 })
 })

@@ -1,6 +1,12 @@
-import { parseQuery, RunTable, selectItems, toRunDocument } from '@osmosis/eval/analysis'
-import * as fc from 'fast-check'
+import {
+  type ItemEvent,
+  parseQuery,
+  RunTable,
+  selectItems,
+  toRunDocument,
+} from '@osmosis/eval/analysis'
 import { madeEvent } from '@osmosis/testing/kit'
+import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 
 import { manifestOf } from './runs.ts'
@@ -121,6 +127,23 @@ test.each([
   const query = parseQuery(line, table)
   expect(query.problems).toEqual([expect.stringMatching(problem)])
   expect(select(line)).toEqual([0, 1, 2, 3])
+})
+
+test('a number with a minus is a word, as it stands', () => {
+  expect(parseQuery('-0.5 -3', table)).toMatchObject({ words: ['-0.5', '-3'], problems: [] })
+})
+
+test('the whole name of a tool is that tool alone, although others begin with it', () => {
+  const uses = (...names: string[]): ItemEvent['tools'] =>
+    names.map((name) => ({ name, calls: 1, errors: 0 }))
+  const tools = new RunTable(
+    toRunDocument(manifest, [
+      madeEvent(0, 0, { tools: uses('search') }),
+      madeEvent(0, 1, { tools: uses('search_web') }),
+    ]),
+  )
+  const using = (line: string): number[] => [...selectItems(tools, parseQuery(line, tools))]
+  expect([using('tool:search'), using('tool:sear')]).toEqual([[0], [0, 1]])
 })
 
 test('whatever is typed filters, or says what is not understood', () => {

@@ -191,6 +191,13 @@ test('items in the order of rows, whichever ended first', () => {
   expect(table.findGroup(2)).toBe(table.group(0))
 })
 
+test('what was taken out of training has not passed, whatever its reward', () => {
+  const table = new RunTable(
+    toRunDocument(manifestOf(1), [madeEvent(0, 0, { status: 'skipped', reward: 1 })]),
+  )
+  expect([table.passed(0), table.counts(0), table.groups[0]?.passed]).toEqual([false, false, 0])
+})
+
 test('names of users may be those of JavaScript', () => {
   const odd = JSON.parse('{"__proto__": 1, "constructor": 0}') as Record<string, number>
   const facets = JSON.parse('{"__proto__": "a", "constructor": "b"}') as Record<string, string>

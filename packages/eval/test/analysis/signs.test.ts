@@ -25,7 +25,7 @@ function passes(change: (row: number) => Partial<ItemEvent> = () => ({})): RunTa
 
 test('what happened in a rollout is a sign', () => {
   const table = new RunTable(
-    toRunDocument(manifestOf(9, { n: 1 }), [
+    toRunDocument(manifestOf(10, { n: 1 }), [
       madeEvent(0, 0),
       madeEvent(1, 0, { status: 'failed' }),
       madeEvent(2, 0, { finish: { length: 1, stop: 2 } }),
@@ -41,9 +41,10 @@ test('what happened in a rollout is a sign', () => {
       madeEvent(6, 0, { rewritten: 1, completion_tokens: 5000 }),
       madeEvent(7, 0, { calls: 0, completion_tokens: null }),
       madeEvent(8, 0, { status: 'skipped', reward: null }),
+      madeEvent(9, 0, { status: 'failed', calls: 0 }),
     ]),
   )
-  expect(Array.from({ length: 9 }, (_, item) => table.signs(item))).toEqual([
+  expect(Array.from({ length: 10 }, (_, item) => table.signs(item))).toEqual([
     [],
     ['failed'],
     ['cut'],
@@ -53,8 +54,15 @@ test('what happened in a rollout is a sign', () => {
     ['rewritten', 'long'],
     ['nocalls'],
     ['skipped'],
+    ['failed'],
   ])
   expect(table.count('toolerror')).toBe(3)
+})
+
+test('what wrote most is long only with more than twice the median', () => {
+  const longest = (tokens: number): RunTable =>
+    passes((row) => ({ completion_tokens: row === 0 ? tokens : 100 }))
+  expect([longest(200).signs(0), longest(201).signs(0)]).toEqual([[], ['long']])
 })
 
 test('a pass without a tool call looks unearned where more than 80 % of 20 passes use tools', () => {

@@ -150,6 +150,23 @@ test('rows with a gradient, now and at other group sizes', () => {
   ])
 })
 
+test('a row of which one attempt has ended says nothing about gradients yet', () => {
+  const run = new RunTable(toRunDocument(manifestOf(3), eventsOf([[0, 1], [1, 1], [1]])))
+  expect(runStatistics(run).stats.gradient).toMatchObject({ value: 0.5, rows: 2 })
+})
+
+test('figures about several attempts are rough below 50 rows', () => {
+  const rough = (rows: number): (boolean | undefined)[] => {
+    const rewards = Array.from({ length: rows }, () => [0, 1])
+    const run = new RunTable(toRunDocument(manifestOf(rows, { n: 2 }), eventsOf(rewards)))
+    return runStatistics(run).stats.pass_at_k.map((figure) => figure.rough)
+  }
+  expect([rough(49), rough(50)]).toEqual([
+    [false, true],
+    [false, false],
+  ])
+})
+
 test('what the rollouts did', () => {
   expect(behaviour.completion_tokens).toEqual({
     mean: estimate(202.2, 131.6490306934798, 272.7509693065202, 7),

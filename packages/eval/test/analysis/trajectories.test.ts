@@ -198,10 +198,30 @@ test.each<[string, StepLike[], StepLike[], object]>([
     [...shared, agent('', { tool: 'a', args: { x: [2] } })],
     { at: 2, by: 'arguments' },
   ],
+  [
+    'a list is no object',
+    [...shared, agent('', { tool: 'a', args: { x: [1] } })],
+    [...shared, agent('', { tool: 'a', args: { x: { 0: 1 } } })],
+    { at: 2, by: 'arguments' },
+  ],
   ['one ends', shared, [...shared, agent('Done.')], { at: 2, by: 'end' }],
   ['another speaker', [...shared, agent('x')], [...shared, user], { at: 2, by: 'source' }],
 ])('two attempts part: %s', (_, left, right, parting) => {
   expect(partingOf(linked(left), linked(right))).toEqual({ ...parting, environment: null })
+})
+
+test('the first other result counts', () => {
+  const of = (price: string, seats: string): TrajectoryLike =>
+    linked([
+      ...shared,
+      agent('', { tool: 'price', result: price }),
+      agent('', { tool: 'seats', result: seats }),
+    ])
+  expect(partingOf(of('$30', '4'), of('$31', '5'))).toEqual({
+    at: null,
+    by: null,
+    environment: { at: 2, tool: 'price' },
+  })
 })
 
 test('an equal call that got another result before is said: the environment differs', () => {

@@ -6,7 +6,7 @@ import path from 'node:path'
 
 import { archiveRun, createRun, openRun, resumeRun, type RunStore } from '@osmosis/eval'
 import { madeManifest, temporaryFolder } from '@osmosis/testing/kit'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'
 
@@ -59,6 +59,30 @@ it('is taken over from a process that is gone', async () => {
   expect((await openRun(location)).writer()?.pid).toBe(process.pid)
   await resumed.close()
   expect(await readdir(path.dirname(lock))).toEqual([])
+})
+
+const hasNoZombies = process.platform !== 'linux'
+it.skipIf(hasNoZombies)(
+  `is taken over from a process that has ended, although its parent has not asked for its exit code${hasNoZombies ? ' (needs Linux)' : ''}`,
+  async () => {
+    const { store, lock } = await newRun()
+    const parent = spawn('/bin/sh', ['-c', 'true & echo $!; exec sleep 600'])
+    onTestFinished(() => void parent.kill())
+    const [pid] = (await once(parent.stdout, 'data')) as [Buffer]
+    await changeLock(lock, { pid: Number(pid), process_start: null })
+    const reader = await openRun(store.location)
+    await expect.poll(() => reader.writer()).toBeNull()
+    await store.close()
+  },
+)
+
+it("is left to a process that is somebody else's", async () => {
+  const { store, lock } = await newRun()
+  await changeLock(lock, { pid: 1, process_start: null })
+  const { location } = store
+  expect((await osmosisErrorOf(() => resumeRun({ location }))).code).toBe('run_locked')
+  expect((await openRun(location)).writer()?.pid).toBe(1)
+  await store.close()
 })
 
 it('is taken over from a process whose id another one has now', async () => {

@@ -61,6 +61,15 @@ it('follows a run while it is written, and reads every line once', async () => {
   expect(order).toEqual(Array.from({ length: 800 }, (_, index) => index))
 })
 
+it('reads a line once, although two ask for it at the same time', async () => {
+  const store = await newRun()
+  const reader = await openRun(store.location)
+  const event = await store.commit(itemOf(0, 0))
+  await store.close()
+  const both = await Promise.all([reader.refresh(), reader.refresh()])
+  expect(both).toEqual([[event], []])
+})
+
 it('waits for the rest of a line that is being written', async () => {
   const store = await newRun()
   const first = await store.commit(itemOf(0, 0, 'é'))
@@ -93,6 +102,19 @@ it('begins again when a new run has taken the place of the one it read', async (
 })
 
 it('begins again when a writer has taken lines back', async () => {
+  const store = await newRun()
+  const first = await store.commit(itemOf(0, 0))
+  const journal = path.join(store.location, 'events.jsonl')
+  const { size } = await stat(journal)
+  await store.commit(itemOf(0, 1))
+  await store.close()
+  const reader = await openRun(store.location)
+  await truncate(journal, size)
+  expect(await reader.refresh()).toEqual([first])
+  expect(reader.sortedEvents).toEqual([first])
+})
+
+it('begins again when other lines stand where a writer has taken some back', async () => {
   const store = await newRun()
   const first = await store.commit(itemOf(0, 0))
   const journal = path.join(store.location, 'events.jsonl')
@@ -247,10 +269,13 @@ it('keeps re-gradings by name, the last grade of each item', async () => {
   expect(await reader.grades('unknown')).toEqual(new Map())
   await reader.replaceGrades('strict', [grade(1, 1)])
   expect(await reader.grades('strict')).toEqual(new Map([['1.0', grade(1, 1)]]))
-  expect(await osmosisErrorOf(() => reader.addGrades('../escape', []))).toEqual({
-    code: 'invalid_config',
-    message: `The name of a grading has up to 96 letters, digits, '.', '_' and '-' and starts with a letter or digit, got '../escape'.`,
-  })
+  await reader.addGrades('x'.repeat(96), [])
+  for (const name of ['../escape', 'x'.repeat(97)]) {
+    expect(await osmosisErrorOf(() => reader.addGrades(name, []))).toEqual({
+      code: 'invalid_config',
+      message: `The name of a grading has up to 96 letters, digits, '.', '_' and '-' and starts with a letter or digit, got '${name}'.`,
+    })
+  }
 })
 
 it('lists the runs of a folder, the newest first, and what is wrong with others', async () => {
@@ -311,6 +336,24 @@ it('refreshes snapshots now and then, and writes them when it is over', async ()
   await store.close()
 })
 
+it('makes no second snapshot when the first one took long, whatever the interval', async () => {
+  const outputRoot = await temporaryFolder()
+  const store = await createRun({ outputRoot, manifest: madeManifest(), snapshotIntervalMs: 0 })
+  let made = 0
+  const refresh = (): Promise<void> =>
+    store.refreshSnapshots(() => {
+      made += 1
+      // A twentieth of the time at most: this one and the next pay for 12 s.
+      const end = performance.now() + 200
+      while (performance.now() < end);
+      return { index: '', metrics: '', progress: '' }
+    })
+  await refresh()
+  await refresh()
+  await store.close()
+  expect(made).toBe(1)
+})
+
 it('names the file that a run lacks', async () => {
   const root = await temporaryFolder({ 'run/manifest.json': JSON.stringify(madeManifest()) })
   const location = path.join(root, 'run')
@@ -326,4 +369,8 @@ it('names the file that a run lacks', async () => {
     `Cannot read the manifest ${path.join(location, 'manifest.json')}: `,
   )
   expect(await readdir(root)).toEqual(['.locks', 'run'])
+
+  const none = await temporaryFolder()
+  const { code } = await osmosisErrorOf(() => resumeRun({ location: path.join(none, 'run') }))
+  expect([code, await readdir(none)]).toEqual(['damaged_run', []])
 })

@@ -68,6 +68,25 @@ it('keeps the files to their owner', async () => {
   }
 })
 
+it('waits for what is being committed when it is closed', async () => {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
+  const committed = Promise.all([0, 1].map((row) => store.commit(itemOf(row, 0))))
+  await store.close()
+  expect((await openRun(store.location)).sortedEvents).toEqual(await committed)
+})
+
+it('keeps lines apart that are just longer than there is room for at first', async () => {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
+  const lengthOf = (event: ItemEvent): number => `${JSON.stringify(event)}\n`.length
+  const short = await store.commit({ event: madeEvent(0, 0), trajectories: null, graded: null })
+  const summary = short.summary + 'x'.repeat(64 * 1024 + 1 - lengthOf(short))
+  const long = { event: madeEvent(0, 0, { summary }), trajectories: null, graded: null }
+  expect(lengthOf(await store.commit(long))).toBe(64 * 1024 + 1)
+  const next = await store.commit(itemOf(1, 0))
+  await store.close()
+  expect((await openRun(store.location)).sortedEvents).toEqual([{ ...short, summary }, next])
+})
+
 it('takes the last event of an item', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   await store.commit(itemOf(0, 0, 'Lost.', { status: 'failed', reward: null }))
@@ -109,6 +128,20 @@ it('cuts a torn last line and what no line refers to, and goes on behind it', as
     state: 'found',
     value: itemOf(0, 1, 'Again.').trajectories,
   })
+})
+
+it('cuts nothing that a line refers to, in whatever order they lie', async () => {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
+  for (const row of [0, 1]) await store.commit(itemOf(row, 0))
+  await store.close()
+  const journal = join(store.location, 'events.jsonl')
+  const [first, second] = (await readFile(journal, 'utf8')).split('\n')
+  await writeFile(journal, `${second}\n${first}\n`)
+  await (await resumeRun({ location: store.location })).close()
+  const reader = await openRun(store.location)
+  for (const event of reader.sortedEvents) {
+    expect((await reader.trajectories(event)).state).toBe('found')
+  }
 })
 
 it.each(['{"row_index":0', '{"reward":1}', '', 'null'])(

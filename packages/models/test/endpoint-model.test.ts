@@ -1,0 +1,34 @@
+import { endpointModel } from '@osmosis/models'
+import { expect, it } from 'vitest'
+
+import { StandIn } from './stand-ins.ts'
+
+const body = { messages: [{ role: 'user', content: 'Hello' }] }
+
+it('is asked for its own model, and its answer comes back with how long to wait', async () => {
+  await using peer = await new StandIn().start()
+  const busy = { error: { message: 'busy' } }
+  peer.answers.push({ status: 429, body: busy, headers: { 'retry-after': '7', 'x-own': '1' } })
+  await using model = endpointModel({ baseUrl: `${peer.url}/v1`, model: 'm1', apiKey: 'key-1' })
+  const answer = await model.respond({ body, signal: new AbortController().signal })
+  expect([answer.status, await answer.json()]).toEqual([429, busy])
+  expect([answer.headers.get('retry-after'), answer.headers.get('x-own')]).toEqual(['7', null])
+  expect(peer.requests).toMatchObject([
+    {
+      path: '/v1/chat/completions',
+      headers: { authorization: 'Bearer key-1' },
+      body: { ...body, model: 'm1' },
+    },
+  ])
+})
+
+it('ends with the reason of the signal, and is unreachable where nothing listens', async () => {
+  await using model = endpointModel({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm1' })
+  const reason = new Error('enough')
+  await expect(model.respond({ body, signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+  const answer = await model.respond({ body, signal: new AbortController().signal })
+  expect([answer.status, await answer.json()]).toMatchObject([
+    502,
+    { error: { code: 'policy_unreachable' } },
+  ])
+})
