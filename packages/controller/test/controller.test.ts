@@ -123,7 +123,8 @@ describe('closing a controller', () => {
     await (await fetch(`${controller.url}/health`)).text()
     const started = performance.now()
     await controller.close()
-    expect(performance.now() - started).toBeLessThan(400)
+    // Node.js itself would wait for 5 s.
+    expect(performance.now() - started).toBeLessThan(3000)
   })
 })
 

@@ -137,7 +137,8 @@ describe('serving', () => {
     message.resume()
     await closed
     agent.destroy()
-    expect(performance.now() - start).toBeLessThan(1000)
+    // Node.js itself would wait for 5 s.
+    expect(performance.now() - start).toBeLessThan(3000)
   })
 
   it('closes when its signal is aborted', async () => {
