@@ -3,8 +3,9 @@
  * of the promised API: names here may change in any version.
  */
 export { CallbackDelivery, type Callback } from './delivery/callback-delivery.ts'
+export type { OutboxRecord } from './delivery/outbox-record.ts'
 export { HttpRefusal } from './http/http-refusal.ts'
 export { isJsonObject, type ServerRoute } from './http/server-route.ts'
-export { createServerShell, type ServerServices } from './http/server-shell.ts'
+export { createServerShell, type ServerProtocol, type ServerServices } from './http/server-shell.ts'
 export { SecretValues } from './logging/secret-values.ts'
 export { Admission } from './work/admission.ts'

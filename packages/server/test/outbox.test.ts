@@ -1,20 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import { subscribe } from 'node:diagnostics_channel'
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { rmSync } from 'node:fs'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 
 import { LocalBackend } from '@osmosis/core'
-import { createRolloutServer, type CallbackRetryOptions } from '@osmosis/server'
-import { CallbackDelivery, type Callback } from '@osmosis/server/internal'
-import { FakeController, type LogLine, post, recordingLogger } from '@osmosis/testing/kit'
+import { createRolloutServer } from '@osmosis/server'
+import { FakeController, post } from '@osmosis/testing/kit'
 import { describe, expect, it, vi } from 'vitest'
 
 import { AskOnce, startServer } from './running-server.ts'
 import { startChild } from './start-child.ts'
-
-const impatient = { minDelayMs: 1, maxDelayMs: 5 }
 
 /** A folder that is gone when the test is over. */
 async function temporaryFolder(): Promise<{ outboxDir: string } & AsyncDisposable> {
@@ -23,6 +21,11 @@ async function temporaryFolder(): Promise<{ outboxDir: string } & AsyncDisposabl
     outboxDir: path.join(folder, 'outbox'),
     [Symbol.asyncDispose]: () => rm(folder, { recursive: true }),
   }
+}
+
+/** Names of the files about rollouts that are not told in full. */
+async function keptFiles(outboxDir: string): Promise<string[]> {
+  return (await readdir(outboxDir)).filter((name) => name !== 'ended.jsonl')
 }
 
 /** What arrived, by idempotency key: every different body once. */
@@ -44,7 +47,7 @@ describe('a server with an outbox', () => {
     await running.controller.bodies()
     await running.server.drain()
 
-    expect(await readdir(outboxDir)).toStrictEqual([])
+    expect(await keptFiles(outboxDir)).toStrictEqual([])
   })
 
   it('has a reward delivered by the next process after it was killed', async () => {
@@ -83,7 +86,7 @@ describe('a server with an outbox', () => {
       },
     ])
     expect(bodiesByKey(controller).get('r1/grader')?.size).toBe(1)
-    expect(await readdir(outboxDir)).toStrictEqual([])
+    expect(await keptFiles(outboxDir)).toStrictEqual([])
   })
 
   it('contradicts nothing when it is killed among 200 rollouts, and ends with nothing left', async () => {
@@ -102,11 +105,11 @@ describe('a server with an outbox', () => {
       await first.exit
       await Promise.all(posts)
     }
-    const kept = await readdir(outboxDir)
+    const kept = await keptFiles(outboxDir)
     expect(kept.length).toBeGreaterThan(0)
     {
       await using second = await startChild({ outboxDir, controller })
-      await vi.waitFor(async () => expect(await readdir(outboxDir)).toStrictEqual([]), 4000)
+      await vi.waitFor(async () => expect(await keptFiles(outboxDir)).toStrictEqual([]), 4000)
       second.kill('SIGTERM')
       await second.exit
     }
@@ -140,8 +143,8 @@ describe('a server with an outbox', () => {
     expect([...bodies.values()].map(({ size }) => size)).toStrictEqual([1, 1])
     expect(second.log).toContainEqual({
       level: 'info',
-      message: 'sending callbacks that an earlier process left',
-      fields: { callbacks: 2 },
+      message: 'delivering results that an earlier process left',
+      fields: { rollouts: 1 },
     })
   })
 
@@ -154,12 +157,12 @@ describe('a server with an outbox', () => {
       await first.post({ grader_callback_url: null })
       await first.controller.bodies(1)
     }
-    const names = await readdir(outboxDir)
+    const names = await keptFiles(outboxDir)
     expect(names).toStrictEqual([expect.stringMatching(/\.refused$/)])
     expect(await readFile(path.join(outboxDir, names[0] ?? ''), 'utf8')).toContain('r1/completion')
     await using second = await startServer({ outboxDir })
     expect(second.server.undelivered).toBe(0)
-    expect(await readdir(outboxDir)).toStrictEqual(names)
+    expect(await keptFiles(outboxDir)).toStrictEqual(names)
   })
 
   it('has the folder for itself while it runs', async () => {
@@ -174,14 +177,14 @@ describe('a server with an outbox', () => {
       })
     }
     await using next = await startServer({ outboxDir })
-    expect((await next.post()).status).toBe(202)
+    expect((await next.post({ rollout_id: 'r2' })).status).toBe(202)
   })
 
   it('starts although a file makes no sense, says so without quoting it, and leaves it alone', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await (await startServer({ outboxDir }))[Symbol.asyncDispose]()
-    const garbled = `${'a'.repeat(64)}.json`
+    const garbled = `${randomUUID()}.jsonl`
     const unfinished = `${garbled}.${randomUUID()}.tmp`
     const others = ['notes.json', 'thesis.tmp']
     for (const name of [garbled, unfinished, ...others]) {
@@ -189,18 +192,18 @@ describe('a server with an outbox', () => {
     }
     await using running = await startServer({ outboxDir })
 
-    expect((await readdir(outboxDir)).toSorted()).toStrictEqual([garbled, ...others])
+    expect((await keptFiles(outboxDir)).toSorted()).toStrictEqual([garbled, ...others])
     const complaints = running.log.filter(({ level }) => level === 'error')
     expect(complaints).toStrictEqual([
       {
         level: 'error',
-        message: 'no callback can be read from file; it is left alone',
+        message: 'no rollout can be read from file; it is left alone',
         fields: { file: path.join(outboxDir, garbled) },
       },
     ])
   })
 
-  it('turns a rollout away while its results from before are on their way, and then runs it', async () => {
+  it('knows a rollout of an earlier process before, while and after its results are delivered', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await using controller = await new FakeController().start()
@@ -215,18 +218,29 @@ describe('a server with an outbox', () => {
       await controller.bodies(1)
     }
     const before = bodiesByKey(controller)
-    await using second = await startServer({ outboxDir })
-    const again = await post(`${second.url}/rollout`, controller.rolloutBody())
-    expect([again.status, again.headers.get('retry-after')]).toStrictEqual([503, '5'])
-    expect(await again.json()).toStrictEqual({
-      detail: 'results of this rollout from before a restart are still being delivered',
-    })
-    expect((await second.post({ rollout_id: 'r2' })).status).toBe(202)
+    const sendAgain = async (url: string, overrides = {}): Promise<unknown[]> => {
+      const answer = await post(`${url}/rollout`, controller.rolloutBody(overrides))
+      return [answer.status, await answer.json()]
+    }
+    const inUse = { detail: 'rollout_id is already in use by a rollout with another body' }
+    const calls = controller.policyHeaders.length
+    {
+      await using second = await startServer({ outboxDir })
+      expect(await sendAgain(second.url)).toStrictEqual([202, {}])
+      expect(await sendAgain(second.url, { label: 'no' })).toStrictEqual([409, inUse])
+      expect((await second.post({ rollout_id: 'r2' })).status).toBe(202)
 
-    controller.otherwise = () => undefined
-    await vi.waitFor(() => expect(second.server.undelivered).toBe(0))
-    expect(bodiesByKey(controller).get('r1/completion')).toStrictEqual(before.get('r1/completion'))
-    expect((await post(`${second.url}/rollout`, controller.rolloutBody())).status).toBe(202)
+      controller.otherwise = () => undefined
+      await vi.waitFor(() => expect(second.server.undelivered).toBe(0))
+      expect(await sendAgain(second.url)).toStrictEqual([202, {}])
+    }
+    await using third = await startServer({ outboxDir })
+    expect(await sendAgain(third.url)).toStrictEqual([202, {}])
+    expect(await sendAgain(third.url, { label: 'no' })).toStrictEqual([409, inUse])
+    const after = bodiesByKey(controller)
+    expect(after.get('r1/completion')).toStrictEqual(before.get('r1/completion'))
+    expect(after.get('r1/grader')?.size).toBe(1)
+    expect(controller.policyHeaders.length).toBe(calls)
   })
 
   it('takes no folder and no rollout when it is closed already', async () => {
@@ -276,81 +290,47 @@ describe('a server with an outbox', () => {
     running.controller.otherwise = () => 503
     await running.post()
     await running.controller.bodies(1)
-    const [name = ''] = await readdir(outboxDir)
+    const [name = ''] = await keptFiles(outboxDir)
 
     expect((await stat(outboxDir)).mode & 0o777).toBe(0o700)
     expect((await stat(path.join(outboxDir, name))).mode & 0o777).toBe(0o600)
   })
 
-  it('delivers what it cannot keep', async () => {
+  it('delivers what it cannot keep, and accepts nothing that it cannot keep', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await using running = await startServer({ outboxDir })
-    await rm(outboxDir, { recursive: true })
+    running.controller.answers['completion'] = [
+      (response) => {
+        rmSync(outboxDir, { recursive: true })
+        response.end()
+      },
+    ]
     await running.post()
-
     expect(await running.controller.bodies()).toMatchObject([
       { status: 'success' },
       { status: 'success', sample: { reward: 1 } },
     ])
-    expect(running.log).toContainEqual(
-      expect.objectContaining({ level: 'error', message: 'callback not kept' }),
-    )
+    const refused = await running.post({ rollout_id: 'r2' })
+    expect([refused.status, refused.headers.get('retry-after')]).toStrictEqual([503, '5'])
+    expect(await refused.json()).toStrictEqual({
+      detail: 'the outbox cannot be written to; retry later',
+    })
+    expect(running.log).toContainEqual({
+      level: 'error',
+      message: expect.stringMatching(/^rollout not accepted: ENOENT/) as string,
+      fields: { rollout_id: 'r2', error: expect.anything() as unknown },
+    })
+    await mkdir(outboxDir)
+    expect((await running.post({ rollout_id: 'r2' })).status).toBe(202)
+    await running.controller.until(() => running.controller.callbacks.length === 4)
   })
 })
 
-const callback = (kind: string, more: Partial<Callback> = {}): Callback => ({
-  rolloutId: 'r1',
-  kind,
-  url: 'http://127.0.0.1:1/',
-  apiKey: null,
-  idempotencyKey: `r1/${kind}`,
-  body: '{}',
-  ...more,
-})
-
-async function openDelivery(
-  outboxDir: string,
-  retry: CallbackRetryOptions = impatient,
-): Promise<CallbackDelivery> {
-  const log: LogLine[] = []
-  const delivery = new CallbackDelivery({ retry, logger: recordingLogger(log), outboxDir })
-  await delivery.start()
-  return delivery
-}
-
-it('keeps one callback for each idempotency key: the last', async () => {
+it('counts a callback as acknowledged that was so when the server was closed', async () => {
   await using folder = await temporaryFolder()
-  await using controller = await new FakeController().start()
-  const url = `${controller.url}/completion`
-  const first = await openDelivery(folder.outboxDir, { retries: 0 })
-  await first.deliver(callback('completion', { body: '"old"' }))
-  expect(await readdir(folder.outboxDir)).toHaveLength(1)
-  await first.deliver(callback('completion', { url, body: '"new"' }))
-  await first.close()
-
-  expect(controller.callbacks.map(({ body }) => body)).toStrictEqual(['new'])
-  expect(await readdir(folder.outboxDir)).toStrictEqual([])
-})
-
-it('has kept everything when the next process gets the folder', async () => {
-  await using folder = await temporaryFolder()
-  const first = await openDelivery(folder.outboxDir)
-  const deliveries = Array.from({ length: 300 }, (_, index) =>
-    first.deliver(callback('completion', { idempotencyKey: `r${index}/completion` })),
-  )
-  await first.close()
-  const second = await openDelivery(folder.outboxDir)
-  expect(second.undelivered).toBe(300)
-  expect(second.owes('r1')).toBe(true)
-  await second.close()
-  expect(new Set(await Promise.all(deliveries))).toStrictEqual(new Set(['gave_up']))
-})
-
-it('counts a callback as acknowledged that was so when the delivery was closed', async () => {
-  await using folder = await temporaryFolder()
-  await using controller = await new FakeController().start()
-  const delivery = await openDelivery(folder.outboxDir)
+  await using running = await startServer({ ...folder, grader: null, shutdownGraceSeconds: 0.1 })
+  const { controller } = running
   controller.answers['completion'] = [
     (response) => {
       response.writeHead(200, { 'content-length': '10' })
@@ -358,33 +338,35 @@ it('counts a callback as acknowledged that was so when the delivery was closed',
     },
   ]
   const statusArrived = new Promise((resolve) => {
-    subscribe('undici:request:headers', resolve)
+    subscribe('undici:request:headers', (message) => {
+      const { request } = message as { request: { path: string } }
+      if (request.path === '/completion') resolve(undefined)
+    })
   })
-  const outcome = delivery.deliver(callback('completion', { url: `${controller.url}/completion` }))
+  await running.post({ grader_callback_url: null })
   await statusArrived
   await setImmediate()
-  await delivery.close()
+  await running.server.drain({ waitSeconds: 0 })
 
-  expect(await outcome).toBe('acknowledged')
-  expect(await readdir(folder.outboxDir)).toStrictEqual([])
+  expect(running.server.undelivered).toBe(0)
+  expect(await keptFiles(folder.outboxDir)).toStrictEqual([])
 })
 
 it('tells a controller of the completion before the grading, also after a restart', async () => {
   await using folder = await temporaryFolder()
   await using controller = await new FakeController().start()
-  const to = (kind: string): Callback => callback(kind, { url: `${controller.url}/${kind}` })
   controller.otherwise = () => 503
-  const first = await openDelivery(folder.outboxDir, { retries: 0 })
-  await first.deliver(to('completion'))
-  await first.deliver(to('grader'))
-  await first.close()
-
+  {
+    await using first = await startServer({ ...folder, callbackRetry: { retries: 0 } })
+    await post(`${first.url}/rollout`, controller.rolloutBody())
+    await controller.bodies()
+  }
   controller.events.length = 0
   controller.otherwise = () => undefined
   controller.answers['completion'] = [500, 500]
-  const second = await openDelivery(folder.outboxDir)
+  await using second = await startServer(folder)
   await controller.until(() => controller.events.length === 4)
-  await second.close()
+  await vi.waitFor(() => expect(second.server.undelivered).toBe(0))
 
   expect(controller.events).toStrictEqual([
     'completion 500',
@@ -392,4 +374,25 @@ it('tells a controller of the completion before the grading, also after a restar
     'completion 200',
     'grader 200',
   ])
+})
+
+it('tries to deliver once more when a rollout is sent again whose results were given up', async () => {
+  await using folder = await temporaryFolder()
+  await using running = await startServer({ ...folder, callbackRetry: { retries: 0 } })
+  const { controller } = running
+  controller.otherwise = () => 503
+  await running.post()
+  await controller.until(
+    () => controller.events.filter((event) => event.endsWith('503')).length === 2,
+  )
+  controller.otherwise = () => undefined
+  await vi.waitFor(async () => {
+    expect((await running.post()).status).toBe(202)
+    expect(running.server.undelivered).toBe(0)
+  })
+  expect(controller.events.filter((event) => event.endsWith('200'))).toStrictEqual([
+    'completion 200',
+    'grader 200',
+  ])
+  expect([...bodiesByKey(controller).values()].map(({ size }) => size)).toStrictEqual([1, 1])
 })

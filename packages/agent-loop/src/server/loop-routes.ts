@@ -8,6 +8,8 @@ import {
   Admission,
   HttpRefusal,
   isJsonObject,
+  type OutboxRecord,
+  type ServerProtocol,
   type ServerRoute,
   type ServerServices,
 } from '@osmosis/server/internal'
@@ -19,7 +21,7 @@ import { loadTools } from '../validate-agent-loop.ts'
 import { formatIssue } from '../tools/check-tools.ts'
 import type { TraceFolder } from './event-trace.ts'
 import { initBodySchema, toRolloutRequest } from './init-body.ts'
-import { RolloutRun, type AcceptedRollout } from './rollout-run.ts'
+import { interruptedCallback, RolloutRun, type AcceptedRollout } from './rollout-run.ts'
 
 /** What the protocol of agent loops is served with. */
 export interface LoopProtocolOptions {
@@ -41,7 +43,7 @@ export interface LoopProtocolOptions {
 export function loopRoutes(
   options: LoopProtocolOptions,
   services: ServerServices,
-): { routes: ServerRoute[]; endWork: () => void } {
+): Pick<ServerProtocol, 'routes' | 'endWork' | 'resume'> {
   const { loop, limiter, maxQueued } = options
   const { delivery, work, secrets, logger } = services
   const running = new Set<RolloutRun>()
@@ -54,10 +56,10 @@ export function loopRoutes(
   })
 
   /** Runs a rollout; resolves when its result has been seen to. */
-  async function run(rollout: AcceptedRollout): Promise<void> {
+  async function run(rollout: AcceptedRollout, record: OutboxRecord | undefined): Promise<void> {
     const begun = new RolloutRun(shared, rollout)
     running.add(begun)
-    await delivery.deliver(await begun.finish())
+    await delivery.deliver(await begun.finish(), record && { record })
     running.delete(begun)
   }
 
@@ -94,7 +96,8 @@ export function loopRoutes(
           }
           return {
             answer: JSON.stringify({ rollout_id: rolloutId, tools } satisfies LoopInitResponseBody),
-            run: () => run({ request, tools, apiKey }),
+            ifInterrupted: () => [interruptedCallback({ request, apiKey })],
+            run: (record) => run({ request, tools, apiKey }, record),
           }
         },
       })
@@ -129,6 +132,7 @@ export function loopRoutes(
       { ...health, path: '/health', open: true },
       { ...health, path: '/platform/health', handle: platformHealth },
     ],
+    resume: (left) => admission.resume(left),
     endWork() {
       const reason = new OsmosisError('server_shutdown', 'rollout server shut down')
       for (const begun of running) begun.abort(reason)

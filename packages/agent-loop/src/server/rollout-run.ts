@@ -69,19 +69,11 @@ export class RolloutRun {
 
   /** Runs the loop and resolves with the one message about it. Never rejects. */
   async finish(): Promise<Callback> {
-    const { rolloutId, serverUrl } = this.#rollout.request
     const body = await this.#body()
     // The answers of calls that the loop left behind would go nowhere.
     this.abort(new OsmosisError('rollout_ended', 'the rollout is over'))
     await this.#trace?.flushed()
-    return {
-      rolloutId,
-      kind: 'completed',
-      url: trainerUrl(serverUrl, '/v1/rollout/completed'),
-      apiKey: this.#rollout.apiKey,
-      idempotencyKey: `${headerSafe(rolloutId)}/completed`,
-      body,
-    }
+    return toCallback(this.#rollout, body)
   }
 
   async #body(): Promise<string> {
@@ -125,5 +117,26 @@ export class RolloutRun {
       timer.clear()
       release()
     }
+  }
+}
+
+/** What the trainer is told of a rollout whose server is gone before it has ended. */
+export function interruptedCallback(rollout: Omit<AcceptedRollout, 'tools'>): Callback {
+  const { rolloutId } = rollout.request
+  const message =
+    'the rollout server restarted while the rollout was running; run it again under a new id'
+  const metrics = new MetricsCounter().snapshot()
+  return toCallback(rollout, failedBody(message, '[]', { rolloutId, metrics }))
+}
+
+function toCallback({ request, apiKey }: Omit<AcceptedRollout, 'tools'>, body: string): Callback {
+  const { rolloutId, serverUrl } = request
+  return {
+    rolloutId,
+    kind: 'completed',
+    url: trainerUrl(serverUrl, '/v1/rollout/completed'),
+    apiKey,
+    idempotencyKey: `${headerSafe(rolloutId)}/completed`,
+    body,
   }
 }

@@ -9,9 +9,8 @@ import {
   type Transport,
 } from '@osmosis/core/http'
 
-import { CallbackOutbox, type KeptCallback } from './callback-outbox.ts'
 import type { LogFields, Logger } from '../logging/logger.ts'
-import type { SecretValues } from '../logging/secret-values.ts'
+import type { OutboxRecord } from './outbox-record.ts'
 
 /** How long and how often a callback is tried. All times are milliseconds. */
 export interface CallbackRetryOptions {
@@ -56,16 +55,16 @@ const longestAcknowledgement = 64 * 1024 * 1024
  */
 export type DeliveryOutcome = 'acknowledged' | 'refused' | 'gave_up'
 
+/** Where a callback is kept until it has arrived. */
+export interface KeptWith {
+  readonly record: OutboxRecord
+  /** What is to follow it when the process ends; default: what was to follow before, without it. */
+  readonly ifInterrupted?: readonly Callback[] | undefined
+}
+
 /** Options of {@link CallbackDelivery}. */
 export interface CallbackDeliveryOptions {
   retry?: CallbackRetryOptions | undefined
-  /**
-   * Folder that keeps every callback until it is acknowledged, so that a later process can send
-   * what this one could not; default: callbacks are kept in memory only.
-   */
-  outboxDir?: string | undefined
-  /** Learns the keys of what an earlier process left in the outbox. */
-  secrets?: SecretValues | undefined
   logger: Logger
 }
 
@@ -78,15 +77,12 @@ export class CallbackDelivery {
   readonly #logger: Logger
   readonly #transport: Transport
   readonly #closing = new AbortController()
-  readonly #outbox: CallbackOutbox | undefined
-  readonly #secrets: SecretValues | undefined
   readonly #sendings = new Set<Promise<unknown>>()
-  /** Rollouts whose callbacks, left behind by an earlier process, are on their way again. */
-  readonly #owed = new Set<string>()
-  #starting: Promise<void> | undefined
+  /** Those that were sent before, and given up, count once. */
+  readonly #counted = new WeakSet<Callback>()
   #undelivered = 0
 
-  constructor({ retry = {}, outboxDir, secrets, logger }: CallbackDeliveryOptions) {
+  constructor({ retry = {}, logger }: CallbackDeliveryOptions) {
     this.#retry = {
       attemptTimeoutMs: retry.attemptTimeoutMs ?? 10_000,
       minDelayMs: retry.minDelayMs ?? 500,
@@ -95,8 +91,6 @@ export class CallbackDelivery {
       retries: retry.retries ?? Number.POSITIVE_INFINITY,
     }
     this.#logger = logger
-    this.#secrets = secrets
-    this.#outbox = outboxDir === undefined ? undefined : new CallbackOutbox(outboxDir, logger)
     // As many connections as one slow controller may hold; further callbacks wait for a free one.
     this.#transport = createTransport({
       name: 'receiver',
@@ -114,53 +108,37 @@ export class CallbackDelivery {
   }
 
   /**
-   * Whether an earlier process left callbacks of this rollout that are on their way now. To run it
-   * again meanwhile could contradict them.
-   */
-  owes(rolloutId: string): boolean {
-    return this.#owed.has(rolloutId)
-  }
-
-  /**
-   * Opens the outbox, where there is one, and begins to send what earlier processes left in it.
-   * Once; after a failure it may be tried again.
+   * Resolves when the fate of the callback is known. Never rejects.
    *
-   * @throws OsmosisError with code `invalid_config` when another process uses the folder,
-   * `server_shutdown` when this is closed; the error of the file system
+   * @param kept - where it is kept until then; default: in memory alone
    */
-  async start(): Promise<void> {
-    this.#starting ??= this.#open().catch((error: unknown) => {
-      this.#starting = undefined
-      throw error
-    })
-    await this.#starting
-  }
-
-  /** Resolves when the fate of the callback is known. Never rejects. */
-  async deliver(callback: Callback): Promise<DeliveryOutcome> {
-    this.#undelivered += 1
-    const sending = this.#keepAndSend(callback)
+  async deliver(callback: Callback, kept?: KeptWith): Promise<DeliveryOutcome> {
+    this.#count(callback)
+    const sending = this.#keepAndSend(callback, kept)
     this.#track(sending)
     return sending
   }
 
-  async #open(): Promise<void> {
-    this.#closing.signal.throwIfAborted()
-    const left = (await this.#outbox?.open()) ?? []
-    if (left.length === 0 || this.#closing.signal.aborted) return
-    this.#logger.info({ callbacks: left.length }, 'sending callbacks that an earlier process left')
-    this.#undelivered += left.length
-    for (const [rolloutId, ofRollout] of Map.groupBy(left, ({ callback }) => callback.rolloutId)) {
-      this.#secrets?.add(...ofRollout.map(({ callback }) => callback.apiKey))
-      this.#owed.add(rolloutId)
-      this.#track(this.#sendOwed(rolloutId, ofRollout))
+  /**
+   * Begins to send all that is still to be told of a rollout, one after the other: a controller
+   * hears of the completion before the grading.
+   *
+   * @param done - called when the fate of all is known; must not reject, and `close` waits for it
+   */
+  deliverRest(record: OutboxRecord, done: () => Promise<void>): void {
+    const rest = record.untold
+    for (const callback of rest) this.#count(callback)
+    const send = async (): Promise<void> => {
+      for (const callback of rest) await this.#keepAndSend(callback, { record })
+      await done()
     }
+    this.#track(send())
   }
 
-  /** One after the other: a controller hears of the completion before the grading. */
-  async #sendOwed(rolloutId: string, left: readonly KeptCallback[]): Promise<void> {
-    for (const kept of left) await this.#send(kept.callback, kept)
-    this.#owed.delete(rolloutId)
+  #count(callback: Callback): void {
+    if (this.#counted.has(callback)) return
+    this.#counted.add(callback)
+    this.#undelivered += 1
   }
 
   /** For `close` to wait for. Nothing that is sent ever rejects. */
@@ -169,31 +147,11 @@ export class CallbackDelivery {
     this.#sendings.add(tracked)
   }
 
-  async #keepAndSend(callback: Callback): Promise<DeliveryOutcome> {
-    return this.#send(callback, await this.#keep(callback))
-  }
-
-  async #send(callback: Callback, kept: KeptCallback | undefined): Promise<DeliveryOutcome> {
+  async #keepAndSend(callback: Callback, kept: KeptWith | undefined): Promise<DeliveryOutcome> {
+    await kept?.record.keep(callback, kept.ifInterrupted)
     const outcome = await this.#tryUntilKnown(callback)
-    try {
-      if (outcome === 'acknowledged') await kept?.forget()
-      if (outcome === 'refused') await kept?.setAside()
-    } catch (error) {
-      const { rolloutId, kind } = callback
-      this.#logger.error({ rollout_id: rolloutId, callback: kind, error }, 'outbox is out of date')
-    }
+    await kept?.record.told(callback, outcome)
     return outcome
-  }
-
-  /** A full disk costs the safety of a restart, not the callback. */
-  async #keep(callback: Callback): Promise<KeptCallback | undefined> {
-    try {
-      return await this.#outbox?.keep(callback)
-    } catch (error) {
-      const { rolloutId, kind } = callback
-      this.#logger.error({ rollout_id: rolloutId, callback: kind, error }, 'callback not kept')
-      return undefined
-    }
   }
 
   async #tryUntilKnown(callback: Callback): Promise<DeliveryOutcome> {
@@ -247,11 +205,8 @@ export class CallbackDelivery {
   async close(): Promise<void> {
     const reason = new OsmosisError('server_shutdown', 'the server stopped trying')
     this.#closing.abort(reason)
-    await this.#starting?.catch(() => undefined)
     await this.#transport.close()
-    // Whoever has the folder next finds all that this process kept.
     while (this.#sendings.size > 0) await Promise.all(this.#sendings)
-    await this.#outbox?.close()
   }
 
   /**

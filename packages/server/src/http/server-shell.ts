@@ -4,6 +4,7 @@ import { assertApiKey, carriesKey } from '@osmosis/core/http'
 import type { Handler, MiddlewareHandler } from 'hono'
 
 import { CallbackDelivery, type CallbackRetryOptions } from '../delivery/callback-delivery.ts'
+import { Outbox, type Leftovers } from '../delivery/outbox.ts'
 import { createStderrLogger, silentLogger, type Logger } from '../logging/logger.ts'
 import { redactingLogger } from '../logging/redacting-logger.ts'
 import { SecretValues } from '../logging/secret-values.ts'
@@ -22,9 +23,10 @@ export interface ServerShellOptions extends LifeHooks {
   /** Largest request body. Bytes; default 64 MiB. */
   maxBodyBytes?: number | undefined
   /**
-   * Folder that keeps results until they are acknowledged: what this process could not deliver,
-   * whatever ended it, the next one with the same folder delivers. Holds the keys that results are
-   * sent with. Default: results end with the process.
+   * Folder that keeps what was accepted until it is told in full: what this process could not
+   * deliver, whatever ended it, the next one with the same folder delivers, and tells of rollouts
+   * that were going on that they failed. Holds the keys that results are sent with. Default:
+   * rollouts and results end with the process.
    */
   outboxDir?: string | undefined
   /** How long a drain waits for running rollouts before it ends them. Seconds; default 30. */
@@ -38,6 +40,8 @@ export interface ServerShellOptions extends LifeHooks {
 /** What a protocol builds on. */
 export interface ServerServices {
   readonly delivery: CallbackDelivery
+  /** Undefined: what was accepted ends with the process. */
+  readonly outbox: Outbox | undefined
   readonly work: RunningWork
   readonly secrets: SecretValues
   /** Secrets are removed before a line is written. */
@@ -53,6 +57,8 @@ export interface ServerProtocol {
   readonly routes: readonly ServerRoute[]
   /** Fails everything that is still running because the process is about to end. */
   readonly endWork: () => void
+  /** Takes up what earlier processes left in the outbox; called once, before the first request. */
+  readonly resume: (left: Leftovers) => void
   /**
    * Waits for results that callers fetch by themselves; the work has ended by then. Default: there
    * are none.
@@ -113,15 +119,15 @@ export function createServerShell(
   const logger = redactingLogger(chosen, secrets)
   const delivery = new CallbackDelivery({
     retry: options.callbackRetry,
-    outboxDir: options.outboxDir,
-    secrets,
     logger,
   })
+  const { outboxDir } = options
+  const outbox = outboxDir === undefined ? undefined : new Outbox(outboxDir, logger)
   const work = new RunningWork()
   const ending = new AbortController()
-  const protocol = toProtocol({ delivery, work, secrets, logger, ending: ending.signal })
+  const protocol = toProtocol({ delivery, outbox, work, secrets, logger, ending: ending.signal })
   const life = new ServerLife(
-    { delivery, work, endWork: protocol.endWork, settle: protocol.settle, logger },
+    { ...protocol, delivery, outbox, work, logger },
     { waitSeconds: drainSeconds, graceSeconds: shutdownGraceSeconds },
     options,
     ending,

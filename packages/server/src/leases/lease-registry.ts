@@ -1,7 +1,8 @@
 import { OsmosisError } from '@osmosis/core'
 import { startTimer } from '@osmosis/core/http'
 
-import { LeasedRollout, newLeaseToken } from './leased-rollout.ts'
+import { RunningWork } from '../work/running-work.ts'
+import { LeasedRollout, type LeasedEnd, type LeaseIdentity } from './leased-rollout.ts'
 
 /** How results are kept for callers that fetch them. */
 export interface LeaseOptions {
@@ -23,6 +24,12 @@ export interface LeaseOptions {
   maxRetainedBytes?: number | undefined
 }
 
+/** An end that an earlier process kept. */
+export interface RestoredEnd extends LeasedEnd {
+  /** Milliseconds since 1970. */
+  readonly at: number
+}
+
 /** Longest delay that a timer of Node.js can hold. */
 const longestTimerMs = 2 ** 31 - 1
 
@@ -34,6 +41,7 @@ export class LeaseRegistry {
   readonly #maxCount: number
   readonly #maxBytes: number
   readonly #rollouts = new Map<string, LeasedRollout>()
+  readonly #writes = new RunningWork()
   /** When each result is forgotten, in the order of their ends. */
   readonly #expiries = new Map<LeasedRollout, number>()
   #bytes = 0
@@ -73,16 +81,24 @@ export class LeaseRegistry {
     return [...this.#rollouts.values()].filter(({ end }) => end === undefined)
   }
 
-  /** Begins a lease. The token is not kept. */
-  begin(rolloutId: string, lapsed: (rollout: LeasedRollout) => void): [LeasedRollout, string] {
-    const token = newLeaseToken()
-    const rollout = new LeasedRollout(rolloutId, token, this.leaseSeconds * 1000, {
-      lapsed: () => lapsed(rollout),
-      ended: () => this.#retain(rollout),
-      fetched: () => this.#onFetched?.(),
-    })
-    this.#rollouts.set(rolloutId, rollout)
-    return [rollout, token]
+  /** Begins a lease. */
+  begin(identity: LeaseIdentity, lapsed: (rollout: LeasedRollout) => void): LeasedRollout {
+    return this.#add(identity, 0, lapsed)
+  }
+
+  /**
+   * Takes up a result that an earlier process kept. To be called in the order of the ends, and before
+   * `begin`.
+   *
+   * @returns false when it has been kept long enough
+   */
+  restore(identity: LeaseIdentity, { at, ...end }: RestoredEnd, fetched: boolean): boolean {
+    const ageMs = Math.max(Date.now() - at, 0)
+    if (ageMs >= this.#retentionMs) return false
+    const rollout = this.#add(identity, ageMs, () => undefined)
+    rollout.restore(end)
+    if (fetched) rollout.noteFetched()
+    return true
   }
 
   /** Whether one more rollout has room, if need be in the place of a result that was fetched. */
@@ -120,14 +136,32 @@ export class LeaseRegistry {
     clearTimeout(this.#sweep)
   }
 
+  #add(
+    identity: LeaseIdentity,
+    ageMs: number,
+    lapsed: (rollout: LeasedRollout) => void,
+  ): LeasedRollout {
+    const { record } = identity
+    const rollout = new LeasedRollout(identity, this.leaseSeconds * 1000, {
+      lapsed: () => lapsed(rollout),
+      ended: () => this.#retain(rollout, this.#retentionMs - ageMs),
+      fetched: () => {
+        if (record !== undefined) this.#writes.start(async () => record.noteFetched())
+        this.#onFetched?.()
+      },
+    })
+    this.#rollouts.set(identity.rolloutId, rollout)
+    return rollout
+  }
+
   #hasRoom(): boolean {
     return this.#rollouts.size < this.#maxCount && this.#bytes < this.#maxBytes
   }
 
-  #retain(rollout: LeasedRollout): void {
+  #retain(rollout: LeasedRollout, ms: number): void {
     this.#bytes += rollout.size
-    this.#expiries.set(rollout, performance.now() + this.#retentionMs)
-    this.#arm(this.#retentionMs)
+    this.#expiries.set(rollout, performance.now() + ms)
+    this.#arm(ms)
   }
 
   /** One timer for all: they are forgotten in the order of their ends. */
@@ -153,6 +187,8 @@ export class LeaseRegistry {
     this.#expiries.delete(rollout)
     this.#rollouts.delete(rollout.rolloutId)
     this.#bytes -= rollout.size
+    const { record } = rollout
+    if (record !== undefined) this.#writes.start(async () => record.remove())
   }
 }
 

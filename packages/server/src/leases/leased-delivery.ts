@@ -110,7 +110,7 @@ export class LeasedDelivery implements ResultDelivery {
     const end = toLeasedEnd(this.#lease.rolloutId, { status, failure, samples })
     if (end.warning !== null) this.#log.warn(`The result leaves out ${end.warning}.`)
     await this.#options.keep()
-    this.#lease.publish(end)
+    await this.#lease.publish(end)
   }
 
   /** A backend that did not know the rollout when it was to be stopped knows it by now. */

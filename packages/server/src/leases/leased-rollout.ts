@@ -12,12 +12,31 @@ export interface LeasedEnd {
   readonly json: string
 }
 
+/** Where a lease is kept on disk. */
+export interface LeaseRecord {
+  /** Resolves when the end survives the process. Never rejects. */
+  keepEnd(end: LeasedEnd): Promise<void>
+  /** Never rejects. */
+  noteFetched(): Promise<void>
+  /** Never rejects. */
+  remove(): Promise<void>
+}
+
+/** What makes a lease. */
+export interface LeaseIdentity {
+  readonly rolloutId: string
+  /** SHA-256 of the token, in base64. */
+  readonly tokenDigest: string
+  /** Undefined: it is kept in memory alone. */
+  readonly record: LeaseRecord | undefined
+}
+
 /** What a leased rollout reports to those who keep it. */
 export interface LeaseEvents {
   /** Nobody asked for the result in time. */
   readonly lapsed: () => void
   readonly ended: () => void
-  /** The result was handed out. */
+  /** The result was handed out for the first time. */
   readonly fetched: () => void
 }
 
@@ -27,6 +46,8 @@ export interface LeaseEvents {
  */
 export class LeasedRollout {
   readonly rolloutId: string
+  /** Undefined: it is kept in memory alone. */
+  readonly record: LeaseRecord | undefined
   readonly #tokenDigest: Buffer
   readonly #leaseMs: number
   readonly #events: LeaseEvents
@@ -42,9 +63,14 @@ export class LeasedRollout {
   #fetchedAt: number | undefined
   #cancelled: Exclude<CancelDisposition, 'not_found'> | undefined
 
-  constructor(rolloutId: string, token: string, leaseMs: number, events: LeaseEvents) {
+  constructor(
+    { rolloutId, tokenDigest, record }: LeaseIdentity,
+    leaseMs: number,
+    events: LeaseEvents,
+  ) {
     this.rolloutId = rolloutId
-    this.#tokenDigest = sha256(token)
+    this.record = record
+    this.#tokenDigest = Buffer.from(tokenDigest, 'base64')
     this.#leaseMs = leaseMs
     this.#events = events
     this.#timer = startTimer(leaseMs, () => this.#lapseWhenDue())
@@ -86,7 +112,7 @@ export class LeasedRollout {
 
   /** Takes equally long for every wrong token. */
   carries(token: string): boolean {
-    return timingSafeEqual(sha256(token), this.#tokenDigest)
+    return timingSafeEqual(Buffer.from(digestOfToken(token), 'base64'), this.#tokenDigest)
   }
 
   /**
@@ -101,8 +127,7 @@ export class LeasedRollout {
     if (signal.aborted) return ''
     this.#told = this.#status
     if (this.#result === undefined) return this.#progress()
-    this.#fetchedAt ??= performance.now()
-    this.#events.fetched()
+    this.noteFetched()
     return this.#result
   }
 
@@ -120,13 +145,22 @@ export class LeasedRollout {
     return true
   }
 
-  /** Publishes the end that was decided on. */
-  publish({ json, status, reward, errorMessage }: LeasedEnd): void {
-    this.#end = { status, reward, errorMessage }
-    this.#result = new TextEncoder().encode(json)
-    this.#status = status
-    this.#events.ended()
-    this.#wake()
+  /** Publishes the end that was decided on; with a record, as soon as that survives the process. */
+  async publish(end: LeasedEnd): Promise<void> {
+    if (this.record !== undefined) await this.record.keepEnd(end)
+    this.#publish(end)
+  }
+
+  /** Takes up the end that an earlier process kept. */
+  restore(end: LeasedEnd): void {
+    if (this.decide()) this.#publish(end)
+  }
+
+  /** Notes that the result was handed out. */
+  noteFetched(): void {
+    if (this.#fetchedAt !== undefined) return
+    this.#fetchedAt = performance.now()
+    this.#events.fetched()
   }
 
   /**
@@ -142,6 +176,14 @@ export class LeasedRollout {
     const stopped = stop()
     if (stopped !== 'not_found') this.#cancelled = stopped
     return this.#cancelled
+  }
+
+  #publish({ json, status, reward, errorMessage }: LeasedEnd): void {
+    this.#end = { status, reward, errorMessage }
+    this.#result = new TextEncoder().encode(json)
+    this.#status = status
+    this.#events.ended()
+    this.#wake()
   }
 
   async #change(longestMs: number, signal: AbortSignal): Promise<void> {
@@ -187,6 +229,7 @@ export function newLeaseToken(): string {
   return randomBytes(32).toString('base64url')
 }
 
-function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest()
+/** SHA-256 of a token, in base64: all that is kept of it. */
+export function digestOfToken(token: string): string {
+  return createHash('sha256').update(token).digest('base64')
 }

@@ -1,11 +1,14 @@
 import type { ExecutionBackend, RolloutSelector } from '@osmosis/core'
 import type { CancelDisposition } from '@osmosis/core/wire'
 
+import type { OutboxRecord } from '../delivery/outbox-record.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
+import { restarted } from '../rollout/rollout-callbacks.ts'
+import { RunningWork } from '../work/running-work.ts'
 import { LeasedDelivery, toLeasedEnd, type LeasedDeliveryOptions } from './leased-delivery.ts'
 import { LeaseRegistry, type LeaseOptions } from './lease-registry.ts'
-import type { LeasedRollout } from './leased-rollout.ts'
+import type { LeasedRollout, LeaseIdentity } from './leased-rollout.ts'
 
 /** What leases work with. */
 export interface LeaseServices {
@@ -18,6 +21,7 @@ export interface LeaseServices {
 export class Leases {
   readonly registry: LeaseRegistry
   readonly #services: LeaseServices
+  readonly #publishing = new RunningWork()
 
   /** @throws OsmosisError with code `invalid_config` */
   constructor(options: LeaseOptions | undefined, services: LeaseServices) {
@@ -27,18 +31,31 @@ export class Leases {
 
   /** Begins a lease, and says where the results of its rollout go. */
   begin(
-    rolloutId: string,
+    identity: LeaseIdentity,
     delivered: Pick<LeasedDeliveryOptions, 'graded' | 'keep'>,
-  ): { token: string; delivery: LeasedDelivery } {
-    const [lease, token] = this.registry.begin(rolloutId, (lapsed) => this.#lapse(lapsed))
+  ): LeasedDelivery {
+    const lease = this.registry.begin(identity, (lapsed) => this.#lapse(lapsed))
     const { logger, secrets } = this.#services
-    const delivery = new LeasedDelivery(lease, {
-      ...delivered,
-      logger,
-      secrets,
-      stop: this.#stop,
-    })
-    return { token, delivery }
+    return new LeasedDelivery(lease, { ...delivered, logger, secrets, stop: this.#stop })
+  }
+
+  /**
+   * Takes up the leases of an earlier process: results are kept for the rest of their time, and what
+   * had not ended has failed.
+   */
+  restore(records: readonly OutboxRecord[]): void {
+    for (const record of records.toSorted((a, b) => (endOf(a) < endOf(b) ? -1 : 1))) {
+      const { rolloutId, tokenDigest } = record.acceptance
+      if (tokenDigest === null) continue
+      const identity = { rolloutId, tokenDigest, record }
+      if (record.end === undefined) {
+        const { message } = restarted('running')
+        const lease = this.registry.begin(identity, () => undefined)
+        this.#end(lease, { message, category: 'agent_error' })
+      } else if (!this.registry.restore(identity, record.end, record.fetched)) {
+        this.#publishing.start(async () => record.remove())
+      }
+    }
   }
 
   /**
@@ -62,6 +79,7 @@ export class Leases {
   async close(longestMs: number): Promise<void> {
     const failure = { message: 'rollout server shut down', category: 'agent_error' } as const
     for (const lease of this.registry.live) this.#end(lease, failure)
+    await this.#publishing.idleWithin(longestMs)
     await this.registry.close(longestMs)
   }
 
@@ -87,10 +105,16 @@ export class Leases {
     failure: { message: string; category: 'lease_expired' | 'agent_error' },
   ): boolean {
     if (!lease.decide()) return false
-    lease.publish(toLeasedEnd(lease.rolloutId, { status: 'failure', failure, samples: new Map() }))
+    const end = toLeasedEnd(lease.rolloutId, { status: 'failure', failure, samples: new Map() })
+    this.#publishing.start(async () => lease.publish(end))
     return true
   }
 
   readonly #stop = (rolloutId: string): CancelDisposition =>
     this.#services.backend.cancel({ ids: [rolloutId] }).get(rolloutId) ?? 'not_found'
+}
+
+/** When its rollout ended; milliseconds since 1970. */
+function endOf({ end }: OutboxRecord): number {
+  return end?.at ?? Number.POSITIVE_INFINITY
 }

@@ -1,7 +1,8 @@
-import type { GradingOutcome, WorkflowOutcome } from '@osmosis/core'
+import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/core'
 
 import { completionBody, graderBody, type EncodedBody } from './callback-bodies.ts'
 import type { Callback, CallbackDelivery } from '../delivery/callback-delivery.ts'
+import type { OutboxRecord } from '../delivery/outbox-record.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 import { OutcomeLog, toBackendFailure, type ResultDelivery } from './result-delivery.ts'
@@ -19,9 +20,11 @@ export interface CallbackTargets {
   readonly onAcknowledged?: ((body: string) => void) | undefined
 }
 
-/** What the callbacks of all rollouts share. */
+/** What callbacks are sent with. */
 export interface CallbackServices {
   readonly delivery: CallbackDelivery
+  /** Where those of this rollout are kept; undefined: in memory alone. */
+  readonly record: OutboxRecord | undefined
   readonly logger: Logger
   readonly secrets: SecretValues
 }
@@ -46,20 +49,20 @@ export class RolloutCallbacks implements ResultDelivery {
   async workflowFinished(outcome: WorkflowOutcome): Promise<void> {
     if (this.#workflowReported) return
     this.#workflowReported = true
-    const { rolloutId, completionUrl } = this.#targets
     for (const warning of outcome.warnings) this.#log.warn(warning)
     const failure = this.#log.failure('workflow', outcome.failure)
-    const body = completionBody(rolloutId, { ...outcome, failure })
-    await this.#deliver('completion', completionUrl, body)
+    await this.#deliver(toCompletion(this.#targets, { ...outcome, failure }), () =>
+      gradingFailed(this.#targets, failure ?? restarted('being graded')),
+    )
   }
 
   async gradingFinished(outcome: GradingOutcome): Promise<void> {
-    const { rolloutId, graderUrl } = this.#targets
+    const { graderUrl } = this.#targets
     if (this.#gradingReported || graderUrl === null) return
     this.#gradingReported = true
     this.#warnOfSeveral(outcome.samples.size)
     const failure = this.#log.failure('grading', outcome.failure)
-    await this.#deliver('grader', graderUrl, graderBody(rolloutId, { ...outcome, failure }))
+    await this.#deliver(toGrader(this.#targets, graderUrl, { ...outcome, failure }), () => [])
   }
 
   async backendEnded(error: unknown): Promise<void> {
@@ -83,17 +86,58 @@ export class RolloutCallbacks implements ResultDelivery {
     )
   }
 
-  async #deliver(kind: Callback['kind'], url: string, body: EncodedBody): Promise<void> {
-    const { rolloutId, apiKey, onAcknowledged } = this.#targets
-    if (body.warning !== null) this.#log.warn(`The ${kind} callback leaves out ${body.warning}.`)
-    await this.#services.delivery.deliver({
-      rolloutId,
-      kind,
-      url,
-      apiKey,
-      idempotencyKey: `${rolloutId}/${kind}`,
-      body: body.json,
-      onAcknowledged,
-    })
+  async #deliver(
+    { callback, warning }: BuiltCallback,
+    next: () => readonly Callback[],
+  ): Promise<void> {
+    if (warning !== null) this.#log.warn(`The ${callback.kind} callback leaves out ${warning}.`)
+    const { delivery, record } = this.#services
+    await delivery.deliver(callback, record && { record, ifInterrupted: next() })
+  }
+}
+
+/** What is told of a rollout whose server is gone before its workflow has ended. */
+export function ifInterrupted(targets: CallbackTargets): Callback[] {
+  const failure = restarted('running')
+  const completion = toCompletion(targets, { status: 'failure', failure, warnings: [] })
+  return [completion.callback, ...gradingFailed(targets, failure)]
+}
+
+/** The failure of what a server that is gone did not get to. */
+export function restarted(during: 'running' | 'being graded'): RolloutFailure {
+  const message = `the rollout server restarted while the rollout was ${during}; run it again under a new id`
+  return { message, category: 'agent_error', cause: undefined }
+}
+
+interface BuiltCallback extends Pick<EncodedBody, 'warning'> {
+  readonly callback: Callback
+}
+
+function toCompletion(targets: CallbackTargets, outcome: WorkflowOutcome): BuiltCallback {
+  const { rolloutId, completionUrl } = targets
+  return toCallback(targets, 'completion', completionUrl, completionBody(rolloutId, outcome))
+}
+
+function toGrader(targets: CallbackTargets, url: string, outcome: GradingOutcome): BuiltCallback {
+  return toCallback(targets, 'grader', url, graderBody(targets.rolloutId, outcome))
+}
+
+/** Nothing where nobody waits for a grading. */
+function gradingFailed(targets: CallbackTargets, failure: RolloutFailure): Callback[] {
+  const { graderUrl } = targets
+  if (graderUrl === null) return []
+  return [toGrader(targets, graderUrl, { status: 'failure', failure, samples: new Map() }).callback]
+}
+
+function toCallback(
+  { rolloutId, apiKey, onAcknowledged }: CallbackTargets,
+  kind: 'completion' | 'grader',
+  url: string,
+  { json: body, warning }: EncodedBody,
+): BuiltCallback {
+  const idempotencyKey = `${rolloutId}/${kind}`
+  return {
+    callback: { rolloutId, kind, url, apiKey, idempotencyKey, body, onAcknowledged },
+    warning,
   }
 }

@@ -17,14 +17,15 @@ import {
 import { z } from 'zod'
 
 import { isJsonObject, type ServerRoute } from '../http/server-route.ts'
-import type { ServerServices } from '../http/server-shell.ts'
+import type { ServerProtocol, ServerServices } from '../http/server-shell.ts'
 import type { LeaseOptions } from '../leases/lease-registry.ts'
+import { digestOfToken, newLeaseToken } from '../leases/leased-rollout.ts'
 import { Leases } from '../leases/leases.ts'
 import { resultRoute } from '../leases/result-route.ts'
 import { Admission, type RequestedRollout } from '../work/admission.ts'
 import { controlRoutes } from './control-routes.ts'
 import type { ResultDelivery } from './result-delivery.ts'
-import { RolloutCallbacks, type CallbackTargets } from './rollout-callbacks.ts'
+import { ifInterrupted, RolloutCallbacks, type CallbackTargets } from './rollout-callbacks.ts'
 import { TrajectoryFiles, type RolloutTrajectory } from './trajectory-files.ts'
 
 /** What the rollout protocol is served with. */
@@ -50,12 +51,13 @@ export interface RolloutProtocolOptions {
 /**
  * The routes of the rollout protocol: each translates between the wire and one part behind it.
  *
- * @returns the routes, and what waits for callers that fetch their results when the server ends
+ * @returns the routes, what takes up the rollouts of an earlier process, and what waits for callers
+ * that fetch their results when the server ends
  */
 export function rolloutRoutes(
   options: RolloutProtocolOptions,
   services: ServerServices,
-): { routes: ServerRoute[]; settle: (longestMs: number) => Promise<void> } {
+): Pick<ServerProtocol, 'routes' | 'resume'> & Required<Pick<ServerProtocol, 'settle'>> {
   const { backend, admissionStatus = 202, instanceId, trajectories = true } = options
   const { logger } = services
   const files = new TrajectoryFiles(trajectories ? backend.artifactRoot : undefined, services)
@@ -103,8 +105,15 @@ export function rolloutRoutes(
       prepare: () => {
         const trajectory = files.begin(request, body.extra_fields ?? null)
         const onAcknowledged = (text: string): void => trajectory.acknowledged(text)
-        const callbacks = new RolloutCallbacks({ ...targets, onAcknowledged }, services)
-        return { answer: '{}', run: () => run(request, callbacks, trajectory) }
+        return {
+          answer: '{}',
+          ifInterrupted: () => ifInterrupted(targets),
+          run: (record) => {
+            const sent = { ...targets, onAcknowledged }
+            const callbacks = new RolloutCallbacks(sent, { ...services, record })
+            return run(request, callbacks, trajectory)
+          },
+        }
       },
     }
   }
@@ -121,7 +130,8 @@ export function rolloutRoutes(
       prepare: () => {
         const trajectory = files.begin(request, body.extra_fields ?? null)
         const keep = (): Promise<void> => trajectory.write()
-        const { token, delivery } = leases.begin(rolloutId, { graded: grade, keep })
+        const token = newLeaseToken()
+        const tokenDigest = digestOfToken(token)
         const answer: LeasedRolloutAcceptedBody = {
           rollout_id: rolloutId,
           status: 'queued',
@@ -129,7 +139,16 @@ export function rolloutRoutes(
           result_wait_timeout_sec: registry.waitSeconds,
           polling_lease_timeout_sec: registry.leaseSeconds,
         }
-        return { answer: JSON.stringify(answer), run: () => run(request, delivery, trajectory) }
+        return {
+          answer: JSON.stringify(answer),
+          ifInterrupted: () => [],
+          tokenDigest,
+          run: (record) => {
+            const identity = { rolloutId, tokenDigest, record }
+            const delivery = leases.begin(identity, { graded: grade, keep })
+            return run(request, delivery, trajectory)
+          },
+        }
       },
     }
   }
@@ -167,6 +186,10 @@ export function rolloutRoutes(
       resultRoute(registry),
       ...controlRoutes({ backend, admission, leases, instanceId }, services),
     ],
+    resume(left) {
+      leases.restore(left.records)
+      admission.resume(left)
+    },
     settle: (longestMs) => leases.close(longestMs),
   }
 }

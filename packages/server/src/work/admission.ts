@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto'
 
+import { errorMessage } from '@osmosis/core'
 import { RolloutMemory } from '@osmosis/core/http'
 
-import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
+import type { Callback, CallbackDelivery } from '../delivery/callback-delivery.ts'
+import type { Leftovers, Outbox } from '../delivery/outbox.ts'
+import type { Acceptance, OutboxRecord } from '../delivery/outbox-record.ts'
 import { HttpRefusal } from '../http/http-refusal.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
@@ -13,7 +16,9 @@ const retryAfter = { 'retry-after': '5' }
 
 /** What an admission asks, and hands rollouts to. */
 export interface AdmissionParts {
-  readonly delivery: Pick<CallbackDelivery, 'owes'>
+  readonly delivery: Pick<CallbackDelivery, 'deliverRest'>
+  /** Undefined: what was accepted ends with the process. */
+  readonly outbox: Outbox | undefined
   readonly work: RunningWork
   readonly secrets: SecretValues
   readonly logger: Logger
@@ -64,8 +69,16 @@ export interface RequestedRollout {
 interface PreparedRollout {
   /** Body of the answer that accepts it: JSON. */
   readonly answer: string
-  /** Runs it and delivers its results. Never rejects. */
-  readonly run: () => Promise<void>
+  /** What is to be sent, in this order, when the process ends while it runs. */
+  readonly ifInterrupted: () => readonly Callback[]
+  /** SHA-256 of the token with which its result is fetched, in base64; default: it is sent. */
+  readonly tokenDigest?: string
+  /**
+   * Runs it and delivers its results. Never rejects.
+   *
+   * @param record - where its results are kept; undefined: in memory alone
+   */
+  readonly run: (record: OutboxRecord | undefined) => Promise<void>
 }
 
 interface AdmittedRollout {
@@ -73,16 +86,20 @@ interface AdmittedRollout {
   readonly digest: string
   /** Rejects when the rollout was not accepted after all. */
   readonly answer: Promise<string>
+  /** Where its delivery was given up: tries once more. */
+  readonly again?: () => void
 }
+
+const defaultRememberMs = 15 * 60_000
 
 /** More ids than this are not listed: a server may run for months. */
 const mostIds = 100_000
 
 /**
  * Decides which rollouts are accepted, and starts those, each once. Checks, in this order: whether
- * the server is ending or fenced (503), whether the rollout is known already, whether results of it
- * from before a restart are still on their way (503), whether there is room. For those that cannot be
- * repeated room comes first, then whether the id is in use (409).
+ * the server is ending or fenced (503), whether the rollout is known already, whether there is room.
+ * For those that cannot be repeated room comes first, then whether the id is in use (409). With an
+ * outbox, what is accepted is on the disk before it is started, and known after a restart.
  */
 export class Admission {
   readonly #parts: AdmissionParts
@@ -122,67 +139,120 @@ export class Admission {
    * started, now or by an earlier request. Requests for one rollout, however many come at the same
    * time, lead to one run.
    *
-   * @throws HttpRefusal 409, 422, 429 or 503, or what `prepare` throws
+   * @throws HttpRefusal 409, 422, 429 or 503, the last also when the outbox cannot be written to; or
+   * what `prepare` throws
    */
   async admit(requested: RequestedRollout): Promise<string> {
     const { rolloutId, key = rolloutId, body, repeatable = true } = requested
     const digest = digestOf(body)
     this.#refuseWhenEnding()
     const known = this.#admitted.get(key)
-    const owed = this.#parts.delivery.owes(rolloutId)
     const taken = this.#rules.isTaken?.(rolloutId) === true
     if (!repeatable) {
       this.#refuseWhenFull(requested)
-      if (known !== undefined || owed || taken) throw registered()
+      if (known !== undefined || taken) throw registered()
     } else if (known !== undefined) {
       if (known.digest !== digest) this.#contradicted(rolloutId, key)
+      known.again?.()
       return known.answer
-    } else if (owed) {
-      const detail = 'results of this rollout from before a restart are still being delivered'
-      throw new HttpRefusal(503, detail, retryAfter)
     } else if (taken) throw registered()
     else this.#refuseWhenFull(requested)
     // Nothing has been waited for since the first check, so no other request came in between.
     const { promise: answer, resolve, reject } = Promise.withResolvers<string>()
     this.#admitted.begin(key, { digest, answer })
-    this.#start(key, requested).then(resolve, reject)
+    this.#start(key, { digest, answer }, requested).then(resolve, reject)
     return answer
   }
 
-  async #start(key: string, requested: RequestedRollout): Promise<string> {
+  /**
+   * Takes up what earlier processes accepted: what ended is remembered, what is still to be told is
+   * told, and the rollout is known meanwhile. Leased rollouts are none of its business.
+   */
+  resume({ records, ended }: Leftovers): void {
+    const oldest = Date.now() - (this.#rules.rememberMs ?? defaultRememberMs)
+    for (const { key, digest, answer, at } of ended) {
+      if (at > oldest) this.#admitted.end(key, { digest, answer: Promise.resolve(answer) })
+    }
+    const sent = records.filter(({ acceptance }) => acceptance.answer !== null)
+    if (sent.length === 0) return
+    const line = { rollouts: sent.length }
+    this.#parts.logger.info(line, 'delivering results that an earlier process left')
+    for (const record of sent) {
+      const { digest, answer } = record.acceptance
+      this.#tellRest(record, { digest, answer: Promise.resolve(answer ?? '') })
+    }
+  }
+
+  #tellRest(record: OutboxRecord, known: AdmittedRollout): void {
+    this.#admitted.begin(record.acceptance.key, known)
+    const forgetSecrets = this.#parts.secrets.add(...record.untold.map(({ apiKey }) => apiKey))
+    this.#parts.delivery.deliverRest(record, async () => {
+      await this.#finish(record, known)
+      forgetSecrets()
+    })
+  }
+
+  /** A rollout whose results were given up is known until they have arrived. */
+  async #finish(record: OutboxRecord, known: AdmittedRollout): Promise<void> {
+    const { key } = record.acceptance
+    if ((await this.#parts.outbox?.finish(record)) !== false) this.#admitted.end(key, known)
+    else this.#admitted.begin(key, { ...known, again: () => this.#tellRest(record, known) })
+  }
+
+  async #start(key: string, known: AdmittedRollout, requested: RequestedRollout): Promise<string> {
     const { rolloutId, secrets, prepare, repeatable = true } = requested
-    const { logger, work } = this.#parts
+    const { logger, work, outbox } = this.#parts
     const forgetSecrets = this.#parts.secrets.add(...secrets)
+    let record: OutboxRecord | undefined
     try {
       const preparing = prepare()
-      const { answer, run } = isPromise(preparing)
-        ? await this.#stillWelcome(requested, preparing)
-        : preparing
+      const prepared = isPromise(preparing) ? await preparing : preparing
+      if (outbox !== undefined) {
+        record = await this.#keep(outbox, { key, digest: known.digest }, requested, prepared)
+      }
+      // Others may have been started, or the end begun, while this one got ready.
+      if (isPromise(preparing) || record !== undefined) this.#refuseWhenUnwelcome(requested)
       logger.info({ rollout_id: rolloutId }, 'rollout accepted')
       this.#list(rolloutId)
+      const run = async (): Promise<void> => {
+        await prepared.run(record)
+        if (!repeatable) this.#admitted.drop(key)
+        else if (record === undefined) this.#admitted.end(key)
+        else await this.#finish(record, known)
+      }
       work.start(run, () => {
-        if (repeatable) this.#admitted.end(key)
-        else this.#admitted.drop(key)
         forgetSecrets()
         logger.info({ rollout_id: rolloutId }, 'rollout ended')
       })
-      return answer
+      return prepared.answer
     } catch (error) {
+      await record?.remove()
       this.#admitted.drop(key)
       forgetSecrets()
       throw error
     }
   }
 
-  /** Others may have been started, or the end begun, while this one got ready. */
-  async #stillWelcome(
-    requested: RequestedRollout,
-    preparing: Promise<PreparedRollout>,
-  ): Promise<PreparedRollout> {
-    const prepared = await preparing
-    this.#refuseWhenEnding()
-    this.#refuseWhenFull(requested)
-    return prepared
+  /** Resolves when a rollout that is about to be accepted survives the process. */
+  async #keep(
+    outbox: Outbox,
+    identity: Pick<Acceptance, 'key' | 'digest'>,
+    { rolloutId, repeatable = true }: RequestedRollout,
+    { answer, ifInterrupted, tokenDigest }: PreparedRollout,
+  ): Promise<OutboxRecord> {
+    try {
+      return await outbox.accept({
+        ...identity,
+        rolloutId,
+        answer: repeatable ? answer : null,
+        ifInterrupted: ifInterrupted(),
+        tokenDigest: tokenDigest ?? null,
+      })
+    } catch (error) {
+      const line = { rollout_id: rolloutId, error }
+      this.#parts.logger.error(line, `rollout not accepted: ${errorMessage(error)}`)
+      throw new HttpRefusal(503, 'the outbox cannot be written to; retry later', retryAfter)
+    }
   }
 
   #contradicted(rolloutId: string, key: string): void {
@@ -197,6 +267,11 @@ export class Admission {
     this.#ids.add(rolloutId)
     const [oldest] = this.#ids
     if (this.#ids.size > mostIds && oldest !== undefined) this.#ids.delete(oldest)
+  }
+
+  #refuseWhenUnwelcome(requested: RequestedRollout): void {
+    this.#refuseWhenEnding()
+    this.#refuseWhenFull(requested)
   }
 
   #refuseWhenFull({ hasRoom }: RequestedRollout): void {

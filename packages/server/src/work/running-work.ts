@@ -10,10 +10,10 @@ export class RunningWork {
   }
 
   /** Begins `run`, which must not reject, and calls `onEnd` when it has ended. */
-  start(run: () => Promise<void>, onEnd: () => void): void {
+  start(run: () => Promise<void>, onEnd?: () => void): void {
     const running = run().finally(() => {
       this.#running.delete(running)
-      onEnd()
+      onEnd?.()
     })
     this.#running.add(running)
   }

@@ -2,12 +2,16 @@ import { OsmosisError } from '@osmosis/core'
 import { startTimer } from '@osmosis/core/http'
 
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
+import type { Leftovers, Outbox } from '../delivery/outbox.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { RunningWork } from './running-work.ts'
 
 /** What begins and ends with a server. */
 export interface LivingParts {
-  readonly delivery: Pick<CallbackDelivery, 'start' | 'close' | 'undelivered'>
+  readonly delivery: Pick<CallbackDelivery, 'close' | 'undelivered'>
+  readonly outbox: Pick<Outbox, 'open' | 'close'> | undefined
+  /** Takes up what earlier processes left in the outbox. */
+  readonly resume: (left: Leftovers) => void
   /** Ends by itself, or soon after `endWork`. */
   readonly work: RunningWork
   /** Fails everything that is still running. */
@@ -46,6 +50,7 @@ export class ServerLife {
   readonly #hooks: LifeHooks
   readonly #ending: AbortController
   readonly #hurry = new AbortController()
+  #opening: Promise<void> | undefined
   #starting: Promise<void> | undefined
   #started = false
   #ended: Promise<void> | undefined
@@ -61,7 +66,11 @@ export class ServerLife {
   /** Opens the outbox and runs `onStartup`, once; after a failed outbox it may be tried again. */
   async start(): Promise<void> {
     if (this.#started) return
-    await this.#parts.delivery.start()
+    this.#opening ??= this.#open().catch((error: unknown) => {
+      this.#opening = undefined
+      throw error
+    })
+    await this.#opening
     this.#starting ??= this.#startUp()
     await this.#starting
   }
@@ -81,13 +90,19 @@ export class ServerLife {
     }
   }
 
+  async #open(): Promise<void> {
+    this.#ending.signal.throwIfAborted()
+    const left = await this.#parts.outbox?.open()
+    if (left !== undefined && !this.#ending.signal.aborted) this.#parts.resume(left)
+  }
+
   async #startUp(): Promise<void> {
     await this.#hooks.onStartup?.()
     this.#started = true
   }
 
   async #end(waitMs: number): Promise<void> {
-    const { endWork, settle, delivery, work, logger } = this.#parts
+    const { endWork, settle, delivery, outbox, work, logger } = this.#parts
     const graceMs = this.#times.graceSeconds * 1000
     logger.info({ running: work.count }, 'draining: no new rollouts are admitted')
     await work.idleWithin(waitMs, this.#hurry.signal)
@@ -99,6 +114,9 @@ export class ServerLife {
     await settle?.(graceMs)
     await delivery.close()
     await work.idleWithin(lastWaitMs)
+    // Whoever has the folder next finds all that this process kept.
+    await this.#opening?.catch(() => undefined)
+    await outbox?.close()
     logger.info({ undelivered: delivery.undelivered, running: work.count }, 'drained')
     // What never began has nothing to shut down; what is just beginning has.
     await this.#starting?.catch(() => undefined)
