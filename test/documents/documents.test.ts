@@ -1,26 +1,35 @@
-import { execFile } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { cpSync } from 'node:fs'
 import path from 'node:path'
-import { promisify } from 'node:util'
 
 import {
   answerStream,
   sendJson,
   sendStream,
   startPolicyEndpoint,
-  temporaryFolder,
   usage,
 } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { commandLines, isHosted } from '../repository/command-line.ts'
-import { blocksOf, linkPackages, read, section } from '../repository/documents.ts'
+import { openaiEvents } from '../../packages/models/test/stand-ins.ts'
 import { root } from '../examples/command.ts'
+import { commandLines } from '../repository/command-line.ts'
+import { blocksOf, documents, read, section } from '../repository/documents.ts'
+import { commandsOf, startReader, writeFiles, type Reader } from './reader.ts'
 
-const exec = promisify(execFile)
+interface Page {
+  readonly document: string
+  /** Its only heading that is about this. */
+  readonly part?: string
+  /** What the reader has made before the page, or the part of it, begins. */
+  readonly workspace: 'an empty folder' | 'a new workspace' | 'this repository'
+  /** Another document, whose files the reader has. */
+  readonly filesOf?: string
+  /** The runs that there are, by their names. */
+  readonly runs?: readonly string[]
+}
 
-/** What the reader has made before the page, or a part of it, begins. */
-const pages: { document: string; part?: string; workspace: string }[] = [
+const pages: Page[] = [
+  { document: 'README.md', part: 'From an empty folder', workspace: 'an empty folder' },
   { document: 'README.md', part: 'Your agent as a rollout', workspace: 'a new workspace' },
   { document: 'docs/quickstart.md', workspace: 'an empty folder' },
   { document: 'docs/workflows.md', workspace: 'a new workspace' },
@@ -28,50 +37,114 @@ const pages: { document: string; part?: string; workspace: string }[] = [
   { document: 'docs/evaluation.md', workspace: 'a new workspace' },
   { document: 'docs/datasets.md', workspace: 'a new workspace' },
   { document: 'docs/agent-loop.md', workspace: 'an empty folder' },
+  { document: 'packages/create/README.md', workspace: 'an empty folder' },
+  {
+    document: 'packages/cli/README.md',
+    workspace: 'a new workspace',
+    filesOf: 'docs/agent-loop.md',
+    runs: ['before', 'after'],
+  },
+  {
+    document: 'packages/agent-loop/README.md',
+    workspace: 'an empty folder',
+    filesOf: 'docs/agent-loop.md',
+  },
+  { document: 'packages/models/README.md', workspace: 'a new workspace' },
+  { document: 'packages/viewer/README.md', workspace: 'a new workspace', runs: ['my-run'] },
+  ...documents
+    .filter((document) => document.startsWith('examples/'))
+    .map((document): Page => ({ document, workspace: 'this repository' })),
 ]
 
-it.each(pages)(
-  'what $document shows runs in $workspace, from top to bottom',
-  async ({ document, part, workspace }) => {
-    const folder = await temporaryFolder()
-    linkPackages(folder)
-    const env = { ...process.env, PATH: `${packageManagers(folder)}:${process.env['PATH']}` }
-    const bash = async (script: string, cwd: string): Promise<string> => {
-      const options = { cwd, env }
-      const { stdout, stderr } = await exec('bash', ['-euxo', 'pipefail', '-c', script], options)
-      return stdout + stderr
-    }
-    let place = folder
-    if (workspace === 'a new workspace') {
-      await bash('npm create @osmosis@latest my-agent -- --framework openai-agents --yes', folder)
-      place = path.join(folder, 'my-agent')
-    }
-    const shown = part === undefined ? read(document) : section(read(document), part)
-    const blocks = blocksOf(document, 'ts', 'toml', 'jsonl', 'csv', 'bash', 'text').filter(
-      ({ text }) => shown.includes(text),
+it.each(pages)('what $document shows runs in $workspace, from top to bottom', async (page) => {
+  const { document, part } = page
+  const shown = part === undefined ? read(document) : section(read(document), part)
+  const blocks = blocksOf(document, ...languages).filter(({ text }) => shown.includes(text))
+  const reader = await startReader()
+  const place = await prepare(reader, page)
+  writeFiles(blocks, place)
+  const { url } = await startEndpoint()
+  const isOfRepository = (command: string): boolean => command.startsWith('npx -y pnpm@12 ')
+  const isWanted = (command: string): boolean =>
+    reasonNotToRun(command) === undefined &&
+    (page.workspace === 'this repository' || !isOfRepository(command))
+  const script = commandsOf(blocks, isWanted)
+    .map((command) => command.replaceAll('http://127.0.0.1:8000/v1', url))
+    .map((command) =>
+      command.includes('http://127.0.0.1:8123')
+        ? `with_server rollouts/my-agent/main.ts ${command}`
+        : command,
     )
-    for (const { file, text } of blocks) {
-      if (file === undefined) continue
-      mkdirSync(path.dirname(path.join(place, file)), { recursive: true })
-      writeFileSync(path.join(place, file), text)
-    }
-    const { url } = await startPolicyEndpoint((response, _n, { body }) =>
-      body.stream === true
-        ? sendStream(response, answerStream('It is 8.'))
-        : sendJson(response, 200, answer),
-    )
-    const script = blocks
-      .flatMap(({ language, text }) => (language === 'bash' ? commandLines(text) : []))
-      .filter(hasEverything)
-      .map((command) => untilItListens(command.replaceAll('http://127.0.0.1:8000/v1', url)))
-    const printed = oneSpace(await bash(script.join('\n'), place))
+  const provider = { OPENAI_API_KEY: 'key', EVAL_OPENAI_KEY: 'key', OPENAI_BASE_URL: url }
+  const printed = oneSpace(await reader.bash(script.join('\n'), place, provider))
 
-    const promised = blocks.flatMap(({ language, text }) =>
-      language === 'text' ? text.trim().split('\n') : [],
-    )
-    expect(promised.filter((line) => !printed.includes(oneSpace(line)))).toEqual([])
-  },
-)
+  const promised = blocks.flatMap(({ language, text }) =>
+    language === 'text' ? text.trim().split('\n') : [],
+  )
+  expect(promised.filter((line) => !printed.includes(oneSpace(line)))).toEqual([])
+})
+
+it('every command of a document is run, here or where it is said below', () => {
+  const run = new Set([...pages.map(({ document }) => document), 'docs/platform.md'])
+  const left = documents
+    .filter((document) => !run.has(document))
+    .flatMap((document) => blocksOf(document, 'bash', 'sh').map((block) => block.text))
+    .flatMap((text) => commandLines(text))
+    .filter((command) => reasonNotToRun(command) === undefined)
+  expect(left).toEqual([])
+})
+
+const languages = ['ts', 'toml', 'jsonl', 'csv', 'md', 'bash', 'text']
+
+/** Why a command is parsed by `document-commands.test.ts`, and not run here; undefined for all others. */
+function reasonNotToRun(command: string): string | undefined {
+  if (command.includes(' --interactive')) return 'a person answers: interactive.test.ts of the cli'
+  if (command.includes(' --register')) return 'asks the platform: serve-registration.test.ts'
+  if (command.startsWith('npm install ')) return 'installs: guides.test.ts, and the packed packages'
+  if (/^npx (?:-y pnpm@12 )?(?:install|demo|test|run|changeset|exec vitest)\b/.test(command)) {
+    return 'a script of this repository: demo.test.ts, and what runs this'
+  }
+  return command === 'bash .ci/run' ? 'runs this' : undefined
+}
+
+async function prepare(
+  { folder, bash }: Reader,
+  { workspace, filesOf, runs = [] }: Page,
+): Promise<string> {
+  let place = folder
+  if (workspace === 'a new workspace') {
+    await bash('npm create @osmosis@latest my-agent -- --framework openai-agents --yes', folder)
+    place = path.join(folder, 'my-agent')
+  }
+  if (workspace === 'this repository') {
+    cpSync(path.join(root, 'examples'), path.join(folder, 'examples'), {
+      recursive: true,
+      filter: (file) => !/\/(?:node_modules|\.osmosis)$/.test(file),
+    })
+  }
+  if (filesOf !== undefined) writeFiles(blocksOf(filesOf, 'ts', 'jsonl'), place)
+  for (const run of runs) {
+    await bash(`npx osmosis eval run configs/eval/my-agent.toml --name ${run}`, place)
+  }
+  return place
+}
+
+/** A model, and a provider of models, that say the same to everybody. */
+async function startEndpoint(): Promise<{ readonly url: string }> {
+  return startPolicyEndpoint((response, _n, { path: asked, body }) => {
+    if (asked.endsWith('/responses')) {
+      const verdict = JSON.stringify({ explanation: 'It is polite.', score: 1 })
+      const events = openaiEvents({ text: verdict })
+      const lines = events.map(
+        (event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`,
+      )
+      return sendStream(response, lines.join(''))
+    }
+    return body.stream === true
+      ? sendStream(response, answerStream('It is 8.'))
+      : sendJson(response, 200, answer)
+  })
+}
 
 const answer = {
   id: 'chatcmpl-1',
@@ -84,54 +157,6 @@ const answer = {
   usage,
 }
 
-/**
- * Whether a command needs nobody but an endpoint: neither the hosted platform nor a provider nor a
- * person, and not this repository. All others are parsed elsewhere.
- */
-function hasEverything(command: string): boolean {
-  const [, words = ''] = /^npx osmosis (.*)/.exec(command) ?? []
-  const needs = /--register|--interactive|--model \S+(?!.*--base-url)(?<!--base-url.*)/
-  return !isHosted(words.split(' ')) && !needs.test(words) && !command.startsWith('npx -y')
-}
-
-/** What serves gets a port that is free, and SIGTERM as soon as it says where. */
-function untilItListens(command: string): string {
-  if (!/osmosis (?:serve|eval view (?!.*--export))/.test(command)) return command
-  return `until_it_listens ${command.replace(/ --port \d+/, '')} --port 0`
-}
-
 function oneSpace(text: string): string {
   return text.replaceAll(/ +/g, ' ').trim()
-}
-
-/** A folder with package managers that find everything installed already, from the sources here. */
-function packageManagers(folder: string): string {
-  const bin = path.join(folder, 'bin')
-  const create = path.join(root, 'packages/create/src/bin.ts')
-  const write = (name: string, lines: readonly string[]): void =>
-    writeFileSync(path.join(bin, name), ['#!/usr/bin/env bash', ...lines].join('\n'), {
-      mode: 0o755,
-    })
-  mkdirSync(bin)
-  write('npx', [
-    'export npm_config_user_agent=npm',
-    `exec ${path.join(root, 'node_modules/.bin')}/"$@"`,
-  ])
-  write('until_it_listens', [
-    'printed=$(mktemp)',
-    '"$@" > "$printed" 2>&1 & pid=$!',
-    'until grep -q http:// "$printed" || ! kill -0 $pid; do sleep 0.1; done',
-    'kill -TERM $pid && cat "$printed"; wait $pid || true',
-  ])
-  write('npm', [
-    'case $1 in',
-    'install) ;;',
-    'create) shift 2; folder=$1; shift 2',
-    `"${process.execPath}" ${create} "$folder" "$@" --no-install --no-git`,
-    `ln -s ${path.join(folder, 'node_modules')} "$folder/node_modules" ;;`,
-    'run) exec node --run "$2" ;;',
-    '*) exec node --run "$1" ;;',
-    'esac',
-  ])
-  return bin
 }

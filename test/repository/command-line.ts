@@ -2,14 +2,13 @@ import { createProgram } from '../../packages/cli/src/program.ts'
 
 type Command = ReturnType<typeof createProgram>
 
-/** Whether words behind `osmosis` ask the hosted platform, which tests do not have. */
-export function isHosted(words: readonly string[]): boolean {
+/** Whether the command of words behind `osmosis` takes a flag. */
+export function takesFlag(words: readonly string[], flag: string): boolean {
   const [, command] =
     commandsOf(createProgram(() => {})).find(([name]) =>
       `${words.join(' ')} `.startsWith(`${name} `),
     ) ?? []
-  const asks = command?.options.some(({ long }) => long === '--platform') ?? false
-  return asks && !words.join(' ').startsWith('dataset validate')
+  return command?.options.some(({ long }) => long === flag) ?? false
 }
 
 /** What is wrong with the words behind `osmosis`, by its own parser; undefined for nothing. */

@@ -70,7 +70,8 @@ export function linkPackages(folder: string): void {
   const imported = programs.flatMap(({ text }) => importsOf(text).map(({ specifier }) => specifier))
   const packages = imported.filter((name) => !isBuiltin(name)).map(packageOf)
   const places = globSync('{.,packages/*,examples/rollouts/*}/node_modules', { cwd: root })
-  for (const name of new Set([...packages, '@osmosis/cli', '@types/node', 'typescript'])) {
+  const besides = ['@ai-sdk/openai', '@osmosis/cli', '@types/node', 'typescript']
+  for (const name of new Set([...packages, ...besides])) {
     const own = name.replace(/^@osmosis\//, 'packages/')
     const found = [own, ...places.map((place) => path.join(place, name))].find((place) =>
       existsSync(path.join(root, place)),

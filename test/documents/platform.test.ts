@@ -1,0 +1,59 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { PlatformStandIn } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { blocksOf } from '../repository/documents.ts'
+import { commandsOf, startReader, writeFiles } from './reader.ts'
+
+it('what docs/platform.md shows runs against a stand-in of the platform', async () => {
+  const platform = await PlatformStandIn.start()
+  platform.evalRuns.add('first')
+  platform.evalRuns.files.set('metrics.json', '{}')
+  const { folder, bash } = await startReader()
+  writeFiles(blocksOf('docs/graders.md', 'ts'), folder)
+  const rows = [1, 2, 3, 4].map((n) => ({ user_prompt: `${n} + 1?`, ground_truth: `${n + 1}` }))
+  const config = (section: string): string =>
+    `[experiment]\nrollout = "sums"\nentrypoint = "main.ts"\nmodel_path = "Qwen/Qwen3-8B"\ndataset = "sums"\n${section}\n[secrets]\nrequired = []\n`
+  const files = {
+    'data/sums.jsonl': rows.map((row) => `${JSON.stringify(row)}\n`).join(''),
+    'configs/eval/sums.toml': config(''),
+    'configs/training/sums.toml': config('[training]\nlr = 1e-6'),
+  }
+  for (const [file, text] of Object.entries(files)) {
+    mkdirSync(path.dirname(path.join(folder, file)), { recursive: true })
+    writeFileSync(path.join(folder, file), text)
+  }
+
+  const commands = commandsOf(blocksOf('docs/platform.md', 'sh')).map((command) => {
+    const named = command.replaceAll('<run>', 'first')
+    // Its value is typed, or comes from stdin.
+    return /secret set (?!.*--from-env)/.test(named) ? `echo value | ${named}` : named
+  })
+  // The page ends the login that it begins with.
+  const login = commands.findIndex((command) => command.startsWith('osmosis auth logout'))
+  expect(login).toBeGreaterThan(0)
+  const script = [
+    'git init --quiet',
+    'git remote add origin https://github.com/Acme/Lab.git',
+    ...commands.toSpliced(login + 1, 0, 'osmosis auth login'),
+  ]
+  const env = {
+    HOME: folder,
+    KEY: 'another value',
+    OSMOSIS_PLATFORM_URL: platform.url,
+    OSMOSIS_TOKEN: '',
+    OSMOSIS_TOKEN_STORE: 'file',
+  }
+  // Between an upload and a download the platform has work to do.
+  const download = script.findIndex((command) => command.startsWith('osmosis dataset download'))
+  const printed = await bash(script.slice(0, download).join('\n'), folder, env)
+  for (const dataset of platform.datasets.list) dataset.status = 'uploaded'
+  await bash(script.slice(download).join('\n'), folder, env)
+  expect(printed).toContain('ada@example.com')
+  expect(platform.calls).toEqual(
+    expect.arrayContaining(['POST eval-runs', 'POST training-runs', 'POST eval-runs/first/stop']),
+  )
+  expect(platform.secrets).toEqual([])
+})

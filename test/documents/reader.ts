@@ -1,0 +1,123 @@
+import { execFile } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+import { temporaryFolder } from '@osmosis/testing/kit'
+
+import { root } from '../examples/command.ts'
+import { commandLines, takesFlag } from '../repository/command-line.ts'
+import { linkPackages, type Block } from '../repository/documents.ts'
+
+/** Somebody who does what a document says, in a folder where everything is installed already. */
+export interface Reader {
+  readonly folder: string
+  /** Runs lines of bash, and resolves with everything that they printed. */
+  readonly bash: (
+    script: string,
+    place: string,
+    env?: Readonly<Record<string, string>>,
+  ) => Promise<string>
+}
+
+/** A reader with an empty folder. */
+export async function startReader(): Promise<Reader> {
+  const folder = await temporaryFolder()
+  linkPackages(folder)
+  const programs = writePrograms(folder)
+  return {
+    folder,
+    async bash(script, cwd, more = {}) {
+      const env = { ...process.env, ...more, PATH: `${programs}:${process.env['PATH']}` }
+      const child = promisify(execFile)('bash', ['-euxo', 'pipefail', '-c', script], { cwd, env })
+      child.child.stdin?.end()
+      const { stdout, stderr } = await child
+      return stdout + stderr
+    },
+  }
+}
+
+/** The commands of the blocks, those that are wanted, as they are run where nobody is at the keyboard. */
+export function commandsOf(
+  blocks: readonly Block[],
+  isWanted: (command: string) => boolean = () => true,
+): string[] {
+  return blocks
+    .filter(({ language }) => language === 'bash' || language === 'sh')
+    .flatMap(({ text }) => commandLines(text))
+    .filter(isWanted)
+    .map((command) => agreed(command.replace(/^npx -y pnpm@12 exec /, 'npx ')))
+    .map((command) => command.replace('=…', '=key-1'))
+    .map(untilItWaits)
+}
+
+/** Writes the files that the blocks name. */
+export function writeFiles(blocks: readonly Block[], place: string): void {
+  for (const { file, text } of blocks) {
+    if (file === undefined) continue
+    mkdirSync(path.dirname(path.join(place, file)), { recursive: true })
+    writeFileSync(path.join(place, file), text)
+  }
+}
+
+/** Nobody can be asked. */
+function agreed(command: string): string {
+  const words = command.replace(/^npx /, '').split(' ')
+  if (words[0] !== 'osmosis' || words.includes('--yes')) return command
+  return takesFlag(words.slice(1), '--yes') ? `${command} --yes` : command
+}
+
+/** What serves gets a port that is free. What goes on until Ctrl-C gets it when it waits. */
+function untilItWaits(command: string): string {
+  if (command.includes(' --watch')) return `until_it_says 'Waiting for' INT ${command}`
+  if (!/osmosis (?:serve|eval view(?!.*--export))/.test(command)) return command
+  return `until_it_says http:// TERM ${command.replace(/ --port \d+/, '')} --port 0`
+}
+
+/** A folder with package managers that find everything installed already, from the sources here. */
+function writePrograms(folder: string): string {
+  const bin = path.join(folder, 'bin')
+  const create = path.join(root, 'packages/create/src/bin.ts')
+  const write = (name: string, lines: readonly string[]): void =>
+    writeFileSync(path.join(bin, name), ['#!/usr/bin/env bash', ...lines].join('\n'), {
+      mode: 0o755,
+    })
+  mkdirSync(bin)
+  write('npx', [
+    'export npm_config_user_agent=npm',
+    `exec ${path.join(root, 'node_modules/.bin')}/"$@"`,
+  ])
+  write('osmosis', [`exec ${path.join(root, 'node_modules/.bin/osmosis')} "$@"`])
+  write('xdg-open', ['exit 0'])
+  const start = (line: string, words: string): string[] => [
+    'printed=$(mktemp)',
+    `${line} > "$printed" 2>&1 & pid=$!`,
+    `until grep -q ${words} "$printed" || ! kill -0 $pid; do sleep 0.1; done`,
+  ]
+  // A job of a shell without job control ignores SIGINT, unless it is told otherwise.
+  write('until_it_says', [
+    'set -m; says=$1; signal=$2; shift 2',
+    ...start('"$@"', '"$says"'),
+    'grep -q "$says" "$printed" || { cat "$printed"; exit 1; }',
+    'kill -$signal $pid; wait $pid || true; cat "$printed"',
+  ])
+  // Runs the rest of its line with the address of a server in place of the one that is written there.
+  write('with_server', [
+    'export SERVER_KEY=key-1',
+    ...start('osmosis serve "$1" --port 0 --api-key key-1', 'http://'),
+    'url=$(grep -o "http://[^ ]*" "$printed" | head -1); shift',
+    '"${@//http:\\/\\/127.0.0.1:8123/$url}"',
+    'kill -TERM $pid; wait $pid || true',
+  ])
+  write('npm', [
+    'case $1 in',
+    'install) ;;',
+    'create) shift 2; folder=$1; shift 2',
+    `"${process.execPath}" ${create} "$folder" "$@" --no-install --no-git`,
+    `ln -s ${path.join(folder, 'node_modules')} "$folder/node_modules" ;;`,
+    'run) exec node --run "$2" ;;',
+    '*) exec node --run "$1" ;;',
+    'esac',
+  ])
+  return bin
+}
