@@ -1,5 +1,7 @@
 import { pino } from 'pino'
 
+import { StderrLines } from './stderr-lines.ts'
+
 /** Data of a log line: plain values that have a JSON form, or errors. */
 export type LogFields = Readonly<Record<string, unknown>>
 
@@ -14,12 +16,14 @@ export interface Logger {
 /** From which importance on lines are written. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
+let lines: StderrLines | undefined
+
 /**
- * JSON lines on stderr: stdout belongs to the program the server runs in. Written synchronously,
- * so that the last lines of a process that ends are there.
+ * JSON lines on stderr: stdout belongs to the program the server runs in. A reader who stops reading
+ * holds up nothing: lines wait in memory, up to 8 MiB, and are then dropped and counted.
  */
 export function createStderrLogger(level: LogLevel = 'info'): Logger {
-  return pino({ level, base: null }, pino.destination({ dest: 2, sync: true }))
+  return pino({ level, base: null }, (lines ??= new StderrLines()))
 }
 
 /** Writes nothing. */

@@ -1,0 +1,15 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { createStderrLogger } from '@osmosis/server'
+
+/** Logs many lines, run by tests in a process of its own; says on stdout that it could go on. */
+const logger = createStderrLogger()
+const lines = Number(process.argv[2])
+for (let index = 0; index < lines; index += 1) {
+  logger.info({ index }, `line ${String(index).padStart(4, '0')} ${'.'.repeat(1000)}`)
+}
+await sleep(100)
+process.stdout.write('the event loop went on\n')
+await sleep(500)
+logger.info({}, 'last line')
+process.exit(0)

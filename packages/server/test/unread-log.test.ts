@@ -1,0 +1,55 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+
+import { expect, it } from 'vitest'
+
+const script = fileURLToPath(new URL('./chatty-process.ts', import.meta.url))
+
+/** A process that writes so many lines of 1 KB to its log, and whether its event loop goes on. */
+function startChatty(lines: number): {
+  child: ReturnType<typeof spawn>
+  said: () => string
+  log: Promise<string>
+} {
+  const child = spawn(process.execPath, [script, String(lines)], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  let said = ''
+  child.stdout.on('data', (data: Buffer) => (said += data.toString()))
+  const log = (async () => {
+    await once(child.stdout, 'data')
+    let text = ''
+    for await (const data of child.stderr as AsyncIterable<Buffer>) text += data.toString()
+    return text
+  })()
+  return { child, said: () => said, log }
+}
+
+it('a log that nobody reads holds up nothing, and is there when it is read', async () => {
+  const { child, said, log } = startChatty(2000)
+  const text = await log
+  await once(child, 'close')
+
+  expect(said()).toBe('the event loop went on\n')
+  const messages = text
+    .trim()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { msg: string }).msg.slice(0, 9))
+  expect(messages).toEqual([
+    ...Array.from({ length: 2000 }, (_, index) => `line ${String(index).padStart(4, '0')}`),
+    'last line',
+  ])
+})
+
+it('more than 8 MiB of it are dropped and counted', async () => {
+  const { child, log } = startChatty(20_000)
+  const text = await log
+  await once(child, 'close')
+
+  const [, dropped] =
+    /"msg":"(\d+) lines of the log were dropped: nobody read them"/.exec(text) ?? []
+  const kept = text.split('"msg":"line ').length - 1
+  expect(kept + Number(dropped)).toBe(20_000)
+  expect(kept).toBeGreaterThan(7000)
+})
