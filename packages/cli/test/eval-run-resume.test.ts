@@ -58,12 +58,19 @@ describe('a run that was halted because the key was refused', () => {
     expect([halted.code, halted.stderr]).toEqual([
       1,
       expect.stringContaining(
-        `Check the key in MY_KEY (--api-key-env).\nTo go on with it, run the same command again, with --name ${name}`,
+        'error: The run is incomplete. The policy answered 401: {"error":{"message":"wrong key"}}\nCheck the key in MY_KEY (--api-key-env).\n',
       ),
     ])
+    // Once: the report has what to do next.
+    expect(halted.stdout).not.toContain('wrong key')
+    const goOn = /Go on {2,}(?:npx )?osmosis (.+)\n/.exec(halted.stdout)?.[1] ?? ''
+    expect(goOn).toBe(`eval run ${echo} --output ${output} ${flags} --name ${name}`)
+    const shown = await run(['eval', 'show', name, '--output', output])
+    expect(shown.stdout).toContain(`osmosis ${goOn}\n`)
+    expect(shown.stdout).toContain('wrong key')
     expect(places(events(name))).toEqual(['0.0', '1.0'])
 
-    const again = await evaluate(flags, { MY_KEY: 'new' })
+    const again = await run(goOn.split(' '), { MY_KEY: 'new' })
     expect(again.stderr).toContain(`Resuming ${name}, 2 of 4 done\n`)
     expect([again.code, runsIn(output), places(events(name))]).toEqual([
       0,

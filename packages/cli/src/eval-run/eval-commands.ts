@@ -129,7 +129,7 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     )
     .option(
       '--max-cost <usd>',
-      'start no more rollouts when those of the run have cost so much (US dollars)',
+      'start no more rollouts when those of the run have cost so much (US dollars); those in flight still end, and cost',
       dollars,
     )
     .option('--no-preflight', 'do not ask the models once before the run spends')

@@ -12,6 +12,7 @@ import {
 
 import { readEnvironment } from '../environment.ts'
 import { endedRunReport } from '../eval-show/run-report.ts'
+import { osmosisCommand } from '../eval-show/shell-command.ts'
 import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { Redaction } from '../redaction.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
@@ -25,12 +26,15 @@ import { beginRun, openEarlierRun } from './open-run.ts'
 import { preflightModels } from './preflight-models.ts'
 import { inFlightText, planText } from './plan-text.ts'
 import { ProgressLine } from './progress-line.ts'
+import { goOnWords } from './go-on-words.ts'
 import { exitCodeOf } from './run-verdict.ts'
 import { findInputs, type KnownInputs } from './run-inputs.ts'
 import { serveModels, type ServedModels } from './served-models.ts'
 
 /** A run, and everything that is needed for it. */
 interface Preparation {
+  /** The words behind `osmosis` that go on with the run. */
+  readonly goOn: readonly string[]
   readonly plan: EvaluationPlan
   readonly flags: EvalRunFlags
   readonly environment: NodeJS.ProcessEnv
@@ -91,7 +95,8 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
   const say = (text: string): void => {
     if (!flags.quiet) process.stderr.write(`${redaction.text(text)}\n`)
   }
-  return { plan, flags, environment, models, scorers, inputs, run, redaction, say }
+  const goOn = goOnWords(configFile, flags, run.name)
+  return { goOn, plan, flags, environment, models, scorers, inputs, run, redaction, say }
 }
 
 /** The keys of the endpoints that answer. */
@@ -127,8 +132,8 @@ async function start(prepared: Preparation, interrupt: AbortSignal): Promise<num
     const served = await serve(prepared, interrupt)
     const result = await survivingStrayRejections(async () => {
       try {
-        const { inputs } = prepared
-        store ??= await beginRun(run, { plan, inputs, kind: served.kind }, flags)
+        const { inputs, goOn } = prepared
+        store ??= await beginRun(run, { plan, inputs, kind: served.kind, goOn }, flags)
         served.logTo(path.join(store.location, 'logs.txt'))
         say(inFlightText(served.inFlight))
         return await evaluate(prepared, { store, served, interrupt })
@@ -205,8 +210,12 @@ async function evaluate(
   }
 }
 
+function print(text: string): void {
+  process.stderr.write(`${text}\n`)
+}
+
 async function conclude(
-  { flags }: Preparation,
+  { flags, goOn }: Preparation,
   store: RunStore,
   result: EvaluationResult,
   interrupt: AbortSignal,
@@ -215,8 +224,10 @@ async function conclude(
     const document = { ...metricsDocument(result, store), location: store.location }
     process.stdout.write(`${JSON.stringify(document, null, 2)}\n`)
   } else {
-    process.stdout.write(`\n${await endedRunReport(store)}\n`)
+    process.stdout.write(`\n${await endedRunReport(store, goOn)}\n`)
   }
-  const code = exitCodeOf(result, flags, (text) => void process.stderr.write(`${text}\n`))
+  const code = exitCodeOf(result, flags, print)
+  // The report says so itself.
+  if (flags.json && result.status === 'incomplete') print(`Go on: ${osmosisCommand(...goOn)}`)
   return interrupt.aborted ? interruptedExitCode : code
 }

@@ -40,7 +40,17 @@ export async function openEarlierRun(
  */
 export async function beginRun(
   { name, location, archives, rows, n }: ChosenRun,
-  { plan, inputs, kind }: { plan: EvaluationPlan; inputs: KnownInputs; kind: EntrypointKind },
+  {
+    plan,
+    inputs,
+    kind,
+    goOn,
+  }: {
+    plan: EvaluationPlan
+    inputs: KnownInputs
+    kind: EntrypointKind
+    goOn: readonly string[]
+  },
   { breakLock = false }: EvalRunFlags,
 ): Promise<RunStore> {
   if (archives) await archiveRun({ location, breakLock })
@@ -57,6 +67,7 @@ export async function beginRun(
       node_version: process.version,
       config: plan.config,
       root: plan.root,
+      go_on: { words: goOn, folder: process.cwd() },
       git: await gitState(plan.root),
     },
     rows,

@@ -1,5 +1,6 @@
 import { formatShare, type EvaluationResult } from '@osmosis/eval'
 
+import { reasonSentence } from '../eval-show/run-report.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 
 const gateFailedCode = 3
@@ -21,7 +22,7 @@ export function exitCodeOf(
   return gateFailedCode
 }
 
-function complaintsAbout({ incompleteReason, names, model, baseline }: EvaluationResult): string[] {
+function complaintsAbout({ incompleteReason, model, baseline }: EvaluationResult): string[] {
   const models = baseline === null ? [model] : [model, baseline]
   const errors = models.flatMap(({ name, metrics: { scores, reward, completedItems } }) => {
     const missing = Object.entries(scores).filter(([, { graded }]) => graded === 0)
@@ -31,8 +32,5 @@ function complaintsAbout({ incompleteReason, names, model, baseline }: Evaluatio
     return none ? [`No rollout of ${name} got a reward.`] : []
   })
   if (incompleteReason === null) return errors
-  return [
-    ...errors,
-    `The run is incomplete. ${incompleteReason}\nTo go on with it, run the same command again, with --name ${names.run} to be sure that it is this run.`,
-  ]
+  return [...errors, `The run is incomplete. ${reasonSentence(incompleteReason)}`]
 }

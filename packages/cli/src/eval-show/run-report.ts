@@ -1,11 +1,11 @@
 import path from 'node:path'
 
 import { formatCount, formatQuantity, type RunStore } from '@osmosis/eval'
-import { compareRuns, findings, rolloutName } from '@osmosis/eval/analysis'
+import { compareRuns, findings, rolloutName, type RunManifest } from '@osmosis/eval/analysis'
 
 import { failureLines } from './failure-lines.ts'
 import { figureLines, scoreLines } from './report-figures.ts'
-import { osmosisCommand } from './shell-command.ts'
+import { osmosisCommand, quoted } from './shell-command.ts'
 import {
   endedModel,
   openShownRun,
@@ -22,22 +22,25 @@ export interface ReportedRun {
   readonly state: RunState
   /** What is reported first; behind it the baseline, where there is one. */
   readonly models: readonly [ShownModel, ...ShownModel[]]
+  /** The words behind `osmosis` that go on with it. Default: those in its manifest. */
+  readonly goOn?: readonly string[]
 }
 
 /**
  * The report of a run that this process has ended; without a line feed at the end. It takes what the
  * process has in its memory: a large run does not fit into it twice.
  */
-export async function endedRunReport({
-  location,
-  manifest,
-  events,
-}: Pick<RunStore, 'location' | 'manifest' | 'events'>): Promise<string> {
+export async function endedRunReport(
+  { location, manifest, events }: Pick<RunStore, 'location' | 'manifest' | 'events'>,
+  goOn: readonly string[],
+): Promise<string> {
   const run: RunFacts = { location, manifest, events, name: path.basename(location) }
   const baseline =
     manifest.inputs.model.baseline === null ? [] : [await endedModel(run, 'baseline')]
   const models = [await endedModel(run, 'primary'), ...baseline] as const
-  return runReport({ state: runState(run, false), models }, outputWidth())
+  // Why it is incomplete is an error of the command, and stands on stderr.
+  const state = { ...runState(run, false), reason: null }
+  return runReport({ state, models, goOn }, outputWidth())
 }
 
 /**
@@ -98,7 +101,12 @@ function headLines({ state, models: [first, ...others] }: ReportedRun, width: nu
 }
 
 function reasonLines(reason: string, width: number): string[] {
-  return wrapped(reason, width).map((line) => styled('yellow', line))
+  return wrapped(reasonSentence(reason), width).map((line) => styled('yellow', line))
+}
+
+/** Why a run is incomplete, as its process has left it behind. */
+export function reasonSentence(reason: string): string {
+  return reason === 'interrupted' ? 'It was interrupted.' : reason
 }
 
 function statusText({ status }: RunState): string {
@@ -143,19 +151,25 @@ function commandLine(command: string): string[] {
   return [`  ${styled('cyan', command)}`]
 }
 
-function footLines({ state, models: [run] }: ReportedRun): string[] {
-  const { reader, command, table } = run
-  const { config } = reader.manifest.provenance
+/** The command in the manifest; without one there is only what decides the outcome of a run. */
+function goOnText({ provenance, inputs, run_name: name }: RunManifest): string {
+  const { go_on: goOn, config } = provenance
+  if (goOn === undefined) {
+    const { code, dataset } = inputs
+    const what = config === null ? ['-m', code.entrypoint, '-d', dataset.name] : [config]
+    const command = osmosisCommand('eval', 'run', ...what, '--name', name)
+    return `${styled('cyan', command)} ${styled('dim', 'and the flags it began with')}`
+  }
+  const place = goOn.folder === process.cwd() ? '' : `cd ${quoted(goOn.folder)} && `
+  return styled('cyan', `${place}${osmosisCommand(...goOn.words)}`)
+}
+
+function footLines({ state, models: [run], goOn }: ReportedRun): string[] {
+  const { reader, command } = run
   const lines: [label: string, text: string][] = []
   if (state.status === 'incomplete') {
-    const { entrypoint } = reader.manifest.inputs.code
-    const module = ['-m', entrypoint, '-d', table.document.dataset]
-    const start = config === null ? module : [config]
-    const resume = osmosisCommand('eval', 'run', ...start, '--name', reader.name)
-    lines.push([
-      'Go on',
-      `${styled('cyan', resume)} ${styled('dim', 'and the flags it began with')}`,
-    ])
+    const resume = goOn && styled('cyan', osmosisCommand(...goOn))
+    lines.push(['Go on', resume ?? goOnText(reader.manifest)])
   }
   const failing = firstFailing(run)
   if (failing !== undefined) {

@@ -6,7 +6,8 @@ export function osmosisCommand(...words: readonly string[]): string {
   return `${command} ${words.map(quoted).join(' ')}`
 }
 
-function quoted(word: string): string {
+/** A word as shells take it. */
+export function quoted(word: string): string {
   if (/^[\w@%+=:,./-]+$/.test(word)) return word
   return `'${word.replaceAll("'", String.raw`'\''`)}'`
 }
