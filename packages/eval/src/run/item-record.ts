@@ -1,4 +1,8 @@
+import { shortenedError } from './shortened-error.ts'
 import type { EvaluationItem, ItemOutcome } from './item-runner.ts'
+
+/** Errors stay in memory as long as the run does. Characters. */
+const mostInJournal = 8192
 
 /** How an item ended: skipped means the workflow took its sample out of training. */
 export type ItemStatus = 'success' | 'failed' | 'skipped'
@@ -38,20 +42,13 @@ export function toItemRecord(
     model,
     rolloutId,
     ...ending,
-    errorMessage: errorMessage === null ? null : shortened(errorMessage),
+    errorMessage: errorMessage === null ? null : shortenedError(errorMessage, mostInJournal),
     scores: scores.scores,
     scoreErrors: Object.fromEntries(
-      Object.entries(scores.scoreErrors).map(([name, error]) => [name, shortened(error)]),
+      Object.entries(scores.scoreErrors).map(([name, error]) => [
+        name,
+        shortenedError(error, mostInJournal),
+      ]),
     ),
   }
-}
-
-/** Characters of an error that are kept: what it says first, and how its trace ends. */
-const [keptHead, keptTail] = [12_288, 4_096]
-
-/** Errors stay in memory as long as the run does, and some quote a whole answer or page. */
-function shortened(error: string): string {
-  const cut = error.length - keptHead - keptTail
-  if (cut <= 0) return error
-  return `${error.slice(0, keptHead)}\n… ${cut} of ${error.length} characters are left out …\n${error.slice(-keptTail)}`
 }

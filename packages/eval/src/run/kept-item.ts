@@ -10,6 +10,7 @@ import {
 } from '@osmosis/core/trajectory'
 
 import type { GradedRollout, WireConversation } from '../store/run-store.ts'
+import { shortenedError } from './shortened-error.ts'
 
 /** What is kept of an item beside its figures. */
 export interface KeptItem {
@@ -44,6 +45,9 @@ type ReportedSample = Pick<RolloutSample, 'id' | 'messages'> &
     }
   >
 
+/** Of an error in the document of a rollout, which is read alone. Characters. */
+const mostInDocument = 65_536
+
 /** What a conversation is called that nobody gave a name. */
 export const namelessSample = 'sample'
 
@@ -67,7 +71,10 @@ export function transcriptsOf(
     said.set(name, spoken(name, { id: name, messages: [] }, transcript))
   }
   if (said.size === 0) return null
-  const failures = failure === undefined ? [] : [failure]
+  const failures =
+    failure === undefined
+      ? []
+      : [{ ...failure, message: shortenedError(failure.message, mostInDocument) }]
   const documents = toTrajectories({
     ...rollout,
     samples: said,

@@ -9,7 +9,7 @@ import { describe, expect, it } from 'vitest'
 
 import { datasetRows, evaluate, names, placeOf } from '../evaluations.ts'
 import { answering, askingModel, journalOf, newRun } from '../kept-evaluations.ts'
-import { failedWorkflow, rewarded } from '../rollout-results.ts'
+import { failedWorkflow, rewarded, sample } from '../rollout-results.ts'
 
 describe('a run with a store', () => {
   it('has every end in its journal before the rollout server is told so', async () => {
@@ -232,9 +232,20 @@ describe('an item that fails', () => {
     const { records } = await evaluate(1, () => failedWorkflow(error), { store })
     const [event] = journalOf(store)
     const kept = event?.error_message?.replaceAll(/x+/g, 'x')
-    expect(kept).toBe('It began. x\n… 983636 of 1000020 characters are left out …\nx It ended.')
-    expect(event?.error_message?.length).toBeLessThan(16_500)
+    expect(kept).toBe('It began. x\n… 991828 of 1000020 characters are left out …\nx It ended.')
+    expect(event?.error_message?.length).toBeLessThan(8300)
     expect(records[0]?.errorMessage === event?.error_message).toBe(true)
+  })
+
+  it('with an error of a megabyte has more of it in its document, and not all', async () => {
+    await using store = await newRun(await temporaryFolder(), 1)
+    const error = `It began. ${'x'.repeat(1_000_000)} It ended.`
+    const samples = new Map([sample('main')])
+    await evaluate(1, () => ({ ...failedWorkflow(error), samples }), { store })
+    const said = readFileSync(path.join(store.location, 'trajectories/0000.jsonl'), 'utf8')
+    expect(said.length).toBeGreaterThan(65_536)
+    expect(said.length).toBeLessThan(70_000)
+    expect(said).toContain('… 934484 of 1000020 characters are left out …')
   })
 
   it('for 429 with Retry-After is asked again, and meanwhile nobody asks', async () => {
