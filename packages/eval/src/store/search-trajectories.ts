@@ -23,9 +23,10 @@ export async function* searchTrajectories<T extends Located>(
   signal?: AbortSignal,
 ): AsyncGenerator<T, void, undefined> {
   const says = matcher(text)
+  const piece = new Piece()
   for (const [segment, places] of bySegment(items)) {
     const file = segmentFile(location, 'trajectories', segment)
-    for await (const [bytes, item] of storedLines(file, places)) {
+    for await (const [bytes, item] of storedLines(file, places, piece)) {
       signal?.throwIfAborted()
       if (says(bytes)) yield item
     }
@@ -47,23 +48,38 @@ function bySegment<T extends Located>(items: Iterable<T>): [segment: number, pla
     .map(([segment, places]) => [segment, places.toSorted((a, b) => a.offset - b.offset)])
 }
 
-/** Reads as many lines at once as fit into a piece. Missing ones are left out. */
+/** What is read into, again and again: fresh buffers would fill memory faster than it is freed. */
+class Piece {
+  #bytes = Buffer.allocUnsafe(chunkSize)
+
+  /** At least so long. */
+  of(length: number): Buffer {
+    if (length > this.#bytes.length) this.#bytes = Buffer.allocUnsafe(length)
+    return this.#bytes
+  }
+}
+
+/**
+ * Reads as many lines at once as fit into a piece. Missing ones are left out. The bytes of a line are
+ * good until the next.
+ */
 async function* storedLines<T>(
   file: string,
   places: readonly Place<T>[],
+  piece: Piece,
 ): AsyncGenerator<[bytes: Buffer, item: T], void, undefined> {
   const handle = await open(file).catch(() => undefined)
   if (handle === undefined) return
   try {
-    let bytes = Buffer.alloc(0)
+    let bytes: Buffer = Buffer.alloc(0)
     /** Of `bytes[0]` in the file. */
     let offset = 0
     for (const place of places) {
       if (place.offset + place.length > offset + bytes.length) {
         offset = place.offset
-        const piece = Buffer.allocUnsafe(Math.max(chunkSize, place.length))
-        const { bytesRead } = await handle.read(piece, 0, piece.length, offset)
-        bytes = piece.subarray(0, bytesRead)
+        const into = piece.of(place.length)
+        const { bytesRead } = await handle.read(into, 0, into.length, offset)
+        bytes = into.subarray(0, bytesRead)
       }
       const start = place.offset - offset
       yield [bytes.subarray(start, start + place.length), place.item]

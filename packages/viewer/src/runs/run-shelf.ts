@@ -1,3 +1,4 @@
+import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { listRuns } from '@osmosis/eval'
@@ -41,13 +42,9 @@ export class RunShelf {
 
   /** The newest first. */
   async list(): Promise<FoundRun[]> {
-    const { root, runs = [] } = this.#places
+    const { root } = this.#places
     const found: FoundRun[] = root === undefined ? [] : await listRuns(root)
-    const named = runs.map((location) => {
-      const absolute = path.resolve(location)
-      return { name: path.basename(absolute), location: absolute, problem: null }
-    })
-    const all = [...named, ...found]
+    const all = [...this.#named(), ...found]
     return all.filter(({ name }, index) => all.findIndex((each) => each.name === name) === index)
   }
 
@@ -58,11 +55,29 @@ export class RunShelf {
    */
   async find(name: string): Promise<FoundView | undefined> {
     const [own = '', variant = ''] = name.split('@', 2)
-    const found = (await this.list()).find((each) => each.name === own)
+    const found = this.#named().find((each) => each.name === own) ?? (await this.#inRoot(own))
     if (found === undefined) return undefined
     const run = await this.open(found)
     const view = await run.view(variant)
     return view === undefined ? undefined : { run, view, variant }
+  }
+
+  #named(): FoundRun[] {
+    return (this.#places.runs ?? []).map((location) => {
+      const absolute = path.resolve(location)
+      return { name: path.basename(absolute), location: absolute, problem: null }
+    })
+  }
+
+  /** Without a look into the folders: every request asks for a run. */
+  async #inRoot(name: string): Promise<FoundRun | undefined> {
+    const { root } = this.#places
+    if (root === undefined) return undefined
+    const entries = await readdir(root, { withFileTypes: true }).catch(() => [])
+    const folder = entries.find(
+      (entry) => entry.name === name && entry.isDirectory() && !entry.name.startsWith('.'),
+    )
+    return folder && { name, location: path.resolve(root, folder.name), problem: null }
   }
 
   /** @throws OsmosisError with code `damaged_run` */

@@ -1,8 +1,7 @@
+import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
-import { promisify } from 'node:util'
-import { constants, gzip } from 'node:zlib'
-
-const compress = promisify(gzip)
+import { buffer } from 'node:stream/consumers'
+import { constants, createGzip } from 'node:zlib'
 
 /** Transcripts may be confidential: nothing is kept, framed or guessed. */
 export const safeHeaders: Readonly<Record<string, string>> = {
@@ -21,14 +20,45 @@ const compressFrom = 16 * 1024
 export async function replyJson(response: ServerResponse, value: unknown): Promise<void> {
   const text = JSON.stringify(value)
   if (text.length >= compressFrom) {
-    replyCompressed(response, await compressJson(text))
+    replyCompressed(response, await compress([text]))
     return
   }
   response.writeHead(200, { ...safeHeaders, 'content-type': 'application/json' }).end(text)
 }
 
-export async function compressJson(text: string): Promise<Buffer> {
-  return compress(text, { level: constants.Z_BEST_SPEED })
+/** The value as it is now, as gzipped JSON, which is never there as one text. */
+export async function compressJson(value: unknown): Promise<Buffer> {
+  return compress(jsonPieces(value))
+}
+
+async function compress(pieces: readonly string[]): Promise<Buffer> {
+  const compressor = createGzip({ level: constants.Z_BEST_SPEED })
+  const body = buffer(compressor)
+  for (const piece of pieces) {
+    if (!compressor.write(piece)) await once(compressor, 'drain')
+  }
+  compressor.end()
+  return body
+}
+
+/** Of an array in one piece of JSON. */
+const mostElements = 4096
+
+function jsonPieces(value: unknown): string[] {
+  if (Array.isArray(value)) {
+    const pieces = ['[']
+    for (let from = 0; from < value.length; from += mostElements) {
+      const elements = JSON.stringify(value.slice(from, from + mostElements)).slice(1, -1)
+      pieces.push(from === 0 ? elements : `,${elements}`)
+    }
+    return [...pieces, ']']
+  }
+  if (typeof value !== 'object' || value === null) return [JSON.stringify(value)]
+  const fields = Object.entries(value).flatMap(([name, field], index) => [
+    `${index === 0 ? '' : ','}${JSON.stringify(name)}:`,
+    ...jsonPieces(field),
+  ])
+  return ['{', ...fields, '}']
 }
 
 /** Answers with JSON that was compressed before. */

@@ -99,7 +99,7 @@ async function viewBody(run: OpenRun, view: RunView): Promise<Buffer> {
   const stamp = JSON.stringify([view.changes, progress, variants])
   const known = bodies.get(view)
   if (known?.stamp === stamp) return known.body
-  const body = await compressJson(JSON.stringify({ document, progress, variants }))
+  const body = await compressJson({ document, progress, variants })
   bodies.set(view, { stamp, body })
   return body
 }
