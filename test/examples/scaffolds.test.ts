@@ -67,18 +67,22 @@ function manifestOf(folder: string): Manifest {
 }
 
 // The processes that follow are started once for all workspaces, because they are the same in all.
-it('new workspaces differ in no code but the module of their framework', () => {
+it('new workspaces differ in no code but the module of their framework, and loops have no grader', () => {
   const filesOf = (framework: Framework): Record<string, unknown> => {
     const cwd = folderOf(framework)
     const files = globSync('**/*.{ts,json,jsonl}', {
       cwd,
-      exclude: ['node_modules', '.osmosis', '**/main.ts', 'package.json'],
+      exclude: ['node_modules', '.osmosis', '**/{main,grader}.ts', 'package.json'],
     })
     expect(files).toHaveLength(6)
     const texts = files.map((file) => [file, readFileSync(path.join(cwd, file), 'utf8')])
     return { ...(Object.fromEntries(texts) as object), scripts: manifestOf(cwd).scripts }
   }
-  for (const framework of frameworkNames) expect(filesOf(framework)).toEqual(filesOf(first))
+  for (const framework of frameworkNames) {
+    expect(filesOf(framework)).toEqual(filesOf(first))
+    const grader = path.join(folderOf(framework), 'rollouts/shop/grader.ts')
+    expect(existsSync(grader)).toBe(framework !== 'agent-loop')
+  }
 })
 
 it('the reward of a new workspace passes its test', async () => {

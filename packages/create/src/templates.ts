@@ -21,19 +21,19 @@ export function workspaceFiles(options: {
   return filesBelow('workspace', { __folder__: options.folder, __name__: options.rollout })
 }
 
-/** The files of one rollout: module, tool, reward and its test, data, configs, scripted policy. */
+/** The files of one rollout: module, grader, tool, reward and its test, data, configs, scripted policy. */
 export function rolloutFiles(name: string, framework: Framework): Files {
   const words = { __name__: name }
+  // A loop rewards itself: it has no grader, and its configs are refused with a time limit for one.
+  const hasGrader = framework !== 'agent-loop'
+  const forKind = (text: string): string =>
+    hasGrader ? text : text.replaceAll(/^grader_timeout_s .*\n/gm, '')
   const main = readFileSync(path.join(templates, 'frameworks', `${framework}.ts`), 'utf8')
   return new Map([
     [`rollouts/${name}/main.ts`, filledIn(main, words)],
+    ...(hasGrader ? filesBelow('workflow', words) : []),
     ...[...filesBelow('rollout', words)].map(([file, text]) => [file, forKind(text)] as const),
   ])
-
-  /** A loop rewards itself, and its configs are refused with a time limit for a grader. */
-  function forKind(text: string): string {
-    return framework === 'agent-loop' ? text.replaceAll(/^grader_timeout_s .*\n/gm, '') : text
-  }
 }
 
 function filesBelow(folder: string, words: Readonly<Record<string, string>>): Files {

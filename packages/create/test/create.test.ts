@@ -57,6 +57,7 @@ it('makes a whole workspace, with the rollout named after the folder', async () 
     'osmosis.toml',
     'package.json',
     'policies/my-shop.ts',
+    'rollouts/my-shop/grader.ts',
     'rollouts/my-shop/main.ts',
     'rollouts/my-shop/prices.ts',
     'rollouts/my-shop/reward.test.ts',

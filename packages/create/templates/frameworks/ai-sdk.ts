@@ -1,17 +1,11 @@
 import { OsmosisToolLoopAgent, rolloutModel, toModelMessages } from '@osmosis/ai-sdk'
-import {
-  AgentWorkflow,
-  defineWorkflowConfig,
-  Grader,
-  lastAssistantText,
-  type AgentWorkflowContext,
-  type GraderContext,
-} from '@osmosis/core'
+import { AgentWorkflow, defineWorkflowConfig, type AgentWorkflowContext } from '@osmosis/core'
 import { isStepCount, tool } from 'ai'
 import { z } from 'zod'
 
 import { lookUpPrice } from './prices.ts'
-import { rewardOf } from './reward.ts'
+
+export { ShopGrader } from './grader.ts'
 
 const lookUp = tool({
   description: 'The price of one piece of a product, in euros.',
@@ -35,13 +29,5 @@ export class ShopWorkflow extends AgentWorkflow {
       stopWhen: isStepCount(8),
     })
     await agent.generate({ messages: toModelMessages(ctx.prompt), abortSignal: ctx.signal })
-  }
-}
-
-export class ShopGrader extends Grader {
-  async grade(ctx: GraderContext): Promise<void> {
-    for (const [sampleId, sample] of ctx.samples) {
-      ctx.setSampleReward(sampleId, rewardOf(lastAssistantText(sample), ctx.label))
-    }
   }
 }

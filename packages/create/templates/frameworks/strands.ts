@@ -1,17 +1,11 @@
-import {
-  AgentWorkflow,
-  defineWorkflowConfig,
-  Grader,
-  lastAssistantText,
-  type AgentWorkflowContext,
-  type GraderContext,
-} from '@osmosis/core'
+import { AgentWorkflow, defineWorkflowConfig, type AgentWorkflowContext } from '@osmosis/core'
 import { OsmosisRolloutModel, OsmosisStrandsAgent } from '@osmosis/strands'
 import { tool } from '@strands-agents/sdk'
 import { z } from 'zod'
 
 import { lookUpPrice } from './prices.ts'
-import { rewardOf } from './reward.ts'
+
+export { ShopGrader } from './grader.ts'
 
 const lookUp = tool({
   name: 'look_up_price',
@@ -34,13 +28,5 @@ export class ShopWorkflow extends AgentWorkflow {
       messages: ctx.prompt,
     })
     await agent.invoke(undefined, { limits: { turns: 8 }, cancelSignal: ctx.signal })
-  }
-}
-
-export class ShopGrader extends Grader {
-  async grade(ctx: GraderContext): Promise<void> {
-    for (const [sampleId, sample] of ctx.samples) {
-      ctx.setSampleReward(sampleId, rewardOf(lastAssistantText(sample), ctx.label))
-    }
   }
 }
