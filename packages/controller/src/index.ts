@@ -25,7 +25,7 @@ export {
   type TrainerRunOptions,
 } from './loop/trainer.ts'
 export { overhear, type CallListener } from './policy/overhear.ts'
-export { costOf, type ModelPrice } from './policy/model-price.ts'
+export { type ModelPrice } from './policy/model-price.ts'
 export { patientPolicy } from './policy/patient-policy.ts'
 export type { PolicyModel, PolicyRequest } from './policy/policy-model.ts'
 export {

@@ -1,4 +1,3 @@
-export { passAtK } from './analysis/draws.ts'
 export {
   type EvalConfig,
   type EvaluationConfig,
@@ -34,7 +33,7 @@ export {
 export { adoptGrading, originalGrading } from './regrade/adopt-grading.ts'
 export { type FunctionGradingOptions, gradeByFunction } from './regrade/grade-by-function.ts'
 export { gradeByGrader, type StoredGrading } from './regrade/grade-by-grader.ts'
-export { gradedEvent, gradedEvents } from './regrade/graded-events.ts'
+export { gradedEvents } from './regrade/graded-events.ts'
 export { regradeRun, type RegradeOptions, type Regrading } from './regrade/regrade-run.ts'
 export {
   type GradeRollout,

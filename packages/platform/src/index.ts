@@ -1,7 +1,7 @@
 export { activeLogin, type ActiveLogin } from './auth/active-login.ts'
 export { CredentialsFile } from './auth/credentials-file.ts'
 export { loginByDevice, type DeviceCode, type DeviceLoginOptions } from './auth/device-login.ts'
-export { revokeToken, verifyLogin, type Identity } from './auth/identity.ts'
+export { verifyLogin, type Identity } from './auth/identity.ts'
 export { forgetLogin, keepLogin, prepareStore } from './auth/keep-login.ts'
 export { type Keyring, SystemKeyring } from './auth/keyring.ts'
 export { LoginStore, type LoginWarning } from './auth/login-store.ts'
@@ -23,7 +23,7 @@ export {
   readPlatformSettings,
   type TokenStore,
 } from './settings.ts'
-export { type FilePiece, type Pause, retryPassing, Storage } from './storage/storage.ts'
+export { type FilePiece, type Pause, Storage } from './storage/storage.ts'
 export {
   findGithubCommit,
   type CommitOnGithub,

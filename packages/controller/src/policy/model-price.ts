@@ -2,7 +2,9 @@ import type { ChatCompletion, ChatUsage } from '@osmosis/core/wire'
 
 /** What a model costs, in US dollars per million tokens. */
 export interface ModelPrice {
+  /** Of prompt tokens. */
   readonly input: number
+  /** Of completion tokens, thinking included. */
   readonly output: number
   /** Of prompt tokens that were in the provider's cache. Null: as `input`. */
   readonly cached: number | null

@@ -6,6 +6,7 @@ import type { Sign } from './signs.ts'
 
 /** How rollouts behaved before and after, as means over the rows that both runs have. */
 export interface BehaviourChange {
+  /** A quantity such as `calls`, or a sign. */
   readonly key: string
   /** E.g. `Model calls per rollout`. */
   readonly title: string

@@ -6,7 +6,9 @@ import type { Sign } from './signs.ts'
 /** How a quantity is spread over the items of which it is known. */
 export interface Distribution {
   readonly mean: Estimate
+  /** The median; null where the quantity is known of no item. */
   readonly p50: number | null
+  /** The 95th percentile. */
   readonly p95: number | null
   /** The mean over passes. */
   readonly passed: number | null
@@ -16,6 +18,7 @@ export interface Distribution {
 
 /** The share of items with a sign, clustered by row. */
 export interface SignShare extends Estimate {
+  /** How many have it. */
   readonly items: number
   /** Of these items. */
   readonly mean_value: number | null
@@ -24,8 +27,10 @@ export interface SignShare extends Estimate {
 /** How a tool was used. */
 export interface ToolFigures {
   readonly name: string
+  /** Rollouts that called it. */
   readonly rollouts: number
   readonly calls: number
+  /** Calls that failed; see `isToolError`. */
   readonly errors: number
   /** Share of those rollouts that passed. */
   readonly pass_rate: number

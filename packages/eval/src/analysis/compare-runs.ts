@@ -44,8 +44,11 @@ export interface RowChange {
   readonly key: string
   readonly a: RowGroup
   readonly b: RowGroup
+  /** Of A: the share of attempts that pass, or the mean reward; see `metric`. */
   readonly before: number
+  /** Of B. */
   readonly after: number
+  /** `after` − `before`. */
   readonly change: number
 }
 

@@ -13,6 +13,7 @@ export interface Finding {
     | 'rewritten'
     | 'notpassed'
     | 'rows'
+  /** `bad`: something is wrong. `warn`: it may be. `info`: what to know of the run. */
   readonly tone: 'bad' | 'warn' | 'info'
   /** E.g. `92 passed without a tool call`. */
   readonly title: string

@@ -21,17 +21,7 @@ export { type PairedDifference, type Verdict } from './paired-difference.ts'
 export { type Parting, partingOf } from './parting.ts'
 export { parseQuery, type QueryOptions, type QuerySort, type RunQuery } from './query.ts'
 export { numberKeys } from './query-numbers.ts'
-export {
-  type DrawEstimate,
-  gradedPassRate,
-  gradientAt,
-  gradientShare,
-  meanSpread,
-  meanValue,
-  passAllOf,
-  passAt,
-  passRate,
-} from './reward-figures.ts'
+export { type DrawEstimate, gradientShare, meanValue, passAt, passRate } from './reward-figures.ts'
 export { type GroupKind, type RowGroup } from './row-group.ts'
 export {
   appendEvents,

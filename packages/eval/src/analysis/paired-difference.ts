@@ -5,8 +5,11 @@ import { tQuantile } from './student-t.ts'
 export interface PairedDifference extends Estimate {
   /** The least true difference that so many rows find four times in five; null when unknown. */
   readonly detectable: number | null
+  /** Rows that became better. */
   readonly better: number
+  /** Rows that became worse. */
   readonly worse: number
+  /** Rows that did not change at all. */
   readonly same: number
 }
 

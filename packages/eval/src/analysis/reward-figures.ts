@@ -5,6 +5,7 @@ import type { RunTable } from './run-table.ts'
 
 /** A figure about `k` attempts at a row. */
 export interface DrawEstimate extends Estimate {
+  /** How many attempts are drawn. */
   readonly k: number
   /** Rows with an ended attempt, but fewer than `k`. */
   readonly left_out: number

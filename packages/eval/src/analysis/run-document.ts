@@ -58,6 +58,7 @@ export interface ItemColumns {
   readonly reward: (number | null)[]
   /** The place of its error type in `errorTypes`; -1 unless failed. */
   readonly error: number[]
+  /** Calls of the policy that it answered. */
   readonly calls: number[]
   readonly toolCalls: number[]
   readonly toolErrors: number[]
@@ -66,6 +67,7 @@ export interface ItemColumns {
   readonly promptTokens: (number | null)[]
   readonly completionTokens: (number | null)[]
   readonly durationMs: number[]
+  /** US dollars; null where that is not known. */
   readonly costUsd: (number | null)[]
   /** Calls that ended because there was no room for more tokens. */
   readonly cut: number[]

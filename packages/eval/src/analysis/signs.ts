@@ -20,6 +20,7 @@ export const signs = [
   'long',
   'skipped',
 ] as const
+/** One of {@link signs}. */
 export type Sign = (typeof signs)[number]
 
 /** Errors of one tool from which on a rollout is stuck. */

@@ -8,6 +8,7 @@ import type { RunDocument } from './run-document.ts'
  * in five rows or more. The first three need 20 passes. All are hints.
  */
 export const unearnedReasons = ['notools', 'short', 'check', 'sametext'] as const
+/** One of {@link unearnedReasons}. */
 export type UnearnedReason = (typeof unearnedReasons)[number]
 
 const bits = { notools: 1, short: 2, check: 4, sametext: 8 } as const

@@ -1,4 +1,4 @@
-import { passAtK } from '@osmosis/eval'
+import { passAtK } from '@osmosis/eval/analysis'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 

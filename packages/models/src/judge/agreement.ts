@@ -15,7 +15,11 @@ export interface Agreement {
   readonly onlyPeoplePass: number
 }
 
-/** @throws RangeError when there is nothing to compare */
+/**
+ * Compares the verdicts of a judge with those of people, answer by answer; true is a pass.
+ *
+ * @throws RangeError when there is nothing to compare
+ */
 export function agreementOf(
   verdicts: readonly { readonly judge: boolean; readonly people: boolean }[],
 ): Agreement {
