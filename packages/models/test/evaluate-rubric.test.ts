@@ -10,7 +10,7 @@ import {
 import type { ChatMessage } from '@osmosis/core/wire'
 import { evaluateRubric, type ChatModel } from '@osmosis/models'
 import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 
 import { openaiEvents, StandIn } from './stand-ins.ts'
 
@@ -128,21 +128,17 @@ Hi
   })
 
   it('is asked again no earlier than it wishes', async () => {
-    vi.useFakeTimers()
-    onTestFinished(() => void vi.useRealTimers())
     const asked: number[] = []
     const model: ChatModel = {
       name: 'judge',
       async respond() {
-        asked.push(Date.now())
+        asked.push(performance.now())
         if (asked.length > 1) return Response.json({ choices: [{ message: { content: said(1) } }] })
-        return new Response('busy', { status: 429, headers: { 'retry-after': '4' } })
+        return new Response('busy', { status: 429, headers: { 'retry-after': '1.5' } })
       },
     }
-    const scored = evaluateRubric({ rubric, answer: 'Hello', model })
-    await vi.advanceTimersByTimeAsync(10_000)
-    expect((await scored).score).toBe(1)
-    expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThanOrEqual(4000)
+    expect((await evaluateRubric({ rubric, answer: 'Hello', model })).score).toBe(1)
+    expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThanOrEqual(1490)
   })
 
   it('is closed by whoever opened it', async () => {
