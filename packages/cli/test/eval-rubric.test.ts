@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 
 import { run } from './in-process.ts'
 import { endpoint, refuse, say } from './model-endpoint.ts'
-import { temporaryFolder, type Finished } from './osmosis.ts'
+import { startOsmosis, temporaryFolder, type Finished } from './osmosis.ts'
 
 const rows = [
   { id: 'a', answer: 'Hello', ground_truth: 'Hi', human: 'pass' },
@@ -126,4 +126,20 @@ Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
 - line 3: needs messages (a list), answer or solution_str (a text)
 - line 4: invalid JSON - `)
   })
+})
+
+it('osmosis eval rubric ends with 130 on Ctrl-C, while the judge has not answered', async () => {
+  const judge = await endpoint(() => {})
+  const words = `-d rows.jsonl --rubric @rubric.md --base-url ${judge.url}/v1 --model judge-1`
+  const { child, finished } = startOsmosis(
+    ['eval', 'rubric', ...words.split(' ')],
+    {},
+    process.cwd(),
+  )
+  await expect.poll(() => judge.received.length).toBeGreaterThan(0)
+  child.kill('SIGINT')
+  const { code, stdout, stderr } = await finished
+  expect([code, stdout]).toEqual([130, ''])
+  expect(stderr).toContain('Stopping: cancelling what runs.')
+  expect(stderr).not.toContain('    at ')
 })

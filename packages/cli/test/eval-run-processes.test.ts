@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { expect, it } from 'vitest'
@@ -93,3 +93,60 @@ it('osmosis eval run goes on when something that nobody waits for fails in a loo
   expect(log()).toContain('the loop forgot this')
   expect(readResults(folder).records).toMatchObject([{ status: 'success', reward: 1 }])
 })
+
+it('osmosis eval run begins two runs when it is started twice at once', async () => {
+  const output = temporaryFolder()
+  const args = ['eval', 'run', 'configs/eval/echo.toml', '--policy', 'policies/echo.ts']
+  const ended = await Promise.all(
+    [1, 2].map(() => startOsmosis([...args, '--output', output]).finished),
+  )
+  expect(ended.map(({ code }) => code)).toEqual([0, 0])
+  const names = readdirSync(output).filter((name) => !name.startsWith('.'))
+  const totals = names.map((name) => readResults(path.join(output, name)).records.length)
+  expect(totals).toEqual([totals[0], totals[0]])
+  expect(totals[0]).toBeGreaterThan(0)
+})
+
+it('osmosis eval run begins another run while one of the same inputs is written to', async () => {
+  const output = temporaryFolder()
+  const args = ['eval', 'run', 'configs/eval/echo.toml', '--output', output, '--policy']
+  const first = startOsmosis([...args, 'policies/silent.ts'])
+  await first.printed(/In flight/)
+  const second = startOsmosis([...args, 'policies/silent.ts'])
+  await second.printed(/In flight/)
+  first.child.kill('SIGINT')
+  second.child.kill('SIGINT')
+  expect([(await first.finished).code, (await second.finished).code]).toEqual([130, 130])
+  expect(readdirSync(output).filter((name) => !name.startsWith('.'))).toHaveLength(2)
+})
+
+it('osmosis eval run says which folder it cannot write to, and what to do', async () => {
+  const file = path.join(temporaryFolder(), 'file')
+  writeFileSync(file, '')
+  const words = 'eval run configs/eval/echo.toml --policy policies/echo.ts --output'
+  const args = [...words.split(' '), path.join(file, 'evals')]
+  const { code, stderr } = await startOsmosis(args).finished
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringContaining(`error: Cannot create the folder ${file}/evals: ENOTDIR`),
+  ])
+  expect(stderr).not.toContain('    at ')
+})
+
+// Whoever may do everything can write to any folder.
+const isRoot = process.getuid?.() === 0
+it.skipIf(isRoot || process.platform === 'win32')(
+  `osmosis eval run names a folder that is read-only${isRoot ? ' (not as root)' : ''}`,
+  async () => {
+    const output = temporaryFolder()
+    chmodSync(output, 0o555)
+    const words = `eval run configs/eval/echo.toml --policy policies/echo.ts --output ${output}`
+    const { code, stderr } = await startOsmosis(words.split(' ')).finished
+    chmodSync(output, 0o755)
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/error: Cannot write to \S+: EACCES.* Let this user write to \S+, or/),
+    ])
+    expect(stderr).not.toContain('    at ')
+  },
+)

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
@@ -42,7 +43,8 @@ export interface WantedRun {
 
 /**
  * Finds the run to go on with, or a name for a new one: the run of that name, else the newest of this
- * config that has something left to do and has the same inputs. Nothing is written.
+ * config that has something left to do and has the same inputs, unless a process is at it. Nothing is
+ * written.
  *
  * @throws OsmosisError with code `invalid_config` for a name that cannot be, and for a run of that name
  * with other inputs; `damaged_run` for what cannot be read
@@ -53,7 +55,9 @@ export async function chooseRun(wanted: WantedRun): Promise<ChosenRun> {
   if (name === undefined) {
     const unfinished = flags.fresh ? undefined : await findUnfinished(wanted)
     if (unfinished !== undefined) return grownRun(unfinished, wanted)
-    return newRun(generateRunName(plan.source, { inputs, n: plan.n }), wanted)
+    // Another command may begin with the same inputs in the same second.
+    const begun = { inputs, n: plan.n, start: randomUUID() }
+    return newRun(generateRunName(plan.source, begun), wanted)
   }
   assertRunName(name)
   const location = path.resolve(plan.outputRoot, name)
@@ -132,6 +136,8 @@ async function findUnfinished({ plan, flags, inputs }: WantedRun): Promise<RunRe
     if (manifest === null || !isOf(manifest, plan, inputs)) continue
     if (changesTo(manifest, inputs).length > 0 || !isWithin(manifest, plan, flags)) continue
     const run = await openRun(location)
+    // It does not need another process to go on, and is not to be had.
+    if (run.writer() !== null && !flags.breakLock) continue
     const { rows, n } = manifest
     if (pendingOf(run, { rows, n }, runsAgain(flags)) > 0) return run
   }

@@ -171,5 +171,6 @@ function textOf(file: string): string | undefined {
 /** Milliseconds; 0 for a file that is gone. */
 function ageOf(file: string): number {
   const modified = statSync(file, { throwIfNoEntry: false })?.mtimeMs
-  return modified === undefined ? 0 : Date.now() - modified
+  // After the clock was set back a file may be of the future.
+  return modified === undefined ? 0 : Math.abs(Date.now() - modified)
 }

@@ -6,6 +6,13 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 /** What a failed write to `file` means, with the room that is left. */
 export async function storageError(file: string, cause: unknown): Promise<OsmosisError> {
   const folder = path.dirname(file)
+  if (['EACCES', 'EPERM', 'EROFS'].includes((cause as NodeJS.ErrnoException).code ?? '')) {
+    return new OsmosisError(
+      'storage_error',
+      `Cannot write to ${file}: ${errorMessage(cause)}. Let this user write to ${folder}, or name another folder.`,
+      { cause },
+    )
+  }
   const free = await statfs(folder).then(
     ({ bavail, bsize }) => ` ${formatBytes(bavail * bsize)} are free in ${folder}.`,
     () => '',

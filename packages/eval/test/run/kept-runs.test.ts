@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { patientPolicy, scriptedPolicy, type RolloutOrder } from '@osmosis/controller'
@@ -290,6 +290,19 @@ describe('an item that fails', () => {
     const result = await runEvaluation({ names, rows: datasetRows(30), model, store })
     expect([result.status, result.model.metrics.failed]).toEqual(['finished', 30])
   })
+})
+
+it('a clock that was set back since a run began takes nothing from its durations', async () => {
+  const begun = await newRun(await temporaryFolder(), 2)
+  await begun.close()
+  const file = path.join(begun.location, 'manifest.json')
+  const manifest = { ...begun.manifest, created_at: '2999-01-02T03:04:05.000Z' }
+  writeFileSync(file, JSON.stringify(manifest))
+  await using store = await resumeRun({ location: begun.location })
+  const { status, durationMs } = await evaluate(2, () => rewarded(1), { store })
+  expect(status).toBe('finished')
+  expect(durationMs).toBeGreaterThanOrEqual(0)
+  expect(journalOf(store).every(({ duration_ms: ms }) => ms >= 0)).toBe(true)
 })
 
 it('an end that cannot be kept halts everything, and nothing has failed', async () => {
