@@ -10,12 +10,19 @@ export interface PolicyFlags {
   apiKeyEnv?: string
 }
 
-/** Adds the flags that say who answers the model calls. */
-export function addPolicyOptions(command: Command): Command {
+/**
+ * Adds the flags that say who answers the model calls.
+ *
+ * @param preset - who does without any of them
+ */
+export function addPolicyOptions(
+  command: Command,
+  preset = 'default_policy of osmosis.toml',
+): Command {
   return command
     .option(
       '--policy <name or module>',
-      'let a policy of osmosis.toml, or a module that exports one, answer the model calls (default: default_policy of osmosis.toml)',
+      `let a policy of osmosis.toml, or a module that exports one, answer the model calls (default: ${preset})`,
     )
     .option(
       '--base-url <url>',
@@ -28,6 +35,6 @@ export function addPolicyOptions(command: Command): Command {
     )
     .option(
       '--api-key-env <name>',
-      'environment variable with the key of the endpoint (default: no key is sent)',
+      'environment variable with the key of the endpoint (default: no key is sent; of a provider: its own variable)',
     )
 }

@@ -64,7 +64,7 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .option('--n <attempts>', 'attempts at each row (default: n of the config, 1)', countFrom(1))
     .option(
       '--max-in-flight <rollouts>',
-      'most rollouts at the same time (default: batch_size of the config, what the server takes)',
+      'most rollouts at the same time, never more than the server has slots (default: batch_size of the config, 16)',
       countFrom(1),
     )
     .option(

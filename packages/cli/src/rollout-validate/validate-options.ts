@@ -16,7 +16,10 @@ export interface ValidateRolloutFlags extends PolicyFlags {
 
 /** Adds `rollout validate`. */
 export function addValidateCommand(rollouts: Command, setExitCode: (code: number) => void): void {
-  addPolicyOptions(rollouts.command('validate'))
+  addPolicyOptions(
+    rollouts.command('validate'),
+    'default_policy of osmosis.toml when that is a module, else one that calls the first tool',
+  )
     .description('run one rollout and name what training would stumble over')
     .argument('[name]', 'a folder in rollouts/ (default: all of them)')
     .option('-m, --module <module>', 'an entrypoint in place of a name: <file>[:<export>]')
