@@ -250,6 +250,7 @@ describe('a registration that fails', () => {
     ['[]', '[]'],
     ['null', 'null'],
     ['', 'nothing'],
+    ['x'.repeat(2 * 1024 * 1024), 'more than 1048576 bytes'],
   ])('with %j for an answer says so', async (answer, shown) => {
     const { error, platform } = await failing((response) => void response.end(answer))
     expect(error).toMatchObject({

@@ -1,6 +1,7 @@
 // The ground floor of every HTTP end of this SDK, for the other `@osmosis` packages. Not part of the
 // promised API: names here may change in any version.
 export { assertApiKey, bearer, carriesKey } from './http/bearer.ts'
+export { boundedText } from './http/bounded-text.ts'
 export { completionsBaseUrl, completionsUrl } from './http/completions-url.ts'
 export { beginningOf, cutEnd, errorTextBytes, longErrorTextBytes } from './http/error-text.ts'
 export { startTimer, wait, type LongTimer } from './http/long-timer.ts'

@@ -1,4 +1,5 @@
 export type { CallbackRetryOptions } from './delivery/callback-delivery.ts'
+export type { HttpLimits } from './http/http-limits.ts'
 export { serve, type ListeningServer, type ServableApp, type ServeOptions } from './http/serve.ts'
 export type { LeaseOptions } from './leases/lease-registry.ts'
 export { readServerEnvironment, type ServerEnvironment } from './http/server-environment.ts'

@@ -12,7 +12,7 @@ export interface LeasingServer extends RunningServer {
 export async function leasing(options: RunningServerOptions = {}): Promise<LeasingServer> {
   // Results that a test leaves behind are not waited for.
   const running = await startServer({ shutdownGraceSeconds: 0.1, ...options })
-  const client = new LeaseClient({ url: running.url, apiKey: options.apiKey })
+  const client = new LeaseClient({ url: running.url, apiKey: [options.apiKey].flat()[0] })
   const body: LeasingServer['body'] = (overrides) =>
     running.controller.rolloutBody({ completion_callback_url: undefined, ...overrides })
   const start: LeasingServer['start'] = async (overrides) => client.start(body(overrides))

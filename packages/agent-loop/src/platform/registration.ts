@@ -1,9 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { isIPv6 } from 'node:net'
-import { text } from 'node:stream/consumers'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { bearer, createTransport, retryRequest, withTimeLimit } from '@osmosis/core/http'
+import {
+  bearer,
+  boundedText,
+  createTransport,
+  retryRequest,
+  withTimeLimit,
+} from '@osmosis/core/http'
 import type { Logger } from '@osmosis/server'
 
 import {
@@ -73,6 +78,10 @@ export interface RegisteredServer {
 /** The platform asks the server for its health before it answers. */
 const attemptMs = 15_000
 const tries = { retries: 3, minDelayMs: 500, maxDelayMs: 10_000, totalMs: 60_000 }
+/** Bytes. */
+const longestAnswer = 1024 * 1024
+/** Stands for an answer that no platform gives, and is complained about like any other. */
+const tooLong = `more than ${longestAnswer} bytes`
 const platform = createTransport({
   name: 'platform',
   codes: { unreachable: 'platform_unreachable', refused: 'protocol_error' },
@@ -137,7 +146,7 @@ async function attempt(
     try {
       // There is nothing more to ask.
       const answer = await platform.post(url, { headers, body, signal, closeConnection: true })
-      said = await text(answer.body)
+      said = (await boundedText(answer.body, longestAnswer)) ?? tooLong
     } catch (error) {
       throw toRegistrationError(error, url, words)
     }

@@ -55,7 +55,8 @@ export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}
   const problems = shapeIssues(loop)
   if (problems.length > 0) throw new AgentLoopValidationError(problems)
   const settings = resolveSettings(options.settings)
-  const { apiKey, debugDir, maxQueued = null } = options
+  const { debugDir, maxQueued = null } = options
+  const [apiKey] = [options.apiKey].flat()
   const { maxConcurrent = settings.server.maxConcurrentRollouts } = options
   const { recordTtlSeconds = settings.server.recordTtlSeconds } = options
 

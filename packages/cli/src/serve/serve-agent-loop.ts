@@ -8,6 +8,7 @@ import type { LoadedAgentLoop } from '../agent-loop/load-agent-loop.ts'
 import { announceListening } from '../server-channel.ts'
 import { announceRegistration, planRegistration } from './registration.ts'
 import type { ServeFlags } from './serve-options.ts'
+import { followKeyFile, serverKeys } from './server-keys.ts'
 
 const defaultPort = 9000
 
@@ -17,11 +18,15 @@ export async function serveAgentLoop(
   flags: ServeFlags,
 ): Promise<void> {
   const environment = readServerEnvironment(undefined, defaultPort)
-  const apiKey = flags.auth ? (flags.apiKey ?? environment.apiKey) : undefined
-  const registration = await planRegistration(flags, apiKey)
+  const keys = serverKeys(flags, environment.apiKey)
+  const registration = await planRegistration(flags, keys?.[0])
   if (flags.validate) await checkAgentLoop(loop)
   const traces = flags.log === undefined ? undefined : traceFolder(flags.log)
-  const app = createApp(loop, { apiKey, debugDir: traces, outboxDir: flags.outbox })
+  const app = createApp(loop, {
+    apiKey: keys,
+    debugDir: traces,
+    outboxDir: flags.outbox,
+  })
   const listening = await serve(app, {
     port: flags.port ?? environment.port,
     host: flags.host,
@@ -30,8 +35,9 @@ export async function serveAgentLoop(
   process.stdout.write(
     `Serving the agent loop ${loop.name} of ${file}\n` +
       (traces === undefined ? '' : `Keeping traces in ${traces}\n`) +
-      `Listening on ${listening.url} (${apiKey === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
+      `Listening on ${listening.url} (${keys === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
   )
+  followKeyFile(app, flags.apiKeyFile)
   announceListening(listening, { kind: 'agent-loop', hasSchema: false, isConfigured: false })
   if (registration === undefined) return
   announceRegistration(app, { ...registration, port: flags.publicPort ?? listening.port })

@@ -8,6 +8,7 @@ import { loadEntrypoint } from './load-entrypoint.ts'
 import { assertRegistrationFlags } from './registration.ts'
 import { serveAgentLoop } from './serve-agent-loop.ts'
 import type { ServeFlags } from './serve-options.ts'
+import { followKeyFile, serverKeys } from './server-keys.ts'
 
 /**
  * Serves the rollouts of an entrypoint, a workflow or an agent loop, until a signal ends the
@@ -52,7 +53,7 @@ async function serveWorkflow(
   flags: ServeFlags,
 ): Promise<void> {
   const environment = readServerEnvironment()
-  const apiKey = flags.auth ? (flags.apiKey ?? environment.apiKey) : undefined
+  const apiKey = serverKeys(flags, environment.apiKey)
 
   const server = createRolloutServer({
     backend: new LocalBackend({ ...entrypoint, artifactRoot: environment.artifactRoot }),
@@ -62,6 +63,7 @@ async function serveWorkflow(
     admissionStatus: flags.admissionStatus,
     trajectories: flags.trajectories,
   })
+  followKeyFile(server, flags.apiKeyFile)
   const listening = await serve(server, {
     port: flags.port ?? environment.port,
     host: flags.host,

@@ -7,6 +7,8 @@ export interface ServeFlags {
   port?: number
   host: string
   apiKey?: string
+  /** File with a key a line. */
+  apiKeyFile?: string
   /** False with `--no-auth`. */
   auth: boolean
   /** The entrypoint, when it is not an argument. */
@@ -47,6 +49,10 @@ export function addServeCommand(program: Command): void {
     .option(
       '--api-key <key>',
       'bearer key that callers must present (default: $OSMOSIS_ROLLOUT_SERVER_API_KEY)',
+    )
+    .option(
+      '--api-key-file <file>',
+      'file with the keys of which callers must present one, a line each; read again on SIGHUP',
     )
     .option('--no-auth', 'ask for no key, also on an address that other machines reach')
     .option('--no-validate', 'do not check the agent loop before serving it')

@@ -1,7 +1,16 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
-import { bearer, createTransport, retryAfterMs, wait, type Transport } from '@osmosis/core/http'
+import {
+  bearer,
+  boundedText,
+  createTransport,
+  retryAfterMs,
+  wait,
+  type Transport,
+} from '@osmosis/core/http'
 
 const longestDetail = 500
+/** Results hold whole conversations. Bytes. */
+const longestAnswer = 256 * 1024 * 1024
 /** A full server may ask to wait so long, and is not asked more often than that. Milliseconds. */
 const patience = { unsaid: 1000, shortest: 50, longest: 60_000 }
 
@@ -91,7 +100,8 @@ export class ServerClient {
     const all = { ...type, ...bearer(server.apiKey), ...headers }
     try {
       const answer = await this.#transport.send(url, { headers: all, ...sent, signal })
-      const text = await readText(answer.body)
+      const text = await boundedText(answer.body, longestAnswer)
+      if (text === undefined) throw new Error(`the answer is longer than ${longestAnswer} bytes`)
       return { status: answer.status, retryAfterMs: retryAfterMs(answer.headers), text }
     } catch (error) {
       signal.throwIfAborted()
@@ -113,12 +123,6 @@ export class ServerClient {
 /** How long a server that has no room wants to be left alone, within limits. Milliseconds. */
 export function pauseMs({ retryAfterMs: asked = patience.unsaid }: ServerAnswer): number {
   return Math.min(Math.max(asked, patience.shortest), patience.longest)
-}
-
-async function readText(body: AsyncIterable<Uint8Array>): Promise<string> {
-  const parts: Uint8Array[] = []
-  for await (const part of body) parts.push(part)
-  return Buffer.concat(parts).toString('utf8')
 }
 
 function refusal(path: string, { status, text }: ServerAnswer): OsmosisError {

@@ -113,4 +113,3 @@ export class LocalBackend<
     this.#rollouts.shutdown()
   }
 }
-

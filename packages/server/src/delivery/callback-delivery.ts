@@ -1,6 +1,7 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import {
   bearer,
+  boundedText,
   createTransport,
   isPassingStatus,
   retryRequest,
@@ -238,19 +239,12 @@ export class CallbackDelivery {
       })
       // The status is the answer: a body that breaks off takes nothing back.
       if (onAcknowledged === undefined) await answer.body.dump().catch(() => undefined)
-      else onAcknowledged(await readText(answer.body).catch(() => ''))
+      else onAcknowledged(await acknowledgement(answer.body))
     })
   }
 }
 
-/** Reads a body to its end; of one that is too long nothing is kept. */
-async function readText(body: HttpAnswer['body']): Promise<string> {
-  const pieces: Buffer[] = []
-  let size = 0
-  for await (const piece of body as AsyncIterable<Buffer>) {
-    size += piece.length
-    if (size > longestAcknowledgement) return ''
-    pieces.push(piece)
-  }
-  return Buffer.concat(pieces).toString('utf8')
+/** The body of an acknowledgement; '' when it is too long or breaks off. */
+async function acknowledgement(body: HttpAnswer['body']): Promise<string> {
+  return (await boundedText(body, longestAcknowledgement).catch(() => '')) ?? ''
 }

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 
 import { getRequestListener } from '@hono/node-server'
 
+import { boundConnections, timesOf, type HttpLimits } from './http-limits.ts'
 import { HttpRefusal } from './http-refusal.ts'
 import { assertGuarded, toListenError } from './listen-address.ts'
 import { ownProcess } from './process-owner.ts'
@@ -36,6 +37,8 @@ export interface ServeOptions {
    * uncaught exception is logged, fails what is running and ends the process.
    */
   handleSignals?: boolean | undefined
+  /** What one client may cost; they have defaults for servers that strangers reach. */
+  limits?: HttpLimits | undefined
   /** Lets a server without a key listen on an address that other machines can reach. */
   allowUnauthenticated?: boolean | undefined
 }
@@ -55,11 +58,6 @@ export interface ListeningServer extends AsyncDisposable {
   close(options?: { waitSeconds?: number | undefined }): Promise<void>
 }
 
-// Thousands of clients keep a connection each; one that is closed while it sends the next
-// request sees a reset, so connections are kept longer than load balancers (60 s) keep theirs.
-const keepAliveMs = 75_000
-const headersMs = 30_000
-const requestMs = 120_000
 /** How many clients may be waiting to be let in; a burst of a whole batch fits. */
 const backlog = 4096
 /** Idle connections are looked for this often while closing. */
@@ -82,7 +80,7 @@ export async function serve(
   signal?.throwIfAborted()
   if (options.allowUnauthenticated !== true) assertGuarded(host, app.requiresKey)
   await app.start?.()
-  const http = createHttpServer(app)
+  const http = createHttpServer(app, options.limits)
   await listen(http, host, port)
   const { address, port: boundPort, family } = http.address() as AddressInfo
   const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${boundPort}`
@@ -112,25 +110,20 @@ export async function serve(
   return { url, port: boundPort, closed: closed.promise, close, [Symbol.asyncDispose]: close }
 }
 
-function createHttpServer(app: ServableApp): Server {
+function createHttpServer(app: ServableApp, limits: HttpLimits | undefined): Server {
   const listener = getRequestListener((request) => app.fetch(request), {
     // User code of any kind runs in this process and may rely on the real Request and Response.
     overrideGlobalObjects: false,
     errorHandler: () => new HttpRefusal(400, 'Bad Request').toResponse(),
   })
-  return createServer(
-    {
-      keepAliveTimeout: keepAliveMs,
-      headersTimeout: headersMs,
-      requestTimeout: requestMs,
-    },
-    (incoming, outgoing) => {
-      listener(incoming, outgoing).catch((error: unknown) => {
-        app.logger.error({ error }, 'request could not be answered')
-        outgoing.destroy()
-      })
-    },
-  )
+  const http = createServer(timesOf(limits), (incoming, outgoing) => {
+    listener(incoming, outgoing).catch((error: unknown) => {
+      app.logger.error({ error }, 'request could not be answered')
+      outgoing.destroy()
+    })
+  })
+  boundConnections(http, limits, app.logger)
+  return http
 }
 
 async function listen(http: Server, host: string, port: number): Promise<void> {

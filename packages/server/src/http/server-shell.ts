@@ -1,6 +1,5 @@
 import { OpenAPIHono, z } from '@hono/zod-openapi'
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { assertApiKey, carriesKey } from '@osmosis/core/http'
 import type { Handler, MiddlewareHandler } from 'hono'
 
 import { CallbackDelivery, type CallbackRetryOptions } from '../delivery/callback-delivery.ts'
@@ -10,6 +9,7 @@ import { redactingLogger } from '../logging/redacting-logger.ts'
 import { SecretValues } from '../logging/secret-values.ts'
 import { RunningWork } from '../work/running-work.ts'
 import { ServerLife, type LifeHooks } from '../work/server-life.ts'
+import { ApiKeys } from './api-keys.ts'
 import { HttpRefusal } from './http-refusal.ts'
 import { describeRoutes } from './openapi-document.ts'
 import { checkBody, readJsonBody } from './request-body.ts'
@@ -18,8 +18,11 @@ import type { ServerRoute } from './server-route.ts'
 
 /** Options of every server. */
 export interface ServerShellOptions extends LifeHooks {
-  /** Key that callers must present as a bearer, but for open routes; default: none is asked for. */
-  apiKey?: string | undefined
+  /**
+   * Key that callers must present as a bearer, but for open routes; of several any one. Default: none is
+   * asked for.
+   */
+  apiKey?: string | readonly string[] | undefined
   /** Largest request body. Bytes; default 64 MiB. */
   maxBodyBytes?: number | undefined
   /**
@@ -79,6 +82,13 @@ export interface ServerShell extends ServableApp, AsyncDisposable {
   /** Aborted when the server begins to end. */
   readonly ending: AbortSignal
   /**
+   * Callers must present one of these keys from now on, and the earlier ones no longer count.
+   *
+   * @throws OsmosisError with code `invalid_config` for a key that nobody can present, no key at all,
+   * and a server that was made without one
+   */
+  replaceApiKeys(keys: string | readonly string[]): void
+  /**
    * Opens the outbox, where there is one, and runs `onStartup`, once. `serve` does it before it
    * opens the port, `fetch` before it answers.
    *
@@ -112,9 +122,9 @@ export function createServerShell(
   toProtocol: (services: ServerServices) => ServerProtocol,
 ): ServerShell {
   assertOptions(options)
-  const { apiKey, drainSeconds = 30, shutdownGraceSeconds = 10 } = options
+  const { drainSeconds = 30, shutdownGraceSeconds = 10 } = options
   const secrets = new SecretValues()
-  secrets.add(apiKey)
+  const keys = new ApiKeys(options.apiKey, secrets)
   const chosen = options.logger === false ? silentLogger : (options.logger ?? createStderrLogger())
   const logger = redactingLogger(chosen, secrets)
   const delivery = new CallbackDelivery({
@@ -133,14 +143,15 @@ export function createServerShell(
     ending,
   )
   const { maxBodyBytes = 64 * 1024 * 1024 } = options
-  const app = createApp(protocol, { apiKey, maxBodyBytes, logger })
+  const app = createApp(protocol, { keys, maxBodyBytes, logger })
   return {
     fetch: async (request) => {
       // While it ends it still answers: with 503, and to those who ask for its health.
       if (!ending.signal.aborted) await life.start()
       return app.fetch(request)
     },
-    requiresKey: apiKey !== undefined,
+    requiresKey: keys.required,
+    replaceApiKeys: (next) => keys.replace(next),
     get undelivered() {
       return delivery.undelivered
     },
@@ -154,7 +165,7 @@ export function createServerShell(
 }
 
 interface AppParts {
-  readonly apiKey: string | undefined
+  readonly keys: ApiKeys
   /** Bytes. */
   readonly maxBodyBytes: number
   readonly logger: Logger
@@ -162,12 +173,12 @@ interface AppParts {
 
 function createApp(
   protocol: ServerProtocol,
-  { apiKey, maxBodyBytes, logger }: AppParts,
+  { keys, maxBodyBytes, logger }: AppParts,
 ): OpenAPIHono {
   const app = new OpenAPIHono()
   const routes = [...protocol.routes, documentRoute(app, protocol.title)]
   for (const route of routes) if (route.open) addRoute(app, route, maxBodyBytes)
-  if (apiKey !== undefined) app.use(requireKey(apiKey, protocol))
+  if (keys.required) app.use(requireKey(keys, protocol))
   for (const route of routes) if (!route.open) addRoute(app, route, maxBodyBytes)
   describeRoutes(app, routes)
   app.notFound(() => new HttpRefusal(404, 'Not Found').toResponse())
@@ -194,11 +205,11 @@ function addRoute(app: OpenAPIHono, route: ServerRoute, maxBodyBytes: number): v
 }
 
 function requireKey(
-  key: string,
+  keys: ApiKeys,
   { acceptsBareKey: bare = false, unauthorized }: ServerProtocol,
 ): MiddlewareHandler {
   return async (c, next) => {
-    if (!carriesKey(c.req.header('authorization'), key, { bare })) {
+    if (!keys.isCarriedBy(c.req.header('authorization'), { bare })) {
       throw new HttpRefusal(401, unauthorized, { 'www-authenticate': 'Bearer' })
     }
     await next()
@@ -217,7 +228,6 @@ function documentRoute(app: OpenAPIHono, title: string): ServerRoute {
 }
 
 function assertOptions(options: ServerShellOptions): void {
-  assertApiKey(options.apiKey)
   for (const name of ['maxBodyBytes', 'drainSeconds', 'shutdownGraceSeconds'] as const) {
     const value = options[name]
     if (value === undefined || (Number.isFinite(value) && value >= 0)) continue

@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import type { ServerShell } from '@osmosis/server'
+
+import type { ServeFlags } from './serve-options.ts'
+
+/**
+ * The keys of which callers must present one, the first one first; undefined with `--no-auth`, and when
+ * nothing names one.
+ *
+ * @param environmentKey - counts when no flag names a key
+ * @throws OsmosisError with code `invalid_config`
+ */
+export function serverKeys(
+  { auth, apiKey, apiKeyFile }: ServeFlags,
+  environmentKey: string | undefined,
+): readonly [string, ...string[]] | undefined {
+  if (!auth) return undefined
+  if (apiKeyFile !== undefined) {
+    if (apiKey === undefined) return keysIn(apiKeyFile)
+    throw invalid('--api-key and --api-key-file exclude each other: write the key into the file.')
+  }
+  const key = apiKey ?? environmentKey
+  return key === undefined ? undefined : [key]
+}
+
+/** Reads the file of keys again whenever the process gets SIGHUP; one that is wrong changes nothing. */
+export function followKeyFile(server: ServerShell, file: string | undefined): void {
+  if (file === undefined) return
+  process.on('SIGHUP', () => {
+    try {
+      const keys = keysIn(file)
+      server.replaceApiKeys(keys)
+      server.logger.info({ file, keys: keys.length }, 'keys of callers read again')
+    } catch (error) {
+      server.logger.error({ file }, `keys of callers stay as they were: ${errorMessage(error)}`)
+    }
+  })
+}
+
+/** One key a line; empty lines and those that begin with `#` say nothing. */
+function keysIn(file: string): readonly [string, ...string[]] {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch (error) {
+    throw invalid(`--api-key-file cannot be read: ${errorMessage(error)}`)
+  }
+  const lines = text.split('\n').map((line) => line.trim())
+  const [first, ...others] = lines.filter((line) => line !== '' && !line.startsWith('#'))
+  if (first !== undefined) return [first, ...others]
+  throw invalid(`${path.resolve(file)} has no key: write one on a line of its own.`)
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}

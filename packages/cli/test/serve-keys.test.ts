@@ -1,0 +1,55 @@
+import { writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { describe, expect, it } from 'vitest'
+
+import { osmosis, startOsmosis, temporaryFolder } from './osmosis.ts'
+
+function keyFile(text: string): string {
+  const file = path.join(temporaryFolder(), 'keys')
+  writeFileSync(file, text)
+  return file
+}
+
+async function statusFor(url: string, key: string): Promise<number> {
+  const headers = { authorization: `Bearer ${key}` }
+  return (await fetch(`${url}/rollout/none/status`, { headers })).status
+}
+
+describe('osmosis serve --api-key-file', () => {
+  it('takes any key of the file, and those of the changed file after SIGHUP', async () => {
+    const file = keyFile('# callers\nfirst-key\n\n  second-key  \n')
+    const args = ['serve', 'rollouts/echo/main.ts', '--port', '0', '--api-key-file', file]
+    const serving = startOsmosis(args)
+    const [, url = ''] = await serving.printed(/Listening on (\S+) \(with a bearer key\)/)
+    const allowed = async (): Promise<number[]> =>
+      Promise.all(['first-key', 'second-key', 'third-key'].map(async (key) => statusFor(url, key)))
+    expect(await allowed()).toEqual([200, 200, 401])
+
+    writeFileSync(file, 'second-key\nthird-key\n')
+    serving.child.kill('SIGHUP')
+    await serving.printed(/keys of callers read again/)
+    expect(await allowed()).toEqual([401, 200, 200])
+
+    writeFileSync(file, '# none\n')
+    serving.child.kill('SIGHUP')
+    await serving.printed(/keys of callers stay as they were: .* has no key/)
+    expect(await allowed()).toEqual([401, 200, 200])
+  })
+
+  it.each([
+    ['is empty', '\n', /has no key: write one on a line of its own/],
+    ['holds what cannot be sent', 'two words\n', /visible ASCII characters/],
+  ])('refuses a file that %s', async (_, text, message) => {
+    const args = ['serve', 'rollouts/echo/main.ts', '--port', '0', '--api-key-file', keyFile(text)]
+    const { code, stderr } = await osmosis(args)
+    expect(stderr).toMatch(message)
+    expect(code).not.toBe(0)
+  })
+
+  it('refuses a file that is not there, and a key beside the file', async () => {
+    const serve = ['serve', 'rollouts/echo/main.ts', '--api-key-file', '/nowhere/keys']
+    expect((await osmosis(serve)).stderr).toMatch(/--api-key-file cannot be read: ENOENT/)
+    expect((await osmosis([...serve, '--api-key', 'k'])).stderr).toMatch(/exclude each other/)
+  })
+})

@@ -1,0 +1,67 @@
+import { OsmosisError } from '@osmosis/core'
+import { assertApiKey, carriesKey } from '@osmosis/core/http'
+
+import type { SecretValues } from '../logging/secret-values.ts'
+
+/**
+ * The keys of which callers must present one. Several at once, so that a key can be changed without
+ * an end of service: add the new one, move the callers, take the old one away.
+ */
+export class ApiKeys {
+  readonly #secrets: SecretValues
+  #keys: readonly string[]
+  #forget: () => void
+
+  /**
+   * @param keys - one or several; undefined: none is asked for
+   * @throws OsmosisError with code `invalid_config`
+   */
+  constructor(keys: string | readonly string[] | undefined, secrets: SecretValues) {
+    this.#secrets = secrets
+    this.#keys = keys === undefined ? [] : checked(keys)
+    this.#forget = secrets.add(...this.#keys)
+  }
+
+  /** Whether callers have to present one. */
+  get required(): boolean {
+    return this.#keys.length > 0
+  }
+
+  /**
+   * From now on these count and no others.
+   *
+   * @throws OsmosisError with code `invalid_config`, also when the server asks for no key: what is open
+   * stays open, and what is closed stays closed
+   */
+  replace(keys: string | readonly string[]): void {
+    const next = checked(keys)
+    if (!this.required) {
+      throw invalid('This server asks for no key. Start it with one to be able to change it.')
+    }
+    const forget = this.#secrets.add(...next)
+    this.#forget()
+    this.#forget = forget
+    this.#keys = next
+  }
+
+  /**
+   * Whether an `authorization` header carries one of them. Every key is compared, so that the time
+   * tells nothing.
+   *
+   * @param options.bare - accept a key without `Bearer` in front of it as well
+   */
+  isCarriedBy(header: string | undefined, options: { readonly bare: boolean }): boolean {
+    return this.#keys.map((key) => carriesKey(header, key, options)).includes(true)
+  }
+}
+
+function checked(keys: string | readonly string[]): readonly string[] {
+  const all = typeof keys === 'string' ? [keys] : [...new Set(keys)]
+  if (all.length === 0) throw invalid('apiKey is an empty list. Leave it out, or name a key.')
+  for (const key of all) assertApiKey(key)
+  return all
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}

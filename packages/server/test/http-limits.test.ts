@@ -1,0 +1,85 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+
+import { createRolloutServer, serve, type ServeOptions } from '@osmosis/server'
+import { LocalBackend } from '@osmosis/core'
+import { recordingLogger, type LogLine } from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
+
+import { AskOnce } from './running-server.ts'
+
+async function limited(limits: ServeOptions['limits']): Promise<{
+  url: string
+  open: () => Promise<Socket>
+  log: LogLine[]
+  [Symbol.asyncDispose]: () => Promise<void>
+}> {
+  const log: LogLine[] = []
+  const backend = new LocalBackend({ workflow: AskOnce })
+  const server = createRolloutServer({ backend, logger: recordingLogger(log) })
+  const listening = await serve(server, { port: 0, handleSignals: false, limits })
+  const sockets: Socket[] = []
+  const open = async (): Promise<Socket> => {
+    const socket = connect(listening.port, '127.0.0.1')
+    sockets.push(socket)
+    socket.on('error', () => undefined)
+    await once(socket, 'connect')
+    return socket
+  }
+  return {
+    url: listening.url,
+    open,
+    log,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy()
+      await listening.close({ waitSeconds: 0 })
+    },
+  }
+}
+
+/** What came until the server hung up. */
+async function untilClosed(socket: Socket): Promise<string> {
+  let text = ''
+  socket.on('data', (data: Buffer) => (text += data.toString()))
+  await once(socket, 'close')
+  return text
+}
+
+const head = 'POST /rollout HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n'
+
+describe('a server that listens', () => {
+  it('hangs up on headers that do not come to an end', async () => {
+    await using server = await limited({ headersSeconds: 0.2 })
+    const socket = await server.open()
+    socket.write(head)
+    expect(await untilClosed(socket)).toMatch(/^HTTP\/1\.1 408 /)
+  })
+
+  it('hangs up on a body that does not come to an end', async () => {
+    await using server = await limited({ headersSeconds: 0.2, requestSeconds: 0.4 })
+    const socket = await server.open()
+    socket.write(`${head}content-length: 100\r\n\r\n{"rollout_id":`)
+    expect(await untilClosed(socket)).toMatch(/^HTTP\/1\.1 408 /)
+  })
+
+  it('hangs up on a connection that has been idle for long', async () => {
+    await using server = await limited({ keepAliveSeconds: 0.1 })
+    const socket = await server.open()
+    socket.write('GET /health HTTP/1.1\r\nhost: x\r\n\r\n')
+    expect(await untilClosed(socket)).toMatch(/^HTTP\/1\.1 200 OK[^]*"status":"ok"/)
+  })
+
+  it('takes no more connections than it may have, and says so once', async () => {
+    await using server = await limited({ maxConnections: 2 })
+    await Promise.all([server.open(), server.open()])
+    const refused = await Promise.all([server.open(), server.open()])
+    expect(await Promise.all(refused.map(untilClosed))).toEqual(['', ''])
+    const lines = server.log.filter(({ message }) => /refused/.test(message))
+    expect(lines).toMatchObject([{ level: 'warn', fields: { max_connections: 2 } }])
+  })
+
+  it('refuses limits that are none', async () => {
+    await expect(limited({ maxConnections: 0 })).rejects.toMatchObject({ code: 'invalid_config' })
+    await expect(limited({ headersSeconds: -1 })).rejects.toMatchObject({ code: 'invalid_config' })
+  })
+})
