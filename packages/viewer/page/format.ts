@@ -11,8 +11,21 @@ export function points(share: number, digits = 1): string {
   return (100 * share).toFixed(digits)
 }
 
+/** From this half of an interval of shares on it says no more than that there are few rows. */
+const vagueHalf = 0.4
+
+/** How sure a share is; a bound where all values are the same. */
+export function margin(
+  share: number,
+  interval: readonly [low: number, high: number],
+  text: (share: number) => string,
+): string {
+  const [low, high] = interval
+  return (high - low) / 2 < vagueHalf ? intervalText(share, interval, text) : 'few rows'
+}
+
 /** How sure a value is; a bound where all values are the same. */
-export function interval(
+export function intervalText(
   value: number,
   [low, high]: readonly [low: number, high: number],
   text: (value: number) => string,

@@ -45,26 +45,26 @@ export function findings(table: RunTable): Finding[] {
   const found = [
     unearned(table),
     bySign(table, 'failed', 'bad', (items) => ({
-      title: `${items.length} failed`,
+      title: `${thousands(items.length)} failed`,
       detail: `${tally(items.map((item) => table.errorType(item) ?? 'unknown'))}.`,
     })),
     bySign(table, 'stuck', 'bad', (items) => ({
-      title: `${items.length} ${items.length === 1 ? 'repeats' : 'repeat'} a failing tool call`,
+      title: `${thousands(items.length)} ${items.length === 1 ? 'repeats' : 'repeat'} a failing tool call`,
       detail: `Mostly ${tally(
         items.flatMap((item) => failingTools(table, item)),
         1,
       )}. ${meanValue(table, items)}`,
     })),
     bySign(table, 'nocalls', 'bad', ({ length }) => ({
-      title: `${length} never asked the policy`,
+      title: `${thousands(length)} never asked the policy`,
       detail: 'They have nothing to train on. Does the agent use another model?',
     })),
     bySign(table, 'cut', 'warn', (items) => ({
-      title: `${items.length} ${items.length === 1 ? 'was' : 'were'} cut off`,
+      title: `${thousands(items.length)} ${items.length === 1 ? 'was' : 'were'} cut off`,
       detail: `A call ended with finish_reason length in ${percent(items.length / table.size)} of the rollouts. ${meanValue(table, items)}`,
     })),
     bySign(table, 'rewritten', 'warn', ({ length }) => ({
-      title: `${length} rewrote their history`,
+      title: `${thousands(length)} rewrote their history`,
       detail: 'A trainer splits or masks at that place.',
     })),
     notPassed(table),
@@ -108,8 +108,8 @@ function unearned(table: RunTable): Finding | null {
     key: 'unearned',
     tone: 'bad',
     title: all
-      ? `${items.length} passed ${reasonWords[first.reason]}`
-      : `${items.length} passes look unearned`,
+      ? `${thousands(items.length)} passed ${reasonWords[first.reason]}`
+      : `${thousands(items.length)} passes look unearned`,
     detail: `${rest.length === 0 ? '' : `${rest.join(', ')}. `}The reward may be exploitable.`,
     query: 'is:unearned',
     count: items.length,
@@ -125,7 +125,7 @@ function notPassed(table: RunTable): Finding | null {
   return {
     key: 'notpassed',
     tone: 'info',
-    title: `${items.length} of ${table.size} did not pass`,
+    title: `${thousands(items.length)} of ${thousands(table.size)} did not pass`,
     detail: meanValue(table, items),
     query: 'is:notpassed',
     count: items.length,
@@ -144,7 +144,7 @@ function equalRows(table: RunTable): Finding | null {
   return {
     key: 'rows',
     tone: 'info',
-    title: `${count} ${count === 1 ? 'row gives' : 'rows give'} no gradient`,
+    title: `${thousands(count)} ${count === 1 ? 'row gives' : 'rows give'} no gradient`,
     detail: `${parts.join(', ')}.`,
     query: '-is:signal',
     count,
@@ -186,4 +186,8 @@ function meanValue(table: RunTable, items: readonly number[]): string {
 
 function percent(share: number): string {
   return `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`
+}
+
+function thousands(count: number): string {
+  return count.toLocaleString('en-US')
 }

@@ -5,7 +5,8 @@ import {
   compact,
   counted,
   duration,
-  interval,
+  intervalText,
+  margin,
   percent,
   points,
   signed,
@@ -25,6 +26,9 @@ interface FigureProps {
 
 /** From this share of failing calls on tools are in the way. */
 const badErrorRate = 0.05
+
+/** Below it the interval of a mean is wider than what it is about. */
+const fewRows = 5
 
 /** The figures of a run; each shows the rollouts that it is about. */
 export function Figures({
@@ -46,9 +50,7 @@ export function Figures({
             {value}
             {beside !== undefined && <small>{beside}</small>}
           </div>
-          <div class="sub" title={below}>
-            {below}
-          </div>
+          <div class="sub">{below}</div>
         </button>
       ))}
     </div>
@@ -71,14 +73,14 @@ function figuresOf(table: RunTable, { stats, groups, behaviour }: RunStatistics)
     {
       label: stats.measure === 'reward' ? 'Reward' : stats.measure,
       value: stats.mean.value?.toFixed(3) ?? unknown,
-      beside: margin(stats.mean, (value) => value.toFixed(3)),
+      beside: meanMargin(stats.mean),
       below: stats.mean.value === null ? noValues(table) : scale(table, rows),
       query: 'sort:reward',
     },
     {
       label: 'Pass rate',
       value: percent(stats.pass_rate.value),
-      beside: margin(stats.pass_rate, points),
+      beside: shareMargin(stats.pass_rate),
       below: `${thousands(passes(table))} reach ${table.document.threshold}`,
       query: 'is:notpassed',
     },
@@ -111,14 +113,14 @@ function attemptFigures(table: RunTable, stats: RunStatistics['stats']): FigureP
     {
       label: `Pass@${best?.k ?? table.document.attempts}`,
       value: percent(best?.value ?? null),
-      beside: best && margin(best, points),
+      beside: best && shareMargin(best),
       below: best === undefined ? 'no row has enough attempts' : gainText(gain, best.left_out),
       query: 'is:never',
     },
     {
-      label: 'Rows with a gradient',
+      label: 'With a gradient',
       value: percent(stats.gradient.value, 0),
-      beside: stats.gradient.rows > 0 ? `of ${thousands(stats.gradient.rows)}` : undefined,
+      beside: stats.gradient.rows > 0 ? `of ${counted(stats.gradient.rows, 'row')}` : undefined,
       below: `attempts differ in ${stats.measure}`,
       query: 'is:signal sort:-spread',
     },
@@ -158,8 +160,14 @@ function lengthFigure({
   }
 }
 
-function margin({ value, ci95 }: Estimate, text: (value: number) => string): string | undefined {
-  return value === null || ci95 === null ? undefined : interval(value, ci95, text)
+function meanMargin({ value, ci95, rows }: Estimate): string | undefined {
+  if (value === null || ci95 === null) return undefined
+  if (rows < fewRows) return 'few rows'
+  return intervalText(value, ci95, (each) => each.toFixed(3))
+}
+
+function shareMargin({ value, ci95 }: Estimate): string | undefined {
+  return value === null || ci95 === null ? undefined : margin(value, ci95, points)
 }
 
 function scale(table: RunTable, rows: number): string {

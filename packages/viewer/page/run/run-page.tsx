@@ -2,6 +2,7 @@ import { parseQuery, selectItems, parseRolloutName, rolloutName } from '@osmosis
 import type { JSX } from 'preact'
 import { useMemo, useRef } from 'preact/hooks'
 
+import { counted, thousands } from '../format.ts'
 import { type Keys, useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
 import type { Source } from '../source/source.ts'
@@ -121,7 +122,8 @@ function Incomplete({ run: { progress } }: { run: ShownRun }): JSX.Element {
   return (
     <div class="notice" role="status">
       <span>
-        <b>Incomplete.</b> {left} of {progress.total} rollouts are still to run.{' '}
+        <b>Incomplete.</b> {thousands(left)} of {counted(progress.total, 'rollout')}{' '}
+        {left === 1 ? 'is' : 'are'} still to run.{' '}
         {progress.reason !== null && sentence(progress.reason)}
       </span>
     </div>

@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 
 import type { RunListing, RunSummary } from '../../src/wire.ts'
-import { interval, percent, points, thousands, unknown } from '../format.ts'
+import { margin, percent, points, thousands, unknown } from '../format.ts'
 import { comparisonHref, type Go, hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
 
@@ -70,7 +70,10 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
                 <th class="wide">Model</th>
                 <th class="wide">Dataset</th>
                 <th class="end">Reward</th>
-                <th class="end">Pass rate</th>
+                <th class="end">
+                  Pass rate
+                  <span class="margin" />
+                </th>
                 <th class="end wide">With a gradient</th>
                 <th class="end">Rollouts</th>
               </tr>
@@ -153,9 +156,11 @@ function RunLine({
       <td class="end">{run.reward?.toFixed(3) ?? unknown}</td>
       <td class="end">
         {percent(run.passRate)}
-        {run.passRate !== null && run.passInterval !== null && (
-          <span class="dim"> {interval(run.passRate, run.passInterval, points)}</span>
-        )}
+        <span class="margin">
+          {run.passRate !== null &&
+            run.passInterval !== null &&
+            ` ${margin(run.passRate, run.passInterval, points)}`}
+        </span>
       </td>
       <td class="end wide">{percent(run.signal, 0)}</td>
       <td class="end">
