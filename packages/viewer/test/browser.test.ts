@@ -347,6 +347,7 @@ describe('accessibility', () => {
     '#/run/planted?sel=8.1',
     '#/compare/airline-base/airline-step200',
     '#/run/hostile',
+    '#/run/hostile?sel=3.1',
     '#/run/nowhere',
   ]
 
