@@ -1,4 +1,5 @@
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { UserCode } from '@osmosis/core/containment'
 import type { FunctionTool } from '@osmosis/core/wire'
 
 import type { RolloutAgentLoop } from './rollout-agent-loop.ts'
@@ -64,12 +65,15 @@ export async function loadTools(
   loop: RolloutAgentLoop,
   request: RolloutRequest,
 ): Promise<{ tools: readonly FunctionTool[]; issues: readonly ValidationIssue[] }> {
+  const code = new UserCode({ rolloutId: request.rolloutId, part: 'agent loop' })
   try {
-    return checkTools(await loop.getTools(request))
+    return checkTools(await code.run(async () => loop.getTools(request)))
   } catch (error) {
     const what = error instanceof Error ? error.constructor.name : typeof error
     const message = `getTools() threw ${what}: ${errorMessage(error)}`
     return { tools: [], issues: [issue('GET_TOOLS_EXCEPTION', 'getTools', message)] }
+  } finally {
+    code.clear()
   }
 }
 

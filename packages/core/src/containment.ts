@@ -6,3 +6,4 @@ export {
   type StrayOrigin,
 } from './containment/contain-user-code.ts'
 export { inScope, type RolloutScope } from './containment/rollout-scope.ts'
+export { UserCode } from './containment/user-code.ts'

@@ -1,3 +1,5 @@
+import { EventEmitter } from 'node:events'
+
 import { LocalBackend } from '@osmosis/core'
 import { createRolloutServer, serve } from '@osmosis/server'
 
@@ -5,35 +7,66 @@ import { AskOnce, graderOf, OneForYes, workflowOf } from './running-server.ts'
 
 /**
  * A rollout server as a user's program has it, run by tests in a process of its own. The row's
- * label says how its workflow misbehaves. Prints its URL when it listens.
+ * metadata says how its workflow or grader misbehaves. Prints its URL when it listens.
  */
+interface Misbehaviour {
+  /** What it does to the process, see {@link harms}. */
+  harm?: keyof typeof harms
+  in?: 'workflow' | 'grader'
+  /** Ends only when another rollout has done its harm. */
+  outlasts?: 'harm'
+  never?: true
+}
+
+interface Phase {
+  readonly metadata: unknown
+  readonly signal: AbortSignal
+}
+
+const harms = {
+  exit: () => process.exit(0),
+  timer: () => setTimeout(() => fail('thrown from a timer'), 1),
+  emitter: () => {
+    const emitter = new EventEmitter().on('event', () => fail('thrown from a listener'))
+    setTimeout(() => emitter.emit('event'), 1)
+  },
+  rejection: () => void Promise.reject(new Error('forgotten await')),
+  late: ({ signal }: Phase) => {
+    signal.addEventListener('abort', () => setTimeout(() => fail('too late to matter'), 1))
+  },
+}
+const harmed = Promise.withResolvers<void>()
+
+async function misbehave(part: 'workflow' | 'grader', phase: Phase): Promise<void> {
+  const { harm, in: harmful = 'workflow', outlasts, never } = (phase.metadata ?? {}) as Misbehaviour
+  if (part !== harmful) return
+  if (outlasts) await harmed.promise
+  if (harm) {
+    phase.signal.addEventListener('abort', () => harmed.resolve())
+    harms[harm](phase)
+  }
+  if (never) setInterval(() => undefined, 60_000)
+  if (harm ?? never) await new Promise(() => undefined)
+}
+
+function fail(text: string): never {
+  throw new Error(text)
+}
+
+// Code at the top of a user's module, which belongs to no rollout.
+process.on('SIGUSR2', () => fail('thrown for nobody'))
+process.on('SIGHUP', () => void Promise.reject(new Error('rejected for nobody')))
+
 const server = createRolloutServer({
   backend: new LocalBackend({
+    maxConcurrent: 1000,
     workflow: workflowOf(async (ctx) => {
-      if (ctx.metadata?.['stray'] === 'rejection') {
-        // oxlint-disable-next-line typescript/no-floating-promises -- as user code does
-        Promise.reject(new Error('forgotten await'))
-      }
-      if (ctx.metadata?.['stray'] === 'exception') {
-        setImmediate(() => {
-          throw new Error('thrown from a timer')
-        })
-      }
-      if (ctx.metadata?.['stray'] === 'after the end') {
-        ctx.signal.addEventListener('abort', () => {
-          // oxlint-disable-next-line typescript/no-misused-promises -- as user code does
-          setTimeout(() => Promise.reject(new Error('too late to matter')), 500)
-        })
-        await new Promise(() => undefined)
-      }
-      if (ctx.metadata?.['never'] === true) {
-        setInterval(() => undefined, 60_000)
-        await new Promise(() => undefined)
-      }
+      await misbehave('workflow', ctx)
       await new AskOnce(undefined).run(ctx)
     }),
     grader: graderOf(async (ctx) => {
       if (ctx.metadata?.['never graded'] === true) await new Promise(() => undefined)
+      await misbehave('grader', ctx)
       await new OneForYes(undefined).grade(ctx)
     }),
   }),

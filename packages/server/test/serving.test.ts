@@ -209,40 +209,4 @@ describe('a server that owns its process', () => {
 
     expect(await child.exit).toStrictEqual([143, null])
   })
-
-  it('survives a stray rejection of user code', async () => {
-    await using child = await startChild()
-    await child.post({ metadata: { stray: 'rejection' } })
-    expect(await child.controller.bodies()).toMatchObject([
-      { status: 'success' },
-      { status: 'success' },
-    ])
-    await child.logged('unhandled rejection in user code: forgotten await')
-
-    expect((await fetch(`${child.url}/health`)).status).toBe(200)
-    child.kill('SIGTERM')
-    expect(await child.exit).toStrictEqual([0, null])
-  })
-
-  it('ends well although an ended rollout leaves a rejection behind', async () => {
-    await using child = await startChild({ drainSeconds: 0 })
-    await child.post({ metadata: { stray: 'after the end' } })
-    child.kill('SIGTERM')
-    await child.logged('unhandled rejection in user code: too late to matter')
-
-    expect(await child.exit).toStrictEqual([0, null])
-  })
-
-  it('fails what runs after an uncaught exception, and exits with 1', async () => {
-    await using child = await startChild()
-    child.controller.hanging = true
-    await child.post({ metadata: { stray: 'exception' } })
-
-    expect(await child.exit).toStrictEqual([1, null])
-    expect(await child.controller.bodies()).toMatchObject([
-      { status: 'failure', err_message: 'rollout server shut down' },
-      { status: 'failure', err_message: 'rollout server shut down' },
-    ])
-    await child.logged('uncaught exception, shutting down: thrown from a timer')
-  })
 })

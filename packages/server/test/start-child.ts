@@ -12,7 +12,9 @@ export interface Child extends AsyncDisposable {
   exit: Promise<unknown[]>
   kill(signal: NodeJS.Signals): void
   post(overrides?: Record<string, unknown>): Promise<Response>
-  /** Resolves when a line with this message has been logged. */
+  /** What it has logged so far. */
+  log(): Record<string, unknown>[]
+  /** Resolves when a line with this in its message has been logged. */
   logged(message: string): Promise<void>
 }
 
@@ -46,8 +48,13 @@ export async function startChild(options: ChildOptions = {}): Promise<Child> {
     exit,
     kill: (signal) => void child.kill(signal),
     post: (overrides) => post(`${url}/rollout`, controller.rolloutBody(overrides)),
+    log: () =>
+      log
+        .split('\n')
+        .filter((text) => text !== '')
+        .map((text) => JSON.parse(text) as Record<string, unknown>),
     logged: async (message) => {
-      while (!log.includes(JSON.stringify(message))) {
+      while (!log.includes(JSON.stringify(message).slice(1, -1))) {
         await once(child.stderr, 'data')
       }
     },

@@ -1,5 +1,6 @@
 import { errorMessage, OsmosisError, type ConcurrencyLimiter } from '@osmosis/core'
-import { startTimer, untilAborted } from '@osmosis/core/http'
+import { UserCode } from '@osmosis/core/containment'
+import { startTimer } from '@osmosis/core/http'
 import type { FunctionTool } from '@osmosis/core/wire'
 import type { Logger } from '@osmosis/server'
 import type { Callback, SecretValues } from '@osmosis/server/internal'
@@ -40,7 +41,7 @@ export interface AcceptedRollout {
 export class RolloutRun {
   readonly #services: RunServices
   readonly #rollout: AcceptedRollout
-  readonly #end = new AbortController()
+  readonly #code: UserCode
   readonly #metrics = new MetricsCounter()
   readonly #texts = new MessageTexts()
   readonly #client: ChatClient
@@ -50,13 +51,14 @@ export class RolloutRun {
     const { rolloutId, serverUrl } = rollout.request
     this.#services = services
     this.#rollout = rollout
+    this.#code = new UserCode({ rolloutId, part: 'agent loop' })
     this.#trace = services.traces && new EventTrace(services.traces, rolloutId)
     this.#client = new ChatClient({
       rolloutId,
       serverUrl,
       apiKey: rollout.apiKey,
       settings: services.settings.client,
-      signal: this.#end.signal,
+      signal: this.#code.signal,
       metrics: this.#metrics,
       texts: this.#texts,
     })
@@ -64,7 +66,7 @@ export class RolloutRun {
 
   /** Ends the rollout early; `reason` is the error that the trainer gets. */
   abort(reason: OsmosisError): void {
-    this.#end.abort(reason)
+    this.#code.abort(reason)
   }
 
   /** Runs the loop and resolves with the one message about it. Never rejects. */
@@ -95,7 +97,7 @@ export class RolloutRun {
 
   async #run(): Promise<RolloutResult> {
     const { loop, limiter, settings, onUnknownParameters } = this.#services
-    const { signal } = this.#end
+    const { signal } = this.#code
     const release = await limiter.acquire(signal)
     const { requestTimeoutSeconds } = settings.server
     const timer = startTimer((requestTimeoutSeconds ?? Infinity) * 1000, () => {
@@ -112,7 +114,7 @@ export class RolloutRun {
         trace: this.#trace,
         onUnknownParameters,
       })
-      return checkedResult(await untilAborted(signal, async () => loop.run(context)))
+      return checkedResult(await this.#code.run(async () => loop.run(context)))
     } finally {
       timer.clear()
       release()

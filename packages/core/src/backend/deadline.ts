@@ -1,23 +1,16 @@
-import { setImmediate } from 'node:timers/promises'
-
-import { inScope, type RolloutScope } from '../containment/rollout-scope.ts'
+import type { RolloutScope } from '../containment/rollout-scope.ts'
+import { UserCode } from '../containment/user-code.ts'
 import type { OsmosisError } from '../errors.ts'
 import { startTimer, type LongTimer } from '../http/long-timer.ts'
-import { untilAborted } from '../http/until-aborted.ts'
 
 /**
- * The time one phase of a rollout may take, and the scope of the user code that runs in it. Its
- * signal aborts when the time is up, when the rollout is cancelled or when its code harms the
- * process, whichever comes first.
+ * The user code of one phase of a rollout, and the time it may take. Its signal aborts when the time
+ * is up, when the rollout is cancelled or when the code harms the process, whichever comes first.
  */
-export class Deadline implements RolloutScope {
-  readonly rolloutId: string
-  readonly part: RolloutScope['part']
-  readonly #controller = new AbortController()
+export class Deadline extends UserCode {
   readonly #expiresAt: number
   readonly #expired: () => OsmosisError
   #timer: LongTimer | undefined
-  #over = false
 
   /**
    * @param owner - whose code runs
@@ -29,8 +22,7 @@ export class Deadline implements RolloutScope {
     seconds: number | null,
     expired: () => OsmosisError,
   ) {
-    this.rolloutId = owner.rolloutId
-    this.part = owner.part
+    super(owner)
     this.#expired = expired
     const ms = seconds === null ? Number.POSITIVE_INFINITY : Math.max(seconds, 0) * 1000
     this.#expiresAt = performance.now() + ms
@@ -38,21 +30,9 @@ export class Deadline implements RolloutScope {
     else this.#timer = startTimer(ms, () => this.abort(expired()))
   }
 
-  get signal(): AbortSignal {
-    return this.#controller.signal
-  }
-
-  /** Ends the phase early, with the reason that everything waiting for it will see. */
-  abort(reason: OsmosisError): void {
+  override abort(reason: OsmosisError): void {
     this.#timer?.clear()
-    // Listeners of the signal are user code.
-    inScope(this, () => this.#controller.abort(reason))
-  }
-
-  fail(error: OsmosisError): boolean {
-    if (this.#over || this.signal.aborted) return false
-    this.abort(error)
-    return true
+    super.abort(reason)
   }
 
   /**
@@ -60,10 +40,8 @@ export class Deadline implements RolloutScope {
    * blocked the thread past the deadline and then returned is late as well.
    */
   async race<T>(start: () => Promise<T>): Promise<T> {
-    return untilAborted(this.signal, async () => {
-      const result = await inScope(this, start)
-      // Node.js reports rejections that were left behind at the end of a turn.
-      await setImmediate()
+    return this.run(async () => {
+      const result = await start()
       this.throwIfLate()
       return result
     })
@@ -76,8 +54,8 @@ export class Deadline implements RolloutScope {
   }
 
   /** Stops the clock: the phase is over. */
-  clear(): void {
-    this.#over = true
+  override clear(): void {
+    super.clear()
     this.#timer?.clear()
   }
 }

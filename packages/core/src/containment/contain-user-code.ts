@@ -14,7 +14,7 @@ export type StrayOrigin = 'uncaughtException' | 'unhandledRejection'
 export interface Containment {
   /** No rollout could be found: the process may be in any state, and should end. */
   onUnattributed(error: unknown, origin: StrayOrigin): void
-  /** Something of a rollout that is over, or fails already; to be logged. Default: nothing is done. */
+  /** Something of a part of a rollout that has ended; to be logged. Default: nothing is done. */
   onLate?(rolloutId: string, error: OsmosisError): void
 }
 

@@ -1,6 +1,7 @@
 import { constants } from 'node:os'
 
 import { errorMessage } from '@osmosis/core'
+import { containUserCode } from '@osmosis/core/containment'
 
 import type { Logger } from '../logging/logger.ts'
 
@@ -15,13 +16,18 @@ const exitAfterCloseMs = 2000
  */
 export function ownProcess(close: Close, logger: Logger): () => void {
   let ending = false
+  let closed = false
   let signalled = false
+  let exitCode: number | undefined
 
   const stop = (waitSeconds?: number): void => {
     ending = true
     close(waitSeconds === undefined ? {} : { waitSeconds })
       .catch((error: unknown) => logger.error({ error }, 'closing failed'))
-      .finally(() => setTimeout(() => process.exit(), exitAfterCloseMs).unref())
+      .finally(() => {
+        closed = true
+        setTimeout(() => process.exit(exitCode), exitAfterCloseMs).unref()
+      })
   }
 
   const onSignal = (signal: NodeJS.Signals): void => {
@@ -33,27 +39,28 @@ export function ownProcess(close: Close, logger: Logger): () => void {
     logger.info({ signal }, 'signal received: shutting down')
     stop()
   }
-  // One rollout's forgotten await must not end the others.
-  const onRejection = (error: unknown): void => {
-    logger.error({ error }, `unhandled rejection in user code: ${errorMessage(error)}`)
-  }
-  // The process may be in any state, so nothing is waited for but the failure callbacks.
-  const onException = (error: unknown): void => {
-    logger.error({ error }, `uncaught exception, shutting down: ${errorMessage(error)}`)
-    process.exitCode = 1
-    stop(0)
-  }
 
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
-  process.on('unhandledRejection', onRejection)
-  process.on('uncaughtException', onException)
+  const stopContaining = containUserCode({
+    onUnattributed(error, origin) {
+      logger.error({ error, origin }, `no rollout is known for an error: ${errorMessage(error)}`)
+      // What is left behind must not turn a clean end into a failed one.
+      if (closed || exitCode !== undefined) return
+      // The process may be in any state, so nothing is waited for but the failure callbacks.
+      exitCode = 1
+      process.exitCode = exitCode
+      stop(0)
+    },
+    onLate(rolloutId, error) {
+      logger.warn({ rollout_id: rolloutId, error }, `after it had ended, ${error.message}`)
+    },
+  })
   return () => {
-    // What ended rollouts leave behind must not turn a clean end into a failed one.
+    // What is left of ended rollouts is contained until the process is gone.
     if (ending) return
     process.off('SIGTERM', onSignal)
     process.off('SIGINT', onSignal)
-    process.off('unhandledRejection', onRejection)
-    process.off('uncaughtException', onException)
+    stopContaining()
   }
 }

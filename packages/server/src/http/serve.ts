@@ -33,8 +33,9 @@ export interface ServeOptions {
   signal?: AbortSignal | undefined
   /**
    * Makes the server the owner of its process (default true): SIGTERM and SIGINT drain and close
-   * it, a second one ends the process at once; a stray rejection of user code is logged; an
-   * uncaught exception is logged, fails what is running and ends the process.
+   * it, a second one ends the process at once. User code that calls `process.exit`, throws from a
+   * callback or leaves a rejection unhandled fails its own rollout; an error of no known rollout
+   * fails what is running and ends the process with 1.
    */
   handleSignals?: boolean | undefined
   /** What one client may cost; they have defaults for servers that strangers reach. */

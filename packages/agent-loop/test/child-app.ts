@@ -1,0 +1,50 @@
+import { EventEmitter } from 'node:events'
+
+import { createApp } from '@osmosis/agent-loop'
+import { serve } from '@osmosis/server'
+
+import { answerOnce, loopOf } from './running-app.ts'
+
+/**
+ * A loop as a user's program serves it, run by tests in a process of its own. The metadata of a
+ * rollout says how the loop misbehaves: what it does to the process, or that it waits until all of
+ * that was done. Prints its URL when it listens.
+ */
+const harms: Record<string, () => unknown> = {
+  exit: () => process.exit(0),
+  timer: () => setTimeout(() => fail('thrown from a timer'), 1),
+  emitter: () => {
+    const emitter = new EventEmitter().on('event', () => fail('thrown from a listener'))
+    setTimeout(() => emitter.emit('event'), 1)
+  },
+  rejection: () => void Promise.reject(new Error('forgotten await')),
+}
+const harmed = Promise.withResolvers<void>()
+
+const loop = loopOf(
+  async (ctx) => {
+    const { harm, waits } = ctx.request.metadata as Record<string, string>
+    if (waits) await harmed.promise
+    const misbehave = harms[harm ?? '']
+    if (misbehave) {
+      ctx.signal.addEventListener('abort', () => harmed.resolve())
+      misbehave()
+      await new Promise(() => undefined)
+    }
+    return answerOnce(ctx)
+  },
+  ({ metadata }) => {
+    harms[String(metadata['toolsHarm'])]?.()
+    return []
+  },
+)
+
+function fail(text: string): never {
+  throw new Error(text)
+}
+
+// Code at the top of a user's module, which belongs to no rollout.
+process.on('SIGUSR2', () => fail('thrown for nobody'))
+
+const { url } = await serve(createApp(loop, { shutdownGraceSeconds: 2 }), { port: 0 })
+process.stdout.write(`${url}\n`)
