@@ -151,7 +151,7 @@ export class ItemEnds {
       scorers.length === 0
         ? unscored
         : await untilAborted(stop.signal, () => scoreItem(scorers, item.row, outcome))
-    const record = redact(toItemRecord(item, outcome, scores))
+    const record = redact(toItemRecord(item, outcome, scores, redact))
     let isNew = true
     try {
       const row = store?.manifest.rows[item.rowIndex] ?? toRunRow(item.row)

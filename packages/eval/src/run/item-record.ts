@@ -25,16 +25,22 @@ export interface ItemScores {
   readonly scoreErrors: Readonly<Record<string, string>>
 }
 
-/** The record of an item that has ended. */
+/**
+ * The record of an item that has ended.
+ *
+ * @param redact - takes secrets out of an error, before it is cut: half a secret cannot be found
+ */
 export function toItemRecord(
   { row, rowIndex, runIndex, model, rolloutId }: EvaluationItem,
   outcome: ItemOutcome,
   scores: ItemScores,
+  redact: (text: string) => string,
 ): ItemRecord {
   const { sourceRowIndex } = row
   // Conversations are large, and no record needs them.
   const { samples: _samples, kept: _kept, ...ending } = outcome
   const { errorMessage } = ending
+  const shown = (error: string): string => shortenedError(redact(error), mostInJournal)
   return {
     rowIndex,
     sourceRowIndex,
@@ -42,13 +48,10 @@ export function toItemRecord(
     model,
     rolloutId,
     ...ending,
-    errorMessage: errorMessage === null ? null : shortenedError(errorMessage, mostInJournal),
+    errorMessage: errorMessage === null ? null : shown(errorMessage),
     scores: scores.scores,
     scoreErrors: Object.fromEntries(
-      Object.entries(scores.scoreErrors).map(([name, error]) => [
-        name,
-        shortenedError(error, mostInJournal),
-      ]),
+      Object.entries(scores.scoreErrors).map(([name, error]) => [name, shown(error)]),
     ),
   }
 }

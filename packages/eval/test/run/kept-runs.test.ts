@@ -237,6 +237,14 @@ describe('an item that fails', () => {
     expect(records[0]?.errorMessage === event?.error_message).toBe(true)
   })
 
+  it('with an error that is full of secrets keeps no piece of one where it was cut', async () => {
+    await using store = await newRun(await temporaryFolder(), 1)
+    const redact = <T>(data: T): T =>
+      typeof data === 'string' ? (data.replaceAll('planted-secret', '?') as T) : data
+    await evaluate(1, () => failedWorkflow('planted-secret '.repeat(10_000)), { store, redact })
+    expect(journalOf(store)[0]?.error_message).toMatch(/^[? ]+\n… .* …\n[? ]+$/)
+  })
+
   it('with an error of a megabyte has more of it in its document, and not all', async () => {
     await using store = await newRun(await temporaryFolder(), 1)
     const error = `It began. ${'x'.repeat(1_000_000)} It ended.`
