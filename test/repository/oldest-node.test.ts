@@ -18,8 +18,8 @@ const files = globSync(
   ],
   { cwd: root, exclude: ['**/node_modules/**'] },
 )
-  // The cases of the adapter contract only ever run in Vitest, which transforms them, or built.
-  .filter((file) => !file.startsWith(path.join('packages/testing/src/adapter-contract')))
+  // The cases of contracts only ever run in Vitest, which transforms them, or built.
+  .filter((file) => !/^packages.testing.src.(adapter|backend)-contract/.test(file))
 
 // What the library lacks there is a type error: `lib` in tsconfig.base.json and @types/node 22.
 it('nothing that Node.js 22 runs as it is declares a resource with `using`', () => {
