@@ -22,6 +22,7 @@ const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
   policy_http_error: 'http_error',
   policy_unreachable: 'http_error',
   policy_stream_error: 'http_error',
+  egress_refused: 'http_error',
   timeout: 'timeout',
   cancelled: 'agent_error',
   user_code_exit: 'agent_error',

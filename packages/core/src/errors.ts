@@ -17,6 +17,7 @@
  * | `policy_http_error` | the policy endpoint answered with an error status (`status`) |
  * | `policy_unreachable` | no answer from the policy endpoint |
  * | `policy_stream_error` | the answer broke off, was malformed or carried an error |
+ * | `egress_refused` | a server may not connect there, see `EgressOptions` |
  * | `timeout` | a deadline of the rollout passed |
  * | `cancelled` | somebody cancelled the rollout |
  * | `user_code_exit` | user code called `process.exit` |
@@ -52,6 +53,7 @@ export type OsmosisErrorCode =
   | 'policy_http_error'
   | 'policy_unreachable'
   | 'policy_stream_error'
+  | 'egress_refused'
   | 'timeout'
   | 'cancelled'
   | 'user_code_exit'

@@ -3,6 +3,7 @@
 export { assertApiKey, bearer, carriesKey } from './http/bearer.ts'
 export { boundedText } from './http/bounded-text.ts'
 export { completionsBaseUrl, completionsUrl } from './http/completions-url.ts'
+export { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 export { beginningOf, cutEnd, errorTextBytes, longErrorTextBytes } from './http/error-text.ts'
 export { startTimer, wait, type LongTimer } from './http/long-timer.ts'
 export { isPassingStatus, retryRequest, type RetryOptions } from './http/retry.ts'
@@ -11,6 +12,7 @@ export { RolloutMemory, type RolloutMemoryLimits } from './http/rollout-memory.t
 export { toTelemetryJson } from './http/telemetry-json.ts'
 export {
   createTransport,
+  transportsByEgress,
   type HttpAnswer,
   type HttpRequest,
   type Transport,

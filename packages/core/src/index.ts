@@ -13,6 +13,7 @@ export {
 export { LocalBackend, type LocalBackendOptions } from './backend/local-backend.ts'
 export { errorCategory, errorMessage, type ErrorCategory } from './error-category.ts'
 export { isOsmosisError, OsmosisError, type OsmosisErrorCode } from './errors.ts'
+export type { EgressOptions } from './http/egress-policy.ts'
 export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
 export type { PolicyCallOptions, PolicyClient } from './policy/policy-client.ts'

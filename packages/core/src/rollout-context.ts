@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
 import { OsmosisError } from './errors.ts'
+import { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import { createPolicyClient, type PolicyClient } from './policy/policy-client.ts'
 import { policyBaseUrl } from './policy/headers.ts'
@@ -29,6 +30,8 @@ export interface RolloutContextInit {
    * with that.
    */
   beforeFirstModelCall?: (() => Promise<void>) | undefined
+  /** Where model calls may go; default: anywhere but where {@link EgressOptions} never lets them. */
+  egress?: EgressOptions | undefined
 }
 
 /**
@@ -43,11 +46,12 @@ export class RolloutContext {
   readonly #apiKey: string | undefined
   readonly #chatCompletionsUrl: string
   readonly #beforeCall: (() => Promise<void>) | undefined
+  readonly #egress: EgressPolicy
   readonly #registry = new SampleRegistry()
   readonly #clients = new Map<string, PolicyClient>()
 
   /**
-   * @throws OsmosisError with code `invalid_id` or `invalid_request`
+   * @throws OsmosisError with code `invalid_id`, `invalid_request` or `invalid_config`
    */
   constructor(init: RolloutContextInit) {
     assertHeaderSafeId('rollout', init.rolloutId)
@@ -55,6 +59,7 @@ export class RolloutContext {
     this.#chatCompletionsUrl = policyBaseUrl(init.chatCompletionsUrl)
     this.#beforeCall = init.beforeFirstModelCall && once(init.beforeFirstModelCall)
     this.#apiKey = init.apiKey || undefined
+    this.#egress = EgressPolicy.of(init.egress)
     this.signal = init.signal ?? new AbortController().signal
   }
 
@@ -147,6 +152,7 @@ export class RolloutContext {
       sampleId,
       chatCompletionsUrl: this.#chatCompletionsUrl,
       apiKey: this.#apiKey,
+      egress: this.#egress,
       signal: this.signal,
       log: this.#registry.log(sampleId),
       beforeCall: this.#beforeCall,

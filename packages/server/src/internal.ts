@@ -5,6 +5,7 @@
 export { CallbackDelivery, type Callback } from './delivery/callback-delivery.ts'
 export type { OutboxRecord } from './delivery/outbox-record.ts'
 export { HttpRefusal } from './http/http-refusal.ts'
+export { reachableUrl } from './http/reachable-url.ts'
 export { isJsonObject, type ServerRoute } from './http/server-route.ts'
 export { createServerShell, type ServerProtocol, type ServerServices } from './http/server-shell.ts'
 export { SecretValues } from './logging/secret-values.ts'

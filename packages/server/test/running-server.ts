@@ -6,6 +6,7 @@ import {
   AgentWorkflow,
   type AgentWorkflowClass,
   type AgentWorkflowContext,
+  type EgressOptions,
   Grader,
   type GraderClass,
   type GraderContext,
@@ -39,6 +40,7 @@ export interface RunningServerOptions extends Partial<RolloutServerOptions> {
   grader?: GraderClass | null
   maxConcurrent?: number
   maxQueueDepth?: number
+  egress?: EgressOptions | undefined
   /** Default: a folder that ends with the server. */
   artifactRoot?: string
 }
@@ -50,6 +52,7 @@ export async function startServer(options: RunningServerOptions = {}): Promise<R
     grader,
     maxConcurrent,
     maxQueueDepth,
+    egress,
     artifactRoot: _,
     ...serverOptions
   } = options
@@ -63,6 +66,7 @@ export async function startServer(options: RunningServerOptions = {}): Promise<R
       grader: grader === null ? undefined : (grader ?? OneForYes),
       maxConcurrent,
       maxQueueDepth,
+      egress,
       artifactRoot,
     }),
     callbackRetry: { minDelayMs: 1, maxDelayMs: 5 },

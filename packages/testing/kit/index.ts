@@ -8,6 +8,7 @@ export {
   sampleOf,
   type ExecuteOptions,
 } from './adapter-rollouts.ts'
+export { addressForms, type AddressForm } from './address-forms.ts'
 export { FakeController, type CallbackAnswer, type ReceivedCallback } from './fake-controller.ts'
 export { FakeTrainer, hang, reset, said, type TrainerAnswer } from './fake-trainer.ts'
 export { post, told } from './http-calls.ts'
@@ -28,4 +29,5 @@ export { missingPrograms } from './missing-programs.ts'
 export { PlatformStandIn } from './platform-stand-in/platform-stand-in.ts'
 export { refusal } from './platform-stand-in/stand-in-request.ts'
 export { recordingLogger, type LogLine } from './recording-logger.ts'
+export { resolveNames } from './resolve-names.ts'
 export { temporaryFolder } from './temporary-folder.ts'

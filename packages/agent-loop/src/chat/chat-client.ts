@@ -1,5 +1,11 @@
 import { ConcurrencyLimiter, type PromptMessage } from '@osmosis/core'
-import { bearer, retryRequest, withTimeLimit } from '@osmosis/core/http'
+import {
+  bearer,
+  retryRequest,
+  withTimeLimit,
+  type EgressPolicy,
+  type Transport,
+} from '@osmosis/core/http'
 import type { LoopChatRequestBody } from '@osmosis/core/wire'
 
 import { OsmosisTimeoutError, OsmosisValidationError } from '../rollout-errors.ts'
@@ -24,6 +30,7 @@ export interface ChatClientInit {
   readonly serverUrl: string
   readonly apiKey: string | null
   readonly settings: RolloutClientSettings
+  readonly egress: EgressPolicy
   readonly signal: AbortSignal
   readonly metrics: MetricsCounter
   readonly texts: MessageTexts
@@ -41,6 +48,7 @@ interface Call {
 /** The way from one rollout to the policy behind its trainer. */
 export class ChatClient {
   readonly #init: ChatClientInit
+  readonly #transport: Transport
   readonly #calls: ConcurrencyLimiter
   #turn = 0
   /** The messages of the latest call and its answer, as JSON without brackets. */
@@ -48,6 +56,7 @@ export class ChatClient {
 
   constructor(init: ChatClientInit) {
     this.#init = init
+    this.#transport = trainerTransport(init.egress)
     this.#calls = new ConcurrencyLimiter(init.settings.maxConnections)
   }
 
@@ -112,7 +121,7 @@ export class ChatClient {
         maxDelayMs: settings.retryMaxDelaySeconds * 1000,
         signal: call.signal,
         isRetryable: (error) =>
-          error instanceof OsmosisTimeoutError || trainerTransport.isPassing(error),
+          error instanceof OsmosisTimeoutError || this.#transport.isPassing(error),
       },
     )
     const text = answer()
@@ -145,7 +154,7 @@ export class ChatClient {
         'idempotency-key': `${headerSafe(rolloutId)}/chat/${turn}`,
         ...bearer(apiKey),
       }
-      const answer = await trainerTransport.post(url, { headers, body, signal, closeConnection })
+      const answer = await this.#transport.post(url, { headers, body, signal, closeConnection })
       return readText(answer.body, signal)
     })
   }

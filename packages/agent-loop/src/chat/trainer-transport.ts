@@ -1,5 +1,5 @@
 import { errorMessage, isOsmosisError } from '@osmosis/core'
-import { createTransport } from '@osmosis/core/http'
+import { transportsByEgress } from '@osmosis/core/http'
 import { isRetryableStatus } from '@osmosis/core/policy'
 
 import {
@@ -11,8 +11,8 @@ import {
 
 const keyHint = '. Check the api_key that the rollout was sent with.'
 
-/** The connections of all model calls of this process. */
-export const trainerTransport = createTransport({
+/** The connections of all model calls of this process that may lead to the same places. */
+export const trainerTransport = transportsByEgress({
   name: 'policy endpoint',
   codes: { unreachable: 'policy_unreachable', refused: 'policy_http_error' },
   hints: {
@@ -29,10 +29,10 @@ export function toChatError(error: unknown): unknown {
   const { message, status, retryAfterMs } = error
   const options = { cause: error, status, retryAfterMs }
   if (error.code === 'policy_unreachable') return new OsmosisTransportError(message, options)
-  if (error.code !== 'policy_http_error') return error
+  if (error.code !== 'policy_http_error' && error.code !== 'egress_refused') return error
   return (status ?? 0) >= 500
     ? new OsmosisServerError(message, options)
-    : new OsmosisValidationError('policy_http_error', message, options)
+    : new OsmosisValidationError(error.code, message, options)
 }
 
 /** An answer that broke off after its status line: asking again would be a second answer. */

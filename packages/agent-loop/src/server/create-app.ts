@@ -1,4 +1,4 @@
-import { ConcurrencyLimiter, OsmosisError } from '@osmosis/core'
+import { ConcurrencyLimiter, OsmosisError, type EgressOptions } from '@osmosis/core'
 import type { CallbackRetryOptions, ServerShell, ServerShellOptions } from '@osmosis/server'
 import { createServerShell } from '@osmosis/server/internal'
 
@@ -25,6 +25,11 @@ export interface CreateAppOptions extends ServerShellOptions {
   settings?: RolloutSettingsInput | undefined
   /** Folder for a trace of each rollout; it is made when needed. Default: no traces. */
   debugDir?: string | undefined
+  /**
+   * Where model calls and results may go. Default: anywhere but to metadata, link-local and similar
+   * addresses, which are never connected to. Tools connect as they like.
+   */
+  egress?: EgressOptions | undefined
 }
 
 /** A server for one agent loop, without a port: give it to `serve` of `@osmosis/server`. */

@@ -1,5 +1,8 @@
 import type { PromptMessage } from '@osmosis/core'
+import type { EgressPolicy } from '@osmosis/core/http'
 import { loopInitRequestSchema, type LoopInitRequestBody } from '@osmosis/core/wire'
+
+import { reachableUrl } from '@osmosis/server/internal'
 
 import type { RolloutRequest } from '../rollout-request.ts'
 import { pythonJson } from '../tools/python-text.ts'
@@ -8,19 +11,22 @@ import { pythonJson } from '../tools/python-text.ts'
 export type InitSchema = typeof loopInitRequestSchema
 
 /**
- * The schema with a limit on metadata.
+ * The schema of one server: with a limit on metadata, and a trainer that it may connect to.
  *
  * @param maxMetadataBytes - as Python JSON text, which escapes everything beyond ASCII
  */
-export function initBodySchema(maxMetadataBytes: number): InitSchema {
-  const { metadata } = loopInitRequestSchema.shape
+export function initBodySchema(maxMetadataBytes: number, egress: EgressPolicy): InitSchema {
+  const { metadata, server_url } = loopInitRequestSchema.shape
   const limited = metadata
     .unwrap()
     .refine(
       (value) => fits(value, maxMetadataBytes),
       `metadata must have a JSON text of at most ${maxMetadataBytes} bytes`,
     )
-  return loopInitRequestSchema.extend({ metadata: limited.default({}) })
+  return loopInitRequestSchema.extend({
+    metadata: limited.default({}),
+    server_url: reachableUrl(server_url, egress),
+  })
 }
 
 /** The rollout that a body asks for, as user code sees it: without the key. */

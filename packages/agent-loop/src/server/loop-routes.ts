@@ -45,7 +45,7 @@ export function loopRoutes(
   services: ServerServices,
 ): Pick<ServerProtocol, 'routes' | 'endWork' | 'resume'> {
   const { loop, limiter, maxQueued } = options
-  const { delivery, work, secrets, logger } = services
+  const { delivery, egress, work, secrets, logger } = services
   const running = new Set<RolloutRun>()
   const shared = { ...options, ...services, onUnknownParameters: warnOnce(services) }
   const admission = new Admission(services, {
@@ -68,7 +68,7 @@ export function loopRoutes(
     path: '/v1/rollout/init',
     summary: 'Accept one rollout; its result goes to /v1/rollout/completed of server_url',
     body: {
-      schema: initBodySchema(options.settings.maxMetadataSizeBytes),
+      schema: initBodySchema(options.settings.maxMetadataSizeBytes, egress),
       lists: { messages: isJsonObject },
     },
     answers: {

@@ -1,6 +1,6 @@
 import { errorMessage, OsmosisError, type ConcurrencyLimiter } from '@osmosis/core'
 import { UserCode } from '@osmosis/core/containment'
-import { startTimer } from '@osmosis/core/http'
+import { startTimer, type EgressPolicy } from '@osmosis/core/http'
 import type { FunctionTool } from '@osmosis/core/wire'
 import type { Logger } from '@osmosis/server'
 import type { Callback, SecretValues } from '@osmosis/server/internal'
@@ -22,6 +22,8 @@ export interface RunServices {
   readonly loop: RolloutAgentLoop
   readonly settings: RolloutSettings
   readonly limiter: ConcurrencyLimiter
+  /** Where model calls may go. */
+  readonly egress: EgressPolicy
   readonly secrets: SecretValues
   readonly logger: Logger
   /** Null: no traces are kept. */
@@ -58,6 +60,7 @@ export class RolloutRun {
       serverUrl,
       apiKey: rollout.apiKey,
       settings: services.settings.client,
+      egress: services.egress,
       signal: this.#code.signal,
       metrics: this.#metrics,
       texts: this.#texts,

@@ -7,7 +7,7 @@ import { checkAgentLoop } from '../agent-loop/validate-command.ts'
 import type { LoadedAgentLoop } from '../agent-loop/load-agent-loop.ts'
 import { announceListening } from '../server-channel.ts'
 import { announceRegistration, planRegistration } from './registration.ts'
-import type { ServeFlags } from './serve-options.ts'
+import { egressOf, type ServeFlags } from './serve-options.ts'
 import { followKeyFile, serverKeys } from './server-keys.ts'
 
 const defaultPort = 9000
@@ -26,6 +26,7 @@ export async function serveAgentLoop(
     apiKey: keys,
     debugDir: traces,
     outboxDir: flags.outbox,
+    egress: egressOf(flags),
   })
   const listening = await serve(app, {
     port: flags.port ?? environment.port,

@@ -7,7 +7,7 @@ import { announceListening } from '../server-channel.ts'
 import { loadEntrypoint } from './load-entrypoint.ts'
 import { assertRegistrationFlags } from './registration.ts'
 import { serveAgentLoop } from './serve-agent-loop.ts'
-import type { ServeFlags } from './serve-options.ts'
+import { egressOf, type ServeFlags } from './serve-options.ts'
 import { followKeyFile, serverKeys } from './server-keys.ts'
 
 /**
@@ -56,7 +56,11 @@ async function serveWorkflow(
   const apiKey = serverKeys(flags, environment.apiKey)
 
   const server = createRolloutServer({
-    backend: new LocalBackend({ ...entrypoint, artifactRoot: environment.artifactRoot }),
+    backend: new LocalBackend({
+      ...entrypoint,
+      artifactRoot: environment.artifactRoot,
+      egress: egressOf(flags),
+    }),
     apiKey,
     instanceId: environment.instanceId,
     outboxDir: flags.outbox,

@@ -1,6 +1,7 @@
+import type { EgressOptions } from '@osmosis/core'
 import { InvalidArgumentError, type Command } from 'commander'
 
-import { portNumber } from '../flag-values.ts'
+import { portNumber, repeated } from '../flag-values.ts'
 
 /** Flags of `osmosis serve`. */
 export interface ServeFlags {
@@ -23,6 +24,10 @@ export interface ServeFlags {
   admissionStatus?: 200 | 202
   /** False with `--no-trajectories`. */
   trajectories: boolean
+  /** The only hosts that the server connects to. */
+  allowHost?: readonly string[]
+  /** False with `--no-private-hosts`. */
+  privateHosts: boolean
   /** Tells the platform where the agent loop is served. */
   register?: boolean
   /** Name or address under which the platform reaches the server. */
@@ -71,6 +76,15 @@ export function addServeCommand(program: Command): void {
       'write no document of what a rollout said (default: one each, below $_OSMOSIS_ROLLOUT_ARTIFACT_ROOT or ~/.osmosis)',
     )
     .option(
+      '--allow-host <host>',
+      'connect only there for model calls and callbacks: a name, *.<domain>, an address or a subnet, with an optional port; may be repeated (default: every host)',
+      repeated,
+    )
+    .option(
+      '--no-private-hosts',
+      'connect to no loopback or private address but those that --allow-host names',
+    )
+    .option(
       '--register',
       'tell the platform ($OSMOSIS_PLATFORM_URL, https://platform.osmosis.ai) where the agent loop is; needs a key and a login ($OSMOSIS_TOKEN, else ~/.config/osmosis/credentials.json)',
     )
@@ -87,6 +101,11 @@ export function addServeCommand(program: Command): void {
       const { serveCommand } = await import('./serve-command.ts')
       await serveCommand(entrypoint, flags)
     })
+}
+
+/** Where the server may connect to. */
+export function egressOf({ allowHost, privateHosts }: ServeFlags): EgressOptions {
+  return { allowedHosts: allowHost, privateAddresses: privateHosts ? 'allow' : 'refuse' }
 }
 
 function admissionStatus(value: string): 200 | 202 {

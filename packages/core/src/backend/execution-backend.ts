@@ -1,4 +1,5 @@
 import type { ErrorCategory } from '../error-category.ts'
+import type { EgressOptions } from '../http/egress-policy.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
 import type { CancelDisposition, RolloutStatus } from '../wire/rollout-protocol.ts'
 import type { PromptMessage } from '../workflow/prompt-message.ts'
@@ -104,6 +105,11 @@ export type RolloutSelector =
 export interface ExecutionBackend {
   /** Where rollouts keep files, each in a folder named after it; without, there are none. */
   readonly artifactRoot?: string | undefined
+  /**
+   * Where its rollouts may connect to, and a server that delivers their results; default: see
+   * {@link EgressOptions}.
+   */
+  readonly egress?: EgressOptions | undefined
   /** Runs and grades one rollout. Never rejects: everything that happens goes to `observer`. */
   execute(request: RolloutRequest, observer: RolloutObserver): Promise<void>
   /** Whether one more rollout may be handed over now. */

@@ -2,6 +2,7 @@ import { homedir } from 'node:os'
 import path from 'node:path'
 
 import type { OsmosisError } from '../errors.ts'
+import { EgressPolicy, type EgressOptions } from '../http/egress-policy.ts'
 import type { CancelDisposition } from '../wire/rollout-protocol.ts'
 import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
 import type { GraderClass } from '../workflow/grader.ts'
@@ -36,6 +37,11 @@ export interface LocalBackendOptions<TWorkflowConfig, TGraderConfig> {
   maxQueueDepth?: number | undefined
   /** Where rollouts keep files; default `~/.osmosis`. */
   artifactRoot?: string | undefined
+  /**
+   * Where model calls may go, and callbacks of a server with this backend. Default: anywhere but
+   * where {@link EgressOptions} never lets them. Tools of user code connect as they like.
+   */
+  egress?: EgressOptions | undefined
 }
 
 /** Executes rollouts in this process, as many at a time as it has slots. */
@@ -45,6 +51,8 @@ export class LocalBackend<
 > implements ExecutionBackend {
   /** Where rollouts keep files. */
   readonly artifactRoot: string
+  /** Where rollouts may connect to. */
+  readonly egress: EgressOptions | undefined
   readonly #workflowSlots: ConcurrencyLimiter
   readonly #maxQueueDepth: number | undefined
   readonly #rollouts = new LiveRollouts()
@@ -53,7 +61,9 @@ export class LocalBackend<
   /** @throws OsmosisError with code `invalid_config` */
   constructor(options: LocalBackendOptions<TWorkflowConfig, TGraderConfig>) {
     this.artifactRoot = options.artifactRoot ?? path.join(homedir(), '.osmosis')
-    const { workflow, grader, maxQueueDepth } = options
+    this.egress = options.egress
+    EgressPolicy.of(options.egress)
+    const { workflow, grader, maxQueueDepth, egress } = options
     const workflowConfig = options.workflowConfig as TWorkflowConfig
     const graderConfig = options.graderConfig as TGraderConfig
     const limits = concurrencyLimits(options)
@@ -63,7 +73,8 @@ export class LocalBackend<
     this.#workflowSlots = workflowSlots
     this.#maxQueueDepth = maxQueueDepth
     this.#phases = {
-      workflow: async (live) => runWorkflowPhase(live, workflowSlots, workflow, workflowConfig),
+      workflow: async (live) =>
+        runWorkflowPhase(live, workflowSlots, { workflow, config: workflowConfig, egress }),
       grading: async (live, result) =>
         runGradingPhase(live, result, graderSlots, grader, graderConfig),
     }

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { inScope, type RolloutScope } from '../containment/rollout-scope.ts'
 import { errorCategory, errorMessage } from '../error-category.ts'
 import { OsmosisError } from '../errors.ts'
+import type { EgressOptions } from '../http/egress-policy.ts'
 import { beginningOf, longErrorTextBytes } from '../http/error-text.ts'
 import { RolloutContext } from '../rollout-context.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
@@ -26,12 +27,19 @@ export interface WorkflowResult {
   unasked: readonly string[]
 }
 
+/** What is run in each rollout. */
+interface WorkflowPlan<TConfig> {
+  readonly workflow: AgentWorkflowClass<TConfig>
+  readonly config: TConfig
+  /** Where its model calls may go. */
+  readonly egress: EgressOptions | undefined
+}
+
 /** Waits for a slot, runs the workflow and collects its samples. Never rejects. */
 export async function runWorkflowPhase<TConfig>(
   live: LiveRollout,
   slots: ConcurrencyLimiter,
-  workflow: AgentWorkflowClass<TConfig>,
-  config: TConfig,
+  { workflow, config, egress }: WorkflowPlan<TConfig>,
 ): Promise<WorkflowResult> {
   const { request } = live
   const clock = new QueueClock(request.queuedSeconds)
@@ -50,6 +58,7 @@ export async function runWorkflowPhase<TConfig>(
     const { beforeFirstModelCall } = live
     const context = new RolloutContext({
       ...request,
+      egress,
       signal: deadline.signal,
       beforeFirstModelCall,
     })

@@ -1,6 +1,7 @@
 import type { Agent, Dispatcher, request } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
+import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
 import { refusalText } from './refusal-text.ts'
 import { headerOf, retryAfterMs, shouldRetry, type AnswerHeaders } from './retry-after.ts'
 import { isPassingStatus } from './retry.ts'
@@ -15,8 +16,12 @@ export interface TransportOptions {
   readonly hints?: Readonly<Record<number, string>> | undefined
   /** Error statuses after which the same request may succeed; default: {@link isPassingStatus}. */
   readonly isPassingStatus?: ((status: number) => boolean) | undefined
+  /** Where connections may lead; default: anywhere, for addresses that no caller has a say in. */
+  readonly egress?: EgressPolicy | undefined
+  /** How long connecting may take. Milliseconds; default 10 s. */
+  readonly connectTimeoutMs?: number | undefined
   /** Settings of the connections beyond those of {@link createTransport}. */
-  readonly agent?: Agent.Options | undefined
+  readonly agent?: Omit<Agent.Options, 'connect' | 'factory'> | undefined
   /** Takes the place of connections of the transport's own; whoever made it closes it. */
   readonly dispatcher?: Dispatcher | undefined
 }
@@ -45,7 +50,8 @@ export interface Transport {
   /**
    * Sends a request once and resolves with the answer, whatever its status.
    *
-   * @throws OsmosisError with the code for `unreachable`, or the reason of the signal
+   * @throws OsmosisError with the code for `unreachable`, or `egress_refused`, or the reason of the
+   * signal
    */
   send(url: string | URL, request: HttpRequest): Promise<HttpAnswer>
   /**
@@ -70,8 +76,8 @@ interface Connections {
 /**
  * Opens connections, with the first request. An answer may take as long as it likes: only the
  * signal of a request ends it, never a silence of the server (undici and Node's fetch would give
- * up after 300 s). Connecting may take 10 s. A transport that lives as long as the process need not
- * be closed: idle connections do not keep a process alive.
+ * up after 300 s). Redirects are answers like others and not followed. A transport that lives as
+ * long as the process need not be closed: idle connections do not keep a process alive.
  */
 export function createTransport(options: TransportOptions): Transport {
   const { codes, name, hints = {} } = options
@@ -94,6 +100,10 @@ export function createTransport(options: TransportOptions): Transport {
       return { status: statusCode, headers, contentType: headerOf(headers, 'content-type'), body }
     } catch (cause) {
       asked.signal.throwIfAborted()
+      if (cause instanceof EgressRefusal) {
+        const why = `The ${name} ${shown(url)} was not asked: ${cause.message}.`
+        throw new OsmosisError('egress_refused', why)
+      }
       const message = `No answer from the ${name} ${shown(url)}: ${describeNetworkError(cause)}`
       throw new OsmosisError(codes.unreachable, message, { cause })
     }
@@ -127,6 +137,23 @@ export function createTransport(options: TransportOptions): Transport {
   }
 }
 
+/**
+ * Transports that differ only in where they may connect to. A connection that was made under one
+ * policy is never used under another.
+ */
+export function transportsByEgress(
+  options: Omit<TransportOptions, 'egress'>,
+): (egress: EgressPolicy) => Transport {
+  const transports = new WeakMap<EgressPolicy, Transport>()
+  return (egress) => {
+    const known = transports.get(egress)
+    if (known !== undefined) return known
+    const transport = createTransport({ ...options, egress })
+    transports.set(egress, transport)
+    return transport
+  }
+}
+
 /** An address without what may hold keys: user info and query. */
 function shown(url: string | URL): string {
   if (!URL.canParse(String(url))) return String(url)
@@ -137,17 +164,21 @@ function shown(url: string | URL): string {
 /** undici's words for a request that cannot be sent at all, such as a key with a line break. */
 const unsendable = new Set<unknown>(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED'])
 
-async function openConnections({ agent, dispatcher }: TransportOptions): Promise<Connections> {
+async function openConnections(options: TransportOptions): Promise<Connections> {
+  const { agent, connectTimeoutMs: timeout = 10_000, dispatcher, egress } = options
   // Loaded with the first request: undici is most of what importing this package would cost.
   const undici = await import('undici')
   if (dispatcher) return { request: undici.request, dispatcher, own: undefined }
-  const own = new undici.Agent({
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    keepAliveTimeout: 30_000,
-    connect: { timeout: 10_000 },
-    ...agent,
-  })
+  const settings = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 30_000, ...agent }
+  const factory = (origin: string | URL): Dispatcher => {
+    const url = new URL(origin)
+    // Literal addresses are connected to without a lookup.
+    const refusal = egress?.refusal(url)
+    if (refusal !== undefined) throw new EgressRefusal(refusal)
+    const lookup = egress?.lookupFor(url)
+    return new undici.Pool(url, { ...settings, connect: { timeout, ...(lookup && { lookup }) } })
+  }
+  const own = new undici.Agent({ ...settings, factory })
   return { request: undici.request, dispatcher: own, own }
 }
 

@@ -1,5 +1,6 @@
 import { OsmosisError } from '../errors.ts'
 import { completionsUrl } from '../http/completions-url.ts'
+import type { EgressPolicy } from '../http/egress-policy.ts'
 import { retryRequest } from '../http/retry.ts'
 import type { HttpAnswer } from '../http/transport.ts'
 import { untilAborted } from '../http/until-aborted.ts'
@@ -41,7 +42,7 @@ export interface PolicyClient {
    * Asks the policy and hands out the chunks of its answer as they come, then the whole of it.
    *
    * @throws OsmosisError with code `policy_http_error`, `policy_unreachable`,
-   * `policy_stream_error` or `invalid_request`; the signal's reason when aborted; the deadline or
+   * `policy_stream_error`, `egress_refused` or `invalid_request`; the signal's reason when aborted; the deadline or
    * cancellation of the rollout (`timeout`, `cancelled`, `rollout_ended`)
    */
   stream(request: ChatCompletionRequest, options?: PolicyCallOptions): PolicyStream
@@ -60,6 +61,7 @@ export interface PolicyClientInit {
   readonly sampleId: string
   readonly chatCompletionsUrl: string
   readonly apiKey: string | undefined
+  readonly egress: EgressPolicy
   readonly signal: AbortSignal
   readonly log: CallLog
   /** Awaited before each call leaves. */
@@ -69,6 +71,7 @@ export interface PolicyClientInit {
 export function createPolicyClient(init: PolicyClientInit): PolicyClient {
   const baseUrl = policyBaseUrl(init.chatCompletionsUrl)
   const endpoint = completionsUrl(baseUrl).href
+  const transport = policyTransport(init.egress)
 
   async function* answerTo(
     request: ChatCompletionRequest,
@@ -131,14 +134,14 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
     return retryRequest(
       async (attempt) => {
         call.attempts = attempt
-        return policyTransport.post(endpoint, { headers, body, signal })
+        return transport.post(endpoint, { headers, body, signal })
       },
       {
         retries: options.retries ?? 2,
         minDelayMs: 500,
         maxDelayMs: 8_000,
         signal,
-        isRetryable: policyTransport.isPassing,
+        isRetryable: transport.isPassing,
       },
     )
   }

@@ -1,4 +1,4 @@
-import { isOsmosisError, OsmosisError } from '../errors.ts'
+import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
 import type {
   ChatCompletion,
   ChatCompletionChunk,
@@ -86,15 +86,24 @@ function eventStreamResponse(chunks: AsyncGenerator<ChatCompletionChunk>): Respo
   return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
 }
 
+/** For errors that came without one. */
+const statusOf: Partial<Record<OsmosisErrorCode, number>> = {
+  policy_http_error: 502,
+  policy_unreachable: 502,
+  egress_refused: 403,
+}
+
 /**
  * What the policy refused, as the answer an SDK expects. The header keeps SDKs that know it from
  * asking again: whatever was worth retrying has been retried.
  */
 function refusalResponse(error: unknown): Response | undefined {
   if (!isOsmosisError(error)) return undefined
-  if (error.code !== 'policy_http_error' && error.code !== 'policy_unreachable') return undefined
+  const { code, message } = error
+  const status = error.status ?? statusOf[code]
+  if (status === undefined) return undefined
   return Response.json(
-    { error: { message: error.message, type: error.code, code: error.code } },
-    { status: error.status ?? 502, headers: { 'x-should-retry': 'false' } },
+    { error: { message, type: code, code } },
+    { status, headers: { 'x-should-retry': 'false' } },
   )
 }

@@ -1,10 +1,10 @@
 import { isPassingStatus } from '../http/retry.ts'
-import { createTransport } from '../http/transport.ts'
+import { transportsByEgress } from '../http/transport.ts'
 
 const keyHint = '. Check the API key that the rollout was sent with (llm_api_key).'
 
-/** The connections of all policy calls of this process. */
-export const policyTransport = createTransport({
+/** The connections of all policy calls of this process that may lead to the same places. */
+export const policyTransport = transportsByEgress({
   name: 'policy endpoint',
   codes: { unreachable: 'policy_unreachable', refused: 'policy_http_error' },
   hints: {

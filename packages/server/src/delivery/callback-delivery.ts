@@ -3,6 +3,7 @@ import {
   bearer,
   boundedText,
   createTransport,
+  EgressPolicy,
   isPassingStatus,
   retryRequest,
   withTimeLimit,
@@ -51,8 +52,8 @@ export interface Callback {
 const longestAcknowledgement = 64 * 1024 * 1024
 
 /**
- * What became of a callback: a 2xx acknowledged it, another final status refused it, or the time
- * for trying was over.
+ * What became of a callback: a 2xx acknowledged it, another final status or this server's own rules
+ * about where it may connect to refused it, or the time for trying was over.
  */
 export type DeliveryOutcome = 'acknowledged' | 'refused' | 'gave_up'
 
@@ -66,6 +67,8 @@ export interface KeptWith {
 /** Options of {@link CallbackDelivery}. */
 export interface CallbackDeliveryOptions {
   retry?: CallbackRetryOptions | undefined
+  /** Where callbacks may go; default: where a policy without options lets them. */
+  egress?: EgressPolicy | undefined
   logger: Logger
 }
 
@@ -83,7 +86,7 @@ export class CallbackDelivery {
   readonly #counted = new WeakSet<Callback>()
   #undelivered = 0
 
-  constructor({ retry = {}, logger }: CallbackDeliveryOptions) {
+  constructor({ retry = {}, egress, logger }: CallbackDeliveryOptions) {
     this.#retry = {
       attemptTimeoutMs: retry.attemptTimeoutMs ?? 10_000,
       minDelayMs: retry.minDelayMs ?? 500,
@@ -96,10 +99,9 @@ export class CallbackDelivery {
     this.#transport = createTransport({
       name: 'receiver',
       codes: { unreachable: 'protocol_error', refused: 'protocol_error' },
-      agent: {
-        connections: 256,
-        connect: { timeout: Math.min(this.#retry.attemptTimeoutMs, 10_000) },
-      },
+      egress: egress ?? EgressPolicy.of(),
+      connectTimeoutMs: Math.min(this.#retry.attemptTimeoutMs, 10_000),
+      agent: { connections: 256 },
     })
   }
 

@@ -1,5 +1,6 @@
 import { OpenAPIHono, z } from '@hono/zod-openapi'
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { EgressPolicy, type EgressOptions } from '@osmosis/core/http'
 import type { Handler, MiddlewareHandler } from 'hono'
 
 import { CallbackDelivery, type CallbackRetryOptions } from '../delivery/callback-delivery.ts'
@@ -45,6 +46,8 @@ export interface ServerServices {
   readonly delivery: CallbackDelivery
   /** Undefined: what was accepted ends with the process. */
   readonly outbox: Outbox | undefined
+  /** Where the server may connect to. */
+  readonly egress: EgressPolicy
   readonly work: RunningWork
   readonly secrets: SecretValues
   /** Secrets are removed before a line is written. */
@@ -114,11 +117,14 @@ export interface ServerShell extends ServableApp, AsyncDisposable {
  * nothing by itself; whoever makes one closes it.
  *
  * @param toProtocol - builds the protocol on what the shell has
- * @throws OsmosisError with code `invalid_config` for a key that nobody can present or a limit that
- * is not a number of at least 0
+ * @throws OsmosisError with code `invalid_config` for a key that nobody can present, a limit that is
+ * not a number of at least 0, or hosts that cannot be read
  */
 export function createServerShell(
-  options: ServerShellOptions & { callbackRetry?: CallbackRetryOptions | undefined },
+  options: ServerShellOptions & {
+    callbackRetry?: CallbackRetryOptions | undefined
+    egress?: EgressOptions | undefined
+  },
   toProtocol: (services: ServerServices) => ServerProtocol,
 ): ServerShell {
   assertOptions(options)
@@ -127,15 +133,25 @@ export function createServerShell(
   const keys = new ApiKeys(options.apiKey, secrets)
   const chosen = options.logger === false ? silentLogger : (options.logger ?? createStderrLogger())
   const logger = redactingLogger(chosen, secrets)
+  const egress = EgressPolicy.of(options.egress)
   const delivery = new CallbackDelivery({
     retry: options.callbackRetry,
+    egress,
     logger,
   })
   const { outboxDir } = options
   const outbox = outboxDir === undefined ? undefined : new Outbox(outboxDir, logger)
   const work = new RunningWork()
   const ending = new AbortController()
-  const protocol = toProtocol({ delivery, outbox, work, secrets, logger, ending: ending.signal })
+  const protocol = toProtocol({
+    delivery,
+    egress,
+    outbox,
+    work,
+    secrets,
+    logger,
+    ending: ending.signal,
+  })
   const life = new ServerLife(
     { ...protocol, delivery, outbox, work, logger },
     { waitSeconds: drainSeconds, graceSeconds: shutdownGraceSeconds },

@@ -6,6 +6,7 @@ import {
   type PromptMessage,
   type RolloutRequest,
 } from '@osmosis/core'
+import type { EgressPolicy } from '@osmosis/core/http'
 import {
   leasedRolloutAcceptedSchema,
   leasedRolloutRequestSchema,
@@ -16,6 +17,7 @@ import {
 } from '@osmosis/core/wire'
 import { z } from 'zod'
 
+import { reachableUrl } from '../http/reachable-url.ts'
 import { isJsonObject, type ServerRoute } from '../http/server-route.ts'
 import type { ServerProtocol, ServerServices } from '../http/server-shell.ts'
 import type { LeaseOptions } from '../leases/lease-registry.ts'
@@ -153,13 +155,14 @@ export function rolloutRoutes(
     }
   }
 
+  const { callbackSchema, leasedSchema } = bodySchemas(services.egress)
   const accept: ServerRoute<RolloutRequestBody | LeasedRolloutRequestBody> = {
     method: 'POST',
     path: '/rollout',
     summary: 'Accept one rollout; without completion_callback_url its result is to be fetched',
     body: {
-      schema: z.union([rolloutRequestSchema, leasedRolloutRequestSchema]),
-      schemaFor: (body) => (hasCallbacks(body) ? rolloutRequestSchema : leasedRolloutRequestSchema),
+      schema: z.union([callbackSchema, leasedSchema]),
+      schemaFor: (body) => (hasCallbacks(body) ? callbackSchema : leasedSchema),
       lists: { initial_messages: isJsonObject },
     },
     answers: {
@@ -191,6 +194,23 @@ export function rolloutRoutes(
       admission.resume(left)
     },
     settle: (longestMs) => leases.close(longestMs),
+  }
+}
+
+/** The schemas of the protocol, for this server: with URLs that it may connect to. */
+function bodySchemas(egress: EgressPolicy): {
+  callbackSchema: typeof rolloutRequestSchema
+  leasedSchema: typeof leasedRolloutRequestSchema
+} {
+  const { shape } = rolloutRequestSchema
+  const chat_completions_url = reachableUrl(shape.chat_completions_url, egress)
+  return {
+    callbackSchema: rolloutRequestSchema.extend({
+      chat_completions_url,
+      completion_callback_url: reachableUrl(shape.completion_callback_url, egress),
+      grader_callback_url: reachableUrl(shape.grader_callback_url, egress),
+    }),
+    leasedSchema: leasedRolloutRequestSchema.extend({ chat_completions_url }),
   }
 }
 

@@ -23,7 +23,7 @@ export interface RolloutServer extends ServerShell {}
  */
 export function createRolloutServer(options: RolloutServerOptions): RolloutServer {
   const { backend } = options
-  return createServerShell(options, (services) => ({
+  return createServerShell({ ...options, egress: backend.egress }, (services) => ({
     title: 'Osmosis rollout server',
     unauthorized: 'Unauthorized',
     ...rolloutRoutes(options, services),

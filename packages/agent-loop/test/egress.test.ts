@@ -1,0 +1,116 @@
+import type { ServerResponse } from 'node:http'
+
+import { createApp, OsmosisValidationError } from '@osmosis/agent-loop'
+import { addressForms, resolveNames, told } from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
+
+import { loopOf, startApp, type RunningApp } from './running-app.ts'
+
+const reasons = {
+  forbidden: 'it leads to a link-local, multicast, unspecified or metadata address',
+  private: 'it leads to a private address, and those are refused',
+  public: 'its host is not among the allowed ones',
+}
+
+async function expectRefused(
+  running: RunningApp,
+  host: string,
+  kind: keyof typeof reasons,
+): Promise<void> {
+  const answer = await told(await running.init({ server_url: `http://${host}:8080` }))
+  const msg = `this server does not connect there: ${reasons[kind]}`
+  const detail = [{ type: 'value_error', loc: ['body', 'server_url'], msg }]
+  expect([host, answer]).toStrictEqual([host, { status: 422, body: { detail } }])
+}
+
+describe('a loop server', () => {
+  it('refuses trainers at metadata and link-local addresses, whatever it is set to', async () => {
+    for (const egress of [undefined, { allowedHosts: ['*', '0.0.0.0/0', '[::/0]'] }]) {
+      await using running = await startApp({ egress })
+      for (const { host, kind } of addressForms) {
+        if (kind === 'forbidden') await expectRefused(running, host, kind)
+      }
+      expect(running.trainer.completed).toStrictEqual([])
+    }
+  })
+
+  it('refuses trainers at private addresses when it is told to', async () => {
+    await using running = await startApp({ egress: { privateAddresses: 'refuse' } })
+    for (const { host, kind } of addressForms) {
+      if (kind === 'private') await expectRefused(running, host, kind)
+    }
+    expect((await running.init()).status).toBe(422)
+    expect(running.trainer.completed).toStrictEqual([])
+  })
+
+  it('works for the trainers it allows and for no other', async () => {
+    resolveNames({ 'trainer.test': [['127.0.0.1']] })
+    await using running = await startApp({
+      egress: { allowedHosts: ['trainer.test'], privateAddresses: 'refuse' },
+    })
+    for (const { host, kind } of addressForms) {
+      await expectRefused(running, host, kind === 'forbidden' ? kind : 'public')
+    }
+    const server_url = running.trainer.url.replace('127.0.0.1', 'trainer.test')
+    expect((await running.init({ server_url })).status).toBe(202)
+    expect(await running.trainer.results()).toMatchObject([{ status: 'COMPLETED' }])
+  })
+
+  it('asks no trainer whose name leads to a refused address, and gives up on its result', async () => {
+    resolveNames({ 'trainer.test': [['169.254.169.254']] })
+    const thrown: unknown[] = []
+    const loop = loopOf(async (ctx) => {
+      await ctx.chat(ctx.request.messages).catch((error: unknown) => thrown.push(error))
+      return ctx.complete([])
+    })
+    await using running = await startApp({ loop })
+    const { port } = new URL(running.trainer.url)
+    await running.init({ server_url: `http://trainer.test:${port}` })
+    await running.app.drain()
+
+    expect(thrown).toMatchObject([{ code: 'egress_refused' }])
+    expect(thrown[0]).toBeInstanceOf(OsmosisValidationError)
+    expect(running.app.undelivered).toBe(1)
+    const lost = running.log.filter(({ message }) => message === 'callback not delivered')
+    expect(lost).toMatchObject([
+      { fields: { callback: 'completed', outcome: 'refused', attempts: 1 } },
+    ])
+  })
+
+  it('asks nobody at the address that a name is given after its first answer', async () => {
+    resolveNames({ 'trainer.test': [['127.0.0.1'], ['169.254.169.254']] })
+    const loop = loopOf(async (ctx) => {
+      await ctx.chat(ctx.request.messages)
+      return ctx.complete([])
+    })
+    await using running = await startApp({ loop })
+    const { port } = new URL(running.trainer.url)
+    await running.init({ server_url: `http://trainer.test:${port}` })
+    await running.app.drain()
+    // The result goes over connections of its own.
+    expect(running.trainer.chats).toHaveLength(1)
+    expect(running.trainer.completed).toStrictEqual([])
+    expect(running.app.undelivered).toBe(1)
+  })
+
+  it('follows no redirect of a trainer', async () => {
+    await using running = await startApp()
+    const moved = (response: ServerResponse): void => {
+      response.writeHead(307, { location: `${running.trainer.url}/v1/chat/completions` }).end()
+    }
+    running.trainer.chatAnswers.push(moved)
+    await running.init()
+    expect(await running.trainer.results()).toMatchObject([{ status: 'ERROR' }])
+    expect(running.trainer.chats).toHaveLength(1)
+  })
+
+  it('cannot be made with hosts that cannot be read', () => {
+    const egress = { allowedHosts: ['https://trainer'] }
+    expect(() =>
+      createApp(
+        loopOf((ctx) => ctx.complete([])),
+        { egress },
+      ),
+    ).toThrow('An allowed host must be')
+  })
+})
