@@ -101,7 +101,8 @@ export class SampleRegistry {
     } catch {
       // The workflow has failed already, and what went over the wire says as much.
     }
-    return this.#withTranscript(sample)
+    // Code that outlives its rollout may still write into its lists.
+    return this.#withTranscript({ ...sample, messages: [...sample.messages] })
   }
 
   #withTranscript(sample: RolloutSample): RolloutSample {
@@ -131,9 +132,7 @@ export class SampleRegistry {
 /** Sources are user code: values without messages are refused, missing fields are filled in. */
 function complete(id: string, sample: RolloutSample): RolloutSample {
   if (Array.isArray((sample as RolloutSample | null | undefined)?.messages)) {
-    // Code that outlives its rollout may still write into its lists.
-    const messages = [...sample.messages]
-    return { ...toRolloutSample({ id, messages: [] }), ...sample, id, messages }
+    return { ...toRolloutSample({ id, messages: [] }), ...sample, id }
   }
   throw new TypeError(
     `The source of sample "${id}" must return an object with messages, e.g. from toRolloutSample().`,

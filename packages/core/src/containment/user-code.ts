@@ -1,5 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
-
 import type { OsmosisError } from '../errors.ts'
 import { untilAborted } from '../http/until-aborted.ts'
 import { inScope, type RolloutScope } from './rollout-scope.ts'
@@ -37,13 +35,7 @@ export class UserCode implements RolloutScope {
 
   /** Settles as the code does, or with the reason of its abort, even if the code never settles. */
   async run<T>(start: () => Promise<T>): Promise<T> {
-    return untilAborted(this.signal, async () => {
-      const result = await inScope(this, start)
-      // Node.js reports rejections that were left behind at the end of a turn.
-      await setImmediate()
-      this.signal.throwIfAborted()
-      return result
-    })
+    return untilAborted(this.signal, () => inScope(this, start))
   }
 
   /** From now on nothing that the code does changes the rollout. */
