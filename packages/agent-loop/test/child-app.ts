@@ -46,5 +46,10 @@ function fail(text: string): never {
 // Code at the top of a user's module, which belongs to no rollout.
 process.on('SIGUSR2', () => fail('thrown for nobody'))
 
-const { url } = await serve(createApp(loop, { shutdownGraceSeconds: 2 }), { port: 0 })
+const app = createApp(loop, {
+  shutdownGraceSeconds: 2,
+  outboxDir: process.env['OUTBOX_DIR'],
+  settings: { client: { retryBaseDelaySeconds: 0.1, retryMaxDelaySeconds: 1 } },
+})
+const { url } = await serve(app, { port: 0 })
 process.stdout.write(`${url}\n`)

@@ -65,7 +65,6 @@ const server = createRolloutServer({
       await new AskOnce(undefined).run(ctx)
     }),
     grader: graderOf(async (ctx) => {
-      if (ctx.metadata?.['never graded'] === true) await new Promise(() => undefined)
       await misbehave('grader', ctx)
       await new OneForYes(undefined).grade(ctx)
     }),

@@ -1,36 +1,197 @@
-import { FakeController, temporaryFolder } from '@osmosis/testing/kit'
-import { expect, it } from 'vitest'
+import { readdir } from 'node:fs/promises'
 
+import { FakeController, temporaryFolder, type CallbackAnswer } from '@osmosis/testing/kit'
+import { expect, it, vi } from 'vitest'
+
+import { LeaseClient, LeaseHandle } from './lease-client.ts'
 import { startChild } from './start-child.ts'
 
-it('fails only the grading of a rollout whose success was acknowledged before the server was killed', async () => {
+const running =
+  'the rollout server restarted while the rollout was running; run it again under a new id'
+const grading =
+  'the rollout server restarted while the rollout was being graded; run it again under a new id'
+
+interface TerminalBody {
+  rollout_id: string
+  status: string
+  err_message: string | null
+  err_category: string | null
+  samples?: Record<string, unknown>
+  sample?: { reward: number | null } | null
+}
+
+/** What a controller was told of a rollout: each different body once, in the order of the first of each. */
+function told(controller: FakeController, rolloutId: string): string[] {
+  const ends = controller.callbacks
+    .filter(({ body }) => (body as TerminalBody).rollout_id === rolloutId)
+    .map(({ kind, body }) => {
+      const { status, err_message, err_category, sample } = body as TerminalBody
+      if (status === 'success') return `${kind} success ${sample?.reward ?? ''}`.trim()
+      return `${kind} ${err_category} ${err_message}`
+    })
+  return [...new Set(ends)]
+}
+
+const wholeEnds = {
+  success: ['completion success', 'grader success 1'],
+  'killed while running': [`completion agent_error ${running}`, `grader agent_error ${running}`],
+  'killed while grading': ['completion success', `grader agent_error ${grading}`],
+}
+
+/** Names of files about rollouts that are not told in full. */
+async function kept(outboxDir: string): Promise<string[]> {
+  return (await readdir(outboxDir)).filter((name) => name !== 'ended.jsonl')
+}
+
+const never = new Promise<never>(() => undefined)
+
+/** Never answers. */
+const hold: CallbackAnswer = () => undefined
+
+it.each<{ moment: string; hold?: string; body?: object; end: keyof typeof wholeEnds }>([
+  { moment: 'its workflow asks the policy', end: 'killed while running' },
+  {
+    moment: 'the controller has the completion, and has not acknowledged it',
+    hold: 'completion',
+    end: 'killed while grading',
+  },
+  {
+    moment: 'it is graded',
+    body: { metadata: { never: true, in: 'grader' } },
+    end: 'killed while grading',
+  },
+  {
+    moment: 'the controller has the reward, and has not acknowledged it',
+    hold: 'grader',
+    end: 'success',
+  },
+])('gives a rollout one end when the server is killed while $moment', async (point) => {
   const outboxDir = await temporaryFolder()
   await using controller = await new FakeController().start()
-  const rollout = { metadata: { 'never graded': true } }
+  const rollout = { rollout_id: 'r1', ...point.body }
+  const done = point.hold ?? (point.body ? 'completion' : 'policy')
+  controller.hanging = done === 'policy'
+  if (point.hold !== undefined) controller.answers[point.hold] = [hold]
   {
     await using first = await startChild({ outboxDir, controller })
-    await first.post(rollout)
+    expect((await first.post(rollout)).status).toBe(202)
+    await controller.until(() => controller.events.some((event) => event.startsWith(done)))
+  }
+  controller.hanging = false
+  const calls = controller.policyHeaders.length
+  await using second = await startChild({ outboxDir, controller })
+  const again = async (): Promise<unknown> => {
+    const same = await second.post(rollout)
+    const other = await second.post({ ...rollout, label: 'other' })
+    return [same.status, await same.json(), other.status]
+  }
+  expect(await again()).toStrictEqual([202, {}, 409])
+  await controller.until(() => told(controller, 'r1').length === 2)
+  await vi.waitFor(async () => expect(await kept(outboxDir)).toStrictEqual([]))
+  expect(await again()).toStrictEqual([202, {}, 409])
+  expect(told(controller, 'r1')).toStrictEqual(wholeEnds[point.end])
+  expect(controller.policyHeaders.length).toBe(calls)
+  const last = controller.callbacks.at(-1)?.body as TerminalBody
+  const samples = point.end === 'success' ? ['main'] : []
+  expect([Object.keys(last.samples ?? {}), last.sample?.reward]).toStrictEqual([
+    samples,
+    point.end === 'success' ? 1 : undefined,
+  ])
+})
+
+it('tells of a failed workflow what it was, also when it is killed before it has told the grader', async () => {
+  const outboxDir = await temporaryFolder()
+  await using controller = await new FakeController().start()
+  controller.answers['completion'] = [hold]
+  {
+    await using first = await startChild({ outboxDir, controller })
+    await first.post({ chat_completions_url: 'http://127.0.0.1:1' })
     await controller.bodies(1)
-    first.kill('SIGKILL')
-    await first.exit
   }
   await using second = await startChild({ outboxDir, controller })
-  const again = await second.post(rollout)
-  expect([again.status, await again.json()]).toStrictEqual([202, {}])
-  await controller.until(() => controller.callbacks.some(({ kind }) => kind === 'grader'))
+  await controller.until(() => controller.callbacks.length === 3)
+  expect((await second.post({ chat_completions_url: 'http://127.0.0.1:1' })).status).toBe(202)
+  const [completion, again, grader] = controller.callbacks.map(({ body }) => body as TerminalBody)
+  expect(again).toStrictEqual(completion)
+  expect(completion).toMatchObject({ status: 'failure', err_category: 'http_error' })
+  expect(grader).toMatchObject({
+    status: 'failure',
+    err_category: 'http_error',
+    err_message: completion?.err_message,
+  })
+})
 
-  const told = controller.callbacks.map(({ kind, body }) => [kind, body])
-  expect(told.at(-1)).toMatchObject([
-    'grader',
-    {
-      status: 'failure',
-      samples: {},
-      sample: null,
-      err_category: 'agent_error',
-      err_message: expect.stringContaining('restarted') as string,
-    },
-  ])
-  for (const [kind, body] of told.slice(0, -1)) {
-    expect([kind, body]).toMatchObject(['completion', { status: 'success' }])
+it('gives a rollout one end, and knows it, at whichever step on the disk the server is killed', async () => {
+  const outboxDir = await temporaryFolder()
+  await using controller = await new FakeController().start()
+  const steps: string[] = []
+  let child = await startChild({ outboxDir, controller })
+  for (let count = 0; ; count += 1) {
+    const rollout_id = `r${count}`
+    const frozen = child.freezeDisk(count)
+    const posted = child.post({ rollout_id }).catch(() => undefined)
+    const over = posted.then(async () => {
+      await controller.until(() => told(controller, rollout_id).length === 2)
+      await vi.waitUntil(async () => (await kept(outboxDir)).length === 0, 2000).catch(() => never)
+      return 'over'
+    })
+    steps.push(await Promise.race([frozen, over]))
+    await child.end()
+    if (steps.at(-1) === 'over') break
+    child = await startChild({ outboxDir, controller })
+    // Accepted before, or not: now it is, and leads to one end.
+    expect((await child.post({ rollout_id })).status).toBe(202)
+    await controller.until(() => told(controller, rollout_id).length >= 2)
+    await vi.waitFor(async () => expect(await kept(outboxDir)).toStrictEqual([]))
+    expect((await child.post({ rollout_id })).status).toBe(202)
+    expect(Object.values(wholeEnds)).toContainEqual(told(controller, rollout_id))
   }
+  const accepting = ['open', 'write', 'sync', 'rename', 'sync']
+  const keeping = ['open', 'write', 'datasync']
+  const noting = ['open', 'write']
+  const forgetting = ['open', 'write', 'datasync', 'rm']
+  const whole = [...accepting, ...keeping, ...noting, ...keeping, ...noting, ...forgetting, 'over']
+  expect(steps).toStrictEqual(whole)
+})
+
+it('gives a leased rollout one end, at whichever step on the disk the server is killed', async () => {
+  const outboxDir = await temporaryFolder()
+  await using controller = await new FakeController().start()
+  const steps: string[] = []
+  const ends = new Set<string>()
+  let child = await startChild({ outboxDir, controller })
+  const lease = async (rollout_id: string): Promise<LeaseHandle> => {
+    const body = controller.rolloutBody({ rollout_id, completion_callback_url: undefined })
+    return new LeaseClient(child).start(body)
+  }
+  while (steps.at(-1) !== 'over') {
+    const frozen = child.freezeDisk(steps.length)
+    let handle: LeaseHandle | undefined
+    let before: string | undefined
+    const over = async (): Promise<string> => {
+      handle = await lease(`r${steps.length}`)
+      before = (await handle.until()).text
+      // What is noted of its being fetched is behind the answer.
+      await child.logged('rollout ended')
+      await (await lease(`next-${steps.length}`)).until()
+      return 'over'
+    }
+    steps.push(await Promise.race([frozen, over().catch(async () => never)]))
+    await child.end()
+    child = await startChild({ outboxDir, controller })
+    if (handle === undefined) continue
+    const { text, status, err_category, err_message, sample } = await new LeaseHandle(
+      new LeaseClient(child),
+      handle.accepted,
+    ).until()
+    expect(text).toBe(before ?? text)
+    ends.add(`${status} ${err_category} ${err_message} ${sample?.reward}`)
+    await expect(lease(handle.accepted.rollout_id)).rejects.toThrow('409')
+  }
+  await child.end()
+  // Five to accept it, three to keep its end; some were those of notes about the one before.
+  expect(steps.length).toBeGreaterThan(8)
+  expect(ends).toStrictEqual(
+    new Set([`failure agent_error ${running} undefined`, 'success null null 1']),
+  )
 })

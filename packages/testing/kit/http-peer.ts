@@ -24,10 +24,13 @@ export abstract class HttpPeer implements AsyncDisposable {
       const raw = Buffer.concat(chunks).toString()
       const body = (raw === '' ? {} : JSON.parse(raw)) as Record<string, unknown>
       const { method = '', url: path = '', headers } = request
+      this.received += 1
       this.receive({ method, path, headers, raw, body }, response)
     })
   })
   readonly #waiting = new Set<() => void>()
+  /** How many have come. */
+  received = 0
 
   protected abstract receive(request: PeerRequest, response: ServerResponse): void
 

@@ -13,6 +13,7 @@ export { FakeController, type CallbackAnswer, type ReceivedCallback } from './fa
 export { FakeTrainer, hang, reset, said, type TrainerAnswer } from './fake-trainer.ts'
 export { post, told } from './http-calls.ts'
 export { HttpPeer, type PeerRequest } from './http-peer.ts'
+export { KilledServer, randomNumbers, type RandomNumbers } from './killed-server.ts'
 export {
   answerStream,
   chunk,
@@ -30,4 +31,5 @@ export { PlatformStandIn } from './platform-stand-in/platform-stand-in.ts'
 export { refusal } from './platform-stand-in/stand-in-request.ts'
 export { recordingLogger, type LogLine } from './recording-logger.ts'
 export { resolveNames } from './resolve-names.ts'
+export { startServerProcess, type ServerProcess } from './server-process.ts'
 export { temporaryFolder } from './temporary-folder.ts'

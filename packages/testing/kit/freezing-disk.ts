@@ -1,0 +1,63 @@
+// Loaded first into server processes of tests: a disk that stands still when it is told to. Whoever
+// kills the process then has killed it at that very step.
+import fs, { type FileHandle } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
+
+/** Steps until the disk stands still. */
+let stepsLeft = Number.POSITIVE_INFINITY
+const never = new Promise<never>(() => undefined)
+
+process.on('message', (steps: number) => (stepsLeft = steps))
+// Without listeners a channel keeps no process alive.
+process.channel?.unref()
+
+async function step<T>(
+  name: string,
+  act: () => Promise<T>,
+  half?: () => Promise<unknown>,
+): Promise<T> {
+  if (stepsLeft > 0) {
+    stepsLeft -= 1
+    return act()
+  }
+  if (stepsLeft === 0) {
+    stepsLeft = -1
+    // What is written when a process is killed may be there in part.
+    await half?.()
+    process.send?.(name)
+  }
+  return never
+}
+
+const { open, rename, rm } = fs
+const handle = await open(import.meta.filename)
+const prototype = Object.getPrototypeOf(handle) as FileHandle
+await handle.close()
+// oxlint-disable-next-line typescript/unbound-method -- called for each handle, below
+const { writeFile, sync, datasync } = prototype
+
+Object.assign(fs, {
+  open: async (...args: Parameters<typeof open>) => {
+    const act = async (): Promise<FileHandle> => open(...args)
+    return args[1] === 'r' || args[1] === undefined ? act() : step('open', act)
+  },
+  rename: async (...args: Parameters<typeof rename>) => step('rename', async () => rename(...args)),
+  rm: async (...args: Parameters<typeof rm>) => step('rm', async () => rm(...args)),
+})
+syncBuiltinESMExports()
+Object.assign(prototype, {
+  async writeFile(this: FileHandle, text: string) {
+    const write = async (part: string): Promise<void> => writeFile.call(this, part)
+    return step(
+      'write',
+      async () => write(text),
+      async () => write(text.slice(0, text.length / 2)),
+    )
+  },
+  async sync(this: FileHandle) {
+    return step('sync', async () => sync.call(this))
+  },
+  async datasync(this: FileHandle) {
+    return step('datasync', async () => datasync.call(this))
+  },
+})

@@ -1,0 +1,68 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+
+/** A program that serves, in a process of its own. */
+export interface ServerProcess extends AsyncDisposable {
+  /** What it printed first. */
+  readonly url: string
+  /** Exit code and signal. */
+  readonly exit: Promise<unknown[]>
+  kill(signal: NodeJS.Signals): void
+  /** Kills it, whatever it is doing. */
+  end(): Promise<void>
+  /** What it has logged so far. */
+  log(): Record<string, unknown>[]
+  /** Resolves when a line with this in its message has been logged. */
+  logged(message: string): Promise<void>
+  /**
+   * Has its disk stand still after so many more steps (opening to write, writing, syncing, renaming,
+   * removing). Resolves when that has happened, with the step that did not, or did in part.
+   */
+  freezeDisk(steps: number): Promise<string>
+}
+
+/** Starts a program that prints its URL when it serves. */
+export async function startServerProcess(
+  script: URL,
+  env: Readonly<Record<string, string | undefined>> = {},
+): Promise<ServerProcess> {
+  const disk = fileURLToPath(new URL('freezing-disk.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--import', disk, fileURLToPath(script)], {
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    env: { ...process.env, ...env },
+  })
+  const exit = once(child, 'exit')
+  let log = ''
+  child.stderr?.on('data', (data: Buffer) => (log += data.toString()))
+  const first = child.stdout === null ? exit : Promise.race([once(child.stdout, 'data'), exit])
+  const [line] = (await first) as unknown[]
+  if (!Buffer.isBuffer(line)) throw new Error(`the program ended before it served: ${log}`)
+  const end = async (): Promise<void> => {
+    child.kill('SIGKILL')
+    await exit
+  }
+  return {
+    url: line.toString().trim(),
+    exit,
+    kill: (signal) => void child.kill(signal),
+    end,
+    log: () =>
+      log
+        .split('\n')
+        .filter((text) => text !== '')
+        .map((text) => JSON.parse(text) as Record<string, unknown>),
+    async logged(message) {
+      while (!log.includes(JSON.stringify(message).slice(1, -1)) && child.stderr !== null) {
+        await once(child.stderr, 'data')
+      }
+    },
+    async freezeDisk(steps) {
+      const frozen = once(child, 'message')
+      child.send(steps)
+      const [step] = (await frozen) as [string]
+      return step
+    },
+    [Symbol.asyncDispose]: end,
+  }
+}
