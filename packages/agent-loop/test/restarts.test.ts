@@ -37,7 +37,8 @@ async function kept(outboxDir: string): Promise<string[]> {
 function told({ completed }: FakeTrainer, rolloutId: string): string[] {
   const ends = completed
     .filter(({ body }) => body['rollout_id'] === rolloutId)
-    .map(({ body }) => `${String(body['status'])} ${String(body['error_message'] ?? '')}`.trim())
+    .map(({ body }) => body as { status: string; error_message?: string })
+    .map(({ status, error_message = '' }) => `${status} ${error_message}`.trim())
   return [...new Set(ends)]
 }
 
