@@ -21,6 +21,7 @@ export const contractRules = {
   'empties-malformed-arguments': 'malformed arguments go out as {} and are recorded as they were',
   'retries-before-answer': 'a 503 before the answer is asked again',
   'refused-once': 'a 401 is asked once and fails the run as http_error',
+  'stays-within-egress': 'a policy that may not be connected to fails the run and is not reached',
   'cut-is-no-answer': 'an answer that breaks off is asked once, fails the run and earns no reward',
   'keeps-failed-runs': 'a run that fails half way yields what was said until then',
   'aborts-for-real': 'an aborted run closes the socket of the policy and yields what was said',

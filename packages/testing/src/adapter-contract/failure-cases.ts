@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 
-import { errorCategory } from '@osmosis/core'
+import { errorCategory, RolloutContext } from '@osmosis/core'
 
 import { fault } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'
@@ -31,6 +31,18 @@ export const failureCases = {
     )
     await assert.rejects(run, (error) => errorCategory(error) === 'http_error')
     assert.equal(server.requests.length, 1)
+  },
+
+  'stays-within-egress': async (adapter) => {
+    await using server = await startPolicyServer(() => 'this is out of reach')
+    const rollout = new RolloutContext({
+      rolloutId: 'rollout-1',
+      chatCompletionsUrl: server.url,
+      egress: { privateAddresses: 'refuse' },
+    })
+    const run = rollout.run(async () => adapter.run({ name: 'solver', prompt: 'go' }))
+    await assert.rejects(run, (error) => errorCategory(error) === 'http_error')
+    assert.equal(server.requests.length, 0)
   },
 
   'cut-is-no-answer': async (adapter) => {
