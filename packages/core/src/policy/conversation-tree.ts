@@ -1,11 +1,14 @@
 import type { AssistantMessage, ChatMessage } from '../wire/chat-completion.ts'
 import { isEchoOf, toWireAssistant, turnKey } from './assistant-turn.ts'
+import { isAsIn, snapshotOf, type JsonSnapshot } from './json-snapshot.ts'
 
 /** One message at one place of a conversation. */
 export interface MessageNode {
   readonly parent: MessageNode | undefined
   /** The message as it goes over the wire. */
   readonly json: string
+  /** The message as it was last given at this place; undefined when it was not, or is no plain data. */
+  given?: JsonSnapshot
   /** What the policy wrote, where this node is its answer. */
   said?: AssistantMessage
   /** Whether ids of its tool calls were made up here: whoever else reads the answer has other ones. */
@@ -36,7 +39,14 @@ export class ConversationTree {
   path(messages: readonly ChatMessage[]): MessageNode[] {
     let node = this.root
     return messages.map((message) => {
+      const { latest } = node
+      // A long conversation is nearly all of this: what was given with the last request.
+      if (latest?.given !== undefined && isAsIn(latest.given, message)) {
+        node = latest
+        return node
+      }
       node = message.role === 'assistant' ? this.#assistant(node, message) : child(node, message)
+      node.given = snapshotOf(message)
       return node
     })
   }

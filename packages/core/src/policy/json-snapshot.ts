@@ -1,0 +1,95 @@
+/** What a plain JSON value was at one time, whatever becomes of it. Its texts are shared, not copied. */
+export type JsonSnapshot =
+  | string
+  | number
+  | boolean
+  | null
+  | undefined
+  | SnapshotList
+  | SnapshotRecord
+
+interface SnapshotList {
+  readonly items: readonly JsonSnapshot[]
+}
+
+interface SnapshotRecord {
+  readonly keys: readonly string[]
+  readonly values: readonly JsonSnapshot[]
+}
+
+const notPlain = Symbol('has a JSON form of its own, or none')
+
+/** Takes a snapshot; undefined of what is not plain data. */
+export function snapshotOf(value: object): JsonSnapshot {
+  const taken = take(value)
+  return taken === notPlain ? undefined : taken
+}
+
+/**
+ * Whether the JSON of `value` is known to be that of the time of the snapshot. Much cheaper than
+ * writing it: texts that a program passes on are the same object in memory, and are not read.
+ */
+export function isAsIn(snapshot: JsonSnapshot, value: unknown): boolean {
+  if (typeof snapshot !== 'object' || snapshot === null) return snapshot === value
+  if (typeof value !== 'object' || value === null) return false
+  if ('items' in snapshot) {
+    const { items } = snapshot
+    return (
+      Array.isArray(value) &&
+      value.length === items.length &&
+      items.every((item, index) => isAsIn(item, value[index]))
+    )
+  }
+  if (!isPlain(value)) return false
+  const { keys, values } = snapshot
+  const own = Object.keys(value)
+  return (
+    own.length === keys.length &&
+    own.every(
+      (key, index) =>
+        key === keys[index] && isAsIn(values[index], (value as Record<string, unknown>)[key]),
+    )
+  )
+}
+
+function take(value: unknown): JsonSnapshot | typeof notPlain {
+  switch (typeof value) {
+    case 'string':
+    case 'number':
+    case 'boolean':
+    case 'undefined':
+      return value
+    case 'object':
+      if (value === null) return null
+      return Array.isArray(value) ? takeList(value) : takeRecord(value)
+    default:
+      return notPlain
+  }
+}
+
+function takeList(list: readonly unknown[]): SnapshotList | typeof notPlain {
+  const items: JsonSnapshot[] = []
+  for (const item of list) {
+    const taken = take(item)
+    if (taken === notPlain) return notPlain
+    items.push(taken)
+  }
+  return { items }
+}
+
+function takeRecord(record: object): SnapshotRecord | typeof notPlain {
+  if (!isPlain(record)) return notPlain
+  const keys = Object.keys(record)
+  const values: JsonSnapshot[] = []
+  for (const key of keys) {
+    const taken = take((record as Record<string, unknown>)[key])
+    if (taken === notPlain) return notPlain
+    values.push(taken)
+  }
+  return { keys, values }
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
