@@ -85,13 +85,17 @@ it('osmosis eval run goes on when something that nobody waits for fails in a loo
   const straying = 'rollouts/agent-loops/straying.ts'
   const { command, folder, log } = start(
     `-m ${straying} ${sums}`,
-    `--limit 1 --policy policies/adding.ts --eval-fn ${straying}:judge`,
+    `--limit 1 --n 2 --policy policies/adding.ts --eval-fn ${straying}:judge`,
   )
-  const { code, stderr } = await command.finished
-  expect(code).toBe(0)
+  const { stderr } = await command.finished
   expect(stderr).toContain('warning: unhandled rejection in user code: the judge forgot this\n')
-  expect(log()).toContain('the loop forgot this')
-  expect(readResults(folder).records).toMatchObject([{ status: 'success', reward: 1 }])
+  const forgot = 'the agent loop left a rejection unhandled: the loop forgot this'
+  expect(log()).toContain(forgot)
+  const { records } = readResults(folder)
+  expect(records.filter(({ status }) => status === 'failed')).toMatchObject([
+    { error_message: expect.stringContaining(forgot) as unknown },
+  ])
+  expect(records.filter(({ status }) => status === 'success')).toMatchObject([{ reward: 1 }])
 })
 
 it('osmosis eval run begins two runs when it is started twice at once', async () => {

@@ -2,10 +2,13 @@ import type { EvalFunction, RolloutContext, RolloutResult } from '@osmosis/agent
 
 import { Adder } from './adder.ts'
 
-/** Begins something that fails, and waits for it no more than `judge` does. */
+/** Begins something that fails, once, and waits for it no more than `judge` does. */
 class Straying extends Adder {
+  #hasForgotten = false
+
   override async run(ctx: RolloutContext): Promise<RolloutResult> {
-    void Promise.reject(new Error('the loop forgot this'))
+    if (!this.#hasForgotten) void Promise.reject(new Error('the loop forgot this'))
+    this.#hasForgotten = true
     return super.run(ctx)
   }
 }
