@@ -179,11 +179,12 @@ describe('osmosis eval run, a workflow', () => {
 
   it('logs all that the server prints, however much, and shows no more than can be read', async () => {
     const main = `import { AgentWorkflow, Grader } from '@osmosis/core'
+const exit = process.exit.bind(process)
 export class Verbose extends AgentWorkflow {
   async run() {
     for (let line = 0; line < 4; line++) console.log('long'.repeat(1_000_000))
     await new Promise((resolve) => process.stdout.write('done', resolve))
-    process.exit(7)
+    exit(7)
   }
 }
 export class Silent extends Grader {

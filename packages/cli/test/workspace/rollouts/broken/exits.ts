@@ -1,8 +1,11 @@
 import { AgentWorkflow } from '@osmosis/core'
 
+// Taken before the server contains it: this really ends the process.
+const exit = process.exit.bind(process)
+
 export class ExitingWorkflow extends AgentWorkflow {
   async run(): Promise<void> {
     console.error('about to exit')
-    process.exit(7)
+    exit(7)
   }
 }
