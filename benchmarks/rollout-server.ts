@@ -1,6 +1,7 @@
 // What a rollout costs its server, as a multiple of what node:http alone needs for the same requests:
 // four model calls, two callbacks. This process is the training cluster (policy, callbacks, driver),
-// the servers are processes of their own.
+// the servers are processes of their own. Beside them: how long acceptances take, and both with an
+// outbox.
 //
 //   npx -y pnpm@12 run benchmark:server
 import { fork, type ChildProcess } from 'node:child_process'
@@ -27,6 +28,7 @@ const initialMessages = [
   { role: 'user', content: 'What is 12 times 34? '.repeat(40) },
 ]
 let latencyMs = 0
+const acceptances: number[] = []
 const waiting = new Map<string, () => void>()
 const cluster = createServer((incoming, outgoing) => {
   const url = incoming.url ?? ''
@@ -59,6 +61,7 @@ const rows: object[] = []
 for (const { inFlight, rollouts, latency } of rounds) {
   const bare = await measure('bare', inFlight, rollouts, latency)
   const ours = await measure('ours', inFlight, rollouts, latency)
+  const kept = await measure('kept', inFlight, rollouts, latency)
   const row = {
     inFlight,
     bareCpu: round(bare.cpu),
@@ -70,12 +73,20 @@ for (const { inFlight, rollouts, latency } of rounds) {
     bareLoopP99: round(bare.loopP99),
     loopP99: round(ours.loopP99),
     rssAfter: round(ours.rssAfter),
+    acceptP50: round(ours.acceptP50),
+    acceptP99: round(ours.acceptP99),
+    keptCpu: round(kept.cpu),
+    keptEfficiency: round(kept.efficiency),
+    keptAcceptP50: round(kept.acceptP50),
+    keptAcceptP99: round(kept.acceptP99),
   }
   rows.push(row)
   console.log(
     `${String(inFlight).padStart(4)} in flight: ${row.cpu} ms CPU per rollout (${row.cpuRatio} times bare), ` +
       `efficiency ${row.efficiency}, ${row.kilobytes} KB each (bare ${row.bareKilobytes}), ` +
-      `event loop p99 ${row.loopP99} ms (bare ${row.bareLoopP99}), memory after ${row.rssAfter} times before`,
+      `event loop p99 ${row.loopP99} ms (bare ${row.bareLoopP99}), memory after ${row.rssAfter} times before, ` +
+      `accepted in ${row.acceptP50} ms (p99 ${row.acceptP99}); with an outbox ${row.keptCpu} ms CPU, ` +
+      `efficiency ${row.keptEfficiency}, accepted in ${row.keptAcceptP50} ms (p99 ${row.keptAcceptP99})`,
   )
 }
 console.log(JSON.stringify({ node: process.version, rows }))
@@ -91,6 +102,9 @@ interface Measured {
   loopP99: number
   /** Memory when all is over, as a multiple of what it was before. */
   rssAfter: number
+  /** From the request to the answer that accepts a rollout. Milliseconds. */
+  acceptP50: number
+  acceptP99: number
 }
 
 async function measure(
@@ -113,6 +127,7 @@ async function measure(
   latencyMs = latency
   await ask(server, 'collect')
   const before = await ask(server, 'reset')
+  acceptances.length = 0
   const started = performance.now()
   await drive(url, kind, inFlight, rollouts, 'run')
   const wall = performance.now() - started
@@ -121,12 +136,15 @@ async function measure(
   const settled = await ask(server, 'collect')
   server.disconnect()
   await once(server, 'exit')
+  acceptances.sort((a, b) => a - b)
   return {
     cpu: (after.cpuMs - before.cpuMs) / rollouts,
     efficiency: ((rollouts / inFlight) * calls * latencyMs) / wall,
     kilobytes: (after.peakRss - before.rss) / 1024 / inFlight,
     loopP99: after.loopP99Ms,
     rssAfter: settled.rss / before.rss,
+    acceptP50: acceptances[Math.floor(acceptances.length * 0.5)] ?? 0,
+    acceptP99: acceptances[Math.floor(acceptances.length * 0.99)] ?? 0,
   }
 }
 
@@ -157,6 +175,7 @@ async function drive(
 
 async function rollOut(url: string, id: string): Promise<void> {
   const graded = new Promise<void>((resolve) => waiting.set(id, resolve))
+  const sentAt = performance.now()
   const { statusCode, body } = await request(`${url}/rollout`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -171,6 +190,7 @@ async function rollOut(url: string, id: string): Promise<void> {
     dispatcher: agent,
   })
   await body.dump()
+  acceptances.push(performance.now() - sentAt)
   if (statusCode !== 202) throw new Error(`the server answered ${statusCode}`)
   await graded
   waiting.delete(id)

@@ -1,9 +1,12 @@
 // A rollout server in a process of its own, so that its CPU and memory are its own: `ours` is
-// @osmosis/server with a workflow that asks the policy four times, `bare` does the same requests
+// @osmosis/server with a workflow that asks the policy four times, `kept` the same with an outbox, `bare` does the same requests
 // with node:http alone: no validation, no context, no record, no retries. Tells its parent where it
 // listens, and its figures whenever it is asked for them.
+import { mkdtempSync, rmSync } from 'node:fs'
 import { Agent, createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 import {
@@ -41,7 +44,7 @@ class OneForAll extends Grader {
   }
 }
 
-async function startOurs(): Promise<number> {
+async function startOurs(outboxDir: string | undefined): Promise<number> {
   const server = createRolloutServer({
     backend: new LocalBackend({
       workflow: AskFourTimes,
@@ -50,6 +53,7 @@ async function startOurs(): Promise<number> {
       grader: OneForAll,
     }),
     logger: false,
+    outboxDir,
     // The other servers that are compared write none.
     trajectories: false,
   })
@@ -104,7 +108,15 @@ async function startBare(): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-const port = process.argv[2] === 'ours' ? await startOurs() : await startBare()
+function makeOutbox(): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'osmosis-benchmark-'))
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+const kind = process.argv[2]
+const port =
+  kind === 'bare' ? await startBare() : await startOurs(kind === 'kept' ? makeOutbox() : undefined)
 const delay = monitorEventLoopDelay({ resolution: 5 })
 delay.enable()
 let peak = 0

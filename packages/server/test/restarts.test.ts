@@ -86,6 +86,16 @@ it.each<{ moment: string; hold?: string; body?: object; end: keyof typeof wholeE
     return [same.status, await same.json(), other.status]
   }
   expect(await again()).toStrictEqual([202, {}, 409])
+  const status = await (await fetch(`${second.url}/rollout/r1/status`)).json()
+  expect(status).toMatchObject(
+    point.end === 'success'
+      ? { status: 'success', reward: 1, err_message: null }
+      : {
+          status: 'failure',
+          reward: null,
+          err_message: point.end === 'killed while running' ? running : grading,
+        },
+  )
   await controller.until(() => told(controller, 'r1').length === 2)
   await vi.waitFor(async () => expect(await kept(outboxDir)).toStrictEqual([]))
   expect(await again()).toStrictEqual([202, {}, 409])

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
-import type { ExecutionBackend, RolloutSelector } from '@osmosis/core'
+import type { ExecutionBackend, RolloutSelector, RolloutState } from '@osmosis/core'
+import type { RolloutMemory } from '@osmosis/core/http'
 import {
   cancelRequestSchema,
   cancelResponseSchema,
@@ -25,6 +26,8 @@ export interface ControlledParts {
   readonly backend: ExecutionBackend
   readonly admission: Admission
   readonly leases: Leases
+  /** Rollouts of an earlier process. */
+  readonly earlier: Pick<RolloutMemory<RolloutState>, 'get'>
   readonly instanceId: string | undefined
 }
 
@@ -32,7 +35,7 @@ const processId = randomUUID()
 
 /** The routes that look after rollouts, whatever way their results take. */
 export function controlRoutes(parts: ControlledParts, services: ServerServices): ServerRoute[] {
-  const { backend, admission, leases } = parts
+  const { backend, admission, leases, earlier } = parts
   const { delivery, secrets, logger, work } = services
   const identity = { instance_id: parts.instanceId || processId, process_id: processId }
 
@@ -43,7 +46,8 @@ export function controlRoutes(parts: ControlledParts, services: ServerServices):
     answers: { 200: { description: 'Unknown rollouts included', schema: statusResponseSchema } },
     handle(c) {
       const rolloutId = c.req.param('rollout_id') ?? ''
-      const state = leases.registry.get(rolloutId)?.end ?? backend.status(rolloutId)
+      const state =
+        leases.registry.get(rolloutId)?.end ?? earlier.get(rolloutId) ?? backend.status(rolloutId)
       const text = state.errorMessage
       return c.json({
         rollout_id: rolloutId,

@@ -1,4 +1,6 @@
-import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/core'
+import type { GradingOutcome, RolloutFailure, RolloutState, WorkflowOutcome } from '@osmosis/core'
+
+import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/core/wire'
 
 import { completionBody, graderBody, type EncodedBody } from './callback-bodies.ts'
 import type { Callback, CallbackDelivery } from '../delivery/callback-delivery.ts'
@@ -107,6 +109,13 @@ export function ifInterrupted(targets: CallbackTargets): Callback[] {
 export function restarted(during: 'running' | 'being graded'): RolloutFailure {
   const message = `the rollout server restarted while the rollout was ${during}; run it again under a new id`
   return { message, category: 'agent_error', cause: undefined }
+}
+
+/** Where the rollout stands whose last callback this is. */
+export function toState({ body }: Callback): RolloutState {
+  const { status, err_message, sample } = JSON.parse(body) as CompletionCallbackBody &
+    Pick<GraderCallbackBody, 'sample'>
+  return { status, reward: sample?.reward ?? null, errorMessage: err_message ?? null }
 }
 
 interface BuiltCallback extends Pick<EncodedBody, 'warning'> {

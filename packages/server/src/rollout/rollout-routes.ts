@@ -5,8 +5,9 @@ import {
   type ExecutionBackend,
   type PromptMessage,
   type RolloutRequest,
+  type RolloutState,
 } from '@osmosis/core'
-import type { EgressPolicy } from '@osmosis/core/http'
+import { RolloutMemory, type EgressPolicy } from '@osmosis/core/http'
 import {
   leasedRolloutAcceptedSchema,
   leasedRolloutRequestSchema,
@@ -27,7 +28,12 @@ import { resultRoute } from '../leases/result-route.ts'
 import { Admission, type RequestedRollout } from '../work/admission.ts'
 import { controlRoutes } from './control-routes.ts'
 import type { ResultDelivery } from './result-delivery.ts'
-import { ifInterrupted, RolloutCallbacks, type CallbackTargets } from './rollout-callbacks.ts'
+import {
+  ifInterrupted,
+  RolloutCallbacks,
+  toState,
+  type CallbackTargets,
+} from './rollout-callbacks.ts'
 import { TrajectoryFiles, type RolloutTrajectory } from './trajectory-files.ts'
 
 /** What the rollout protocol is served with. */
@@ -65,6 +71,8 @@ export function rolloutRoutes(
   const files = new TrajectoryFiles(trajectories ? backend.artifactRoot : undefined, services)
   const leases = new Leases(options.leases, { ...services, backend })
   const { registry } = leases
+  /** Rollouts of an earlier process, as their callers are told of them. */
+  const earlier = new RolloutMemory<RolloutState>()
   const admission = new Admission(services, {
     isFull: () => !backend.hasCapacity(),
     fullStatus: 429,
@@ -187,9 +195,13 @@ export function rolloutRoutes(
     routes: [
       accept,
       resultRoute(registry),
-      ...controlRoutes({ backend, admission, leases, instanceId }, services),
+      ...controlRoutes({ backend, admission, leases, earlier, instanceId }, services),
     ],
     resume(left) {
+      for (const { acceptance, untold } of left.records) {
+        const last = untold.at(-1)
+        if (last !== undefined) earlier.end(acceptance.rolloutId, toState(last))
+      }
       leases.restore(left.records)
       admission.resume(left)
     },
