@@ -1,5 +1,6 @@
 // Whose user code is running, and what to do when it harms the process: for the other `@osmosis`
 // packages. Not part of the promised API: names here may change in any version.
+export { codePlace } from './containment/code-place.ts'
 export {
   containUserCode,
   type Containment,

@@ -36,6 +36,7 @@ const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
   judge_failed: 'http_error',
   tool_failed: 'agent_error',
   storage_error: 'agent_error',
+  worker_lost: 'agent_error',
   run_locked: 'agent_error',
   damaged_run: 'agent_error',
 }

@@ -31,6 +31,7 @@
  * | `judge_failed` | a judge gave no score that can be used (`status` when it refused) |
  * | `tool_failed` | a tool call could not be read or carried out |
  * | `storage_error` | results could not be written, for example because the disk is full |
+ * | `worker_lost` | the worker process of the rollout ended, or did not answer |
  * | `run_locked` | another process writes to the evaluation run |
  * | `damaged_run` | files of an evaluation run are missing, or not what was written |
  */
@@ -67,6 +68,7 @@ export type OsmosisErrorCode =
   | 'judge_failed'
   | 'tool_failed'
   | 'storage_error'
+  | 'worker_lost'
   | 'run_locked'
   | 'damaged_run'
 

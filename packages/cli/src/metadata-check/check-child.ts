@@ -1,6 +1,7 @@
 import { errorMessage } from '@osmosis/core'
 
 import { loadEntrypoint } from '../serve/load-entrypoint.ts'
+import { metadataCheckOf } from '../serve/served-workflow.ts'
 import type { LoadedMessage } from './dataset-fit.ts'
 import { answerMetadataChecks } from './metadata-channel.ts'
 
@@ -16,7 +17,7 @@ function report(loaded: LoadedMessage): void {
 try {
   const loaded = await loadEntrypoint(entrypoint)
   const config = loaded.kind === 'workflow' ? loaded.entrypoint.workflowConfig : undefined
-  answerMetadataChecks(config)
+  answerMetadataChecks((rows) => metadataCheckOf(config, rows))
   report({ kind: loaded.kind, hasSchema: config?.metadata !== undefined })
 } catch (error) {
   report({ kind: 'failed', message: errorMessage(error) })

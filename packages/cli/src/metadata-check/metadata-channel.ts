@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 
-import { metadataProblems, type AnyMetadata, type WorkflowConfig } from '@osmosis/core'
+import type { AnyMetadata } from '@osmosis/core'
 import type { MetadataCheck } from '@osmosis/eval'
 
 // User code is loaded by a process of its own, and the rows are known to the one that started it: it
@@ -17,10 +17,10 @@ interface CheckedMessage {
   readonly problems: readonly (readonly string[])[]
 }
 
-/** Lets this process judge the rows that its parent sends, by the schema of a workflow's config. */
-export function answerMetadataChecks(config: WorkflowConfig | undefined): void {
+/** Lets this process judge the rows that its parent sends. */
+export function answerMetadataChecks(check: MetadataCheck): void {
   const answer = async ({ metadata }: CheckMessage): Promise<void> => {
-    const problems = await Promise.all(metadata.map((row) => metadataProblems(config, row)))
+    const problems = await check(metadata)
     process.send?.({ type: 'osmosis.metadata_checked', problems } satisfies CheckedMessage)
   }
   process.on('message', (message: unknown) => {

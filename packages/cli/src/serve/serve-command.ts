@@ -1,5 +1,11 @@
-import { LocalBackend, OsmosisError, type Entrypoint } from '@osmosis/core'
-import { createRolloutServer, readServerEnvironment, serve } from '@osmosis/server'
+import { OsmosisError, type Entrypoint } from '@osmosis/core'
+import {
+  createRolloutServer,
+  readServerEnvironment,
+  serve,
+  type RolloutServer,
+} from '@osmosis/server'
+import type { WorkerEnd } from '@osmosis/workers'
 
 import { completeEnvironment } from '../environment.ts'
 import { answerMetadataChecks } from '../metadata-check/metadata-channel.ts'
@@ -8,6 +14,8 @@ import { loadEntrypoint } from './load-entrypoint.ts'
 import { assertRegistrationFlags } from './registration.ts'
 import { serveAgentLoop } from './serve-agent-loop.ts'
 import { egressOf, type ServeFlags } from './serve-options.ts'
+import { localWorkflow, type WorkflowFacts } from './served-workflow.ts'
+import { workflowInWorkers } from './workflow-in-workers.ts'
 import { followKeyFile, serverKeys } from './server-keys.ts'
 
 /**
@@ -30,62 +38,86 @@ export async function serveCommand(
   }
   assertRegistrationFlags(flags)
   completeEnvironment()
+  if (flags.workers !== undefined) return serveWorkflow(spec, flags)
+  assertWorkerFlags(flags)
   const loaded = await loadEntrypoint(spec)
-  if (loaded.kind === 'agent-loop') {
-    if (flags.admissionStatus === undefined) return serveAgentLoop(loaded, flags)
-    throw invalid(`--admission-status is for workflows, and ${loaded.file} exports an agent loop.`)
+  if (loaded.kind === 'workflow') return serveWorkflow(loaded, flags)
+  if (flags.admissionStatus === undefined) return serveAgentLoop(loaded, flags)
+  throw invalid(`--admission-status is for workflows, and ${loaded.file} exports an agent loop.`)
+}
+
+function assertWorkerFlags({ stallTimeout, workerMemory }: ServeFlags): void {
+  if (stallTimeout === undefined && workerMemory === undefined) return
+  throw invalid(
+    '--stall-timeout and --worker-memory are limits of workers: pass --workers as well.',
+  )
+}
+
+/** @param what - a workflow that is loaded, or how it is named when workers are to load it */
+async function serveWorkflow(
+  what: { entrypoint: Entrypoint; file: string } | string,
+  flags: ServeFlags,
+): Promise<void> {
+  const environment = readServerEnvironment()
+  const apiKey = serverKeys(flags, environment.apiKey)
+  const options = { artifactRoot: environment.artifactRoot, egress: egressOf(flags) }
+  let server: RolloutServer | undefined
+  const onWorkerEnd = ({ pid, what: happened, rollouts, restartMs }: WorkerEnd): void => {
+    const line = { pid, rollouts, restart_ms: restartMs }
+    server?.logger.warn(line, `a worker ended: ${happened}`)
   }
-  const { register, log, validate } = flags
+  const served =
+    typeof what === 'string'
+      ? await workflowInWorkers({ spec: what, ...options }, flags, onWorkerEnd)
+      : localWorkflow(what, options)
+  const { backend, facts, check, close } = served
+  try {
+    assertWorkflowFlags(flags, facts.file)
+    server = createRolloutServer({
+      backend,
+      apiKey,
+      instanceId: environment.instanceId,
+      outboxDir: flags.outbox,
+      admissionStatus: flags.admissionStatus,
+      trajectories: flags.trajectories,
+    })
+    followKeyFile(server, flags.apiKeyFile)
+    const listening = await serve(server, {
+      port: flags.port ?? environment.port,
+      host: flags.host,
+      allowUnauthenticated: !flags.auth,
+    })
+    listening.closed.then(close).catch(() => {})
+    process.stdout.write(servingText(facts, listening.url, apiKey !== undefined))
+    answerMetadataChecks(check)
+    const { hasSchema, isConfigured } = facts
+    announceListening(listening, { kind: 'workflow', hasSchema, isConfigured })
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+function servingText(
+  { workflow, file, grader }: WorkflowFacts,
+  url: string,
+  asksKey: boolean,
+): string {
+  return (
+    `Serving ${workflow} of ${file} (${grader ?? 'no grader: rollouts get no reward'})\n` +
+    `Listening on ${url} (${asksKey ? 'with a bearer key' : 'open, no key asked for'})\n`
+  )
+}
+
+function assertWorkflowFlags({ register, log, validate }: ServeFlags, file: string): void {
   const foreign = [
     register && '--register',
     log !== undefined && '--log',
     !validate && '--no-validate',
   ]
   const [flag] = foreign.filter((name) => typeof name === 'string')
-  if (flag !== undefined) {
-    throw invalid(`${flag} is for agent loops, and ${loaded.file} exports an AgentWorkflow.`)
-  }
-  return serveWorkflow(loaded, flags)
-}
-
-async function serveWorkflow(
-  { entrypoint, file }: { entrypoint: Entrypoint; file: string },
-  flags: ServeFlags,
-): Promise<void> {
-  const environment = readServerEnvironment()
-  const apiKey = serverKeys(flags, environment.apiKey)
-
-  const server = createRolloutServer({
-    backend: new LocalBackend({
-      ...entrypoint,
-      artifactRoot: environment.artifactRoot,
-      egress: egressOf(flags),
-    }),
-    apiKey,
-    instanceId: environment.instanceId,
-    outboxDir: flags.outbox,
-    admissionStatus: flags.admissionStatus,
-    trajectories: flags.trajectories,
-  })
-  followKeyFile(server, flags.apiKeyFile)
-  const listening = await serve(server, {
-    port: flags.port ?? environment.port,
-    host: flags.host,
-    allowUnauthenticated: !flags.auth,
-  })
-
-  const grader = entrypoint.grader?.name ?? 'no grader: rollouts get no reward'
-  process.stdout.write(
-    `Serving ${entrypoint.workflow.name} of ${file} (${grader})\n` +
-      `Listening on ${listening.url} (${apiKey === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
-  )
-  const { workflowConfig } = entrypoint
-  answerMetadataChecks(workflowConfig)
-  announceListening(listening, {
-    kind: 'workflow',
-    hasSchema: workflowConfig?.metadata !== undefined,
-    isConfigured: workflowConfig !== undefined,
-  })
+  if (flag === undefined) return
+  throw invalid(`${flag} is for agent loops, and ${file} exports an AgentWorkflow.`)
 }
 
 function invalid(message: string): OsmosisError {

@@ -1,7 +1,7 @@
 import type { EgressOptions } from '@osmosis/core'
 import { InvalidArgumentError, type Command } from 'commander'
 
-import { portNumber, repeated } from '../flag-values.ts'
+import { countFrom, decimalNumber, portNumber, repeated } from '../flag-values.ts'
 
 /** Flags of `osmosis serve`. */
 export interface ServeFlags {
@@ -33,6 +33,12 @@ export interface ServeFlags {
   /** Name or address under which the platform reaches the server. */
   publicHost?: string
   publicPort?: number
+  /** Processes that run user code; without, this one does. */
+  workers?: number | 'auto'
+  /** Seconds that user code may block the event loop of its worker. */
+  stallTimeout?: number
+  /** Heap of a worker, in MiB. */
+  workerMemory?: number
 }
 
 /** Adds `serve`. */
@@ -97,6 +103,21 @@ export function addServeCommand(program: Command): void {
       'port on which it does (default: the one that is listened on)',
       portNumber,
     )
+    .option(
+      '--workers <n>',
+      'run workflows in this many processes of their own, or one for each core with auto (default: in the process of the server)',
+      workerCount,
+    )
+    .option(
+      '--stall-timeout <seconds>',
+      'end a worker whose event loop is blocked for longer (default: 30)',
+      positiveSeconds,
+    )
+    .option(
+      '--worker-memory <MiB>',
+      'heap of a worker (default: a fair share of the memory of the machine)',
+      countFrom(32),
+    )
     .action(async (entrypoint: string | undefined, flags: ServeFlags) => {
       const { serveCommand } = await import('./serve-command.ts')
       await serveCommand(entrypoint, flags)
@@ -106,6 +127,19 @@ export function addServeCommand(program: Command): void {
 /** Where the server may connect to. */
 export function egressOf({ allowHost, privateHosts }: ServeFlags): EgressOptions {
   return { allowedHosts: allowHost, privateAddresses: privateHosts ? 'allow' : 'refuse' }
+}
+
+/** The value of a flag that says how many worker processes there are. */
+function workerCount(value: string): number | 'auto' {
+  if (value === 'auto') return value
+  if (/^[1-9]\d*$/.test(value)) return Number(value)
+  throw new InvalidArgumentError('It must be a whole number of at least 1, or auto.')
+}
+
+function positiveSeconds(value: string): number {
+  const seconds = decimalNumber(value)
+  if (seconds > 0) return seconds
+  throw new InvalidArgumentError('It must be a number of seconds above 0.')
 }
 
 function admissionStatus(value: string): 200 | 202 {

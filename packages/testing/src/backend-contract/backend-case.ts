@@ -46,7 +46,7 @@ export interface Reported {
 
 let rollouts = 0
 
-export function scripted({ does, grades, ...overrides }: ScriptedRequest = {}): RolloutRequest {
+function scripted({ does, grades, ...overrides }: ScriptedRequest = {}): RolloutRequest {
   rollouts += 1
   return {
     rolloutId: `rollout-${rollouts}`,

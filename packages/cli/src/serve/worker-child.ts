@@ -1,0 +1,26 @@
+import { OsmosisError, type AnyMetadata } from '@osmosis/core'
+import { runWorker } from '@osmosis/workers'
+
+import { loadEntrypoint } from './load-entrypoint.ts'
+import { factsOf, metadataCheckOf } from './served-workflow.ts'
+import type { WorkerArguments } from './workflow-in-workers.ts'
+
+// Started by `workflowInWorkers`, once for each worker.
+const { spec, ...options } = JSON.parse(process.argv[2] ?? '{}') as WorkerArguments
+
+await runWorker(async () => {
+  const loaded = await loadEntrypoint(spec)
+  if (loaded.kind === 'agent-loop') {
+    throw new OsmosisError(
+      'invalid_config',
+      `--workers is for workflows, and ${loaded.file} exports an agent loop: start several servers of it instead, each on a port of its own.`,
+    )
+  }
+  const { entrypoint, file } = loaded
+  return {
+    backend: { ...entrypoint, ...options },
+    facts: factsOf(entrypoint, file),
+    answer: async (rows) =>
+      metadataCheckOf(entrypoint.workflowConfig, rows as readonly AnyMetadata[]),
+  }
+})

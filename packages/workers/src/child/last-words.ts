@@ -1,0 +1,36 @@
+import { writeSync } from 'node:fs'
+
+import { codePlace } from '@osmosis/core/containment'
+
+/** The pipe for last words: the message channel is no use to a process that ends in this moment. */
+export const lastWordsPipe = 4
+
+/** What a worker process says of its own end. */
+export type LastWords =
+  /** `place` is where `process.exit` was called; empty when it was not. */
+  | { readonly kind: 'exit'; readonly code: number; readonly place: string }
+  | { readonly kind: 'uncaught'; readonly message: string; readonly place: string }
+  | { readonly kind: 'memory'; readonly megabytes: number }
+
+/** Writes at once. The first words are the ones that count. */
+export function sayLastWords(words: LastWords): void {
+  try {
+    writeSync(lastWordsPipe, `${JSON.stringify(words)}\n`)
+  } catch {
+    // Nobody is left to read them.
+  }
+}
+
+/** From now on the process says why it ends, as far as JavaScript gets to know. */
+export function sayLastWordsAtExit(): void {
+  let place = ''
+  const { exit } = process // oxlint-disable-line typescript/unbound-method -- called on it below
+  const exitWithPlace: typeof exit = (code) => {
+    const call = { stack: '' }
+    Error.captureStackTrace(call, exitWithPlace)
+    place = codePlace(call)
+    return exit.call(process, code)
+  }
+  process.exit = exitWithPlace
+  process.on('exit', (code) => sayLastWords({ kind: 'exit', code, place }))
+}

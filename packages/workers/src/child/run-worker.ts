@@ -1,0 +1,101 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { Worker } from 'node:worker_threads'
+
+import { errorMessage, LocalBackend, type LocalBackendOptions } from '@osmosis/core'
+import { concurrencyLimits } from '@osmosis/core/backend'
+import { codePlace, containUserCode } from '@osmosis/core/containment'
+
+import { sendError } from '../protocol/sent-error.ts'
+import { FrontChannel, type LaterMessage } from './front-channel.ts'
+import type { GuardData } from './guard-thread.ts'
+import { sayLastWords, sayLastWordsAtExit } from './last-words.ts'
+import { WorkerRuns } from './worker-runs.ts'
+
+/** What a worker process executes. */
+export interface WorkerEntrypoint<TWorkflowConfig = unknown, TGraderConfig = unknown> {
+  readonly backend: LocalBackendOptions<TWorkflowConfig, TGraderConfig>
+  /** What the front is told of the entrypoint when it is loaded; plain data. Default: nothing. */
+  readonly facts?: unknown
+  /** Answers what is asked through `WorkerPoolBackend.ask`. Default: questions are refused. */
+  readonly answer?: (question: unknown) => Promise<unknown>
+}
+
+/** For results that the front has not read yet, when the process has to end. */
+const lastResultsMs = 1000
+
+/**
+ * Makes this process a worker of the one that started it: loads user code, executes the rollouts that
+ * the front hands over, and ends with the front. To be called by the module that
+ * `createWorkerPool` is given, and by nothing else in it.
+ *
+ * @param load - loads the entrypoint; when it rejects, the front gets the error
+ */
+export async function runWorker<TWorkflowConfig, TGraderConfig>(
+  load: () => Promise<WorkerEntrypoint<TWorkflowConfig, TGraderConfig>>,
+): Promise<void> {
+  const channel = new FrontChannel()
+  sayLastWordsAtExit()
+  containUserCode({ onUnattributed: (error) => endBecauseOf(error, channel) })
+  leaveSignalsToFront()
+  const { beatMs, maxMemoryBytes } = await channel.watched
+  startGuard(maxMemoryBytes)
+  setInterval(() => channel.post({ type: 'beat' }), beatMs).unref()
+  try {
+    const { backend: options, facts = null, answer = refuse } = await load()
+    const backend = new LocalBackend(options)
+    const runs = new WorkerRuns(backend, channel)
+    channel.onMessage((message) => handle(message, { channel, runs, answer }))
+    const { workflows, graders } = concurrencyLimits(options)
+    const { maxQueueDepth, grader } = options
+    const limits = { workflows, graders, maxQueueDepth, graded: grader !== undefined }
+    const { artifactRoot, egress } = backend
+    channel.post({ type: 'ready', limits, artifactRoot, egress, facts })
+  } catch (error) {
+    await channel.written({ type: 'refused', error: sendError(error) })
+    process.exit(1)
+  }
+}
+
+interface WorkerParts {
+  readonly channel: FrontChannel
+  readonly runs: WorkerRuns
+  readonly answer: (question: unknown) => Promise<unknown>
+}
+
+function handle(message: LaterMessage, { channel, runs, answer }: WorkerParts): void {
+  if (message.type === 'leave') process.exit()
+  if (message.type !== 'question') return runs.handle(message)
+  const { question, value } = message
+  answer(value).then(
+    (answered) => channel.post({ type: 'answer', question, value: answered }),
+    (error: unknown) => channel.post({ type: 'no-answer', question, error: sendError(error) }),
+  )
+}
+
+async function refuse(): Promise<never> {
+  throw new Error('This worker answers no questions.')
+}
+
+/** Nobody knows what state the process is in: it ends, but for results that are on their way out. */
+function endBecauseOf(thrown: unknown, channel: FrontChannel): void {
+  sayLastWords({ kind: 'uncaught', message: errorMessage(thrown), place: codePlace(thrown) })
+  setTimeout(endProcess, lastResultsMs)
+  channel.flushed().finally(endProcess).catch(endProcess)
+}
+
+function endProcess(): void {
+  process.exit(1)
+}
+
+/** A terminal sends its signals to the whole group; whether and when it is over, the front decides. */
+function leaveSignalsToFront(): void {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+}
+
+function startGuard(maxMemoryBytes: number): void {
+  const source = path.join(import.meta.dirname, 'guard-thread.ts')
+  const file = existsSync(source) ? source : source.replace(/ts$/, 'js')
+  const workerData: GuardData = { front: process.ppid, maxMemoryBytes }
+  new Worker(file, { workerData, execArgv: [], env: {} }).unref()
+}

@@ -1,0 +1,105 @@
+import type {
+  GradingOutcome,
+  LocalBackend,
+  RolloutRequest,
+  RolloutSample,
+  WorkflowOutcome,
+} from '@osmosis/core'
+
+import { portable } from '../protocol/portable.ts'
+import { receiveError, sendFailure } from '../protocol/sent-error.ts'
+import type { RunMessage } from '../protocol/worker-messages.ts'
+import type { FrontChannel, LaterMessage } from './front-channel.ts'
+
+type Samples = ReadonlyMap<string, RolloutSample>
+
+/** A run that is going on in this process. */
+interface Run {
+  readonly ending: AbortController
+  /** Resolved when the grader may begin. */
+  readonly mayGrade: PromiseWithResolvers<void>
+}
+
+/** Executes what the front hands over, and tells it what happens. */
+export class WorkerRuns {
+  readonly #backend: Pick<LocalBackend<never, never>, 'execute'>
+  readonly #channel: FrontChannel
+  readonly #runs = new Map<number, Run>()
+
+  constructor(backend: Pick<LocalBackend<never, never>, 'execute'>, channel: FrontChannel) {
+    this.#backend = backend
+    this.#channel = channel
+  }
+
+  handle(message: Exclude<LaterMessage, { type: 'question' | 'leave' }>): void {
+    if (message.type === 'run') {
+      this.#start(message.run, message.request)
+      return
+    }
+    const run = this.#runs.get(message.run)
+    if (message.type === 'end') run?.ending.abort(receiveError(message.reason))
+    // Grading that may not begin any more fails at once, with that reason.
+    run?.mayGrade.resolve()
+  }
+
+  #start(run: number, request: RolloutRequest): void {
+    const ending = new AbortController()
+    const mayGrade = Promise.withResolvers<void>()
+    this.#runs.set(run, { ending, mayGrade })
+    let hasFailed = false
+    const observer = {
+      phaseChanged: (phase: string) => {
+        if (phase === 'running') this.#channel.post({ type: 'began', run })
+      },
+      beforeFirstModelCall: async () => this.#channel.written({ type: 'asked', run }),
+      workflowFinished: async (outcome: WorkflowOutcome, samples: Samples = new Map()) => {
+        this.#workflowFinished(run, outcome, samples)
+        hasFailed = outcome.status === 'failure'
+        if (!hasFailed && request.grade) await mayGrade.promise
+      },
+      gradingFinished: async ({ failure, samples }: GradingOutcome) => {
+        // That a failed workflow is not graded, the front knows.
+        if (hasFailed) return
+        this.#post({ type: 'grading', run, failure: sendFailure(failure), samples: [] }, samples)
+      },
+    }
+    this.#backend
+      .execute(request, observer, ending.signal)
+      .finally(() => this.#runs.delete(run))
+      .catch(() => {})
+  }
+
+  #workflowFinished(run: number, outcome: WorkflowOutcome, samples: Samples): void {
+    const { failure, warnings, partialSamples } = outcome
+    this.#post(
+      { type: 'workflow', run, failure: sendFailure(failure), warnings, samples: [] },
+      samples,
+    )
+    partialSamples
+      ?.then((partial) => this.#post({ type: 'partial', run, samples: [] }, partial))
+      .catch(() => {})
+  }
+
+  #post(
+    message: Extract<RunMessage, { samples: readonly RolloutSample[] }>,
+    samples: Samples,
+  ): void {
+    const all = [...samples.values()]
+    try {
+      this.#channel.post({
+        ...message,
+        samples: all.map((sample) => portable(sample) as RolloutSample),
+      })
+    } catch {
+      // Whatever cannot be cloned or is too deep: conversations are optional, the outcome is not.
+      const bare = {
+        messages: [],
+        trajectoryMessages: null,
+        calls: [],
+        metrics: {},
+        extraFields: {},
+      }
+      this.#channel.post({ ...message, samples: all.map((sample) => ({ ...sample, ...bare })) })
+    }
+  }
+}

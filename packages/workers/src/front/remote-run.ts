@@ -1,0 +1,127 @@
+import {
+  OsmosisError,
+  type GradingOutcome,
+  type RolloutRequest,
+  type RolloutSample,
+  type WorkflowOutcome,
+} from '@osmosis/core'
+
+import { receiveFailure, sendError } from '../protocol/sent-error.ts'
+import type { FrontMessage, RunMessage } from '../protocol/worker-messages.ts'
+
+export type Samples = ReadonlyMap<string, RolloutSample>
+
+/** What a run reports of its workflow. */
+export interface WorkflowReport {
+  readonly outcome: WorkflowOutcome
+  readonly samples: Samples
+}
+
+/** The worker of a run is gone. */
+export class WorkerLoss extends OsmosisError {
+  /** What happened to the worker, for the texts of those that it took along. */
+  readonly what: string
+
+  constructor(what: string) {
+    super('worker_lost', what)
+    this.what = what
+  }
+}
+
+/** One run of a rollout in one worker, as the front sees it. */
+export class RemoteRun {
+  readonly number: number
+  readonly request: RolloutRequest
+  /** Settle with what the worker reports, and reject with a {@link WorkerLoss}. */
+  readonly workflow = quiet<WorkflowReport>()
+  readonly grading = quiet<GradingOutcome>()
+  readonly #partial = Promise.withResolvers<Samples>()
+  readonly #send: (message: FrontMessage) => void
+  #stage: 'sent' | 'begun' | 'asked' | 'ended' | 'over' = 'sent'
+
+  constructor(number: number, request: RolloutRequest, send: (message: FrontMessage) => void) {
+    this.number = number
+    this.request = request
+    this.#send = send
+  }
+
+  /** Whether its user code has run, as far as is known. */
+  get hasBegun(): boolean {
+    return this.#stage !== 'sent'
+  }
+
+  /** Whether another worker could run it, should this one go. */
+  get isRepeatable(): boolean {
+    return this.#stage === 'sent' || this.#stage === 'begun'
+  }
+
+  /** Whether nothing more is to come of it. */
+  get isOver(): boolean {
+    return this.#stage === 'over'
+  }
+
+  start(): void {
+    this.#send({ type: 'run', run: this.number, request: this.request })
+  }
+
+  grade(): void {
+    this.#send({ type: 'grade', run: this.number })
+  }
+
+  /** Asks the worker to end it with this reason. */
+  end(reason: unknown): void {
+    if (!this.isOver) this.#send({ type: 'end', run: this.number, reason: sendError(reason) })
+  }
+
+  handle(message: RunMessage): void {
+    switch (message.type) {
+      case 'began':
+        this.#stage = 'begun'
+        return
+      case 'asked':
+        this.#stage = 'asked'
+        return
+      case 'workflow': {
+        const failure = receiveFailure(message.failure)
+        // A failure is followed by what was said until then, a success by its grading.
+        this.#stage = failure === null && !this.request.grade ? 'over' : 'ended'
+        const status = failure === null ? 'success' : 'failure'
+        const outcome = { status, failure, warnings: message.warnings } as const
+        this.workflow.resolve({
+          outcome:
+            failure === null ? outcome : { ...outcome, partialSamples: this.#partial.promise },
+          samples: byId(message.samples),
+        })
+        return
+      }
+      case 'partial':
+        this.#stage = 'over'
+        this.#partial.resolve(byId(message.samples))
+        return
+      case 'grading': {
+        this.#stage = 'over'
+        const failure = receiveFailure(message.failure)
+        const status = failure === null ? 'success' : 'failure'
+        this.grading.resolve({ status, failure, samples: byId(message.samples) })
+      }
+    }
+  }
+
+  /** The worker is gone. What it has reported stays. */
+  lose(loss: WorkerLoss): void {
+    this.workflow.reject(loss)
+    this.grading.reject(loss)
+    this.#partial.resolve(new Map())
+  }
+}
+
+/** A promise that may be rejected before anybody waits for it. */
+function quiet<T>(): PromiseWithResolvers<T> {
+  const resolvers = Promise.withResolvers<T>()
+  resolvers.promise.catch(() => {})
+  return resolvers
+}
+
+function byId(samples: readonly RolloutSample[]): Samples {
+  return new Map(samples.map((sample) => [sample.id, sample]))
+}

@@ -1,0 +1,34 @@
+import type { LastWords } from '../child/last-words.ts'
+
+/** How a process ended, as the operating system knows it. */
+export interface ProcessEnd {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+/** What happened to a worker process, as one would say it: "exited with code 0: …". */
+export function endText(
+  { code, signal }: ProcessEnd,
+  words: LastWords | undefined,
+  heapMegabytes: number,
+): string {
+  if (words?.kind === 'memory') {
+    return `was ended because it took more than ${words.megabytes} MiB of memory`
+  }
+  if (words?.kind === 'uncaught') {
+    return `ended because nobody caught an error: ${words.message}${words.place}`
+  }
+  if (signal !== null) return signalText(signal, heapMegabytes)
+  const why = words?.place ? `: process.exit was called${words.place}` : ''
+  return `exited with code ${code}${why}`
+}
+
+const crashes = new Set<NodeJS.Signals>(['SIGSEGV', 'SIGBUS', 'SIGILL', 'SIGFPE', 'SIGTRAP'])
+
+function signalText(signal: NodeJS.Signals, heapMegabytes: number): string {
+  if (signal === 'SIGKILL') return 'was killed by SIGKILL, probably because memory ran out'
+  if (signal === 'SIGABRT') {
+    return `aborted (SIGABRT), probably because its heap of ${heapMegabytes} MiB was full`
+  }
+  return crashes.has(signal) ? `crashed in native code (${signal})` : `was ended by ${signal}`
+}

@@ -1,0 +1,236 @@
+import { availableParallelism, totalmem } from 'node:os'
+import { getHeapStatistics } from 'node:v8'
+
+import type { RolloutRequest } from '@osmosis/core'
+import { untilAborted, wait } from '@osmosis/core/http'
+
+import type { ReadyMessage } from '../protocol/worker-messages.ts'
+import type { RemoteRun } from './remote-run.ts'
+import { WorkerProcess, type WorkerProcessOptions } from './worker-process.ts'
+
+/** How the workers of a pool are started. */
+export interface WorkerPoolOptions {
+  /** The file that calls `runWorker`. */
+  readonly module: string
+  /** Its arguments. Default: none. */
+  readonly args?: readonly string[] | undefined
+  /** Arguments of Node.js for workers. Default: those of this process. */
+  readonly execArgv?: readonly string[] | undefined
+  /** How many processes. Default: one for each core. */
+  readonly workers?: number | undefined
+  /** A worker whose event loop is blocked for longer is killed. Seconds; default 30. */
+  readonly stallTimeoutSeconds?: number | undefined
+  /**
+   * Limit of the heap of a worker. One that takes twice as much and 256 MiB of memory in all, with its
+   * buffers, is killed. MiB; default: what Node.js allows a process, but no more than three quarters of
+   * the machine's memory together.
+   */
+  readonly heapMegabytes?: number | undefined
+  /** Called when a worker has ended, other than by closing, or its successor cannot start. */
+  readonly onWorkerEnd?: ((end: WorkerEnd) => void) | undefined
+}
+
+/** The end of a worker. */
+export interface WorkerEnd {
+  readonly pid: number | undefined
+  /** What happened, as one sentence without its end. */
+  readonly what: string
+  /** Rollouts that were in it. */
+  readonly rollouts: number
+  /** When its successor is started. Milliseconds from now. */
+  readonly restartMs: number
+}
+
+const firstBackoffMs = 250
+const longestBackoffMs = 30_000
+/** A worker that lived for this long is no sign of trouble with its successor. */
+const healthyMs = 10_000
+/** Successors that cannot start one after the other, before rollouts no longer wait for them. */
+const enoughFailures = 3
+
+/** What waits for a worker. */
+interface Waiter {
+  readonly suspect: boolean
+  readonly take: (worker: WorkerProcess) => void
+  readonly giveUp: (error: Error) => void
+}
+
+/** A run and the worker that it is in. */
+export interface PlacedRun {
+  readonly run: RemoteRun
+  readonly worker: WorkerProcess
+}
+
+/** Keeps as many workers as there should be, and gives rollouts a place in one of them. */
+export class WorkerPool {
+  readonly #options: WorkerPoolOptions
+  readonly #processOptions: WorkerProcessOptions
+  readonly #workers = new Set<WorkerProcess>()
+  readonly #suspects = new WeakSet<RemoteRun>()
+  readonly #waiting = new Set<Waiter>()
+  readonly #closing = new AbortController()
+  #failedStarts = 0
+  #restarts = 0
+
+  constructor(options: WorkerPoolOptions) {
+    this.#options = options
+    const { workers = availableParallelism(), stallTimeoutSeconds = 30 } = options
+    this.#processOptions = {
+      module: options.module,
+      args: options.args ?? [],
+      execArgv: options.execArgv ?? process.execArgv,
+      stallTimeoutSeconds,
+      heapMegabytes: options.heapMegabytes ?? fairShareMegabytes(workers),
+    }
+  }
+
+  /** Workers that have been replaced so far. */
+  get restarts(): number {
+    return this.#restarts
+  }
+
+  /** The ids of the worker processes there are. */
+  get pids(): number[] {
+    return [...this.#workers].flatMap(({ pid }) => pid ?? [])
+  }
+
+  /**
+   * Starts all workers and resolves when they take rollouts.
+   *
+   * @throws what the first of them said that cannot
+   */
+  async start(): Promise<ReadyMessage> {
+    const { workers = availableParallelism() } = this.#options
+    const started = Array.from({ length: workers }, () => this.#add())
+    try {
+      const [first] = await Promise.all(started.map(async ({ ready }) => ready))
+      for (const worker of started) this.#keepUp(worker).catch(() => {})
+      return first as ReadyMessage
+    } catch (error) {
+      await this.close()
+      throw error
+    }
+  }
+
+  /**
+   * Begins a run in the worker that has least to do, as soon as there is one.
+   *
+   * @param suspect - whether the rollout was in a worker that ended. It is then run where nothing else
+   * could be run again, and until it has asked the policy nothing else is begun there: so a second
+   * worker that it brings down takes nobody along that could have been saved.
+   * @throws the reason of `signal`
+   */
+  async run(
+    toRequest: () => RolloutRequest,
+    suspect: boolean,
+    signal: AbortSignal,
+  ): Promise<PlacedRun> {
+    return this.#whenFree(suspect, signal, (worker) => {
+      const run = worker.start(toRequest())
+      if (suspect) this.#suspects.add(run)
+      return { run, worker }
+    })
+  }
+
+  /** @throws OsmosisError with code `worker_lost` when the worker that was asked ends */
+  async ask(value: unknown): Promise<unknown> {
+    const { signal } = this.#closing
+    const worker = await this.#whenFree(false, signal, (free) => free)
+    return worker.ask(value)
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await Promise.all([...this.#workers].map(async (worker) => worker.close()))
+  }
+
+  #add(): WorkerProcess {
+    const worker = new WorkerProcess(this.#processOptions, () => this.#handOut())
+    this.#workers.add(worker)
+    return worker
+  }
+
+  /** Puts a successor in the place of each worker that ends. */
+  async #keepUp(first: WorkerProcess): Promise<void> {
+    let quickEnds = 0
+    for (let worker = first; ; worker = this.#add()) {
+      const { what, rollouts } = await worker.ended
+      this.#workers.delete(worker)
+      const { signal } = this.#closing
+      if (signal.aborted) return
+      const started = await this.#hasStarted(worker)
+      const livedMs = performance.now() - worker.startedAt
+      quickEnds = started && livedMs > healthyMs ? 0 : quickEnds + 1
+      const restartMs =
+        quickEnds === 0 ? 0 : Math.min(firstBackoffMs * 2 ** (quickEnds - 1), longestBackoffMs)
+      this.#options.onWorkerEnd?.({ pid: worker.pid, what, rollouts, restartMs })
+      await wait(restartMs, signal)
+      this.#restarts += 1
+    }
+  }
+
+  /** After some failures in a row nothing waits for the next attempt any more. */
+  async #hasStarted(worker: WorkerProcess): Promise<boolean> {
+    try {
+      await worker.ready
+      this.#failedStarts = 0
+      return true
+    } catch (error) {
+      this.#failedStarts += 1
+      const isHopeless = ![...this.#workers].some(({ isOpen }) => isOpen)
+      if (this.#failedStarts < enoughFailures || !isHopeless) return false
+      for (const { giveUp } of this.#waiting) giveUp(error as Error)
+      return false
+    }
+  }
+
+  #choose(suspect: boolean): WorkerProcess | undefined {
+    const open = [...this.#workers].filter(
+      (worker) => worker.isOpen && this.#admits(worker, suspect),
+    )
+    const [best] = open.toSorted(
+      (a, b) => Number(b.isResponsive) - Number(a.isResponsive) || a.runs.size - b.runs.size,
+    )
+    return best
+  }
+
+  #admits({ runs }: WorkerProcess, suspect: boolean): boolean {
+    for (const run of runs.values()) {
+      if (run.isRepeatable && (suspect || this.#suspects.has(run))) return false
+    }
+    return true
+  }
+
+  /** Calls `begin` with the worker as soon as there is one, in that very moment. */
+  async #whenFree<T>(
+    suspect: boolean,
+    signal: AbortSignal,
+    begin: (worker: WorkerProcess) => T,
+  ): Promise<T> {
+    const free = this.#choose(suspect)
+    if (free !== undefined) return begin(free)
+    const { promise, resolve, reject } = Promise.withResolvers<T>()
+    const waiter: Waiter = { suspect, take: (worker) => resolve(begin(worker)), giveUp: reject }
+    this.#waiting.add(waiter)
+    try {
+      return await untilAborted(signal, async () => promise)
+    } finally {
+      this.#waiting.delete(waiter)
+    }
+  }
+
+  #handOut(): void {
+    for (const waiter of this.#waiting) {
+      const worker = this.#choose(waiter.suspect)
+      if (worker === undefined) continue
+      this.#waiting.delete(waiter)
+      waiter.take(worker)
+    }
+  }
+}
+
+function fairShareMegabytes(workers: number): number {
+  const mebibyte = 2 ** 20
+  const share = (totalmem() * 0.75) / workers
+  return Math.floor(Math.min(share, getHeapStatistics().heap_size_limit) / mebibyte)
+}

@@ -1,0 +1,232 @@
+import { fork, type ChildProcess } from 'node:child_process'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+
+import { OsmosisError, type RolloutRequest } from '@osmosis/core'
+
+import { lastWordsPipe, type LastWords } from '../child/last-words.ts'
+import { portable } from '../protocol/portable.ts'
+import { receiveError } from '../protocol/sent-error.ts'
+import type {
+  FrontMessage,
+  ReadyMessage,
+  RunMessage,
+  WorkerMessage,
+} from '../protocol/worker-messages.ts'
+import { RemoteRun, WorkerLoss } from './remote-run.ts'
+import { endText } from './worker-end.ts'
+
+/** How a worker process is started and watched. */
+export interface WorkerProcessOptions {
+  readonly module: string
+  readonly args: readonly string[]
+  readonly execArgv: readonly string[]
+  readonly stallTimeoutSeconds: number
+  /** Limit of the heap; twice as much and 256 in all ends the process, too. */
+  readonly heapMegabytes: number
+}
+
+/** Code that is loaded may block for longer than code that runs should. */
+const longestLoadMs = 60_000
+/** After the end of a process, for what it has left in its pipes. */
+const pipesMs = 5_000
+/** For a process that was asked to end. */
+const patienceMs = 2_000
+
+/** What a process takes besides its heap, code and buffers of ordinary size included. */
+const spareMegabytes = 256
+
+let runNumbers = 0
+
+/** One child process and the runs that are in it. */
+export class WorkerProcess {
+  readonly runs = new Map<number, RemoteRun>()
+  /** Resolves when it takes rollouts; rejects when it never will. */
+  readonly ready: Promise<ReadyMessage>
+  /** Resolves with what happened when it has ended; its runs know by then. Never rejects. */
+  readonly ended: Promise<{ readonly what: string; readonly rollouts: number }>
+  readonly startedAt = performance.now()
+  readonly #child: ChildProcess
+  readonly #onChange: () => void
+  readonly #ready = Promise.withResolvers<ReadyMessage>()
+  readonly #questions = new Map<number, PromiseWithResolvers<unknown>>()
+  readonly #tickMs: number
+  #silentTicks = 0
+  #isReady = false
+  #isGone = false
+  #killedFor: string | undefined
+
+  /** @param onChange - called when it may have become able to take another rollout */
+  constructor(options: WorkerProcessOptions, onChange: () => void) {
+    const { module, args, execArgv, stallTimeoutSeconds, heapMegabytes } = options
+    this.#onChange = onChange
+    this.#tickMs = Math.min(1000, (stallTimeoutSeconds * 1000) / 10)
+    this.ready = this.#ready.promise
+    this.ready.catch(() => {})
+    this.#child = fork(module, [...args], {
+      execArgv: [...execArgv, `--max-old-space-size=${heapMegabytes}`],
+      serialization: 'advanced',
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc', 'pipe'],
+    })
+    this.#child.on('message', (message: WorkerMessage) => this.#handle(message))
+    this.ended = this.#watchEnd(options)
+    this.#watchLoop(stallTimeoutSeconds)
+    const maxMemoryBytes = (heapMegabytes * 2 + spareMegabytes) * 2 ** 20
+    this.#send({ type: 'watch', beatMs: this.#tickMs, maxMemoryBytes })
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid
+  }
+
+  /** Whether it takes rollouts. */
+  get isOpen(): boolean {
+    return this.#isReady && !this.#isGone
+  }
+
+  /** Whether its event loop turned a moment ago. */
+  get isResponsive(): boolean {
+    return this.#silentTicks < 3
+  }
+
+  /** Begins a run. */
+  start(request: RolloutRequest): RemoteRun {
+    runNumbers += 1
+    const run = new RemoteRun(runNumbers, request, (message) => this.#send(message))
+    this.runs.set(run.number, run)
+    run.start()
+    return run
+  }
+
+  /** Whatever comes of the run is ignored from now on. */
+  forget(run: RemoteRun): void {
+    if (this.runs.delete(run.number)) this.#onChange()
+  }
+
+  async ask(value: unknown): Promise<unknown> {
+    runNumbers += 1
+    const question = runNumbers
+    const answer = Promise.withResolvers<unknown>()
+    this.#questions.set(question, answer)
+    this.#send({ type: 'question', question, value })
+    return answer.promise
+  }
+
+  /** Ends the process. Resolves when it has. */
+  async close(): Promise<void> {
+    this.#send({ type: 'leave' })
+    const force = setTimeout(() => this.#child.kill('SIGKILL'), patienceMs)
+    await this.ended
+    clearTimeout(force)
+  }
+
+  #send(message: FrontMessage): void {
+    if (!this.#child.connected) return
+    try {
+      this.#child.send(message, () => {})
+    } catch {
+      this.#child.send(portable(message) as FrontMessage, () => {})
+    }
+  }
+
+  #handle(message: WorkerMessage): void {
+    this.#silentTicks = 0
+    switch (message.type) {
+      case 'beat':
+        return
+      case 'ready':
+        this.#isReady = true
+        this.#ready.resolve(message)
+        break
+      case 'refused':
+        this.#ready.reject(receiveError(message.error))
+        return
+      case 'answer':
+        this.#questions.get(message.question)?.resolve(message.value)
+        this.#questions.delete(message.question)
+        return
+      case 'no-answer':
+        this.#questions.get(message.question)?.reject(receiveError(message.error))
+        this.#questions.delete(message.question)
+        return
+      case 'began':
+      case 'asked':
+      case 'workflow':
+      case 'partial':
+      case 'grading':
+        this.#handleRun(message)
+    }
+    this.#onChange()
+  }
+
+  #handleRun(message: RunMessage): void {
+    const run = this.runs.get(message.run)
+    run?.handle(message)
+    if (run?.isOver) this.runs.delete(message.run)
+  }
+
+  /** Counted in ticks of this process: when it was itself held up, that is nobody else's silence. */
+  #watchLoop(stallTimeoutSeconds: number): void {
+    const ticks = setInterval(() => {
+      this.#silentTicks += 1
+      const silentMs = this.#silentTicks * this.#tickMs
+      const limitMs = stallTimeoutSeconds * 1000
+      if (silentMs < (this.#isReady ? limitMs : Math.max(limitMs, longestLoadMs))) return
+      this.#killedFor ??= `blocked its event loop for more than ${silentMs / 1000} s`
+      this.#child.kill('SIGKILL')
+    }, this.#tickMs)
+    ticks.unref()
+    this.ended.finally(() => clearInterval(ticks)).catch(() => {})
+  }
+
+  async #watchEnd({
+    heapMegabytes,
+  }: WorkerProcessOptions): Promise<{ what: string; rollouts: number }> {
+    const child = this.#child
+    const words = lastWordsOf(child)
+    const what = await new Promise<string>((resolve) => {
+      child.once('error', ({ message }) => resolve(`could not be started: ${message}`))
+      child.once('exit', (code, signal) => {
+        this.#isGone = true
+        const say = (): void => {
+          clearTimeout(late)
+          const told = words().then((last) => endText({ code, signal }, last, heapMegabytes))
+          resolve(this.#killedFor ?? told)
+        }
+        // What it has said before its end is in the pipes, and counts.
+        child.once('close', say)
+        const late = setTimeout(() => {
+          this.#loseTrack()
+          say()
+        }, pipesMs)
+      })
+    })
+    this.#isGone = true
+    const rollouts = this.runs.size
+    this.#endAll(`the worker process ${what}`)
+    return { what: `the worker process ${what}`, rollouts }
+  }
+
+  /** Somebody keeps the pipes open. What may be in them is not known, so nothing is run again. */
+  #loseTrack(): void {
+    for (const run of this.runs.values()) run.handle({ type: 'asked', run: run.number })
+    this.#child.stdio[lastWordsPipe]?.destroy()
+  }
+
+  #endAll(what: string): void {
+    const early = `Before it could take rollouts, ${what}.`
+    this.#ready.reject(new OsmosisError('invalid_entrypoint', early))
+    const loss = new WorkerLoss(what)
+    for (const { reject } of this.#questions.values()) reject(loss)
+    for (const run of this.runs.values()) run.lose(loss)
+  }
+}
+
+/** Reads what a process says at its end. */
+function lastWordsOf(child: ChildProcess): () => Promise<LastWords | undefined> {
+  const said = text(child.stdio[lastWordsPipe] as Readable).catch(() => '')
+  return async () => {
+    const [line = ''] = (await said).split('\n')
+    return line === '' ? undefined : (JSON.parse(line) as LastWords)
+  }
+}

@@ -1,0 +1,77 @@
+import { isOsmosisError, OsmosisError, type RolloutFailure } from '@osmosis/core'
+
+import { portable } from './portable.ts'
+
+/** Something that was thrown, in a form that any process can read. */
+export type SentError =
+  | { readonly value: unknown }
+  | {
+      readonly name: string
+      readonly message: string
+      readonly stack: string
+      /** Of an OsmosisError, its fields. */
+      readonly osmosis?: Pick<OsmosisError, 'code' | 'status' | 'retryAfterMs' | 'shouldRetry'>
+      readonly cause?: SentError
+    }
+
+/** A failure with the cause as it is sent. */
+export type SentFailure = Omit<RolloutFailure, 'cause'> & { readonly cause: SentError }
+
+/** Causes nested deeper than this say nothing more, and may be a cycle. */
+const deepestCause = 8
+
+export function sendError(thrown: unknown, depth = 0): SentError {
+  if (!(thrown instanceof Error)) return { value: portable(thrown) }
+  const { cause } = thrown
+  return {
+    name: text(thrown.name),
+    message: text(thrown.message),
+    stack: text(thrown.stack),
+    ...(isOsmosisError(thrown) ? { osmosis: fieldsOf(thrown) } : {}),
+    ...(cause === undefined || depth === deepestCause
+      ? {}
+      : { cause: sendError(cause, depth + 1) }),
+  }
+}
+
+/** The error again: an OsmosisError is one, and others have their name and stack. */
+export function receiveError(sent: SentError): unknown {
+  if ('value' in sent) return sent.value
+  const options = sent.cause === undefined ? {} : { cause: receiveError(sent.cause) }
+  const error = sent.osmosis
+    ? new OsmosisError(sent.osmosis.code, sent.message, {
+        ...definedFields(sent.osmosis),
+        ...options,
+      })
+    : new Error(sent.message, options)
+  if (sent.osmosis === undefined) Object.defineProperty(error, 'name', { value: sent.name })
+  return Object.defineProperty(error, 'stack', { value: sent.stack })
+}
+
+export function sendFailure(failure: RolloutFailure | null): SentFailure | null {
+  return failure && { ...failure, cause: sendError(failure.cause) }
+}
+
+export function receiveFailure(sent: SentFailure | null): RolloutFailure | null {
+  return sent && { ...sent, cause: receiveError(sent.cause) }
+}
+
+function fieldsOf(error: OsmosisError): Extract<SentError, { name: string }>['osmosis'] & {} {
+  const { code, status, retryAfterMs, shouldRetry } = error
+  return { code, status, retryAfterMs, shouldRetry }
+}
+
+function definedFields({
+  status,
+  retryAfterMs,
+  shouldRetry,
+}: Pick<OsmosisError, 'status' | 'retryAfterMs' | 'shouldRetry'>): ConstructorParameters<
+  typeof OsmosisError
+>[2] {
+  return { retryAfterMs, shouldRetry, ...(status === undefined ? {} : { status }) }
+}
+
+/** Fields of errors are whatever user code has put there. */
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}

@@ -1,0 +1,79 @@
+import type { EgressOptions, RolloutRequest, RolloutSample } from '@osmosis/core'
+
+import type { SentError, SentFailure } from './sent-error.ts'
+
+// What a front and a worker say about rollouts, whatever carries it between them. A rollout may be run
+// more than once, and an id may be used again: each run has a number of its own, which is in every
+// message about it, and what comes of a run that the front has given up is ignored.
+
+/** To a worker. */
+export type FrontMessage =
+  /** Before anything is loaded: how the worker is watched. */
+  | { readonly type: 'watch'; readonly beatMs: number; readonly maxMemoryBytes: number }
+  | { readonly type: 'run'; readonly run: number; readonly request: RolloutRequest }
+  /** The outcome of the workflow has arrived where it had to, and there is a slot for the grader. */
+  | { readonly type: 'grade'; readonly run: number }
+  /** Ends a run with this reason. */
+  | { readonly type: 'end'; readonly run: number; readonly reason: SentError }
+  | { readonly type: 'question'; readonly question: number; readonly value: unknown }
+  /** Nothing more is wanted. */
+  | { readonly type: 'leave' }
+
+/** From a worker. */
+export type WorkerMessage =
+  | ReadyMessage
+  /** The entrypoint cannot be loaded. */
+  | { readonly type: 'refused'; readonly error: SentError }
+  /** The event loop turns. */
+  | { readonly type: 'beat' }
+  | RunMessage
+  | { readonly type: 'answer'; readonly question: number; readonly value: unknown }
+  | { readonly type: 'no-answer'; readonly question: number; readonly error: SentError }
+
+/** The entrypoint is loaded. */
+export interface ReadyMessage {
+  readonly type: 'ready'
+  readonly limits: WorkerLimits
+  readonly artifactRoot: string
+  readonly egress: EgressOptions | undefined
+  /** What else the module of the worker has to say of its entrypoint. */
+  readonly facts: unknown
+}
+
+/** How many rollouts may be where, for all workers together. */
+interface WorkerLimits {
+  /** Null: unlimited. */
+  readonly workflows: number | null
+  readonly graders: number | null
+  readonly maxQueueDepth: number | undefined
+  /** Whether there is a grader. */
+  readonly graded: boolean
+}
+
+/** What happens in a run. */
+export type RunMessage =
+  /** User code is about to run. */
+  | { readonly type: 'began'; readonly run: number }
+  /**
+   * The mark: the first model call is about to leave. It is written before that, so that a run whose
+   * worker went without it can be repeated elsewhere.
+   */
+  | { readonly type: 'asked'; readonly run: number }
+  | WorkflowMessage
+  | { readonly type: 'partial'; readonly run: number; readonly samples: readonly RolloutSample[] }
+  | GradingMessage
+
+interface WorkflowMessage {
+  readonly type: 'workflow'
+  readonly run: number
+  readonly failure: SentFailure | null
+  readonly warnings: readonly string[]
+  readonly samples: readonly RolloutSample[]
+}
+
+interface GradingMessage {
+  readonly type: 'grading'
+  readonly run: number
+  readonly failure: SentFailure | null
+  readonly samples: readonly RolloutSample[]
+}

@@ -1,0 +1,37 @@
+import path from 'node:path'
+
+import { createWorkerPool } from '@osmosis/workers'
+
+// A front in a process of its own: prints the ids of its workers, then how each rollout ended.
+const [policyUrl = '', ...does] = process.argv.slice(2)
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => console.log(`front got ${signal}`))
+}
+const pool = await createWorkerPool({
+  module: path.join(import.meta.dirname, 'harmful-worker.ts'),
+  workers: 2,
+})
+console.log(JSON.stringify(pool.workerPids))
+await Promise.all(
+  does.map(async (content, index) =>
+    pool.execute(
+      {
+        rolloutId: `rollout-${index}`,
+        initialMessages: [{ role: 'user', content }],
+        label: null,
+        metadata: null,
+        chatCompletionsUrl: policyUrl,
+        apiKey: undefined,
+        agentTimeoutSeconds: null,
+        graderTimeoutSeconds: null,
+        grade: false,
+      },
+      {
+        workflowFinished: async ({ status }) => console.log(status),
+        gradingFinished: async () => {},
+      },
+    ),
+  ),
+)
+await pool.close()

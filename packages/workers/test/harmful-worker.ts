@@ -1,0 +1,88 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import {
+  AgentWorkflow,
+  defineWorkflowConfig,
+  Grader,
+  requireRolloutContext,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
+import { runWorker } from '@osmosis/workers'
+
+// Workflows that do to their process what their prompt names: "ask segfault" asks the policy first.
+
+const kept: unknown[] = []
+let exitAtModuleLevel = false
+setInterval(() => {
+  // Belongs to no rollout: it was started when the module was loaded.
+  if (exitAtModuleLevel) process.exit(0)
+}, 10)
+
+const harms: Readonly<Record<string, () => unknown>> = {
+  nothing: () => {},
+  exit: () => process.exit(0),
+  'exit-from-outside': async () => {
+    exitAtModuleLevel = true
+    await sleep(100_000)
+  },
+  'exit-at-once': () => (process as unknown as { reallyExit(code: number): void }).reallyExit(3),
+  throw: async () => {
+    setTimeout(() => {
+      throw new Error('thrown in a timer')
+    }, 1)
+    await sleep(100_000)
+  },
+  loop: () => {
+    for (;;);
+  },
+  allocate: () => {
+    for (;;) kept.push(Array.from({ length: 10_000 }, (_, n) => ({ n })))
+  },
+  buffers: () => {
+    for (;;) kept.push(Buffer.alloc(10_000_000, 1))
+  },
+  segfault: () => process.kill(process.pid, 'SIGSEGV'),
+  kill: () => process.kill(process.pid, 'SIGKILL'),
+  wait: async () => sleep(100_000),
+}
+
+class HarmfulWorkflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<object> {
+    const steps = String(ctx.prompt[0]?.['content']).split(' ')
+    for (const step of steps) {
+      if (step === 'ask') await ask(ctx.rolloutId)
+      else await harms[step]?.()
+    }
+    return { messages: [{ role: 'assistant', content: `pid ${process.pid}` }] }
+  }
+}
+
+async function ask(content: string): Promise<void> {
+  const policy = requireRolloutContext('test').policy(`asked-by-${process.pid}`)
+  await policy.complete({ messages: [{ role: 'user', content }] })
+}
+
+class HarmfulGrader extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    await harms[ctx.label ?? '']?.()
+    ctx.setReward(1)
+  }
+}
+
+await runWorker(async () => {
+  if (process.argv[2] === 'unloadable') throw new SyntaxError('this entrypoint has a mistake')
+  if (process.argv[2] === 'exits') process.exit(7)
+  return {
+    backend: {
+      workflow: HarmfulWorkflow,
+      workflowConfig: defineWorkflowConfig({ name: 'harmful' }),
+      grader: HarmfulGrader,
+    },
+    facts: { loadedBy: process.pid },
+    answer: async (question: unknown) => {
+      if (question === 'die') process.exit(1)
+      return { question, pid: process.pid }
+    },
+  }
+})

@@ -1,0 +1,91 @@
+import path from 'node:path'
+
+import type {
+  ExecutionBackend,
+  GradingOutcome,
+  RolloutObserver,
+  RolloutRequest,
+  WorkflowOutcome,
+} from '@osmosis/core'
+import { startPolicyServer, type PolicyScript, type PolicyServer } from '@osmosis/testing'
+import {
+  createWorkerPool,
+  type WorkerEnd,
+  type WorkerPoolBackend,
+  type WorkerPoolOptions,
+} from '@osmosis/workers'
+import { onTestFinished } from 'vitest'
+
+export const harmfulWorker = path.join(import.meta.dirname, 'harmful-worker.ts')
+
+/** A pool of {@link harmfulWorker} and what became of its workers. */
+export interface PoolUnderTest {
+  readonly pool: WorkerPoolBackend
+  readonly ends: WorkerEnd[]
+}
+
+export async function openPool(options: Partial<WorkerPoolOptions> = {}): Promise<PoolUnderTest> {
+  const ends: WorkerEnd[] = []
+  const pool = await createWorkerPool({
+    module: harmfulWorker,
+    execArgv: [],
+    workers: 2,
+    onWorkerEnd: (end) => void ends.push(end),
+    ...options,
+  })
+  onTestFinished(async () => pool.close())
+  return { pool, ends }
+}
+
+/** A policy that answers everything, unless told otherwise. */
+export async function openPolicy(script: PolicyScript = () => 'yes'): Promise<PolicyServer> {
+  const policy = await startPolicyServer(script)
+  onTestFinished(async () => policy.close())
+  return policy
+}
+
+export interface Ended {
+  readonly completion: WorkflowOutcome
+  readonly grading: GradingOutcome | undefined
+  /** The process that ran the workflow. */
+  readonly pid: number
+}
+
+let rollouts = 0
+
+export async function runRollout(
+  backend: ExecutionBackend,
+  does: string,
+  overrides: Partial<RolloutRequest> = {},
+  hooks: Partial<RolloutObserver> = {},
+): Promise<Ended> {
+  rollouts += 1
+  let completion: WorkflowOutcome | undefined
+  let grading: GradingOutcome | undefined
+  await backend.execute(
+    {
+      rolloutId: `rollout-${rollouts}`,
+      initialMessages: [{ role: 'user', content: does }],
+      label: 'nothing',
+      metadata: null,
+      chatCompletionsUrl: 'http://127.0.0.1:9/v1',
+      apiKey: undefined,
+      agentTimeoutSeconds: null,
+      graderTimeoutSeconds: null,
+      grade: true,
+      ...overrides,
+    },
+    {
+      ...hooks,
+      workflowFinished: async (outcome, samples) => {
+        completion = outcome
+        await hooks.workflowFinished?.(outcome, samples)
+      },
+      gradingFinished: async (outcome) => void (grading = outcome),
+    },
+  )
+  if (completion === undefined) throw new Error('the workflow never finished')
+  const [sample] = grading?.samples.values() ?? []
+  const { content = '' } = (sample?.messages[0] ?? {}) as { content?: string }
+  return { completion, grading, pid: Number(content.replace('pid ', '')) }
+}

@@ -1,0 +1,74 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+
+import { expect, it, onTestFinished } from 'vitest'
+
+import { openPolicy } from './pool-under-test.ts'
+
+/** What a front in a process of its own prints, line by line. */
+interface FrontProcess {
+  readonly pid: number
+  /** The code it ended with. */
+  readonly ended: Promise<unknown>
+  next(): Promise<string>
+}
+
+/** Starts a front, as the leader of a process group, that runs these rollouts at once. */
+function startFront(policyUrl: string, ...does: string[]): FrontProcess {
+  const file = path.join(import.meta.dirname, 'front-process.ts')
+  const front = spawn(process.execPath, [file, policyUrl, ...does], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const pid = front.pid ?? 0
+  onTestFinished(() => {
+    front.kill('SIGKILL')
+  })
+  const lines = createInterface(front.stdout)[Symbol.asyncIterator]()
+  const ended = once(front, 'exit').then(([code]) => code as unknown)
+  return { pid, ended, next: async () => String((await lines.next()).value) }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+it('workers end with their front, also one whose code never lets go', async () => {
+  const policy = await openPolicy()
+  const front = startFront(policy.url, 'ask loop', 'wait')
+  const pids = JSON.parse(await front.next()) as number[]
+  await policy.waitForRequest(0)
+  expect(pids.map(isAlive)).toEqual([true, true])
+  process.kill(front.pid, 'SIGKILL')
+  await expect.poll(() => pids.some(isAlive)).toBe(false)
+})
+
+it.each(['SIGINT', 'SIGTERM'] as const)(
+  '%s of a terminal leaves the workers to the front, which drains',
+  async (signal) => {
+    const gate = Promise.withResolvers<string>()
+    const policy = await openPolicy(async () => gate.promise)
+    const front = startFront(policy.url, 'ask')
+    await front.next()
+    await policy.waitForRequest(0)
+    process.kill(-front.pid, signal)
+    expect(await front.next()).toBe(`front got ${signal}`)
+    gate.resolve('yes')
+    expect(await front.next()).toBe('success')
+  },
+)
+
+it('a front that closes its pool ends, and so do its workers', async () => {
+  const policy = await openPolicy()
+  const front = startFront(policy.url, 'ask')
+  const pids = JSON.parse(await front.next()) as number[]
+  expect(await front.next()).toBe('success')
+  expect(await front.ended).toBe(0)
+  expect(pids.some(isAlive)).toBe(false)
+})

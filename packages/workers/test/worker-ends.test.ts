@@ -1,0 +1,156 @@
+import { createWorkerPool } from '@osmosis/workers'
+import { describe, expect, it } from 'vitest'
+
+import { harmfulWorker, openPolicy, openPool, runRollout } from './pool-under-test.ts'
+
+describe('a rollout that harms its own process', () => {
+  it.each([
+    ['exit', 'the workflow called process.exit(0) (at test/harmful-worker.ts:'],
+    ['throw', 'the workflow threw an error that nobody caught: thrown in a timer (at '],
+  ])('by %s fails alone, and its worker goes on', async (harm, text) => {
+    const { pool, ends } = await openPool({ workers: 1 })
+    const harmless = runRollout(pool, 'nothing')
+    const { completion } = await runRollout(pool, harm)
+    expect(completion.failure?.message).toContain(text)
+    expect((await harmless).grading?.status).toBe('success')
+    expect(ends).toEqual([])
+  })
+})
+
+describe('a rollout that ends its worker', () => {
+  it.each([
+    ['loop', /^the worker process blocked its event loop for more than 2 s; /],
+    [
+      'allocate',
+      /^the worker process aborted \(SIGABRT\), probably because its heap of 64 MiB was full; /,
+    ],
+    ['buffers', /^the worker process was ended because it took more than 384 MiB of memory; /],
+    ['segfault', /^the worker process crashed in native code \(SIGSEGV\); /],
+    ['kill', /^the worker process was killed by SIGKILL, probably because memory ran out; /],
+    ['exit-at-once', /^the worker process exited with code 3; /],
+    [
+      'exit-from-outside',
+      /^the worker process exited with code 0: process\.exit was called \(at test\/harmful-worker\.ts:\d+:\d+\); /,
+    ],
+  ])('by %s is not given a third one, and says what happened', async (harm, text) => {
+    const { pool, ends } = await openPool({
+      heapMegabytes: 64,
+      // A machine that is busy takes its time to fill a heap.
+      stallTimeoutSeconds: harm === 'loop' ? 2 : 100,
+    })
+    const { completion, grading } = await runRollout(pool, harm)
+    expect(completion.failure?.message).toMatch(text)
+    expect(completion.failure?.message).toMatch(
+      /; it is the second worker that ended with this rollout in it$/,
+    )
+    expect(completion.failure).toMatchObject({
+      category: 'agent_error',
+      cause: { code: 'worker_lost' },
+    })
+    expect(grading?.failure?.message).toBe(completion.failure?.message)
+    expect(ends).toHaveLength(2)
+    expect((await runRollout(pool, 'nothing')).grading?.status).toBe('success')
+  })
+
+  it('after it asked the policy fails at once, and makes no second call', async () => {
+    const policy = await openPolicy()
+    const { pool, ends } = await openPool()
+    const { completion } = await runRollout(pool, 'ask segfault', {
+      chatCompletionsUrl: policy.url,
+    })
+    expect(completion.failure?.message).toBe(
+      'the worker process crashed in native code (SIGSEGV); the rollout had asked the policy already, so it was not run again: a second run under its id would mix two trajectories',
+    )
+    expect(policy.requests).toHaveLength(1)
+    expect(ends).toMatchObject([{ rollouts: 1 }])
+  })
+
+  it('in its grader keeps the success of the workflow and the samples', async () => {
+    const { pool } = await openPool()
+    const { completion, grading } = await runRollout(pool, 'nothing', { label: 'segfault' })
+    expect(completion.status).toBe('success')
+    expect(grading?.failure?.message).toMatch(
+      /^the worker process crashed .*; the samples of the rollout were in it/,
+    )
+    expect([...(grading?.samples.values() ?? [])]).toMatchObject([{ reward: null, messages: [{}] }])
+  })
+})
+
+describe('a worker that is killed', () => {
+  it('takes no result along that is here already', async () => {
+    const { pool } = await openPool({ workers: 1 })
+    const { completion, grading } = await runRollout(
+      pool,
+      'nothing',
+      {},
+      {
+        workflowFinished: async () => {
+          for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+          // The next one runs in the successor of the worker.
+          await runRollout(pool, 'nothing')
+        },
+      },
+    )
+    expect(completion.status).toBe('success')
+    expect(grading?.failure?.message).toMatch(/^the worker process was killed by SIGKILL/)
+    expect(grading?.samples.size).toBe(1)
+  })
+
+  it('hands what has not asked the policy to another, within the same deadline', async () => {
+    const { pool } = await openPool({ workers: 1 })
+    const [first] = pool.workerPids
+    let phases = 0
+    const ended = runRollout(
+      pool,
+      'wait',
+      { agentTimeoutSeconds: 3 },
+      {
+        phaseChanged: () => {
+          phases += 1
+          process.kill(first ?? 0, 'SIGKILL')
+        },
+      },
+    )
+    const { completion } = await ended
+    expect(completion.failure?.message).toMatch(/^workflow exceeded its 3s deadline/)
+    expect([phases, pool.restarts]).toEqual([1, 1])
+  })
+
+  it('answers no more questions, and another one does', async () => {
+    const { pool } = await openPool({ workers: 1 })
+    expect(await pool.ask('who?')).toMatchObject({ question: 'who?' })
+    await expect(pool.ask('die')).rejects.toMatchObject({ code: 'worker_lost' })
+    expect(await pool.ask('who?')).toMatchObject({ question: 'who?' })
+  })
+})
+
+it('code that does not react does not hold up its deadline or its cancelling', async () => {
+  const { pool } = await openPool({ workers: 2, stallTimeoutSeconds: 60 })
+  const late = runRollout(pool, 'loop', { agentTimeoutSeconds: 1 })
+  const cancelled = runRollout(
+    pool,
+    'loop',
+    { rolloutId: 'c' },
+    {
+      phaseChanged: () => void setTimeout(() => pool.cancel({ ids: ['c'] }), 100),
+    },
+  )
+  expect((await late).completion.failure?.message).toMatch(/^workflow exceeded its 1s deadline/)
+  expect((await cancelled).completion.failure?.message).toBe('cancelled')
+})
+
+it.each([
+  ['unloadable', { message: 'this entrypoint has a mistake', name: 'SyntaxError' }],
+  [
+    'exits',
+    {
+      code: 'invalid_entrypoint',
+      message: expect.stringMatching(
+        /^Before it could take rollouts, the worker process exited with code 7: process\.exit was called \(at .*harmful-worker/,
+      ),
+    },
+  ],
+])('a pool whose module is %s does not start, and says why', async (how, error) => {
+  const opening = createWorkerPool({ module: harmfulWorker, args: [how], execArgv: [], workers: 2 })
+  await expect(opening).rejects.toMatchObject(error)
+})
