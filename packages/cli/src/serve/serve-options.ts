@@ -70,7 +70,7 @@ export function addServeCommand(program: Command): void {
     .option('--log <folder>', 'keep a trace of every rollout of the agent loop there')
     .option(
       '--outbox <folder>',
-      'keep results there until they are acknowledged, so that the next start delivers what this one cannot',
+      'keep rollouts there from their acceptance until they are told in full, so that the next start goes on from there',
     )
     .option(
       '--admission-status <status>',
