@@ -1,5 +1,7 @@
-import { patientPolicy, type PolicyModel } from '@osmosis/controller'
+import { patientPolicy, upstreamPolicy, type PolicyModel } from '@osmosis/controller'
 import { expect, it } from 'vitest'
+
+import { startUpstream } from './fake-upstream.ts'
 
 const { signal } = new AbortController()
 const request = { rolloutId: 'r', sampleId: '', body: {}, headers: {}, signal }
@@ -44,6 +46,18 @@ it.each([
   const { policy, calls } = giving([[status, headers]])
   const answer = await patientPolicy(policy).respond(request)
   expect([answer.status, await answer.text(), calls.length]).toEqual([status, `${status}`, count])
+})
+
+it('what an endpoint wrote into an answer that asks to wait harms nothing', async () => {
+  let calls = 0
+  await using upstream = await startUpstream((outgoing) => {
+    calls += 1
+    outgoing.writeHead(calls === 1 ? 429 : 200, { 'retry-after': '0.001' })
+    outgoing.end(JSON.stringify({ said: calls }))
+  })
+  await using policy = upstreamPolicy({ baseUrl: upstream.url, model: 'm' })
+  const answer = await patientPolicy(policy).respond(request)
+  expect([answer.status, await answer.json()]).toEqual([200, { said: 2 }])
 })
 
 it('a call whose rollout ends does not wait on', async () => {

@@ -19,3 +19,4 @@ export {
   type TransportOptions,
 } from './http/transport.ts'
 export { untilAborted, withTimeLimit } from './http/until-aborted.ts'
+export { webBody } from './http/web-body.ts'

@@ -1,11 +1,10 @@
-import { Readable } from 'node:stream'
-
 import { errorMessage, isOsmosisError } from '@osmosis/core'
 import {
   bearer,
   completionsBaseUrl,
   completionsUrl,
   createTransport,
+  webBody,
   type HttpAnswer,
 } from '@osmosis/core/http'
 
@@ -63,7 +62,7 @@ export function upstreamPolicy(options: {
         signal.throwIfAborted()
         return unreachable(url, isOsmosisError(error) ? error.cause : error)
       }
-      return new Response(Readable.toWeb(answer.body), {
+      return new Response(webBody(answer.body), {
         status: answer.status,
         headers: passedOn.flatMap((name): [string, string][] => headerOf(answer, name)),
       })

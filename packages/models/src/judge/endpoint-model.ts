@@ -1,7 +1,5 @@
-import { Readable } from 'node:stream'
-
 import { isOsmosisError } from '@osmosis/core'
-import { bearer, completionsUrl, createTransport } from '@osmosis/core/http'
+import { bearer, completionsUrl, createTransport, webBody } from '@osmosis/core/http'
 
 import { refusal, type ChatModel } from '../chat-model.ts'
 
@@ -41,7 +39,7 @@ export function endpointModel({
             ([name]) => name === 'content-type' || name === 'retry-after',
           ),
         )
-        return new Response(Readable.toWeb(answer.body), { status: answer.status, headers: after })
+        return new Response(webBody(answer.body), { status: answer.status, headers: after })
       } catch (error) {
         signal.throwIfAborted()
         if (!isOsmosisError(error)) throw error

@@ -1,6 +1,4 @@
-import { Readable } from 'node:stream'
-
-import type { Transport } from '@osmosis/core/http'
+import { webBody, type Transport } from '@osmosis/core/http'
 
 /**
  * A `fetch` for the packages of providers. Node's own would give up on an answer that is silent for
@@ -24,7 +22,7 @@ export function providerFetch(transport: Transport): typeof globalThis.fetch {
       }
     }
     const hasBody = answer.status !== 204 && answer.status !== 304
-    return new Response(hasBody ? Readable.toWeb(answer.body) : null, {
+    return new Response(hasBody ? webBody(answer.body) : null, {
       status: answer.status,
       headers,
     })

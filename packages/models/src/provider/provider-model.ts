@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 
 import type { LanguageModelV4, LanguageModelV4StreamPart } from '@ai-sdk/provider'
 import { OsmosisError } from '@osmosis/core'
-import { createTransport, untilAborted } from '@osmosis/core/http'
+import { createTransport, untilAborted, webBody } from '@osmosis/core/http'
 import type { ChatCompletion, ChatCompletionChunk, ChatDelta } from '@osmosis/core/wire'
 
 import { refusal, type ChatModel, type ChatModelRequest } from '../chat-model.ts'
@@ -80,7 +80,7 @@ async function respond(model: LanguageModelV4, call: Call): Promise<Response> {
     const first = await deltas.next()
     if (body['stream'] === true) {
       const events = Readable.from(toEvents(first, deltas, answer, call), { objectMode: false })
-      return new Response(Readable.toWeb(events), {
+      return new Response(webBody(events), {
         headers: { 'content-type': 'text/event-stream' },
       })
     }
