@@ -143,7 +143,7 @@ describe('sending a rollout for a lease', () => {
     server.next.rollout.push(silence)
     const abort = new AbortController()
     const running = client.run(order, { signal: abort.signal })
-    await server.received('rollout', 1)
+    await server.arrived('rollout', 1)
     abort.abort(new Error('enough'))
     await expect(running).rejects.toThrow('enough')
     await expect(client.run(order, { signal: abort.signal })).rejects.toThrow('enough')

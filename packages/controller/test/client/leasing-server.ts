@@ -44,7 +44,7 @@ export class LeasingServer extends HttpPeer {
   }
 
   /** Resolves when so many requests of a route have come. */
-  async received(route: Route, count: number): Promise<void> {
+  async arrived(route: Route, count: number): Promise<void> {
     await this.until(() => this.count(route) >= count)
   }
 

@@ -51,7 +51,7 @@ describe('following a rollout', () => {
     const { server, client } = await connect()
     server.waitSeconds = 0.01
     const handle = await client.run(order)
-    await server.received('result', 4)
+    await server.arrived('result', 4)
     server.set('r1', 'failure', { err_message: 'lost', err_category: 'agent_error' })
     const { status, errorMessage, errorCategory } = await handle.waitFor('completed')
     expect([status, errorMessage, errorCategory]).toStrictEqual(['failure', 'lost', 'agent_error'])
@@ -64,7 +64,7 @@ describe('following a rollout', () => {
     const { server, client } = await connect({ apiKey: 'server-key' })
     const id = 'a b%2F'
     const handle = await client.run({ ...order, rolloutId: id })
-    await server.received('result', 1)
+    await server.arrived('result', 1)
     server.set(id, 'success')
     await handle.waitFor('completed')
     const { method, path, headers } = server.requests.at(-1) ?? {}
@@ -79,7 +79,7 @@ describe('following a rollout', () => {
     const { server, client } = await connect()
     const handle = await client.run(order)
     const waits = [handle.waitFor('running'), handle.waitFor('grading')]
-    await server.received('result', 1)
+    await server.arrived('result', 1)
     server.set('r1', 'success', { sample: { reward: 0.5, label: null, remove_sample: false } })
     expect((await Promise.all(waits)).map(({ status }) => status)).toStrictEqual([
       'success',
@@ -115,7 +115,7 @@ describe('following a rollout', () => {
     server.waitSeconds = 30
     const handle = await client.run(order)
     const waiting = handle.waitFor('completed')
-    await server.received('result', 1)
+    await server.arrived('result', 1)
     handle.stopFollowing()
     handle.stopFollowing()
     await expect(waiting).rejects.toMatchObject({ code: 'cancelled' })
@@ -141,7 +141,7 @@ describe('following a rollout', () => {
     server.waitSeconds = 30
     const handle = await client.run(order)
     const waiting = handle.waitFor('completed')
-    await server.received('result', 1)
+    await server.arrived('result', 1)
     await Promise.all([
       client.close(),
       client.close(),
@@ -163,9 +163,9 @@ describe('a result that is not answered', () => {
       response.socket?.end()
     })
     const handle = await client.run(order)
-    await server.received('result', 3)
+    await server.arrived('result', 3)
     server.next.result.push(cutOff, cutOff)
-    await server.received('result', 6)
+    await server.arrived('result', 6)
     server.set('r1', 'success')
     expect(await handle.waitFor('completed')).toMatchObject({ status: 'success' })
   })
@@ -215,7 +215,7 @@ describe.concurrent('a server that says nothing', () => {
     server.waitSeconds = 0.01
     server.next.result.push(silence)
     const handle = await client.run(order)
-    await server.received('result', 2)
+    await server.arrived('result', 2)
     server.set('r1', 'success')
     expect(await handle.waitFor('completed')).toMatchObject({ status: 'success' })
   })

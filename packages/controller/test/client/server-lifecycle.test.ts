@@ -38,7 +38,7 @@ describe('waiting until a server is idle', () => {
     const { server, client } = await connect()
     server.active = 1
     const idle = client.waitIdle()
-    await server.received('health', 1)
+    await server.arrived('health', 1)
     server.active = 0
     expect(await idle).toMatchObject({ processId: 'process-1', acceptingRollouts: true })
     expect(server.count('health')).toBe(2)
@@ -66,7 +66,7 @@ describe('waiting until a server is idle', () => {
     const { server, client } = await connect()
     server.active = 1
     const idle = client.waitIdle()
-    await server.received('health', 1)
+    await server.arrived('health', 1)
     server.active = 0
     server.processId = 'process-2'
     const restarted = {
@@ -92,7 +92,7 @@ describe('waiting until a server is idle', () => {
     server.active = 1
     const abort = new AbortController()
     const idle = client.waitIdle({ signal: abort.signal })
-    await server.received('health', 1)
+    await server.arrived('health', 1)
     abort.abort(new Error('enough'))
     await expect(idle).rejects.toThrow('enough')
   })
