@@ -62,7 +62,9 @@ function take(value: unknown): JsonSnapshot | typeof notPlain {
     case 'object':
       if (value === null) return null
       return Array.isArray(value) ? takeList(value) : takeRecord(value)
-    default:
+    case 'bigint':
+    case 'function':
+    case 'symbol':
       return notPlain
   }
 }
