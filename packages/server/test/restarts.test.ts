@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
 
-import { FakeController, temporaryFolder, type CallbackAnswer } from '@osmosis/testing/kit'
+import { FakeController, post, temporaryFolder, type CallbackAnswer } from '@osmosis/testing/kit'
 import { expect, it, vi } from 'vitest'
 
 import { LeaseClient, LeaseHandle } from './lease-client.ts'
@@ -129,6 +129,31 @@ it('tells of a failed workflow what it was, also when it is killed before it has
     err_category: 'http_error',
     err_message: completion?.err_message,
   })
+})
+
+it('accepts nothing when the disk is full, and contradicts nothing of what was running then', async () => {
+  const outboxDir = await temporaryFolder()
+  await using controller = await new FakeController().start()
+  {
+    await using first = await startChild({ outboxDir, controller })
+    expect((await first.post({ metadata: { never: true, in: 'grader' } })).status).toBe(202)
+    await controller.until(() => told(controller, 'r1').length === 1)
+    await first.fillDisk()
+    const refused = await first.post({ rollout_id: 'r2' })
+    expect([refused.status, refused.headers.get('retry-after')]).toStrictEqual([503, '5'])
+    await first.logged('rollout not accepted: ENOSPC')
+    const cancel = { ids: ['r1'] }
+    await post(`${first.url}/rollout/cancel`, cancel)
+    await controller.until(() => told(controller, 'r1').length === 2)
+  }
+  await using second = await startChild({ outboxDir, controller })
+  expect((await second.post({ rollout_id: 'r2' })).status).toBe(202)
+  await controller.until(() => told(controller, 'r2').length === 2)
+  expect(told(controller, 'r1')).toStrictEqual([
+    'completion success',
+    'grader agent_error cancelled',
+  ])
+  await vi.waitFor(async () => expect(await kept(outboxDir)).toStrictEqual([]))
 })
 
 it('gives a rollout one end, and knows it, at whichever step on the disk the server is killed', async () => {

@@ -1,13 +1,19 @@
-// Loaded first into server processes of tests: a disk that stands still when it is told to. Whoever
-// kills the process then has killed it at that very step.
+// Loaded first into server processes of tests: a disk that stands still when it is told to, or is full.
+// Whoever kills the process when it stands still has killed it at that very step.
 import fs, { type FileHandle } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 
 /** Steps until the disk stands still. */
 let stepsLeft = Number.POSITIVE_INFINITY
+let full = false
 const never = new Promise<never>(() => undefined)
 
-process.on('message', (steps: number) => (stepsLeft = steps))
+process.on('message', (message: number | 'full') => {
+  if (message === 'full') {
+    full = true
+    process.send?.(message)
+  } else stepsLeft = message
+})
 // Without listeners a channel keeps no process alive.
 process.channel?.unref()
 
@@ -16,6 +22,10 @@ async function step<T>(
   act: () => Promise<T>,
   half?: () => Promise<unknown>,
 ): Promise<T> {
+  if (full && name === 'write') {
+    await half?.()
+    throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
+  }
   if (stepsLeft > 0) {
     stepsLeft -= 1
     return act()

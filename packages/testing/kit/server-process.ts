@@ -20,6 +20,8 @@ export interface ServerProcess extends AsyncDisposable {
    * removing). Resolves when that has happened, with the step that did not, or did in part.
    */
   freezeDisk(steps: number): Promise<string>
+  /** Has its disk be full from now on: what is written gets there in part. */
+  fillDisk(): Promise<void>
 }
 
 /** Starts a program that prints its URL when it serves. */
@@ -62,6 +64,11 @@ export async function startServerProcess(
       child.send(steps)
       const [step] = (await frozen) as [string]
       return step
+    },
+    async fillDisk() {
+      const filled = once(child, 'message')
+      child.send('full')
+      await filled
     },
     [Symbol.asyncDispose]: end,
   }
