@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 
 import { bin, osmosis, temporaryFolder, workspace } from './osmosis.ts'
+import { storedItem, storeRun } from './stored-runs.ts'
 
 const sums = ['-d', 'data/sums.jsonl', '--policy', 'policies/adding.ts']
 
@@ -26,6 +27,19 @@ it('goes on with an evaluation although nobody reads what it prints', async () =
   const progress = readFileSync(path.join(output, 'r/progress.json'), 'utf8')
   expect(JSON.parse(progress)).toMatchObject({ status: 'finished', done: 12 })
 })
+
+it.each(['--csv', '--sft'])(
+  'ends without a word about it when nobody reads on what eval export %s prints',
+  async (kind) => {
+    const output = temporaryFolder()
+    const items = Array.from({ length: 300 }, (_, row) => storedItem(row, 'a'.repeat(2000), 1))
+    await storeRun(output, items)
+    const words = [process.execPath, bin, 'eval', 'export', 'stored', kind, '-', '-o', output]
+    const line = words.map((word) => `'${word}'`).join(' ')
+    const { stderr } = await promisify(execFile)('sh', ['-c', `(${line}; echo $? >&2) | head -1`])
+    expect(stderr).toMatch(/^stdout: \d+ (rollouts|conversations)\n0\n$/)
+  },
+)
 
 it('writes the results although nobody reads the rest of the output', async () => {
   const output = path.join(temporaryFolder(), 'results.json')

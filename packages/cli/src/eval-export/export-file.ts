@@ -20,7 +20,8 @@ export async function writeTexts(
 ): Promise<void> {
   if (file === '-') {
     for await (const text of texts) {
-      if (!process.stdout.write(text)) await once(process.stdout, 'drain')
+      if (process.stdout.write(text)) continue
+      if (!(await isDrained(process.stdout))) return
     }
     return
   }
@@ -39,6 +40,19 @@ export async function writeTexts(
     if (cause instanceof OsmosisError) throw cause
     const message = `Cannot write ${file}: ${errorMessage(cause)}`
     throw new OsmosisError('storage_error', message, { cause })
+  }
+}
+
+/** Resolves with false when nobody reads on, as behind `| head`: what is left is not wanted. */
+async function isDrained(output: NodeJS.WriteStream): Promise<boolean> {
+  const hasEnded = (error: NodeJS.ErrnoException | null): boolean => error?.code === 'EPIPE'
+  if (hasEnded(output.errored)) return false
+  try {
+    await once(output, 'drain')
+    return true
+  } catch (error) {
+    if (!hasEnded(error as NodeJS.ErrnoException)) throw error
+    return false
   }
 }
 

@@ -190,13 +190,19 @@ function changeLines(change: ModelChange, several: boolean): string[] {
           `${formatQuantity(otherRewards, 'reward')} differ; the others without a change of the verdict.`,
         ]
       : []),
-    `Pass rate ${shareText(pass.before.value)} → ${shareText(pass.after.value)}, mean reward ${valueText(reward.before.value)} → ${valueText(reward.after.value)}.`,
+    `Pass rate ${shareText(pass.before.value)} → ${shareText(pass.after.value)}${meanText(reward)}.`,
     `${pass.verdict.lead}${pass.verdict.rest}`,
   ]
 }
 
 function valueText(value: number | null): string {
   return value === null ? 'no reward' : formatReward(value)
+}
+
+/** Means are those of rows that have rewards in both: there are none when the grader always failed. */
+function meanText({ before, after }: Comparison): string {
+  if (before.value === null || after.value === null) return ''
+  return `, mean reward ${formatReward(before.value)} → ${formatReward(after.value)}`
 }
 
 function shareText(value: number | null): string {
