@@ -16,6 +16,7 @@ import { osmosisCommand } from '../eval-show/shell-command.ts'
 import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { Redaction } from '../redaction.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
+import { keepYoungGenerationSmall } from '../young-generation.ts'
 import { chooseRun, countPending, runsAgain, type ChosenRun } from './choose-run.ts'
 import { chooseModels, type ComparedModels } from './compared-models.ts'
 import { confirmStart } from './confirm-start.ts'
@@ -60,6 +61,7 @@ export async function evalRunCommand(
   configFile: string | undefined,
   flags: EvalRunFlags,
 ): Promise<number> {
+  keepYoungGenerationSmall()
   const prepared = await prepare(configFile, flags)
   const interrupt = abortOnInterrupt()
   try {

@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import path from 'node:path'
-import { setFlagsFromString } from 'node:v8'
 
 import { OsmosisError } from '@osmosis/core'
 import { listRuns, openRunFolder } from '@osmosis/eval'
@@ -10,6 +9,7 @@ import { findRun, runsRoot } from '../eval-show/find-run.ts'
 import { assertVariant } from '../eval-show/shown-run.ts'
 import { openBrowser } from '../open-browser.ts'
 import { isInteractive } from '../platform/ask.ts'
+import { keepYoungGenerationSmall } from '../young-generation.ts'
 import type { EvalViewFlags } from './eval-view-options.ts'
 
 /** A run, and as what it is opened first. */
@@ -60,8 +60,7 @@ async function serve(
   run: Target | undefined,
   { port, open }: EvalViewFlags,
 ): Promise<number> {
-  // Reading 100,000 events lets V8 keep 128 MiB for what is garbage at once; 16 do as well.
-  setFlagsFromString('--semi-space-growth-factor=1')
+  keepYoungGenerationSmall()
   const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')])
   const viewer = await startViewer({
     root,
