@@ -2,6 +2,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
+import { onTestFinished } from 'vitest'
+
 /** A program that serves, in a process of its own. */
 export interface ServerProcess extends AsyncDisposable {
   /** What it printed first. */
@@ -24,7 +26,7 @@ export interface ServerProcess extends AsyncDisposable {
   fillDisk(): Promise<void>
 }
 
-/** Starts a program that prints its URL when it serves. */
+/** Starts a program that prints its URL when it serves. It does not outlive the test. */
 export async function startServerProcess(
   script: URL,
   env: Readonly<Record<string, string | undefined>> = {},
@@ -35,15 +37,16 @@ export async function startServerProcess(
     env: { ...process.env, ...env },
   })
   const exit = once(child, 'exit')
+  const end = async (): Promise<void> => {
+    child.kill('SIGKILL')
+    await exit
+  }
+  onTestFinished(end)
   let log = ''
   child.stderr?.on('data', (data: Buffer) => (log += data.toString()))
   const first = child.stdout === null ? exit : Promise.race([once(child.stdout, 'data'), exit])
   const [line] = (await first) as unknown[]
   if (!Buffer.isBuffer(line)) throw new Error(`the program ended before it served: ${log}`)
-  const end = async (): Promise<void> => {
-    child.kill('SIGKILL')
-    await exit
-  }
   return {
     url: line.toString().trim(),
     exit,
