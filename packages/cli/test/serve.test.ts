@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 
+import { FakeController, post } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 import { inWorkspace, run as osmosis } from './in-process.ts'
@@ -26,6 +27,23 @@ describe('osmosis serve', () => {
     expect((await command.finished).stdout).toBe(
       `Serving EchoWorkflow of ${echo} (EchoGrader)\nListening on ${url} (open, no key asked for)\n`,
     )
+    expect((await command.finished).code).toBe(0)
+  })
+
+  it('lets running rollouts go on for as long as --drain-timeout says when it is told to end', async () => {
+    await using controller = await new FakeController().start()
+    controller.hanging = true
+    const args = ['serve', 'rollouts/calling/main.ts', '--port', '0', '--drain-timeout', '0.1']
+    const command = startOsmosis(args)
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    await post(`${url}/rollout`, controller.rolloutBody())
+    await controller.until(() => controller.events.includes('policy call'))
+    command.child.kill('SIGTERM')
+
+    expect(await controller.bodies()).toMatchObject([
+      { status: 'failure', err_message: 'rollout server shut down' },
+      { status: 'failure', err_message: 'rollout server shut down' },
+    ])
     expect((await command.finished).code).toBe(0)
   })
 

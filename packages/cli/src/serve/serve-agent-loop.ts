@@ -26,6 +26,7 @@ export async function serveAgentLoop(
     apiKey: keys,
     debugDir: traces,
     outboxDir: flags.outbox,
+    drainSeconds: flags.drainTimeout,
     egress: egressOf(flags),
   })
   const listening = await serve(app, {

@@ -78,6 +78,7 @@ async function serveWorkflow(
       apiKey,
       instanceId: environment.instanceId,
       outboxDir: flags.outbox,
+      drainSeconds: flags.drainTimeout,
       admissionStatus: flags.admissionStatus,
       trajectories: flags.trajectories,
     })

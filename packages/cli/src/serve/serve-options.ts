@@ -35,6 +35,8 @@ export interface ServeFlags {
   publicPort?: number
   /** Processes that run user code; without, this one does. */
   workers?: number | 'auto'
+  /** Seconds that running rollouts may go on when the server is to end. */
+  drainTimeout?: number
   /** Seconds that user code may block the event loop of its worker. */
   stallTimeout?: number
   /** Heap of a worker, in MiB. */
@@ -109,6 +111,11 @@ export function addServeCommand(program: Command): void {
       workerCount,
     )
     .option(
+      '--drain-timeout <seconds>',
+      'let running rollouts go on for so long when the server is told to end (default: 30)',
+      seconds,
+    )
+    .option(
       '--stall-timeout <seconds>',
       'end a worker whose event loop is blocked for longer (default: 30)',
       positiveSeconds,
@@ -136,9 +143,15 @@ function workerCount(value: string): number | 'auto' {
   throw new InvalidArgumentError('It must be a whole number of at least 1, or auto.')
 }
 
+function seconds(value: string): number {
+  const given = decimalNumber(value)
+  if (given >= 0) return given
+  throw new InvalidArgumentError('It must be a number of seconds, 0 or more.')
+}
+
 function positiveSeconds(value: string): number {
-  const seconds = decimalNumber(value)
-  if (seconds > 0) return seconds
+  const given = decimalNumber(value)
+  if (given > 0) return given
   throw new InvalidArgumentError('It must be a number of seconds above 0.')
 }
 
