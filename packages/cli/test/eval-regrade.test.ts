@@ -441,6 +441,18 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(stdout).toContain('mean reward 1 → 0.25.')
   })
 
+  it('leaves out means where no rollout has a reward any more', async () => {
+    const folder = await storeRun(temporaryFolder(), [storedItem(0, 'zero', 0)])
+    const file = path.join(temporaryFolder(), 'broken.ts')
+    writeFileSync(file, "export const broken = () => { throw new Error('no') }\n")
+    const { code, stdout } = await run(['eval', 'regrade', folder, '--grader', file])
+    expect(code).toBe(1)
+    expect(stdout).toContain(`No verdict has changed.
+1 reward differs, without a change of the verdict.
+Pass rate 0.0 % → 0.0 %.
+`)
+  })
+
   it('refuses what cannot be meant', async () => {
     const folder = await storeRun(temporaryFolder(), [storedItem(0, 'zero', 1)])
     const refusals: [string[], string][] = [

@@ -101,7 +101,11 @@ describe('a finished run', () => {
     await evaluate(`${flags} --n 2 --rows 2 --max-in-flight 1`)
     expect(places(events('r')).slice(2)).toEqual(['0.1', '1.1', '2.0', '2.1'])
 
-    await evaluate(`${flags} --retry-failed=timeout`)
+    const unmatched = await evaluate(`${flags} --quiet --retry-failed=timeout`)
+    expect([unmatched.code, unmatched.stderr]).toEqual([
+      0,
+      'warning: No rollout failed with timeout: those that failed did with rollout_protocol_error.\n',
+    ])
     expect(events('r')).toHaveLength(6)
     await evaluate(`${flags} --max-in-flight 1 --retry-failed`)
     expect(places(events('r')).slice(6)).toEqual(['1.0', '1.1'])

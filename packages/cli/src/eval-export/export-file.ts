@@ -45,15 +45,18 @@ export async function writeTexts(
 
 /** Resolves with false when nobody reads on, as behind `| head`: what is left is not wanted. */
 async function isDrained(output: NodeJS.WriteStream): Promise<boolean> {
-  const hasEnded = (error: NodeJS.ErrnoException | null): boolean => error?.code === 'EPIPE'
-  if (hasEnded(output.errored)) return false
+  if (isNotRead(output.errored)) return false
   try {
     await once(output, 'drain')
     return true
   } catch (error) {
-    if (!hasEnded(error as NodeJS.ErrnoException)) throw error
+    if (!isNotRead(error)) throw error
     return false
   }
+}
+
+function isNotRead(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EPIPE'
 }
 
 /** @throws OsmosisError with code `invalid_config` for a file that is there */

@@ -185,14 +185,17 @@ function changeLines(change: ModelChange, several: boolean): string[] {
         ({ rollout, before, after }) => `  ${rollout}: ${valueText(before)} → ${valueText(after)}`,
       ),
     ...(rest > 0 ? [`  and ${formatCount(rest)} more`] : []),
-    ...(otherRewards > changed.length
-      ? [
-          `${formatQuantity(otherRewards, 'reward')} differ; the others without a change of the verdict.`,
-        ]
-      : []),
+    ...(otherRewards > changed.length ? [otherRewardsText(otherRewards, changed.length)] : []),
     `Pass rate ${shareText(pass.before.value)} → ${shareText(pass.after.value)}${meanText(reward)}.`,
     `${pass.verdict.lead}${pass.verdict.rest}`,
   ]
+}
+
+function otherRewardsText(count: number, changed: number): string {
+  const differ = `${formatQuantity(count, 'reward')} ${count === 1 ? 'differs' : 'differ'}`
+  return changed === 0
+    ? `${differ}, without a change of the verdict.`
+    : `${differ}; the others without a change of the verdict.`
 }
 
 function valueText(value: number | null): string {

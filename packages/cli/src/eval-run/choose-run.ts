@@ -76,6 +76,18 @@ export function runsAgain({ retryFailed }: EvalRunFlags): (event: ItemEvent) => 
   return ({ status, error_type: type }) => status === 'failed' && (types?.has(type ?? '') ?? true)
 }
 
+/** What to say when failures of certain types are to be run again and there are only others. */
+export function unmatchedRetry(
+  { earlier }: ChosenRun,
+  { retryFailed }: EvalRunFlags,
+): string | undefined {
+  if (typeof retryFailed !== 'string') return undefined
+  const failed = [...(earlier?.events.values() ?? [])].filter(({ status }) => status === 'failed')
+  if (failed.length === 0 || failed.some(runsAgain({ retryFailed }))) return undefined
+  const types = new Set(failed.map(({ error_type: type }) => type ?? 'without a type'))
+  return `No rollout failed with ${retryFailed}: those that failed did with ${[...types].join(', ')}.`
+}
+
 /** How many items of a run are still to be run. */
 export function countPending(
   { earlier, rows, n }: ChosenRun,

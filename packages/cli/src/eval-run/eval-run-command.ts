@@ -17,7 +17,7 @@ import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { Redaction } from '../redaction.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
 import { keepYoungGenerationSmall } from '../young-generation.ts'
-import { chooseRun, countPending, runsAgain, type ChosenRun } from './choose-run.ts'
+import { chooseRun, countPending, runsAgain, unmatchedRetry, type ChosenRun } from './choose-run.ts'
 import { chooseModels, type ComparedModels } from './compared-models.ts'
 import { confirmStart } from './confirm-start.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
@@ -94,6 +94,8 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
   const redaction = new Redaction([...Object.values(plan.secrets), ...keysOf(models)])
   const inputs = await findInputs(plan, flags, { models, scorers })
   const run = await chooseRun({ plan, flags, inputs })
+  const unmatched = unmatchedRetry(run, flags)
+  if (unmatched !== undefined) process.stderr.write(`warning: ${unmatched}\n`)
   const say = (text: string): void => {
     if (!flags.quiet) process.stderr.write(`${redaction.text(text)}\n`)
   }

@@ -3,6 +3,8 @@ import { basename, extname, join } from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 
+import { parseRolloutName } from '../analysis/rollout-name.ts'
+
 const longestName = 96
 // What follows the stem: two hyphens, a UTC time and 8 hexadecimal digits.
 const longestStem = longestName - 26
@@ -18,11 +20,22 @@ export function defaultOutputRoot(workspaceRoot: string): string {
  * @throws OsmosisError with code `invalid_config`
  */
 export function assertRunName(name: string): void {
+  if (isTaken(name)) {
+    throw new OsmosisError(
+      'invalid_config',
+      `A run cannot be named '${name}': commands take that for ${name === 'latest' ? 'the newest run' : 'a rollout'}. Put a word before it, such as 'run-${name}'.`,
+    )
+  }
   if (/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name) && name.length <= longestName) return
   throw new OsmosisError(
     'invalid_config',
     `A run name has up to ${longestName} letters, digits, '.', '_' and '-' and starts with a letter or digit, got '${name}'.`,
   )
+}
+
+/** Whether commands take the name for something else: the newest run, or a rollout such as `12.1`. */
+function isTaken(name: string): boolean {
+  return name === 'latest' || parseRolloutName(name) !== undefined
 }
 
 /**

@@ -23,6 +23,17 @@ it('differs with the inputs', () => {
   )
 })
 
+it.each([
+  ['latest', 'the newest run'],
+  ['12', 'a rollout'],
+  ['12.1', 'a rollout'],
+])('must not be "%s", which commands take for %s', async (name, taken) => {
+  expect(await osmosisErrorOf(() => assertRunName(name))).toEqual({
+    code: 'invalid_config',
+    message: `A run cannot be named '${name}': commands take that for ${taken}. Put a word before it, such as 'run-${name}'.`,
+  })
+})
+
 it.each(['', '.locks', '..', '-a', 'a/b', 'a b', 'x'.repeat(97)])(
   'must not be "%s"',
   async (name) => {
