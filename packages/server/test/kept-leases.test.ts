@@ -1,9 +1,8 @@
 import { readdir } from 'node:fs/promises'
 
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { LeaseClient, LeaseHandle, type PolledResult, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { LeaseClient, LeaseHandle, type PolledResult } from './lease-client.ts'
 import { leasing, type LeasingServer } from './leasing-server.ts'
 import { workflowOf } from './running-server.ts'
 

@@ -1,4 +1,5 @@
-import { LeaseClient, type LeaseHandle } from './lease-client.ts'
+import { LeaseClient, type LeaseHandle } from '@osmosis/testing/kit'
+
 import { startServer, type RunningServer, type RunningServerOptions } from './running-server.ts'
 
 /** A running server and a caller that fetches results from it. */

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
+import { LeaseClient } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { LeaseClient } from './lease-client.ts'
 import { graderOf, startServer, workflowOf, type RunningServer } from './running-server.ts'
 
 const tenMegabytes = 10 * 1024 * 1024

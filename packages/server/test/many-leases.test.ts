@@ -2,10 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ServerResponse } from 'node:http'
 
 import type { AgentWorkflowContext } from '@osmosis/core'
-import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
+import {
+  HttpPeer,
+  LeaseClient,
+  type LeaseHandle,
+  type PeerRequest,
+  type PolledResult,
+} from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { LeaseClient, type LeaseHandle, type PolledResult } from './lease-client.ts'
 import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'
 
 /** A policy that never answers. */

@@ -1,13 +1,15 @@
 import {
+  type AcceptedLease,
   FakeController,
   KilledServer,
+  LeaseClient,
+  LeaseHandle,
   post,
   randomNumbers,
   temporaryFolder,
 } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { LeaseClient, LeaseHandle, type AcceptedLease } from './lease-client.ts'
 import { startChild } from './start-child.ts'
 
 interface TerminalBody {

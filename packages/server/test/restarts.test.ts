@@ -1,9 +1,15 @@
 import { readdir } from 'node:fs/promises'
 
-import { FakeController, post, temporaryFolder, type CallbackAnswer } from '@osmosis/testing/kit'
+import {
+  FakeController,
+  LeaseClient,
+  LeaseHandle,
+  post,
+  temporaryFolder,
+  type CallbackAnswer,
+} from '@osmosis/testing/kit'
 import { expect, it, vi } from 'vitest'
 
-import { LeaseClient, LeaseHandle } from './lease-client.ts'
 import { startChild } from './start-child.ts'
 
 const running =

@@ -4,10 +4,9 @@ import path from 'node:path'
 
 import { requireRolloutContext, toRolloutSample } from '@osmosis/core'
 import { validateTrajectory, type Trajectory } from '@osmosis/core/trajectory'
-import { post, temporaryFolder } from '@osmosis/testing/kit'
+import { LeaseClient, post, temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { LeaseClient } from './lease-client.ts'
 import {
   askPolicy,
   graderOf,

@@ -14,6 +14,7 @@ export { FakeTrainer, hang, reset, said, type TrainerAnswer } from './fake-train
 export { post, told } from './http-calls.ts'
 export { HttpPeer, type PeerRequest } from './http-peer.ts'
 export { KilledServer, randomNumbers, type RandomNumbers } from './killed-server.ts'
+export { LeaseClient, LeaseHandle, type AcceptedLease, type PolledResult } from './lease-client.ts'
 export {
   answerStream,
   chunk,

@@ -26,10 +26,15 @@ export interface ServerProcess extends AsyncDisposable {
   fillDisk(): Promise<void>
 }
 
-/** Starts a program that prints its URL when it serves. It does not outlive the test. */
+/**
+ * Starts a program that prints its URL when it serves.
+ *
+ * @param keep - gets what ends it; default: it does not outlive the test
+ */
 export async function startServerProcess(
   script: URL,
   env: Readonly<Record<string, string | undefined>> = {},
+  keep: (end: () => Promise<void>) => void = onTestFinished,
 ): Promise<ServerProcess> {
   const disk = fileURLToPath(new URL('freezing-disk.ts', import.meta.url))
   const child = spawn(process.execPath, ['--import', disk, fileURLToPath(script)], {
@@ -41,7 +46,7 @@ export async function startServerProcess(
     child.kill('SIGKILL')
     await exit
   }
-  onTestFinished(end)
+  keep(end)
   let log = ''
   child.stderr?.on('data', (data: Buffer) => (log += data.toString()))
   const first = child.stdout === null ? exit : Promise.race([once(child.stdout, 'data'), exit])

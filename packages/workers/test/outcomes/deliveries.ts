@@ -1,0 +1,81 @@
+import { LeaseClient, LeaseHandle, post, type FakeController } from '@osmosis/testing/kit'
+import { expect } from 'vitest'
+
+import type { End, Graded, OutcomeCase } from './outcome-cases.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** One way to send a rollout and to be told of its end. */
+export interface Delivery {
+  /** Sends a rollout, which is accepted; what it returns waits for all that its caller is told. */
+  send(url: string, controller: FakeController, fields: Fields): Promise<Ended>
+  /** What the caller of a rollout is to be told. */
+  expected(rolloutId: string, row: OutcomeCase): unknown
+  /** How the status route names its end. */
+  state(row: OutcomeCase): End | NonNullable<OutcomeCase['leased']>
+}
+
+/** @param url - where the server is by now */
+type Ended = (url: string) => Promise<unknown>
+
+export const deliveries: Readonly<Record<'callbacks' | 'a lease', Delivery>> = {
+  callbacks: {
+    async send(url, controller, fields) {
+      const body = controller.rolloutBody(fields)
+      expect((await post(`${url}/rollout`, body)).status).toBe(202)
+      return async () => {
+        await controller.bodies(body['grader_callback_url'] === null ? 1 : 2)
+        return controller.callbacks.map(({ kind, body: told }) => ({ kind, body: told }))
+      }
+    },
+    expected(rollout_id, { completion, grader }) {
+      const first = { kind: 'completion', body: { rollout_id, ...completion, extra_fields: null } }
+      if (grader === undefined) return [first]
+      const { samples, ...end } = grader
+      const named = Object.entries(samples).map(([id, sample]) => [id, { id, ...sample }] as const)
+      const body = {
+        rollout_id,
+        ...end,
+        samples: Object.fromEntries(named),
+        sample: onlySample(grader),
+      }
+      return [first, { kind: 'grader', body }]
+    },
+    state: ({ completion, grader, meanwhile }) => ({
+      ...(grader ?? completion),
+      ...(meanwhile === 'cancelled' ? { status: 'cancelled' } : {}),
+    }),
+  },
+
+  'a lease': {
+    async send(url, controller, fields) {
+      const { completion_callback_url: _, ...body } = controller.rolloutBody(fields)
+      const { accepted } = await new LeaseClient({ url }).start(body)
+      return async (now) => {
+        const handle = new LeaseHandle(new LeaseClient({ url: now }), accepted)
+        const { text } = await handle.until()
+        expect((await handle.once()).text).toBe(text)
+        return JSON.parse(text) as unknown
+      }
+    },
+    expected(rollout_id, row) {
+      const { status, err_message, err_category } = this.state(row) as End
+      const unrewarded = row.grader === undefined && row.completion.status === 'success'
+      const sample = row.leased || row.grader === undefined ? null : onlySample(row.grader)
+      return {
+        rollout_id,
+        status,
+        err_message,
+        err_category,
+        sample: unrewarded ? expect.objectContaining({ reward: null }) : sample,
+      }
+    },
+    state: ({ completion, grader, leased }) => ({ ...(grader ?? completion), ...leased }),
+  },
+}
+
+/** The sample of a rollout that has one. */
+export function onlySample({ samples }: Graded): Fields | null {
+  const [sample, ...others] = Object.values(samples)
+  return sample !== undefined && others.length === 0 ? sample : null
+}

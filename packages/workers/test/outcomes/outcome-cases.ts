@@ -1,0 +1,346 @@
+import { expect } from 'vitest'
+
+import { unconstructed, type OutcomeEntrypoint, type Played } from './outcome-entrypoint.ts'
+
+/** How a part of a rollout ended, as its callback says. */
+export interface End {
+  readonly status: 'success' | 'failure'
+  readonly err_message: unknown
+  readonly err_category: string | null
+}
+
+/** What a grader callback says, without the name of the rollout. */
+export interface Graded extends End {
+  readonly samples: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+}
+
+/** What happens to the server while a rollout waits for its policy. */
+type Incident = 'cancelled' | 'shut down' | 'killed and started again'
+
+/** One row of the outcome table: a rollout, and what its caller is told of it. */
+export interface OutcomeCase {
+  readonly situation: string
+  readonly does?: Played
+  readonly request?: Readonly<Record<string, unknown>>
+  /** How its id begins. Default: the number of the row. */
+  readonly idPrefix?: string
+  readonly entrypoint?: OutcomeEntrypoint
+  readonly meanwhile?: Incident
+  /** User code that ends its process: the row is for backends that have others. */
+  readonly endsProcess?: true
+  readonly completion: End
+  /** Undefined: nothing was asked about the grading. */
+  readonly grader?: Graded
+  /** Where the one result of a lease says something else than the last callback. */
+  readonly leased?: Partial<Omit<End, 'status'>> & { readonly status: End['status'] | 'cancelled' }
+}
+
+const succeeded: End = { status: 'success', err_message: null, err_category: null }
+
+function failure(err_message: unknown, err_category: string): End {
+  return { status: 'failure', err_message, err_category }
+}
+
+/** A workflow that failed, and so does its grading. */
+function failed(
+  err_message: unknown,
+  err_category: string,
+): Pick<OutcomeCase, 'completion' | 'grader'> {
+  const end = failure(err_message, err_category)
+  return { completion: end, grader: { ...end, samples: {} } }
+}
+
+const answered = [
+  { role: 'user', content: 'Is it?' },
+  { role: 'assistant', content: 'yes' },
+]
+
+function sample(changes: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    label: null,
+    reward: 1,
+    remove_sample: false,
+    messages: answered,
+    metrics: {},
+    extra_fields: {},
+    ...changes,
+  }
+}
+
+/** A rollout that was graded. */
+function graded(
+  samples: Graded['samples'] = { main: sample() },
+): Pick<OutcomeCase, 'completion' | 'grader'> {
+  return { completion: succeeded, grader: { ...succeeded, samples } }
+}
+
+/** A workflow that succeeded, and whose grading failed. */
+function ungraded(
+  err_message: unknown,
+  err_category: string,
+  samples: Graded['samples'] = { main: sample({ reward: null }) },
+): Pick<OutcomeCase, 'completion' | 'grader'> {
+  return { completion: succeeded, grader: { ...failure(err_message, err_category), samples } }
+}
+
+function withPlace(text: string): unknown {
+  const pattern = text.replaceAll(/[.()]/g, String.raw`\$&`)
+  return expect.stringMatching(new RegExp(`^${pattern} \\(at .*outcome-scripts\\.ts:\\d+:\\d+\\)$`))
+}
+
+const twin =
+  'A sample named "twin" is already registered in this rollout. Give every agent or session of the workflow a name of its own.'
+const killed = 'the worker process was killed by SIGKILL, probably because memory ran out'
+const restarted =
+  'the rollout server restarted while the rollout was running; run it again under a new id'
+
+/** The outcome table, for every delivery and every backend. */
+export const outcomeCases: readonly OutcomeCase[] = [
+  { situation: 'graded', ...graded() },
+  {
+    situation: 'graded, with two samples',
+    does: { workflow: 'asks twice' },
+    ...graded({ a: sample(), b: sample() }),
+    leased: failure(
+      'The rollout has 2 samples (a, b), and a result that is fetched has room for one. Register one sample, or have the results sent to callback URLs.',
+      'validation_error',
+    ),
+  },
+  { situation: 'workflow threw', does: { workflow: 'throws' }, ...failed('boom', 'agent_error') },
+  {
+    situation: 'workflow threw a validation error',
+    does: { workflow: 'throws a validation error' },
+    ...failed('no such tool', 'validation_error'),
+  },
+  {
+    situation: 'workflow threw something that has no text',
+    does: { workflow: 'throws something without text' },
+    ...failed('something without a message was thrown', 'agent_error'),
+  },
+  {
+    situation: 'workflow constructor threw',
+    idPrefix: unconstructed,
+    ...failed('not today', 'agent_error'),
+  },
+  {
+    situation: 'workflow threw a TimeoutError of its own',
+    does: { workflow: 'throws a timeout' },
+    ...failed('tool too slow', 'timeout'),
+  },
+  {
+    situation: 'policy refused the call',
+    does: { workflow: 'gives the error of the policy a text' },
+    request: { chat_completions_url: 'http://127.0.0.1:1/v1' },
+    ...failed('the policy is down', 'http_error'),
+  },
+  {
+    situation: 'policy is where the server does not connect to',
+    request: { chat_completions_url: 'http://policy.test/v1' },
+    ...failed(
+      'The policy endpoint http://policy.test/v1/chat/completions was not asked: it leads to a link-local, multicast, unspecified or metadata address.',
+      'http_error',
+    ),
+  },
+  {
+    situation: 'row does not fit the schema of the workflow',
+    does: { count: 'three' },
+    ...failed(
+      "The row does not fit the workflow's metadata schema: metadata.count: expected a number",
+      'validation_error',
+    ),
+  },
+  {
+    situation: 'workflow timed out',
+    does: { workflow: 'never ends' },
+    request: { agent_timeout_sec: 0.02 },
+    ...failed('workflow exceeded its 0.02s deadline', 'timeout'),
+  },
+  {
+    situation: 'duplicate sample name',
+    does: { workflow: 'names two samples alike' },
+    ...failed(twin, 'validation_error'),
+  },
+  {
+    situation: 'a sample source threw',
+    does: { workflow: 'has a source that throws' },
+    ...failed('the session is gone', 'agent_error'),
+  },
+  {
+    situation: 'no sample registered',
+    does: { workflow: 'registers nothing' },
+    ...ungraded(
+      'The workflow registered no sample source, so there is no sample to grade. Construct the agent or session of an adapter inside run(), call registerSampleSource() of the rollout context, or return the messages. If run() does so already, an `await` is probably missing.',
+      'validation_error',
+      {},
+    ),
+  },
+  {
+    situation: 'grader threw',
+    does: { grader: 'gives a reward and throws' },
+    ...ungraded('judge fell asleep', 'agent_error'),
+  },
+  {
+    situation: 'grader left a kept sample unrewarded',
+    does: { grader: 'gives nothing' },
+    ...ungraded(
+      'Sample "main" has no reward after grading. Call ctx.setSampleReward("main", reward) for every sample, or ctx.removeSample("main").',
+      'validation_error',
+    ),
+  },
+  {
+    situation: 'grader named an unknown sample',
+    does: { grader: 'names an unknown sample' },
+    ...ungraded(
+      'There is no sample "nope" in this rollout. Its samples are: main.',
+      'validation_error',
+    ),
+  },
+  {
+    situation: 'grader gave a reward that is no number',
+    does: { grader: 'gives what is no number' },
+    ...ungraded(
+      'The reward of sample "main" must be a finite number, got NaN.',
+      'validation_error',
+    ),
+  },
+  {
+    situation: 'grader timed out',
+    does: { grader: 'never ends' },
+    request: { grader_timeout_sec: 0.02 },
+    ...ungraded('grader exceeded its 0.02s deadline', 'timeout'),
+  },
+  {
+    situation: 'sample removed',
+    does: { grader: 'gives a reward and removes the sample' },
+    ...graded({ main: sample({ reward: null, remove_sample: true }) }),
+  },
+  {
+    situation: 'no grader',
+    entrypoint: 'ungraded',
+    ...ungraded(
+      'There is no grader, so this rollout has no reward. Export a class that extends Grader from the entrypoint.',
+      'validation_error',
+      {},
+    ),
+  },
+  {
+    situation: 'neither label nor metadata',
+    request: { label: null, metadata: null },
+    ...ungraded(
+      'The row has neither a label nor metadata, so there is nothing to grade against. Add ground_truth or metadata to the dataset.',
+      'validation_error',
+      {},
+    ),
+  },
+  {
+    situation: 'an empty label, which counts as present',
+    request: { label: '', metadata: null },
+    ...graded(),
+  },
+  {
+    situation: 'empty metadata, which count as present',
+    request: { label: null, metadata: {} },
+    ...graded(),
+  },
+  {
+    situation: 'no grading asked for',
+    request: { grader_callback_url: null, grade: false },
+    completion: succeeded,
+  },
+  {
+    situation: 'cancelled over the wire',
+    meanwhile: 'cancelled',
+    ...failed('cancelled', 'agent_error'),
+    leased: { status: 'cancelled', err_category: null },
+  },
+  {
+    situation: 'server shut down before the end',
+    meanwhile: 'shut down',
+    ...failed('rollout server shut down', 'agent_error'),
+  },
+  {
+    situation: 'server killed and started again with the same outbox',
+    meanwhile: 'killed and started again',
+    ...failed(restarted, 'agent_error'),
+  },
+  {
+    situation: 'metrics and extra fields without a JSON form',
+    does: { workflow: 'has metrics without a JSON form' },
+    ...graded({
+      main: sample({
+        messages: [{ role: 'user', content: 'Is it?' }],
+        metrics: { score: 0.5, at: '1970-01-01T00:00:00.000Z', tokens: 12 },
+        extra_fields: { kinds: ['a'], by: { b: 1 } },
+      }),
+    }),
+  },
+  {
+    situation: 'messages that cannot be encoded',
+    does: { workflow: 'has messages that cannot be encoded' },
+    ...graded({ main: sample({ messages: [] }) }),
+  },
+  {
+    situation: 'workflow called process.exit',
+    does: { workflow: 'calls process.exit' },
+    ...failed(withPlace('the workflow called process.exit(0)'), 'agent_error'),
+  },
+  {
+    situation: 'workflow threw where nobody catches',
+    does: { workflow: 'throws in a timer' },
+    ...failed(
+      withPlace('the workflow threw an error that nobody caught: thrown in a timer'),
+      'agent_error',
+    ),
+  },
+  {
+    situation: 'workflow left a rejection',
+    does: { workflow: 'leaves a rejection' },
+    ...failed(withPlace('the workflow left a rejection unhandled: forgotten await'), 'agent_error'),
+  },
+  {
+    situation: 'grader called process.exit',
+    does: { grader: 'calls process.exit' },
+    ...ungraded(withPlace('the grader called process.exit(0)'), 'agent_error'),
+  },
+  {
+    situation: 'grader threw where nobody catches',
+    does: { grader: 'throws in a timer' },
+    ...ungraded(
+      withPlace('the grader threw an error that nobody caught: thrown in a timer'),
+      'agent_error',
+    ),
+  },
+  {
+    situation: 'worker lost before the policy was asked',
+    does: { workflow: 'loses its first worker before it asks' },
+    endsProcess: true,
+    ...graded(),
+  },
+  {
+    situation: 'two workers lost before the policy was asked',
+    does: { workflow: 'loses every worker' },
+    endsProcess: true,
+    ...failed(
+      `${killed}; it is the second worker that ended with this rollout in it`,
+      'agent_error',
+    ),
+  },
+  {
+    situation: 'worker lost after the policy was asked',
+    does: { workflow: 'loses its worker after it asked' },
+    endsProcess: true,
+    ...failed(
+      `${killed}; the rollout had asked the policy already, so it was not run again: a second run under its id would mix two trajectories`,
+      'agent_error',
+    ),
+  },
+  {
+    situation: 'worker lost while it graded',
+    does: { grader: 'loses its worker' },
+    endsProcess: true,
+    ...ungraded(
+      expect.stringMatching(`^${killed}; the samples of the rollout were in it`),
+      'agent_error',
+    ),
+  },
+]

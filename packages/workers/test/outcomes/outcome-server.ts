@@ -1,0 +1,32 @@
+import path from 'node:path'
+
+import { LocalBackend } from '@osmosis/core'
+import { createRolloutServer, serve } from '@osmosis/server'
+import { createWorkerPool } from '@osmosis/workers'
+
+import { outcomeEntrypoints, type OutcomeEntrypoint } from './outcome-entrypoint.ts'
+
+// The server of the outcome table, in a process of its own; its variables say with which backend.
+// Prints its URL when it listens.
+const { BACKEND, ENTRYPOINT = '', OUTBOX_DIR, ARTIFACT_ROOT = '' } = process.env
+const entrypoint = ENTRYPOINT as OutcomeEntrypoint
+
+const backend =
+  BACKEND === 'LocalBackend'
+    ? new LocalBackend({ ...outcomeEntrypoints[entrypoint], artifactRoot: ARTIFACT_ROOT })
+    : await createWorkerPool({
+        module: path.join(import.meta.dirname, 'outcome-worker.ts'),
+        args: [entrypoint, ARTIFACT_ROOT],
+        // What this process was started with is not for them.
+        execArgv: [],
+        workers: 2,
+      })
+const server = createRolloutServer({
+  backend,
+  trajectories: false,
+  drainSeconds: 0,
+  outboxDir: OUTBOX_DIR,
+  callbackRetry: { minDelayMs: 1, maxDelayMs: 5 },
+})
+const { url } = await serve(server, { port: 0 })
+process.stdout.write(`${url}\n`)
