@@ -1,0 +1,98 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+import { missingPrograms } from '@osmosis/testing/kit'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+
+import { listeningUrl, root, start } from './command.ts'
+
+const folder = path.join(root, 'examples/deployment')
+
+function read(name: string): string {
+  return readFileSync(path.join(folder, name), 'utf8')
+}
+
+interface Container {
+  args: string[]
+  startupProbe: { httpGet: { path: string } }
+  readinessProbe: { httpGet: { path: string } }
+  livenessProbe: { httpGet: { path: string } }
+}
+
+interface PodSpec {
+  terminationGracePeriodSeconds: number
+  containers: [Container]
+}
+
+const [, set] = parseAllDocuments(read('kubernetes.yaml')).map(
+  (document) => document.toJS() as { spec: { template: { spec: PodSpec } } },
+)
+const pod = set?.spec.template.spec as PodSpec
+const unit = read('osmosis.service')
+
+const commands = {
+  'the image': JSON.parse(/^CMD (.*)$/m.exec(read('Dockerfile'))?.[1] ?? '[]') as string[],
+  'the pods': pod.containers[0].args.flatMap((arg) => arg.split('=')),
+  'the unit': /^ExecStart=\S+ serve (.*)$/m.exec(unit)?.[1]?.split(' ') ?? [],
+}
+
+/** The arguments with this machine's folders, a rollout of the examples and a free port. */
+function here(args: readonly string[]): string[] {
+  const state = mkdtempSync(path.join(tmpdir(), 'osmosis-deployment-'))
+  onTestFinished(() => rmSync(state, { recursive: true, force: true }))
+  const keys = path.join(state, 'keys')
+  writeFileSync(keys, 'the-key\n')
+  const places: Record<string, string> = {
+    'rollouts/my-agent/main.ts': 'examples/rollouts/multiply-ai-sdk/main.ts',
+    '0.0.0.0': '127.0.0.1',
+    '/var/lib/osmosis/outbox': path.join(state, 'outbox'),
+    '/run/secrets/osmosis/keys': keys,
+    '/etc/osmosis/keys': keys,
+  }
+  return [...args.map((arg) => places[arg] ?? arg), '--port', '0', '--workers', '1']
+}
+
+describe.each(Object.entries(commands))('the command of %s', (_, args) => {
+  it('serves, answers the probes, and ends cleanly on SIGTERM', async () => {
+    const child = start('osmosis', ['serve', ...here(args)])
+    onTestFinished(() => void child.kill('SIGKILL'))
+    const ended = once(child, 'exit')
+    const url = await listeningUrl(child)
+    for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe'] as const) {
+      const { path: route } = pod.containers[0][probe].httpGet
+      expect((await fetch(url + route)).status).toBe(200)
+    }
+    child.kill('SIGTERM')
+    expect(await ended).toEqual([0, null])
+  })
+
+  it('leaves time for the results of what is ended', () => {
+    const drain = Number(args[args.indexOf('--drain-timeout') + 1])
+    const stop = Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1])
+    expect(drain).toBeGreaterThan(0)
+    // Ten seconds are the default of `shutdownGraceSeconds`.
+    for (const limit of [stop, pod.terminationGracePeriodSeconds]) {
+      expect(limit).toBeGreaterThan(drain + 10)
+    }
+  })
+})
+
+const missing = missingPrograms('systemd-analyze')
+
+it.skipIf(missing.length > 0)(
+  'systemd finds nothing wrong with the unit (needs systemd-analyze)',
+  async () => {
+    const state = mkdtempSync(path.join(tmpdir(), 'osmosis-unit-'))
+    onTestFinished(() => rmSync(state, { recursive: true }))
+    const file = path.join(state, 'osmosis.service')
+    // What it executes has to be on this machine.
+    writeFileSync(file, unit.replace(/^ExecStart=\S+/m, 'ExecStart=/bin/true'))
+    const { stderr } = await promisify(execFile)('systemd-analyze', ['verify', file])
+    expect(stderr.split('\n').filter((line) => line.includes('osmosis.service'))).toEqual([])
+  },
+)
