@@ -13,6 +13,7 @@ interface Manifest {
 
 /** For the packages of this workspace alone, and not part of the promised API. */
 const reserved = new Set([
+  '@osmosis/core/backend',
   '@osmosis/core/containment',
   '@osmosis/core/files',
   '@osmosis/core/http',

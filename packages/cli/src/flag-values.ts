@@ -8,6 +8,13 @@ export function countFrom(least: number): (value: string) => number {
   }
 }
 
+/** The value of a flag that says how many worker processes there are. */
+export function workerCount(value: string): number | 'auto' {
+  if (value === 'auto') return value
+  if (/^[1-9]\d*$/.test(value)) return Number(value)
+  throw new InvalidArgumentError('It must be a whole number of at least 1, or auto.')
+}
+
 /** The value of a flag that measures something. */
 export function decimalNumber(value: string): number {
   const number = Number(value)

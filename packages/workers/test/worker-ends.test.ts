@@ -124,6 +124,22 @@ describe('a worker that is killed', () => {
   })
 })
 
+it('who is with a rollout that brings down two workers is run again, and right', async () => {
+  const { pool, ends } = await openPool({ workers: 2 })
+  const others = Array.from({ length: 40 }, async () =>
+    // A grading that is lost with its worker is another matter.
+    runRollout(pool, 'pause', { grade: false }),
+  )
+  const bad = ['segfault', 'kill', 'segfault'].map(async (harm) =>
+    runRollout(pool, `pause ${harm}`),
+  )
+  for (const { completion } of await Promise.all(others)) expect(completion.failure).toBeNull()
+  for (const { completion } of await Promise.all(bad)) {
+    expect(completion.failure?.message).toMatch(/it is the second worker that ended with this/)
+  }
+  expect(ends.length).toBeGreaterThan(3)
+})
+
 it('code that does not react does not hold up its deadline or its cancelling', async () => {
   const { pool } = await openPool({ workers: 2, stallTimeoutSeconds: 60 })
   const late = runRollout(pool, 'loop', { agentTimeoutSeconds: 1 })

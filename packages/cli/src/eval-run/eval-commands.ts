@@ -1,6 +1,14 @@
 import type { Command } from 'commander'
 
-import { countFrom, decimalNumber, dollars, endpointUrl, repeated, share } from '../flag-values.ts'
+import {
+  countFrom,
+  decimalNumber,
+  dollars,
+  endpointUrl,
+  repeated,
+  share,
+  workerCount,
+} from '../flag-values.ts'
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
 import { orWrongUse, wrongUse, wrongUseCode } from '../wrong-use.ts'
 
@@ -15,6 +23,8 @@ export interface EvalRunFlags extends PolicyFlags {
   offset?: number
   n?: number
   maxInFlight?: number
+  /** Processes that run user code; without, the server's own does. */
+  workers?: number | 'auto'
   threshold?: number
   /** The least share of passed items, 0 to 1. */
   minPassRate?: number
@@ -66,6 +76,11 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       '--max-in-flight <rollouts>',
       'most rollouts at the same time, never more than the server has slots (default: batch_size of the config, 16)',
       countFrom(1),
+    )
+    .option(
+      '--workers <n>',
+      'run a workflow in this many worker processes, or one for each core with auto; pays for one that computes (default: in the process of the server)',
+      workerCount,
     )
     .option(
       '--threshold <score>',

@@ -76,7 +76,8 @@ export async function serveModels(
   const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
   const env = { ...environment, ...plan.env, ...secrets, ...artifacts }
   const traces = flags.log === undefined ? {} : { traces: flags.log }
-  const options = { entrypoint, folder, env, redaction, ...traces }
+  const workers = flags.workers === undefined ? {} : { workers: flags.workers }
+  const options = { entrypoint, folder, env, redaction, ...traces, ...workers }
   const server = await startServerProcess(options, signal)
   const opened: { close(): Promise<void> }[] = [server]
   const close = async (): Promise<void> => {

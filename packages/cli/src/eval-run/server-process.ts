@@ -31,6 +31,8 @@ export interface ServerProcessOptions {
   readonly entrypoint: string
   /** Folder for the traces of an agent loop. Default: none are kept. */
   readonly traces?: string
+  /** Worker processes for user code. Default: the server's own process runs it. */
+  readonly workers?: number | 'auto'
   /** Where the process runs: relative paths of the user's code mean this folder. */
   readonly folder: string
   /** Its environment, but for the key of the server. */
@@ -124,10 +126,11 @@ export async function startServerProcess(
   }
 }
 
-function serveArgs({ entrypoint, traces }: ServerProcessOptions): string[] {
+function serveArgs({ entrypoint, traces, workers }: ServerProcessOptions): string[] {
   const log = traces === undefined ? [] : ['--log', path.resolve(traces)]
+  const processes = workers === undefined ? [] : ['--workers', String(workers)]
   // Conversations may hold secrets of the evaluation, which its server does not know for such.
-  return ['serve', entrypoint, '--port', '0', '--no-trajectories', ...log]
+  return ['serve', entrypoint, '--port', '0', '--no-trajectories', ...log, ...processes]
 }
 
 async function explain(

@@ -1,7 +1,7 @@
 import type { EgressOptions } from '@osmosis/core'
 import { InvalidArgumentError, type Command } from 'commander'
 
-import { countFrom, decimalNumber, portNumber, repeated } from '../flag-values.ts'
+import { countFrom, decimalNumber, portNumber, repeated, workerCount } from '../flag-values.ts'
 
 /** Flags of `osmosis serve`. */
 export interface ServeFlags {
@@ -134,13 +134,6 @@ export function addServeCommand(program: Command): void {
 /** Where the server may connect to. */
 export function egressOf({ allowHost, privateHosts }: ServeFlags): EgressOptions {
   return { allowedHosts: allowHost, privateAddresses: privateHosts ? 'allow' : 'refuse' }
-}
-
-/** The value of a flag that says how many worker processes there are. */
-function workerCount(value: string): number | 'auto' {
-  if (value === 'auto') return value
-  if (/^[1-9]\d*$/.test(value)) return Number(value)
-  throw new InvalidArgumentError('It must be a whole number of at least 1, or auto.')
 }
 
 function seconds(value: string): number {

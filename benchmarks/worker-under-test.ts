@@ -1,0 +1,6 @@
+// A worker of the workers benchmark.
+import { runWorker } from '@osmosis/workers'
+
+import { workload } from './worker-workload.ts'
+
+await runWorker(async () => ({ backend: workload }))

@@ -1,0 +1,36 @@
+import path from 'node:path'
+
+import { expect, it } from 'vitest'
+
+import { inWorkspace, readResults } from './in-process.ts'
+import { startOsmosis, temporaryFolder } from './osmosis.ts'
+import { temporaryWorkspace } from './temporary-workspace.ts'
+
+inWorkspace()
+
+const crashing = `import { EchoWorkflow as Echo } from '../echo/main.ts'
+export { EchoGrader } from '../echo/main.ts'
+export class CrashingWorkflow extends Echo {
+  override async run(ctx) {
+    if (ctx.prompt[0].content === 'two') process.kill(process.pid, 'SIGSEGV')
+    return super.run(ctx)
+  }
+}
+`
+
+it('osmosis eval run --workers goes on when a row brings its process down', async () => {
+  const root = temporaryWorkspace({ 'rollouts/crashing/main.ts': crashing })
+  const output = temporaryFolder()
+  // One at a time: what is in the same worker and has asked is lost with it.
+  const flags = `-m rollouts/crashing/main.ts -d data/words.jsonl --policy policies/echo.ts`
+  const words = `${flags} --workers 2 --max-in-flight 1 --output ${output} --name r`.split(' ')
+  const command = startOsmosis(['eval', 'run', ...words], {}, root)
+  const { code } = await command.finished
+  const { records, run } = readResults(path.join(output, 'r'))
+  expect(code).toBe(0)
+  expect(run).toMatchObject({ status: 'finished' })
+  expect(records.map(({ status }) => status)).toEqual(['success', 'failed', 'success', 'success'])
+  expect(records[1]).toMatchObject({
+    error_message: expect.stringContaining('the worker process crashed in native code (SIGSEGV)'),
+  })
+})
