@@ -59,27 +59,35 @@ async function healthP99(): Promise<number> {
   const [port] = (await once(server, 'message')) as [number]
   const url = `http://127.0.0.1:${port}`
 
-  const rollouts = Array.from({ length: 100 }, async (_, index) => {
-    const { body } = await request(`${url}/rollout`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        rollout_id: `long-${index}`,
-        initial_messages: [],
-        chat_completions_url: controllerUrl,
-        completion_callback_url: `${controllerUrl}/completion`,
-        grader_callback_url: `${controllerUrl}/grader`,
-      }),
+  /** Has so many rollouts fail at once, and resolves with what `/health` took until all had. */
+  const fail = async (count: number): Promise<number[]> => {
+    reported = 0
+    const rollouts = Array.from({ length: count }, async () => {
+      const { body } = await request(`${url}/rollout`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          initial_messages: [],
+          chat_completions_url: controllerUrl,
+          completion_callback_url: `${controllerUrl}/completion`,
+          grader_callback_url: `${controllerUrl}/grader`,
+        }),
+      })
+      await body.dump()
     })
-    await body.dump()
-  })
-  const times: number[] = []
-  while (reported < rollouts.length) {
-    const start = performance.now()
-    await (await request(`${url}/health`)).body.dump()
-    times.push(performance.now() - start)
+    const times: number[] = []
+    while (reported < count) {
+      const start = performance.now()
+      await (await request(`${url}/health`)).body.dump()
+      times.push(performance.now() - start)
+    }
+    await Promise.all(rollouts)
+    return times
   }
-  await Promise.all(rollouts)
+  // What a server loads and compiles with its first rollouts is not what is asked here.
+  await fail(20)
+  const times: number[] = []
+  for (let round = 0; round < 5; round += 1) times.push(...(await fail(100)))
   server.disconnect()
   controller.close().closeAllConnections()
   return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? Number.NaN
