@@ -1,6 +1,7 @@
 export { ConcurrencyLimiter } from './backend/concurrency-limiter.ts'
 export {
   type BackendLoad,
+  type BackendWorkers,
   type ExecutionBackend,
   type GradingOutcome,
   type RolloutFailure,

@@ -30,6 +30,7 @@ export { madeEvent, madeManifest, madeRows, type MadeManifest } from './made-run
 export { missingPrograms } from './missing-programs.ts'
 export { PlatformStandIn } from './platform-stand-in/platform-stand-in.ts'
 export { refusal } from './platform-stand-in/stand-in-request.ts'
+export { metricsIn, type Metrics } from './prometheus-text.ts'
 export { recordingLogger, type LogLine } from './recording-logger.ts'
 export { resolveNames } from './resolve-names.ts'
 export { startServerProcess, type ServerProcess } from './server-process.ts'

@@ -1,4 +1,4 @@
-import { ConcurrencyLimiter, type PromptMessage } from '@osmosis/core'
+import { ConcurrencyLimiter, errorMessage, type PromptMessage } from '@osmosis/core'
 import {
   bearer,
   retryRequest,
@@ -7,6 +7,7 @@ import {
   type Transport,
 } from '@osmosis/core/http'
 import type { LoopChatRequestBody } from '@osmosis/core/wire'
+import type { CountedCall } from '@osmosis/server/internal'
 
 import { OsmosisTimeoutError, OsmosisValidationError } from '../rollout-errors.ts'
 import type { MetricsCounter } from '../rollout-metrics.ts'
@@ -33,11 +34,15 @@ export interface ChatClientInit {
   readonly egress: EgressPolicy
   readonly signal: AbortSignal
   readonly metrics: MetricsCounter
+  /** Counts a call that has ended. */
+  readonly onCall: (call: CountedCall) => void
   readonly texts: MessageTexts
 }
 
 /** One model call, as it is sent on every try. */
 interface Call {
+  /** How often it was sent so far. */
+  attempts: number
   readonly body: string
   /** From 1 in its rollout. */
   readonly turn: number
@@ -80,12 +85,20 @@ export class ChatClient {
     const turn = this.#turn
     const closeConnection = this.#calls.running >= this.#init.settings.maxKeepaliveConnections
     const release = await this.#calls.acquire(signal)
+    const call: Call = { body, turn, signal, closeConnection, attempts: 0 }
+    const started = performance.now()
+    const count = (ended: Pick<CountedCall, 'finishReason' | 'usage' | 'error'>): void => {
+      const durationMs = performance.now() - started
+      this.#init.onCall({ attempts: call.attempts, durationMs, timeToFirstChunkMs: null, ...ended })
+    }
     try {
       this.#conversation = conversation
-      const { result, text } = await this.#ask({ body, turn, signal, closeConnection })
+      const { result, text } = await this.#ask(call)
       this.#conversation = conversation === '' ? text : `${conversation},${text}`
+      count({ finishReason: result.finishReason, usage: result.usage, error: null })
       return result
     } catch (error) {
+      count({ finishReason: null, usage: null, error: errorMessage(error) })
       throw toChatError(error)
     } finally {
       release()
@@ -112,6 +125,7 @@ export class ChatClient {
     const { answer, latencyMs } = await retryRequest(
       async () => {
         const started = performance.now()
+        call.attempts += 1
         const text = await this.#attempt(call)
         return { answer: text, latencyMs: performance.now() - started }
       },

@@ -45,7 +45,18 @@ export function loopRoutes(
   services: ServerServices,
 ): Pick<ServerProtocol, 'routes' | 'endWork' | 'resume'> {
   const { loop, limiter, maxQueued } = options
-  const { delivery, egress, work, secrets, logger } = services
+  const { delivery, egress, work, secrets, logger, metrics } = services
+  metrics.gauges(
+    'osmosis_rollouts',
+    'Rollouts: queued for a slot, or running in one.',
+    'state',
+    () => ({ queued: limiter.queued, running: limiter.running }),
+  )
+  metrics.gauge(
+    'osmosis_rollout_slots',
+    'How many rollouts may run at the same time; +Inf when there is no limit.',
+    () => limiter.maxConcurrent ?? Number.POSITIVE_INFINITY,
+  )
   const running = new Set<RolloutRun>()
   const shared = { ...options, ...services, onUnknownParameters: warnOnce(services) }
   const admission = new Admission(services, {

@@ -1,9 +1,9 @@
-import { errorMessage, OsmosisError, type ConcurrencyLimiter } from '@osmosis/core'
+import { errorCategory, errorMessage, OsmosisError, type ConcurrencyLimiter } from '@osmosis/core'
 import { UserCode } from '@osmosis/core/containment'
 import { startTimer, type EgressPolicy } from '@osmosis/core/http'
 import type { FunctionTool } from '@osmosis/core/wire'
 import type { Logger } from '@osmosis/server'
-import type { Callback, SecretValues } from '@osmosis/server/internal'
+import type { Callback, SecretValues, ServerMetrics } from '@osmosis/server/internal'
 
 import { ChatClient } from '../chat/chat-client.ts'
 import { MessageTexts } from '../chat/message-texts.ts'
@@ -26,6 +26,7 @@ export interface RunServices {
   readonly egress: EgressPolicy
   readonly secrets: SecretValues
   readonly logger: Logger
+  readonly metrics: ServerMetrics
   /** Null: no traces are kept. */
   readonly traces: TraceFolder | null
   readonly onUnknownParameters: (names: readonly string[]) => void
@@ -45,6 +46,7 @@ export class RolloutRun {
   readonly #rollout: AcceptedRollout
   readonly #code: UserCode
   readonly #metrics = new MetricsCounter()
+  readonly #clock: ReturnType<ServerMetrics['rollouts']['begin']>
   readonly #texts = new MessageTexts()
   readonly #client: ChatClient
   readonly #trace: EventTrace | null
@@ -54,6 +56,7 @@ export class RolloutRun {
     this.#services = services
     this.#rollout = rollout
     this.#code = new UserCode({ rolloutId, part: 'agent loop' })
+    this.#clock = services.metrics.rollouts.begin()
     this.#trace = services.traces && new EventTrace(services.traces, rolloutId)
     this.#client = new ChatClient({
       rolloutId,
@@ -63,6 +66,7 @@ export class RolloutRun {
       egress: services.egress,
       signal: this.#code.signal,
       metrics: this.#metrics,
+      onCall: (call) => services.metrics.policy.count(call),
       texts: this.#texts,
     })
   }
@@ -89,8 +93,11 @@ export class RolloutRun {
       const shown = said === null ? null : secrets.redactError(said)
       const metrics = this.#metrics.snapshot()
       const parts = { rolloutId, metrics, texts: this.#texts }
-      return completedBody({ ...result, errorMessage: shown }, parts)
+      const body = completedBody({ ...result, errorMessage: shown }, parts)
+      this.#clock.end(result.status === 'ERROR' ? givenUp : null)
+      return body
     } catch (error) {
+      this.#clock.end({ category: errorCategory(error), cause: error })
       const message = secrets.redactError(errorMessage(error))
       logger.warn({ rollout_id: rolloutId, error }, `rollout failed: ${message}`)
       const metrics = this.#metrics.snapshot()
@@ -102,6 +109,7 @@ export class RolloutRun {
     const { loop, limiter, settings, onUnknownParameters } = this.#services
     const { signal } = this.#code
     const release = await limiter.acquire(signal)
+    this.#clock.enter('workflow')
     const { requestTimeoutSeconds } = settings.server
     const timer = startTimer((requestTimeoutSeconds ?? Infinity) * 1000, () => {
       const message = `the rollout took longer than ${requestTimeoutSeconds} s`
@@ -124,6 +132,9 @@ export class RolloutRun {
     }
   }
 }
+
+/** The loop itself says that it did not succeed. */
+const givenUp = { category: 'agent_error', cause: undefined } as const
 
 /** What the trainer is told of a rollout whose server is gone before it has ended. */
 export function interruptedCallback(rollout: Omit<AcceptedRollout, 'tools'>): Callback {

@@ -95,6 +95,14 @@ export interface BackendLoad {
   readonly running: number
 }
 
+/** The processes that a backend runs user code in. */
+export interface BackendWorkers {
+  /** How many there are. */
+  readonly running: number
+  /** How many were replaced so far, by why they ended: a few words of the backend's own. */
+  readonly restarts: Readonly<Record<string, number>>
+}
+
 /** Which rollouts to cancel. */
 export type RolloutSelector =
   | { readonly ids: readonly string[] }
@@ -115,6 +123,8 @@ export interface ExecutionBackend {
   /** Whether one more rollout may be handed over now. */
   hasCapacity(): boolean
   load(): BackendLoad
+  /** Backends without processes of their own leave it out. */
+  workers?(): BackendWorkers
   status(rolloutId: string): RolloutState
   /**
    * Cancels rollouts that have not ended. The result has every id of an `ids` selector, and for

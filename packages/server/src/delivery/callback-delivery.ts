@@ -12,6 +12,7 @@ import {
 } from '@osmosis/core/http'
 
 import type { LogFields, Logger } from '../logging/logger.ts'
+import type { CallbackFigures } from '../metrics/callback-figures.ts'
 import type { OutboxRecord } from './outbox-record.ts'
 
 /** How long and how often a callback is tried. All times are milliseconds. */
@@ -70,6 +71,15 @@ export interface CallbackDeliveryOptions {
   /** Where callbacks may go; default: where a policy without options lets them. */
   egress?: EgressPolicy | undefined
   logger: Logger
+  /** Counts what is sent. Default: nobody does. */
+  figures?: CallbackFigures | undefined
+}
+
+/** A callback that nobody has acknowledged. Its body is not held: it may be kept on disk alone. */
+interface Undelivered {
+  /** Milliseconds, as `performance.now` says them. */
+  readonly since: number
+  state: 'sending' | Exclude<DeliveryOutcome, 'acknowledged'>
 }
 
 /**
@@ -83,10 +93,12 @@ export class CallbackDelivery {
   readonly #closing = new AbortController()
   readonly #sendings = new Set<Promise<unknown>>()
   /** Those that were sent before, and given up, count once. */
-  readonly #counted = new WeakSet<Callback>()
-  #undelivered = 0
+  readonly #counted = new WeakMap<Callback, Undelivered>()
+  readonly #undelivered = new Set<Undelivered>()
+  readonly #figures: CallbackFigures | undefined
 
-  constructor({ retry = {}, egress, logger }: CallbackDeliveryOptions) {
+  constructor({ retry = {}, egress, logger, figures }: CallbackDeliveryOptions) {
+    this.#figures = figures
     this.#retry = {
       attemptTimeoutMs: retry.attemptTimeoutMs ?? 10_000,
       minDelayMs: retry.minDelayMs ?? 500,
@@ -107,7 +119,22 @@ export class CallbackDelivery {
 
   /** Callbacks that nobody has acknowledged: on their way, refused, or given up. */
   get undelivered(): number {
-    return this.#undelivered
+    return this.#undelivered.size
+  }
+
+  /** The same by what is being done about them. */
+  get undeliveredByState(): Record<Undelivered['state'], number> {
+    const counts = { sending: 0, refused: 0, gave_up: 0 }
+    for (const { state } of this.#undelivered) counts[state] += 1
+    return counts
+  }
+
+  /** Age of the oldest one that is on its way. Seconds; 0 when none is. */
+  get oldestSeconds(): number {
+    for (const { state, since } of this.#undelivered) {
+      if (state === 'sending') return (performance.now() - since) / 1000
+    }
+    return 0
   }
 
   /**
@@ -139,9 +166,11 @@ export class CallbackDelivery {
   }
 
   #count(callback: Callback): void {
-    if (this.#counted.has(callback)) return
-    this.#counted.add(callback)
-    this.#undelivered += 1
+    const known = this.#counted.get(callback)
+    const counted = known ?? { since: performance.now(), state: 'sending' }
+    counted.state = 'sending'
+    this.#counted.set(callback, counted)
+    this.#undelivered.add(counted)
   }
 
   /** For `close` to wait for. Nothing that is sent ever rejects. */
@@ -153,8 +182,17 @@ export class CallbackDelivery {
   async #keepAndSend(callback: Callback, kept: KeptWith | undefined): Promise<DeliveryOutcome> {
     await kept?.record.keep(callback, kept.ifInterrupted)
     const outcome = await this.#tryUntilKnown(callback)
+    this.#note(callback, outcome)
     await kept?.record.told(callback, outcome)
     return outcome
+  }
+
+  #note(callback: Callback, outcome: DeliveryOutcome): void {
+    this.#figures?.ended(callback.kind, outcome)
+    const counted = this.#counted.get(callback)
+    if (counted === undefined) return
+    if (outcome === 'acknowledged') this.#undelivered.delete(counted)
+    else counted.state = outcome
   }
 
   async #tryUntilKnown(callback: Callback): Promise<DeliveryOutcome> {
@@ -165,6 +203,7 @@ export class CallbackDelivery {
       await retryRequest(
         async (attemptNumber) => {
           attempts = attemptNumber
+          this.#figures?.attempted(callback.kind)
           await this.#post(callback)
           acknowledged = true
         },
@@ -199,7 +238,6 @@ export class CallbackDelivery {
   }
 
   #acknowledged(line: LogFields): DeliveryOutcome {
-    this.#undelivered -= 1
     this.#logger.debug(line, 'callback acknowledged')
     return 'acknowledged'
   }

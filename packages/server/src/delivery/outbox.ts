@@ -84,6 +84,16 @@ export class Outbox {
     return true
   }
 
+  /** How many rollouts are kept. NaN when the folder cannot be read. */
+  async count(): Promise<number> {
+    try {
+      const names = await this.#folder.names()
+      return names.filter((name) => recordName.test(name)).length
+    } catch {
+      return Number.NaN
+    }
+  }
+
   /** Finishes what was begun, and lets other processes have the folder. */
   async close(): Promise<void> {
     await this.#folder.close()

@@ -51,11 +51,12 @@ const bodyAnswers: Readonly<Record<number, DescribedAnswer>> = {
 
 type JsonContent = { 'application/json': { schema: z.ZodType } }
 
-function responseOf({ description, schema = refusalSchema }: DescribedAnswer): {
+function responseOf({ description, schema = refusalSchema, mediaType }: DescribedAnswer): {
   description: string
-  content: JsonContent
+  content: JsonContent | Record<string, { schema: z.ZodType }>
 } {
-  return { description, content: json(schema) }
+  const content = mediaType === undefined ? json(schema) : { [mediaType]: { schema: z.string() } }
+  return { description, content }
 }
 
 function json(schema: z.ZodType): JsonContent {

@@ -8,6 +8,8 @@ export interface DescribedAnswer {
   readonly description: string
   /** Default: a refusal, `{ detail: string }`. */
   readonly schema?: z.ZodType
+  /** Default: JSON. Text of another type has no schema. */
+  readonly mediaType?: string
 }
 
 /**

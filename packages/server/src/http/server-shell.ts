@@ -8,10 +8,12 @@ import { Outbox, type Leftovers } from '../delivery/outbox.ts'
 import { createStderrLogger, silentLogger, type Logger } from '../logging/logger.ts'
 import { redactingLogger } from '../logging/redacting-logger.ts'
 import { SecretValues } from '../logging/secret-values.ts'
+import { ServerMetrics } from '../metrics/server-metrics.ts'
 import { RunningWork } from '../work/running-work.ts'
 import { ServerLife, type LifeHooks } from '../work/server-life.ts'
 import { ApiKeys } from './api-keys.ts'
 import { HttpRefusal } from './http-refusal.ts'
+import { countAnswers, metricsRoute, showShared } from './metrics-route.ts'
 import { describeRoutes } from './openapi-document.ts'
 import { checkBody, readJsonBody } from './request-body.ts'
 import type { ServableApp } from './serve.ts'
@@ -52,6 +54,8 @@ export interface ServerServices {
   readonly secrets: SecretValues
   /** Secrets are removed before a line is written. */
   readonly logger: Logger
+  /** What `/metrics` shows. */
+  readonly metrics: ServerMetrics
   /** Aborted when the server begins to end: nothing new is taken from then on. */
   readonly ending: AbortSignal
 }
@@ -134,24 +138,29 @@ export function createServerShell(
   const chosen = options.logger === false ? silentLogger : (options.logger ?? createStderrLogger())
   const logger = redactingLogger(chosen, secrets)
   const egress = EgressPolicy.of(options.egress)
+  const metrics = new ServerMetrics()
   const delivery = new CallbackDelivery({
     retry: options.callbackRetry,
     egress,
     logger,
+    figures: metrics.callbacks,
   })
   const { outboxDir } = options
   const outbox = outboxDir === undefined ? undefined : new Outbox(outboxDir, logger)
   const work = new RunningWork()
   const ending = new AbortController()
-  const protocol = toProtocol({
+  const services = {
     delivery,
     egress,
     outbox,
     work,
     secrets,
     logger,
+    metrics,
     ending: ending.signal,
-  })
+  }
+  const protocol = toProtocol(services)
+  showShared(metrics, services)
   const life = new ServerLife(
     { ...protocol, delivery, outbox, work, logger },
     { waitSeconds: drainSeconds, graceSeconds: shutdownGraceSeconds },
@@ -159,7 +168,11 @@ export function createServerShell(
     ending,
   )
   const { maxBodyBytes = 64 * 1024 * 1024 } = options
-  const app = createApp(protocol, { keys, maxBodyBytes, logger })
+  const app = createApp(protocol, { keys, maxBodyBytes, logger, metrics })
+  const end = async (waitSeconds?: number): Promise<void> => {
+    await life.end(waitSeconds)
+    metrics.close()
+  }
   return {
     fetch: async (request) => {
       // While it ends it still answers: with 503, and to those who ask for its health.
@@ -174,9 +187,9 @@ export function createServerShell(
     logger,
     ending: ending.signal,
     start: () => life.start(),
-    drain: ({ waitSeconds } = {}) => life.end(waitSeconds),
-    close: () => life.end(),
-    [Symbol.asyncDispose]: () => life.end(),
+    drain: ({ waitSeconds } = {}) => end(waitSeconds),
+    close: () => end(),
+    [Symbol.asyncDispose]: () => end(),
   }
 }
 
@@ -185,14 +198,16 @@ interface AppParts {
   /** Bytes. */
   readonly maxBodyBytes: number
   readonly logger: Logger
+  readonly metrics: ServerMetrics
 }
 
 function createApp(
   protocol: ServerProtocol,
-  { keys, maxBodyBytes, logger }: AppParts,
+  { keys, maxBodyBytes, logger, metrics }: AppParts,
 ): OpenAPIHono {
   const app = new OpenAPIHono()
-  const routes = [...protocol.routes, documentRoute(app, protocol.title)]
+  const routes = [...protocol.routes, metricsRoute(metrics), documentRoute(app, protocol.title)]
+  app.use(countAnswers(metrics))
   for (const route of routes) if (route.open) addRoute(app, route, maxBodyBytes)
   if (keys.required) app.use(requireKey(keys, protocol))
   for (const route of routes) if (!route.open) addRoute(app, route, maxBodyBytes)

@@ -72,6 +72,11 @@ export class LeaseRegistry {
     return this.#expiries.size
   }
 
+  /** Their size. */
+  get retainedBytes(): number {
+    return this.#bytes
+  }
+
   get(rolloutId: string): LeasedRollout | undefined {
     return this.#rollouts.get(rolloutId)
   }

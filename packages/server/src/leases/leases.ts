@@ -22,11 +22,17 @@ export class Leases {
   readonly registry: LeaseRegistry
   readonly #services: LeaseServices
   readonly #publishing = new RunningWork()
+  #lapsed = 0
 
   /** @throws OsmosisError with code `invalid_config` */
   constructor(options: LeaseOptions | undefined, services: LeaseServices) {
     this.registry = new LeaseRegistry(options)
     this.#services = services
+  }
+
+  /** How many rollouts have ended because nobody asked for their result in time. */
+  get lapsedCount(): number {
+    return this.#lapsed
   }
 
   /** Begins a lease, and says where the results of its rollout go. */
@@ -96,6 +102,7 @@ export class Leases {
   #lapse(lease: LeasedRollout): void {
     const message = 'polling lease expired'
     if (!this.#end(lease, { message, category: 'lease_expired' })) return
+    this.#lapsed += 1
     this.#services.logger.warn({ rollout_id: lease.rolloutId }, message)
     this.#stop(lease.rolloutId)
   }

@@ -27,6 +27,7 @@ import { Leases } from '../leases/leases.ts'
 import { resultRoute } from '../leases/result-route.ts'
 import { Admission, type RequestedRollout } from '../work/admission.ts'
 import { controlRoutes } from './control-routes.ts'
+import { CountedDelivery } from './counted-delivery.ts'
 import type { ResultDelivery } from './result-delivery.ts'
 import {
   ifInterrupted,
@@ -34,6 +35,7 @@ import {
   toState,
   type CallbackTargets,
 } from './rollout-callbacks.ts'
+import { showRollouts } from './rollout-gauges.ts'
 import { TrajectoryFiles, type RolloutTrajectory } from './trajectory-files.ts'
 
 /** What the rollout protocol is served with. */
@@ -67,10 +69,11 @@ export function rolloutRoutes(
   services: ServerServices,
 ): Pick<ServerProtocol, 'routes' | 'resume'> & Required<Pick<ServerProtocol, 'settle'>> {
   const { backend, admissionStatus = 202, instanceId, trajectories = true } = options
-  const { logger } = services
+  const { logger, metrics } = services
   const files = new TrajectoryFiles(trajectories ? backend.artifactRoot : undefined, services)
   const leases = new Leases(options.leases, { ...services, backend })
   const { registry } = leases
+  showRollouts(metrics, backend, leases)
   /** Rollouts of an earlier process, as their callers are told of them. */
   const earlier = new RolloutMemory<RolloutState>()
   const admission = new Admission(services, {
@@ -83,9 +86,10 @@ export function rolloutRoutes(
   /** Hands a rollout to the backend; resolves when its results have been seen to. */
   async function run(
     request: RolloutRequest,
-    delivery: ResultDelivery,
+    results: ResultDelivery,
     trajectory: RolloutTrajectory,
   ): Promise<void> {
+    const delivery = new CountedDelivery(results, metrics, request.grade)
     try {
       await backend.execute(request, trajectory.observing(delivery))
       if (delivery.complete) return

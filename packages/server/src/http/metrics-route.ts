@@ -1,0 +1,55 @@
+import type { MiddlewareHandler } from 'hono'
+import { routePath } from 'hono/route'
+
+import type { ServerMetrics } from '../metrics/server-metrics.ts'
+import type { ServerRoute } from './server-route.ts'
+import type { ServerServices } from './server-shell.ts'
+
+/** The route at which Prometheus asks for the figures of a server. */
+export function metricsRoute(metrics: ServerMetrics): ServerRoute {
+  return {
+    method: 'GET',
+    path: '/metrics',
+    summary: 'Figures of the server, for Prometheus',
+    answers: { 200: { description: 'Prometheus text format', mediaType: 'text/plain' } },
+    handle: async (c) => c.text(await metrics.text(), 200, { 'content-type': metrics.contentType }),
+  }
+}
+
+/** Counts each answer under the route that gave it. */
+export function countAnswers(metrics: ServerMetrics): MiddlewareHandler {
+  return async (c, next) => {
+    await next()
+    const route = routePath(c, -1).replaceAll(/:(\w+)/g, '{$1}')
+    metrics.requestAnswered(route === '/*' ? '*' : route, c.res.status)
+  }
+}
+
+/** Shows the figures that servers of all protocols have. */
+export function showShared(
+  metrics: ServerMetrics,
+  { delivery, outbox, work }: Pick<ServerServices, 'delivery' | 'outbox' | 'work'>,
+): void {
+  metrics.gauge(
+    'osmosis_rollouts_in_flight',
+    'Rollouts that were accepted and are not over, the delivery of their results included.',
+    () => work.count,
+  )
+  metrics.gauges(
+    'osmosis_callbacks_undelivered',
+    'Callbacks that nobody has acknowledged: sending, refused, or gave_up.',
+    'state',
+    () => delivery.undeliveredByState,
+  )
+  metrics.gauge(
+    'osmosis_callback_oldest_seconds',
+    'Age of the oldest callback that is still being sent; 0 when there is none.',
+    () => delivery.oldestSeconds,
+  )
+  if (outbox === undefined) return
+  metrics.gauge(
+    'osmosis_outbox_rollouts',
+    'Rollouts that the outbox keeps: accepted and not told in full, or with a result that can be fetched.',
+    async () => outbox.count(),
+  )
+}

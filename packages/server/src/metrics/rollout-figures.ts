@@ -1,0 +1,82 @@
+import { isOsmosisError, type RolloutFailure } from '@osmosis/core'
+import { Counter, Histogram, type Registry } from 'prom-client'
+
+/** What a rollout is doing: waiting for a slot, running its workflow or loop, being graded. */
+export type RolloutPhase = 'queue' | 'workflow' | 'grading'
+
+/** Seconds: rollouts take from moments to hours. */
+const buckets = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400]
+
+/** How rollouts ended, and how long their phases took. */
+export class RolloutFigures {
+  readonly #ended: Counter
+  readonly #durations: Histogram
+
+  constructor(registry: Registry) {
+    const registers = [registry]
+    this.#ended = new Counter({
+      name: 'osmosis_rollouts_ended_total',
+      help: 'Rollouts by how they ended: outcome success, failure or cancelled, the category of the error, and the phase that was the last one.',
+      labelNames: ['outcome', 'category', 'phase'],
+      registers,
+    })
+    this.#durations = new Histogram({
+      name: 'osmosis_rollout_phase_seconds',
+      help: 'Time of rollouts in the queue, in their workflow or loop, and in grading with the wait for a slot of the grader.',
+      labelNames: ['phase'],
+      buckets,
+      registers,
+    })
+  }
+
+  /** Begins the clock of a rollout, in the queue. */
+  begin(): RolloutClock {
+    return new RolloutClock(this.#ended, this.#durations)
+  }
+}
+
+/** Takes the time of one rollout, and counts its end. */
+export class RolloutClock {
+  readonly #ended: Counter
+  readonly #durations: Histogram
+  #phase: RolloutPhase = 'queue'
+  #since: number | undefined = performance.now()
+  #over = false
+
+  constructor(ended: Counter, durations: Histogram) {
+    this.#ended = ended
+    this.#durations = durations
+  }
+
+  /** The rollout goes on with this phase. */
+  enter(phase: RolloutPhase): void {
+    this.leave()
+    this.#phase = phase
+    this.#since = performance.now()
+  }
+
+  /** The phase is over, and the next one has not begun: somebody else is waited for. */
+  leave(): void {
+    if (this.#since === undefined) return
+    this.#durations.observe({ phase: this.#phase }, (performance.now() - this.#since) / 1000)
+    this.#since = undefined
+  }
+
+  /** The rollout is over; only the first end counts. */
+  end(failure: Pick<RolloutFailure, 'category' | 'cause'> | null): void {
+    if (this.#over) return
+    this.#over = true
+    this.leave()
+    this.#ended.inc({
+      outcome: outcomeOf(failure),
+      category: failure?.category ?? 'none',
+      phase: this.#phase,
+    })
+  }
+}
+
+function outcomeOf(failure: Pick<RolloutFailure, 'cause'> | null): string {
+  if (failure === null) return 'success'
+  const { cause } = failure
+  return isOsmosisError(cause) && cause.code === 'cancelled' ? 'cancelled' : 'failure'
+}

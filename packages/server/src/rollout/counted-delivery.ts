@@ -1,0 +1,64 @@
+import type { GradingOutcome, RolloutSample, WorkflowOutcome } from '@osmosis/core'
+
+import type { ServerMetrics } from '../metrics/server-metrics.ts'
+import { toBackendFailure, type ResultDelivery } from './result-delivery.ts'
+
+type Samples = ReadonlyMap<string, RolloutSample>
+
+/** Counts what is reported of one rollout before it passes it on. */
+export class CountedDelivery implements ResultDelivery {
+  readonly #delivery: ResultDelivery
+  readonly #metrics: Pick<ServerMetrics, 'policy'>
+  readonly #clock: ReturnType<ServerMetrics['rollouts']['begin']>
+  readonly #graded: boolean
+
+  constructor(
+    delivery: ResultDelivery,
+    metrics: Pick<ServerMetrics, 'policy' | 'rollouts'>,
+    graded: boolean,
+  ) {
+    this.#delivery = delivery
+    this.#metrics = metrics
+    this.#clock = metrics.rollouts.begin()
+    this.#graded = graded
+  }
+
+  get complete(): boolean {
+    return this.#delivery.complete
+  }
+
+  phaseChanged(phase: 'running' | 'grading'): void {
+    if (phase === 'running') this.#clock.enter('workflow')
+    this.#delivery.phaseChanged?.(phase)
+  }
+
+  async workflowFinished(outcome: WorkflowOutcome, samples: Samples = new Map()): Promise<void> {
+    const { failure, partialSamples } = outcome
+    this.#countCalls(samples)
+    partialSamples?.then((partial) => this.#countCalls(partial)).catch(() => undefined)
+    if (failure !== null || !this.#graded) this.#clock.end(failure)
+    else this.#clock.leave()
+    await this.#delivery.workflowFinished(outcome, samples)
+    if (failure === null && this.#graded) this.#clock.enter('grading')
+  }
+
+  async gradingFinished(outcome: GradingOutcome): Promise<void> {
+    this.#clock.end(outcome.failure)
+    await this.#delivery.gradingFinished(outcome)
+  }
+
+  async backendEnded(error: unknown): Promise<void> {
+    this.#clock.end(toBackendFailure(error))
+    await this.#delivery.backendEnded(error)
+  }
+
+  #countCalls(samples: Samples): void {
+    try {
+      for (const { calls } of samples.values()) {
+        for (const call of calls) this.#metrics.policy.count(call)
+      }
+    } catch {
+      // Sources are user code, and a figure is not worth a rollout.
+    }
+  }
+}

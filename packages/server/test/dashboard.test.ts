@@ -1,0 +1,64 @@
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+
+import { LocalBackend } from '@osmosis/core'
+import { metricsIn, temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { AskOnce, startServer } from './running-server.ts'
+
+const root = path.resolve(import.meta.dirname, '../../..')
+
+/** Every metric there can be, with the labels of those that have a figure. */
+async function shownMetrics(): Promise<{ names: string[]; figures: string[] }> {
+  class WithWorkers extends LocalBackend {
+    workers(): { running: number; restarts: Record<string, number> } {
+      return { running: 1, restarts: { exit: 1 } }
+    }
+  }
+  const backend = new WithWorkers({ workflow: AskOnce })
+  await using running = await startServer({ backend, outboxDir: await temporaryFolder() })
+  await running.post()
+  await running.controller.bodies()
+  const text = await (await fetch(`${running.url}/metrics`)).text()
+  return {
+    names: [...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name = '']) => name),
+    figures: [...metricsIn(text).keys()],
+  }
+}
+
+function namesIn(text: string): Set<string> {
+  const found = text.match(/\b(?:osmosis|process|nodejs)_\w+/g) ?? []
+  return new Set(found.map((name) => name.replace(/_bucket$/, '')))
+}
+
+it('has every metric and label that the example dashboard asks for, and the dashboard shows all', async () => {
+  const { names, figures } = await shownMetrics()
+  const file = path.join(root, 'examples/observability/dashboard.json')
+  const dashboard = JSON.parse(await readFile(file, 'utf8')) as {
+    panels: { targets?: { expr: string; legendFormat: string }[] }[]
+  }
+  const targets = dashboard.panels.flatMap((panel) => panel.targets ?? [])
+  expect(namesIn(targets.map(({ expr }) => expr).join('\n'))).toStrictEqual(new Set(names))
+
+  for (const { expr, legendFormat } of targets) {
+    const labels = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label)
+    for (const label of labels.filter((each) => each !== 'instance')) {
+      const [name = ''] = namesIn(expr)
+      const withLabel = figures.some((key) => key.startsWith(name) && key.includes(`${label}="`))
+      expect(withLabel, `${name} has the label ${label}`).toBe(true)
+    }
+  }
+})
+
+it('has every metric of the page for operators, and no other', async () => {
+  const { names } = await shownMetrics()
+  const page = await readFile(path.join(root, 'docs/operating.md'), 'utf8')
+  const table = page
+    .split('\n')
+    .filter((line) => line.startsWith('| `'))
+    .map((line) =>
+      (line.split('|')[1] ?? '').replace('`…_p99_seconds`', '`nodejs_eventloop_lag_p99_seconds`'),
+    )
+  expect(namesIn(table.join('\n'))).toStrictEqual(new Set(names))
+})
