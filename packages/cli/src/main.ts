@@ -2,6 +2,7 @@ import { isOsmosisError } from '@osmosis/core'
 import { CommanderError } from 'commander'
 
 import { createProgram } from './program.ts'
+import { wrongUseCode } from './wrong-use.ts'
 
 /**
  * Runs the `osmosis` command and resolves with its exit code, or with undefined when it goes on
@@ -22,7 +23,7 @@ export async function main(args: readonly string[]): Promise<number | undefined>
     return exitCode
   } catch (error) {
     // Commander has printed its own complaint, or the help that was asked for.
-    if (error instanceof CommanderError) return error.exitCode
+    if (error instanceof CommanderError) return error.exitCode && wrongUseCode
     process.stderr.write(`${describe(error)}\n`)
     return 1
   }

@@ -1,15 +1,9 @@
 import { isOsmosisError, type OsmosisErrorCode } from '@osmosis/core'
-import { CommanderError } from 'commander'
 
 /** The exit code for flags, configs, entrypoints and datasets that cannot be. */
 export const wrongUseCode = 2
 
 const codes = new Set<OsmosisErrorCode>(['invalid_config', 'invalid_entrypoint', 'invalid_dataset'])
-
-/** Gives wrong use of a command its exit code, for commander's `exitOverride`. */
-export function wrongUse({ exitCode, code, message }: CommanderError): never {
-  throw new CommanderError(exitCode === 0 ? 0 : wrongUseCode, code, message)
-}
 
 /** Resolves with the exit code of a command; input that cannot be is printed, and has one of its own. */
 export async function orWrongUse(run: () => Promise<number>): Promise<number> {

@@ -19,6 +19,12 @@ async function fails(...args: string[]): Promise<string> {
   return stderr
 }
 
+async function isWrongUse(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await osmosis(args)
+  expect([code, stdout]).toEqual([2, ''])
+  return stderr
+}
+
 describe('osmosis validate', () => {
   it('finds nothing wrong with a good loop, an instance, a class or the only one of a file', async () => {
     for (const spec of [
@@ -336,14 +342,14 @@ describe('osmosis test', () => {
         'error: --model and --api-key-env belong to an endpoint: leave them out with --policy.\n',
       )
     }
-    expect(await fails('test', '-m', adder, ...data, ...policy, '--temperature', 'x')).toContain(
-      'It must be a number.',
-    )
-    expect(await fails('test', '-m', adder, ...data, ...policy, '--limit', '0')).toContain(
+    expect(
+      await isWrongUse('test', '-m', adder, ...data, ...policy, '--temperature', 'x'),
+    ).toContain('It must be a number.')
+    expect(await isWrongUse('test', '-m', adder, ...data, ...policy, '--limit', '0')).toContain(
       "'--limit <rows>' argument '0' is invalid. It must be a whole number, 1 or more.",
     )
-    expect(await fails('test', '-m', adder, ...data, '--base-url', 'x', '--model', 'm')).toContain(
-      'It must be an http or https URL',
-    )
+    expect(
+      await isWrongUse('test', '-m', adder, ...data, '--base-url', 'x', '--model', 'm'),
+    ).toContain('It must be an http or https URL')
   })
 })

@@ -99,6 +99,6 @@ describe('osmosis completion bash', () => {
 
 it('refuses a shell that it does not know', async () => {
   const { code, stderr } = await run(['completion', 'cmd'])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain('Allowed choices are bash, zsh, fish')
 })

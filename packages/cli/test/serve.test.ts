@@ -139,14 +139,16 @@ describe('osmosis serve', () => {
 })
 
 describe('osmosis serve refuses', () => {
-  const fails = async (...args: string[]): Promise<string> => {
+  const endsWith = async (expected: number, args: readonly string[]): Promise<string> => {
     const { code, stdout, stderr } = await osmosis(['serve', ...args])
-    expect([code, stdout]).toEqual([1, ''])
+    expect([code, stdout]).toEqual([expected, ''])
     return stderr
   }
+  const fails = async (...args: string[]): Promise<string> => endsWith(1, args)
+  const isWrongUse = async (...args: string[]): Promise<string> => endsWith(2, args)
 
   it('a status of admission that means something else, or that is not for agent loops', async () => {
-    expect(await fails(echo, '--admission-status', '204')).toContain('It must be 200 or 202.')
+    expect(await isWrongUse(echo, '--admission-status', '204')).toContain('It must be 200 or 202.')
     expect(await fails('rollouts/agent-loops/adder.ts', '--admission-status', '200')).toBe(
       'error: --admission-status is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop.\n',
     )
@@ -197,14 +199,14 @@ describe('osmosis serve refuses', () => {
   })
 
   it('a port that is none', async () => {
-    expect(await fails(echo, '--port', '70000')).toContain(
+    expect(await isWrongUse(echo, '--port', '70000')).toContain(
       "argument '70000' is invalid. It must be a port number from 0 to 65535.",
     )
   })
 
   it('a flag it does not know, with the one that was meant', async () => {
     const { code, stderr } = await osmosis(['serve', echo, '--prot', '8000'])
-    expect(code).toBe(1)
+    expect(code).toBe(2)
     expect(stderr).toContain("unknown option '--prot'")
     expect(stderr).toContain('Did you mean --port?')
   })

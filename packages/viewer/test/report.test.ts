@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
@@ -108,6 +108,16 @@ describe('a report', () => {
       expect(problems).toEqual([])
     },
   )
+
+  it('counts the transcripts that it has, not those that are gone', async () => {
+    const run = writeAirlineRun(root, { name: 'gone', rows: 3, attempts: 2, skill: 9 })
+    const file = path.join(root, 'gone.html')
+    const counts = { rollouts: 6, transcripts: 6 }
+    expect(await exportReport({ run, file, transcripts: 'all' })).toMatchObject(counts)
+    rmSync(path.join(run, 'trajectories'), { recursive: true })
+    const without = await exportReport({ run, file, transcripts: 'all' })
+    expect(without).toMatchObject({ ...counts, transcripts: 0 })
+  })
 
   it('says that it holds no transcripts', async () => {
     const file = path.join(root, 'none.html')

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 
-import { orWrongUse, wrongUse } from '../wrong-use.ts'
+import { orWrongUse } from '../wrong-use.ts'
 
 /** Flags of `osmosis eval export`. */
 export interface EvalExportFlags {
@@ -39,7 +39,6 @@ export function addEvalExportCommand(program: Command, setExitCode: (code: numbe
       '-o, --output <folder>',
       'folder of the runs (default: .osmosis/evals in the workspace)',
     )
-    .exitOverride(wrongUse)
     .action(async (name: string, flags: EvalExportFlags) => {
       const { evalExportCommand } = await import('./eval-export-command.ts')
       setExitCode(await orWrongUse(() => evalExportCommand(name, flags)))

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 
-import { orWrongUse, wrongUse } from '../wrong-use.ts'
+import { orWrongUse } from '../wrong-use.ts'
 import type { GraderFlags } from './grader-surroundings.ts'
 
 /** Flags of `osmosis eval regrade`. */
@@ -80,10 +80,8 @@ export function addEvalRegradeCommands(
 }
 
 function withOutput(command: Command): Command {
-  return command
-    .option(
-      '-o, --output <folder>',
-      'folder of the runs (default: .osmosis/evals in the workspace)',
-    )
-    .exitOverride(wrongUse)
+  return command.option(
+    '-o, --output <folder>',
+    'folder of the runs (default: .osmosis/evals in the workspace)',
+  )
 }

@@ -10,7 +10,7 @@ import {
   workerCount,
 } from '../flag-values.ts'
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
-import { orWrongUse, wrongUse, wrongUseCode } from '../wrong-use.ts'
+import { orWrongUse, wrongUseCode } from '../wrong-use.ts'
 
 /** Flags of `osmosis eval run`. */
 export interface EvalRunFlags extends PolicyFlags {
@@ -152,7 +152,6 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .option('-q, --quiet', 'print neither plan nor progress')
     .option('--json', 'print the result as one JSON document and nothing else on stdout')
     .option('-y, --yes', 'ask nothing before many rollouts are started')
-    .exitOverride(wrongUse)
     .action(async (config: string | undefined, flags: EvalRunFlags) => {
       const { evalRunCommand } = await import('./eval-run-command.ts')
       setExitCode(await orWrongUse(() => evalRunCommand(config, flags)))

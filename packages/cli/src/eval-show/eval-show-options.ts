@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 
-import { orWrongUse, wrongUse } from '../wrong-use.ts'
+import { orWrongUse } from '../wrong-use.ts'
 
 /** Flags of `osmosis eval runs`. */
 export interface EvalRunsFlags {
@@ -41,7 +41,6 @@ export function addEvalShowCommands(program: Command, setExitCode: (code: number
     .description('list the evaluation runs of this machine')
     .option(...outputFlag)
     .option('--json', 'print one JSON document')
-    .exitOverride(wrongUse)
     .action(async (flags: EvalRunsFlags) => {
       const { evalRunsCommand } = await import('./eval-runs-command.ts')
       setExitCode(await orWrongUse(() => evalRunsCommand(flags)))
@@ -67,7 +66,6 @@ export function addEvalShowCommands(program: Command, setExitCode: (code: number
     )
     .option(...outputFlag)
     .option('--json', 'print one JSON document, transcripts in ATIF')
-    .exitOverride(wrongUse)
     .action(async (run: string | undefined, rollout: string | undefined, flags: EvalShowFlags) => {
       const { evalShowCommand } = await import('./eval-show-command.ts')
       setExitCode(await orWrongUse(() => evalShowCommand(run, rollout, flags)))
@@ -91,7 +89,6 @@ export function addEvalShowCommands(program: Command, setExitCode: (code: number
     .option('--markdown', 'print Markdown, e.g. for a pull request')
     .option(...outputFlag)
     .option('--json', 'print one JSON document')
-    .exitOverride(wrongUse)
     .action(async (before: string, after: string, flags: EvalCompareFlags) => {
       const { evalCompareCommand } = await import('./eval-compare-command.ts')
       setExitCode(await orWrongUse(() => evalCompareCommand(before, after, flags)))

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 
 import { portNumber } from '../flag-values.ts'
-import { orWrongUse, wrongUse } from '../wrong-use.ts'
+import { orWrongUse } from '../wrong-use.ts'
 
 /** Flags of `osmosis eval view`. */
 export interface EvalViewFlags {
@@ -35,7 +35,6 @@ export function addEvalViewCommand(program: Command, setExitCode: (code: number)
       '-o, --output <folder>',
       'folder of the runs (default: .osmosis/evals in the workspace)',
     )
-    .exitOverride(wrongUse)
     .action(async (run: string | undefined, flags: EvalViewFlags) => {
       const { evalViewCommand } = await import('./eval-view-command.ts')
       setExitCode(await orWrongUse(() => evalViewCommand(run, flags)))

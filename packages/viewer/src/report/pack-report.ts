@@ -66,9 +66,12 @@ export async function packReport(run: OpenRun, options: PackOptions): Promise<Pa
   for (const view of views) runs[view.name] = await pack(await run.answer(view))
   const transcripts: Record<string, EmbeddedTranscripts> = {}
   const endings: Record<string, Record<string, ItemEnding>> = {}
+  let held = 0
   for (const model of models) {
     const items = chosenItems(model, options.transcripts)
-    transcripts[model.view.name] = await packTranscripts(run, model.view, items, options.signal)
+    const packed = await packTranscripts(run, model.view, items, options.signal)
+    transcripts[model.view.name] = packed.embedded
+    held += packed.found
     for (const view of model.regraded)
       endings[view.name] = await otherEndings(run, model, view, items)
   }
@@ -80,7 +83,7 @@ export async function packReport(run: OpenRun, options: PackOptions): Promise<Pa
       transcripts,
       endings,
     },
-    transcripts: Object.values(transcripts).reduce((sum, { items }) => sum + items.length, 0),
+    transcripts: held,
     rollouts: models.reduce((sum, { view }) => sum + view.ended, 0),
     variants: names,
   }
@@ -125,17 +128,20 @@ async function packTranscripts(
   view: RunView,
   items: readonly ItemName[],
   signal: AbortSignal | undefined,
-): Promise<EmbeddedTranscripts> {
+): Promise<{ embedded: EmbeddedTranscripts; found: number }> {
+  let found = 0
   const pieces: Packed<readonly TranscriptAnswer[]>[] = []
   for (let first = 0; first < items.length; first += pieceSize) {
     signal?.throwIfAborted()
     const piece: TranscriptAnswer[] = []
     for (const item of items.slice(first, first + pieceSize)) {
-      piece.push((await run.transcript(view, item)) ?? lost)
+      const transcript = (await run.transcript(view, item)) ?? lost
+      if (transcript.state === 'found') found += 1
+      piece.push(transcript)
     }
     pieces.push(await pack(piece))
   }
-  return { pieceSize, items: items.map((item) => item.join('.')), pieces }
+  return { embedded: { pieceSize, items: items.map((item) => item.join('.')), pieces }, found }
 }
 
 async function otherEndings(
