@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { OsmosisError } from './errors.ts'
 import { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
+import type { PolicyCall } from './policy/call-log.ts'
 import { createPolicyClient, type PolicyClient } from './policy/policy-client.ts'
 import { policyBaseUrl } from './policy/headers.ts'
 import type { RolloutSample } from './rollout-sample.ts'
@@ -159,6 +160,11 @@ export class RolloutContext {
     })
     this.#clients.set(sampleId, client)
     return client
+  }
+
+  /** For backends: the model calls under ids that gave none of these samples. */
+  callsOutside(samples: ReadonlyMap<string, RolloutSample>): readonly PolicyCall[] {
+    return this.#registry.callsOutside(samples)
   }
 
   /** How many model calls went through this rollout so far. */

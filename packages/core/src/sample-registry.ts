@@ -1,7 +1,7 @@
 import { OsmosisError } from './errors.ts'
 import { untilAborted } from './http/until-aborted.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
-import { CallLog } from './policy/call-log.ts'
+import { CallLog, type PolicyCall } from './policy/call-log.ts'
 import { wireTranscript } from './policy/transcript.ts'
 import { copyOfFields, toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 
@@ -53,6 +53,16 @@ export class SampleRegistry {
     let count = 0
     for (const log of this.#logs.values()) count += log.size
     return count
+  }
+
+  /** The finished calls under ids that gave none of these samples. */
+  callsOutside(samples: ReadonlyMap<string, RolloutSample>): PolicyCall[] {
+    const outside: PolicyCall[] = []
+    for (const [sampleId, { calls }] of this.#logs) {
+      if (samples.has(sampleId)) continue
+      for (const { end: _, ...call } of calls) outside.push({ ...call, answerIndex: null })
+    }
+    return outside
   }
 
   /** The names of all sources, in the order they were registered. */

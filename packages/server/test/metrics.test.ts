@@ -124,6 +124,17 @@ it('counts exactly what happened to rollouts, model calls and callbacks', async 
   })
 })
 
+it('counts model calls under ids that gave no sample as well', async () => {
+  const returning = workflowOf(async (ctx) => {
+    await requireRolloutContext('test').policy('aside').complete({ messages: [] })
+    await askPolicy(ctx)
+  })
+  await using running = await startServer({ workflow: returning })
+  await running.post()
+  await running.controller.bodies()
+  expect((await metricsOf(running.url)).get('osmosis_policy_calls_total{outcome="stop"}')).toBe(2)
+})
+
 it('takes the time of the workflow in seconds', async () => {
   await using running = await startServer({ workflow: workflowOf(hang), grader: null })
   await running.post({ agent_timeout_sec: 0.3 })

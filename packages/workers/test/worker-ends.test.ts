@@ -113,7 +113,7 @@ describe('a worker that is killed', () => {
     )
     const { completion } = await ended
     expect(completion.failure?.message).toMatch(/^workflow exceeded its 3s deadline/)
-    expect([phases, pool.restarts]).toEqual([1, 1])
+    expect([phases, pool.workers().restarts]).toEqual([1, { killed: 1 }])
   })
 
   it('answers no more questions, and another one does', async () => {

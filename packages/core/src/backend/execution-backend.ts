@@ -1,5 +1,6 @@
 import type { ErrorCategory } from '../error-category.ts'
 import type { EgressOptions } from '../http/egress-policy.ts'
+import type { PolicyCall } from '../policy/call-log.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
 import type { CancelDisposition, RolloutStatus } from '../wire/rollout-protocol.ts'
 import type { PromptMessage } from '../workflow/prompt-message.ts'
@@ -47,6 +48,8 @@ export interface WorkflowOutcome {
    * said until then. Nobody grades it. Never rejects; backends may leave it out.
    */
   readonly partialSamples?: Promise<ReadonlyMap<string, RolloutSample>> | undefined
+  /** Of a success: model calls under ids that gave no sample. To be counted; backends may leave it out. */
+  readonly otherCalls?: readonly PolicyCall[] | undefined
 }
 
 /** How the grading of a rollout ended. */

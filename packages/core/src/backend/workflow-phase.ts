@@ -85,7 +85,13 @@ export async function runWorkflowPhase<TConfig>(
     )
     const unasked = context.sampleSourceNames.filter((name) => !samples.has(name))
     const warnings = warningsOf(samples, unasked, context.policyCallCount)
-    return { outcome: { status: 'success', failure: null, warnings }, samples, unasked }
+    const otherCalls = context.callsOutside(samples)
+    const outcome = { status: 'success', failure: null, warnings } as const
+    return {
+      outcome: otherCalls.length > 0 ? { ...outcome, otherCalls } : outcome,
+      samples,
+      unasked,
+    }
   } catch (error) {
     const outcome = { status: 'failure', failure: toFailure(error), warnings: [] } as const
     return {

@@ -33,9 +33,11 @@ export class CountedDelivery implements ResultDelivery {
   }
 
   async workflowFinished(outcome: WorkflowOutcome, samples: Samples = new Map()): Promise<void> {
-    const { failure, partialSamples } = outcome
-    this.#countCalls(samples)
-    partialSamples?.then((partial) => this.#countCalls(partial)).catch(() => undefined)
+    const { failure, partialSamples, otherCalls = [] } = outcome
+    this.#countCalls([...samples.values(), { calls: otherCalls }])
+    partialSamples
+      ?.then((partial) => this.#countCalls([...partial.values()]))
+      .catch(() => undefined)
     if (failure !== null || !this.#graded) this.#clock.end(failure)
     else this.#clock.leave()
     await this.#delivery.workflowFinished(outcome, samples)
@@ -52,9 +54,9 @@ export class CountedDelivery implements ResultDelivery {
     await this.#delivery.backendEnded(error)
   }
 
-  #countCalls(samples: Samples): void {
+  #countCalls(samples: readonly Pick<RolloutSample, 'calls'>[]): void {
     try {
-      for (const { calls } of samples.values()) {
+      for (const { calls } of samples) {
         for (const call of calls) this.#metrics.policy.count(call)
       }
     } catch {

@@ -70,11 +70,9 @@ export class WorkerRuns {
   }
 
   #workflowFinished(run: number, outcome: WorkflowOutcome, samples: Samples): void {
-    const { failure, warnings, partialSamples } = outcome
-    this.#post(
-      { type: 'workflow', run, failure: sendFailure(failure), warnings, samples: [] },
-      samples,
-    )
+    const { failure, warnings, partialSamples, otherCalls } = outcome
+    const sent = sendFailure(failure)
+    this.#post({ type: 'workflow', run, failure: sent, warnings, otherCalls, samples: [] }, samples)
     partialSamples
       ?.then((partial) => this.#post({ type: 'partial', run, samples: [] }, partial))
       .catch(() => {})

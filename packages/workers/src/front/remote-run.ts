@@ -86,7 +86,8 @@ export class RemoteRun {
         // A failure is followed by what was said until then, a success by its grading.
         this.#stage = failure === null && !this.request.grade ? 'over' : 'ended'
         const status = failure === null ? 'success' : 'failure'
-        const outcome = { status, failure, warnings: message.warnings } as const
+        const { warnings, otherCalls } = message
+        const outcome = { status, failure, warnings, otherCalls } as const
         this.workflow.resolve({
           outcome:
             failure === null ? outcome : { ...outcome, partialSamples: this.#partial.promise },

@@ -23,6 +23,29 @@ export function endText(
   return `exited with code ${code}${why}`
 }
 
+/** Why a worker process has ended, as figures of a pool call it. */
+export type WorkerEndReason =
+  | 'exit'
+  | 'uncaught'
+  | 'memory'
+  | 'stall'
+  | 'killed'
+  | 'crash'
+  | 'signal'
+  | 'start'
+
+/** The same as {@link endText}, in a word. */
+export function endReason(
+  { code, signal }: ProcessEnd,
+  words: LastWords | undefined,
+): WorkerEndReason {
+  if (words?.kind === 'memory' || signal === 'SIGABRT') return 'memory'
+  if (words?.kind === 'uncaught') return 'uncaught'
+  if (signal === null) return code === null ? 'start' : 'exit'
+  if (signal === 'SIGKILL') return 'killed'
+  return crashes.has(signal) ? 'crash' : 'signal'
+}
+
 const crashes = new Set<NodeJS.Signals>(['SIGSEGV', 'SIGBUS', 'SIGILL', 'SIGFPE', 'SIGTRAP'])
 
 function signalText(signal: NodeJS.Signals, heapMegabytes: number): string {

@@ -1,6 +1,7 @@
 import {
   ConcurrencyLimiter,
   type BackendLoad,
+  type BackendWorkers,
   type CancelDisposition,
   type EgressOptions,
   type ExecutionBackend,
@@ -84,9 +85,13 @@ export class WorkerPoolBackend implements ExecutionBackend, AsyncDisposable {
     return this.#pool.pids
   }
 
-  /** How many workers have been replaced so far. */
-  get restarts(): number {
-    return this.#pool.restarts
+  /**
+   * The workers there are, and how many were replaced so far: after an `exit`, an `uncaught` error, too
+   * much `memory`, a `stall`, a native `crash`, another `signal`, when they were `killed` from outside,
+   * or did not `start`.
+   */
+  workers(): BackendWorkers {
+    return { running: this.#pool.pids.length, restarts: this.#pool.restarts }
   }
 
   /**

@@ -6,6 +6,7 @@ import { untilAborted, wait } from '@osmosis/core/http'
 
 import type { ReadyMessage } from '../protocol/worker-messages.ts'
 import type { RemoteRun } from './remote-run.ts'
+import type { WorkerEndReason } from './worker-end.ts'
 import { WorkerProcess, type WorkerProcessOptions } from './worker-process.ts'
 
 /** How the workers of a pool are started. */
@@ -70,7 +71,7 @@ export class WorkerPool {
   readonly #waiting = new Set<Waiter>()
   readonly #closing = new AbortController()
   #failedStarts = 0
-  #restarts = 0
+  readonly #restarts: Partial<Record<WorkerEndReason, number>> = {}
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options
@@ -84,9 +85,9 @@ export class WorkerPool {
     }
   }
 
-  /** Workers that have been replaced so far. */
-  get restarts(): number {
-    return this.#restarts
+  /** Workers that have been replaced so far, by why they ended. */
+  get restarts(): Readonly<Partial<Record<WorkerEndReason, number>>> {
+    return { ...this.#restarts }
   }
 
   /** The ids of the worker processes there are. */
@@ -154,7 +155,7 @@ export class WorkerPool {
   async #keepUp(first: WorkerProcess): Promise<void> {
     let quickEnds = 0
     for (let worker = first; ; worker = this.#add()) {
-      const { what, rollouts } = await worker.ended
+      const { what, reason, rollouts } = await worker.ended
       this.#workers.delete(worker)
       const { signal } = this.#closing
       if (signal.aborted) return
@@ -165,7 +166,7 @@ export class WorkerPool {
         quickEnds === 0 ? 0 : Math.min(firstBackoffMs * 2 ** (quickEnds - 1), longestBackoffMs)
       this.#options.onWorkerEnd?.({ pid: worker.pid, what, rollouts, restartMs })
       await wait(restartMs, signal)
-      this.#restarts += 1
+      this.#restarts[reason] = (this.#restarts[reason] ?? 0) + 1
     }
   }
 

@@ -14,7 +14,7 @@ import type {
   WorkerMessage,
 } from '../protocol/worker-messages.ts'
 import { RemoteRun, WorkerLoss } from './remote-run.ts'
-import { endText } from './worker-end.ts'
+import { endReason, endText, type WorkerEndReason } from './worker-end.ts'
 
 /** How a worker process is started and watched. */
 export interface WorkerProcessOptions {
@@ -24,6 +24,15 @@ export interface WorkerProcessOptions {
   readonly stallTimeoutSeconds: number
   /** Limit of the heap; twice as much and 256 in all ends the process, too. */
   readonly heapMegabytes: number
+}
+
+/** What is known of a process that has ended. */
+interface EndedWorker {
+  /** As one sentence without its end. */
+  readonly what: string
+  readonly reason: WorkerEndReason
+  /** That were in it. */
+  readonly rollouts: number
 }
 
 /** Code that is loaded may block for longer than code that runs should. */
@@ -44,7 +53,7 @@ export class WorkerProcess {
   /** Resolves when it takes rollouts; rejects when it never will. */
   readonly ready: Promise<ReadyMessage>
   /** Resolves with what happened when it has ended; its runs know by then. Never rejects. */
-  readonly ended: Promise<{ readonly what: string; readonly rollouts: number }>
+  readonly ended: Promise<EndedWorker>
   readonly startedAt = performance.now()
   readonly #child: ChildProcess
   readonly #onChange: () => void
@@ -179,19 +188,26 @@ export class WorkerProcess {
     this.ended.finally(() => clearInterval(ticks)).catch(() => {})
   }
 
-  async #watchEnd({
-    heapMegabytes,
-  }: WorkerProcessOptions): Promise<{ what: string; rollouts: number }> {
+  async #watchEnd({ heapMegabytes }: WorkerProcessOptions): Promise<EndedWorker> {
     const child = this.#child
     const words = lastWordsOf(child)
-    const what = await new Promise<string>((resolve) => {
-      child.once('error', ({ message }) => resolve(`could not be started: ${message}`))
+    type End = Pick<EndedWorker, 'what' | 'reason'>
+    const { what, reason } = await new Promise<End>((resolve) => {
+      child.once('error', ({ message }) =>
+        resolve({ what: `could not be started: ${message}`, reason: 'start' }),
+      )
       child.once('exit', (code, signal) => {
         this.#isGone = true
         const say = (): void => {
           clearTimeout(late)
-          const told = words().then((last) => endText({ code, signal }, last, heapMegabytes))
-          resolve(this.#killedFor ?? told)
+          const end = { code, signal }
+          const killedFor = this.#killedFor
+          const told = words().then((last): End =>
+            killedFor === undefined
+              ? { what: endText(end, last, heapMegabytes), reason: endReason(end, last) }
+              : { what: killedFor, reason: 'stall' },
+          )
+          resolve(told)
         }
         // What it has said before its end is in the pipes, and counts.
         child.once('close', say)
@@ -204,7 +220,7 @@ export class WorkerProcess {
     this.#isGone = true
     const rollouts = this.runs.size
     this.#endAll(`the worker process ${what}`)
-    return { what: `the worker process ${what}`, rollouts }
+    return { what: `the worker process ${what}`, reason, rollouts }
   }
 
   /** Somebody keeps the pipes open. What may be in them is not known, so nothing is run again. */

@@ -1,4 +1,4 @@
-import type { EgressOptions, RolloutRequest, RolloutSample } from '@osmosis/core'
+import type { EgressOptions, RolloutRequest, RolloutSample, WorkflowOutcome } from '@osmosis/core'
 
 import type { SentError, SentFailure } from './sent-error.ts'
 
@@ -68,6 +68,7 @@ interface WorkflowMessage {
   readonly run: number
   readonly failure: SentFailure | null
   readonly warnings: readonly string[]
+  readonly otherCalls: WorkflowOutcome['otherCalls']
   readonly samples: readonly RolloutSample[]
 }
 
