@@ -140,6 +140,33 @@ it('who is with a rollout that brings down two workers is run again, and right',
   expect(ends.length).toBeGreaterThan(3)
 })
 
+it('who was with a worker that ended comes to its turn, however many others come meanwhile', async () => {
+  const { pool } = await openPool({ workers: 1 })
+  const others: Promise<unknown>[] = []
+  const stream = setInterval(() => {
+    others.push(runRollout(pool, 'pause', { grade: false }))
+  }, 5)
+  let killed = false
+  const { completion } = await runRollout(
+    pool,
+    'pause pause pause',
+    { grade: false },
+    {
+      phaseChanged: () => {
+        // In the midst of it.
+        setTimeout(() => {
+          if (!killed) for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+          killed = true
+        }, 30)
+      },
+    },
+  )
+  clearInterval(stream)
+  await Promise.all(others)
+  expect(completion.failure).toBeNull()
+  expect(pool.restarts).toBe(1)
+})
+
 it('code that does not react does not hold up its deadline or its cancelling', async () => {
   const { pool } = await openPool({ workers: 2, stallTimeoutSeconds: 60 })
   const late = runRollout(pool, 'loop', { agentTimeoutSeconds: 1 })
