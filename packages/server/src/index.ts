@@ -7,9 +7,11 @@ export type { ServerShell, ServerShellOptions } from './http/server-shell.ts'
 export {
   createStderrLogger,
   silentLogger,
+  type LogFormat,
   type LogFields,
   type Logger,
   type LogLevel,
+  type StderrLoggerOptions,
 } from './logging/logger.ts'
 export {
   createRolloutServer,

@@ -51,7 +51,7 @@ export async function serveLoop(
   settings: RolloutSettingsInput = {},
 ): Promise<ServedLoop> {
   const apiKey = randomBytes(32).toString('base64url')
-  const logger = createStderrLogger('error')
+  const logger = createStderrLogger({ level: 'error' })
   const app = createApp(loop, { apiKey, logger, debugDir: log, settings })
   const listening = await serve(app, { port: 0, handleSignals: false })
   return {

@@ -1,7 +1,7 @@
 import path from 'node:path'
 
 import { createApp } from '@osmosis/agent-loop'
-import { readServerEnvironment, serve } from '@osmosis/server'
+import { createStderrLogger, readServerEnvironment, serve } from '@osmosis/server'
 
 import { checkAgentLoop } from '../agent-loop/validate-command.ts'
 import type { LoadedAgentLoop } from '../agent-loop/load-agent-loop.ts'
@@ -25,6 +25,7 @@ export async function serveAgentLoop(
   const app = createApp(loop, {
     apiKey: keys,
     debugDir: traces,
+    logger: createStderrLogger({ level: flags.logLevel, format: flags.logFormat }),
     outboxDir: flags.outbox,
     drainSeconds: flags.drainTimeout,
     egress: egressOf(flags),

@@ -1,6 +1,7 @@
 import { OsmosisError, type Entrypoint } from '@osmosis/core'
 import {
   createRolloutServer,
+  createStderrLogger,
   readServerEnvironment,
   serve,
   type RolloutServer,
@@ -74,6 +75,7 @@ async function serveWorkflow(
   try {
     assertWorkflowFlags(flags, facts.file)
     server = createRolloutServer({
+      logger: createStderrLogger({ level: flags.logLevel, format: flags.logFormat }),
       backend,
       apiKey,
       instanceId: environment.instanceId,

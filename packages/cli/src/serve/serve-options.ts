@@ -1,5 +1,6 @@
 import type { EgressOptions } from '@osmosis/core'
-import { InvalidArgumentError, type Command } from 'commander'
+import type { LogFormat, LogLevel } from '@osmosis/server'
+import { InvalidArgumentError, Option, type Command } from 'commander'
 
 import { countFrom, decimalNumber, portNumber, repeated, workerCount } from '../flag-values.ts'
 
@@ -28,6 +29,10 @@ export interface ServeFlags {
   allowHost?: readonly string[]
   /** False with `--no-private-hosts`. */
   privateHosts: boolean
+  /** How the log is written. */
+  logFormat: LogFormat
+  /** From which importance on. */
+  logLevel: LogLevel
   /** Tells the platform where the agent loop is served. */
   register?: boolean
   /** Name or address under which the platform reaches the server. */
@@ -70,6 +75,19 @@ export function addServeCommand(program: Command): void {
     .option('--no-auth', 'ask for no key, also on an address that other machines reach')
     .option('--no-validate', 'do not check the agent loop before serving it')
     .option('--log <folder>', 'keep a trace of every rollout of the agent loop there')
+    .addOption(
+      new Option(
+        '--log-format <format>',
+        'log on stderr for people, or as JSON; auto: for people on a terminal',
+      )
+        .choices(['auto', 'pretty', 'json'])
+        .default('auto'),
+    )
+    .addOption(
+      new Option('--log-level <level>', 'log what is at least this important')
+        .choices(['debug', 'info', 'warn', 'error'])
+        .default('info'),
+    )
     .option(
       '--outbox <folder>',
       'keep rollouts there from their acceptance until they are told in full, so that the next start goes on from there',

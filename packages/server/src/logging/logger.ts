@@ -1,5 +1,6 @@
 import { pino } from 'pino'
 
+import { prettyLine } from './pretty-line.ts'
 import { StderrLines } from './stderr-lines.ts'
 
 /** Data of a log line: plain values that have a JSON form, or errors. */
@@ -16,14 +17,29 @@ export interface Logger {
 /** From which importance on lines are written. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
+/** How lines are written: for people, for programs, or for whoever reads stderr: a terminal is a person. */
+export type LogFormat = 'pretty' | 'json' | 'auto'
+
+/** Options of {@link createStderrLogger}. */
+export interface StderrLoggerOptions {
+  /** Default: `info`. */
+  level?: LogLevel | undefined
+  /** Default: `auto`. */
+  format?: LogFormat | undefined
+}
+
 let lines: StderrLines | undefined
 
 /**
- * JSON lines on stderr: stdout belongs to the program the server runs in. A reader who stops reading
+ * Lines on stderr, one for each event, as JSON or readable: stdout belongs to the program the server runs in. A reader who stops reading
  * holds up nothing: lines wait in memory, up to 8 MiB, and are then dropped and counted.
  */
-export function createStderrLogger(level: LogLevel = 'info'): Logger {
-  return pino({ level, base: null }, (lines ??= new StderrLines()))
+export function createStderrLogger(options: StderrLoggerOptions = {}): Logger {
+  const { level = 'info', format = 'auto' } = options
+  const destination = (lines ??= new StderrLines())
+  const isPretty = format === 'pretty' || (format === 'auto' && process.stderr.isTTY)
+  const pretty = { write: (line: string): void => destination.write(prettyLine(line)) }
+  return pino({ level, base: null }, isPretty ? pretty : destination)
 }
 
 /** Writes nothing. */

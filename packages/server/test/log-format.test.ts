@@ -1,0 +1,43 @@
+import { spawn } from 'node:child_process'
+import path from 'node:path'
+import { text } from 'node:stream/consumers'
+
+import { expect, it } from 'vitest'
+
+async function logged(format: string, env: Record<string, string> = {}): Promise<string> {
+  const script = path.join(import.meta.dirname, 'logging-process.ts')
+  const { PATH = '' } = process.env
+  const child = spawn(process.execPath, [script, format], { env: { PATH, ...env } })
+  return text(child.stderr)
+}
+
+it('the log for people has a line for each event, with the rollout in it and stacks indented', async () => {
+  const lines = (await logged('pretty')).replaceAll(/\d\d:\d\d:\d\d\.\d{3}/g, 'TIME').split('\n')
+  expect(lines.slice(0, 4)).toStrictEqual([
+    'TIME DEBUG looked',
+    'TIME INFO  r1 rollout accepted url=http://127.0.0.1:8000',
+    'TIME WARN  r2�[2J said⏎12:00:00 ERROR of somebody else attempt=2',
+    'TIME ERROR r1 rollout failed',
+  ])
+  expect(lines[4]).toBe('    Error: it broke')
+  expect(lines.slice(5, -3).every((line) => line.startsWith('        at '))).toBe(true)
+  expect(lines.slice(-3)).toStrictEqual(['    caused by', '    a disk is full', ''])
+})
+
+it('the log for people has colours where they are wanted', async () => {
+  expect(await logged('pretty', { FORCE_COLOR: '1' })).toContain('\u001B[31mERROR\u001B[39m')
+  expect(await logged('pretty')).not.toContain('\u001B')
+})
+
+it.each(['json', 'auto'])(
+  'the log %s is JSON lines where nobody sits in front of it',
+  async (format) => {
+    const lines = (await logged(format)).trimEnd().split('\n')
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { level: 20, msg: 'looked' },
+      { level: 30, rollout_id: 'r1', msg: 'rollout accepted', url: 'http://127.0.0.1:8000' },
+      { level: 40, attempt: 2 },
+      { level: 50, error: { message: 'it broke' } },
+    ])
+  },
+)
