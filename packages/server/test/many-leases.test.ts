@@ -81,7 +81,7 @@ it('gives each of 500 rollouts one end, whatever polls fail, are missing, or fol
   async function drive(fate: Fate, index: number): Promise<PolledResult> {
     const rollout_id = `r${index}`
     // Those that do not end by themselves hang in a call of the policy, or in their grader.
-    const hangs = fate === 'cancel running' || fate === 'lapse'
+    const hangs = fate === 'cancel at once' || fate === 'cancel running' || fate === 'lapse'
     const body = controller.rolloutBody({
       rollout_id,
       metadata: { fate },

@@ -1,5 +1,4 @@
-import type { Readable } from 'node:stream'
-
+import type { AnswerBody } from './answer-body.ts'
 import { startTimer } from './long-timer.ts'
 
 // What is shown of an error is a sentence; servers have been seen to send megabytes, or no end.
@@ -12,7 +11,7 @@ const longestShown = 500
  * more than 64 KiB and for no longer than 10 s, and never fails: what had come is what was said.
  */
 export async function refusalText(
-  body: Readable,
+  body: AnswerBody,
   authorization: string | undefined,
 ): Promise<string> {
   const { text, isWhole } = await beginning(body)
@@ -22,14 +21,13 @@ export async function refusalText(
   return said.slice(0, longestShown)
 }
 
-async function beginning(body: Readable): Promise<{ text: string; isWhole: boolean }> {
+async function beginning(body: AnswerBody): Promise<{ text: string; isWhole: boolean }> {
   const parts: Uint8Array[] = []
   let bytes = 0
   let isWhole = false
-  body.on('error', ignore)
   const timer = startTimer(longestMs, () => body.destroy())
   try {
-    for await (const part of body as AsyncIterable<Uint8Array>) {
+    for await (const part of body) {
       parts.push(part)
       bytes += part.length
       if (bytes > longestBytes) break
@@ -74,5 +72,3 @@ function withoutKey(text: string, key: string, isWhole: boolean): string {
   while (length > 0 && !redacted.endsWith(key.slice(0, length))) length -= 1
   return redacted.slice(0, redacted.length - length)
 }
-
-function ignore(): void {}

@@ -1,9 +1,11 @@
-import type { Agent, Dispatcher, request } from 'undici'
+import type { Agent, Dispatcher } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
+import type { AnswerBody } from './answer-body.ts'
 import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
+import { exchange } from './exchange.ts'
 import { refusalText } from './refusal-text.ts'
-import { headerOf, retryAfterMs, shouldRetry, type AnswerHeaders } from './retry-after.ts'
+import { retryAfterMs, shouldRetry, type AnswerHeaders } from './retry-after.ts'
 import { isPassingStatus } from './retry.ts'
 
 /** Options of {@link createTransport}. */
@@ -36,13 +38,13 @@ export interface HttpRequest {
   readonly closeConnection?: boolean | undefined
 }
 
-/** An answer whose status line and headers are here. Its body has to be read or destroyed. */
+/** An answer whose status line and headers are here. Its body has to be read, drained or destroyed. */
 export interface HttpAnswer {
   readonly status: number
   readonly headers: AnswerHeaders
   /** '' when the answer does not say. */
   readonly contentType: string
-  readonly body: Dispatcher.ResponseData['body']
+  readonly body: AnswerBody
 }
 
 /** Connections to one kind of server, and the words for what can go wrong with them. */
@@ -68,7 +70,6 @@ export interface Transport {
 }
 
 interface Connections {
-  readonly request: typeof request
   readonly dispatcher: Dispatcher
   readonly own: Agent | undefined
 }
@@ -88,16 +89,8 @@ export function createTransport(options: TransportOptions): Transport {
   async function send(url: string | URL, asked: HttpRequest): Promise<HttpAnswer> {
     try {
       if (closed) throw new Error('the connections were closed')
-      const { request: ask, dispatcher } = await (opened ??= openConnections(options))
-      const { statusCode, headers, body } = await ask(url, {
-        method: asked.body === undefined ? 'GET' : 'POST',
-        headers: { ...asked.headers },
-        body: asked.body ?? null,
-        signal: asked.signal,
-        dispatcher,
-        reset: asked.closeConnection ?? false,
-      })
-      return { status: statusCode, headers, contentType: headerOf(headers, 'content-type'), body }
+      const { dispatcher } = await (opened ??= openConnections(options))
+      return await exchange(dispatcher, new URL(url), asked)
     } catch (cause) {
       asked.signal.throwIfAborted()
       if (cause instanceof EgressRefusal) {
@@ -166,9 +159,9 @@ const unsendable = new Set<unknown>(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORT
 
 async function openConnections(options: TransportOptions): Promise<Connections> {
   const { agent, connectTimeoutMs: timeout = 10_000, dispatcher, egress } = options
+  if (dispatcher) return { dispatcher, own: undefined }
   // Loaded with the first request: undici is most of what importing this package would cost.
   const undici = await import('undici')
-  if (dispatcher) return { request: undici.request, dispatcher, own: undefined }
   const settings = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 30_000, ...agent }
   const factory = (origin: string | URL): Dispatcher => {
     const url = new URL(origin)
@@ -179,7 +172,7 @@ async function openConnections(options: TransportOptions): Promise<Connections> 
     return new undici.Pool(url, { ...settings, connect: { timeout, ...(lookup && { lookup }) } })
   }
   const own = new undici.Agent({ ...settings, factory })
-  return { request: undici.request, dispatcher: own, own }
+  return { dispatcher: own, own }
 }
 
 function describeNetworkError(error: unknown): string {

@@ -1,12 +1,11 @@
-import type { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 
 import { errorMessage } from '../error-category.ts'
 import { isOsmosisError, OsmosisError } from '../errors.ts'
+import type { AnswerBody } from '../http/answer-body.ts'
 import type { ChatCompletion, ChatCompletionChunk } from '../wire/chat-completion.ts'
-import { bodyPieces } from './body-pieces.ts'
 import { chunkFromCompletion } from './completion-accumulator.ts'
 
 /**
@@ -18,12 +17,12 @@ import { chunkFromCompletion } from './completion-accumulator.ts'
  */
 export async function* readAnswer(
   contentType: string,
-  body: Readable,
+  body: AnswerBody,
 ): AsyncGenerator<readonly ChatCompletionChunk[]> {
   const answer = answerReader(contentType)
   let complete = false
   try {
-    for await (const pieces of bodyPieces(body)) {
+    for (let pieces = await body.next(); pieces !== undefined; pieces = await body.next()) {
       try {
         answer.add(pieces)
       } finally {
@@ -38,10 +37,9 @@ export async function* readAnswer(
   } catch (error) {
     throw isOsmosisError(error) ? error : brokenOff(error)
   } finally {
-    body.on('error', ignore)
     if (complete) {
       // Left open, so that the connection serves the next call.
-      body.resume()
+      body.drain()
       // The end of the body is most likely here already; noticed now, the next call of the
       // conversation finds this connection free instead of opening another.
       await setImmediate()
@@ -210,5 +208,3 @@ function reportedError(error: unknown): OsmosisError {
     `The policy reported an error in its answer: ${typeof said === 'string' ? said : JSON.stringify(said)}`,
   )
 }
-
-function ignore(): void {}

@@ -73,10 +73,12 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
   const endpoint = completionsUrl(baseUrl).href
   const transport = policyTransport(init.egress)
 
+  /** @param handOut - whether somebody wants to see the chunks, beside the whole of the answer */
   async function* answerTo(
     request: ChatCompletionRequest,
     options: PolicyCallOptions,
     answered: PromiseWithResolvers<ChatCompletion>,
+    handOut: boolean,
   ): AsyncGenerator<ChatCompletionChunk> {
     const signal = options.signal ? AbortSignal.any([init.signal, options.signal]) : init.signal
     let call: CallRecorder | undefined
@@ -91,7 +93,7 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
           signal.throwIfAborted()
           call.firstChunk()
           addChunk(answer, chunk)
-          yield chunk
+          if (handOut) yield chunk
         }
       }
       // An aborted connection can look like an ordinary end of the answer.
@@ -147,14 +149,14 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
   }
 
   const stream: PolicyClient['stream'] = (request, options = {}) =>
-    policyStream((answered) => answerTo(request, options, answered))
+    policyStream((answered) => answerTo(request, options, answered, true))
 
-  const complete: PolicyClient['complete'] = async (request, options) => {
-    const answer = stream(request, options)
-    const chunks = answer[Symbol.asyncIterator]()
-    let next = await chunks.next()
-    while (!next.done) next = await chunks.next()
-    return answer.completion
+  const complete: PolicyClient['complete'] = async (request, options = {}) => {
+    const answered = Promise.withResolvers<ChatCompletion>()
+    answered.promise.catch(ignore)
+    // Chunks that nobody looks at are not handed out: that costs more than reading them.
+    await answerTo(request, options, answered, false).next()
+    return answered.promise
   }
 
   return { baseUrl, stream, complete, fetch: createPolicyFetch({ stream }) }
@@ -202,3 +204,5 @@ function assertComplete(answer: CompletionAccumulator): void {
     'The policy sent no choices; an empty answer is not made up.',
   )
 }
+
+function ignore(): void {}

@@ -92,6 +92,8 @@ export function readTrajectoryReport(body: string): TrajectoryReport | null {
 }
 
 function trajectoryIn(body: string): unknown {
+  // Most say nothing, and an error for that would cost more than the rest of an acknowledgement.
+  if (body === '') return null
   try {
     const json: unknown = JSON.parse(body)
     if (typeof json !== 'object' || json === null) return null

@@ -278,8 +278,8 @@ export class CallbackDelivery {
         signal,
       })
       // The status is the answer: a body that breaks off takes nothing back.
-      if (onAcknowledged === undefined) await answer.body.dump().catch(() => undefined)
-      else onAcknowledged(await acknowledgement(answer.body))
+      const said = await acknowledgement(answer.body)
+      onAcknowledged?.(said)
     })
   }
 }

@@ -1,0 +1,98 @@
+import type { Dispatcher } from 'undici'
+
+import { AnswerBody } from './answer-body.ts'
+import type { HttpAnswer, HttpRequest } from './transport.ts'
+import { headerOf } from './retry-after.ts'
+
+/**
+ * Sends one request and resolves with its answer when the headers are here. Undici's `request` does
+ * the same around a `Readable`, which costs as much as all the rest of a small exchange.
+ *
+ * @throws what undici fails with, or the reason of the signal
+ */
+export async function exchange(
+  dispatcher: Dispatcher,
+  url: URL,
+  { headers, body, signal, closeConnection }: HttpRequest,
+): Promise<HttpAnswer> {
+  signal.throwIfAborted()
+  const receiver = new Receiver(signal)
+  const request: Dispatcher.DispatchOptions = {
+    origin: url.origin,
+    path: url.pathname + url.search,
+    method: body === undefined ? 'GET' : 'POST',
+    headers: headers as Record<string, string>,
+    body: body ?? null,
+    reset: closeConnection ?? false,
+  }
+  try {
+    dispatcher.dispatch(request, receiver)
+  } catch (error) {
+    receiver.onResponseError(undefined, error)
+  }
+  return receiver.answer
+}
+
+/** Turns the calls of undici into an answer and its body, until the signal ends both. */
+class Receiver implements Dispatcher.DispatchHandler {
+  readonly #signal: AbortSignal
+  readonly #answered = Promise.withResolvers<HttpAnswer>()
+  #connection: Dispatcher.DispatchController | undefined
+  #body: AnswerBody | undefined
+
+  constructor(signal: AbortSignal) {
+    this.#signal = signal
+    signal.addEventListener('abort', this.#onAbort)
+  }
+
+  get answer(): Promise<HttpAnswer> {
+    return this.#answered.promise
+  }
+
+  onRequestStart(connection: Dispatcher.DispatchController): void {
+    this.#connection = connection
+    // It may have waited for a connection until nobody wanted its answer any more.
+    if (this.#signal.aborted) connection.abort(this.#signal.reason as Error)
+  }
+
+  onResponseStart(
+    connection: Dispatcher.DispatchController,
+    status: number,
+    headers: HttpAnswer['headers'],
+  ): void {
+    // Those below are notices before the answer.
+    if (status < 200) return
+    const body = new AnswerBody(connection)
+    this.#body = body
+    this.#answered.resolve({
+      status,
+      headers,
+      contentType: headerOf(headers, 'content-type'),
+      body,
+    })
+  }
+
+  onResponseData(_connection: Dispatcher.DispatchController, piece: Uint8Array): void {
+    this.#body?.push(piece)
+  }
+
+  onResponseEnd(): void {
+    this.#over(undefined)
+  }
+
+  onResponseError(_connection: Dispatcher.DispatchController | undefined, error: unknown): void {
+    this.#over(error)
+  }
+
+  readonly #onAbort = (): void => {
+    const reason: unknown = this.#signal.reason
+    this.#over(reason)
+    this.#connection?.abort(reason as Error)
+  }
+
+  #over(error: unknown): void {
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    if (this.#body === undefined) this.#answered.reject(error)
+    else this.#body.end(error)
+  }
+}
