@@ -98,7 +98,12 @@ const loadPackage: LoadHookSync = (url, context, nextLoad) => {
   return { format: 'module', source: readFileSync(new URL(url)), shortCircuit: true }
 }
 
+/** Of Node.js and of what compiles TypeScript: they say nothing about the user's code. */
+const foreignFrame = /^ +at .*(?:node:|[\\/]node_modules[\\/](?:esbuild|tsx)[\\/])/
+
 /** The user wants to know the line, so the stack is part of the message. */
 function located(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+  if (!(error instanceof Error)) return String(error)
+  const lines = (error.stack ?? error.message).split('\n')
+  return lines.filter((line) => !foreignFrame.test(line)).join('\n')
 }

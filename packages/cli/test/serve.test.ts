@@ -184,6 +184,15 @@ describe('osmosis serve refuses', () => {
     )
   })
 
+  it('a module that is no TypeScript, and shows where, but not where the compiler was', async () => {
+    const file = path.join(temporaryFolder(), 'main.ts')
+    writeFileSync(file, 'export class Loop {\n  run( {\n')
+    const { code, stderr } = await startOsmosis(['serve', file]).finished
+    expect(code).toBe(1)
+    expect(stderr).toContain(`${file}:3:0: ERROR: `)
+    expect(stderr).not.toMatch(/^ +at /m)
+  })
+
   it('a port in use', async () => {
     const server = createServer()
     await new Promise<void>((resolve) => {
