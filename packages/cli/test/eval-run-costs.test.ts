@@ -56,7 +56,9 @@ describe('osmosis eval run with prices', () => {
     const halted = await evalRun(upstream.url, '--limit 1 --n 4 --max-cost 1.5')
     expect([halted.code, halted.stderr + halted.stdout]).toEqual([
       1,
-      expect.stringContaining('The run has cost $2.00, and may cost $1.50.'),
+      expect.stringContaining(
+        'The run reached its limit of $1.50: at $2.00 no more rollouts were started.',
+      ),
     ])
     expect(kept().costs).toEqual([1, 1])
     expect(upstream.received).toHaveLength(2)
