@@ -76,7 +76,8 @@ async function healthP99(): Promise<number> {
       await body.dump()
     })
     const times: number[] = []
-    while (reported < count) {
+    const isOver = (): boolean => reported >= count
+    while (!isOver()) {
       const start = performance.now()
       await (await request(`${url}/health`)).body.dump()
       times.push(performance.now() - start)
