@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -9,7 +8,8 @@ import { missingPrograms } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 
-import { listeningUrl, root, start } from './command.ts'
+import { root } from './command.ts'
+import { serveHere } from './served-here.ts'
 
 const folder = path.join(root, 'examples/deployment')
 
@@ -41,34 +41,14 @@ const commands = {
   'the unit': /^ExecStart=\S+ serve (.*)$/m.exec(unit)?.[1]?.split(' ') ?? [],
 }
 
-/** The arguments with this machine's folders, a rollout of the examples and a free port. */
-function here(args: readonly string[]): string[] {
-  const state = mkdtempSync(path.join(tmpdir(), 'osmosis-deployment-'))
-  onTestFinished(() => rmSync(state, { recursive: true, force: true }))
-  const keys = path.join(state, 'keys')
-  writeFileSync(keys, 'the-key\n')
-  const places: Record<string, string> = {
-    'rollouts/my-agent/main.ts': 'examples/rollouts/multiply-ai-sdk/main.ts',
-    '0.0.0.0': '127.0.0.1',
-    '/var/lib/osmosis/outbox': path.join(state, 'outbox'),
-    '/run/secrets/osmosis/keys': keys,
-    '/etc/osmosis/keys': keys,
-  }
-  return [...args.map((arg) => places[arg] ?? arg), '--port', '0', '--workers', '1']
-}
-
 describe.each(Object.entries(commands))('the command of %s', (_, args) => {
   it('serves, answers the probes, and ends cleanly on SIGTERM', async () => {
-    const child = start('osmosis', ['serve', ...here(args)])
-    onTestFinished(() => void child.kill('SIGKILL'))
-    const ended = once(child, 'exit')
-    const url = await listeningUrl(child)
-    for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe'] as const) {
-      const { path: route } = pod.containers[0][probe].httpGet
-      expect((await fetch(url + route)).status).toBe(200)
-    }
-    child.kill('SIGTERM')
-    expect(await ended).toEqual([0, null])
+    await serveHere(args, async (url) => {
+      for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe'] as const) {
+        const { path: route } = pod.containers[0][probe].httpGet
+        expect((await fetch(url + route)).status).toBe(200)
+      }
+    })
   })
 
   it('leaves time for the results of what is ended', () => {
