@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process'
-import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { text } from 'node:stream/consumers'
 
 import { expect, it } from 'vitest'
 
 async function logged(format: string, env: Record<string, string> = {}): Promise<string> {
-  const script = path.join(import.meta.dirname, 'logging-process.ts')
+  const script = fileURLToPath(new URL('./logging-process.ts', import.meta.url))
   const { PATH = '' } = process.env
   const child = spawn(process.execPath, [script, format], { env: { PATH, ...env } })
   return text(child.stderr)

@@ -164,7 +164,7 @@ it('who was with a worker that ended comes to its turn, however many others come
   clearInterval(stream)
   await Promise.all(others)
   expect(completion.failure).toBeNull()
-  expect(pool.restarts).toBe(1)
+  expect(pool.workers().restarts).toEqual({ killed: 1 })
 })
 
 it('code that does not react does not hold up its deadline or its cancelling', async () => {
