@@ -1,5 +1,3 @@
-import pRetry from 'p-retry'
-
 import { isOsmosisError } from '../errors.ts'
 import { wait } from './long-timer.ts'
 
@@ -29,24 +27,31 @@ export async function retryRequest<T>(
   attempt: (attemptNumber: number) => Promise<T>,
   options: RetryOptions,
 ): Promise<T> {
-  const { signal } = options
-  return pRetry(attempt, {
-    retries: options.retries,
-    maxRetryTime: options.totalMs ?? Number.POSITIVE_INFINITY,
-    signal,
-    // The waiting is done below: pRetry's own neither spreads clients over the whole interval, as
-    // it takes to let an overloaded server recover, nor knows what the server asked for.
-    minTimeout: 0,
-    shouldRetry: async ({ error, attemptNumber }) => {
-      if (!options.isRetryable(error)) return false
-      const cap = Math.min(options.minDelayMs * 2 ** (attemptNumber - 1), options.maxDelayMs)
-      const asked = isOsmosisError(error) ? (error.retryAfterMs ?? 0) : 0
-      const delay = Math.max(Math.random() * cap, Math.min(asked, longestRetryAfterMs))
-      // An abort is thrown by pRetry itself, with the signal's own reason.
-      await wait(delay, signal).catch(() => {})
-      return true
-    },
-  })
+  const { retries, totalMs = Number.POSITIVE_INFINITY, signal } = options
+  const startedAt = performance.now()
+  for (let attemptNumber = 1; ; attemptNumber += 1) {
+    signal?.throwIfAborted()
+    try {
+      return await attempt(attemptNumber)
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (attemptNumber > retries || performance.now() - startedAt >= totalMs) throw error
+      if (!options.isRetryable(error)) throw error
+      await wait(delayBefore(attemptNumber, error, options), signal)
+      if (performance.now() - startedAt >= totalMs) throw error
+    }
+  }
+}
+
+/** Spread over the whole interval, as it takes to let an overloaded server recover. */
+function delayBefore(
+  attemptNumber: number,
+  error: unknown,
+  { minDelayMs, maxDelayMs }: RetryOptions,
+): number {
+  const cap = Math.min(minDelayMs * 2 ** (attemptNumber - 1), maxDelayMs)
+  const asked = isOsmosisError(error) ? (error.retryAfterMs ?? 0) : 0
+  return Math.max(Math.random() * cap, Math.min(asked, longestRetryAfterMs))
 }
 
 /** Whether the same request may be answered differently later than with this status. */

@@ -198,14 +198,12 @@ export class CallbackDelivery {
   async #tryUntilKnown(callback: Callback): Promise<DeliveryOutcome> {
     const line = { rollout_id: callback.rolloutId, callback: callback.kind }
     let attempts = 0
-    let acknowledged = false
     try {
       await retryRequest(
         async (attemptNumber) => {
           attempts = attemptNumber
           this.#figures?.attempted(callback.kind)
           await this.#post(callback)
-          acknowledged = true
         },
         {
           retries: this.#retry.retries,
@@ -225,8 +223,6 @@ export class CallbackDelivery {
         },
       )
     } catch (error) {
-      // What arrived while this was being closed has arrived.
-      if (acknowledged) return this.#acknowledged({ ...line, attempts })
       const outcome = this.#isPassing(error) || this.#closing.signal.aborted ? 'gave_up' : 'refused'
       this.#logger.error(
         { ...line, attempts, outcome, reason: errorMessage(error) },
