@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import path from 'node:path'
 
 import { expect, it } from 'vitest'
@@ -34,3 +35,29 @@ it('osmosis eval run --workers goes on when a row brings its process down', asyn
     error_message: expect.stringContaining('the worker process crashed in native code (SIGSEGV)'),
   })
 })
+
+const computing = `import { EchoWorkflow as Echo } from '../echo/main.ts'
+export { EchoGrader } from '../echo/main.ts'
+export class ComputingWorkflow extends Echo {
+  override async run(ctx) {
+    for (const end = Date.now() + 300; Date.now() < end; ) JSON.stringify(ctx.prompt)
+    return super.run(ctx)
+  }
+}
+`
+
+it.skipIf(availableParallelism() === 1)(
+  'osmosis eval run says when workers would have run a workflow sooner',
+  async () => {
+    const root = temporaryWorkspace({ 'rollouts/computing/main.ts': computing })
+    const run = async (entrypoint: string, ...more: string[]): Promise<string> => {
+      const flags = `-m rollouts/${entrypoint}/main.ts -d data/words.jsonl --policy policies/echo.ts --n 2`
+      const args = [...`eval run ${flags} --output ${temporaryFolder()}`.split(' '), ...more]
+      return (await startOsmosis(args, {}, root).finished).stderr
+    }
+    const advice = /^The workflow kept its thread busy for \d+ % of the time\. --workers auto runs/m
+    expect(await run('computing')).toMatch(advice)
+    expect(await run('computing', '--workers', '2')).not.toMatch(advice)
+    expect(await run('echo')).not.toMatch(advice)
+  },
+)

@@ -140,7 +140,10 @@ async function start(prepared: Preparation, interrupt: AbortSignal): Promise<num
         store ??= await beginRun(run, { plan, inputs, kind: served.kind, goOn }, flags)
         served.logTo(path.join(store.location, 'logs.txt'))
         say(inFlightText(served.inFlight))
-        return await evaluate(prepared, { store, served, interrupt })
+        const ended = await evaluate(prepared, { store, served, interrupt })
+        const advice = await served.advise()
+        if (advice !== undefined) say(advice)
+        return ended
       } finally {
         await served.close()
       }

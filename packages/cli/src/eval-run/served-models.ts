@@ -28,6 +28,7 @@ import type { EvaluationPlan } from './evaluation-plan.ts'
 import type { InFlight } from './plan-text.ts'
 import { policyAdvice } from './policy-advice.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
+import { watchThread } from './worker-advice.ts'
 
 /** In flight at once when neither the flags nor the config nor the server set a limit. */
 const defaultInFlight = 16
@@ -57,6 +58,8 @@ export interface ServedModels {
   readonly logTo: (file: string) => void
   /** Aborted, with the reason, when the process of the entrypoint ends. */
   readonly died: AbortSignal
+  /** What would have made the run shorter, as a sentence; undefined when nothing is known. */
+  advise(): Promise<string | undefined>
   /** Ends that process, then those who have heard from it to the last. */
   close(): Promise<void>
 }
@@ -102,6 +105,7 @@ export async function serveModels(
       inFlight: await inFlightOf(plan, flags, server),
       logTo: server.logTo,
       died: server.died,
+      advise: flags.workers === undefined ? await watchThread(server) : async () => undefined,
       close,
     }
   } catch (error) {

@@ -9,6 +9,7 @@ const resolutionMs = 10
 export class ProcessFigures {
   #delay: IntervalHistogram | undefined
   #closed = false
+  #lastLook = performance.eventLoopUtilization()
 
   constructor(registry: Registry) {
     const registers = [registry]
@@ -22,6 +23,16 @@ export class ProcessFigures {
       name: 'nodejs_eventloop_lag_p99_seconds',
       help: '99th percentile of the delay of the event loop since the last scrape.',
       registers,
+    })
+    const utilization: Gauge = new Gauge({
+      name: 'nodejs_eventloop_utilization',
+      help: 'Share of the time since the last scrape in which the event loop was busy.',
+      registers,
+      collect: () => {
+        const now = performance.eventLoopUtilization()
+        utilization.set(performance.eventLoopUtilization(now, this.#lastLook).utilization)
+        this.#lastLook = now
+      },
     })
     const cpu: Counter = new Counter({
       name: 'process_cpu_seconds_total',
