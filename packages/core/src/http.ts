@@ -9,6 +9,7 @@ export { startTimer, wait, type LongTimer } from './http/long-timer.ts'
 export { isPassingStatus, retryRequest, type RetryOptions } from './http/retry.ts'
 export { retryAfterMs, shouldRetry, type AnswerHeaders } from './http/retry-after.ts'
 export { RolloutMemory, type RolloutMemoryLimits } from './http/rollout-memory.ts'
+export { currentTraceHeaders, inTrace, type TraceHeaders } from './tracing/trace-api.ts'
 export { toTelemetryJson } from './http/telemetry-json.ts'
 export {
   createTransport,

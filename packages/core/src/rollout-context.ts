@@ -7,6 +7,7 @@ import type { PolicyCall } from './policy/call-log.ts'
 import { createPolicyClient, type PolicyClient } from './policy/policy-client.ts'
 import { policyBaseUrl } from './policy/headers.ts'
 import type { RolloutSample } from './rollout-sample.ts'
+import { traces } from './tracing/rollout-trace.ts'
 import { SampleRegistry, type SampleSource } from './sample-registry.ts'
 
 // On globalThis, so that two installed copies of this package see the same ambient rollout.
@@ -157,6 +158,7 @@ export class RolloutContext {
       signal: this.signal,
       log: this.#registry.log(sampleId),
       beforeCall: this.#beforeCall,
+      trace: traces.get(this),
     })
     this.#clients.set(sampleId, client)
     return client

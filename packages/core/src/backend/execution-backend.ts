@@ -25,6 +25,8 @@ export interface RolloutRequest {
   readonly queuedSeconds?: number | undefined
   /** Seconds the grader may take. */
   readonly graderTimeoutSeconds: number | null
+  /** The trace that the rollout belongs to, as the headers `traceparent` and `tracestate`. Default: none. */
+  readonly traceHeaders?: Readonly<Record<string, string>> | undefined
   /** Whether anybody waits for rewards; without, the grader is not run. */
   readonly grade: boolean
 }

@@ -33,13 +33,18 @@ export async function runGradingPhase<TConfig, TWorkflowConfig>(
     const phase = graderDeadline(request)
     deadline = phase
     live.enter(phase)
-    await phase.race(async () => {
-      const copy = cloneConfig(config)
-      await new grader(copy).grade(new SampleGrading(live, samples, copy, phase.signal))
-    })
-    for (const sample of samples.values()) assertRewarded(sample)
+    const grade = async (): Promise<void> => {
+      await phase.race(async () => {
+        const copy = cloneConfig(config)
+        await new grader(copy).grade(new SampleGrading(live, samples, copy, phase.signal))
+      })
+      for (const sample of samples.values()) assertRewarded(sample)
+      live.trace?.rewarded(samples)
+    }
+    await (live.trace === undefined ? grade() : live.trace.grading(grader.name, grade))
     return { status: 'success', failure: null, samples }
   } catch (error) {
+    live.trace?.fail(error)
     return { status: 'failure', failure: toFailure(error), samples }
   } finally {
     release?.()

@@ -1,4 +1,5 @@
 import type { OsmosisError } from '../errors.ts'
+import type { RolloutTrace } from '../tracing/rollout-trace.ts'
 import type { ArtifactsFolder } from './artifacts-folder.ts'
 import type { Deadline } from './deadline.ts'
 import type { RolloutObserver, RolloutRequest } from './execution-backend.ts'
@@ -7,6 +8,8 @@ import type { RolloutObserver, RolloutRequest } from './execution-backend.ts'
 export class LiveRollout {
   readonly request: RolloutRequest
   readonly artifacts: ArtifactsFolder
+  /** Undefined when nobody wants traces, or they are made elsewhere. */
+  readonly trace: RolloutTrace | undefined
   /** The metadata of the row as user code sees it: parsed, once the workflow has started. */
   metadata: unknown
   readonly #observer: RolloutObserver
@@ -14,9 +17,15 @@ export class LiveRollout {
   #status: 'queued' | 'running' | 'grading' = 'queued'
   #phase: Deadline | undefined
 
-  constructor(request: RolloutRequest, artifacts: ArtifactsFolder, observer: RolloutObserver) {
+  constructor(
+    request: RolloutRequest,
+    artifacts: ArtifactsFolder,
+    observer: RolloutObserver,
+    trace?: RolloutTrace,
+  ) {
     this.request = request
     this.artifacts = artifacts
+    this.trace = trace
     this.metadata = request.metadata
     this.#observer = observer
   }

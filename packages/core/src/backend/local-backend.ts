@@ -4,6 +4,7 @@ import path from 'node:path'
 import type { OsmosisError } from '../errors.ts'
 import { EgressPolicy, type EgressOptions } from '../http/egress-policy.ts'
 import type { CancelDisposition } from '../wire/rollout-protocol.ts'
+import { beginRolloutTrace } from '../tracing/rollout-trace.ts'
 import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
 import type { GraderClass } from '../workflow/grader.ts'
 import { ArtifactsFolder } from './artifacts-folder.ts'
@@ -55,6 +56,7 @@ export class LocalBackend<
   readonly egress: EgressOptions | undefined
   readonly #workflowSlots: ConcurrencyLimiter
   readonly #maxQueueDepth: number | undefined
+  readonly #workflowName: string
   readonly #rollouts = new LiveRollouts()
   readonly #phases: RolloutPhases
 
@@ -65,6 +67,7 @@ export class LocalBackend<
     EgressPolicy.of(options.egress)
     const { workflow, grader, maxQueueDepth, egress } = options
     const workflowConfig = options.workflowConfig as TWorkflowConfig
+    this.#workflowName = workflow.name
     const graderConfig = options.graderConfig as TGraderConfig
     const limits = concurrencyLimits(options)
     const workflowSlots = new ConcurrencyLimiter(limits.workflows)
@@ -92,13 +95,16 @@ export class LocalBackend<
     signal?: AbortSignal,
   ): Promise<void> {
     const artifacts = new ArtifactsFolder(this.artifactRoot, request.rolloutId)
-    const live = new LiveRollout(request, artifacts, observer)
+    const trace = beginRolloutTrace(request, this.#workflowName)
+    const live = new LiveRollout(request, artifacts, observer, trace)
     const end = (): void => live.end(signal?.reason as OsmosisError)
     signal?.addEventListener('abort', end, { once: true })
     if (signal?.aborted) end()
     try {
-      await this.#rollouts.run(live, observer, this.#phases)
+      const run = async (): Promise<void> => this.#rollouts.run(live, observer, this.#phases)
+      await (trace === undefined ? run() : trace.run(run))
     } finally {
+      trace?.end()
       signal?.removeEventListener('abort', end)
     }
   }

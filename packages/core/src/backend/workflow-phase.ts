@@ -9,6 +9,7 @@ import { RolloutContext } from '../rollout-context.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
 import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
 import { cloneConfig } from '../workflow/config.ts'
+import { traces } from '../tracing/rollout-trace.ts'
 import { parseMetadata, type MetadataOf } from '../workflow/metadata-schema.ts'
 import { registerReturned } from '../workflow/workflow-output.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
@@ -63,6 +64,7 @@ export async function runWorkflowPhase<TConfig>(
       beforeFirstModelCall,
     })
     started = context
+    if (live.trace !== undefined) traces.set(context, live.trace)
     const samples = await deadline.race(() =>
       context.run(async () => {
         live.metadata = await parseMetadata(config, request.metadata)
@@ -93,6 +95,7 @@ export async function runWorkflowPhase<TConfig>(
       unasked,
     }
   } catch (error) {
+    live.trace?.fail(error)
     const outcome = { status: 'failure', failure: toFailure(error), warnings: [] } as const
     return {
       // Collected beside the report of the failure, which waits for nobody's sources.
@@ -105,6 +108,7 @@ export async function runWorkflowPhase<TConfig>(
     deadline.clear()
     // Calls that the workflow left behind end here: nobody would record what they return.
     deadline.abort(over)
+    live.trace?.endSamples()
   }
 }
 

@@ -103,7 +103,7 @@ export class CallRecorder {
   readonly #startedAt = Date.now()
   readonly #start = performance.now()
   #firstChunkMs: number | null = null
-  #settled = false
+  #measured: MeasuredCall | undefined
   /** How often the request was sent so far. */
   attempts = 0
 
@@ -117,14 +117,19 @@ export class CallRecorder {
     this.#path = path
     this.#extendsPrevious = extendsPrevious
     this.#settle = (end, call) => {
-      this.#settled = true
+      this.#measured = call
       settle(end, call)
     }
   }
 
   /** Whether it is known how the call ended. */
   get settled(): boolean {
-    return this.#settled
+    return this.#measured !== undefined
+  }
+
+  /** How it went; undefined until it has ended. */
+  get measured(): MeasuredCall | undefined {
+    return this.#measured
   }
 
   /** The request's messages as a JSON array, with the policy's turns in its own words. */
@@ -145,7 +150,7 @@ export class CallRecorder {
     if (choice === undefined) return
     const end = this.#tree.answer(this.#requestEnd(), choice.message, hasOwnIds)
     this.#settle(end, {
-      ...this.#measured(),
+      ...this.#figures(),
       finishReason: choice.finish_reason,
       usage: completion.usage ?? null,
       model: completion.model || null,
@@ -158,7 +163,7 @@ export class CallRecorder {
 
   fail(error: unknown): void {
     this.#settle(this.#requestEnd(), {
-      ...this.#measured(),
+      ...this.#figures(),
       finishReason: null,
       usage: null,
       model: null,
@@ -173,7 +178,7 @@ export class CallRecorder {
     return this.#path.at(-1) ?? this.#tree.root
   }
 
-  #measured(): Pick<
+  #figures(): Pick<
     PolicyCall,
     'startedAt' | 'durationMs' | 'timeToFirstChunkMs' | 'attempts' | 'extendsPrevious'
   > {

@@ -9,8 +9,10 @@ import type {
   ChatCompletionChunk,
   ChatCompletionRequest,
 } from '../wire/chat-completion.ts'
+import type { AnsweredCall } from '../tracing/call-attributes.ts'
+import type { CallTrace, RolloutTrace } from '../tracing/rollout-trace.ts'
 import { readAnswer, unreadable } from './answer-stream.ts'
-import type { CallLog, CallRecorder } from './call-log.ts'
+import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
 import { policyBaseUrl, policyHeaders } from './headers.ts'
 import { createPolicyFetch } from './policy-fetch.ts'
@@ -66,6 +68,8 @@ export interface PolicyClientInit {
   readonly log: CallLog
   /** Awaited before each call leaves. */
   readonly beforeCall?: (() => Promise<void>) | undefined
+  /** Where calls are traced; undefined when nobody wants traces. */
+  readonly trace?: RolloutTrace | undefined
 }
 
 export function createPolicyClient(init: PolicyClientInit): PolicyClient {
@@ -82,12 +86,16 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
   ): AsyncGenerator<ChatCompletionChunk> {
     const signal = options.signal ? AbortSignal.any([init.signal, options.signal]) : init.signal
     let call: CallRecorder | undefined
+    let traced: CallTrace | undefined
+    let failure: unknown
     const answer = new CompletionAccumulator()
     try {
       signal.throwIfAborted()
       assertOneAnswer(request)
       call = init.log.begin(request.messages)
-      const { contentType, body } = await ask(request, call, options, signal)
+      traced = init.trace?.call(init.sampleId, new URL(endpoint), request)
+      const headers = { ...options.headers, ...traced?.headers() }
+      const { contentType, body } = await ask(request, call, { ...options, headers }, signal)
       for await (const chunks of readAnswer(contentType, body)) {
         for (const chunk of chunks) {
           signal.throwIfAborted()
@@ -103,7 +111,7 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
       call.succeed(answer.completion())
     } catch (error) {
       // Whatever an abort looks like by the time it gets here, its reason says what happened.
-      const failure: unknown = signal.aborted ? signal.reason : error
+      failure = signal.aborted ? signal.reason : error
       answered.reject(failure)
       call?.fail(failure)
       throw failure
@@ -112,13 +120,15 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
       // follow, so what was read is the answer; before it, nobody knows the answer.
       if (call && !call.settled) {
         if (answer.finishReason === undefined) {
-          call.fail(stoppedReading())
-          answered.reject(stoppedReading())
+          failure = stoppedReading()
+          call.fail(failure)
+          answered.reject(failure)
         } else {
           call.succeed(answer.completion())
           answered.resolve(answer.completion())
         }
       }
+      traced?.end(call?.measured && answeredCall(call.measured, answer), failure)
     }
   }
 
@@ -160,6 +170,12 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
   }
 
   return { baseUrl, stream, complete, fetch: createPolicyFetch({ stream }) }
+}
+
+function answeredCall(call: MeasuredCall, answer: CompletionAccumulator): AnsweredCall {
+  if (call.error !== null) return { call, responseId: undefined, message: undefined }
+  const { id, choices } = answer.completion()
+  return { call, responseId: id || undefined, message: choices[0]?.message }
 }
 
 /** The endpoint may be streaming-only, so every request streams. */

@@ -7,7 +7,13 @@ import {
   type RolloutRequest,
   type RolloutState,
 } from '@osmosis/core'
-import { RolloutMemory, type EgressPolicy } from '@osmosis/core/http'
+import {
+  currentTraceHeaders,
+  inTrace,
+  RolloutMemory,
+  type EgressPolicy,
+  type TraceHeaders,
+} from '@osmosis/core/http'
 import {
   leasedRolloutAcceptedSchema,
   leasedRolloutRequestSchema,
@@ -16,6 +22,7 @@ import {
   type LeasedRolloutRequestBody,
   type RolloutRequestBody,
 } from '@osmosis/core/wire'
+import type { Context } from 'hono'
 import { z } from 'zod'
 
 import { reachableUrl } from '../http/reachable-url.ts'
@@ -91,7 +98,10 @@ export function rolloutRoutes(
   ): Promise<void> {
     const delivery = new CountedDelivery(results, metrics, request.grade)
     try {
-      await backend.execute(request, trajectory.observing(delivery))
+      const { traceHeaders = {} } = request
+      await inTrace(traceHeaders, async () =>
+        backend.execute(request, trajectory.observing(delivery)),
+      )
       if (delivery.complete) return
       await delivery.backendEnded(new Error('The backend ended the rollout without a result.'))
     } catch (error) {
@@ -104,13 +114,14 @@ export function rolloutRoutes(
     }
   }
 
-  function withCallbacks(body: RolloutRequestBody): RequestedRollout {
+  function withCallbacks(body: RolloutRequestBody, traceHeaders: TraceHeaders): RequestedRollout {
     const rolloutId = body.rollout_id ?? randomUUID()
     const targets = toTargets(rolloutId, body)
     const request = toRolloutRequest(body, {
       rolloutId,
       apiKey: body.llm_api_key ?? body.controller_api_key ?? undefined,
       grade: targets.graderUrl !== null,
+      traceHeaders,
     })
     return {
       rolloutId,
@@ -132,9 +143,14 @@ export function rolloutRoutes(
     }
   }
 
-  function withLease(body: LeasedRolloutRequestBody): RequestedRollout {
+  function withLease(body: LeasedRolloutRequestBody, traceHeaders: TraceHeaders): RequestedRollout {
     const { rollout_id: rolloutId, llm_api_key: apiKey, grade } = body
-    const request = toRolloutRequest(body, { rolloutId, apiKey: apiKey ?? undefined, grade })
+    const request = toRolloutRequest(body, {
+      rolloutId,
+      apiKey: apiKey ?? undefined,
+      grade,
+      traceHeaders,
+    })
     return {
       rolloutId,
       body,
@@ -189,7 +205,9 @@ export function rolloutRoutes(
     },
     async handle(c, body) {
       const callbacks = hasCallbacks(body)
-      const answer = await admission.admit(callbacks ? withCallbacks(body) : withLease(body))
+      const trace = traceHeadersOf(c)
+      const requested = callbacks ? withCallbacks(body, trace) : withLease(body, trace)
+      const answer = await admission.admit(requested)
       const status = callbacks ? admissionStatus : 202
       return c.body(answer, status, { 'content-type': 'application/json' })
     },
@@ -235,9 +253,19 @@ function hasCallbacks(body: unknown): body is RolloutRequestBody {
   return isJsonObject(body) && Object.hasOwn(body as object, 'completion_callback_url')
 }
 
+/** The trace that a request belongs to: the one it names, or what instruments the server made of it. */
+function traceHeadersOf(c: Context): TraceHeaders {
+  const names = ['traceparent', 'tracestate'] as const
+  const given = names.flatMap((name) => {
+    const value = c.req.header(name)
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  return { ...Object.fromEntries(given), ...currentTraceHeaders() }
+}
+
 function toRolloutRequest(
   body: RolloutRequestBody | LeasedRolloutRequestBody,
-  specific: Pick<RolloutRequest, 'rolloutId' | 'apiKey' | 'grade'>,
+  specific: Pick<RolloutRequest, 'rolloutId' | 'apiKey' | 'grade' | 'traceHeaders'>,
 ): RolloutRequest {
   return {
     initialMessages: body.initial_messages as PromptMessage[],

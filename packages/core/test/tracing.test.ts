@@ -1,0 +1,247 @@
+import {
+  AgentWorkflow,
+  Grader,
+  LocalBackend,
+  requireRolloutContext,
+  toRolloutSample,
+  type AgentWorkflowContext,
+  type GraderContext,
+  type RolloutRequest,
+} from '@osmosis/core'
+import { answerStream, sendJson, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { context, propagation, SpanStatusCode, trace } from '@opentelemetry/api'
+import {
+  InMemorySpanExporter,
+  NodeTracerProvider,
+  SimpleSpanProcessor,
+  type ReadableSpan,
+} from '@opentelemetry/sdk-trace-node'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+
+const exporter = new InMemorySpanExporter()
+
+beforeEach(() => {
+  exporter.reset()
+  new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }).register()
+})
+
+afterEach(() => {
+  trace.disable()
+  context.disable()
+  propagation.disable()
+  vi.unstubAllEnvs()
+})
+
+class Solve extends AgentWorkflow {
+  async run({ prompt }: AgentWorkflowContext): Promise<void> {
+    const rollout = requireRolloutContext('test')
+    for (const name of ['solver', 'critic']) {
+      rollout.registerSampleSource(name, {
+        getSample: (id) => toRolloutSample({ id, messages: [...prompt] }),
+      })
+      await rollout.policy(name).complete({ messages: [...prompt], temperature: 0.5 })
+    }
+  }
+}
+
+class Judge extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    if (ctx.label === 'broken') throw new TypeError('no such field')
+    ctx.setSampleReward('solver', 1)
+    ctx.setSampleReward('critic', 0.25)
+  }
+}
+
+async function run(url: string, overrides: Partial<RolloutRequest> = {}): Promise<void> {
+  const backend = new LocalBackend({ workflow: Solve, grader: Judge, maxConcurrent: 100 })
+  await backend.execute(
+    {
+      rolloutId: 'r1',
+      initialMessages: [{ role: 'user', content: 'secret question' }],
+      label: 'yes',
+      metadata: null,
+      chatCompletionsUrl: url,
+      apiKey: 'llm-key',
+      agentTimeoutSeconds: null,
+      graderTimeoutSeconds: null,
+      grade: true,
+      ...overrides,
+    },
+    { workflowFinished: async () => {}, gradingFinished: async () => {} },
+  )
+}
+
+/** Spans as a tree: a name and what is below it, in the order of their ends. */
+function tree(spans: readonly ReadableSpan[], parent?: string): object[] {
+  return spans
+    .filter(({ parentSpanContext }) => parentSpanContext?.spanId === parent)
+    .map(({ name, spanContext }, _, all) => {
+      const span = all.find((other) => other.spanContext === spanContext && other.name === name)
+      const below = tree(spans, span?.spanContext().spanId)
+      return below.length === 0 ? { name } : { name, below }
+    })
+}
+
+function named(name: string): ReadableSpan {
+  const span = exporter.getFinishedSpans().find((each) => each.name === name)
+  if (span === undefined) throw new Error(`no span ${name}`)
+  return span
+}
+
+async function answering(): Promise<{ url: string; parents: (string | undefined)[] }> {
+  const parents: (string | undefined)[] = []
+  const { url } = await startPolicyEndpoint((response, _, { headers }) => {
+    parents.push(headers['traceparent']?.toString())
+    sendStream(response, answerStream('yes'))
+  })
+  return { url, parents }
+}
+
+it('a rollout is a trace of its samples, their model calls and the grading', async () => {
+  const { url, parents } = await answering()
+  await run(url)
+
+  const spans = exporter.getFinishedSpans()
+  expect(tree(spans)).toStrictEqual([
+    {
+      name: 'invoke_workflow Solve',
+      below: [
+        { name: 'invoke_agent solver', below: [{ name: 'chat osmosis-rollout' }] },
+        { name: 'invoke_agent critic', below: [{ name: 'chat osmosis-rollout' }] },
+        { name: 'grade Judge' },
+      ],
+    },
+  ])
+  const calls = spans.filter(({ name }) => name === 'chat osmosis-rollout')
+  expect(parents).toStrictEqual(
+    calls.map((span) => `00-${span.spanContext().traceId}-${span.spanContext().spanId}-01`),
+  )
+  expect(named('invoke_workflow Solve').attributes).toStrictEqual({
+    'gen_ai.operation.name': 'invoke_workflow',
+    'gen_ai.workflow.name': 'Solve',
+    'osmosis.rollout.id': 'r1',
+  })
+  expect(calls[0]?.attributes).toStrictEqual({
+    'gen_ai.operation.name': 'chat',
+    'gen_ai.provider.name': 'osmosis',
+    'gen_ai.request.model': 'osmosis-rollout',
+    'gen_ai.request.stream': true,
+    'gen_ai.request.temperature': 0.5,
+    'gen_ai.response.id': 'chatcmpl-1',
+    'gen_ai.response.model': 'policy',
+    'gen_ai.response.finish_reasons': ['stop'],
+    'gen_ai.response.time_to_first_chunk': expect.any(Number),
+    'gen_ai.usage.input_tokens': 3,
+    'gen_ai.usage.output_tokens': 2,
+    'server.address': '127.0.0.1',
+    'server.port': Number(new URL(url).port),
+    'osmosis.rollout.id': 'r1',
+    'osmosis.sample.id': 'solver',
+  })
+  expect(
+    named('grade Judge').events.map(({ name, attributes }) => ({ name, attributes })),
+  ).toStrictEqual(
+    [
+      ['solver', 1],
+      ['critic', 0.25],
+    ].map(([id, reward]) => ({
+      name: 'gen_ai.evaluation.result',
+      attributes: {
+        'gen_ai.evaluation.name': 'Judge',
+        'gen_ai.evaluation.score.value': reward,
+        'osmosis.sample.id': id,
+      },
+    })),
+  )
+  expect(JSON.stringify(spans.map(({ attributes, events }) => [attributes, events]))).not.toMatch(
+    /secret question|llm-key/,
+  )
+})
+
+it('rollouts at the same time have traces of their own', async () => {
+  const { url } = await answering()
+  await Promise.all(Array.from({ length: 20 }, (_, n) => run(url, { rolloutId: `r${n}` })))
+
+  const spans = exporter.getFinishedSpans()
+  const byTrace = Map.groupBy(spans, (span) => span.spanContext().traceId)
+  expect(byTrace.size).toBe(20)
+  for (const own of byTrace.values()) {
+    expect(own).toHaveLength(6)
+    expect(new Set(own.map(({ attributes }) => attributes['osmosis.rollout.id'])).size).toBe(1)
+  }
+})
+
+it('spans of user code belong to the rollout, and nothing of it is left behind', async () => {
+  const { url } = await answering()
+  class Traced extends Solve {
+    override async run(ctx: AgentWorkflowContext): Promise<void> {
+      trace.getTracer('user').startSpan(`mine ${ctx.rolloutId}`).end()
+      await super.run(ctx)
+    }
+  }
+  const backend = new LocalBackend({ workflow: Traced })
+  const request = { rolloutId: 'r1', initialMessages: [], label: null, metadata: null } as const
+  const more = { chatCompletionsUrl: url, apiKey: undefined, grade: false } as const
+  const limits = { agentTimeoutSeconds: null, graderTimeoutSeconds: null } as const
+  const observer = { workflowFinished: async () => {}, gradingFinished: async () => {} }
+  await backend.execute({ ...request, ...more, ...limits }, observer)
+
+  const root = named('invoke_workflow Traced').spanContext().spanId
+  expect(named('mine r1').parentSpanContext?.spanId).toBe(root)
+  expect(trace.getActiveSpan()).toBeUndefined()
+})
+
+it('the trace of whoever sent the rollout goes on', async () => {
+  const { url } = await answering()
+  const traceId = 'a'.repeat(32)
+  await run(url, { traceHeaders: { traceparent: `00-${traceId}-${'b'.repeat(16)}-01` } })
+
+  expect(named('invoke_workflow Solve').spanContext().traceId).toBe(traceId)
+  expect(named('invoke_workflow Solve').parentSpanContext?.spanId).toBe('b'.repeat(16))
+})
+
+it('what failed says so, and carries no key', async () => {
+  const { url } = await startPolicyEndpoint((response) =>
+    sendJson(response, 400, { error: { message: 'bad llm-key' } }),
+  )
+  await run(url)
+  for (const name of ['invoke_workflow Solve', 'chat osmosis-rollout']) {
+    const { status, attributes } = named(name)
+    expect(status.code).toBe(SpanStatusCode.ERROR)
+    expect(status.message).toMatch(/answered 400/)
+    expect(status.message).not.toContain('llm-key')
+    expect(attributes['error.type']).toBe('policy_http_error')
+  }
+
+  exporter.reset()
+  await run((await answering()).url, { label: 'broken' })
+  expect(named('grade Judge').status).toStrictEqual({
+    code: SpanStatusCode.ERROR,
+    message: 'no such field',
+  })
+  expect(named('grade Judge').events).toMatchObject([
+    { name: 'gen_ai.evaluation.result', attributes: { 'error.type': 'TypeError' } },
+  ])
+  expect(named('invoke_workflow Solve').status.code).toBe(SpanStatusCode.ERROR)
+  expect(named('invoke_agent solver').status.code).toBe(SpanStatusCode.UNSET)
+})
+
+it('what was said is in the trace when the standard variable asks for it', async () => {
+  vi.stubEnv('OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT', 'true')
+  await run((await answering()).url)
+  const { attributes } = named('chat osmosis-rollout')
+  expect(JSON.parse(String(attributes['gen_ai.input.messages']))).toStrictEqual([
+    { role: 'user', parts: [{ type: 'text', content: 'secret question' }] },
+  ])
+  expect(JSON.parse(String(attributes['gen_ai.output.messages']))).toStrictEqual([
+    { role: 'assistant', parts: [{ type: 'text', content: 'yes' }], finish_reason: 'stop' },
+  ])
+})
+
+it('without a provider nothing is traced, and no header is added', async () => {
+  trace.disable()
+  const { url, parents } = await answering()
+  await run(url)
+  expect(parents).toStrictEqual([undefined, undefined])
+  expect(exporter.getFinishedSpans()).toStrictEqual([])
+})
