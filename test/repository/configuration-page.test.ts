@@ -34,7 +34,11 @@ it('the page has the keys of osmosis.toml', () => {
 it('the page has the variables that the packages read, and no others', () => {
   const sources = globSync('packages/*/src/**/*.ts', { cwd: root })
   const names = sources.flatMap((file) =>
-    [...read(file).matchAll(/\b_?OSMOSIS(?:_[A-Z\d]+)+\b(?!_)|\bROLLOUT_PORT\b/g)].map(String),
+    [
+      ...read(file).matchAll(
+        /\b_?OSMOSIS(?:_[A-Z\d]+)+\b(?!_)|\bROLLOUT_PORT\b|\bOTEL(?:_[A-Z]+)+\b/g,
+      ),
+    ].map(String),
   )
   const ofSettings = new Set(settingRules.map(({ variable }) => variable))
   const others = new Set(names.filter((name) => !ofSettings.has(name)))

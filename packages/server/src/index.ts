@@ -18,5 +18,6 @@ export {
   type RolloutServer,
   type RolloutServerOptions,
 } from './rollout/rollout-server.ts'
+export type { OwnershipOptions } from './ownership/ownership-log.ts'
 export type { RolloutProtocolOptions } from './rollout/rollout-routes.ts'
 export type { LifeHooks } from './work/server-life.ts'

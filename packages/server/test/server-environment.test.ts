@@ -1,3 +1,5 @@
+import { hostname } from 'node:os'
+
 import { readServerEnvironment } from '@osmosis/server'
 import { describe, expect, it } from 'vitest'
 
@@ -8,6 +10,7 @@ describe('the environment of a server process', () => {
       apiKey: undefined,
       instanceId: undefined,
       artifactRoot: undefined,
+      ownership: undefined,
     })
   })
 
@@ -19,8 +22,21 @@ describe('the environment of a server process', () => {
         OSMOSIS_ROLLOUT_SERVER_API_KEY: 'key',
         _OSMOSIS_ROLLOUT_INSTANCE_ID: 'pod-7',
         _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: '/data',
+        OSMOSIS_ROLLOUT_OTLP_ENDPOINT: 'http://127.0.0.1:4318',
+        OSMOSIS_ROLLOUT_NAMESPACE: 'blue',
       }),
-    ).toStrictEqual({ port: 9001, apiKey: 'key', instanceId: 'pod-7', artifactRoot: '/data' })
+    ).toStrictEqual({
+      port: 9001,
+      apiKey: 'key',
+      instanceId: 'pod-7',
+      artifactRoot: '/data',
+      ownership: {
+        endpoint: 'http://127.0.0.1:4318',
+        serverId: 'pod-7',
+        serverName: hostname(),
+        namespace: 'blue',
+      },
+    })
     expect(readServerEnvironment({ ROLLOUT_PORT: '9002' }).port).toBe(9002)
   })
 

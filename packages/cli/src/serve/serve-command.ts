@@ -79,6 +79,7 @@ async function serveWorkflow(
       backend,
       apiKey,
       instanceId: environment.instanceId,
+      ownership: environment.ownership,
       outboxDir: flags.outbox,
       drainSeconds: flags.drainTimeout,
       admissionStatus: flags.admissionStatus,

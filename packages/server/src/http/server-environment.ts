@@ -1,4 +1,8 @@
+import { hostname } from 'node:os'
+
 import { OsmosisError } from '@osmosis/core'
+
+import type { OwnershipOptions } from '../ownership/ownership-log.ts'
 
 /** What the environment of a server process says. */
 export interface ServerEnvironment {
@@ -7,15 +11,18 @@ export interface ServerEnvironment {
   readonly instanceId: string | undefined
   /** Where rollouts keep files. */
   readonly artifactRoot: string | undefined
+  /** Where it is reported which rollouts the server has. */
+  readonly ownership: OwnershipOptions | undefined
 }
 
 /**
  * Reads the variables that an operator or the hosting platform sets: `_OSMOSIS_ROLLOUT_PORT`,
  * else `ROLLOUT_PORT`, else `defaultPort` (8000); `OSMOSIS_ROLLOUT_SERVER_API_KEY`;
- * `_OSMOSIS_ROLLOUT_INSTANCE_ID`; `_OSMOSIS_ROLLOUT_ARTIFACT_ROOT`. An empty value counts as
- * unset. Nothing else in this package looks at the environment.
+ * `_OSMOSIS_ROLLOUT_INSTANCE_ID`; `_OSMOSIS_ROLLOUT_ARTIFACT_ROOT`; `OSMOSIS_ROLLOUT_OTLP_ENDPOINT` with
+ * `OSMOSIS_ROLLOUT_SERVER_ID` and `OSMOSIS_ROLLOUT_NAMESPACE`. An empty value counts as unset. Nothing else in this package looks at the environment.
  *
- * @throws OsmosisError with code `invalid_config` when the port is not a port number
+ * @throws OsmosisError with code `invalid_config` when the port is not a port number or the
+ * endpoint not a URL
  */
 export function readServerEnvironment(
   // oxlint-disable-next-line node/no-process-env
@@ -35,5 +42,23 @@ export function readServerEnvironment(
     apiKey: env['OSMOSIS_ROLLOUT_SERVER_API_KEY'] || undefined,
     instanceId: env['_OSMOSIS_ROLLOUT_INSTANCE_ID'] || undefined,
     artifactRoot: env['_OSMOSIS_ROLLOUT_ARTIFACT_ROOT'] || undefined,
+    ownership: readOwnership(env),
+  }
+}
+
+function readOwnership(
+  env: Readonly<Record<string, string | undefined>>,
+): OwnershipOptions | undefined {
+  const endpoint = env['OSMOSIS_ROLLOUT_OTLP_ENDPOINT']
+  if (!endpoint) return undefined
+  if (!URL.canParse(endpoint)) {
+    throw new OsmosisError('invalid_config', 'OSMOSIS_ROLLOUT_OTLP_ENDPOINT must be a URL.')
+  }
+  const serverName = hostname()
+  return {
+    endpoint,
+    serverId: env['OSMOSIS_ROLLOUT_SERVER_ID'] || env['_OSMOSIS_ROLLOUT_INSTANCE_ID'] || serverName,
+    serverName,
+    namespace: env['OSMOSIS_ROLLOUT_NAMESPACE'] || undefined,
   }
 }

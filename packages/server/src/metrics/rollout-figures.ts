@@ -4,6 +4,9 @@ import { Counter, Histogram, type Registry } from 'prom-client'
 /** What a rollout is doing: waiting for a slot, running its workflow or loop, being graded. */
 export type RolloutPhase = 'queue' | 'workflow' | 'grading'
 
+/** How a rollout ended. */
+type RolloutOutcomeName = 'success' | 'failure' | 'cancelled'
+
 /** Seconds: rollouts take from moments to hours. */
 const buckets = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400]
 
@@ -62,20 +65,22 @@ export class RolloutClock {
     this.#since = undefined
   }
 
-  /** The rollout is over; only the first end counts. */
-  end(failure: Pick<RolloutFailure, 'category' | 'cause'> | null): void {
-    if (this.#over) return
+  /** The rollout is over; only the first end counts. Returns how it ended, if this is the first. */
+  end(failure: Pick<RolloutFailure, 'category' | 'cause'> | null): RolloutOutcomeName | undefined {
+    if (this.#over) return undefined
     this.#over = true
     this.leave()
+    const outcome = outcomeOf(failure)
     this.#ended.inc({
-      outcome: outcomeOf(failure),
+      outcome,
       category: failure?.category ?? 'none',
       phase: this.#phase,
     })
+    return outcome
   }
 }
 
-function outcomeOf(failure: Pick<RolloutFailure, 'cause'> | null): string {
+function outcomeOf(failure: Pick<RolloutFailure, 'cause'> | null): RolloutOutcomeName {
   if (failure === null) return 'success'
   const { cause } = failure
   return isOsmosisError(cause) && cause.code === 'cancelled' ? 'cancelled' : 'failure'

@@ -1,22 +1,32 @@
-import type { GradingOutcome, RolloutSample, WorkflowOutcome } from '@osmosis/core'
+import type {
+  GradingOutcome,
+  RolloutFailure,
+  RolloutSample,
+  RolloutStatus,
+  WorkflowOutcome,
+} from '@osmosis/core'
 
 import type { ServerMetrics } from '../metrics/server-metrics.ts'
 import { toBackendFailure, type ResultDelivery } from './result-delivery.ts'
 
 type Samples = ReadonlyMap<string, RolloutSample>
 
-/** Counts what is reported of one rollout before it passes it on. */
+/** Counts what is reported of one rollout, and tells who has it, before it passes it on. */
 export class CountedDelivery implements ResultDelivery {
   readonly #delivery: ResultDelivery
   readonly #metrics: Pick<ServerMetrics, 'policy'>
   readonly #clock: ReturnType<ServerMetrics['rollouts']['begin']>
   readonly #graded: boolean
+  readonly #report: (status: RolloutStatus) => void
 
   constructor(
     delivery: ResultDelivery,
     metrics: Pick<ServerMetrics, 'policy' | 'rollouts'>,
     graded: boolean,
+    report: (status: RolloutStatus) => void = () => undefined,
   ) {
+    this.#report = report
+    report('queued')
     this.#delivery = delivery
     this.#metrics = metrics
     this.#clock = metrics.rollouts.begin()
@@ -29,6 +39,7 @@ export class CountedDelivery implements ResultDelivery {
 
   phaseChanged(phase: 'running' | 'grading'): void {
     if (phase === 'running') this.#clock.enter('workflow')
+    this.#report(phase)
     this.#delivery.phaseChanged?.(phase)
   }
 
@@ -38,20 +49,25 @@ export class CountedDelivery implements ResultDelivery {
     partialSamples
       ?.then((partial) => this.#countCalls([...partial.values()]))
       .catch(() => undefined)
-    if (failure !== null || !this.#graded) this.#clock.end(failure)
+    if (failure !== null || !this.#graded) this.#end(failure)
     else this.#clock.leave()
     await this.#delivery.workflowFinished(outcome, samples)
     if (failure === null && this.#graded) this.#clock.enter('grading')
   }
 
   async gradingFinished(outcome: GradingOutcome): Promise<void> {
-    this.#clock.end(outcome.failure)
+    this.#end(outcome.failure)
     await this.#delivery.gradingFinished(outcome)
   }
 
   async backendEnded(error: unknown): Promise<void> {
-    this.#clock.end(toBackendFailure(error))
+    this.#end(toBackendFailure(error))
     await this.#delivery.backendEnded(error)
+  }
+
+  #end(failure: RolloutFailure | null): void {
+    const outcome = this.#clock.end(failure)
+    if (outcome !== undefined) this.#report(outcome)
   }
 
   #countCalls(samples: readonly Pick<RolloutSample, 'calls'>[]): void {

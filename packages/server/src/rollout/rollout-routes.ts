@@ -32,6 +32,7 @@ import type { LeaseOptions } from '../leases/lease-registry.ts'
 import { digestOfToken, newLeaseToken } from '../leases/leased-rollout.ts'
 import { Leases } from '../leases/leases.ts'
 import { resultRoute } from '../leases/result-route.ts'
+import { OwnershipLog, type OwnershipOptions } from '../ownership/ownership-log.ts'
 import { Admission, type RequestedRollout } from '../work/admission.ts'
 import { controlRoutes } from './control-routes.ts'
 import { CountedDelivery } from './counted-delivery.ts'
@@ -56,6 +57,8 @@ export interface RolloutProtocolOptions {
   admissionStatus?: 200 | 202 | undefined
   /** Name in `/health` and in the answer of a drain; default: the id of the process. */
   instanceId?: string | undefined
+  /** Where it is reported which rollouts this server has; default: nowhere. */
+  ownership?: OwnershipOptions | undefined
   /** How results are kept for callers that fetch them. */
   leases?: LeaseOptions | undefined
   /**
@@ -81,6 +84,7 @@ export function rolloutRoutes(
   const leases = new Leases(options.leases, { ...services, backend })
   const { registry } = leases
   showRollouts(metrics, backend, leases)
+  const ownership = options.ownership && new OwnershipLog(options.ownership, logger)
   /** Rollouts of an earlier process, as their callers are told of them. */
   const earlier = new RolloutMemory<RolloutState>()
   const admission = new Admission(services, {
@@ -96,7 +100,8 @@ export function rolloutRoutes(
     results: ResultDelivery,
     trajectory: RolloutTrajectory,
   ): Promise<void> {
-    const delivery = new CountedDelivery(results, metrics, request.grade)
+    const report = ownership?.begin(request)
+    const delivery = new CountedDelivery(results, metrics, request.grade, report)
     try {
       const { traceHeaders = {} } = request
       await inTrace(traceHeaders, async () =>
@@ -227,7 +232,10 @@ export function rolloutRoutes(
       leases.restore(left.records)
       admission.resume(left)
     },
-    settle: (longestMs) => leases.close(longestMs),
+    async settle(longestMs) {
+      await leases.close(longestMs)
+      await ownership?.close()
+    },
   }
 }
 

@@ -1,0 +1,137 @@
+import { errorMessage, type RolloutRequest, type RolloutStatus } from '@osmosis/core'
+import { boundedText, createTransport, withTimeLimit, type Transport } from '@osmosis/core/http'
+
+import type { Logger } from '../logging/logger.ts'
+
+/** Where it is reported which server has which rollout. */
+export interface OwnershipOptions {
+  /** Base URL of an OTLP/HTTP collector; `/v1/logs` is appended. */
+  readonly endpoint: string
+  readonly serverId: string
+  readonly serverName: string
+  readonly namespace?: string | undefined
+}
+
+const mostWaiting = 1024
+const mostAtOnce = 128
+const pauseMs = 1000
+const limitMs = 3000
+/** Bytes; nobody looks at it. */
+const longestAnswer = 64 * 1024
+/** Characters of what a caller says of its run. */
+const longestField = 512
+/** The importance INFO, as OTLP counts. */
+const info = 9
+
+/**
+ * Tells a collector of each state of each rollout, so that a platform knows who has it. Best effort: what
+ * does not arrive, or is too much, is dropped, and no rollout waits for it.
+ */
+export class OwnershipLog {
+  readonly #options: OwnershipOptions
+  readonly #logger: Logger
+  readonly #url: string
+  readonly #transport: Transport
+  #waiting: object[] = []
+  #timer: NodeJS.Timeout | undefined
+  #sending: Promise<void> = Promise.resolve()
+  #warned = false
+
+  constructor(options: OwnershipOptions, logger: Logger) {
+    this.#options = options
+    this.#logger = logger
+    this.#url = `${options.endpoint.replace(/\/+$/, '')}/v1/logs`
+    this.#transport = createTransport({
+      name: 'collector',
+      codes: { unreachable: 'protocol_error', refused: 'protocol_error' },
+    })
+  }
+
+  /** Begins the report of a rollout: call what it returns with each state. */
+  begin({ rolloutId, metadata }: RolloutRequest): (status: RolloutStatus) => void {
+    const { run_id, run_name } = Object(metadata?.['osmosis_observability']) as Record<
+      string,
+      unknown
+    >
+    const { serverId, serverName, namespace } = this.#options
+    let sequence = 0
+    return (status) => {
+      sequence += 1
+      this.#add({
+        event: 'rollout.ownership',
+        rollout_id: rolloutId,
+        server_id: serverId,
+        server_name: serverName,
+        namespace,
+        run_id: shortText(run_id),
+        run_name: shortText(run_name),
+        status,
+        event_sequence: sequence,
+      })
+    }
+  }
+
+  /** Sends what is left, within three seconds. */
+  async close(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#send()
+    await this.#sending
+    await this.#transport.close()
+  }
+
+  #add(fields: Readonly<Record<string, string | number | undefined>>): void {
+    if (this.#waiting.length === mostWaiting) return
+    this.#waiting.push({
+      timeUnixNano: `${Date.now()}000000`,
+      severityNumber: info,
+      severityText: 'INFO',
+      body: { stringValue: 'Rollout ownership' },
+      attributes: toAttributes(fields),
+    })
+    if (this.#waiting.length >= mostAtOnce) this.#send()
+    else this.#timer ??= setTimeout(() => this.#send(), pauseMs).unref()
+  }
+
+  /** One request after the other: the order of the states stays. */
+  #send(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const before = this.#sending
+    this.#sending = (async () => {
+      await before
+      while (this.#waiting.length > 0) await this.#post(this.#waiting.splice(0, mostAtOnce))
+    })()
+  }
+
+  async #post(logRecords: readonly object[]): Promise<void> {
+    const resource = { attributes: toAttributes({ 'service.name': 'osmosis-rollout-server' }) }
+    const scopeLogs = [{ scope: { name: '@osmosis/server' }, logRecords }]
+    const body = JSON.stringify({ resourceLogs: [{ resource, scopeLogs }] })
+    const headers = { 'content-type': 'application/json' }
+    const limit = { limitMs, outer: never, late: () => new Error(`no answer in ${limitMs} ms`) }
+    try {
+      await withTimeLimit(limit, async (signal) => {
+        const answer = await this.#transport.post(this.#url, { headers, body, signal })
+        await boundedText(answer.body, longestAnswer)
+      })
+    } catch (error) {
+      if (this.#warned) return
+      this.#warned = true
+      this.#logger.warn({ error }, `ownership of rollouts not reported: ${errorMessage(error)}`)
+    }
+  }
+}
+
+const never = new AbortController().signal
+
+function shortText(value: unknown): string | undefined {
+  return typeof value === 'string' ? value.slice(0, longestField) : undefined
+}
+
+function toAttributes(fields: Readonly<Record<string, string | number | undefined>>): object[] {
+  return Object.entries(fields).flatMap(([key, value]) => {
+    if (value === undefined) return []
+    const text = String(value)
+    return [{ key, value: typeof value === 'number' ? { intValue: text } : { stringValue: text } }]
+  })
+}

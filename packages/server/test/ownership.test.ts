@@ -1,0 +1,96 @@
+import type { ServerResponse } from 'node:http'
+
+import { HttpPeer, post, type PeerRequest } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { startServer, workflowOf } from './running-server.ts'
+
+interface Attribute {
+  readonly key: string
+  readonly value: { readonly stringValue?: string; readonly intValue?: string }
+}
+
+interface LogsBody {
+  readonly resourceLogs: readonly [
+    {
+      readonly resource: { readonly attributes: readonly Attribute[] }
+      readonly scopeLogs: readonly [
+        { readonly logRecords: readonly { body: unknown; attributes: readonly Attribute[] }[] },
+      ]
+    },
+  ]
+}
+
+class Collector extends HttpPeer {
+  readonly records: Record<string, string | undefined>[] = []
+  readonly paths = new Set<string>()
+  resource: unknown
+
+  protected override receive({ path, body }: PeerRequest, response: ServerResponse): void {
+    const [{ resource, scopeLogs }] = (body as unknown as LogsBody).resourceLogs
+    this.paths.add(path)
+    this.resource = resource
+    for (const { attributes } of scopeLogs[0].logRecords) {
+      const entries = attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue])
+      this.records.push(Object.fromEntries(entries) as Record<string, string>)
+    }
+    response.writeHead(200).end('{}')
+    this.wake()
+  }
+}
+
+it('a collector is told of each state of each rollout, with the run that it belongs to', async () => {
+  await using collector = await new Collector().start()
+  const ownership = {
+    endpoint: collector.url,
+    serverId: 'pod-7',
+    serverName: 'host',
+    namespace: 'blue',
+  }
+  await using running = await startServer({ ownership })
+  const run = { run_id: 'run-1', run_name: 'x'.repeat(600) }
+  await running.post({ metadata: { osmosis_observability: run } })
+  await running.controller.bodies()
+  await running.server.close()
+
+  expect(collector.records).toStrictEqual(
+    ['queued', 'running', 'grading', 'success'].map((status, index) => ({
+      event: 'rollout.ownership',
+      rollout_id: 'r1',
+      server_id: 'pod-7',
+      server_name: 'host',
+      namespace: 'blue',
+      run_id: 'run-1',
+      run_name: 'x'.repeat(512),
+      status,
+      event_sequence: String(index + 1),
+    })),
+  )
+  expect([...collector.paths]).toStrictEqual(['/v1/logs'])
+  expect(collector.resource).toStrictEqual({
+    attributes: [{ key: 'service.name', value: { stringValue: 'osmosis-rollout-server' } }],
+  })
+})
+
+it('a rollout that was cancelled is told as such, and a collector that is away costs one line', async () => {
+  await using collector = await new Collector().start()
+  const ownership = { endpoint: collector.url, serverId: 'pod-7', serverName: 'host' }
+  await using running = await startServer({
+    ownership,
+    workflow: workflowOf(
+      (ctx) => new Promise((resolve) => ctx.signal.addEventListener('abort', resolve)),
+    ),
+  })
+  await running.post()
+  await post(`${running.url}/rollout/cancel`, { all: true })
+  await running.controller.bodies()
+  await collector.until(() => collector.records.some(({ status }) => status === 'cancelled'))
+
+  const nowhere = { endpoint: 'http://127.0.0.1:1', serverId: 'pod-8', serverName: 'host' }
+  await using other = await startServer({ ownership: nowhere })
+  await other.post({ rollout_id: 'a' })
+  await other.post({ rollout_id: 'b' })
+  await other.controller.until(() => other.controller.callbacks.length === 4)
+  await other.server.close()
+  expect(other.log.filter(({ message }) => message.startsWith('ownership'))).toHaveLength(1)
+})
