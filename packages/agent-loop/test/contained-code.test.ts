@@ -6,7 +6,7 @@ import { FakeTrainer, post } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
 const script = fileURLToPath(new URL('child-app.ts', import.meta.url))
-const place = String.raw`\(at test/child-app\.ts:\d+:\d+\)`
+const place = String.raw`\(at \S*test/child-app\.ts:\d+:\d+\)`
 const harms = {
   exit: 'the agent loop called process\\.exit\\(0\\)',
   timer: 'the agent loop threw an error that nobody caught: thrown from a timer',

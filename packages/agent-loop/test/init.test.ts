@@ -282,6 +282,7 @@ it('describes its routes in OpenAPI', async () => {
     '/v1/rollout/init',
     '/health',
     '/platform/health',
+    '/metrics',
     '/openapi.json',
   ])
   expect(document.paths['/v1/rollout/init']?.post?.requestBody).toMatchObject({

@@ -264,12 +264,13 @@ describe('osmosis eval run, when the policy fails a loop', () => {
     const {
       code,
       stdout,
+      stderr,
       records,
       run: facts,
     } = await evaluate(adder, numbered(40), at(upstream.url), '--max-in-flight 3')
     expect(code).toBe(1)
     expect(stdout).toContain('\nrun  incomplete\n')
-    expect(stdout).toMatch(/^The policy answered 401: .*wrong key/m)
+    expect(stderr).toMatch(/The policy answered 401: .*wrong key/)
     expect(stdout).toContain('40 rows × 1 attempt = 40 rollouts\n0 of 40 done\n')
     expect(facts['incomplete_reason']).toMatch(/^The policy answered 401: .*wrong key/)
     expect(records).toEqual([])

@@ -5,7 +5,7 @@ import { startChild, type Child } from './start-child.ts'
 const healthy = Array.from({ length: 50 }, (_, index) => `healthy ${index}`)
 /** As pino writes it. */
 const warn = 40
-const place = String.raw`\(at test/child-server\.ts:\d+:\d+\)`
+const place = String.raw`\(at \S*test/child-server\.ts:\d+:\d+\)`
 
 /** What the controller was told of each rollout, by its id and the kind of callback. */
 function told({ controller }: Child): Record<string, Record<string, unknown>> {
