@@ -1,8 +1,8 @@
 import { createRolloutClient, type RolloutHandle } from '@osmosis/controller'
 import type { AgentWorkflowContext } from '@osmosis/core'
+import { LossyProxy } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { LossyProxy } from './lossy-proxy.ts'
 import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'
 
 type Fate = 'none' | 'queued' | 'running' | 'grading' | 'lapse'

@@ -1,8 +1,8 @@
 import { createRolloutClient, type LeasedOrder } from '@osmosis/controller'
 import type { AgentWorkflowContext } from '@osmosis/core'
+import { LossyProxy } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { LossyProxy } from './lossy-proxy.ts'
 import {
   askPolicy,
   graderOf,

@@ -1,0 +1,36 @@
+import type { ToldKind } from './account.ts'
+import type { Chance } from './chance.ts'
+
+/** What arrives of something that was told once: usually just that. */
+export type BrokenDelivery = (id: string, kind: ToldKind, body: string) => readonly string[]
+
+const withOtherReward = (body: string): string =>
+  body.replaceAll(/"reward":[\d.e-]+/g, '"reward":0.25')
+
+const waysToBreak = {
+  /** What was told comes a second time, with another reward. */
+  double: (body: string) => [body, body.replace('"status":', '"again":true,"status":')],
+  /** What was acknowledged never arrived. */
+  drop: () => [],
+  /** Rewards are made up on the way. */
+  lie: (body: string) => [withOtherReward(body)],
+  /** Failures arrive as successes. */
+  embellish: (body: string) => [
+    body
+      .replace('"status":"failure"', '"status":"success"')
+      .replace('"status":"ERROR"', '"status":"COMPLETED"'),
+  ],
+} satisfies Record<string, (body: string) => string[]>
+
+/** How a delivery can be broken on purpose, to see that this is noticed. */
+export type WayToBreak = keyof typeof waysToBreak
+
+export function isWayToBreak(name: string): name is WayToBreak {
+  return Object.hasOwn(waysToBreak, name)
+}
+
+/** Breaks the delivery of every tenth rollout; nothing without a way. */
+export function breakDelivery(way: WayToBreak | undefined, chance: Chance): BrokenDelivery {
+  return (id, _, body) =>
+    way !== undefined && chance(id, 'broken') < 0.1 ? waysToBreak[way](body) : [body]
+}

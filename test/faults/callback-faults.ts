@@ -1,0 +1,48 @@
+import type { ServerResponse } from 'node:http'
+
+import { pick } from './chance.ts'
+
+const answers = {
+  reset: (out) => void out.socket?.destroy(),
+  'status 500': (out) => void out.writeHead(500).end('no'),
+  'status 503': (out) => void out.writeHead(503, { 'retry-after': '0' }).end(),
+  'status 408': (out) => void out.writeHead(408).end(),
+  'status 425': (out) => void out.writeHead(425).end(),
+  'status 429': (out) => void out.writeHead(429, { 'retry-after': '1' }).end(),
+  'status 409': (out) => void out.writeHead(409).end('{"detail":"known"}'),
+  redirect: (out) => void out.writeHead(307, { location: 'http://127.0.0.1:1/' }).end(),
+  'slow answer': (out) => void setTimeout(() => out.end('{}'), 700),
+  'answer that comes too late': (out) => void setTimeout(() => out.end('{}'), 11_000),
+  'half answer': (out) => {
+    out.writeHead(200, { 'content-length': '9' })
+    out.write('{', () => out.socket?.destroy())
+  },
+  'answer that never ends': (out) => {
+    const writing = setInterval(() => out.write('x'.repeat(10_000)), 100)
+    out.on('close', () => clearInterval(writing))
+  },
+} satisfies Record<string, (out: ServerResponse) => void>
+
+const weights: [keyof typeof answers, number][] = [
+  ['reset', 0.05],
+  ['status 500', 0.04],
+  ['status 503', 0.04],
+  ['status 408', 0.02],
+  ['status 425', 0.01],
+  ['status 429', 0.03],
+  ['status 409', 0.01],
+  ['redirect', 0.01],
+  ['slow answer', 0.04],
+  ['answer that comes too late', 0.002],
+  ['half answer', 0.03],
+  ['answer that never ends', 0.005],
+]
+
+/** Answers whoever tells of an end; what went wrong, if anything did. */
+export function acknowledge(out: ServerResponse, chance: number): string | undefined {
+  const fault = pick<keyof typeof answers | undefined>(chance, weights, undefined)
+  if (fault === undefined)
+    out.writeHead(200, { 'content-type': 'application/json' }).end('{"status":"ok"}')
+  else answers[fault](out)
+  return fault
+}

@@ -1,0 +1,44 @@
+import {
+  AgentWorkflow,
+  defineGraderConfig,
+  defineWorkflowConfig,
+  Grader,
+  requireRolloutContext,
+  toRolloutSample,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
+
+import { harmIn, processMark, type Row } from './harms.ts'
+
+export const workflowConfig = defineWorkflowConfig({
+  name: 'faults',
+  concurrency: { maxConcurrent: 96 },
+})
+export const graderConfig = defineGraderConfig({ name: 'faults' })
+
+/** Asks as often as its row says, and tells the policy which process asks. */
+export class FaultyWorkflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const row = ctx.metadata as unknown as Row
+    const context = requireRolloutContext('the fault run')
+    const messages: { role: string; content: unknown }[] = []
+    context.registerSampleSource('main', { getSample: (id) => toRolloutSample({ id, messages }) })
+    await harmIn('before asking', row)
+    for (let call = 0; call < row.calls; call += 1) {
+      if (call > 0) await harmIn('between calls', row)
+      messages.push({ role: 'user', content: `${call} ${processMark}` })
+      const answer = await context.policy('main').complete({ messages: [...messages] as never })
+      messages.push({ role: 'assistant', content: answer.choices[0]?.message.content })
+    }
+  }
+}
+
+/** The reward is what the policy said last. */
+export class EchoedReward extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    await harmIn('grading', ctx.metadata as unknown as Row)
+    const last = ctx.sample.messages.at(-1) as { content: string }
+    ctx.setReward(Number(last.content))
+  }
+}

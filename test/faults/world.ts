@@ -1,0 +1,110 @@
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+
+import type { Account, ToldKind } from './account.ts'
+import type { BrokenDelivery } from './broken-delivery.ts'
+import { acknowledge } from './callback-faults.ts'
+import type { Chance } from './chance.ts'
+import { answerCall } from './policy-faults.ts'
+
+interface ModelRequest {
+  readonly stream?: boolean
+  readonly rollout_id?: string
+  readonly messages: readonly { readonly role: string; readonly content: string }[]
+}
+
+/** What the callers' side is made of. */
+export interface WorldParts {
+  readonly account: Account
+  readonly chance: Chance
+  readonly broken: BrokenDelivery
+  /** How long a caller waits for the end of its rollout. */
+  readonly patienceSeconds: number
+}
+
+/** The callers' side of all protocols on one port: policies, callback listeners, trainers. */
+export class World {
+  readonly #parts: WorldParts
+  /** How often something was asked or told, by name. */
+  readonly #attempts = new Map<string, number>()
+  readonly #http = createServer((incoming, outgoing) => {
+    text(incoming).then(
+      (body) => this.#receive(incoming.url ?? '', incoming.headers, body, outgoing),
+      // Whoever broke off gets no answer.
+      () => outgoing.destroy(),
+    )
+  })
+
+  constructor(parts: WorldParts) {
+    this.#parts = parts
+  }
+
+  async start(): Promise<this> {
+    this.#http.listen(0, '127.0.0.1', 4096)
+    await once(this.#http, 'listening')
+    return this
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#http.address() as AddressInfo).port}`
+  }
+
+  close(): void {
+    this.#http.close()
+    this.#http.closeAllConnections()
+  }
+
+  #receive(path: string, headers: IncomingHttpHeaders, body: string, out: ServerResponse): void {
+    const { account } = this.#parts
+    const [, id = ''] = path.split('/')
+    const key = headers.authorization
+    if (key !== `Bearer key-${id}`) account.violated(id, `${path} was called with the key ${key}`)
+    if (path.endsWith('/chat/completions')) this.#ask(id, headers, body, out)
+    else if (path.endsWith('/completion')) this.#tell(id, 'completion', body, out)
+    else if (path.endsWith('/grader')) this.#tell(id, 'grader', body, out)
+    else this.#tell(id, 'result', body, out)
+  }
+
+  #ask(id: string, headers: IncomingHttpHeaders, body: string, out: ServerResponse): void {
+    const { account, chance } = this.#parts
+    const { stream = false, rollout_id, messages } = JSON.parse(body) as ModelRequest
+    const named = headers['x-rollout-id'] ?? rollout_id
+    if (named !== id) account.violated(id, `the policy was asked for ${String(named)}`)
+    const [call = '', process = ''] = messages.at(-1)?.content.split(' ') ?? []
+    account.asked(id, process)
+    for (const [index, { content }] of messages
+      .filter(({ role }) => role === 'assistant')
+      .entries()) {
+      if (content === account.answer(id, index)) continue
+      account.violated(id, `the policy was told that it had said ${content}`)
+    }
+    const number = this.#count(`${id} call ${call}`)
+    const answer = account.answer(id, Number(call))
+    const wholly = (): void => account.answered(id, Number(call))
+    const fault = answerCall(out, {
+      chance: chance(id, 'policy', call, number),
+      stream,
+      answer,
+      wholly,
+    })
+    if (fault !== undefined) account.fault(`policy: ${fault}`)
+  }
+
+  #tell(id: string, kind: ToldKind, body: string, out: ServerResponse): void {
+    const { account, chance, broken } = this.#parts
+    const number = this.#count(`${id} ${kind}`)
+    for (const heard of broken(id, kind, body)) account.told(id, kind, heard)
+    // In the end everybody listens.
+    const luck = number < 3 ? chance(id, kind, number) : 1
+    const fault = acknowledge(out, luck)
+    if (fault !== undefined) account.fault(`listener: ${fault}`)
+  }
+
+  #count(name: string): number {
+    const before = this.#attempts.get(name) ?? 0
+    this.#attempts.set(name, before + 1)
+    return before
+  }
+}
