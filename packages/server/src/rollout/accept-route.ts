@@ -1,0 +1,96 @@
+import { currentTraceHeaders, type EgressPolicy, type TraceHeaders } from '@osmosis/core/http'
+import {
+  leasedRolloutAcceptedSchema,
+  leasedRolloutRequestSchema,
+  rolloutRequestSchema,
+  type LeasedRolloutRequestBody,
+  type RolloutRequestBody,
+} from '@osmosis/core/wire'
+import type { Context } from 'hono'
+import { z } from 'zod'
+
+import { reachableUrl } from '../http/reachable-url.ts'
+import { isJsonObject, type ServerRoute } from '../http/server-route.ts'
+import type { Admission } from '../work/admission.ts'
+import type { RolloutRequests } from './rollout-requests.ts'
+
+/** What the route hands bodies to, and how it answers. */
+interface AcceptParts {
+  readonly requests: RolloutRequests
+  readonly admission: Admission
+  /** Of rollouts with callbacks. */
+  readonly admissionStatus: 200 | 202
+  readonly egress: EgressPolicy
+}
+
+/** `POST /rollout`. */
+export function acceptRoute({
+  requests,
+  admission,
+  admissionStatus,
+  egress,
+}: AcceptParts): ServerRoute<RolloutRequestBody | LeasedRolloutRequestBody> {
+  const { callbackSchema, leasedSchema } = bodySchemas(egress)
+  return {
+    method: 'POST',
+    path: '/rollout',
+    summary: 'Accept one rollout; without completion_callback_url its result is to be fetched',
+    body: {
+      schema: z.union([callbackSchema, leasedSchema]),
+      schemaFor: (body) => (hasCallbacks(body) ? callbackSchema : leasedSchema),
+      lists: { initial_messages: isJsonObject },
+    },
+    answers: {
+      [admissionStatus]: { description: 'Accepted, now or before', schema: z.object({}) },
+      202: {
+        description: 'Accepted, now or before; with the lease, where the result is to be fetched',
+        schema: z.union([leasedRolloutAcceptedSchema, z.object({})]),
+      },
+      409: { description: 'The rollout_id is in use with another body, or leased' },
+      429: { description: 'The queue is full; Retry-After says when to ask again' },
+      503: { description: 'Draining or shutting down; Retry-After says when to ask again' },
+    },
+    async handle(c, body) {
+      const callbacks = hasCallbacks(body)
+      const trace = traceHeadersOf(c)
+      const requested = callbacks
+        ? requests.withCallbacks(body, trace)
+        : requests.withLease(body, trace)
+      const answer = await admission.admit(requested)
+      const status = callbacks ? admissionStatus : 202
+      return c.body(answer, status, { 'content-type': 'application/json' })
+    },
+  }
+}
+
+/** The schemas of the protocol, for this server: with URLs that it may connect to. */
+function bodySchemas(egress: EgressPolicy): {
+  callbackSchema: typeof rolloutRequestSchema
+  leasedSchema: typeof leasedRolloutRequestSchema
+} {
+  const { shape } = rolloutRequestSchema
+  const chat_completions_url = reachableUrl(shape.chat_completions_url, egress)
+  return {
+    callbackSchema: rolloutRequestSchema.extend({
+      chat_completions_url,
+      completion_callback_url: reachableUrl(shape.completion_callback_url, egress),
+      grader_callback_url: reachableUrl(shape.grader_callback_url, egress),
+    }),
+    leasedSchema: leasedRolloutRequestSchema.extend({ chat_completions_url }),
+  }
+}
+
+/** Whether a body names the receiver of its results; otherwise they are leased. */
+function hasCallbacks(body: unknown): body is RolloutRequestBody {
+  return isJsonObject(body) && Object.hasOwn(body as object, 'completion_callback_url')
+}
+
+/** The trace that a request belongs to: the one it names, or what instruments the server made of it. */
+function traceHeadersOf(c: Context): TraceHeaders {
+  const names = ['traceparent', 'tracestate'] as const
+  const given = names.flatMap((name) => {
+    const value = c.req.header(name)
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  return { ...Object.fromEntries(given), ...currentTraceHeaders() }
+}

@@ -1,0 +1,167 @@
+import { randomUUID } from 'node:crypto'
+
+import {
+  errorMessage,
+  type ExecutionBackend,
+  type PromptMessage,
+  type RolloutRequest,
+} from '@osmosis/core'
+import { inTrace, type TraceHeaders } from '@osmosis/core/http'
+import type {
+  LeasedRolloutAcceptedBody,
+  LeasedRolloutRequestBody,
+  RolloutRequestBody,
+} from '@osmosis/core/wire'
+
+import type { ServerServices } from '../http/server-shell.ts'
+import { digestOfToken, newLeaseToken } from '../leases/leased-rollout.ts'
+import type { Leases } from '../leases/leases.ts'
+import type { OwnershipLog } from '../ownership/ownership-log.ts'
+import type { RequestedRollout } from '../work/admission.ts'
+import { CountedDelivery } from './counted-delivery.ts'
+import type { ResultDelivery } from './result-delivery.ts'
+import { ifInterrupted, RolloutCallbacks, type CallbackTargets } from './rollout-callbacks.ts'
+import type { RolloutTrajectory, TrajectoryFiles } from './trajectory-files.ts'
+
+/** What requested rollouts are run with. */
+interface RolloutParts {
+  readonly backend: ExecutionBackend
+  readonly files: TrajectoryFiles
+  readonly leases: Leases
+  /** Undefined: nobody is told which rollouts this server has. */
+  readonly ownership: OwnershipLog | undefined
+  readonly services: ServerServices
+}
+
+/** Makes of the bodies of `POST /rollout` what can be admitted and run. */
+export class RolloutRequests {
+  readonly #parts: RolloutParts
+
+  constructor(parts: RolloutParts) {
+    this.#parts = parts
+  }
+
+  /** With callbacks: what is sent again is answered as it was. */
+  withCallbacks(body: RolloutRequestBody, traceHeaders: TraceHeaders): RequestedRollout {
+    const rolloutId = body.rollout_id ?? randomUUID()
+    const targets = toTargets(rolloutId, body)
+    const request = toRolloutRequest(body, {
+      rolloutId,
+      apiKey: body.llm_api_key ?? body.controller_api_key ?? undefined,
+      grade: targets.graderUrl !== null,
+      traceHeaders,
+    })
+    return {
+      rolloutId,
+      body,
+      secrets: [body.controller_api_key, body.llm_api_key],
+      prepare: () => {
+        const trajectory = this.#parts.files.begin(request, body.extra_fields ?? null)
+        const onAcknowledged = (text: string): void => trajectory.acknowledged(text)
+        return {
+          answer: '{}',
+          ifInterrupted: () => ifInterrupted(targets),
+          run: (record) => {
+            const sent = { ...targets, onAcknowledged }
+            const callbacks = new RolloutCallbacks(sent, { ...this.#parts.services, record })
+            return this.#run(request, callbacks, trajectory)
+          },
+        }
+      },
+    }
+  }
+
+  /** With a lease: its result is fetched, and it cannot be repeated. */
+  withLease(body: LeasedRolloutRequestBody, traceHeaders: TraceHeaders): RequestedRollout {
+    const { files, leases } = this.#parts
+    const { registry } = leases
+    const { rollout_id: rolloutId, llm_api_key: apiKey, grade } = body
+    const request = toRolloutRequest(body, {
+      rolloutId,
+      apiKey: apiKey ?? undefined,
+      grade,
+      traceHeaders,
+    })
+    return {
+      rolloutId,
+      body,
+      repeatable: false,
+      hasRoom: () => registry.makeRoom(),
+      secrets: [apiKey],
+      prepare: () => {
+        const trajectory = files.begin(request, body.extra_fields ?? null)
+        const keep = (): Promise<void> => trajectory.write()
+        const token = newLeaseToken()
+        const tokenDigest = digestOfToken(token)
+        const answer: LeasedRolloutAcceptedBody = {
+          rollout_id: rolloutId,
+          status: 'queued',
+          polling_lease_token: token,
+          result_wait_timeout_sec: registry.waitSeconds,
+          polling_lease_timeout_sec: registry.leaseSeconds,
+        }
+        return {
+          answer: JSON.stringify(answer),
+          ifInterrupted: () => [],
+          tokenDigest,
+          run: (record) => {
+            const identity = { rolloutId, tokenDigest, record }
+            const delivery = leases.begin(identity, { graded: grade, keep })
+            return this.#run(request, delivery, trajectory)
+          },
+        }
+      },
+    }
+  }
+
+  /** Hands a rollout to the backend; resolves when its results have been seen to. */
+  async #run(
+    request: RolloutRequest,
+    results: ResultDelivery,
+    trajectory: RolloutTrajectory,
+  ): Promise<void> {
+    const { backend, services } = this.#parts
+    const { logger, metrics } = services
+    const report = this.#parts.ownership?.begin(request)
+    const delivery = new CountedDelivery(results, metrics, request.grade, report)
+    try {
+      const { traceHeaders = {} } = request
+      await inTrace(traceHeaders, async () =>
+        backend.execute(request, trajectory.observing(delivery)),
+      )
+      if (delivery.complete) return
+      await delivery.backendEnded(new Error('The backend ended the rollout without a result.'))
+    } catch (error) {
+      const line = { rollout_id: request.rolloutId, error }
+      logger.error(line, `backend failed: ${errorMessage(error)}`)
+      trajectory.backendEnded(error)
+      await delivery.backendEnded(error)
+    } finally {
+      await trajectory.write()
+    }
+  }
+}
+
+function toRolloutRequest(
+  body: RolloutRequestBody | LeasedRolloutRequestBody,
+  specific: Pick<RolloutRequest, 'rolloutId' | 'apiKey' | 'grade' | 'traceHeaders'>,
+): RolloutRequest {
+  return {
+    initialMessages: body.initial_messages as PromptMessage[],
+    label: body.label ?? null,
+    metadata: body.metadata ?? null,
+    chatCompletionsUrl: body.chat_completions_url,
+    agentTimeoutSeconds: body.agent_timeout_sec ?? null,
+    graderTimeoutSeconds: body.grader_timeout_sec ?? null,
+    ...specific,
+  }
+}
+
+function toTargets(rolloutId: string, body: RolloutRequestBody): CallbackTargets {
+  return {
+    rolloutId,
+    completionUrl: body.completion_callback_url,
+    graderUrl: body.grader_callback_url ?? null,
+    apiKey: body.controller_api_key ?? null,
+  }
+}
