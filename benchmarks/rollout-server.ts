@@ -1,211 +1,272 @@
 // What a rollout costs its server, as a multiple of what node:http alone needs for the same requests:
-// four model calls, two callbacks. This process is the training cluster (policy, callbacks, driver),
-// the servers are processes of their own. Beside them: how long acceptances take, and both with an
-// outbox.
+// four model calls, two callbacks. The servers are processes of their own, and so is the training
+// cluster (policy, callbacks, driver): two of them share the load, and their own share of a core is
+// shown, because a driver at its limit would be measured instead of the server.
 //
-//   npx -y pnpm@12 run benchmark:server
+//   npx -y pnpm@12 run benchmark:server [in flight …]
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { loadavg } from 'node:os'
 import path from 'node:path'
 
-import { Agent, request } from 'undici'
+import type { ServerFigures } from './server-under-test.ts'
+import { calls, type Held, type Load, type LoadResult } from './training-cluster.ts'
 
-interface Figures {
-  /** Since the process began. Milliseconds. */
-  cpuMs: number
-  /** Bytes. */
-  rss: number
-  peakRss: number
-  loopP99Ms: number
-}
-
-const calls = 4
-const answerText = sseText()
-const initialMessages = [
-  { role: 'system', content: 'You are a careful calculator. '.repeat(20) },
-  { role: 'user', content: 'What is 12 times 34? '.repeat(40) },
-]
-let latencyMs = 0
-const acceptances: number[] = []
-const waiting = new Map<string, () => void>()
-const cluster = createServer((incoming, outgoing) => {
-  const url = incoming.url ?? ''
-  incoming.resume().on('end', () => {
-    if (url.endsWith('/completions')) {
-      const answer = (): void => {
-        outgoing.writeHead(200, { 'content-type': 'text/event-stream' }).end(answerText)
-      }
-      setTimeout(answer, latencyMs)
-      return
-    }
-    outgoing.writeHead(200).end()
-    const [, kind, id = ''] = url.split('/')
-    if (kind === 'grader') waiting.get(id)?.()
-  })
-})
-cluster.keepAliveTimeout = 60_000
-cluster.listen({ port: 0, backlog: 4096 })
-await once(cluster, 'listening')
-const clusterUrl = `http://127.0.0.1:${(cluster.address() as AddressInfo).port}`
-const agent = new Agent({ connections: 64 })
+type Kind = 'bare' | 'ours' | 'kept'
 
 const rounds = [
-  { inFlight: 1, rollouts: 40, latency: 20 },
-  { inFlight: 64, rollouts: 1_000, latency: 250 },
-  { inFlight: 250, rollouts: 2_000, latency: 1_000 },
-  { inFlight: 2_000, rollouts: 8_000, latency: 1_000 },
+  { inFlight: 1, rollouts: 100, latencyMs: 20 },
+  { inFlight: 64, rollouts: 2_000, latencyMs: 100 },
+  { inFlight: 250, rollouts: 3_000, latencyMs: 250 },
+  { inFlight: 2_000, rollouts: 10_000, latencyMs: 1_000 },
 ]
-const rows: object[] = []
-for (const { inFlight, rollouts, latency } of rounds) {
-  const bare = await measure('bare', inFlight, rollouts, latency)
-  const ours = await measure('ours', inFlight, rollouts, latency)
-  const kept = await measure('kept', inFlight, rollouts, latency)
-  const row = {
-    inFlight,
-    bareCpu: round(bare.cpu),
-    cpu: round(ours.cpu),
-    cpuRatio: round(ours.cpu / bare.cpu),
-    efficiency: round(ours.efficiency),
-    bareKilobytes: round(bare.kilobytes),
-    kilobytes: round(ours.kilobytes),
-    bareLoopP99: round(bare.loopP99),
-    loopP99: round(ours.loopP99),
-    rssAfter: round(ours.rssAfter),
-    acceptP50: round(ours.acceptP50),
-    acceptP99: round(ours.acceptP99),
-    keptCpu: round(kept.cpu),
-    keptEfficiency: round(kept.efficiency),
-    keptAcceptP50: round(kept.acceptP50),
-    keptAcceptP99: round(kept.acceptP99),
+const chosen = process.argv.slice(2).map(Number)
+// Enough for V8 to have optimised what a server does all day.
+const warmUp = { inFlight: 64, rollouts: 4_000, latencyMs: 5 }
+
+const rows: Row[] = []
+
+async function measureAll(): Promise<void> {
+  for (const round of rounds) {
+    if (chosen.length > 0 && !chosen.includes(round.inFlight)) continue
+    const bare = await measure('bare', round)
+    const ours = await measure('ours', round)
+    const kept = await measure('kept', round)
+    rows.push(toRow(round.inFlight, bare, ours, kept))
   }
-  rows.push(row)
-  console.log(
-    `${String(inFlight).padStart(4)} in flight: ${row.cpu} ms CPU per rollout (${row.cpuRatio} times bare), ` +
-      `efficiency ${row.efficiency}, ${row.kilobytes} KB each (bare ${row.bareKilobytes}), ` +
-      `event loop p99 ${row.loopP99} ms (bare ${row.bareLoopP99}), memory after ${row.rssAfter} times before, ` +
-      `accepted in ${row.acceptP50} ms (p99 ${row.acceptP99}); with an outbox ${row.keptCpu} ms CPU, ` +
-      `efficiency ${row.keptEfficiency}, accepted in ${row.keptAcceptP50} ms (p99 ${row.keptAcceptP99})`,
-  )
+  const growth = chosen.length > 0 ? undefined : await grow()
+  printTable(growth)
+  console.log(JSON.stringify({ node: process.version, load: loadavg()[0], rows, growth }))
 }
-console.log(JSON.stringify({ node: process.version, rows }))
-process.exit()
 
 interface Measured {
   /** Of the server, per rollout. Milliseconds. */
-  cpu: number
+  readonly cpu: number
   /** The time the policy alone would have taken, by the time it took. */
-  efficiency: number
-  /** Memory at its peak, for each rollout in flight. */
-  kilobytes: number
-  loopP99: number
-  /** Memory when all is over, as a multiple of what it was before. */
-  rssAfter: number
+  readonly efficiency: number
+  /** The most of a core that one driver used. */
+  readonly driver: number
+  /** Live objects and buffers of a rollout in flight, beside its conversation. KB. */
+  readonly heap: number
+  /** The conversation of a rollout in flight, as its last request has it. KB. */
+  readonly transcript: number
+  /** Of the process at its peak. MB. */
+  readonly rss: number
+  readonly loopP99: number
   /** From the request to the answer that accepts a rollout. Milliseconds. */
-  acceptP50: number
-  acceptP99: number
+  readonly acceptP50: number
+  readonly acceptP99: number
 }
 
-async function measure(
-  kind: string,
-  inFlight: number,
-  rollouts: number,
-  latency: number,
-): Promise<Measured> {
-  const server = fork(path.join(import.meta.dirname, 'server-under-test.ts'), [kind], {
-    execArgv: ['--expose-gc'],
-  })
-  server.once('exit', (code) => {
-    if (code !== 0) throw new Error(`the server ended with code ${code}`)
-  })
-  const [port] = (await once(server, 'message')) as [number]
-  const url = `http://127.0.0.1:${port}`
-  // Warms the code up; the connections and the memory of a load are part of what is measured.
-  latencyMs = 5
-  await drive(url, kind, 16, 200, 'warm')
-  latencyMs = latency
-  await ask(server, 'collect')
-  const before = await ask(server, 'reset')
-  acceptances.length = 0
-  const started = performance.now()
-  await drive(url, kind, inFlight, rollouts, 'run')
-  const wall = performance.now() - started
-  const after = await ask(server, 'figures')
-  await ask(server, 'collect')
-  const settled = await ask(server, 'collect')
-  server.disconnect()
-  await once(server, 'exit')
-  acceptances.sort((a, b) => a - b)
+async function measure(kind: Kind, { inFlight, rollouts, latencyMs }: Round): Promise<Measured> {
+  const server = new MeasuredServer(kind)
+  const url = await server.listening
+  const clusters = await startClusters(Math.min(inFlight, 2))
+  await drive(clusters, url, { ...warmUp, name: 'warm' })
+  await server.ask('collect')
+  const before = await server.ask('reset')
+  const results = await drive(clusters, url, { inFlight, rollouts, latencyMs, name: 'run' })
+  const after = await server.ask('figures')
+  const held = await hold(server, clusters, url, inFlight)
+  for (const cluster of clusters) cluster.disconnect()
+  await server.end()
+  const wallMs = Math.max(...results.map((result) => result.wallMs))
+  const acceptances = results.flatMap((result) => result.acceptances).toSorted((a, b) => a - b)
+  const at = (share: number): number => acceptances[Math.floor(acceptances.length * share)] ?? 0
   return {
     cpu: (after.cpuMs - before.cpuMs) / rollouts,
-    efficiency: ((rollouts / inFlight) * calls * latencyMs) / wall,
-    kilobytes: (after.peakRss - before.rss) / 1024 / inFlight,
+    efficiency: ((rollouts / inFlight) * calls * latencyMs) / wallMs,
+    driver: Math.max(...results.map((result) => result.cpuMs / result.wallMs)),
+    ...held,
+    rss: after.peakRss / 1024 / 1024,
     loopP99: after.loopP99Ms,
-    rssAfter: settled.rss / before.rss,
-    acceptP50: acceptances[Math.floor(acceptances.length * 0.5)] ?? 0,
-    acceptP99: acceptances[Math.floor(acceptances.length * 0.99)] ?? 0,
+    acceptP50: at(0.5),
+    acceptP99: at(0.99),
   }
 }
 
-async function ask(server: ChildProcess, what: string): Promise<Figures> {
-  server.send(what)
-  const [figures] = (await once(server, 'message')) as [Figures]
-  return figures
+interface Round {
+  readonly inFlight: number
+  readonly rollouts: number
+  readonly latencyMs: number
 }
 
-/** Keeps `inFlight` rollouts going until `rollouts` have been graded. */
-async function drive(
+/** What rollouts hold that wait for the last answer of the policy. */
+async function hold(
+  server: MeasuredServer,
+  clusters: readonly ChildProcess[],
   url: string,
-  kind: string,
   inFlight: number,
-  rollouts: number,
-  name: string,
-): Promise<void> {
-  let started = 0
-  await Promise.all(
-    Array.from({ length: inFlight }, async () => {
-      while (started < rollouts) {
-        started += 1
-        await rollOut(url, `${name}-${kind}-${started}`)
-      }
-    }),
+): Promise<Pick<Measured, 'heap' | 'transcript'>> {
+  await server.ask('collect')
+  const before = await server.ask('collect')
+  const waiting = Promise.all(clusters.map(async (cluster) => once(cluster, 'message')))
+  const load = { inFlight, rollouts: inFlight, latencyMs: 5, name: 'held', hold: true }
+  send(clusters, url, load)
+  const bytes = (await waiting).reduce(
+    (sum, [{ heldBytes }]) => sum + (heldBytes as Held['heldBytes']),
+    0,
+  )
+  await server.ask('collect')
+  const during = await server.ask('collect')
+  const ended = Promise.all(clusters.map(async (cluster) => once(cluster, 'message')))
+  for (const cluster of clusters) cluster.send('release')
+  await ended
+  const transcript = bytes / inFlight / 1024
+  return { heap: (during.heap - before.heap) / inFlight / 1024 - transcript, transcript }
+}
+
+interface Growth {
+  readonly rollouts: number
+  /** Live objects and buffers. MB. */
+  readonly heapBefore: number
+  readonly heapAfter: number
+}
+
+/** Whether memory stays flat: once as many ended rollouts are remembered as are remembered at all. */
+async function grow(): Promise<Growth> {
+  const server = new MeasuredServer('ours')
+  const url = await server.listening
+  const clusters = await startClusters(2)
+  await drive(clusters, url, { inFlight: 250, rollouts: 12_000, latencyMs: 5, name: 'first' })
+  await server.ask('collect')
+  const before = await server.ask('collect')
+  const rollouts = 20_000
+  await drive(clusters, url, { inFlight: 250, rollouts, latencyMs: 5, name: 'more' })
+  await server.ask('collect')
+  const after = await server.ask('collect')
+  for (const cluster of clusters) cluster.disconnect()
+  await server.end()
+  const toMb = (bytes: number): number => rounded(bytes / 1024 / 1024)
+  return { rollouts, heapBefore: toMb(before.heap), heapAfter: toMb(after.heap) }
+}
+
+type NamedLoad = Omit<Load, 'url'>
+
+async function drive(
+  clusters: readonly ChildProcess[],
+  url: string,
+  load: NamedLoad,
+): Promise<LoadResult[]> {
+  const results = clusters.map(async (cluster) => {
+    const [result] = (await once(cluster, 'message')) as [LoadResult]
+    return result
+  })
+  send(clusters, url, load)
+  return Promise.all(results)
+}
+
+/** Each cluster gets an equal share. */
+function send(clusters: readonly ChildProcess[], url: string, load: NamedLoad): void {
+  for (const [n, cluster] of clusters.entries()) {
+    cluster.send({
+      ...load,
+      url,
+      name: `${load.name}-${n}`,
+      inFlight: load.inFlight / clusters.length,
+      rollouts: load.rollouts / clusters.length,
+    } satisfies Load)
+  }
+}
+
+async function startClusters(count: number): Promise<ChildProcess[]> {
+  const file = path.join(import.meta.dirname, 'training-cluster.ts')
+  const clusters = Array.from({ length: count }, () => fork(file))
+  await Promise.all(clusters.map(async (cluster) => once(cluster, 'message')))
+  return clusters
+}
+
+class MeasuredServer {
+  readonly #process: ChildProcess
+  readonly listening: Promise<string>
+
+  constructor(kind: Kind) {
+    const file = path.join(import.meta.dirname, 'server-under-test.ts')
+    this.#process = fork(file, [kind], { execArgv: ['--expose-gc'] })
+    this.#process.once('exit', (code) => {
+      if (code !== 0) throw new Error(`the server ended with code ${code}`)
+    })
+    this.listening = once(this.#process, 'message').then(([port]) => `http://127.0.0.1:${port}`)
+  }
+
+  async ask(what: 'collect' | 'reset' | 'figures'): Promise<ServerFigures> {
+    this.#process.send(what)
+    const [figures] = (await once(this.#process, 'message')) as [ServerFigures]
+    return figures
+  }
+
+  async end(): Promise<void> {
+    this.#process.disconnect()
+    await once(this.#process, 'exit')
+  }
+}
+
+type Row = ReturnType<typeof toRow>
+
+function toRow(inFlight: number, bare: Measured, ours: Measured, kept: Measured) {
+  return {
+    inFlight,
+    bareCpu: rounded(bare.cpu),
+    cpu: rounded(ours.cpu),
+    cpuRatio: rounded(ours.cpu / bare.cpu),
+    bareEfficiency: rounded(bare.efficiency),
+    efficiency: rounded(ours.efficiency),
+    driver: rounded(ours.driver),
+    // Of one rollout it is lost in what else a process holds.
+    bareHeap: inFlight === 1 ? null : rounded(bare.heap),
+    heap: inFlight === 1 ? null : rounded(ours.heap),
+    transcript: rounded(ours.transcript),
+    rss: rounded(ours.rss),
+    bareLoopP99: rounded(bare.loopP99),
+    loopP99: rounded(ours.loopP99),
+    acceptP50: rounded(ours.acceptP50),
+    acceptP99: rounded(ours.acceptP99),
+    keptCpu: rounded(kept.cpu),
+    keptCpuRatio: rounded(kept.cpu / bare.cpu),
+    keptEfficiency: rounded(kept.efficiency),
+    keptAcceptP50: rounded(kept.acceptP50),
+    keptAcceptP99: rounded(kept.acceptP99),
+  }
+}
+
+function printTable(growth: Growth | undefined): void {
+  const lines: [string, keyof Row, string][] = [
+    ['CPU per rollout, bare (ms)', 'bareCpu', ''],
+    ['CPU per rollout (ms)', 'cpu', ''],
+    ['… times bare', 'cpuRatio', '≤ 1.4 from 64, ≤ 2 at 1'],
+    ['efficiency, bare', 'bareEfficiency', ''],
+    ['efficiency', 'efficiency', '≥ 0.95 at 2,000'],
+    ['busiest driver (cores)', 'driver', '< 0.8, or it is the limit'],
+    ['live heap each, bare (KB)', 'bareHeap', ''],
+    ['live heap each (KB)', 'heap', '≤ 40 beside the transcript'],
+    ['… transcript (KB)', 'transcript', ''],
+    ['process at its peak (MB)', 'rss', ''],
+    ['event loop p99, bare (ms)', 'bareLoopP99', ''],
+    ['event loop p99 (ms)', 'loopP99', '≤ 20'],
+    ['accepted, p50 (ms)', 'acceptP50', ''],
+    ['accepted, p99 (ms)', 'acceptP99', ''],
+    ['with an outbox: CPU (ms)', 'keptCpu', ''],
+    ['… times bare', 'keptCpuRatio', ''],
+    ['… efficiency', 'keptEfficiency', ''],
+    ['… accepted, p50 (ms)', 'keptAcceptP50', '≤ 5'],
+    ['… accepted, p99 (ms)', 'keptAcceptP99', ''],
+  ]
+  const cells = (values: readonly (number | null)[]): string =>
+    values.map((value) => String(value ?? '').padStart(8)).join('')
+  console.log(`${'in flight'.padEnd(28)}${cells(rows.map(({ inFlight }) => inFlight))}  goal`)
+  for (const [name, key, goal] of lines) {
+    console.log(`${name.padEnd(28)}${cells(rows.map((row) => row[key]))}  ${goal}`)
+  }
+  if (growth === undefined) return
+  const { heapBefore, heapAfter, rollouts } = growth
+  console.log(
+    `live heap before and after ${rollouts} rollouts: ${heapBefore} and ${heapAfter} MB, goal: flat`,
   )
 }
 
-async function rollOut(url: string, id: string): Promise<void> {
-  const graded = new Promise<void>((resolve) => waiting.set(id, resolve))
-  const sentAt = performance.now()
-  const { statusCode, body } = await request(`${url}/rollout`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      rollout_id: id,
-      initial_messages: initialMessages,
-      label: '408',
-      chat_completions_url: `${clusterUrl}/v1`,
-      completion_callback_url: `${clusterUrl}/completion/${id}`,
-      grader_callback_url: `${clusterUrl}/grader/${id}`,
-    }),
-    dispatcher: agent,
-  })
-  await body.dump()
-  acceptances.push(performance.now() - sentAt)
-  if (statusCode !== 202) throw new Error(`the server answered ${statusCode}`)
-  await graded
-  waiting.delete(id)
-}
-
-function sseText(): string {
-  const event = (delta: object, finishReason: string | null): string => {
-    const choices = [{ index: 0, delta, finish_reason: finishReason }]
-    const head = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm' }
-    return `data: ${JSON.stringify({ ...head, choices })}\n\n`
-  }
-  const words = Array.from({ length: 20 }, (_, n) => event({ content: `word${n} ` }, null))
-  return `${event({ role: 'assistant' }, null)}${words.join('')}${event({}, 'stop')}data: [DONE]\n\n`
-}
-
-function round(value: number): number {
+function rounded(value: number): number {
   return Math.round(value * 100) / 100
 }
+
+await measureAll()
+process.exit()

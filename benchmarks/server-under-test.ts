@@ -1,7 +1,7 @@
 // A rollout server in a process of its own, so that its CPU and memory are its own: `ours` is
-// @osmosis/server with a workflow that asks the policy four times, `kept` the same with an outbox, `bare` does the same requests
-// with node:http alone: no validation, no context, no record, no retries. Tells its parent where it
-// listens, and its figures whenever it is asked for them.
+// @osmosis/server with a workflow that asks the policy four times, `kept` the same with an outbox,
+// `bare` does the same requests with node:http alone: no validation, no context, no record, no
+// retries. Tells its parent where it listens, and its figures whenever it is asked for them.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { Agent, createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -21,6 +21,18 @@ import {
 } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/wire'
 import { createRolloutServer, serve } from '@osmosis/server'
+
+/** What the server says of itself. */
+export interface ServerFigures {
+  /** Since the process began. Milliseconds. */
+  readonly cpuMs: number
+  /** Objects of JavaScript, and buffers. Bytes. */
+  readonly heap: number
+  /** Memory of the process at its peak so far. Bytes. */
+  readonly peakRss: number
+  /** Between two turns of the event loop, since the last reset. Milliseconds. */
+  readonly loopP99Ms: number
+}
 
 const calls = 4
 
@@ -117,23 +129,19 @@ function makeOutbox(): string {
 const kind = process.argv[2]
 const port =
   kind === 'bare' ? await startBare() : await startOurs(kind === 'kept' ? makeOutbox() : undefined)
-const delay = monitorEventLoopDelay({ resolution: 5 })
+const delay = monitorEventLoopDelay({ resolution: 1 })
 delay.enable()
-let peak = 0
-setInterval(() => (peak = Math.max(peak, process.memoryUsage.rss())), 250)
 process.on('message', (what) => {
   if (what === 'collect') globalThis.gc?.()
-  if (what === 'reset') {
-    delay.reset()
-    peak = process.memoryUsage.rss()
-  }
+  if (what === 'reset') delay.reset()
   const { user, system } = process.cpuUsage()
+  const { heapUsed, external } = process.memoryUsage()
   process.send?.({
     cpuMs: (user + system) / 1000,
-    rss: process.memoryUsage.rss(),
-    peakRss: peak,
+    heap: heapUsed + external,
+    peakRss: process.resourceUsage().maxRSS * 1024,
     loopP99Ms: delay.percentile(99) / 1e6,
-  })
+  } satisfies ServerFigures)
 })
 process.on('disconnect', () => process.exit())
 process.send?.(port)
