@@ -125,7 +125,7 @@ interface IncidentParts {
 /** Kills a worker every few seconds. */
 async function killWorkers({ servers, account, chance, signal }: IncidentParts): Promise<void> {
   for (let turn = 0; ; turn += 1) {
-    await sleep(1000 + chance('kill', turn) * 3000, undefined, { signal }).catch(() => undefined)
+    await sleep(2000 + chance('kill', turn) * 6000, undefined, { signal }).catch(() => undefined)
     if (signal.aborted) return
     if (await servers.workflows.killWorker(chance('worker', turn))) {
       account.fault('servers: SIGKILL of a worker')

@@ -27,10 +27,10 @@ const kinds: [CallerKind, number][] = [
 /** What costs a worker takes its neighbours along, so it is rare, and yet in every run. */
 const deadlyHarms = new Map<number, Harm>([
   [37, 'block'],
-  [87, 'allocate'],
-  [137, 'crash'],
+  [237, 'allocate'],
+  [437, 'crash'],
 ])
-const deadlyEvery = 200
+const deadlyEvery = 600
 
 const workflowHarms: [Harm, number][] = [
   ['throw', 0.025],

@@ -21,6 +21,7 @@ export class ServedProcess {
   readonly port: number
   readonly #options: ServedOptions
   #child: ChildProcess | undefined
+  #isListening = false
   /** Those that were asked to end. */
   readonly #asked = new WeakSet<ChildProcess>()
 
@@ -33,7 +34,7 @@ export class ServedProcess {
     return `http://127.0.0.1:${this.port}`
   }
 
-  /** Resolves when it listens. */
+  /** Resolves when it listens, and rejects when it ends before. */
   async start(): Promise<void> {
     const { args, env, name, onTrouble } = this.#options
     const all = [bin, 'serve', ...args, '--port', String(this.port)]
@@ -51,11 +52,13 @@ export class ServedProcess {
     child.stderr.on('data', (data: Buffer) => (log = (log + data.toString()).slice(-2000)))
     // Not 'exit': what it said last may be in the pipe still.
     child.once('close', (code, signal) => {
-      listening.resolve()
+      this.#isListening = false
+      listening.reject(new Error(`the server of ${name} did not start: ${log}`))
       if (this.#asked.has(child) && (code === 0 || signal === 'SIGKILL')) return
       onTrouble(`the server of ${name} ended with ${code ?? signal}: ${log}`)
     })
     await listening.promise
+    this.#isListening = true
   }
 
   /** Ends it, waits until it has ended, and starts it again. */
@@ -68,12 +71,16 @@ export class ServedProcess {
     const child = this.#child
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
     this.#asked.add(child)
+    this.#isListening = false
     const ended = once(child, 'close')
     child.kill(signal)
     await ended
   }
 
-  /** Ends the worker that the chance picks; false when there is none. */
+  /**
+   * Ends the worker that the chance picks; false when there is none. A server that loses one while it
+   * starts does not start.
+   */
   async killWorker(chance: number): Promise<boolean> {
     const parent = this.#child?.pid
     const { stdout } = await run('ps', ['-A', '-o', 'pid=,ppid=,args='])
@@ -85,7 +92,7 @@ export class ServedProcess {
       )
     const [pid] = workers[Math.floor(chance * workers.length)] ?? []
     try {
-      return pid !== undefined && process.kill(Number(pid), 'SIGKILL')
+      return this.#isListening && pid !== undefined && process.kill(Number(pid), 'SIGKILL')
     } catch {
       // It has ended by itself.
       return false

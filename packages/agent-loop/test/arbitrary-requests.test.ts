@@ -1,0 +1,44 @@
+import {
+  allowedAnswers,
+  arbitraryRequests,
+  documentedAnswers,
+  mostlyValid,
+  sendArbitrary,
+} from '@osmosis/testing/kit/arbitrary-requests'
+import * as fc from 'fast-check'
+import { expect, it } from 'vitest'
+
+import { loopOf, startApp } from './running-app.ts'
+
+// Hundreds of requests one after the other: on a busy machine they take their time.
+const timeout = 60_000
+
+it.each([undefined, 'key'])(
+  'answers every request with a documented status, and stays up (key: %s)',
+  { timeout },
+  async (apiKey) => {
+    await using running = await startApp({ apiKey, loop: loopOf((ctx) => ctx.complete([])) })
+    const { url, trainer } = running
+    const documented = await documentedAnswers(url, apiKey)
+    const routes = [...documented.keys()].map((route) => route.split(' ')[1] ?? '')
+    const keyed = { max_turns: 3, metadata: { a: 1 }, api_key: 'k', idempotency_key: 'i' }
+    const bodies = mostlyValid(trainer.initBody(), trainer.initBody(keyed))
+    const seen = new Set<number>()
+
+    await fc.assert(
+      fc.asyncProperty(arbitraryRequests(routes, bodies), async (request) => {
+        const status = await sendArbitrary(url, request)
+        const allowed = new Set(allowedAnswers(documented, request))
+        // Documented for loops that have no usable tools; this one needs none.
+        allowed.delete(500)
+        // Without a key the platform has nothing to ask for.
+        if (apiKey === undefined && request.path.startsWith('/platform/health')) allowed.add(404)
+        expect(allowed).toContain(status)
+        seen.add(status ?? 0)
+      }),
+      { numRuns: 600 },
+    )
+    expect([...seen]).toEqual(expect.arrayContaining([200, apiKey === undefined ? 422 : 401]))
+    expect(await running.health()).toMatchObject({ status: 'healthy' })
+  },
+)
