@@ -40,7 +40,7 @@ const computing = `import { EchoWorkflow as Echo } from '../echo/main.ts'
 export { EchoGrader } from '../echo/main.ts'
 export class ComputingWorkflow extends Echo {
   override async run(ctx) {
-    for (const end = Date.now() + 300; Date.now() < end; ) JSON.stringify(ctx.prompt)
+    for (const end = Date.now() + 400; Date.now() < end; ) JSON.stringify(ctx.prompt)
     return super.run(ctx)
   }
 }

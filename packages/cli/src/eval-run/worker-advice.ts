@@ -5,7 +5,7 @@ import type { ServerProcess } from './server-process.ts'
 /** A run that is shorter gains nothing that anybody would notice. Milliseconds. */
 const shortestMs = 2_000
 /** Of the time, from which on the thread of the server is what the rollouts wait for. */
-const busyShare = 0.85
+const busyShare = 0.7
 
 /**
  * Watches the thread that all rollouts of a server share.
