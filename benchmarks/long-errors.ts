@@ -9,11 +9,13 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 import { SecretValues } from '@osmosis/server/internal'
 import { request } from 'undici'
 
 const tenMegabytes = 10 * 1024 * 1024
+const askEveryMs = 5
 const keys = Array.from({ length: 2000 }, () => `sk-proj-${randomBytes(24).toString('base64url')}`)
 const words = 'Tool call failed: the document begins with these words, and goes on. '
 
@@ -75,15 +77,16 @@ async function healthP99(): Promise<number> {
       })
       await body.dump()
     })
-    const times: number[] = []
+    // At a steady pace: whoever waits for an answer before the next question asks least often just when
+    // the server is busy.
+    const asked: Promise<number>[] = []
     const isOver = (): boolean => reported >= count
     while (!isOver()) {
-      const start = performance.now()
-      await (await request(`${url}/health`)).body.dump()
-      times.push(performance.now() - start)
+      asked.push(askHealth(url))
+      await sleep(askEveryMs)
     }
     await Promise.all(rollouts)
-    return times
+    return Promise.all(asked)
   }
   // What a server loads and compiles with its first rollouts is not what is asked here.
   await fail(20)
@@ -92,6 +95,13 @@ async function healthP99(): Promise<number> {
   server.disconnect()
   controller.close().closeAllConnections()
   return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? Number.NaN
+}
+
+/** How long the answer took. Milliseconds. */
+async function askHealth(url: string): Promise<number> {
+  const start = performance.now()
+  await (await request(`${url}/health`)).body.dump()
+  return performance.now() - start
 }
 
 function timed(act: () => unknown): number {
