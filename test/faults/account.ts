@@ -18,6 +18,8 @@ interface ToldBody {
 interface Entry {
   readonly plan: Plan
   readonly told: Map<ToldKind, string>
+  /** What a listener has answered for good. */
+  readonly settled: Set<ToldKind>
   readonly answered: Set<number>
   readonly processes: Set<string>
   readonly ended: PromiseWithResolvers<void>
@@ -54,6 +56,7 @@ export class Account {
     this.#entries.set(plan.id, {
       plan,
       told: new Map(),
+      settled: new Set(),
       answered: new Set(),
       processes: new Set(),
       ended: Promise.withResolvers(),
@@ -138,6 +141,11 @@ export class Account {
     this.#end(entry, 'result', { rollout_id: id, status, err_message: 'looked up', reward })
   }
 
+  /** A listener gave an answer after which nothing is sent again. */
+  settled(id: string, kind: ToldKind): void {
+    this.#entry(id).settled.add(kind)
+  }
+
   /** What the status route says of a rollout that has ended. */
   checkState(id: string, { status, reward }: { status: string; reward: number | null }): void {
     const { end = '', reward: known, wasCancelled } = this.#entry(id)
@@ -151,7 +159,9 @@ export class Account {
     for (const { plan, end, admission } of this.#entries.values()) yield { plan, end, admission }
   }
 
-  #checkOrder({ plan: { id }, told }: Entry, grader: ToldBody): void {
+  #checkOrder({ plan: { id }, told, settled }: Entry, grader: ToldBody): void {
+    if (!settled.has('completion'))
+      this.violated(id, 'was graded before its completion had arrived')
     const first = told.get('completion')
     if (first === undefined) return this.violated(id, 'its grading was told before its completion')
     const completion = JSON.parse(first) as ToldBody

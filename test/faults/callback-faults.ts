@@ -38,6 +38,21 @@ const weights: [keyof typeof answers, number][] = [
   ['answer that never ends', 0.005],
 ]
 
+/** After these a callback is sent again; after all others it has arrived, or never will. */
+const passing: ReadonlySet<string | undefined> = new Set<keyof typeof answers>([
+  'reset',
+  'status 500',
+  'status 503',
+  'status 408',
+  'status 425',
+  'status 429',
+  'answer that comes too late',
+])
+
+export function isFinal(fault: string | undefined): boolean {
+  return !passing.has(fault)
+}
+
 /** Answers whoever tells of an end; what went wrong, if anything did. */
 export function acknowledge(out: ServerResponse, chance: number): string | undefined {
   const fault = pick<keyof typeof answers | undefined>(chance, weights, undefined)

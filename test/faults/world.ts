@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 
 import type { Account, ToldKind } from './account.ts'
 import type { BrokenDelivery } from './broken-delivery.ts'
-import { acknowledge } from './callback-faults.ts'
+import { acknowledge, isFinal } from './callback-faults.ts'
 import type { Chance } from './chance.ts'
 import { answerCall } from './policy-faults.ts'
 
@@ -100,6 +100,7 @@ export class World {
     const luck = number < 3 ? chance(id, kind, number) : 1
     const fault = acknowledge(out, luck)
     if (fault !== undefined) account.fault(`listener: ${fault}`)
+    if (isFinal(fault)) account.settled(id, kind)
   }
 
   #count(name: string): number {
