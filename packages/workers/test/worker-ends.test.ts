@@ -167,6 +167,28 @@ it('who was with a worker that ended comes to its turn, however many others come
   expect(pool.workers().restarts).toEqual({ killed: 1 })
 })
 
+it('a reward that is on its way when its rollout is cancelled comes too late', async () => {
+  const { pool } = await openPool({ workers: 1 })
+  const ended = runRollout(
+    pool,
+    'nothing',
+    { rolloutId: 'late' },
+    {
+      workflowFinished: async () => {
+        // The worker grades while this process is held up, which then cancels first.
+        setImmediate(() => {
+          const until = performance.now() + 300
+          while (performance.now() < until);
+          expect(pool.cancel({ ids: ['late'] }).get('late')).toBe('cancelled_running')
+        })
+      },
+    },
+  )
+  const { grading } = await ended
+  expect(grading?.failure?.message).toBe('cancelled')
+  expect(pool.status('late')).toMatchObject({ status: 'cancelled', reward: null })
+})
+
 it('code that does not react does not hold up its deadline or its cancelling', async () => {
   const { pool } = await openPool({ workers: 2, stallTimeoutSeconds: 60 })
   const late = runRollout(pool, 'loop', { agentTimeoutSeconds: 1 })

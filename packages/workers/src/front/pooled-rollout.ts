@@ -72,7 +72,10 @@ export class PooledRollout implements RolloutPhases {
       live.enter(deadline)
       const { run } = this.#placed as PlacedRun
       run.grade()
-      return await this.#reported(run.grading.promise, deadline)
+      const graded = await this.#reported(run.grading.promise, deadline)
+      // A success that was under way when the rollout was cancelled comes after what the canceller was told.
+      if (graded.status === 'success') deadline.signal.throwIfAborted()
+      return graded
     } catch (error) {
       this.#giveUp(error)
       return { status: 'failure', failure: toFailure(explained(error, notGraded)), samples }
