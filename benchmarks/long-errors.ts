@@ -19,20 +19,21 @@ const askEveryMs = 5
 const keys = Array.from({ length: 2000 }, () => `sk-proj-${randomBytes(24).toString('base64url')}`)
 const words = 'Tool call failed: the document begins with these words, and goes on. '
 
-const texts: [name: string, text: string][] = [
-  ['words', words.repeat(tenMegabytes / words.length)],
-  ['base64', randomBytes((tenMegabytes * 3) / 4).toString('base64')],
-  ['the beginning of every key', 'sk-proj-'.repeat(tenMegabytes / 8)],
-  ['nothing but keys', keys.join(' ').repeat(tenMegabytes / (keys.length * 41))],
+const texts: [name: string, text: string, goal: number][] = [
+  ['words', words.repeat(tenMegabytes / words.length), 50],
+  ['base64', randomBytes((tenMegabytes * 3) / 4).toString('base64'), 50],
+  // Made to be slow. A server cleans no more than 64 KiB of a text.
+  ['the beginning of every key', 'sk-proj-'.repeat(tenMegabytes / 8), 100],
+  ['nothing but keys', keys.join(' ').repeat(tenMegabytes / (keys.length * 41)), 100],
 ]
 const secrets = new SecretValues()
 secrets.add(...keys)
 secrets.redact(words.repeat(10_000))
 
-const rows: { figure: string; ms: number; goal: number }[] = texts.map(([name, text]) => ({
+const rows: { figure: string; ms: number; goal: number }[] = texts.map(([name, text, goal]) => ({
   figure: `10 MB of ${name}, cleaned of ${keys.length} keys`,
   ms: median(Array.from({ length: 5 }, () => timed(() => secrets.redact(text)))),
-  goal: 50,
+  goal,
 }))
 rows.push({
   figure: '/health while 100 rollouts fail with 10 MB each, p99',

@@ -122,7 +122,7 @@ async function startBare(): Promise<number> {
 
 function makeOutbox(): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'osmosis-benchmark-'))
-  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 20 }))
   return folder
 }
 
