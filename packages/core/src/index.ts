@@ -2,6 +2,7 @@ export { ConcurrencyLimiter } from './backend/concurrency-limiter.ts'
 export {
   type BackendLoad,
   type BackendWorkers,
+  type BeginningModelCall,
   type ExecutionBackend,
   type GradingOutcome,
   type RolloutFailure,

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
+import type { RolloutObserver } from './backend/execution-backend.ts'
 import { OsmosisError } from './errors.ts'
 import { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
@@ -32,6 +33,8 @@ export interface RolloutContextInit {
    * with that.
    */
   beforeFirstModelCall?: (() => Promise<void>) | undefined
+  /** For backends: see {@link RolloutObserver.modelCallBegins}. */
+  modelCallBegins?: RolloutObserver['modelCallBegins'] | undefined
   /** Where model calls may go; default: anywhere but where {@link EgressOptions} never lets them. */
   egress?: EgressOptions | undefined
 }
@@ -48,6 +51,7 @@ export class RolloutContext {
   readonly #apiKey: string | undefined
   readonly #chatCompletionsUrl: string
   readonly #beforeCall: (() => Promise<void>) | undefined
+  readonly #callBegins: RolloutObserver['modelCallBegins'] | undefined
   readonly #egress: EgressPolicy
   readonly #registry = new SampleRegistry()
   readonly #clients = new Map<string, PolicyClient>()
@@ -60,6 +64,7 @@ export class RolloutContext {
     this.rolloutId = init.rolloutId
     this.#chatCompletionsUrl = policyBaseUrl(init.chatCompletionsUrl)
     this.#beforeCall = init.beforeFirstModelCall && once(init.beforeFirstModelCall)
+    this.#callBegins = init.modelCallBegins
     this.#apiKey = init.apiKey || undefined
     this.#egress = EgressPolicy.of(init.egress)
     this.signal = init.signal ?? new AbortController().signal
@@ -158,6 +163,7 @@ export class RolloutContext {
       signal: this.signal,
       log: this.#registry.log(sampleId),
       beforeCall: this.#beforeCall,
+      callBegins: this.#callBegins,
       trace: traces.get(this),
     })
     this.#clients.set(sampleId, client)

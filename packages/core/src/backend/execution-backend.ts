@@ -62,6 +62,14 @@ export interface GradingOutcome {
   readonly samples: ReadonlyMap<string, RolloutSample>
 }
 
+/** A model call that is about to leave. */
+export interface BeginningModelCall {
+  /** URL that is asked: that of the policy, with `/chat/completions`. */
+  readonly endpoint: string
+  /** Aborted when nobody waits for the call any more; the observer rejects then. */
+  readonly signal: AbortSignal
+}
+
 /** Receives the outcomes of a rollout. Each is reported at most once, in this order. */
 export interface RolloutObserver {
   /** The rollout, queued until then, goes on; not called for a phase that is skipped. Never throws. */
@@ -71,6 +79,14 @@ export interface RolloutObserver {
    * again under its id without mixing two trajectories. When it rejects, model calls fail with that.
    */
   beforeFirstModelCall?(): Promise<void>
+  /**
+   * Awaited before each model call, the first one's {@link RolloutObserver.beforeFirstModelCall}
+   * included, so that the calls of many processes can be counted and bounded together. When it
+   * rejects, the call fails with that.
+   *
+   * @returns what is called, once, when nothing more is read of the answer
+   */
+  modelCallBegins?(call: BeginningModelCall): Promise<() => void>
   /**
    * Grading waits for what this returns; no slot is held meanwhile.
    *

@@ -45,6 +45,11 @@ export class LiveRollout {
     return observer.beforeFirstModelCall && (async () => observer.beforeFirstModelCall?.())
   }
 
+  /** To be awaited before each model call; undefined when nobody waits for that. */
+  get modelCallBegins(): RolloutObserver['modelCallBegins'] {
+    return this.#observer.modelCallBegins?.bind(this.#observer)
+  }
+
   /** Aborted when the rollout is cancelled or the process shuts down, between phases as well. */
   get ending(): AbortSignal {
     return this.#ending.signal

@@ -56,12 +56,13 @@ export async function runWorkflowPhase<TConfig>(
     // Whoever handed the rollout over gets the thread back before user code can block it, and so do
     // all others between any two rollouts.
     await ownTurn()
-    const { beforeFirstModelCall } = live
+    const { beforeFirstModelCall, modelCallBegins } = live
     const context = new RolloutContext({
       ...request,
       egress,
       signal: deadline.signal,
       beforeFirstModelCall,
+      modelCallBegins,
     })
     started = context
     if (live.trace !== undefined) traces.set(context, live.trace)

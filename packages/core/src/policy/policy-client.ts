@@ -1,3 +1,4 @@
+import type { RolloutObserver } from '../backend/execution-backend.ts'
 import { OsmosisError } from '../errors.ts'
 import { completionsUrl } from '../http/completions-url.ts'
 import type { EgressPolicy } from '../http/egress-policy.ts'
@@ -66,6 +67,8 @@ export interface PolicyClientInit {
   readonly egress: EgressPolicy
   readonly signal: AbortSignal
   readonly log: CallLog
+  /** Awaited before each call leaves, and before {@link PolicyClientInit.beforeCall}. */
+  readonly callBegins?: RolloutObserver['modelCallBegins'] | undefined
   /** Awaited before each call leaves. */
   readonly beforeCall?: (() => Promise<void>) | undefined
   /** Where calls are traced; undefined when nobody wants traces. */
@@ -87,6 +90,7 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
     const signal = options.signal ? AbortSignal.any([init.signal, options.signal]) : init.signal
     let call: CallRecorder | undefined
     let traced: CallTrace | undefined
+    let ended: (() => void) | undefined
     let failure: unknown
     const answer = new CompletionAccumulator()
     try {
@@ -95,6 +99,7 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
       call = init.log.begin(request.messages)
       traced = init.trace?.call(init.sampleId, new URL(endpoint), request)
       const headers = { ...options.headers, ...traced?.headers() }
+      ended = await init.callBegins?.({ endpoint, signal })
       const { contentType, body } = await ask(request, call, { ...options, headers }, signal)
       for await (const chunks of readAnswer(contentType, body)) {
         for (const chunk of chunks) {
@@ -128,6 +133,7 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
           answered.resolve(answer.completion())
         }
       }
+      ended?.()
       traced?.end(call?.measured && answeredCall(call.measured, answer), failure)
     }
   }

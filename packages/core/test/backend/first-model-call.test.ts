@@ -75,3 +75,52 @@ it('a rollout whose observer cannot take note makes no model call', async () => 
   expect(await failed.promise).toBe('no note can be taken')
   expect(policy.requests).toHaveLength(0)
 })
+
+it('each model call is announced before it leaves, and its end when the answer has been read', async () => {
+  const events: string[] = []
+  const policy = await startPolicyEndpoint((response) => {
+    events.push('model call')
+    sendStream(response, answerStream('4'))
+  })
+  const backend = new LocalBackend({
+    workflow: workflow(async () => {
+      const main = requireRolloutContext('test').policy('main')
+      await main.complete({ messages: [] })
+      for await (const _ of main.stream({ messages: [] })) break
+    }),
+  })
+  await backend.execute(request({ chatCompletionsUrl: policy.url, grade: false }), {
+    ...silent,
+    beforeFirstModelCall: async () => void events.push('first call'),
+    modelCallBegins: async ({ endpoint }) => {
+      expect(endpoint).toBe(`${policy.url}/chat/completions`)
+      events.push('begins')
+      return () => void events.push('ended')
+    },
+  })
+  expect(events.join(', ')).toBe('begins, first call, model call, ended, begins, model call, ended')
+})
+
+it('a model call that fails has ended as well, and one that may not begin does not leave', async () => {
+  let ended = 0
+  const policy = await startPolicyEndpoint((response) => response.writeHead(400).end())
+  const errors: string[] = []
+  const backend = new LocalBackend({
+    workflow: workflow(async () => {
+      const main = requireRolloutContext('test').policy('main')
+      for (let call = 0; call < 2; call += 1) {
+        await main.complete({ messages: [] }).catch((error: Error) => errors.push(error.message))
+      }
+    }),
+  })
+  await backend.execute(request({ chatCompletionsUrl: policy.url, grade: false }), {
+    ...silent,
+    modelCallBegins: async () => {
+      if (errors.length === 1) throw new Error('no room')
+      return () => void (ended += 1)
+    },
+  })
+  expect(errors).toEqual([expect.stringContaining('400'), 'no room'])
+  expect(ended).toBe(1)
+  expect(policy.requests).toHaveLength(1)
+})
