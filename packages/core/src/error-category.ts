@@ -37,6 +37,7 @@ const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
   tool_failed: 'agent_error',
   storage_error: 'agent_error',
   worker_lost: 'agent_error',
+  queue_unavailable: 'http_error',
   run_locked: 'agent_error',
   damaged_run: 'agent_error',
 }

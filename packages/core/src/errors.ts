@@ -32,6 +32,7 @@
  * | `tool_failed` | a tool call could not be read or carried out |
  * | `storage_error` | results could not be written, for example because the disk is full |
  * | `worker_lost` | the worker process of the rollout ended, or did not answer |
+ * | `queue_unavailable` | the Redis of a queue does not answer, or is not accepted as it is |
  * | `run_locked` | another process writes to the evaluation run |
  * | `damaged_run` | files of an evaluation run are missing, or not what was written |
  */
@@ -69,6 +70,7 @@ export type OsmosisErrorCode =
   | 'tool_failed'
   | 'storage_error'
   | 'worker_lost'
+  | 'queue_unavailable'
   | 'run_locked'
   | 'damaged_run'
 

@@ -1,0 +1,99 @@
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { deserialize, serialize } from 'node:v8'
+import { gunzipSync, gzipSync } from 'node:zlib'
+
+import { OsmosisError } from '@osmosis/core'
+
+const cipher = 'aes-256-gcm'
+const keyBytes = 32
+const nonceBytes = 12
+const tagBytes = 16
+const nameBytes = 8
+/** How a blob begins. */
+const form = { plain: 0, sealed: 1 } as const
+
+/**
+ * Packs what is kept in Redis, and encrypts it with the keys of the operator. Whoever can read the Redis
+ * of a queue with keys reads neither prompts nor the keys of policies and callbacks there.
+ */
+export class QueueKeys {
+  /** By name: the first one seals, all of them open. */
+  readonly #keys: ReadonlyMap<string, Buffer>
+
+  /** @param keys - 32 bytes each; none leaves everything in plain text */
+  constructor(keys: readonly Buffer[] = []) {
+    this.#keys = new Map(keys.map((key) => [nameOf(key), key]))
+  }
+
+  /**
+   * The keys of a file: one a line, 32 bytes in base64. The first one is in use; those below it are
+   * older ones that may still be needed.
+   *
+   * @throws OsmosisError with code `invalid_config`
+   */
+  static parse(text: string): QueueKeys {
+    const lines = text.split('\n').map((line) => line.trim())
+    const keys = lines.filter(Boolean).map((line) => Buffer.from(line, 'base64'))
+    if (keys.length > 0 && keys.every(({ length }) => length === keyBytes)) {
+      return new QueueKeys(keys)
+    }
+    throw new OsmosisError(
+      'invalid_config',
+      'A file of queue keys has one key a line, 32 random bytes in base64. `openssl rand -base64 32` makes one.',
+    )
+  }
+
+  /** Whether what is kept is encrypted. */
+  get encrypts(): boolean {
+    return this.#keys.size > 0
+  }
+
+  /**
+   * @param value - what `structuredClone` can copy
+   * @param place - where it is kept; it opens nowhere else
+   */
+  seal(value: unknown, place: string): Buffer {
+    const packed = gzipSync(serialize(value), { level: 1 })
+    const [first] = this.#keys
+    if (first === undefined) return Buffer.concat([Buffer.of(form.plain), packed])
+    const [name, key] = first
+    const nonce = randomBytes(nonceBytes)
+    const sealing = createCipheriv(cipher, key, nonce).setAAD(Buffer.from(place))
+    const head = [Buffer.of(form.sealed), Buffer.from(name, 'hex'), nonce]
+    return Buffer.concat([...head, sealing.update(packed), sealing.final(), sealing.getAuthTag()])
+  }
+
+  /** @throws OsmosisError with code `invalid_config` for what these keys have not sealed in this place */
+  open(blob: Buffer, place: string): unknown {
+    // A queue with keys believes nothing that was written without.
+    if (!this.encrypts && blob[0] === form.plain) return deserialize(gunzipSync(blob.subarray(1)))
+    const nonceAt = 1 + nameBytes
+    const key = this.#keys.get(blob.subarray(1, nonceAt).toString('hex'))
+    if (blob[0] !== form.sealed || key === undefined) throw cannotOpen(place)
+    const textAt = nonceAt + nonceBytes
+    const opening = createDecipheriv(cipher, key, blob.subarray(nonceAt, textAt))
+    opening.setAAD(Buffer.from(place)).setAuthTag(blob.subarray(-tagBytes))
+    let packed: Buffer
+    try {
+      packed = Buffer.concat([opening.update(blob.subarray(textAt, -tagBytes)), opening.final()])
+    } catch (cause) {
+      throw cannotOpen(place, cause)
+    }
+    return deserialize(gunzipSync(packed))
+  }
+}
+
+function nameOf(key: Buffer): string {
+  return createHash('sha256')
+    .update(key)
+    .digest('hex')
+    .slice(0, 2 * nameBytes)
+}
+
+function cannotOpen(place: string, cause?: unknown): OsmosisError {
+  return new OsmosisError(
+    'invalid_config',
+    `${place} cannot be read with the queue keys of this process. Fronts and workers of a queue need the same file of keys.`,
+    { cause },
+  )
+}

@@ -1,0 +1,1 @@
+export { QueueKeys } from './connection/queue-keys.ts'

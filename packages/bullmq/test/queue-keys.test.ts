@@ -1,0 +1,39 @@
+import { randomBytes } from 'node:crypto'
+
+import { QueueKeys } from '@osmosis/bullmq'
+import { expect, it } from 'vitest'
+
+const value = { when: new Date(0), nan: Number.NaN, bytes: new Uint8Array([1]), text: 'secret-key' }
+const key = (): Buffer => randomBytes(32)
+const refused = expect.objectContaining({ code: 'invalid_config' })
+
+it('gives back what was sealed, whatever it is made of', () => {
+  for (const keys of [new QueueKeys(), new QueueKeys([key()])]) {
+    expect(keys.open(keys.seal(value, 'r1 request'), 'r1 request')).toEqual(value)
+  }
+})
+
+it('seals with the first key of a file and opens with all of them', () => {
+  const [older, newer] = [key(), key()]
+  const before = QueueKeys.parse(older.toString('base64'))
+  const rotated = QueueKeys.parse(`${newer.toString('base64')}\n${older.toString('base64')}\n`)
+  expect(rotated.open(before.seal(value, 'p'), 'p')).toEqual(value)
+  expect(() => before.open(rotated.seal(value, 'p'), 'p')).toThrow(refused)
+})
+
+it('opens nothing in another place, nothing that was changed, and nothing that was not sealed', () => {
+  const keys = new QueueKeys([key()])
+  const blob = keys.seal(value, 'r1 request')
+  expect(() => keys.open(blob, 'r2 request')).toThrow(refused)
+  const changed = Buffer.from(blob)
+  changed[40] = (changed[40] ?? 0) ^ 1
+  expect(() => keys.open(changed, 'r1 request')).toThrow(refused)
+  expect(() => keys.open(new QueueKeys().seal(value, 'r1 request'), 'r1 request')).toThrow(refused)
+  expect(() => new QueueKeys().open(blob, 'r1 request')).toThrow(refused)
+})
+
+it('says what a file of keys has to look like', () => {
+  for (const text of ['', 'short', `${key().toString('base64')}\nshort`]) {
+    expect(() => QueueKeys.parse(text)).toThrow(/openssl rand -base64 32/)
+  }
+})

@@ -1,0 +1,102 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+import { onTestFinished } from 'vitest'
+
+import { missingPrograms } from './missing-programs.ts'
+
+/** How a {@link RedisServer} is started. */
+export interface RedisServerOptions {
+  /** Whether what is acknowledged survives a kill. Default: false. */
+  readonly aof?: boolean
+  /** More settings, as redis.conf has them. */
+  readonly config?: Readonly<Record<string, string>>
+  /** Gets what ends it; default: it does not outlive the test. */
+  readonly keep?: (end: () => Promise<void>) => void
+}
+
+/** A real redis-server on a loopback port, with a folder of its own. */
+export interface RedisServer extends AsyncDisposable {
+  /** `redis://127.0.0.1:<port>`. */
+  readonly url: string
+  /** Ends it as a power cut does. */
+  kill(): Promise<void>
+  /** Starts it again, on the same port and with what is in its folder. */
+  restart(): Promise<void>
+  /** Has it stand still, and go on. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void
+  /** Kills it and removes its folder. */
+  stop(): Promise<void>
+}
+
+/** @throws Error when there is no redis-server on this machine */
+export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
+  if (missingPrograms('redis-server').length > 0) {
+    throw new Error(
+      'These tests need redis-server on PATH: `apt-get install -y redis-server`, or `brew install redis`.',
+    )
+  }
+  const { aof = false, config = {}, keep = onTestFinished } = options
+  const folder = await mkdtemp(path.join(tmpdir(), 'osmosis-redis-'))
+  const port = await freePort()
+  const settings = {
+    port: String(port),
+    bind: '127.0.0.1',
+    dir: folder,
+    save: '',
+    appendonly: aof ? 'yes' : 'no',
+    ...config,
+  }
+  const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
+  let running = await start(args)
+  const kill = async (): Promise<void> => {
+    const { exitCode, signalCode } = running
+    if (exitCode !== null || signalCode !== null) return
+    const exit = once(running, 'exit')
+    running.kill('SIGKILL')
+    await exit
+  }
+  const stop = async (): Promise<void> => {
+    await kill()
+    await rm(folder, { recursive: true, force: true })
+  }
+  keep(stop)
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    kill,
+    async restart() {
+      await kill()
+      running = await start(args)
+    },
+    signal: (signal) => void running.kill(signal),
+    stop,
+    [Symbol.asyncDispose]: stop,
+  }
+}
+
+/** Resolves when it takes connections. */
+async function start(args: readonly string[]): Promise<ChildProcess> {
+  const child = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  let log = ''
+  const ready = Promise.withResolvers<void>()
+  child.stdout.on('data', (data: Buffer) => {
+    log += data.toString()
+    if (log.includes('Ready to accept connections')) ready.resolve()
+  })
+  child.once('exit', () => ready.reject(new Error(`redis-server ended: ${log}`)))
+  await ready.promise
+  return child
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
