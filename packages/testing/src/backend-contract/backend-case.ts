@@ -73,6 +73,7 @@ export async function executeScripted(
   let samples: ReadonlyMap<string, RolloutSample> | undefined
   let grading: GradingOutcome | undefined
   await backend.execute(scripted(request), {
+    ...hooks,
     phaseChanged: (phase) => {
       events.push(phase)
       hooks.phaseChanged?.(phase)

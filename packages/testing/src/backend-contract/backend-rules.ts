@@ -3,6 +3,8 @@ export const backendRules = {
   'tells-phases':
     'an observer hears of each phase, then of its outcome, and of the samples between',
   'skips-phases': 'phases that are skipped are not reported, and nobody grades unasked',
+  'waits-before-asking':
+    'an observer is waited for once, before the first model call leaves, and may refuse it',
   'fails-workflows': 'a workflow that fails does so with its text, category and cause, twice',
   'fails-gradings': 'a grading that fails keeps the samples without a reward',
   'names-what-is-missing': 'what cannot be graded says what is missing',

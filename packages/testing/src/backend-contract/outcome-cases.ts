@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 
-import { isOsmosisError, type RolloutFailure } from '@osmosis/core'
+import { isOsmosisError, OsmosisError, type RolloutFailure } from '@osmosis/core'
 
+import { startPolicyServer } from '../policy-server.ts'
 import { executeScripted, type BackendCase, type ScriptedRequest } from './backend-case.ts'
 import type { BackendRule } from './backend-rules.ts'
 
@@ -25,6 +26,35 @@ export const outcomeCases = {
     assert.deepEqual(failed.events, ['running', 'workflow failure', 'grading failure'])
     const late = await executeScripted(backend, { agentTimeoutSeconds: 0 })
     assert.deepEqual(late.events, ['workflow failure', 'grading failure'])
+  },
+
+  'waits-before-asking': async (open) => {
+    const backend = await open('unlimited')
+    await using server = await startPolicyServer(() => 'yes')
+    const asks = { does: 'asks-twice', chatCompletionsUrl: server.url } as const
+    const callers = (): unknown[] => server.requests.map(({ headers }) => headers['x-sample-id'])
+    const waiting = await executeScripted(backend, asks, {
+      beforeFirstModelCall: async () => {
+        // Each of these would be overtaken by a call that does not wait.
+        for (let n = 0; n < 3; n += 1) await askAs('observer', server.url)
+      },
+    })
+    assert.equal(waiting.completion.failure, null)
+    assert.deepEqual(callers(), ['observer', 'observer', 'observer', 'main', 'main'])
+    const refused = await executeScripted(backend, asks, {
+      beforeFirstModelCall: async () => {
+        throw new OsmosisError('invalid_request', 'no note can be taken')
+      },
+    })
+    assertFailure(refused.completion.failure, 'no note can be taken', 'validation_error')
+    assert.equal(callers().length, 5)
+    await executeScripted(
+      backend,
+      { does: 'one-sample' },
+      {
+        beforeFirstModelCall: async () => assert.fail('nothing was asked'),
+      },
+    )
   },
 
   'fails-workflows': async (open) => {
@@ -119,4 +149,13 @@ function rewardsOf(
   samples: ReadonlyMap<string, { readonly reward: number | null }> | undefined,
 ): Record<string, number | null> {
   return Object.fromEntries([...(samples ?? [])].map(([id, { reward }]) => [id, reward]))
+}
+
+async function askAs(sampleId: string, url: string): Promise<void> {
+  const answer = await fetch(`${url}/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-sample-id': sampleId },
+    body: JSON.stringify({ messages: [] }),
+  })
+  await answer.text()
 }

@@ -1,10 +1,4 @@
-import type {
-  GradingOutcome,
-  LocalBackend,
-  RolloutRequest,
-  RolloutSample,
-  WorkflowOutcome,
-} from '@osmosis/core'
+import type { GradingOutcome, LocalBackend, RolloutSample, WorkflowOutcome } from '@osmosis/core'
 
 import { portable } from '../protocol/portable.ts'
 import { receiveError, sendFailure } from '../protocol/sent-error.ts'
@@ -18,6 +12,8 @@ interface Run {
   readonly ending: AbortController
   /** Resolved when the grader may begin. */
   readonly mayGrade: PromiseWithResolvers<void>
+  /** Settled with what the front says to the mark, if it is to say anything. */
+  readonly mayAsk: PromiseWithResolvers<void>
 }
 
 /** Executes what the front hands over, and tells it what happens. */
@@ -33,25 +29,35 @@ export class WorkerRuns {
 
   handle(message: Exclude<LaterMessage, { type: 'question' | 'leave' }>): void {
     if (message.type === 'run') {
-      this.#start(message.run, message.request)
+      this.#start(message)
       return
     }
     const run = this.#runs.get(message.run)
+    if (message.type === 'marked') {
+      if (message.error === null) run?.mayAsk.resolve()
+      else run?.mayAsk.reject(receiveError(message.error))
+      return
+    }
     if (message.type === 'end') run?.ending.abort(receiveError(message.reason))
     // Grading that may not begin any more fails at once, with that reason.
     run?.mayGrade.resolve()
   }
 
-  #start(run: number, request: RolloutRequest): void {
+  #start({ run, request, answersMark }: Extract<LaterMessage, { type: 'run' }>): void {
     const ending = new AbortController()
     const mayGrade = Promise.withResolvers<void>()
-    this.#runs.set(run, { ending, mayGrade })
+    const mayAsk = Promise.withResolvers<void>()
+    this.#runs.set(run, { ending, mayGrade, mayAsk })
     let hasFailed = false
     const observer = {
       phaseChanged: (phase: string) => {
         if (phase === 'running') this.#channel.post({ type: 'began', run })
       },
-      beforeFirstModelCall: async () => this.#channel.written({ type: 'asked', run }),
+      beforeFirstModelCall: async () => {
+        const marked = this.#channel.written({ type: 'asked', run })
+        // Together: the answer may be here before this process knows that its mark is written.
+        await Promise.all(answersMark ? [marked, mayAsk.promise] : [marked])
+      },
       workflowFinished: async (outcome: WorkflowOutcome, samples: Samples = new Map()) => {
         this.#workflowFinished(run, outcome, samples)
         hasFailed = outcome.status === 'failure'

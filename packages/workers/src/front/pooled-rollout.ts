@@ -11,7 +11,7 @@ import {
 } from '@osmosis/core/backend'
 import { startTimer } from '@osmosis/core/http'
 
-import { WorkerLoss } from './remote-run.ts'
+import { WorkerLoss, type RunOrder } from './remote-run.ts'
 import type { PlacedRun, WorkerPool } from './worker-pool.ts'
 
 /** For a worker to report the end of what was ended. */
@@ -92,17 +92,19 @@ export class PooledRollout implements RolloutPhases {
     deadline: Deadline,
   ): Promise<Pick<WorkflowResult, 'outcome' | 'samples'>> {
     const since = new QueueClock(live.request.queuedSeconds)
-    const toRequest = (): typeof live.request => {
+    const { beforeFirstModelCall } = live
+    const toOrder = (): RunOrder => {
       if (live.status === 'queued') {
         clock.stop()
         live.advance('running')
       }
-      return { ...live.request, queuedSeconds: since.seconds }
+      const request = { ...live.request, queuedSeconds: since.seconds }
+      return { request, beforeFirstModelCall }
     }
     let downed = 0
     for (let tries = 1; ; tries += 1) {
       const { signal } = deadline
-      const placed = await this.#parts.pool.run(toRequest, downed > 0, signal)
+      const placed = await this.#parts.pool.run(toOrder, downed > 0, signal)
       this.#placed = placed
       const { run } = placed
       try {

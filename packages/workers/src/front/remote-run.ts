@@ -6,10 +6,17 @@ import {
   type WorkflowOutcome,
 } from '@osmosis/core'
 
-import { receiveFailure, sendError } from '../protocol/sent-error.ts'
+import { receiveFailure, sendError, type SentError } from '../protocol/sent-error.ts'
 import type { FrontMessage, RunMessage } from '../protocol/worker-messages.ts'
 
 export type Samples = ReadonlyMap<string, RolloutSample>
+
+/** What a worker is to run. */
+export interface RunOrder {
+  readonly request: RolloutRequest
+  /** See `RolloutObserver`; without it the first model call waits for nobody here. */
+  readonly beforeFirstModelCall: (() => Promise<void>) | undefined
+}
 
 /** What a run reports of its workflow. */
 export interface WorkflowReport {
@@ -36,12 +43,18 @@ export class RemoteRun {
   readonly workflow = quiet<WorkflowReport>()
   readonly grading = quiet<GradingOutcome>()
   readonly #partial = Promise.withResolvers<Samples>()
+  readonly #beforeFirstModelCall: (() => Promise<void>) | undefined
   readonly #send: (message: FrontMessage) => void
   #stage: 'sent' | 'begun' | 'asked' | 'ended' | 'over' = 'sent'
 
-  constructor(number: number, request: RolloutRequest, send: (message: FrontMessage) => void) {
+  constructor(
+    number: number,
+    { request, beforeFirstModelCall }: RunOrder,
+    send: (message: FrontMessage) => void,
+  ) {
     this.number = number
     this.request = request
+    this.#beforeFirstModelCall = beforeFirstModelCall
     this.#send = send
   }
 
@@ -61,7 +74,8 @@ export class RemoteRun {
   }
 
   start(): void {
-    this.#send({ type: 'run', run: this.number, request: this.request })
+    const answersMark = this.#beforeFirstModelCall !== undefined
+    this.#send({ type: 'run', run: this.number, request: this.request, answersMark })
   }
 
   grade(): void {
@@ -79,7 +93,13 @@ export class RemoteRun {
         this.#stage = 'begun'
         return
       case 'asked':
+        // Where track is lost of a worker, all of its runs are said to have asked.
+        if (!this.isRepeatable) return
         this.#stage = 'asked'
+        this.#beforeFirstModelCall?.().then(
+          () => this.#answerMark(null),
+          (error: unknown) => this.#answerMark(sendError(error)),
+        )
         return
       case 'workflow': {
         const failure = receiveFailure(message.failure)
@@ -106,6 +126,10 @@ export class RemoteRun {
         this.grading.resolve({ status, failure, samples: byId(message.samples) })
       }
     }
+  }
+
+  #answerMark(error: SentError | null): void {
+    this.#send({ type: 'marked', run: this.number, error })
   }
 
   /** The worker is gone. What it has reported stays. */

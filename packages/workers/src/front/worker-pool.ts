@@ -1,11 +1,10 @@
 import { availableParallelism, totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 
-import type { RolloutRequest } from '@osmosis/core'
 import { untilAborted, wait } from '@osmosis/core/http'
 
 import type { ReadyMessage } from '../protocol/worker-messages.ts'
-import type { RemoteRun } from './remote-run.ts'
+import type { RemoteRun, RunOrder } from './remote-run.ts'
 import type { WorkerEndReason } from './worker-end.ts'
 import { WorkerProcess, type WorkerProcessOptions } from './worker-process.ts'
 
@@ -121,13 +120,9 @@ export class WorkerPool {
    * worker that it brings down takes nobody along that could have been saved.
    * @throws the reason of `signal`
    */
-  async run(
-    toRequest: () => RolloutRequest,
-    suspect: boolean,
-    signal: AbortSignal,
-  ): Promise<PlacedRun> {
+  async run(toOrder: () => RunOrder, suspect: boolean, signal: AbortSignal): Promise<PlacedRun> {
     return this.#whenFree(suspect, signal, (worker) => {
-      const run = worker.start(toRequest())
+      const run = worker.start(toOrder())
       if (suspect) this.#suspects.add(run)
       return { run, worker }
     })

@@ -2,7 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 
-import { OsmosisError, type RolloutRequest } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
 
 import { lastWordsPipe, type LastWords } from '../child/last-words.ts'
 import { portable } from '../protocol/portable.ts'
@@ -13,7 +13,7 @@ import type {
   RunMessage,
   WorkerMessage,
 } from '../protocol/worker-messages.ts'
-import { RemoteRun, WorkerLoss } from './remote-run.ts'
+import { RemoteRun, WorkerLoss, type RunOrder } from './remote-run.ts'
 import { endReason, endText, type WorkerEndReason } from './worker-end.ts'
 
 /** How a worker process is started and watched. */
@@ -99,9 +99,9 @@ export class WorkerProcess {
   }
 
   /** Begins a run. */
-  start(request: RolloutRequest): RemoteRun {
+  start(order: RunOrder): RemoteRun {
     runNumbers += 1
-    const run = new RemoteRun(runNumbers, request, (message) => this.#send(message))
+    const run = new RemoteRun(runNumbers, order, (message) => this.#send(message))
     this.runs.set(run.number, run)
     run.start()
     return run

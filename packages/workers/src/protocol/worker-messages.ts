@@ -10,7 +10,15 @@ import type { SentError, SentFailure } from './sent-error.ts'
 export type FrontMessage =
   /** Before anything is loaded: how the worker is watched. */
   | { readonly type: 'watch'; readonly beatMs: number; readonly maxMemoryBytes: number }
-  | { readonly type: 'run'; readonly run: number; readonly request: RolloutRequest }
+  | {
+      readonly type: 'run'
+      readonly run: number
+      readonly request: RolloutRequest
+      /** Whether the mark is answered, and the first model call waits for that. */
+      readonly answersMark: boolean
+    }
+  /** The answer to the mark: the first model call may leave, or fails with this error. */
+  | { readonly type: 'marked'; readonly run: number; readonly error: SentError | null }
   /** The outcome of the workflow has arrived where it had to, and there is a slot for the grader. */
   | { readonly type: 'grade'; readonly run: number }
   /** Ends a run with this reason. */
@@ -56,7 +64,7 @@ export type RunMessage =
   | { readonly type: 'began'; readonly run: number }
   /**
    * The mark: the first model call is about to leave. It is written before that, so that a run whose
-   * worker went without it can be repeated elsewhere.
+   * worker went without it can be repeated elsewhere. The front answers it when the run says so.
    */
   | { readonly type: 'asked'; readonly run: number }
   | WorkflowMessage
