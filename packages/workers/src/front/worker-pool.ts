@@ -43,7 +43,7 @@ export interface WorkerEnd {
 
 const firstBackoffMs = 250
 const longestBackoffMs = 30_000
-/** A worker that lived for this long is no sign of trouble with its successor. */
+/** A worker that lived for this long was able to live, although it had nothing to do. */
 const healthyMs = 10_000
 /** Successors that cannot start one after the other, before rollouts no longer wait for them. */
 const enoughFailures = 3
@@ -148,21 +148,28 @@ export class WorkerPool {
 
   /** Puts a successor in the place of each worker that ends. */
   async #keepUp(first: WorkerProcess): Promise<void> {
-    let quickEnds = 0
+    let failures = 0
     for (let worker = first; ; worker = this.#add()) {
-      const { what, reason, rollouts } = await worker.ended
+      const { runs } = await worker.ended
       this.#workers.delete(worker)
-      const { signal } = this.#closing
-      if (signal.aborted) return
+      if (this.#closing.signal.aborted) return
       const started = await this.#hasStarted(worker)
       const livedMs = performance.now() - worker.startedAt
-      quickEnds = started && livedMs > healthyMs ? 0 : quickEnds + 1
-      const restartMs =
-        quickEnds === 0 ? 0 : Math.min(firstBackoffMs * 2 ** (quickEnds - 1), longestBackoffMs)
-      this.#options.onWorkerEnd?.({ pid: worker.pid, what, rollouts, restartMs })
-      await wait(restartMs, signal)
-      this.#restarts[reason] = (this.#restarts[reason] ?? 0) + 1
+      const isHealthy = started && (worker.hasFinished || livedMs > healthyMs)
+      // Nor does the worker fail by a suspect, which brings down no third one.
+      const isFailure = !isHealthy && !runs.some((run) => this.#suspects.has(run))
+      if (isHealthy) failures = 0
+      else if (isFailure) failures += 1
+      await this.#makeWay(worker, isFailure ? backoffMs(failures) : 0)
     }
+  }
+
+  /** Waits until the successor of a worker that has ended may be started. */
+  async #makeWay(worker: WorkerProcess, restartMs: number): Promise<void> {
+    const { what, reason, runs } = await worker.ended
+    this.#options.onWorkerEnd?.({ pid: worker.pid, what, rollouts: runs.length, restartMs })
+    await wait(restartMs, this.#closing.signal)
+    this.#restarts[reason] = (this.#restarts[reason] ?? 0) + 1
   }
 
   /** After some failures in a row nothing waits for the next attempt any more. */
@@ -223,6 +230,11 @@ export class WorkerPool {
       waiter.take(worker)
     }
   }
+}
+
+/** @param failures - of workers one after the other */
+function backoffMs(failures: number): number {
+  return Math.min(firstBackoffMs * 2 ** (failures - 1), longestBackoffMs)
 }
 
 function fairShareMegabytes(workers: number): number {

@@ -32,7 +32,7 @@ interface EndedWorker {
   readonly what: string
   readonly reason: WorkerEndReason
   /** That were in it. */
-  readonly rollouts: number
+  readonly runs: readonly RemoteRun[]
 }
 
 /** Code that is loaded may block for longer than code that runs should. */
@@ -63,6 +63,7 @@ export class WorkerProcess {
   #silentTicks = 0
   #isReady = false
   #isGone = false
+  #hasFinished = false
   #killedFor: string | undefined
 
   /** @param onChange - called when it may have become able to take another rollout */
@@ -96,6 +97,11 @@ export class WorkerProcess {
   /** Whether its event loop turned a moment ago. */
   get isResponsive(): boolean {
     return this.#silentTicks < 3
+  }
+
+  /** Whether the workflow of a rollout has ended in it. */
+  get hasFinished(): boolean {
+    return this.#hasFinished
   }
 
   /** Begins a run. */
@@ -171,6 +177,7 @@ export class WorkerProcess {
   #handleRun(message: RunMessage): void {
     const run = this.runs.get(message.run)
     run?.handle(message)
+    if (message.type === 'workflow') this.#hasFinished = true
     if (run?.isOver) this.runs.delete(message.run)
   }
 
@@ -218,9 +225,9 @@ export class WorkerProcess {
       })
     })
     this.#isGone = true
-    const rollouts = this.runs.size
+    const runs = [...this.runs.values()]
     this.#endAll(`the worker process ${what}`)
-    return { what: `the worker process ${what}`, reason, rollouts }
+    return { what: `the worker process ${what}`, reason, runs }
   }
 
   /** Somebody keeps the pipes open. What may be in them is not known, so nothing is run again. */

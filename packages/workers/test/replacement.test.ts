@@ -1,0 +1,35 @@
+import { describe, expect, it } from 'vitest'
+
+import { openPool, runRollout } from './pool-under-test.ts'
+
+describe('a worker that has ended', () => {
+  it('after it finished a rollout is replaced at once, however often that happens', async () => {
+    const { pool, ends } = await openPool({ workers: 1 })
+    for (let n = 0; n < 4; n += 1) {
+      const { completion } = await runRollout(pool, 'nothing')
+      expect(completion.failure).toBeNull()
+      for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+      await expect.poll(() => ends.length).toBe(n + 1)
+    }
+    expect(ends.map(({ restartMs }) => restartMs)).toEqual([0, 0, 0, 0])
+  })
+
+  it('with a rollout that is suspected is replaced at once, for that is what it died of', async () => {
+    const { pool, ends } = await openPool({ workers: 1 })
+    await runRollout(pool, 'nothing')
+    const harmful = Array.from({ length: 4 }, async () => runRollout(pool, 'pause kill'))
+    const harmless = Array.from({ length: 4 }, async () => runRollout(pool, 'pause pause'))
+    for (const { completion } of await Promise.all(harmful)) {
+      expect(completion.failure?.message).toMatch(/it is the second worker that ended with this/)
+    }
+    for (const { completion } of await Promise.all(harmless)) expect(completion.failure).toBeNull()
+    expect(ends.length).toBeGreaterThan(4)
+    expect(ends.filter(({ restartMs }) => restartMs > 0)).toEqual([])
+  })
+
+  it('before it finished anything is replaced later each time', async () => {
+    const { ends } = await openPool({ workers: 1, args: ['dies-young'] })
+    await expect.poll(() => ends.length, { timeout: 10_000 }).toBeGreaterThan(2)
+    expect(ends.slice(0, 3).map(({ restartMs }) => restartMs)).toEqual([250, 500, 1000])
+  })
+})
