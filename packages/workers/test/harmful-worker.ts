@@ -1,3 +1,4 @@
+import { appendFileSync, statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import {
@@ -71,10 +72,17 @@ class HarmfulGrader extends Grader {
   }
 }
 
+/** As often as that, counted in a file. */
+function beKilled(file: string, times: number): void {
+  appendFileSync(file, '.')
+  if (statSync(file).size <= times) process.kill(process.pid, 'SIGKILL')
+}
+
 await runWorker(async () => {
   if (process.argv[2] === 'unloadable') throw new SyntaxError('this entrypoint has a mistake')
   if (process.argv[2] === 'exits') process.exit(7)
   if (process.argv[2] === 'dies-young') setTimeout(() => process.exit(0), 50)
+  if (process.argv[2] === 'is-killed') beKilled(process.argv[3] ?? '', Number(process.argv[4]))
   return {
     backend: {
       workflow: HarmfulWorkflow,

@@ -1,3 +1,6 @@
+import path from 'node:path'
+
+import { temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { openPool, runRollout } from './pool-under-test.ts'
@@ -31,5 +34,31 @@ describe('a worker that has ended', () => {
     const { ends } = await openPool({ workers: 1, args: ['dies-young'] })
     await expect.poll(() => ends.length, { timeout: 10_000 }).toBeGreaterThan(2)
     expect(ends.slice(0, 3).map(({ restartMs }) => restartMs)).toEqual([250, 500, 1000])
+  })
+})
+
+describe('a worker that is killed while it loads for the first time', () => {
+  it('is started again', async () => {
+    const folder = await temporaryFolder()
+    const { pool, ends } = await openPool({
+      workers: 1,
+      args: ['is-killed', path.join(folder, 'starts'), '2'],
+    })
+    expect((await runRollout(pool, 'nothing')).completion.failure).toBeNull()
+    expect(ends).toHaveLength(2)
+    expect(pool.workers()).toEqual({ running: 1, restarts: { killed: 2 } })
+  })
+
+  it('is given up after three times, with the reason', async () => {
+    const folder = await temporaryFolder()
+    const opening = openPool({
+      workers: 1,
+      args: ['is-killed', path.join(folder, 'starts'), '1000'],
+    })
+    await expect(opening).rejects.toMatchObject({
+      code: 'worker_lost',
+      message:
+        'A worker was started 3 times, and never could take rollouts: the worker process was killed by SIGKILL, probably because memory ran out.',
+    })
   })
 })

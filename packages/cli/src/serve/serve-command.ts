@@ -62,10 +62,12 @@ async function serveWorkflow(
   const environment = readServerEnvironment()
   const apiKey = serverKeys(flags, environment.apiKey)
   const options = { artifactRoot: environment.artifactRoot, egress: egressOf(flags) }
+  const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
   let server: RolloutServer | undefined
   const onWorkerEnd = ({ pid, what: happened, rollouts, restartMs }: WorkerEnd): void => {
     const line = { pid, rollouts, restart_ms: restartMs }
-    server?.logger.warn(line, `a worker ended: ${happened}`)
+    const log = server?.logger ?? logger
+    log.warn(line, `a worker ended: ${happened}`)
   }
   const served =
     typeof what === 'string'
@@ -75,7 +77,7 @@ async function serveWorkflow(
   try {
     assertWorkflowFlags(flags, facts.file)
     server = createRolloutServer({
-      logger: createStderrLogger({ level: flags.logLevel, format: flags.logFormat }),
+      logger,
       backend,
       apiKey,
       instanceId: environment.instanceId,

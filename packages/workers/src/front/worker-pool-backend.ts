@@ -117,7 +117,8 @@ export class WorkerPoolBackend implements ExecutionBackend, AsyncDisposable {
  * Starts worker processes, and resolves when all of them have loaded their entrypoint. The caller
  * closes the backend; workers end with this process in any case.
  *
- * @throws OsmosisError with code `invalid_entrypoint`, or the error of the module that cannot load it
+ * @throws OsmosisError with code `invalid_entrypoint`, or the error of the module that cannot load it;
+ * with code `worker_lost` when a worker was killed from outside three times before it had loaded
  */
 export async function createWorkerPool(options: WorkerPoolOptions): Promise<WorkerPoolBackend> {
   return WorkerPoolBackend.start(options)

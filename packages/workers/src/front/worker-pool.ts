@@ -1,6 +1,7 @@
 import { availableParallelism, totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 
+import { OsmosisError } from '@osmosis/core'
 import { untilAborted, wait } from '@osmosis/core/http'
 
 import type { ReadyMessage } from '../protocol/worker-messages.ts'
@@ -47,6 +48,9 @@ const longestBackoffMs = 30_000
 const healthyMs = 10_000
 /** Successors that cannot start one after the other, before rollouts no longer wait for them. */
 const enoughFailures = 3
+
+/** How often a worker is started that is killed from outside while it loads for the first time. */
+const mostFirstStarts = 3
 
 /** What waits for a worker. */
 interface Waiter {
@@ -97,15 +101,16 @@ export class WorkerPool {
   /**
    * Starts all workers and resolves when they take rollouts.
    *
-   * @throws what the first of them said that cannot
+   * @throws what the first of them said that cannot; OsmosisError with code `worker_lost` when one was
+   * killed from outside each time
    */
   async start(): Promise<ReadyMessage> {
     const { workers = availableParallelism() } = this.#options
-    const started = Array.from({ length: workers }, () => this.#add())
     try {
-      const [first] = await Promise.all(started.map(async ({ ready }) => ready))
+      const starting = Array.from({ length: workers }, async () => this.#startFirst())
+      const started = await Promise.all(starting)
       for (const worker of started) this.#keepUp(worker).catch(() => {})
-      return first as ReadyMessage
+      return await (started[0] as WorkerProcess).ready
     } catch (error) {
       await this.close()
       throw error
@@ -144,6 +149,27 @@ export class WorkerPool {
     const worker = new WorkerProcess(this.#processOptions, () => this.#handOut())
     this.#workers.add(worker)
     return worker
+  }
+
+  /** What cannot be loaded fails at once; that somebody killed the process says nothing about it. */
+  async #startFirst(): Promise<WorkerProcess> {
+    for (let starts = 1; ; starts += 1) {
+      const worker = this.#add()
+      try {
+        await worker.ready
+        return worker
+      } catch (error) {
+        const { what, reason } = await worker.ended
+        this.#workers.delete(worker)
+        if (reason !== 'killed' && reason !== 'signal') throw error
+        this.#closing.signal.throwIfAborted()
+        if (starts === mostFirstStarts) {
+          const message = `A worker was started ${starts} times, and never could take rollouts: ${what}.`
+          throw new OsmosisError('worker_lost', message)
+        }
+        await this.#makeWay(worker, backoffMs(starts))
+      }
+    }
   }
 
   /** Puts a successor in the place of each worker that ends. */
