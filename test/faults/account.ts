@@ -9,10 +9,28 @@ interface ToldBody {
   readonly rollout_id: string
   readonly status: string
   readonly err_message?: string | null
+  readonly err_category?: string | null
   readonly error_message?: string | null
   readonly reward?: number | null
   readonly sample?: { readonly reward: number | null } | null
   readonly samples?: Readonly<Record<string, { readonly reward: number | null }>>
+}
+
+/** A failure as it was told. */
+export interface ToldFailure {
+  readonly plan: Plan
+  readonly text: string
+  /** Undefined where callers are not told. */
+  readonly category: string | null | undefined
+  readonly wasCancelled: boolean
+  /** How often the policy was asked. */
+  readonly calls: number
+}
+
+export interface AccountOptions {
+  readonly chance: Chance
+  /** Why a failure cannot be what it says; undefined when it can. Default: any can. */
+  readonly doubt?: (failure: ToldFailure) => string | undefined
 }
 
 interface Entry {
@@ -21,7 +39,10 @@ interface Entry {
   /** What a listener has answered for good. */
   readonly settled: Set<ToldKind>
   readonly answered: Set<number>
-  readonly processes: Set<string>
+  /** Runs that have begun, where rollouts note that, and those that have asked the policy. */
+  readonly begun: Set<string>
+  readonly asked: Set<string>
+  calls: number
   readonly ended: PromiseWithResolvers<void>
   admission: 'pending' | 'accepted' | 'unknown'
   wasCancelled: boolean
@@ -38,11 +59,11 @@ export class Account {
   readonly violations: string[] = []
   readonly faults = new Map<string, number>()
   readonly #entries = new Map<string, Entry>()
-  readonly #chance: Chance
+  readonly #options: AccountOptions
   #endedCount = 0
 
-  constructor(chance: Chance) {
-    this.#chance = chance
+  constructor(options: AccountOptions) {
+    this.#options = options
   }
 
   /** How many rollouts are over. */
@@ -58,7 +79,9 @@ export class Account {
       told: new Map(),
       settled: new Set(),
       answered: new Set(),
-      processes: new Set(),
+      begun: new Set(),
+      asked: new Set(),
+      calls: 0,
       ended: Promise.withResolvers(),
       admission: 'pending',
       wasCancelled: false,
@@ -80,7 +103,9 @@ export class Account {
 
   /** The server said that it had ended it. */
   cancelled(id: string): void {
-    this.#entry(id).wasCancelled = true
+    const entry = this.#entry(id)
+    entry.wasCancelled = true
+    if (entry.end === 'success') this.violated(id, 'was cancelled, and has succeeded')
   }
 
   /** Resolves when the caller was told all there is. */
@@ -106,13 +131,24 @@ export class Account {
 
   /** What the policy says in this call, if it says it all. */
   answer(id: string, call: number): string {
-    return this.#chance(id, 'answer', call).toFixed(6)
+    return this.#options.chance(id, 'answer', call).toFixed(6)
   }
 
-  asked(id: string, process: string): void {
-    const { processes } = this.#entry(id)
-    processes.add(process)
-    if (processes.size > 1) this.violated(id, `was run by two processes: ${[...processes].join()}`)
+  /** The code of a rollout has begun, in this run. */
+  begun(id: string, run: string): void {
+    const { begun } = this.#entry(id)
+    begun.add(run)
+    if (begun.size > 1) this.fault(`workers: a rollout is begun for the ${begun.size}. time`)
+  }
+
+  /** The policy was asked. */
+  asked(id: string, run: string): void {
+    const entry = this.#entry(id)
+    entry.calls += 1
+    entry.asked.add(run)
+    if (entry.asked.size > 1)
+      this.violated(id, `asked the policy in two runs: ${[...entry.asked].join()}`)
+    if (entry.told.size > 0) this.fault('workers: ask for a rollout that has ended')
   }
 
   /** The policy gave the whole answer. */
@@ -197,9 +233,10 @@ export class Account {
         graded ? 'succeeded without a reward' : 'has a reward that nobody asked for',
       )
     }
+    if (succeeded && wasCancelled) this.violated(id, 'was cancelled, and has succeeded')
+    if (!succeeded) this.#checkCause(entry, text, body.err_category)
     if (reward === null) return
     if (!succeeded) this.violated(id, `failed, and has the reward ${reward}`)
-    if (wasCancelled) this.violated(id, `was cancelled, and has the reward ${reward}`)
     if (failsItself(plan)) this.violated(id, `does ${row.harm}, and has the reward ${reward}`)
     const whole = Array.from({ length: row.calls }, (_, call) => call).every((call) =>
       answered.has(call),
@@ -208,6 +245,15 @@ export class Account {
     if (reward !== Number(this.answer(id, row.calls - 1))) {
       this.violated(id, `has the reward ${reward}, which it did not earn`)
     }
+  }
+
+  #checkCause(
+    { plan, wasCancelled, calls }: Entry,
+    text: string,
+    category: string | null | undefined,
+  ): void {
+    const doubt = this.#options.doubt?.({ plan, text, category, wasCancelled, calls })
+    if (doubt !== undefined) this.violated(plan.id, `${doubt}: ${text} (${category})`)
   }
 
   #entry(id: string): Entry {

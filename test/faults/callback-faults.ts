@@ -38,24 +38,33 @@ const weights: [keyof typeof answers, number][] = [
   ['answer that never ends', 0.005],
 ]
 
-/** After these a callback is sent again; after all others it has arrived, or never will. */
-const passing: ReadonlySet<string | undefined> = new Set<keyof typeof answers>([
+/** After these a callback is sent again at once. */
+const brief: ReadonlySet<string | undefined> = new Set<keyof typeof answers>([
   'reset',
   'status 500',
   'status 503',
   'status 408',
   'status 425',
   'status 429',
-  'answer that comes too late',
 ])
 
+/** Whether the callback has arrived after this, or never will; else it is sent again. */
 export function isFinal(fault: string | undefined): boolean {
-  return !passing.has(fault)
+  return !brief.has(fault) && fault !== 'answer that comes too late'
 }
 
-/** Answers whoever tells of an end; what went wrong, if anything did. */
-export function acknowledge(out: ServerResponse, chance: number): string | undefined {
-  const fault = pick<keyof typeof answers | undefined>(chance, weights, undefined)
+/**
+ * Answers whoever tells of an end; what went wrong, if anything did.
+ *
+ * @param mild - whether nothing goes wrong but what is sent again at once
+ */
+export function acknowledge(
+  out: ServerResponse,
+  chance: number,
+  mild: boolean,
+): string | undefined {
+  const picked = pick<keyof typeof answers | undefined>(chance, weights, undefined)
+  const fault = mild && !brief.has(picked) ? undefined : picked
   if (fault === undefined)
     out.writeHead(200, { 'content-type': 'application/json' }).end('{"status":"ok"}')
   else answers[fault](out)

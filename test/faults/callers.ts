@@ -201,7 +201,8 @@ export class Callers {
   async #cancelLater({ id, cancelMs }: Plan): Promise<void> {
     if (cancelMs === undefined) return
     await sleep(cancelMs)
-    this.#parts.account.fault('caller: cancels')
+    const state = await this.state(id)
+    this.#parts.account.fault(`caller: cancels what is ${state?.status ?? 'not known'}`)
     const answer = await post(`${this.#places.workflows}/rollout/cancel`, { ids: [id] })
     if (answer?.text.includes('"cancelled_')) this.#parts.account.cancelled(id)
   }
@@ -224,7 +225,7 @@ export class Callers {
     account.violated(id, `sent again (${repeated} body), it was answered with ${answer.status}`)
   }
 
-  #body({ id, row, graded, deadline }: Plan) {
+  #body({ id, row, graded, deadline, graderDeadline = deadline }: Plan) {
     return {
       rollout_id: id,
       initial_messages: [],
@@ -233,7 +234,7 @@ export class Callers {
       llm_api_key: `key-${id}`,
       grade: graded,
       agent_timeout_sec: deadline,
-      grader_timeout_sec: deadline,
+      grader_timeout_sec: graderDeadline,
     }
   }
 

@@ -31,7 +31,7 @@ const progressMs = 10_000
 export async function runFaults(run: FaultRun): Promise<Account> {
   const { rollouts, seed, patienceSeconds, breaks } = run
   const chance = chances(seed)
-  const account = new Account(chance)
+  const account = new Account({ chance })
   const parts = { account, chance, broken: breakDelivery(breaks, chance), patienceSeconds }
   const world = await new World(parts).start()
   const folder = await mkdtemp(path.join(tmpdir(), 'osmosis-faults-'))

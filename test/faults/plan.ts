@@ -16,6 +16,8 @@ export interface Plan {
   readonly repeated: 'same' | 'other' | undefined
   /** For the workflow. Seconds. */
   readonly deadline: number
+  /** For the grader. Seconds; default: as long as the workflow has. */
+  readonly graderDeadline?: number
 }
 
 const kinds: [CallerKind, number][] = [
@@ -88,7 +90,7 @@ export function planOf(index: number, chance: Chance): Plan {
 
 /** Whether user code does what ends its rollout, unless something else is faster. */
 export function failsItself({ row: { harm, when, calls }, graded }: Plan): boolean {
-  if (harm === undefined || harm === 'pause') return false
+  if (harm === undefined || harm === 'pause' || harm === 'stall') return false
   if (when === 'between calls') return calls > 1
   return when === 'before asking' || graded
 }

@@ -4,61 +4,75 @@ import { createServer } from 'node:net'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-const bin = path.resolve(import.meta.dirname, '../../packages/cli/src/bin.ts')
+/** The command. */
+export const bin = path.resolve(import.meta.dirname, '../../packages/cli/src/bin.ts')
 const run = promisify(execFile)
 
-/** What `osmosis serve` serves, and how. */
-export interface ServedOptions {
+/** What a program is started as, and how it is known. */
+export interface ProgramOptions {
+  /** For people, after "the": `server of loops`. */
   readonly name: string
+  /** Script and arguments. */
   readonly args: readonly string[]
   readonly env?: Readonly<Record<string, string>>
+  /** What it prints when it is ready. */
+  readonly ready: string
   /** Called when it has ended without being asked to, or with another code than 0. */
   readonly onTrouble: (what: string) => void
 }
 
-/** A real `osmosis serve` that is killed and started again, each time on the same port. */
-export class ServedProcess {
-  readonly port: number
-  readonly #options: ServedOptions
+/** A program in a process of its own that is killed and started again. */
+export class Program {
+  readonly #options: ProgramOptions
   #child: ChildProcess | undefined
-  #isListening = false
+  #isUp = false
   /** Those that were asked to end. */
   readonly #asked = new WeakSet<ChildProcess>()
 
-  constructor(port: number, options: ServedOptions) {
-    this.port = port
+  constructor(options: ProgramOptions) {
     this.#options = options
   }
 
-  get url(): string {
-    return `http://127.0.0.1:${this.port}`
+  get pid(): number | undefined {
+    return this.#child?.pid
   }
 
-  /** Resolves when it listens, and rejects when it ends before. */
+  /** Whether it is ready, and was not asked to end. */
+  get isUp(): boolean {
+    return this.#isUp
+  }
+
+  /** Resolves when it is ready, and rejects when it ends before. */
   async start(): Promise<void> {
-    const { args, env, name, onTrouble } = this.#options
-    const all = [bin, 'serve', ...args, '--port', String(this.port)]
-    const child = spawn(process.execPath, all, {
+    const { args, env, name, ready, onTrouble } = this.#options
+    const child = spawn(process.execPath, args, {
       cwd: import.meta.dirname,
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     this.#child = child
     let log = ''
-    const listening = Promise.withResolvers<void>()
-    child.stdout.on('data', (data: Buffer) => {
-      if (data.includes('Listening on')) listening.resolve()
-    })
-    child.stderr.on('data', (data: Buffer) => (log = (log + data.toString()).slice(-2000)))
+    const starting = Promise.withResolvers<void>()
+    const listen = (data: Buffer): void => {
+      log = (log + data.toString()).slice(-2000)
+      if (log.includes(ready)) starting.resolve()
+    }
+    child.stdout.on('data', listen)
+    child.stderr.on('data', listen)
     // Not 'exit': what it said last may be in the pipe still.
     child.once('close', (code, signal) => {
-      this.#isListening = false
-      listening.reject(new Error(`the server of ${name} did not start: ${log}`))
+      this.#isUp = false
+      starting.reject(new Error(`the ${name} did not start: ${log}`))
       if (this.#asked.has(child) && (code === 0 || signal === 'SIGKILL')) return
-      onTrouble(`the server of ${name} ended with ${code ?? signal}: ${log}`)
+      onTrouble(`the ${name} ended with ${code ?? signal}: ${log}`)
     })
-    await listening.promise
-    this.#isListening = true
+    await starting.promise
+    this.#isUp = true
+  }
+
+  /** Sends it a signal that it survives. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    this.#child?.kill(signal)
   }
 
   /** Ends it, waits until it has ended, and starts it again. */
@@ -71,10 +85,33 @@ export class ServedProcess {
     const child = this.#child
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
     this.#asked.add(child)
-    this.#isListening = false
+    this.#isUp = false
     const ended = once(child, 'close')
     child.kill(signal)
     await ended
+  }
+}
+
+/** What `osmosis serve` serves, and how. */
+type ServedOptions = Omit<ProgramOptions, 'ready'>
+
+/** A real `osmosis serve`, each time on the same port. */
+export class ServedProcess extends Program {
+  readonly port: number
+
+  constructor(port: number, options: ServedOptions) {
+    const { name, args } = options
+    super({
+      ...options,
+      name: `server of ${name}`,
+      args: [bin, 'serve', ...args, '--port', String(port)],
+      ready: 'Listening on',
+    })
+    this.port = port
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`
   }
 
   /**
@@ -82,7 +119,7 @@ export class ServedProcess {
    * starts does not start.
    */
   async killWorker(chance: number): Promise<boolean> {
-    const parent = this.#child?.pid
+    const parent = this.pid
     const { stdout } = await run('ps', ['-A', '-o', 'pid=,ppid=,args='])
     const workers = stdout
       .split('\n')
@@ -92,7 +129,7 @@ export class ServedProcess {
       )
     const [pid] = workers[Math.floor(chance * workers.length)] ?? []
     try {
-      return this.#isListening && pid !== undefined && process.kill(Number(pid), 'SIGKILL')
+      return this.isUp && pid !== undefined && process.kill(Number(pid), 'SIGKILL')
     } catch {
       // It has ended by itself.
       return false

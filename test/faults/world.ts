@@ -22,6 +22,13 @@ export interface WorldParts {
   readonly broken: BrokenDelivery
   /** How long a caller waits for the end of its rollout. */
   readonly patienceSeconds: number
+  /** How long the policy takes for a call. Milliseconds; default 0. */
+  readonly policyMs?: (id: string, call: number) => number
+  /**
+   * Whether the policy always answers, and listeners fail in no other way than that they are to be
+   * asked again at once. Default: false.
+   */
+  readonly mild?: boolean
 }
 
 /** The callers' side of all protocols on one port: policies, callback listeners, trainers. */
@@ -59,16 +66,26 @@ export class World {
   #receive(path: string, headers: IncomingHttpHeaders, body: string, out: ServerResponse): void {
     const { account } = this.#parts
     const [, id = ''] = path.split('/')
+    if (path.endsWith('/begun')) {
+      account.begun(id, body)
+      return void out.end()
+    }
     const key = headers.authorization
     if (key !== `Bearer key-${id}`) account.violated(id, `${path} was called with the key ${key}`)
-    if (path.endsWith('/chat/completions')) this.#ask(id, headers, body, out)
-    else if (path.endsWith('/completion')) this.#tell(id, 'completion', body, out)
-    else if (path.endsWith('/grader')) this.#tell(id, 'grader', body, out)
-    else this.#tell(id, 'result', body, out)
+    if (path.endsWith('/chat/completions')) return this.#ask(id, headers, body, out)
+    const kind = path.endsWith('/completion')
+      ? 'completion'
+      : path.endsWith('/grader')
+        ? 'grader'
+        : 'result'
+    const name = headers['idempotency-key']
+    if (kind !== 'result' && name !== `${id}/${kind}`)
+      account.violated(id, `its ${kind} was told under the name ${String(name)}`)
+    return this.#tell(id, kind, body, out)
   }
 
   #ask(id: string, headers: IncomingHttpHeaders, body: string, out: ServerResponse): void {
-    const { account, chance } = this.#parts
+    const { account, chance, mild = false, policyMs } = this.#parts
     const { stream = false, rollout_id, messages } = JSON.parse(body) as ModelRequest
     const named = headers['x-rollout-id'] ?? rollout_id
     if (named !== id) account.violated(id, `the policy was asked for ${String(named)}`)
@@ -83,22 +100,22 @@ export class World {
     const number = this.#count(`${id} call ${call}`)
     const answer = account.answer(id, Number(call))
     const wholly = (): void => account.answered(id, Number(call))
-    const fault = answerCall(out, {
-      chance: chance(id, 'policy', call, number),
-      stream,
-      answer,
-      wholly,
-    })
-    if (fault !== undefined) account.fault(`policy: ${fault}`)
+    const luck = mild ? 1 : chance(id, 'policy', call, number)
+    const reply = (): void => {
+      const fault = answerCall(out, { chance: luck, stream, answer, wholly })
+      if (fault !== undefined) account.fault(`policy: ${fault}`)
+    }
+    if (policyMs === undefined) reply()
+    else setTimeout(reply, policyMs(id, Number(call)))
   }
 
   #tell(id: string, kind: ToldKind, body: string, out: ServerResponse): void {
-    const { account, chance, broken } = this.#parts
+    const { account, chance, broken, mild = false } = this.#parts
     const number = this.#count(`${id} ${kind}`)
     for (const heard of broken(id, kind, body)) account.told(id, kind, heard)
     // In the end everybody listens.
     const luck = number < 3 ? chance(id, kind, number) : 1
-    const fault = acknowledge(out, luck)
+    const fault = acknowledge(out, luck, mild)
     if (fault !== undefined) account.fault(`listener: ${fault}`)
     if (isFinal(fault)) account.settled(id, kind)
   }

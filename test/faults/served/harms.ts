@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Names this process to the policy: of one rollout, all calls have to come from one. */
-export const processMark = `${process.pid}-${Math.random().toString(36).slice(2)}`
+/** Names a run and its process to the policy: of one rollout, all calls have to come from one run. */
+export function runMark(): string {
+  return `${process.pid}-${Math.random().toString(36).slice(2)}`
+}
 
 const kept: unknown[] = []
 
@@ -26,6 +28,8 @@ const harms = {
   hang: async () => sleep(60_000),
   /** Long, and yet shorter than what ends a worker. */
   pause: () => block(300),
+  /** Longer than the lock of a rollout in a queue. */
+  stall: () => block(6_000),
   block: () => block(Infinity),
   allocate: () => {
     for (;;) kept.push(Array.from({ length: 10_000 }, (_, n) => ({ n })))
@@ -48,6 +52,16 @@ export interface Row {
   readonly calls: number
   readonly harm?: Harm
   readonly when?: HarmedPart
+  /** Where it is noted that the rollout was begun, before anything else. */
+  readonly noteUrl?: string
+  /** How long it waits before its first call. Milliseconds. */
+  readonly idleMs?: number
+}
+
+/** What a rollout of the fault run does before its first call. */
+export async function begin({ noteUrl, idleMs = 0 }: Row, mark: string): Promise<void> {
+  if (noteUrl !== undefined) await fetch(noteUrl, { method: 'POST', body: mark })
+  if (idleMs > 0) await sleep(idleMs)
 }
 
 /** Does what the row says of this part of its rollout. */

@@ -1,6 +1,6 @@
 import { RolloutAgentLoop, type RolloutContext, type RolloutResult } from '@osmosis/agent-loop'
 
-import { harmIn, processMark, type Row } from './harms.ts'
+import { harmIn, runMark, type Row } from './harms.ts'
 
 /** The same as a hand-written loop, which rewards itself. */
 class FaultyLoop extends RolloutAgentLoop {
@@ -12,11 +12,12 @@ class FaultyLoop extends RolloutAgentLoop {
 
   async run(ctx: RolloutContext): Promise<RolloutResult> {
     const row = ctx.request.metadata as unknown as Row
+    const mark = runMark()
     const messages: { role: string; content: string }[] = []
     await harmIn('before asking', row)
     for (let call = 0; call < row.calls; call += 1) {
       if (call > 0) await harmIn('between calls', row)
-      messages.push({ role: 'user', content: `${call} ${processMark}` })
+      messages.push({ role: 'user', content: `${call} ${mark}` })
       const { message } = await ctx.chat([...messages])
       messages.push({ role: 'assistant', content: String(message.content) })
     }

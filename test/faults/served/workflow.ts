@@ -9,7 +9,7 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 
-import { harmIn, processMark, type Row } from './harms.ts'
+import { begin, harmIn, runMark, type Row } from './harms.ts'
 
 export const workflowConfig = defineWorkflowConfig({
   name: 'faults',
@@ -22,12 +22,14 @@ export class FaultyWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
     const row = ctx.metadata as unknown as Row
     const context = requireRolloutContext('the fault run')
+    const mark = runMark()
     const messages: { role: string; content: unknown }[] = []
     context.registerSampleSource('main', { getSample: (id) => toRolloutSample({ id, messages }) })
+    await begin(row, mark)
     await harmIn('before asking', row)
     for (let call = 0; call < row.calls; call += 1) {
       if (call > 0) await harmIn('between calls', row)
-      messages.push({ role: 'user', content: `${call} ${processMark}` })
+      messages.push({ role: 'user', content: `${call} ${mark}` })
       const answer = await context.policy('main').complete({ messages: [...messages] as never })
       messages.push({ role: 'assistant', content: answer.choices[0]?.message.content })
     }
