@@ -2,7 +2,12 @@
  * What servers of other rollout protocols are built on, for the other `@osmosis` packages. Not part
  * of the promised API: names here may change in any version.
  */
-export { CallbackDelivery, type Callback } from './delivery/callback-delivery.ts'
+export {
+  CallbackDelivery,
+  type Callback,
+  type CallbackRecord,
+  type DeliveryOutcome,
+} from './delivery/callback-delivery.ts'
 export type { OutboxRecord } from './delivery/outbox-record.ts'
 export { HttpRefusal } from './http/http-refusal.ts'
 export { reachableUrl } from './http/reachable-url.ts'
@@ -11,4 +16,14 @@ export { createServerShell, type ServerProtocol, type ServerServices } from './h
 export type { CountedCall } from './metrics/policy-figures.ts'
 export type { ServerMetrics } from './metrics/server-metrics.ts'
 export { SecretValues } from './logging/secret-values.ts'
+export type {
+  AskedRollout,
+  FetchedResults,
+  FetchedRollout,
+  RolloutControl,
+  RolloutCounts,
+  RolloutIntake,
+  RolloutPorts,
+} from './rollout/rollout-ports.ts'
+export { portRoutes } from './rollout/rollout-routes.ts'
 export { Admission } from './work/admission.ts'

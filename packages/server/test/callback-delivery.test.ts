@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 
 import type { CallbackRetryOptions } from '@osmosis/server'
-import { CallbackDelivery } from '@osmosis/server/internal'
+import { CallbackDelivery, type Callback } from '@osmosis/server/internal'
 import {
   type CallbackAnswer,
   FakeController,
@@ -355,5 +355,49 @@ describe('callbacks of a rollout', () => {
       shared: 'Bearer controller-key',
       open: undefined,
     })
+  })
+})
+
+describe('a callback that is kept somewhere else', () => {
+  const callback: Callback = {
+    rolloutId: 'r1',
+    kind: 'completion',
+    url: 'http://127.0.0.1:1/completion',
+    apiKey: null,
+    idempotencyKey: 'r1/completion',
+    body: '{"status":"failure"}',
+  }
+
+  it('is sent as it was kept first, and its acknowledgement is passed on', async () => {
+    await using controller = await new FakeController().start()
+    const delivery = new CallbackDelivery({ logger: recordingLogger([]) })
+    const first = { ...callback, url: `${controller.url}/completion`, body: '{"status":"success"}' }
+    const outcomes: string[] = []
+    const record = {
+      keep: async () => first,
+      told: async (_: Callback, outcome: string) => void outcomes.push(outcome),
+    }
+    const acknowledged: string[] = []
+    const onAcknowledged = (body: string): void => void acknowledged.push(body)
+
+    expect(await delivery.deliver({ ...callback, onAcknowledged }, { record })).toBe('acknowledged')
+    expect(await controller.bodies(1)).toStrictEqual([{ status: 'success' }])
+    expect({ outcomes, acknowledged }).toStrictEqual({
+      outcomes: ['acknowledged'],
+      acknowledged: [''],
+    })
+    await delivery.close()
+  })
+
+  it('is not sent again when its fate is known', async () => {
+    const delivery = new CallbackDelivery({ logger: recordingLogger([]) })
+    const record = {
+      keep: async () => undefined,
+      told: async () => expect.unreachable('there was nothing to tell'),
+    }
+
+    expect(await delivery.deliver(callback, { record })).toBe('acknowledged')
+    expect(delivery.undelivered).toBe(0)
+    await delivery.close()
   })
 })

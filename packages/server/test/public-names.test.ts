@@ -23,6 +23,7 @@ it('exports what servers of other rollout protocols are built on', () => {
       'SecretValues',
       'createServerShell',
       'isJsonObject',
+      'portRoutes',
       'reachableUrl',
     ]),
   )

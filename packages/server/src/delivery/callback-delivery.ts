@@ -14,7 +14,6 @@ import {
 
 import type { LogFields, Logger } from '../logging/logger.ts'
 import type { CallbackFigures } from '../metrics/callback-figures.ts'
-import type { OutboxRecord } from './outbox-record.ts'
 
 /** How long and how often a callback is tried. All times are milliseconds. */
 export interface CallbackRetryOptions {
@@ -59,9 +58,23 @@ const longestAcknowledgement = 64 * 1024 * 1024
  */
 export type DeliveryOutcome = 'acknowledged' | 'refused' | 'gave_up'
 
+/** Where the callbacks of a rollout are kept, by whoever tells them. Nothing here rejects. */
+export interface CallbackRecord {
+  /**
+   * Keeps a callback before it is sent. Resolves with the one that is to be sent, which is the first
+   * one of its name that was kept, or with nothing when its fate is known already.
+   *
+   * @param ifInterrupted - what is to follow it when the process ends then; default: what was to
+   * follow before, without this callback
+   */
+  keep(callback: Callback, ifInterrupted?: readonly Callback[]): Promise<Callback | undefined>
+  /** Notes what became of a callback. */
+  told(callback: Callback, outcome: DeliveryOutcome): Promise<void>
+}
+
 /** Where a callback is kept until it has arrived. */
 export interface KeptWith {
-  readonly record: OutboxRecord
+  readonly record: CallbackRecord
   /** What is to follow it when the process ends; default: what was to follow before, without it. */
   readonly ifInterrupted?: readonly Callback[] | undefined
 }
@@ -156,7 +169,10 @@ export class CallbackDelivery {
    *
    * @param done - called when the fate of all is known; must not reject, and `close` waits for it
    */
-  deliverRest(record: OutboxRecord, done: () => Promise<void>): void {
+  deliverRest(
+    record: CallbackRecord & { readonly untold: readonly Callback[] },
+    done: () => Promise<void>,
+  ): void {
     const rest = record.untold
     for (const callback of rest) this.#count(callback)
     const send = async (): Promise<void> => {
@@ -181,19 +197,28 @@ export class CallbackDelivery {
   }
 
   async #keepAndSend(callback: Callback, kept: KeptWith | undefined): Promise<DeliveryOutcome> {
-    await kept?.record.keep(callback, kept.ifInterrupted)
-    const outcome = await this.#tryUntilKnown(callback)
+    const first = kept ? await kept.record.keep(callback, kept.ifInterrupted) : callback
+    if (first === undefined) {
+      this.#forget(callback)
+      return 'acknowledged'
+    }
+    const { onAcknowledged } = callback
+    const outcome = await this.#tryUntilKnown({ ...first, onAcknowledged })
     this.#note(callback, outcome)
     await kept?.record.told(callback, outcome)
     return outcome
   }
 
+  #forget(callback: Callback): void {
+    const counted = this.#counted.get(callback)
+    if (counted !== undefined) this.#undelivered.delete(counted)
+  }
+
   #note(callback: Callback, outcome: DeliveryOutcome): void {
     this.#figures?.ended(callback.kind, outcome)
     const counted = this.#counted.get(callback)
-    if (counted === undefined) return
-    if (outcome === 'acknowledged') this.#undelivered.delete(counted)
-    else counted.state = outcome
+    if (outcome === 'acknowledged') this.#forget(callback)
+    else if (counted !== undefined) counted.state = outcome
   }
 
   async #tryUntilKnown(callback: Callback): Promise<DeliveryOutcome> {

@@ -2,7 +2,7 @@ import { errorMessage } from '@osmosis/core'
 import { z } from 'zod'
 
 import type { Logger } from '../logging/logger.ts'
-import type { Callback, DeliveryOutcome } from './callback-delivery.ts'
+import type { Callback, CallbackRecord, DeliveryOutcome } from './callback-delivery.ts'
 import type { AppendOptions, OutboxFolder } from './outbox-folder.ts'
 
 /** What is kept of a rollout when it is accepted. */
@@ -90,7 +90,7 @@ export interface RecordPlace {
  * before the world can see the step. Nothing here rejects: what cannot be written is logged, and
  * costs the safety of a restart.
  */
-export class OutboxRecord {
+export class OutboxRecord implements CallbackRecord {
   readonly acceptance: Acceptance
   readonly #place: RecordPlace
   /** Callbacks that were built and have not arrived, in their order. */
@@ -126,15 +126,10 @@ export class OutboxRecord {
     return this.#fetched
   }
 
-  /**
-   * Keeps a callback before it is sent.
-   *
-   * @param ifInterrupted - what is to follow it when the process ends then; default: what was to
-   * follow before, without this callback
-   */
-  async keep(callback: Callback, ifInterrupted?: readonly Callback[]): Promise<void> {
+  async keep(callback: Callback, ifInterrupted?: readonly Callback[]): Promise<Callback> {
     const { idempotencyKey } = callback
-    if (this.#waiting.has(idempotencyKey)) return
+    const waiting = this.#waiting.get(idempotencyKey)
+    if (waiting !== undefined) return waiting
     const next =
       ifInterrupted ??
       this.#ifInterrupted.filter((planned) => planned.idempotencyKey !== idempotencyKey)
@@ -143,6 +138,7 @@ export class OutboxRecord {
     await this.#write(step, { sync: true })
     this.#waiting.set(idempotencyKey, callback)
     this.#ifInterrupted = next
+    return callback
   }
 
   /** Notes what became of a callback. Not synced: to send it once more does no harm. */

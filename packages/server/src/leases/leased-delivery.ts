@@ -13,6 +13,12 @@ import { encodeSamples, onlyOne, type EncodedBody } from '../rollout/callback-bo
 import { OutcomeLog, toBackendFailure, type ResultDelivery } from '../rollout/result-delivery.ts'
 import type { LeasedEnd, LeasedRollout } from './leased-rollout.ts'
 
+/** What a delivery knows of a lease, wherever that is kept. */
+export type DeliveredLease = Pick<
+  LeasedRollout,
+  'rolloutId' | 'cancelled' | 'decided' | 'advance' | 'decide' | 'publish'
+>
+
 /** What the delivery of a leased result works with. */
 export interface LeasedDeliveryOptions {
   /** Whether the result is that of the grading. */
@@ -40,11 +46,11 @@ interface LeasedFailure {
 
 /** Turns the outcomes of one rollout into the one result that its caller fetches. */
 export class LeasedDelivery implements ResultDelivery {
-  readonly #lease: LeasedRollout
+  readonly #lease: DeliveredLease
   readonly #options: LeasedDeliveryOptions
   readonly #log: OutcomeLog
 
-  constructor(lease: LeasedRollout, options: LeasedDeliveryOptions) {
+  constructor(lease: DeliveredLease, options: LeasedDeliveryOptions) {
     this.#lease = lease
     this.#options = options
     this.#log = new OutcomeLog(lease.rolloutId, options)

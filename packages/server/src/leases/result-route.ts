@@ -3,7 +3,7 @@ import { leasedErrorCategorySchema, leasedResultSchema, leaseHeader } from '@osm
 
 import { HttpRefusal } from '../http/http-refusal.ts'
 import type { ServerRoute } from '../http/server-route.ts'
-import type { LeaseRegistry } from './lease-registry.ts'
+import type { FetchedResults } from '../rollout/rollout-ports.ts'
 
 /** As it is written; what is read is more lenient. */
 const answerSchema = leasedResultSchema.extend({
@@ -11,7 +11,7 @@ const answerSchema = leasedResultSchema.extend({
 })
 
 /** The route at which the holder of a lease asks for the result, and so renews the lease. */
-export function resultRoute(registry: LeaseRegistry): ServerRoute {
+export function resultRoute(results: FetchedResults): ServerRoute {
   return {
     method: 'GET',
     path: '/rollout/{rollout_id}/result',
@@ -33,10 +33,10 @@ export function resultRoute(registry: LeaseRegistry): ServerRoute {
         const missing = { type: 'missing', loc: ['header', leaseHeader], msg: 'Field required' }
         throw new HttpRefusal(422, [missing])
       }
-      const lease = registry.get(rolloutId)
-      if (lease === undefined) throw new HttpRefusal(404, 'unknown rollout_id')
-      if (!lease.carries(token)) throw new HttpRefusal(403, 'invalid polling lease')
-      const body = await lease.read(registry.waitSeconds * 1000, c.req.raw.signal)
+      const rollout = await results.find(rolloutId)
+      if (rollout === undefined) throw new HttpRefusal(404, 'unknown rollout_id')
+      if (!rollout.carries(token)) throw new HttpRefusal(403, 'invalid polling lease')
+      const body = await rollout.read(results.waitSeconds * 1000, c.req.raw.signal)
       return c.body(body, 200, { 'content-type': 'application/json' })
     },
   }

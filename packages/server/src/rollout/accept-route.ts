@@ -11,13 +11,11 @@ import { z } from 'zod'
 
 import { reachableUrl } from '../http/reachable-url.ts'
 import { isJsonObject, type ServerRoute } from '../http/server-route.ts'
-import type { Admission } from '../work/admission.ts'
-import type { RolloutRequests } from './rollout-requests.ts'
+import type { AskedRollout, RolloutIntake } from './rollout-ports.ts'
 
 /** What the route hands bodies to, and how it answers. */
 interface AcceptParts {
-  readonly requests: RolloutRequests
-  readonly admission: Admission
+  readonly intake: RolloutIntake
   /** Of rollouts with callbacks. */
   readonly admissionStatus: 200 | 202
   readonly egress: EgressPolicy
@@ -25,8 +23,7 @@ interface AcceptParts {
 
 /** `POST /rollout`. */
 export function acceptRoute({
-  requests,
-  admission,
+  intake,
   admissionStatus,
   egress,
 }: AcceptParts): ServerRoute<RolloutRequestBody | LeasedRolloutRequestBody> {
@@ -51,13 +48,11 @@ export function acceptRoute({
       503: { description: 'Draining or shutting down; Retry-After says when to ask again' },
     },
     async handle(c, body) {
-      const callbacks = hasCallbacks(body)
-      const trace = traceHeadersOf(c)
-      const requested = callbacks
-        ? requests.withCallbacks(body, trace)
-        : requests.withLease(body, trace)
-      const answer = await admission.admit(requested)
-      const status = callbacks ? admissionStatus : 202
+      const asked: AskedRollout = hasCallbacks(body)
+        ? { kind: 'callbacks', body }
+        : { kind: 'lease', body }
+      const answer = await intake.accept(asked, traceHeadersOf(c))
+      const status = asked.kind === 'callbacks' ? admissionStatus : 202
       return c.body(answer, status, { 'content-type': 'application/json' })
     },
   }

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-import type { ExecutionBackend, RolloutSelector, RolloutState } from '@osmosis/core'
-import type { RolloutMemory } from '@osmosis/core/http'
+import type { RolloutSelector } from '@osmosis/core'
 import {
   cancelRequestSchema,
   cancelResponseSchema,
@@ -18,36 +17,30 @@ import {
 
 import type { ServerRoute } from '../http/server-route.ts'
 import type { ServerServices } from '../http/server-shell.ts'
-import type { Leases } from '../leases/leases.ts'
-import type { Admission } from '../work/admission.ts'
-
-/** What the control routes look at and act on. */
-export interface ControlledParts {
-  readonly backend: ExecutionBackend
-  readonly admission: Admission
-  readonly leases: Leases
-  /** Rollouts of an earlier process. */
-  readonly earlier: Pick<RolloutMemory<RolloutState>, 'get'>
-  readonly instanceId: string | undefined
-}
+import type { RolloutControl } from './rollout-ports.ts'
 
 const processId = randomUUID()
 
-/** The routes that look after rollouts, whatever way their results take. */
-export function controlRoutes(parts: ControlledParts, services: ServerServices): ServerRoute[] {
-  const { backend, admission, leases, earlier } = parts
-  const { delivery, secrets, logger, work } = services
-  const identity = { instance_id: parts.instanceId || processId, process_id: processId }
+/**
+ * The routes that look after rollouts, whatever way their results take.
+ *
+ * @param instanceId - default: the id of the process
+ */
+export function controlRoutes(
+  control: RolloutControl,
+  instanceId: string | undefined,
+  { secrets, logger, work }: Pick<ServerServices, 'secrets' | 'logger' | 'work'>,
+): ServerRoute[] {
+  const identity = { instance_id: instanceId || processId, process_id: processId }
 
   const status: ServerRoute = {
     method: 'GET',
     path: '/rollout/{rollout_id}/status',
     summary: 'Where a rollout stands',
     answers: { 200: { description: 'Unknown rollouts included', schema: statusResponseSchema } },
-    handle(c) {
+    async handle(c) {
       const rolloutId = c.req.param('rollout_id') ?? ''
-      const state =
-        leases.registry.get(rolloutId)?.end ?? earlier.get(rolloutId) ?? backend.status(rolloutId)
+      const state = await control.status(rolloutId)
       const text = state.errorMessage
       return c.json({
         rollout_id: rolloutId,
@@ -64,13 +57,8 @@ export function controlRoutes(parts: ControlledParts, services: ServerServices):
     summary: 'Cancel rollouts by ids, by prefix, or all of them',
     body: { schema: cancelRequestSchema, lists: { ids: (id) => typeof id === 'string' } },
     answers: { 200: { description: 'What became of each', schema: cancelResponseSchema } },
-    handle(c, body) {
-      const selector = toSelector(body)
-      const leased = leases.cancel(selector)
-      const others =
-        'ids' in selector ? { ids: selector.ids.filter((id) => !leased.has(id)) } : selector
-      // What leases answer counts: they know their rollouts for longer than the backend does.
-      const dispositions = new Map([...backend.cancel(others), ...leased])
+    async handle(c, body) {
+      const dispositions = await control.cancel(toSelector(body))
       logger.info({ rollouts: dispositions.size }, 'cancel requested')
       return c.json({ dispositions: Object.fromEntries(dispositions) })
     },
@@ -83,15 +71,15 @@ export function controlRoutes(parts: ControlledParts, services: ServerServices):
     body: { schema: drainRequestSchema },
     answers: { 200: { description: 'What is still going on', schema: drainResponseSchema } },
     async handle(c, { timeout_sec }) {
-      if (admission.accepting) logger.info({ running: work.count }, 'drain requested')
-      admission.fence()
+      if (control.accepting) logger.info({ running: work.count }, 'drain requested')
+      control.fence()
       await work.idleWithin(timeout_sec * 1000, c.req.raw.signal)
       return c.json({
-        accepting_rollouts: admission.accepting,
+        accepting_rollouts: control.accepting,
         active_rollouts: work.count,
         drained: work.count === 0,
         ...identity,
-        rollout_ids: admission.admittedIds.toSorted(),
+        rollout_ids: control.admittedIds.toSorted(),
       } satisfies DrainResponseBody)
     },
   }
@@ -102,15 +90,16 @@ export function controlRoutes(parts: ControlledParts, services: ServerServices):
     summary: 'Whether the server is up, and how busy it is',
     open: true,
     answers: { 200: { description: 'Up', schema: healthResponseSchema } },
-    handle(c) {
-      const { maxConcurrent, queued, running } = backend.load()
+    async handle(c) {
+      const { load, undelivered, retainedResults } = await control.counts()
+      const { maxConcurrent, queued, running } = load
       return c.json({
         status: 'ok',
         concurrency: { max_concurrent: maxConcurrent, queued, running },
-        undelivered: delivery.undelivered,
-        retained_results: leases.registry.retainedCount,
+        undelivered,
+        retained_results: retainedResults,
         ...identity,
-        lifecycle: { accepting_rollouts: admission.accepting, active_rollouts: work.count },
+        lifecycle: { accepting_rollouts: control.accepting, active_rollouts: work.count },
       } satisfies HealthResponseBody)
     },
   }

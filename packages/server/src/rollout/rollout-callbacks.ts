@@ -3,8 +3,7 @@ import type { GradingOutcome, RolloutFailure, RolloutState, WorkflowOutcome } fr
 import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/core/wire'
 
 import { completionBody, graderBody, type EncodedBody } from './callback-bodies.ts'
-import type { Callback, CallbackDelivery } from '../delivery/callback-delivery.ts'
-import type { OutboxRecord } from '../delivery/outbox-record.ts'
+import type { Callback, CallbackDelivery, CallbackRecord } from '../delivery/callback-delivery.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 import { OutcomeLog, toBackendFailure, type ResultDelivery } from './result-delivery.ts'
@@ -26,7 +25,7 @@ export interface CallbackTargets {
 export interface CallbackServices {
   readonly delivery: CallbackDelivery
   /** Where those of this rollout are kept; undefined: in memory alone. */
-  readonly record: OutboxRecord | undefined
+  readonly record: CallbackRecord | undefined
   readonly logger: Logger
   readonly secrets: SecretValues
 }

@@ -1,6 +1,7 @@
 import type { ExecutionBackend, RolloutState } from '@osmosis/core'
 import { RolloutMemory } from '@osmosis/core/http'
 
+import type { ServerRoute } from '../http/server-route.ts'
 import type { ServerProtocol, ServerServices } from '../http/server-shell.ts'
 import type { LeaseOptions } from '../leases/lease-registry.ts'
 import { Leases } from '../leases/leases.ts'
@@ -9,8 +10,10 @@ import { OwnershipLog, type OwnershipOptions } from '../ownership/ownership-log.
 import { Admission } from '../work/admission.ts'
 import { acceptRoute } from './accept-route.ts'
 import { controlRoutes } from './control-routes.ts'
+import { OwnRollouts } from './own-rollouts.ts'
 import { toState } from './rollout-callbacks.ts'
 import { showRollouts } from './rollout-gauges.ts'
+import type { RolloutPorts } from './rollout-ports.ts'
 import { RolloutRequests } from './rollout-requests.ts'
 import { TrajectoryFiles } from './trajectory-files.ts'
 
@@ -36,8 +39,24 @@ export interface RolloutProtocolOptions {
   trajectories?: boolean | undefined
 }
 
+/** The routes of the rollout protocol: each translates between the wire and one port behind it. */
+export function portRoutes(
+  { intake, results, control }: RolloutPorts,
+  {
+    admissionStatus = 202,
+    instanceId,
+  }: Pick<RolloutProtocolOptions, 'admissionStatus' | 'instanceId'>,
+  services: ServerServices,
+): ServerRoute[] {
+  return [
+    acceptRoute({ intake, admissionStatus, egress: services.egress }),
+    resultRoute(results),
+    ...controlRoutes(control, instanceId, services),
+  ]
+}
+
 /**
- * The routes of the rollout protocol: each translates between the wire and one part behind it.
+ * The rollout protocol for a backend of this process.
  *
  * @returns the routes, what takes up the rollouts of an earlier process, and what waits for callers
  * that fetch their results when the server ends
@@ -46,8 +65,8 @@ export function rolloutRoutes(
   options: RolloutProtocolOptions,
   services: ServerServices,
 ): Pick<ServerProtocol, 'routes' | 'resume'> & Required<Pick<ServerProtocol, 'settle'>> {
-  const { backend, admissionStatus = 202, instanceId, trajectories = true } = options
-  const { logger, metrics } = services
+  const { backend, trajectories = true } = options
+  const { logger, metrics, delivery } = services
   const files = new TrajectoryFiles(trajectories ? backend.artifactRoot : undefined, services)
   const leases = new Leases(options.leases, { ...services, backend })
   const { registry } = leases
@@ -63,14 +82,10 @@ export function rolloutRoutes(
   })
 
   const requests = new RolloutRequests({ backend, files, leases, ownership, services })
-  const accept = acceptRoute({ requests, admission, admissionStatus, egress: services.egress })
+  const own = new OwnRollouts({ backend, requests, admission, leases, earlier, delivery })
 
   return {
-    routes: [
-      accept,
-      resultRoute(registry),
-      ...controlRoutes({ backend, admission, leases, earlier, instanceId }, services),
-    ],
+    routes: portRoutes({ intake: own, results: own, control: own }, options, services),
     resume(left) {
       for (const { acceptance, untold } of left.records) {
         const last = untold.at(-1)
