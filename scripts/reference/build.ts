@@ -18,6 +18,7 @@ const reserved = new Set([
   '@osmosis/core/files',
   '@osmosis/core/http',
   '@osmosis/core/recording',
+  '@osmosis/core/tracing',
   '@osmosis/server/internal',
 ])
 

@@ -21,6 +21,7 @@ import { recordOf } from './rollout-records.ts'
 import type { SampleRecord } from './sample-record.ts'
 import { watchSteps } from './step-results.ts'
 import { StreamedParts } from './streamed-parts.ts'
+import { noteSample, watchTools } from './tool-spans.ts'
 import { providerName, sdkAnswer, wireRequest } from './wire-conversion.ts'
 
 /**
@@ -61,6 +62,7 @@ export class RolloutModel implements RolloutLanguageModel {
     this.name = settings.name ?? randomUUID()
     // Here, because a call that has begun does not look for listeners any more.
     watchSteps()
+    watchTools(this.#origin)
   }
 
   get provider(): string {
@@ -149,6 +151,8 @@ export class RolloutModel implements RolloutLanguageModel {
         'rolloutModel() needs an active rollout: call the model inside AgentWorkflow.run(), or give it another model for outside: rolloutModel({ fallback: … }).',
       )
     }
+    watchTools(rollout)
+    noteSample(rollout, this.name)
     return { record: recordOf(rollout, this.name), policy: rollout.policy(this.name) }
   }
 }

@@ -13,6 +13,7 @@ test('of the SDK only packages that users have installed are imported, also by t
     '@ai-sdk/openai-compatible',
     '@osmosis/core',
     '@osmosis/core/policy',
+    '@osmosis/core/tracing',
     '@osmosis/core/wire',
     'ai',
   ])

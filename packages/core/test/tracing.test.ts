@@ -149,6 +149,7 @@ it('a rollout is a trace of its samples, their model calls and the grading', asy
       attributes: {
         'gen_ai.evaluation.name': 'Judge',
         'gen_ai.evaluation.score.value': reward,
+        'gen_ai.response.id': 'chatcmpl-1',
         'osmosis.sample.id': id,
       },
     })),

@@ -4,6 +4,7 @@ import { getRolloutContext } from '@osmosis/core'
 import { isChatMessage, toAgentInput } from './agent-input.ts'
 import { currentScope, type RunScope, withScope } from './run-scope.ts'
 import { sessionRecordOf } from './session-record.ts'
+import { traceTools } from './tool-spans.ts'
 
 /** The class that executes runs, of whichever copy of the SDK. */
 export interface RunnerClass {
@@ -33,6 +34,7 @@ export function instrumentRunner(runnerClass: RunnerClass = Runner): void {
     enumerable: false,
     value(this: unknown, ...args: unknown[]): Promise<unknown> {
       if (getRolloutContext() === undefined) return Reflect.apply(original, this, args)
+      traceTools(this as object)
       return runInScope(args, (runArgs) => Reflect.apply(original, this, runArgs))
     },
   })

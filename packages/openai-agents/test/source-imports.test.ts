@@ -13,6 +13,7 @@ test('of the SDK only the package that users install is imported', () => {
     '@openai/agents',
     '@osmosis/core',
     '@osmosis/core/policy',
+    '@osmosis/core/tracing',
     '@osmosis/core/wire',
   ])
 })

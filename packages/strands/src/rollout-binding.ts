@@ -13,11 +13,13 @@ import {
   type RolloutSample,
   toRolloutSample,
 } from '@osmosis/core'
+import { traceOf } from '@osmosis/core/tracing'
 
 import { ConversationRecorder } from './conversation-recorder.ts'
 import { toNativeMessages } from './native-messages.ts'
 import { RecorderPlugin } from './recorder-plugin.ts'
 import type { OsmosisRolloutModel } from './rollout-model.ts'
+import { ToolSpanPlugin } from './tool-span-plugin.ts'
 import { type TurnMemory, turnMemoryOf } from './turn-memory.ts'
 
 /** What ties an agent to the rollout it is made in. */
@@ -45,6 +47,7 @@ export class RolloutBinding {
   applyTo(config: AgentConfig): AgentConfig {
     const managesHistory =
       config.conversationManager !== undefined || config.contextManager !== undefined
+    const trace = traceOf(this.#context)
     return {
       ...config,
       model: this.#model,
@@ -52,7 +55,11 @@ export class RolloutBinding {
       // What is worth asking again has been asked again before Strands hears of it.
       retryStrategy: config.retryStrategy === undefined ? null : config.retryStrategy,
       ...(managesHistory ? {} : { conversationManager: new NullConversationManager() }),
-      plugins: [...(config.plugins ?? []), new RecorderPlugin(this.#recorder, this.memory)],
+      plugins: [
+        ...(config.plugins ?? []),
+        new RecorderPlugin(this.#recorder, this.memory),
+        ...(trace === undefined ? [] : [new ToolSpanPlugin(trace, this.sampleId)]),
+      ],
     }
   }
 

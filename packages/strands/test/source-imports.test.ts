@@ -12,6 +12,7 @@ test('of the SDK only the package that users install is imported', () => {
   expect(packages.map(String).toSorted((a, b) => a.localeCompare(b))).toEqual([
     '@osmosis/core',
     '@osmosis/core/policy',
+    '@osmosis/core/tracing',
     '@osmosis/core/wire',
     '@strands-agents/sdk',
   ])

@@ -11,7 +11,7 @@ import type {
   ChatCompletionRequest,
 } from '../wire/chat-completion.ts'
 import type { AnsweredCall } from '../tracing/call-attributes.ts'
-import type { CallTrace, RolloutTrace } from '../tracing/rollout-trace.ts'
+import type { CallTrace, RolloutTrace, TracedCall } from '../tracing/rollout-trace.ts'
 import { readAnswer, unreadable } from './answer-stream.ts'
 import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
@@ -80,6 +80,13 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
   const endpoint = completionsUrl(baseUrl).href
   const transport = policyTransport(init.egress)
 
+  const tracedCall = (): TracedCall => ({
+    sampleId: init.sampleId,
+    endpoint: new URL(endpoint),
+    model: policyModelName,
+    streams: true,
+  })
+
   /** @param handOut - whether somebody wants to see the chunks, beside the whole of the answer */
   async function* answerTo(
     request: ChatCompletionRequest,
@@ -97,7 +104,7 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
       signal.throwIfAborted()
       assertOneAnswer(request)
       call = init.log.begin(request.messages)
-      traced = init.trace?.call(init.sampleId, new URL(endpoint), request)
+      traced = init.trace?.call(tracedCall(), request)
       const headers = { ...options.headers, ...traced?.headers() }
       ended = await init.callBegins?.({ endpoint, signal })
       const { contentType, body } = await ask(request, call, { ...options, headers }, signal)

@@ -8,7 +8,10 @@ import type { Attributes } from './trace-api.ts'
 
 /** A model call that has ended. */
 export interface AnsweredCall {
-  readonly call: MeasuredCall
+  readonly call: Pick<
+    MeasuredCall,
+    'attempts' | 'finishReason' | 'model' | 'timeToFirstChunkMs' | 'usage'
+  >
   readonly responseId: string | undefined
   /** Undefined when there is none. */
   readonly message: AssistantMessage | undefined
@@ -27,7 +30,7 @@ const settings = {
 } as const
 
 export function requestAttributes(request: ChatCompletionRequest): Attributes {
-  const attributes: Attributes = { 'gen_ai.request.stream': true }
+  const attributes: Attributes = {}
   for (const [key, name] of Object.entries(settings)) {
     const value = request[key]
     if (typeof value === 'number') attributes[name] = value

@@ -1,139 +1,155 @@
-import { errorMessage } from '../error-category.ts'
-import { isOsmosisError } from '../errors.ts'
-import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import type { RolloutRequest } from '../backend/execution-backend.ts'
+import { errorMessage } from '../error-category.ts'
+import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
 import type { ChatCompletionRequest } from '../wire/chat-completion.ts'
 import { answerAttributes, requestAttributes, type AnsweredCall } from './call-attributes.ts'
-import { parentOf, traceApi, type Attributes, type Span, type TraceApi } from './trace-api.ts'
+import { errorType, OpenSpan } from './open-span.ts'
+import { parentOf, traceApi, type Attributes, type TraceApi } from './trace-api.ts'
 
-const kinds = { internal: 0, client: 2 } as const
-const errorStatus = 2
-
-/** The name that every request gives as its model. */
-const requestedModel = 'osmosis-rollout'
+/** The rollout that a trace is of. */
+export type TracedRollout = Pick<RolloutRequest, 'rolloutId' | 'apiKey' | 'traceHeaders'>
 
 /**
  * Begins the trace of a rollout; undefined when nobody wants traces.
  *
- * @param workflow - name of the class
+ * @param workflow - name of the class, or of the agent loop
  */
 export function beginRolloutTrace(
-  request: RolloutRequest,
+  rollout: TracedRollout,
   workflow: string,
 ): RolloutTrace | undefined {
   const api = traceApi()
-  return api && new RolloutTrace(api, request, workflow)
+  return api && new RolloutTrace(api, rollout, workflow)
 }
 
-/** A span that has begun, and the context that its children are made in. */
-class OpenSpan {
-  readonly span: Span
-  readonly context: ReturnType<TraceApi['context']['active']>
-
-  constructor(
-    api: TraceApi,
-    parent: ReturnType<TraceApi['context']['active']>,
-    { name, kind = 'internal', attributes }: SpanStart,
-  ) {
-    const tracer = api.trace.getTracer('@osmosis/core')
-    this.span = tracer.startSpan(name, { kind: kinds[kind], attributes }, parent)
-    this.context = api.trace.setSpan(parent, this.span)
-  }
-}
-
-interface SpanStart {
-  readonly name: string
-  readonly kind?: keyof typeof kinds
-  readonly attributes: Attributes
-}
+// On globalThis, so that two installed copies of this package see the same traces.
+const tracesKey = Symbol.for('osmosis.rollout-traces')
+const holder = globalThis as { [tracesKey]?: WeakMap<object, RolloutTrace> }
 
 /** The traces of rollout contexts. They are no business of whoever makes a context. */
-export const traces = new WeakMap<object, RolloutTrace>()
+export const traces = (holder[tracesKey] ??= new WeakMap<object, RolloutTrace>())
 
-/** The spans of one rollout: samples and the grading below it, model calls below their sample. */
+const traceKey = Symbol.for('osmosis.rollout-trace')
+
+/** The trace of the rollout this code runs in, for code that is handed no rollout context. */
+export function activeTrace(): RolloutTrace | undefined {
+  return traceApi()?.context.active().getValue(traceKey) as RolloutTrace | undefined
+}
+
+/** The spans of one rollout: samples and the grading below it, model and tool calls below their sample. */
 export class RolloutTrace {
-  readonly #api: TraceApi
-  readonly #request: RolloutRequest
+  readonly #rollout: TracedRollout
   readonly #root: OpenSpan
   readonly #samples = new Map<string, OpenSpan>()
+  /** Ends of the tool calls that go on, with what they failed with. */
+  readonly #tools = new Set<(type?: string) => void>()
+  /** Ids of the latest answers, by sample. */
+  readonly #answers = new Map<string | undefined, string>()
   #grading: { open: OpenSpan; grader: string } | undefined
+  #workflowOver = false
 
-  constructor(api: TraceApi, request: RolloutRequest, workflow: string) {
-    this.#api = api
-    this.#request = request
-    this.#root = new OpenSpan(api, parentOf(api, request.traceHeaders), {
+  constructor(api: TraceApi, rollout: TracedRollout, workflow: string) {
+    this.#rollout = rollout
+    const parent = parentOf(api, rollout.traceHeaders).setValue(traceKey, this)
+    this.#root = new OpenSpan(api, parent, {
       name: `invoke_workflow ${workflow}`,
       attributes: {
         'gen_ai.operation.name': 'invoke_workflow',
         'gen_ai.workflow.name': workflow,
-        'osmosis.rollout.id': request.rolloutId,
+        ...this.#ids(),
       },
     })
   }
 
   /** Makes the rollout's span that of everything `fn` starts. */
   run<T>(fn: () => T): T {
-    return this.#api.context.with(this.#root.context, fn)
+    return this.#root.run(fn)
   }
 
   /** The workflow or the grader failed, and with it the rollout. */
   fail(error: unknown): void {
-    this.#fail(this.#root.span, error)
+    this.#fail(this.#root, error)
   }
 
-  /** Begins a model call of a sample. */
-  call(sampleId: string, endpoint: URL, request: ChatCompletionRequest): CallTrace {
-    const open = new OpenSpan(this.#api, this.#sample(sampleId).context, {
-      name: `chat ${requestedModel}`,
+  /** Begins a model call. */
+  call(
+    { sampleId, endpoint, model, streams }: TracedCall,
+    request: ChatCompletionRequest,
+  ): CallTrace {
+    const parent = sampleId === undefined ? this.#root : this.#sample(sampleId)
+    const open = parent.below({
+      name: `chat ${model}`,
       kind: 'client',
       attributes: {
         'gen_ai.operation.name': 'chat',
         'gen_ai.provider.name': 'osmosis',
-        'gen_ai.request.model': requestedModel,
+        'gen_ai.request.model': model,
+        'gen_ai.request.stream': streams || undefined,
         'server.address': endpoint.hostname,
         'server.port': Number(endpoint.port || (endpoint.protocol === 'https:' ? 443 : 80)),
-        'osmosis.rollout.id': this.#request.rolloutId,
-        'osmosis.sample.id': sampleId,
+        ...this.#ids(sampleId),
         ...requestAttributes(request),
       },
     })
     return {
-      headers: () => {
-        const headers: Record<string, string> = {}
-        this.#api.propagation.inject(open.context, headers)
-        return headers
-      },
+      headers: () => open.headers(),
       end: (call, error) => {
         if (call !== undefined) open.span.setAttributes(answerAttributes(call))
-        if (error !== undefined) this.#fail(open.span, error)
+        if (call?.responseId !== undefined) this.#answers.set(sampleId, call.responseId)
+        if (error !== undefined) this.#fail(open, error)
         open.span.end()
       },
     }
   }
 
-  /** The workflow is over, and its samples with it. */
+  /**
+   * Begins a tool call, below its sample where that is known. What it is called with and what comes of
+   * it are no part of a trace. Undefined when the workflow is over.
+   */
+  tool(sampleId: string | undefined, { name, id }: TracedTool): ToolTrace | undefined {
+    if (this.#workflowOver) return undefined
+    const sample = sampleId === undefined ? undefined : this.#samples.get(sampleId)
+    const open = (sample ?? this.#root).below({
+      name: `execute_tool ${name}`,
+      attributes: {
+        'gen_ai.operation.name': 'execute_tool',
+        'gen_ai.tool.name': name,
+        'gen_ai.tool.type': 'function',
+        'gen_ai.tool.call.id': id,
+        ...this.#ids(sampleId),
+      },
+    })
+    const end = (type?: string): void => {
+      if (!this.#tools.delete(end)) return
+      if (type !== undefined) open.fail(type)
+      open.span.end()
+    }
+    this.#tools.add(end)
+    return {
+      run: (fn) => open.run(fn),
+      end: () => end(),
+      fail: (error) => end(error === undefined ? 'tool_failed' : errorType(error)),
+    }
+  }
+
+  /** The workflow is over, and with it its samples and the tools that still run. */
   endSamples(): void {
+    this.#workflowOver = true
+    for (const end of this.#tools) end('rollout_ended')
     for (const { span } of this.#samples.values()) span.end()
     this.#samples.clear()
   }
 
   /** Runs the grader in a span of its own. Rejects with what `grade` rejects with. */
   async grading<T>(grader: string, grade: () => Promise<T>): Promise<T> {
-    const attributes = { 'osmosis.rollout.id': this.#request.rolloutId }
-    const open = new OpenSpan(this.#api, this.#root.context, {
-      name: `grade ${grader}`,
-      attributes,
-    })
+    const open = this.#root.below({ name: `grade ${grader}`, attributes: this.#ids() })
     this.#grading = { open, grader }
     try {
-      return await this.#api.context.with(open.context, grade)
+      return await open.run(grade)
     } catch (error) {
-      this.#fail(open.span, error)
-      open.span.addEvent('gen_ai.evaluation.result', {
-        'gen_ai.evaluation.name': grader,
-        'error.type': errorType(error),
-      })
+      this.#fail(open, error)
+      evaluated(open, grader, { 'error.type': errorType(error) })
       throw error
     } finally {
       open.span.end()
@@ -146,13 +162,13 @@ export class RolloutTrace {
     if (this.#grading === undefined) return
     const { open, grader } = this.#grading
     for (const { id, reward, removeSample } of samples.values()) {
-      if (reward === null || removeSample) continue
-      open.span.addEvent('gen_ai.evaluation.result', {
-        'gen_ai.evaluation.name': grader,
-        'gen_ai.evaluation.score.value': reward,
-        'osmosis.sample.id': id,
-      })
+      if (reward !== null && !removeSample) this.#reward(open, grader, reward, id)
     }
+  }
+
+  /** Notes the reward that an agent loop gave itself. */
+  rewardedItself(loop: string, reward: number): void {
+    this.#reward(this.#root, loop, reward)
   }
 
   end(): void {
@@ -160,30 +176,51 @@ export class RolloutTrace {
     this.#root.span.end()
   }
 
+  #reward(open: OpenSpan, by: string, reward: number, sampleId?: string): void {
+    evaluated(open, by, {
+      'gen_ai.evaluation.score.value': reward,
+      // The span that was evaluated has ended; this says which answer it ended with.
+      'gen_ai.response.id': this.#answers.get(sampleId),
+      ...(sampleId === undefined ? {} : { 'osmosis.sample.id': sampleId }),
+    })
+  }
+
   #sample(sampleId: string): OpenSpan {
     const known = this.#samples.get(sampleId)
     if (known !== undefined) return known
-    const open = new OpenSpan(this.#api, this.#root.context, {
+    const open = this.#root.below({
       name: `invoke_agent ${sampleId}`,
       attributes: {
         'gen_ai.operation.name': 'invoke_agent',
         'gen_ai.agent.name': sampleId,
-        'osmosis.rollout.id': this.#request.rolloutId,
-        'osmosis.sample.id': sampleId,
+        ...this.#ids(sampleId),
       },
     })
     this.#samples.set(sampleId, open)
     return open
   }
 
-  /** Errors of HTTP clients have been seen to carry keys. */
-  #fail(span: Span, error: unknown): void {
-    const { apiKey } = this.#request
-    const text = beginningOf(errorMessage(error), errorTextBytes)
-    const message = apiKey ? text.replaceAll(apiKey, '***') : text
-    span.setStatus({ code: errorStatus, message })
-    span.setAttributes({ 'error.type': errorType(error) })
+  #ids(sampleId?: string): Attributes {
+    return { 'osmosis.rollout.id': this.#rollout.rolloutId, 'osmosis.sample.id': sampleId }
   }
+
+  /** Errors of HTTP clients have been seen to carry keys. */
+  #fail(open: OpenSpan, error: unknown): void {
+    const { apiKey } = this.#rollout
+    const text = beginningOf(errorMessage(error), errorTextBytes)
+    open.fail(errorType(error), apiKey ? text.replaceAll(apiKey, '***') : text)
+  }
+}
+
+/** A model call that is about to be made. */
+export interface TracedCall {
+  /** Undefined in an agent loop, which has no samples. */
+  readonly sampleId: string | undefined
+  readonly endpoint: URL
+  /** The name that the request gives as its model. */
+  readonly model: string
+  /** Whether the answer comes as a stream. */
+  readonly streams: boolean
 }
 
 /** The span of a model call. */
@@ -194,7 +231,22 @@ export interface CallTrace {
   end(call: AnsweredCall | undefined, error: unknown): void
 }
 
-function errorType(error: unknown): string {
-  if (isOsmosisError(error)) return error.code
-  return error instanceof Error ? error.name : '_OTHER'
+/** What is known of a tool call before it runs. */
+export interface TracedTool {
+  readonly name: string
+  /** As the policy gave it. */
+  readonly id?: string | undefined
+}
+
+/** The span of a tool call. It ends once: what is called after that does nothing. */
+export interface ToolTrace {
+  /** Makes the span that of everything `fn` starts. */
+  run<T>(fn: () => T): T
+  end(): void
+  /** @param error - what the tool threw; undefined: it said that it failed */
+  fail(error?: unknown): void
+}
+
+function evaluated(open: OpenSpan, by: string, attributes: Attributes): void {
+  open.span.addEvent('gen_ai.evaluation.result', { 'gen_ai.evaluation.name': by, ...attributes })
 }

@@ -13,9 +13,10 @@ export interface Span {
   end(): void
 }
 
-/** Opaque. */
+/** Opaque, but for values under keys of one's own. */
 export interface TraceContext {
-  readonly getValue: unknown
+  getValue(key: symbol): unknown
+  setValue(key: symbol, value: unknown): TraceContext
 }
 
 /** Headers by name. */
