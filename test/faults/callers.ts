@@ -191,6 +191,21 @@ export class Callers {
     }
   }
 
+  /**
+   * What the servers say of rollouts that have ended must be what was told.
+   *
+   * @param mayForget - whether they may not know one any more
+   */
+  async checkStates({ mayForget }: { mayForget: boolean }): Promise<void> {
+    const { account } = this.#parts
+    for (const { plan, end, admission } of account.ends()) {
+      if (plan.kind === 'trainer' || end === undefined || admission !== 'accepted') continue
+      const state = await this.state(plan.id)
+      if (state === undefined || (mayForget && state.status === 'unknown')) continue
+      account.checkState(plan.id, state)
+    }
+  }
+
   /** What the status route says; undefined when nobody answers. */
   async state(id: string): Promise<{ status: string; reward: number | null } | undefined> {
     const answer = await ask(`${this.#places.workflows}/rollout/${id}/status`)

@@ -3,13 +3,14 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
+import { freePort } from '../../packages/testing/kit/free-port.ts'
 import { LossyProxy } from '../../packages/testing/kit/lossy-proxy.ts'
 import { Account } from './account.ts'
 import { breakDelivery, type WayToBreak } from './broken-delivery.ts'
 import { Callers } from './callers.ts'
 import { chances, type Chance } from './chance.ts'
 import { planOf } from './plan.ts'
-import { freePort, ServedProcess } from './served-process.ts'
+import { ServedProcess } from './served-process.ts'
 import { World } from './world.ts'
 
 export interface FaultRun {
@@ -168,11 +169,7 @@ async function checkServers(
       await sleep(200)
     }
   }
-  for (const { plan, end, admission } of account.ends()) {
-    if (plan.kind === 'trainer' || end === undefined || admission !== 'accepted') continue
-    const state = await callers.state(plan.id)
-    if (state !== undefined && state.status !== 'unknown') account.checkState(plan.id, state)
-  }
+  await callers.checkStates({ mayForget: true })
 }
 
 /** Whether nothing runs there any more, and nothing is to be told but what a listener has refused for good. */

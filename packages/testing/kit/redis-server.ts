@@ -1,12 +1,12 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 import { onTestFinished } from 'vitest'
 
+import { freePort } from './free-port.ts'
 import { missingPrograms } from './missing-programs.ts'
 
 /** How a {@link RedisServer} is started. */
@@ -90,13 +90,4 @@ async function start(args: readonly string[]): Promise<ChildProcess> {
   child.once('exit', () => ready.reject(new Error(`redis-server ended: ${log}`)))
   await ready.promise
   return child
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
