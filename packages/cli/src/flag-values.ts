@@ -8,11 +8,13 @@ export function countFrom(least: number): (value: string) => number {
   }
 }
 
-/** The value of a flag that says how many worker processes there are. */
-export function workerCount(value: string): number | 'auto' {
-  if (value === 'auto') return value
-  if (/^[1-9]\d*$/.test(value)) return Number(value)
-  throw new InvalidArgumentError('It must be a whole number of at least 1, or auto.')
+/** Reads the value of a flag that says how many worker processes there are: `least` or more. */
+export function workerCount(least: 0 | 1): (value: string) => number | 'auto' {
+  return (value) => {
+    if (value === 'auto') return value
+    if (/^\d+$/.test(value) && Number(value) >= least) return Number(value)
+    throw new InvalidArgumentError(`It must be a whole number of at least ${least}, or auto.`)
+  }
 }
 
 /** The value of a flag that measures something. */

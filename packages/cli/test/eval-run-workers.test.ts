@@ -46,17 +46,26 @@ export class ComputingWorkflow extends Echo {
 }
 `
 
+const fewSlots = `import { defineGraderConfig } from '@osmosis/core'
+export const one = defineGraderConfig({ name: 'one', concurrency: { maxConcurrent: 1 } })
+`
+
 it.skipIf(availableParallelism() === 1)(
-  'osmosis eval run says when workers would have run a workflow sooner',
+  'osmosis eval run says when workers would have run a workflow sooner, which none have',
   async () => {
-    const root = temporaryWorkspace({ 'rollouts/computing/main.ts': computing })
-    const run = async (entrypoint: string): Promise<string> => {
+    const root = temporaryWorkspace({
+      'rollouts/computing/main.ts': computing,
+      'rollouts/few-slots/main.ts': `${computing}${fewSlots}`,
+    })
+    const run = async (entrypoint: string, more = ''): Promise<string> => {
       const flags = `-m rollouts/${entrypoint}/main.ts -d data/words.jsonl --policy policies/echo.ts --n 2`
-      const args = `eval run ${flags} --output ${temporaryFolder()}`.split(' ')
+      const args = `eval run ${flags} --output ${temporaryFolder()}${more}`.split(' ')
       return (await startOsmosis(args, {}, root).finished).stderr
     }
     const advice = /^The workflow kept its thread busy for \d+ % of the time\. --workers auto runs/m
     expect(await run('computing')).toMatch(advice)
+    expect(await run('few-slots')).toMatch(advice)
+    expect(await run('computing', ' --workers 0')).not.toMatch(advice)
     expect(await run('echo')).not.toMatch(advice)
   },
 )

@@ -23,7 +23,7 @@ export interface EvalRunFlags extends PolicyFlags {
   offset?: number
   n?: number
   maxInFlight?: number
-  /** Processes that run user code; without, the server's own does. */
+  /** Processes that run user code; 0 for the server's own, undefined for that as long as it does not hold others up. */
   workers?: number | 'auto'
   threshold?: number
   /** The least share of passed items, 0 to 1. */
@@ -79,8 +79,8 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     )
     .option(
       '--workers <n>',
-      'run a workflow in this many worker processes, or one for each core with auto; pays for one that computes (default: in the process of the server)',
-      workerCount,
+      'run a workflow in this many worker processes, one for each core with auto, none with 0 (default: none, until the workflow is seen to keep its thread busy)',
+      workerCount(0),
     )
     .option(
       '--threshold <score>',

@@ -173,13 +173,14 @@ async function serve(
 
 /** Runs what is left to do; without `served` there is nothing. */
 async function evaluate(
-  { plan, flags, models, scorers, redaction }: Preparation,
+  prepared: Preparation,
   parts: {
     readonly store: RunStore
     readonly served?: ServedModels
     readonly interrupt?: AbortSignal
   },
 ): Promise<EvaluationResult> {
+  const { plan, flags, models, scorers, redaction, run } = prepared
   const { store, served, interrupt } = parts
   const { manifest } = store
   const idle = { run: () => Promise.reject(new Error('nothing is served')) }
@@ -192,6 +193,11 @@ async function evaluate(
   })
   const { baseline } = models
   const redact = <T>(data: T): T => redaction.data(data)
+  served?.watch({
+    items: countPending(run, prepared),
+    isUnchanged: () => hasItsCode(prepared),
+    say: (line) => progress.say(redaction.text(line)),
+  })
   const signals = [interrupt, served?.died].filter((signal) => signal !== undefined)
   try {
     return await runEvaluation({
@@ -214,6 +220,16 @@ async function evaluate(
     })
   } finally {
     progress.end()
+  }
+}
+
+/** Whether the files that a run was begun with are still as they were. */
+async function hasItsCode({ plan, flags, models, scorers, inputs }: Preparation): Promise<boolean> {
+  try {
+    const { code } = await findInputs(plan, flags, { models, scorers })
+    return code.sha256 === inputs.code.sha256
+  } catch {
+    return false
   }
 }
 

@@ -71,6 +71,12 @@ export class ProgressLine {
     }
   }
 
+  /** Prints a line of its own, and goes on below it. */
+  say(text: string): void {
+    this.end()
+    this.#output?.write(`${text}\n`)
+  }
+
   /** Leaves the line, so that what is printed next stands below it. */
   end(): void {
     if (this.#open) this.#output?.write('\n')
@@ -89,10 +95,9 @@ export class ProgressLine {
     for (const [score, error] of Object.entries(scoreErrors)) {
       if (this.#warned.has(score)) continue
       this.#warned.add(score)
-      this.end()
       const of = model === 'primary' ? '' : ` (${model})`
       const item = `Row ${sourceRowIndex} attempt ${runIndex}${of}`
-      this.#output?.write(`warning: ${item} got no score from ${score}: ${oneLine(error)}\n`)
+      this.say(`warning: ${item} got no score from ${score}: ${oneLine(error)}`)
     }
   }
 

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import path from 'node:path'
 
 import {
@@ -28,10 +29,13 @@ import type { EvaluationPlan } from './evaluation-plan.ts'
 import type { InFlight } from './plan-text.ts'
 import { policyAdvice } from './policy-advice.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
-import { watchThread } from './worker-advice.ts'
+import { SpreadRollouts, type SpreadRun } from './spread-rollouts.ts'
 
 /** In flight at once when neither the flags nor the config nor the server set a limit. */
 const defaultInFlight = 16
+
+/** Nothing that user code does blocks the process of a server for too long, nor workers in its place. Seconds. */
+const anyStallSeconds = 7 * 24 * 3600
 
 /** What {@link serveModels} needs to know. */
 export interface ServeModelsOptions {
@@ -54,18 +58,20 @@ export interface ServedModels {
   readonly baseline: EvaluatedModel | undefined
   readonly kind: ServerProcess['kind']
   readonly inFlight: InFlight
-  /** Writes what the process of the entrypoint prints to the end of a file. */
+  /** Writes what the processes of the entrypoint print to the end of a file. */
   readonly logTo: (file: string) => void
-  /** Aborted, with the reason, when the process of the entrypoint ends. */
+  /** Aborted, with the reason, when a process of the entrypoint ends. */
   readonly died: AbortSignal
+  /** Lets workers run the rest of a run from when that pays, unless flags say what runs it. */
+  watch(run: Omit<SpreadRun, 'inFlight'>): void
   /** What would have made the run shorter, as a sentence; undefined when nothing is known. */
   advise(): Promise<string | undefined>
-  /** Ends that process, then those who have heard from it to the last. */
+  /** Ends those processes, then those who have heard from them to the last. */
   close(): Promise<void>
 }
 
 /**
- * Serves the entrypoint of a plan in a process of its own, and opens who drives it for each model:
+ * Serves the entrypoint of a plan in processes of its own, and opens who drives it for each model:
  * a controller for a workflow, a trainer for an agent loop.
  *
  * @throws OsmosisError with code `invalid_entrypoint` when it cannot be served, `invalid_config` for
@@ -79,10 +85,13 @@ export async function serveModels(
   const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
   const env = { ...environment, ...plan.env, ...secrets, ...artifacts }
   const traces = flags.log === undefined ? {} : { traces: flags.log }
-  const workers = flags.workers === undefined ? {} : { workers: flags.workers }
-  const options = { entrypoint, folder, env, redaction, ...traces, ...workers }
+  const inOneProcess = { entrypoint, folder, env, redaction, ...traces }
+  const options = flags.workers ? { ...inOneProcess, workers: flags.workers } : inOneProcess
   const server = await startServerProcess(options, signal)
-  const opened: { close(): Promise<void> }[] = [server]
+  const rollouts = new SpreadRollouts(server, (workers, stopped) =>
+    startServerProcess({ ...inOneProcess, workers, stallTimeoutSeconds: anyStallSeconds }, stopped),
+  )
+  const opened: { close(): Promise<void> }[] = [rollouts]
   const close = async (): Promise<void> => {
     for (const part of opened) await part.close()
   }
@@ -93,19 +102,27 @@ export async function serveModels(
     const policy = recordPolicy(asked, { tokenIds: flags.tokenIds ?? false, price })
     const driver = await openDriver(server, policy, { plan, flags, runFolder })
     opened.push(driver, { close: async () => chosen[Symbol.asyncDispose]() })
-    return { name: chosen.name, policy: watched, runner: explaining(driver.runner, server) }
+    return { name: chosen.name, policy: watched, runner: spread(driver.runnerOf, rollouts) }
   }
   try {
     assertFlagsFit(server, plan, flags)
     await assertRowsFit(server, plan)
+    const inFlight = await inFlightOf(plan, flags, server)
+    const maySpread =
+      flags.workers === undefined &&
+      server.kind === 'workflow' &&
+      Math.min(availableParallelism(), inFlight.limit) > 1
     return {
       primary: await toModel(primary),
       baseline: baseline && (await toModel(baseline)),
       kind: server.kind,
-      inFlight: await inFlightOf(plan, flags, server),
-      logTo: server.logTo,
-      died: server.died,
-      advise: flags.workers === undefined ? await watchThread(server) : async () => undefined,
+      inFlight,
+      logTo: (file) => rollouts.logTo(file),
+      died: rollouts.died,
+      watch: (run) => {
+        if (maySpread) rollouts.watch({ ...run, inFlight: inFlight.limit })
+      },
+      advise: () => rollouts.advise(),
       close,
     }
   } catch (error) {
@@ -137,29 +154,36 @@ async function assertRowsFit(
   if (problems.length > 0) throw invalidDataset(dataset, problems)
 }
 
+/** What runs items on a server. */
+type RunnerOf = (server: ServerProcess) => ItemRunner
+
 async function openDriver(
   server: ServerProcess,
   policy: RecordedPolicy,
   { plan, flags, runFolder }: Pick<ServeModelsOptions, 'plan' | 'flags' | 'runFolder'>,
-): Promise<{ readonly runner: ItemRunner; close(): Promise<void> }> {
+): Promise<{ readonly runnerOf: RunnerOf; close(): Promise<void> }> {
   const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
   if (server.kind === 'workflow') {
     const controller = await createController({ policy })
     const timeouts = { agentTimeoutSeconds, graderTimeoutSeconds }
-    const options = { server, recorded: policy, runFolder, ...timeouts }
-    const runner = workflowRunner(controller, options)
-    return { runner, close: () => controller.close() }
+    const options = { recorded: policy, runFolder, ...timeouts }
+    return {
+      runnerOf: (where) => workflowRunner(controller, { ...options, server: where }),
+      close: () => controller.close(),
+    }
   }
   const trainer = await createTrainer({ policy })
   const { maxTurns } = flags
-  const runner = loopRunner(trainer, {
-    server,
+  const options = {
     ...(maxTurns === undefined ? {} : { maxTurns }),
     completionParams: paramsOf(flags),
     timeoutSeconds: agentTimeoutSeconds,
     recorded: policy,
-  })
-  return { runner, close: () => trainer.close() }
+  }
+  return {
+    runnerOf: (where) => loopRunner(trainer, { ...options, server: where }),
+    close: () => trainer.close(),
+  }
 }
 
 /** Parameters of the model calls, by their names on the wire. */
@@ -179,16 +203,17 @@ function withParams(policy: PolicyModel, params: Record<string, number>): Policy
   }
 }
 
-/** A connection that broke because the process has ended says so. */
-function explaining(runner: ItemRunner, server: ServerProcess): ItemRunner {
+/** Runs items where they go. A connection that broke because the process has ended says so. */
+function spread(runnerOf: RunnerOf, rollouts: SpreadRollouts): ItemRunner {
   return {
-    async run(item, options) {
-      try {
-        return await runner.run(item, options)
-      } catch (error) {
-        throw await server.explain(error)
-      }
-    },
+    run: (item, options) =>
+      rollouts.run(async (server) => {
+        try {
+          return await runnerOf(server).run(item, options)
+        } catch (error) {
+          throw await server.explain(error)
+        }
+      }),
   }
 }
 

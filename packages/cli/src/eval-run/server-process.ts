@@ -33,6 +33,8 @@ export interface ServerProcessOptions {
   readonly traces?: string
   /** Worker processes for user code. Default: the server's own process runs it. */
   readonly workers?: number | 'auto'
+  /** How long user code may block a worker. Default: that of `osmosis serve`. */
+  readonly stallTimeoutSeconds?: number
   /** Where the process runs: relative paths of the user's code mean this folder. */
   readonly folder: string
   /** Its environment, but for the key of the server. */
@@ -50,6 +52,8 @@ export interface ServerProcess extends AsyncDisposable {
   readonly metadataCheck: MetadataCheck | undefined
   /** Whether it says itself how many of its rollouts may run at once. */
   readonly isConfigured: boolean
+  /** How many rollouts it grades at once; null for any number. */
+  readonly graderSlots: number | null
   /** Writes everything that the process prints to the end of a file; what it has printed so far, too. */
   readonly logTo: (file: string) => void
   /** Aborted, with the reason, when the process ends. */
@@ -98,7 +102,7 @@ export async function startServerProcess(
   const close = (): Promise<void> => (closing ??= end(child, ended))
 
   try {
-    const { url, kind, hasSchema, isConfigured } = await Promise.race([
+    const { url, kind, hasSchema, isConfigured, graderSlots } = await Promise.race([
       listening(child),
       ended.then((how): never => {
         throw new OsmosisError(
@@ -114,6 +118,7 @@ export async function startServerProcess(
       kind,
       metadataCheck: hasSchema ? metadataCheckBy(child) : undefined,
       isConfigured,
+      graderSlots,
       logTo: output.logTo,
       died: died.signal,
       explain: (failure) => explain(failure, died.signal, ended),
@@ -126,11 +131,13 @@ export async function startServerProcess(
   }
 }
 
-function serveArgs({ entrypoint, traces, workers }: ServerProcessOptions): string[] {
+function serveArgs(options: ServerProcessOptions): string[] {
+  const { entrypoint, traces, workers, stallTimeoutSeconds: stall } = options
   const log = traces === undefined ? [] : ['--log', path.resolve(traces)]
   const processes = workers === undefined ? [] : ['--workers', String(workers)]
+  const limits = stall === undefined ? [] : ['--stall-timeout', String(stall)]
   // Conversations may hold secrets of the evaluation, which its server does not know for such.
-  return ['serve', entrypoint, '--port', '0', '--no-trajectories', ...log, ...processes]
+  return ['serve', entrypoint, '--port', '0', '--no-trajectories', ...log, ...processes, ...limits]
 }
 
 async function explain(

@@ -41,7 +41,12 @@ export async function serveAgentLoop(
       `Listening on ${listening.url} (${keys === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
   )
   followKeyFile(app, flags.apiKeyFile)
-  announceListening(listening, { kind: 'agent-loop', hasSchema: false, isConfigured: false })
+  announceListening(listening, {
+    kind: 'agent-loop',
+    hasSchema: false,
+    isConfigured: false,
+    graderSlots: null,
+  })
   if (registration === undefined) return
   announceRegistration(app, { ...registration, port: flags.publicPort ?? listening.port })
 }

@@ -96,8 +96,8 @@ async function serveWorkflow(
     listening.closed.then(close).catch(() => {})
     process.stdout.write(servingText(facts, listening.url, apiKey !== undefined))
     answerMetadataChecks(check)
-    const { hasSchema, isConfigured } = facts
-    announceListening(listening, { kind: 'workflow', hasSchema, isConfigured })
+    const { hasSchema, isConfigured, graderSlots } = facts
+    announceListening(listening, { kind: 'workflow', hasSchema, isConfigured, graderSlots })
   } catch (error) {
     await close()
     throw error

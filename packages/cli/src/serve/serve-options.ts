@@ -126,7 +126,7 @@ export function addServeCommand(program: Command): void {
     .option(
       '--workers <n>',
       'run workflows in this many processes of their own, or one for each core with auto (default: in the process of the server)',
-      workerCount,
+      workerCount(1),
     )
     .option(
       '--drain-timeout <seconds>',

@@ -7,6 +7,7 @@ import {
   type ExecutionBackend,
   type WorkflowConfig,
 } from '@osmosis/core'
+import { concurrencyLimits } from '@osmosis/core/backend'
 import type { MetadataCheck } from '@osmosis/eval'
 
 /** What is said of a served workflow; plain data, because it may come from another process. */
@@ -21,6 +22,8 @@ export interface WorkflowFacts {
   readonly hasSchema: boolean
   /** Whether it says itself how many of its rollouts may run at once. */
   readonly isConfigured: boolean
+  /** How many rollouts are graded at once; null for any number. */
+  readonly graderSlots: number | null
 }
 
 /** What the server says of the backend, wherever that is. */
@@ -58,6 +61,7 @@ export function factsOf(entrypoint: Entrypoint, file: string): WorkflowFacts {
     grader: grader?.name ?? null,
     hasSchema: workflowConfig?.metadata !== undefined,
     isConfigured: workflowConfig !== undefined,
+    graderSlots: concurrencyLimits(entrypoint).graders,
   }
 }
 
