@@ -26,4 +26,11 @@ export type {
   RolloutPorts,
 } from './rollout/rollout-ports.ts'
 export { portRoutes } from './rollout/rollout-routes.ts'
-export { Admission } from './work/admission.ts'
+export { RolloutCallbacks, type CallbackTargets } from './rollout/rollout-callbacks.ts'
+export { newLease, toRolloutRequest, toTargets } from './rollout/rollout-requests.ts'
+export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-files.ts'
+export { LeasedDelivery, toLeasedEnd, type DeliveredLease } from './leases/leased-delivery.ts'
+export { leaseSettings, type LeaseSettings } from './leases/lease-registry.ts'
+export { digestOfToken, type LeasedEnd } from './leases/leased-rollout.ts'
+export { Admission, digestOf } from './work/admission.ts'
+export { refusals } from './work/refusals.ts'

@@ -51,20 +51,12 @@ export class LeaseRegistry {
 
   /** @throws OsmosisError with code `invalid_config` */
   constructor(options: LeaseOptions = {}) {
-    const { waitSeconds = 30, leaseSeconds = 120, retentionSeconds = 900 } = options
-    const { maxRetained = 10_000, maxRetainedBytes = 2 ** 30 } = options
-    assertPositive({ waitSeconds, leaseSeconds, retentionSeconds, maxRetained, maxRetainedBytes })
-    if (leaseSeconds <= waitSeconds) {
-      throw new OsmosisError(
-        'invalid_config',
-        `leases.leaseSeconds (${leaseSeconds}) must be more than leases.waitSeconds (${waitSeconds}): a caller that waits would lose its lease.`,
-      )
-    }
-    this.waitSeconds = waitSeconds
-    this.leaseSeconds = leaseSeconds
-    this.#retentionMs = retentionSeconds * 1000
-    this.#maxCount = maxRetained
-    this.#maxBytes = maxRetainedBytes
+    const settings = leaseSettings(options)
+    this.waitSeconds = settings.waitSeconds
+    this.leaseSeconds = settings.leaseSeconds
+    this.#retentionMs = settings.retentionSeconds * 1000
+    this.#maxCount = settings.maxRetained
+    this.#maxBytes = settings.maxRetainedBytes
   }
 
   /** Number of results that are kept. */
@@ -195,6 +187,27 @@ export class LeaseRegistry {
     const { record } = rollout
     if (record !== undefined) this.#writes.start(async () => record.remove())
   }
+}
+
+/** {@link LeaseOptions} with their defaults. */
+export type LeaseSettings = Required<{ [K in keyof LeaseOptions]: number }>
+
+/** @throws OsmosisError with code `invalid_config` */
+export function leaseSettings(options: LeaseOptions = {}): LeaseSettings {
+  const settings = {
+    waitSeconds: options.waitSeconds ?? 30,
+    leaseSeconds: options.leaseSeconds ?? 120,
+    retentionSeconds: options.retentionSeconds ?? 900,
+    maxRetained: options.maxRetained ?? 10_000,
+    maxRetainedBytes: options.maxRetainedBytes ?? 2 ** 30,
+  }
+  assertPositive(settings)
+  const { waitSeconds, leaseSeconds } = settings
+  if (leaseSeconds > waitSeconds) return settings
+  throw new OsmosisError(
+    'invalid_config',
+    `leases.leaseSeconds (${leaseSeconds}) must be more than leases.waitSeconds (${waitSeconds}): a caller that waits would lose its lease.`,
+  )
 }
 
 function assertPositive(options: Readonly<Record<string, number>>): void {

@@ -4,6 +4,9 @@ import { Counter, Histogram, type Registry } from 'prom-client'
 /** What a rollout is doing: waiting for a slot, running its workflow or loop, being graded. */
 export type RolloutPhase = 'queue' | 'workflow' | 'grading'
 
+/** How long a rollout was in its phases. */
+export type PhaseSeconds = Readonly<Partial<Record<RolloutPhase, number>>>
+
 /** How a rollout ended. */
 type RolloutOutcomeName = 'success' | 'failure' | 'cancelled'
 
@@ -30,6 +33,20 @@ export class RolloutFigures {
       buckets,
       registers,
     })
+  }
+
+  /**
+   * Counts a rollout that ran somewhere else.
+   *
+   * @param seconds - how long it was in each phase that it went through, in their order
+   */
+  count(failure: Pick<RolloutFailure, 'category' | 'cause'> | null, seconds: PhaseSeconds): void {
+    let last: RolloutPhase = 'queue'
+    for (const [phase, took] of Object.entries(seconds) as [RolloutPhase, number][]) {
+      this.#durations.observe({ phase }, took)
+      last = phase
+    }
+    this.#ended.inc({ outcome: outcomeOf(failure), category: categoryOf(failure), phase: last })
   }
 
   /** Begins the clock of a rollout, in the queue. */
@@ -73,11 +90,15 @@ export class RolloutClock {
     const outcome = outcomeOf(failure)
     this.#ended.inc({
       outcome,
-      category: failure?.category ?? 'none',
+      category: categoryOf(failure),
       phase: this.#phase,
     })
     return outcome
   }
+}
+
+function categoryOf(failure: Pick<RolloutFailure, 'category'> | null): string {
+  return failure?.category ?? 'none'
 }
 
 function outcomeOf(failure: Pick<RolloutFailure, 'cause'> | null): RolloutOutcomeName {

@@ -38,15 +38,21 @@ export class ServerMetrics {
   }
 
   /** The same for one figure each of some values of a label. */
-  gauges(name: string, help: string, label: string, read: () => LabelledFigures): void {
+  gauges(
+    name: string,
+    help: string,
+    label: string,
+    read: () => LabelledFigures | Promise<LabelledFigures>,
+  ): void {
     const gauge: Gauge = new Gauge({
       name,
       help,
       labelNames: [label],
       registers: [this.#registry],
-      collect: () => {
+      collect: async () => {
+        const figures = await read()
         gauge.reset()
-        for (const [value, figure] of Object.entries(read())) gauge.set({ [label]: value }, figure)
+        for (const [value, figure] of Object.entries(figures)) gauge.set({ [label]: value }, figure)
       },
     })
   }

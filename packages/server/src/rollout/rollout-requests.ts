@@ -15,11 +15,13 @@ import type {
 
 import type { ServerServices } from '../http/server-shell.ts'
 import { digestOfToken, newLeaseToken } from '../leases/leased-rollout.ts'
+import type { LeaseRegistry } from '../leases/lease-registry.ts'
 import type { Leases } from '../leases/leases.ts'
 import type { OwnershipLog } from '../ownership/ownership-log.ts'
 import type { RequestedRollout } from '../work/admission.ts'
 import { CountedDelivery } from './counted-delivery.ts'
 import type { ResultDelivery } from './result-delivery.ts'
+import type { AskedRollout } from './rollout-ports.ts'
 import { ifInterrupted, RolloutCallbacks, type CallbackTargets } from './rollout-callbacks.ts'
 import type { RolloutTrajectory, TrajectoryFiles } from './trajectory-files.ts'
 
@@ -45,12 +47,7 @@ export class RolloutRequests {
   withCallbacks(body: RolloutRequestBody, traceHeaders: TraceHeaders): RequestedRollout {
     const rolloutId = body.rollout_id ?? randomUUID()
     const targets = toTargets(rolloutId, body)
-    const request = toRolloutRequest(body, {
-      rolloutId,
-      apiKey: body.llm_api_key ?? body.controller_api_key ?? undefined,
-      grade: targets.graderUrl !== null,
-      traceHeaders,
-    })
+    const request = toRolloutRequest({ kind: 'callbacks', body }, rolloutId, traceHeaders)
     return {
       rolloutId,
       body,
@@ -76,12 +73,7 @@ export class RolloutRequests {
     const { files, leases } = this.#parts
     const { registry } = leases
     const { rollout_id: rolloutId, llm_api_key: apiKey, grade } = body
-    const request = toRolloutRequest(body, {
-      rolloutId,
-      apiKey: apiKey ?? undefined,
-      grade,
-      traceHeaders,
-    })
+    const request = toRolloutRequest({ kind: 'lease', body }, rolloutId, traceHeaders)
     return {
       rolloutId,
       body,
@@ -91,17 +83,9 @@ export class RolloutRequests {
       prepare: () => {
         const trajectory = files.begin(request, body.extra_fields ?? null)
         const keep = (): Promise<void> => trajectory.write()
-        const token = newLeaseToken()
-        const tokenDigest = digestOfToken(token)
-        const answer: LeasedRolloutAcceptedBody = {
-          rollout_id: rolloutId,
-          status: 'queued',
-          polling_lease_token: token,
-          result_wait_timeout_sec: registry.waitSeconds,
-          polling_lease_timeout_sec: registry.leaseSeconds,
-        }
+        const { answer, tokenDigest } = newLease(rolloutId, registry)
         return {
-          answer: JSON.stringify(answer),
+          answer,
           ifInterrupted: () => [],
           tokenDigest,
           run: (record) => {
@@ -142,22 +126,47 @@ export class RolloutRequests {
   }
 }
 
-function toRolloutRequest(
-  body: RolloutRequestBody | LeasedRolloutRequestBody,
-  specific: Pick<RolloutRequest, 'rolloutId' | 'apiKey' | 'grade' | 'traceHeaders'>,
+/** A lease nobody has heard of: what its holder is answered, and what is kept of its token. */
+export function newLease(
+  rolloutId: string,
+  { waitSeconds, leaseSeconds }: Pick<LeaseRegistry, 'waitSeconds' | 'leaseSeconds'>,
+): { answer: string; tokenDigest: string } {
+  const token = newLeaseToken()
+  const answer: LeasedRolloutAcceptedBody = {
+    rollout_id: rolloutId,
+    status: 'queued',
+    polling_lease_token: token,
+    result_wait_timeout_sec: waitSeconds,
+    polling_lease_timeout_sec: leaseSeconds,
+  }
+  return { answer: JSON.stringify(answer), tokenDigest: digestOfToken(token) }
+}
+
+/** What a body asks a backend for. */
+export function toRolloutRequest(
+  asked: AskedRollout,
+  rolloutId: string,
+  traceHeaders: TraceHeaders,
 ): RolloutRequest {
+  const { body } = asked
+  const key = asked.kind === 'lease' ? null : asked.body.controller_api_key
   return {
+    rolloutId,
     initialMessages: body.initial_messages as PromptMessage[],
     label: body.label ?? null,
     metadata: body.metadata ?? null,
     chatCompletionsUrl: body.chat_completions_url,
     agentTimeoutSeconds: body.agent_timeout_sec ?? null,
     graderTimeoutSeconds: body.grader_timeout_sec ?? null,
-    ...specific,
+    apiKey: body.llm_api_key ?? key ?? undefined,
+    grade:
+      asked.kind === 'lease' ? asked.body.grade : (asked.body.grader_callback_url ?? null) !== null,
+    traceHeaders,
   }
 }
 
-function toTargets(rolloutId: string, body: RolloutRequestBody): CallbackTargets {
+/** Where the results go that a body asks to have sent. */
+export function toTargets(rolloutId: string, body: RolloutRequestBody): CallbackTargets {
   return {
     rolloutId,
     completionUrl: body.completion_callback_url,

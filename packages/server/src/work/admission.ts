@@ -9,10 +9,8 @@ import type { Acceptance, OutboxRecord } from '../delivery/outbox-record.ts'
 import { HttpRefusal } from '../http/http-refusal.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
+import { refusals } from './refusals.ts'
 import type { RunningWork } from './running-work.ts'
-
-/** Seconds after which a caller that was turned away may ask again. */
-const retryAfter = { 'retry-after': '5' }
 
 /** What an admission asks, and hands rollouts to. */
 export interface AdmissionParts {
@@ -150,12 +148,12 @@ export class Admission {
     const taken = this.#rules.isTaken?.(rolloutId) === true
     if (!repeatable) {
       this.#refuseWhenFull(requested)
-      if (known !== undefined || taken) throw registered()
+      if (known !== undefined || taken) throw refusals.registered()
     } else if (known !== undefined) {
       if (known.digest !== digest) this.#contradicted(rolloutId, key)
       known.again?.()
       return known.answer
-    } else if (taken) throw registered()
+    } else if (taken) throw refusals.registered()
     else this.#refuseWhenFull(requested)
     // Nothing has been waited for since the first check, so no other request came in between.
     const { promise: answer, resolve, reject } = Promise.withResolvers<string>()
@@ -251,14 +249,12 @@ export class Admission {
     } catch (error) {
       const line = { rollout_id: rolloutId, error }
       this.#parts.logger.error(line, `rollout not accepted: ${errorMessage(error)}`)
-      throw new HttpRefusal(503, 'the outbox cannot be written to; retry later', retryAfter)
+      throw refusals.unavailable('the outbox cannot be written to')
     }
   }
 
   #contradicted(rolloutId: string, key: string): void {
-    if (this.#rules.otherBody === 'refuse') {
-      throw new HttpRefusal(409, 'rollout_id is already in use by a rollout with another body')
-    }
+    if (this.#rules.otherBody === 'refuse') throw refusals.contradicted()
     const line = { rollout_id: rolloutId, key }
     this.#parts.logger.warn(line, 'a repeated request has another body; the first one counts')
   }
@@ -276,25 +272,21 @@ export class Admission {
 
   #refuseWhenFull({ hasRoom }: RequestedRollout): void {
     if (!this.#rules.isFull() && hasRoom?.() !== false) return
-    const detail = 'rollout queue is full; retry later'
-    throw new HttpRefusal(this.#rules.fullStatus, detail, retryAfter)
+    throw refusals.full(this.#rules.fullStatus)
   }
 
   #refuseWhenEnding(): void {
-    if (this.accepting) return
-    const detail = this.#parts.ending.aborted
-      ? 'rollout server is shutting down'
-      : 'rollout admissions are drained'
-    throw new HttpRefusal(503, detail, retryAfter)
+    if (this.#parts.ending.aborted) throw refusals.ending()
+    if (this.#fenced) throw refusals.drained()
   }
 }
 
-function registered(): HttpRefusal {
-  return new HttpRefusal(409, 'rollout_id is already registered')
-}
-
-/** Equal JSON values have equal digests, whatever the order of their keys. */
-function digestOf(body: unknown): string {
+/**
+ * Equal JSON values have equal digests, whatever the order of their keys.
+ *
+ * @throws HttpRefusal 422 for what is nested too deeply
+ */
+export function digestOf(body: unknown): string {
   try {
     const canonical = JSON.stringify(body, (_, inner: unknown) => withSortedKeys(inner))
     return createHash('sha256').update(canonical).digest('base64')
