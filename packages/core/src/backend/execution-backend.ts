@@ -82,7 +82,7 @@ export interface RolloutObserver {
   /**
    * Awaited before each model call, the first one's {@link RolloutObserver.beforeFirstModelCall}
    * included, so that the calls of many processes can be counted and bounded together. When it
-   * rejects, the call fails with that.
+   * rejects, the call fails with that. Backends on other machines do without.
    *
    * @returns what is called, once, when nothing more is read of the answer
    */

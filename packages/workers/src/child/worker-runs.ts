@@ -1,8 +1,15 @@
-import type { GradingOutcome, LocalBackend, RolloutSample, WorkflowOutcome } from '@osmosis/core'
+import type {
+  BeginningModelCall,
+  GradingOutcome,
+  LocalBackend,
+  RolloutSample,
+  WorkflowOutcome,
+} from '@osmosis/core'
 
 import { portable } from '../protocol/portable.ts'
 import { receiveError, sendFailure } from '../protocol/sent-error.ts'
 import type { RunMessage } from '../protocol/worker-messages.ts'
+import { CallAnnouncements } from './call-announcements.ts'
 import type { FrontChannel, LaterMessage } from './front-channel.ts'
 
 type Samples = ReadonlyMap<string, RolloutSample>
@@ -14,6 +21,7 @@ interface Run {
   readonly mayGrade: PromiseWithResolvers<void>
   /** Settled with what the front says to the mark, if it is to say anything. */
   readonly mayAsk: PromiseWithResolvers<void>
+  readonly calls: CallAnnouncements
 }
 
 /** Executes what the front hands over, and tells it what happens. */
@@ -38,16 +46,22 @@ export class WorkerRuns {
       else run?.mayAsk.reject(receiveError(message.error))
       return
     }
+    if (message.type === 'call-answered') {
+      run?.calls.answered(message.call, message.error)
+      return
+    }
     if (message.type === 'end') run?.ending.abort(receiveError(message.reason))
     // Grading that may not begin any more fails at once, with that reason.
     run?.mayGrade.resolve()
   }
 
-  #start({ run, request, answersMark }: Extract<LaterMessage, { type: 'run' }>): void {
+  #start(order: Extract<LaterMessage, { type: 'run' }>): void {
+    const { run, request, answersMark, announcesCalls } = order
     const ending = new AbortController()
     const mayGrade = Promise.withResolvers<void>()
     const mayAsk = Promise.withResolvers<void>()
-    this.#runs.set(run, { ending, mayGrade, mayAsk })
+    const calls = new CallAnnouncements(run, this.#channel)
+    this.#runs.set(run, { ending, mayGrade, mayAsk, calls })
     let hasFailed = false
     const observer = {
       phaseChanged: (phase: string) => {
@@ -58,6 +72,9 @@ export class WorkerRuns {
         // Together: the answer may be here before this process knows that its mark is written.
         await Promise.all(answersMark ? [marked, mayAsk.promise] : [marked])
       },
+      ...(announcesCalls && {
+        modelCallBegins: async (call: BeginningModelCall) => calls.begin(call),
+      }),
       workflowFinished: async (outcome: WorkflowOutcome, samples: Samples = new Map()) => {
         this.#workflowFinished(run, outcome, samples)
         hasFailed = outcome.status === 'failure'

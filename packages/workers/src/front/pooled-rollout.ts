@@ -92,14 +92,14 @@ export class PooledRollout implements RolloutPhases {
     deadline: Deadline,
   ): Promise<Pick<WorkflowResult, 'outcome' | 'samples'>> {
     const since = new QueueClock(live.request.queuedSeconds)
-    const { beforeFirstModelCall } = live
+    const { beforeFirstModelCall, modelCallBegins } = live
     const toOrder = (): RunOrder => {
       if (live.status === 'queued') {
         clock.stop()
         live.advance('running')
       }
       const request = { ...live.request, queuedSeconds: since.seconds }
-      return { request, beforeFirstModelCall }
+      return { request, beforeFirstModelCall, modelCallBegins }
     }
     let downed = 0
     for (let tries = 1; ; tries += 1) {

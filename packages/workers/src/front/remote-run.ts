@@ -1,11 +1,13 @@
 import {
   OsmosisError,
   type GradingOutcome,
+  type RolloutObserver,
   type RolloutRequest,
   type RolloutSample,
   type WorkflowOutcome,
 } from '@osmosis/core'
 
+import { AnnouncedCalls } from './announced-calls.ts'
 import { receiveFailure, sendError, type SentError } from '../protocol/sent-error.ts'
 import type { FrontMessage, RunMessage } from '../protocol/worker-messages.ts'
 
@@ -16,6 +18,8 @@ export interface RunOrder {
   readonly request: RolloutRequest
   /** See `RolloutObserver`; without it the first model call waits for nobody here. */
   readonly beforeFirstModelCall: (() => Promise<void>) | undefined
+  /** The same for each model call. */
+  readonly modelCallBegins: RolloutObserver['modelCallBegins']
 }
 
 /** What a run reports of its workflow. */
@@ -44,17 +48,23 @@ export class RemoteRun {
   readonly grading = quiet<GradingOutcome>()
   readonly #partial = Promise.withResolvers<Samples>()
   readonly #beforeFirstModelCall: (() => Promise<void>) | undefined
+  readonly #calls: AnnouncedCalls | undefined
   readonly #send: (message: FrontMessage) => void
   #stage: 'sent' | 'begun' | 'asked' | 'ended' | 'over' = 'sent'
 
   constructor(
     number: number,
-    { request, beforeFirstModelCall }: RunOrder,
+    { request, beforeFirstModelCall, modelCallBegins }: RunOrder,
     send: (message: FrontMessage) => void,
   ) {
     this.number = number
     this.request = request
     this.#beforeFirstModelCall = beforeFirstModelCall
+    this.#calls =
+      modelCallBegins &&
+      new AnnouncedCalls(modelCallBegins, (call, error) =>
+        send({ type: 'call-answered', run: number, call, error }),
+      )
     this.#send = send
   }
 
@@ -74,8 +84,13 @@ export class RemoteRun {
   }
 
   start(): void {
-    const answersMark = this.#beforeFirstModelCall !== undefined
-    this.#send({ type: 'run', run: this.number, request: this.request, answersMark })
+    this.#send({
+      type: 'run',
+      run: this.number,
+      request: this.request,
+      answersMark: this.#beforeFirstModelCall !== undefined,
+      announcesCalls: this.#calls !== undefined,
+    })
   }
 
   grade(): void {
@@ -100,6 +115,12 @@ export class RemoteRun {
           () => this.#answerMark(null),
           (error: unknown) => this.#answerMark(sendError(error)),
         )
+        return
+      case 'call':
+        this.#calls?.begin(message.call, message.endpoint)
+        return
+      case 'call-ended':
+        this.#calls?.end(message.call)
         return
       case 'workflow': {
         const failure = receiveFailure(message.failure)
@@ -132,8 +153,14 @@ export class RemoteRun {
     this.#send({ type: 'marked', run: this.number, error })
   }
 
+  /** Nothing more is heard of its model calls. */
+  endCalls(): void {
+    this.#calls?.endAll()
+  }
+
   /** The worker is gone. What it has reported stays. */
   lose(loss: WorkerLoss): void {
+    this.endCalls()
     this.workflow.reject(loss)
     this.grading.reject(loss)
     this.#partial.resolve(new Map())

@@ -115,6 +115,7 @@ export class WorkerProcess {
 
   /** Whatever comes of the run is ignored from now on. */
   forget(run: RemoteRun): void {
+    run.endCalls()
     if (this.runs.delete(run.number)) this.#onChange()
   }
 
@@ -166,6 +167,8 @@ export class WorkerProcess {
         return
       case 'began':
       case 'asked':
+      case 'call':
+      case 'call-ended':
       case 'workflow':
       case 'partial':
       case 'grading':
@@ -178,7 +181,7 @@ export class WorkerProcess {
     const run = this.runs.get(message.run)
     run?.handle(message)
     if (message.type === 'workflow') this.#hasFinished = true
-    if (run?.isOver) this.runs.delete(message.run)
+    if (run?.isOver) this.forget(run)
   }
 
   /** Counted in ticks of this process: when it was itself held up, that is nobody else's silence. */

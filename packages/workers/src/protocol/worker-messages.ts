@@ -16,9 +16,18 @@ export type FrontMessage =
       readonly request: RolloutRequest
       /** Whether the mark is answered, and the first model call waits for that. */
       readonly answersMark: boolean
+      /** Whether each model call is announced, and waits until it may begin. */
+      readonly announcesCalls: boolean
     }
   /** The answer to the mark: the first model call may leave, or fails with this error. */
   | { readonly type: 'marked'; readonly run: number; readonly error: SentError | null }
+  /** The answer to an announced model call: it may begin, or fails with this error. */
+  | {
+      readonly type: 'call-answered'
+      readonly run: number
+      readonly call: number
+      readonly error: SentError | null
+    }
   /** The outcome of the workflow has arrived where it had to, and there is a slot for the grader. */
   | { readonly type: 'grade'; readonly run: number }
   /** Ends a run with this reason. */
@@ -67,6 +76,15 @@ export type RunMessage =
    * worker went without it can be repeated elsewhere. The front answers it when the run says so.
    */
   | { readonly type: 'asked'; readonly run: number }
+  /** A model call is about to leave. */
+  | {
+      readonly type: 'call'
+      readonly run: number
+      readonly call: number
+      readonly endpoint: string
+    }
+  /** A model call that was announced has ended, or nobody waits for it any more. */
+  | { readonly type: 'call-ended'; readonly run: number; readonly call: number }
   | WorkflowMessage
   | { readonly type: 'partial'; readonly run: number; readonly samples: readonly RolloutSample[] }
   | GradingMessage

@@ -1,0 +1,164 @@
+import { randomUUID } from 'node:crypto'
+
+import type { BeginningModelCall } from '@osmosis/core'
+import { startTimer, untilAborted, type LongTimer } from '@osmosis/core/http'
+import type { Redis } from 'ioredis'
+
+/** Between two looks for a free slot. Milliseconds; a call to a model takes much longer. */
+const lookMs = 50
+/** Asked for at a time. */
+const mostAtOnce = 64
+
+/**
+ * Takes slots that are free, up to the number of names given. A slot is a name with the time until which
+ * it is held, in the time of Redis; those of a worker that is gone come free by themselves.
+ */
+const take = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+local taken = math.min(ARGV[1] - redis.call('ZCARD', KEYS[1]), #ARGV - 2)
+for i = 1, taken do redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[i + 2]) end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return math.max(taken, 0)`
+
+/** Holds slots for longer. One that came free meanwhile is taken again: its call is still going on. */
+const hold = `
+local time = redis.call('TIME')
+local until_ = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1]
+for i = 2, #ARGV do redis.call('ZADD', KEYS[1], until_, ARGV[i]) end
+return redis.call('PEXPIRE', KEYS[1], ARGV[1])`
+
+/** Options of {@link ModelCallSlots}. */
+export interface ModelCallSlotsOptions {
+  /** What the names of keys begin with. */
+  readonly prefix: string
+  /** Calls to one policy endpoint at a time, over all workers. */
+  readonly limit: number
+  /** How long a slot is held by a worker that is not heard of. Milliseconds. */
+  readonly holdMs: number
+}
+
+/** A call that waits for a slot, or has one. */
+interface Waiting {
+  readonly slot: string
+  readonly begin: () => void
+}
+
+/** The calls of this process to one endpoint. */
+interface Endpoint {
+  readonly key: string
+  readonly waiting: Set<Waiting>
+  readonly held: Set<string>
+  /** Whether Redis is being asked. */
+  asking: boolean
+  timer: LongTimer | undefined
+}
+
+/**
+ * Bounds the model calls to each policy endpoint, which is the origin of its URL, over all workers of
+ * a queue. Calls of one process are let through in their order. While Redis is away none begins.
+ */
+export class ModelCallSlots {
+  readonly #redis: Redis
+  readonly #options: ModelCallSlotsOptions
+  readonly #endpoints = new Map<string, Endpoint>()
+  readonly #holding: NodeJS.Timeout
+
+  constructor(redis: Redis, options: ModelCallSlotsOptions) {
+    this.#redis = redis
+    this.#options = options
+    this.#holding = setInterval(() => this.#holdAll(), options.holdMs / 3).unref()
+  }
+
+  /**
+   * Resolves when the call may begin, with what is to be called when it has ended.
+   *
+   * @throws the reason of the call's signal
+   */
+  async begin({ endpoint: url, signal }: BeginningModelCall): Promise<() => void> {
+    const endpoint = this.#endpoint(new URL(url).origin)
+    const begun = Promise.withResolvers<undefined>()
+    const waiting = { slot: randomUUID(), begin: () => begun.resolve(undefined) }
+    endpoint.waiting.add(waiting)
+    const release = (): void => this.#release(endpoint, waiting)
+    try {
+      this.#look(endpoint)
+      await untilAborted(signal, () => begun.promise)
+      return release
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  /** Looks for no more slots; those that are held come free in time. */
+  close(): void {
+    clearInterval(this.#holding)
+    for (const { timer, waiting } of this.#endpoints.values()) {
+      timer?.clear()
+      waiting.clear()
+    }
+  }
+
+  #endpoint(origin: string): Endpoint {
+    const known = this.#endpoints.get(origin)
+    if (known !== undefined) return known
+    const endpoint: Endpoint = {
+      key: `${this.#options.prefix}:calls:${origin}`,
+      waiting: new Set(),
+      held: new Set(),
+      asking: false,
+      timer: undefined,
+    }
+    this.#endpoints.set(origin, endpoint)
+    return endpoint
+  }
+
+  /** Asks for slots for those that wait, unless it is being done. */
+  #look(endpoint: Endpoint): void {
+    if (endpoint.asking || endpoint.waiting.size === 0) return
+    endpoint.timer?.clear()
+    endpoint.asking = true
+    this.#take(endpoint)
+      .catch(() => false)
+      .then((all) => {
+        endpoint.asking = false
+        if (all) this.#look(endpoint)
+        else endpoint.timer = startTimer(lookMs * (0.5 + Math.random()), () => this.#look(endpoint))
+        return undefined
+      })
+      .catch(() => undefined)
+  }
+
+  /** @returns whether there was a slot for each call that it asked for */
+  async #take(endpoint: Endpoint): Promise<boolean> {
+    const asked = [...endpoint.waiting].slice(0, mostAtOnce)
+    const names = asked.map(({ slot }) => slot)
+    const { limit, holdMs } = this.#options
+    const taken = Number(await this.#redis.eval(take, 1, endpoint.key, limit, holdMs, ...names))
+    for (const waiting of asked.slice(0, taken)) {
+      endpoint.held.add(waiting.slot)
+      // Whoever stopped waiting meanwhile gives its slot back.
+      if (endpoint.waiting.delete(waiting)) waiting.begin()
+      else this.#release(endpoint, waiting)
+    }
+    return taken === asked.length
+  }
+
+  #release(endpoint: Endpoint, waiting: Waiting): void {
+    endpoint.waiting.delete(waiting)
+    if (!endpoint.held.delete(waiting.slot)) return
+    this.#redis
+      .zrem(endpoint.key, waiting.slot)
+      .then(() => this.#look(endpoint))
+      .catch(() => undefined)
+  }
+
+  #holdAll(): void {
+    for (const { key, held } of this.#endpoints.values()) {
+      if (held.size === 0) continue
+      this.#redis.eval(hold, 1, key, this.#options.holdMs, ...held).catch(() => undefined)
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { startRedis, type RedisServer } from '@osmosis/testing/kit'
+import { Redis } from 'ioredis'
+import { expect, it, onTestFinished, vi } from 'vitest'
+
+import { ModelCallSlots } from '../src/worker/model-call-slots.ts'
+
+const endpoint = 'http://policy.test:8000/v1/chat/completions'
+const never = new AbortController().signal
+
+/** What a worker has of the slots. */
+function slotsOf(redis: RedisServer, options: { limit?: number; holdMs?: number } = {}) {
+  const { limit = 3, holdMs = 2000 } = options
+  const connection = new Redis(redis.url, { retryStrategy: () => 50, maxRetriesPerRequest: 0 })
+  connection.on('error', () => undefined)
+  const slots = new ModelCallSlots(connection, { prefix: 'osmosis', limit, holdMs })
+  const leave = (): void => {
+    slots.close()
+    connection.disconnect()
+  }
+  onTestFinished(leave)
+  return { slots, leave }
+}
+
+it('all workers together make no more calls to an endpoint at a time than the limit', async () => {
+  const redis = await startRedis()
+  let going = 0
+  let most = 0
+  const call = async ({ slots }: ReturnType<typeof slotsOf>): Promise<void> => {
+    const end = await slots.begin({ endpoint, signal: never })
+    going += 1
+    most = Math.max(most, going)
+    await sleep(5)
+    going -= 1
+    end()
+  }
+  const workers = [slotsOf(redis), slotsOf(redis)]
+  const calls = workers.flatMap((worker) => Array.from({ length: 30 }, async () => call(worker)))
+  await Promise.all(calls)
+  expect(most).toBe(3)
+})
+
+it('each endpoint has slots of its own, whatever the path of a rollout', async () => {
+  const redis = await startRedis()
+  const { slots } = slotsOf(redis, { limit: 1 })
+  await slots.begin({ endpoint, signal: never })
+  await slots.begin({ endpoint: 'http://other.test/v1/chat/completions', signal: never })
+  const same = slots.begin({ endpoint: 'http://policy.test:8000/r1/chat', signal: never })
+  await expect(Promise.race([same, sleep(300, 'waits')])).resolves.toBe('waits')
+})
+
+it('a call that nobody waits for any more takes no slot', async () => {
+  const redis = await startRedis()
+  const { slots } = slotsOf(redis, { limit: 1 })
+  const end = await slots.begin({ endpoint, signal: never })
+  const controller = new AbortController()
+  const aborted = slots.begin({ endpoint, signal: controller.signal })
+  controller.abort(new Error('cancelled'))
+  await expect(aborted).rejects.toThrow('cancelled')
+  end()
+  await slots.begin({ endpoint, signal: never })
+})
+
+it('the slots of a worker that is gone come free, and those of a long call do not', async () => {
+  const redis = await startRedis()
+  const gone = slotsOf(redis, { limit: 2, holdMs: 400 })
+  const lives = slotsOf(redis, { limit: 2, holdMs: 400 })
+  await gone.slots.begin({ endpoint, signal: never })
+  await lives.slots.begin({ endpoint, signal: never })
+  gone.leave()
+  await lives.slots.begin({ endpoint, signal: never })
+  const third = lives.slots.begin({ endpoint, signal: never })
+  await expect(Promise.race([third, sleep(1000, 'waits')])).resolves.toBe('waits')
+})
+
+it('while Redis is away no call begins, and it goes on when that is back', async () => {
+  const redis = await startRedis({ aof: true })
+  const { slots } = slotsOf(redis)
+  await redis.kill()
+  const began = vi.fn<() => void>()
+  const call = slots.begin({ endpoint, signal: never }).then(began)
+  await sleep(300)
+  expect(began).not.toHaveBeenCalled()
+  await redis.restart()
+  await call
+  expect(began).toHaveBeenCalledOnce()
+})

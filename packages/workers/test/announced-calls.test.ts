@@ -1,0 +1,67 @@
+import type { BeginningModelCall } from '@osmosis/core'
+import { expect, it } from 'vitest'
+
+import { openPolicy, openPool, runRollout } from './pool-under-test.ts'
+
+/** An observer that counts the model calls there are, and says which may begin. */
+function callCounter(mayBegin: (nth: number) => Promise<void> = async () => undefined) {
+  const seen: string[] = []
+  let going = 0
+  const modelCallBegins = async ({ endpoint }: BeginningModelCall): Promise<() => void> => {
+    seen.push(endpoint)
+    going += 1
+    const end = (): void => void (going -= 1)
+    try {
+      await mayBegin(seen.length)
+      return end
+    } catch (error) {
+      end()
+      throw error
+    }
+  }
+  return { seen, going: () => going, modelCallBegins }
+}
+
+it('the front hears of each model call before it leaves, and of its end', async () => {
+  const policy = await openPolicy()
+  const calls = callCounter(async (nth) => {
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+    expect(policy.requests).toHaveLength(nth - 1)
+  })
+  const { pool } = await openPool()
+  const { completion } = await runRollout(
+    pool,
+    'ask ask',
+    { chatCompletionsUrl: policy.url },
+    calls,
+  )
+  expect(completion.failure).toBeNull()
+  expect(calls.seen).toEqual([1, 2].map(() => `${policy.url}/chat/completions`))
+  await expect.poll(calls.going).toBe(0)
+})
+
+it('a call that the front refuses does not leave, and fails the rollout with that', async () => {
+  const policy = await openPolicy()
+  const { pool } = await openPool()
+  const calls = callCounter(async () => {
+    throw new Error('too many calls')
+  })
+  const { completion } = await runRollout(pool, 'ask', { chatCompletionsUrl: policy.url }, calls)
+  expect(completion.failure?.message).toBe('too many calls')
+  expect(policy.requests).toHaveLength(0)
+})
+
+it('the calls of a worker that is gone, and of a rollout that is over, have ended', async () => {
+  const policy = await openPolicy(async () => new Promise<never>(() => undefined))
+  const { pool } = await openPool()
+  const calls = callCounter()
+  const asks = { chatCompletionsUrl: policy.url }
+  const lost = runRollout(pool, 'ask', asks, calls)
+  await expect.poll(() => policy.requests.length).toBe(1)
+  for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+  expect((await lost).completion.failure?.message).toMatch(/had asked the policy already/)
+  expect(calls.going()).toBe(0)
+  const late = await runRollout(pool, 'ask', { ...asks, agentTimeoutSeconds: 1 }, calls)
+  expect(late.completion.failure?.category).toBe('timeout')
+  await expect.poll(calls.going).toBe(0)
+})
