@@ -180,7 +180,7 @@ export class Callers {
     }
   }
 
-  /** The client gives up when a server is away for longer than a moment; the server knows the end. */
+  /** The client gives up when a server is away for longer than the lease; the server knows the end. */
   async #lookUp(id: string): Promise<void> {
     for (;;) {
       const state = await this.state(id)

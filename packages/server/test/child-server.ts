@@ -75,5 +75,5 @@ const server = createRolloutServer({
   shutdownGraceSeconds: 2,
   callbackRetry: { minDelayMs: 1, maxDelayMs: 5 },
 })
-const { url } = await serve(server, { port: 0 })
+const { url } = await serve(server, { port: Number(process.env['PORT'] ?? 0) })
 process.stdout.write(`${url}\n`)

@@ -1,6 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import { createRolloutClient, type LeasedOrder } from '@osmosis/controller'
 import type { AgentWorkflowContext } from '@osmosis/core'
-import { LossyProxy } from '@osmosis/testing/kit'
+import { FakeController, LossyProxy, temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import {
@@ -157,5 +159,42 @@ describe('the rollout client, at a server of ours', () => {
       expect(ended).rejects.toMatchObject({ code: 'protocol_error', status: 404 }),
       expect(idle).rejects.toThrow('The rollout server was restarted'),
     ])
+  })
+
+  it('gets every end from a server with an outbox that is away for a while', async () => {
+    const outboxDir = await temporaryFolder()
+    await using controller = await new FakeController().start()
+    const before = await startChild({ outboxDir, controller })
+    await using proxy = await new LossyProxy(before.url).start()
+    // Of one rollout no answer arrives, so that its result is still to be fetched after the restart.
+    let isLost = true
+    proxy.fault = ({ url }) => (isLost && url?.endsWith('/result') ? 'answer' : undefined)
+    await using client = createRolloutClient({ baseUrl: before.url })
+    await using unheard = createRolloutClient({ baseUrl: proxy.url })
+    const order = (metadata: Record<string, unknown>): LeasedOrder =>
+      orderFor({ controller }, { metadata })
+    const running = await client.run(order({ never: true }))
+    const grading = await client.run(order({ never: true, in: 'grader' }))
+    await Promise.all([running.waitFor('running'), grading.waitFor('grading')])
+    const ended = await unheard.run(order({}))
+    const status = async (): Promise<unknown> =>
+      (await fetch(`${before.url}/rollout/${ended.rolloutId}/status`)).json()
+    await expect.poll(status).toMatchObject({ status: 'success' })
+
+    await before.end()
+    await sleep(5000)
+    isLost = false
+    await startChild({ outboxDir, controller, port: new URL(before.url).port })
+    const restarted = /^the rollout server restarted while the rollout was (running|being graded); /
+    for (const rollout of [running, grading]) {
+      expect(await rollout.waitFor('completed')).toMatchObject({
+        status: 'failure',
+        errorMessage: expect.stringMatching(restarted),
+      })
+    }
+    expect(await ended.waitFor('completed')).toMatchObject({
+      status: 'success',
+      sample: { reward: 1 },
+    })
   })
 })

@@ -9,6 +9,7 @@ import {
   type ServerAddress,
 } from '@osmosis/controller'
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import { untilAborted } from '@osmosis/core/http'
 
 import { openPolicy, policyChoice, type ChosenPolicy } from '../choose-policy.ts'
 import { closing } from '../closing.ts'
@@ -100,6 +101,8 @@ async function openEndpoint(
 }
 
 interface OpenedServer extends ServerAddress, AsyncDisposable {
+  /** Aborted, with the reason, when it will never answer again. */
+  readonly died: AbortSignal
   /** The better reason for a failure, if there is one. */
   explain(failure: unknown): Promise<unknown>
 }
@@ -113,6 +116,7 @@ async function openServer(
     return {
       url,
       ...(apiKey === undefined ? {} : { apiKey }),
+      died: new AbortController().signal,
       explain: async (failure) => failure,
       [Symbol.asyncDispose]: async () => {},
     }
@@ -131,7 +135,7 @@ async function openServer(
 }
 
 async function sendTo(
-  { url, apiKey }: ServerAddress,
+  { url, apiKey, died }: OpenedServer,
   { row, dataset, agentTimeoutSeconds, graderTimeoutSeconds }: SendPlan,
   parts: {
     readonly endpoint: PolicyEndpoint
@@ -160,7 +164,8 @@ async function sendTo(
       },
       { signal },
     )
-    const result = await watchRollout(handle, { say, signal })
+    // Others may come back, and are asked as long as the lease may last.
+    const result = await untilAborted(died, async () => watchRollout(handle, { say, signal }))
     return { rolloutId, result, policyCalls: access.policyCalls, usage: access.usage }
   })
 }

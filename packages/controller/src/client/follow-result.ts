@@ -1,5 +1,5 @@
-import { isOsmosisError } from '@osmosis/core'
-import { wait } from '@osmosis/core/http'
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import { retryRequest } from '@osmosis/core/http'
 import { leaseHeader } from '@osmosis/core/wire'
 
 import type { ServerAnswer, ServerRequest } from '../http/server-client.ts'
@@ -13,14 +13,15 @@ import {
   type ServerConnection,
 } from './server-requests.ts'
 
-/** Pauses before the tries after a request that got no answer. Milliseconds. */
-const pausesMs = [100, 500]
+/** Longest pauses before the next try after a request that got no answer. Milliseconds. */
+const pauses = { minDelayMs: 200, maxDelayMs: 5000 }
 /** How much longer than the server's own wait an answer may take. Milliseconds. */
 const slackMs = 10_000
 
 /**
  * Asks for the result of a rollout, again and again until that is terminal; asking is what keeps
- * the lease. `onResult` gets every answer.
+ * the lease. A server that does not answer may be starting again: it is asked for as long as the lease
+ * may last, counted from the last request that was answered. `onResult` gets every answer.
  *
  * @throws OsmosisError with code `unauthorized` or `protocol_error` when there is none to be had;
  * the reason of `signal`
@@ -44,25 +45,38 @@ async function askForResult(
   lease: Lease,
   { signal, renewedAt }: { signal: AbortSignal; renewedAt: number },
 ): Promise<{ result: LeasedResult; sentAt: number }> {
-  const limitMs = lease.waitMs + slackMs
+  const heardAt = performance.now()
+  const lapsesAt = renewedAt + lease.leaseMs
+  const longestMs = lease.waitMs + slackMs
   const request = {
     path: `/rollout/${encodeURIComponent(lease.rolloutId)}/result`,
     headers: { [leaseHeader]: lease.token },
   }
-  for (let tries = 0; ; tries += 1) {
+  const ask = async (attempt: number): Promise<{ result: LeasedResult; sentAt: number }> => {
     const sentAt = performance.now()
-    try {
-      const answer = await askInTime(connection, request, { limitMs, signal })
-      return { result: readResult(request, answer, lease.rolloutId), sentAt }
-    } catch (error) {
-      signal.throwIfAborted()
-      const pause = pausesMs[tries]
-      if (pause === undefined || !mayPass(error)) throw error
-      // A try that may outlast the lease would only find out that it has lapsed.
-      if (performance.now() + pause + limitMs > renewedAt + lease.leaseMs) throw error
-      await wait(pause, signal)
-    }
+    // The first one renews the lease. Later ones may not have been heard of, and do not outlast it.
+    const leftMs = attempt === 1 ? longestMs : Math.ceil(lapsesAt - sentAt)
+    const limitMs = Math.min(longestMs, leftMs)
+    const answer = await askInTime(connection, request, { limitMs, signal })
+    return { result: readResult(request, answer, lease.rolloutId), sentAt }
   }
+  try {
+    const retries = Number.POSITIVE_INFINITY
+    const totalMs = lapsesAt - heardAt
+    return await retryRequest(ask, { ...pauses, retries, totalMs, signal, isRetryable: mayPass })
+  } catch (error) {
+    throw mayPass(error) ? unanswered(lease, performance.now() - heardAt, error) : error
+  }
+}
+
+function unanswered(
+  lease: Lease,
+  silentMs: number,
+  { message, cause }: OsmosisError,
+): OsmosisError {
+  const silent = `The rollout server did not answer for ${Math.round(silentMs / 100) / 10} s`
+  const lapsed = `its lease of ${lease.leaseMs / 1000} s for "${lease.rolloutId}" may have lapsed`
+  return new OsmosisError('protocol_error', `${silent}, and ${lapsed}. ${message}`, { cause })
 }
 
 function readResult(request: ServerRequest, answer: ServerAnswer, rolloutId: string): LeasedResult {
@@ -81,15 +95,11 @@ function adviceFor(status: number): string {
 }
 
 /** Whatever was answered stays as it is; a connection that broke off or was silent may work again. */
-function mayPass(error: unknown): boolean {
+function mayPass(error: unknown): error is OsmosisError {
   if (!isOsmosisError(error) || error.code !== 'protocol_error') return false
   const { code } = (error.cause ?? {}) as { code?: unknown }
-  return error.status === undefined && !hopeless.has(code)
+  return error.status === undefined && !unsendable.has(code)
 }
 
-/** undici's words for a server that cannot be connected to in time, and for what cannot be sent. */
-const hopeless = new Set<unknown>([
-  'UND_ERR_CONNECT_TIMEOUT',
-  'UND_ERR_INVALID_ARG',
-  'UND_ERR_NOT_SUPPORTED',
-])
+/** undici's words for what cannot be sent. */
+const unsendable = new Set<unknown>(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED'])
