@@ -189,7 +189,7 @@ export class LeaseRegistry {
   }
 }
 
-/** {@link LeaseOptions} with their defaults. */
+/** How results are kept, defaults included. */
 export type LeaseSettings = Required<{ [K in keyof LeaseOptions]: number }>
 
 /** @throws OsmosisError with code `invalid_config` */
