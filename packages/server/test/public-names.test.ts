@@ -28,6 +28,8 @@ it('exports what servers of other rollout protocols are built on', () => {
       'digestOf',
       'digestOfToken',
       'isJsonObject',
+      'jsonAnswer',
+      'jsonTextAnswer',
       'leaseSettings',
       'newLease',
       'portRoutes',

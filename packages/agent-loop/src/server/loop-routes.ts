@@ -8,6 +8,8 @@ import {
   Admission,
   HttpRefusal,
   isJsonObject,
+  jsonAnswer,
+  jsonTextAnswer,
   type OutboxRecord,
   type ServerProtocol,
   type ServerRoute,
@@ -87,7 +89,7 @@ export function loopRoutes(
       500: { description: 'The agent loop has no usable tools; the rollout may be sent again' },
       503: { description: 'Shutting down, or full; Retry-After says when to ask again' },
     },
-    async handle(c, body) {
+    async handle(_, body) {
       const request = toRolloutRequest(body)
       const { rolloutId, idempotencyKey } = request
       const apiKey = body.api_key || null
@@ -112,7 +114,7 @@ export function loopRoutes(
           }
         },
       })
-      return c.body(answer, 202, { 'content-type': 'application/json' })
+      return jsonTextAnswer(answer, 202)
     },
   }
 
@@ -120,8 +122,8 @@ export function loopRoutes(
     method: 'GET',
     summary: 'Whether the server is up, and how busy it is',
     answers: { 200: { description: 'Up', schema: healthSchema } },
-    handle: (c) =>
-      c.json({
+    handle: () =>
+      jsonAnswer({
         status: 'healthy',
         agent_loop: loop.name,
         active_rollouts: work.count,

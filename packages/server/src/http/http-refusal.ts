@@ -1,3 +1,5 @@
+import { jsonAnswer, type RouteAnswer } from './route-answer.ts'
+
 /** One thing that is wrong with a request body, in the shape that FastAPI peers know. */
 export interface BodyProblem {
   readonly type: string
@@ -5,7 +7,7 @@ export interface BodyProblem {
   readonly msg: string
 }
 
-/** Why a request is not served: thrown by a route, answered by {@link HttpRefusal.toResponse}. */
+/** Why a request is not served: thrown by a route, answered with {@link HttpRefusal.toAnswer}. */
 export class HttpRefusal extends Error {
   override readonly name = 'HttpRefusal'
   readonly status: number
@@ -23,7 +25,8 @@ export class HttpRefusal extends Error {
     this.#headers = headers
   }
 
-  toResponse(): Response {
-    return Response.json({ detail: this.#detail }, { status: this.status, headers: this.#headers })
+  toAnswer(): RouteAnswer {
+    const answer = jsonAnswer({ detail: this.#detail }, this.status)
+    return { ...answer, headers: { ...answer.headers, ...this.#headers } }
   }
 }

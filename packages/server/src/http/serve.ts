@@ -8,12 +8,17 @@ import { boundConnections, timesOf, type HttpLimits } from './http-limits.ts'
 import { HttpRefusal } from './http-refusal.ts'
 import { assertGuarded, toListenError } from './listen-address.ts'
 import { ownProcess } from './process-owner.ts'
+import { toResponse } from './route-answer.ts'
 import type { Logger } from '../logging/logger.ts'
 
 /** What {@link serve} gives a port to: a rollout server, or anything that ends like one. */
 export interface ServableApp {
-  /** Answers one request. */
-  readonly fetch: (request: Request) => Promise<Response>
+  /**
+   * Answers one request.
+   *
+   * @param host - what the host passes beside it; {@link serve} passes Node's own `incoming` and `outgoing`
+   */
+  readonly fetch: (request: Request, host?: object) => Promise<Response>
   /** Whether callers have to present a key. */
   readonly requiresKey: boolean
   readonly logger: Logger
@@ -112,10 +117,10 @@ export async function serve(
 }
 
 function createHttpServer(app: ServableApp, limits: HttpLimits | undefined): Server {
-  const listener = getRequestListener((request) => app.fetch(request), {
+  const listener = getRequestListener((request, host) => app.fetch(request, host), {
     // User code of any kind runs in this process and may rely on the real Request and Response.
     overrideGlobalObjects: false,
-    errorHandler: () => new HttpRefusal(400, 'Bad Request').toResponse(),
+    errorHandler: () => toResponse(new HttpRefusal(400, 'Bad Request').toAnswer()),
   })
   const http = createServer(timesOf(limits), (incoming, outgoing) => {
     listener(incoming, outgoing).catch((error: unknown) => {

@@ -2,6 +2,7 @@ import type { Context } from 'hono'
 import type { z } from 'zod'
 
 import type { ExpectedBody } from './request-body.ts'
+import type { RouteAnswer } from './route-answer.ts'
 
 /** An answer of a route, for the OpenAPI document. */
 export interface DescribedAnswer {
@@ -19,7 +20,7 @@ export interface DescribedAnswer {
  */
 export interface ServerRoute<Body = unknown> {
   readonly method: 'GET' | 'POST'
-  /** With parameters in braces: `/rollout/{rollout_id}/status`. */
+  /** With parameters in braces: `/rollout/{rollout_id}/status`. No two routes have the same. */
   readonly path: string
   /** One sentence, for the OpenAPI document. */
   readonly summary: string
@@ -34,7 +35,7 @@ export interface ServerRoute<Body = unknown> {
    *
    * @throws HttpRefusal, which becomes the answer; any other error becomes a 500
    */
-  handle(c: Context, body: Body): Response | Promise<Response>
+  handle(c: Context, body: Body): RouteAnswer | Promise<RouteAnswer>
 }
 
 /** Whether a value is a JSON object: not null, no array. */

@@ -1,7 +1,7 @@
 import { OpenAPIHono, z } from '@hono/zod-openapi'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { EgressPolicy, type EgressOptions } from '@osmosis/core/http'
-import type { Handler, MiddlewareHandler } from 'hono'
+import type { Context } from 'hono'
 
 import { CallbackDelivery, type CallbackRetryOptions } from '../delivery/callback-delivery.ts'
 import { Outbox, type Leftovers } from '../delivery/outbox.ts'
@@ -13,9 +13,10 @@ import { RunningWork } from '../work/running-work.ts'
 import { ServerLife, type LifeHooks } from '../work/server-life.ts'
 import { ApiKeys } from './api-keys.ts'
 import { HttpRefusal } from './http-refusal.ts'
-import { countAnswers, metricsRoute, showShared } from './metrics-route.ts'
+import { metricsRoute, showShared } from './metrics-route.ts'
 import { describeRoutes } from './openapi-document.ts'
 import { checkBody, readJsonBody } from './request-body.ts'
+import { giveAnswer, jsonAnswer, type RouteAnswer } from './route-answer.ts'
 import type { ServableApp } from './serve.ts'
 import type { ServerRoute } from './server-route.ts'
 
@@ -174,10 +175,10 @@ export function createServerShell(
     metrics.close()
   }
   return {
-    fetch: async (request) => {
+    fetch: async (request, host) => {
       // While it ends it still answers: with 503, and to those who ask for its health.
       if (!ending.signal.aborted) await life.start()
-      return app.fetch(request)
+      return app.fetch(request, host)
     },
     requiresKey: keys.required,
     replaceApiKeys: (next) => keys.replace(next),
@@ -201,50 +202,63 @@ interface AppParts {
   readonly metrics: ServerMetrics
 }
 
-function createApp(
-  protocol: ServerProtocol,
-  { keys, maxBodyBytes, logger, metrics }: AppParts,
-): OpenAPIHono {
+function createApp(protocol: ServerProtocol, parts: AppParts): OpenAPIHono {
+  const { keys, maxBodyBytes, logger, metrics } = parts
+  const { acceptsBareKey: bare = false, unauthorized } = protocol
   const app = new OpenAPIHono()
   const routes = [...protocol.routes, metricsRoute(metrics), documentRoute(app, protocol.title)]
-  app.use(countAnswers(metrics))
-  for (const route of routes) if (route.open) addRoute(app, route, maxBodyBytes)
-  if (keys.required) app.use(requireKey(keys, protocol))
-  for (const route of routes) if (!route.open) addRoute(app, route, maxBodyBytes)
+
+  /**
+   * Everything around a route is in its one handler: with middleware, Hono would put several promises
+   * and objects around each.
+   */
+  const answering = (
+    { path, open = false }: Pick<ServerRoute, 'path' | 'open'>,
+    toAnswer: (c: Context) => RouteAnswer | Promise<RouteAnswer>,
+  ): ((c: Context) => Promise<Response>) => {
+    return async (c) => {
+      let answer: RouteAnswer
+      try {
+        const key = c.req.header('authorization')
+        if (!open && keys.required && !keys.isCarriedBy(key, { bare })) {
+          throw new HttpRefusal(401, unauthorized, { 'www-authenticate': 'Bearer' })
+        }
+        answer = await toAnswer(c)
+      } catch (error) {
+        answer = toRefusal(error, logger).toAnswer()
+      }
+      metrics.requestAnswered(path, answer.status)
+      return giveAnswer(c, answer)
+    }
+  }
+  for (const route of routes) {
+    const { method, body: expected } = route
+    // Whatever its method, so that it is the only handler of its path.
+    app.all(
+      route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      answering(route, async (c) => {
+        const asked = c.req.method
+        if (asked !== method && !(asked === 'HEAD' && method === 'GET')) {
+          throw new HttpRefusal(405, 'Method Not Allowed', { allow: method })
+        }
+        if (expected === undefined) return route.handle(c, undefined)
+        return route.handle(c, checkBody(expected, await readJsonBody(c.req.raw, maxBodyBytes)))
+      }),
+    )
+  }
   describeRoutes(app, routes)
-  app.notFound(() => new HttpRefusal(404, 'Not Found').toResponse())
-  app.onError((error) => {
-    if (error instanceof HttpRefusal) return error.toResponse()
-    logger.error({ error }, `request failed: ${errorMessage(error)}`)
-    return new HttpRefusal(500, 'Internal Server Error').toResponse()
-  })
+  app.notFound(
+    answering({ path: '*' }, () => {
+      throw new HttpRefusal(404, 'Not Found')
+    }),
+  )
   return app
 }
 
-function addRoute(app: OpenAPIHono, route: ServerRoute, maxBodyBytes: number): void {
-  const { method, body: expected } = route
-  const path = route.path.replaceAll(/\{(\w+)\}/g, ':$1')
-  const handler: Handler =
-    expected === undefined
-      ? (c) => route.handle(c, undefined)
-      : async (c) => {
-          const json = await readJsonBody(c.req.raw, maxBodyBytes)
-          return route.handle(c, checkBody(expected, json))
-        }
-  app.on(method, path, handler)
-  app.all(path, () => new HttpRefusal(405, 'Method Not Allowed', { allow: method }).toResponse())
-}
-
-function requireKey(
-  keys: ApiKeys,
-  { acceptsBareKey: bare = false, unauthorized }: ServerProtocol,
-): MiddlewareHandler {
-  return async (c, next) => {
-    if (!keys.isCarriedBy(c.req.header('authorization'), { bare })) {
-      throw new HttpRefusal(401, unauthorized, { 'www-authenticate': 'Bearer' })
-    }
-    await next()
-  }
+function toRefusal(error: unknown, logger: Logger): HttpRefusal {
+  if (error instanceof HttpRefusal) return error
+  logger.error({ error }, `request failed: ${errorMessage(error)}`)
+  return new HttpRefusal(500, 'Internal Server Error')
 }
 
 function documentRoute(app: OpenAPIHono, title: string): ServerRoute {
@@ -253,8 +267,8 @@ function documentRoute(app: OpenAPIHono, title: string): ServerRoute {
     path: '/openapi.json',
     summary: 'This document',
     answers: { 200: { description: 'OpenAPI 3.1', schema: z.looseObject({}) } },
-    handle: (c) =>
-      c.json(app.getOpenAPI31Document({ openapi: '3.1.0', info: { title, version: '1' } })),
+    handle: () =>
+      jsonAnswer(app.getOpenAPI31Document({ openapi: '3.1.0', info: { title, version: '1' } })),
   }
 }
 

@@ -2,6 +2,7 @@ import { isPathSegment } from '@osmosis/core'
 import { leasedErrorCategorySchema, leasedResultSchema, leaseHeader } from '@osmosis/core/wire'
 
 import { HttpRefusal } from '../http/http-refusal.ts'
+import { jsonTextAnswer } from '../http/route-answer.ts'
 import type { ServerRoute } from '../http/server-route.ts'
 import type { FetchedResults } from '../rollout/rollout-ports.ts'
 
@@ -37,7 +38,7 @@ export function resultRoute(results: FetchedResults): ServerRoute {
       if (rollout === undefined) throw new HttpRefusal(404, 'unknown rollout_id')
       if (!rollout.carries(token)) throw new HttpRefusal(403, 'invalid polling lease')
       const body = await rollout.read(results.waitSeconds * 1000, c.req.raw.signal)
-      return c.body(body, 200, { 'content-type': 'application/json' })
+      return jsonTextAnswer(body)
     },
   }
 }

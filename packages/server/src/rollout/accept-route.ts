@@ -10,6 +10,7 @@ import type { Context } from 'hono'
 import { z } from 'zod'
 
 import { reachableUrl } from '../http/reachable-url.ts'
+import { jsonTextAnswer } from '../http/route-answer.ts'
 import { isJsonObject, type ServerRoute } from '../http/server-route.ts'
 import type { AskedRollout, RolloutIntake } from './rollout-ports.ts'
 
@@ -53,7 +54,7 @@ export function acceptRoute({
         : { kind: 'lease', body }
       const answer = await intake.accept(asked, traceHeadersOf(c))
       const status = asked.kind === 'callbacks' ? admissionStatus : 202
-      return c.body(answer, status, { 'content-type': 'application/json' })
+      return jsonTextAnswer(answer, status)
     },
   }
 }

@@ -15,6 +15,7 @@ import {
   type StatusResponseBody,
 } from '@osmosis/core/wire'
 
+import { jsonAnswer } from '../http/route-answer.ts'
 import type { ServerRoute } from '../http/server-route.ts'
 import type { ServerServices } from '../http/server-shell.ts'
 import type { RolloutControl } from './rollout-ports.ts'
@@ -42,7 +43,7 @@ export function controlRoutes(
       const rolloutId = c.req.param('rollout_id') ?? ''
       const state = await control.status(rolloutId)
       const text = state.errorMessage
-      return c.json({
+      return jsonAnswer({
         rollout_id: rolloutId,
         status: state.status,
         reward: state.reward,
@@ -57,10 +58,10 @@ export function controlRoutes(
     summary: 'Cancel rollouts by ids, by prefix, or all of them',
     body: { schema: cancelRequestSchema, lists: { ids: (id) => typeof id === 'string' } },
     answers: { 200: { description: 'What became of each', schema: cancelResponseSchema } },
-    async handle(c, body) {
+    async handle(_, body) {
       const dispositions = await control.cancel(toSelector(body))
       logger.info({ rollouts: dispositions.size }, 'cancel requested')
-      return c.json({ dispositions: Object.fromEntries(dispositions) })
+      return jsonAnswer({ dispositions: Object.fromEntries(dispositions) })
     },
   }
 
@@ -74,7 +75,7 @@ export function controlRoutes(
       if (control.accepting) logger.info({ running: work.count }, 'drain requested')
       control.fence()
       await work.idleWithin(timeout_sec * 1000, c.req.raw.signal)
-      return c.json({
+      return jsonAnswer({
         accepting_rollouts: control.accepting,
         active_rollouts: work.count,
         drained: work.count === 0,
@@ -90,10 +91,10 @@ export function controlRoutes(
     summary: 'Whether the server is up, and how busy it is',
     open: true,
     answers: { 200: { description: 'Up', schema: healthResponseSchema } },
-    async handle(c) {
+    async handle() {
       const { load, undelivered, retainedResults } = await control.counts()
       const { maxConcurrent, queued, running } = load
-      return c.json({
+      return jsonAnswer({
         status: 'ok',
         concurrency: { max_concurrent: maxConcurrent, queued, running },
         undelivered,
