@@ -117,14 +117,6 @@ export class Account {
     this.faults.set(name, (this.faults.get(name) ?? 0) + 1)
   }
 
-  /** How often a listener gave an answer that ends a delivery. */
-  get refusals(): number {
-    return ['status 409', 'redirect'].reduce(
-      (sum, name) => sum + (this.faults.get(`listener: ${name}`) ?? 0),
-      0,
-    )
-  }
-
   violated(id: string, what: string): void {
     this.violations.push(`${id}: ${what}`)
   }

@@ -164,7 +164,7 @@ async function checkServers(
   urls: readonly string[],
 ): Promise<void> {
   for (const url of urls) {
-    for (let tries = 0; !(await isDone(url, account.refusals)); tries += 1) {
+    for (let tries = 0; !(await isDone(url)); tries += 1) {
       if (tries > 300) return account.violated('-', `${url} is still at work`)
       await sleep(200)
     }
@@ -172,12 +172,12 @@ async function checkServers(
   await callers.checkStates({ mayForget: true })
 }
 
-/** Whether nothing runs there any more, and nothing is to be told but what a listener has refused for good. */
-async function isDone(url: string, refusals: number): Promise<boolean> {
+/** Whether nothing runs there any more, and nothing is still to be told. */
+async function isDone(url: string): Promise<boolean> {
   const answer = await fetch(`${url}/health`).catch(() => undefined)
   const { undelivered, active_rollouts, lifecycle } = ((await answer?.json()) ?? {}) as Health
   const active = lifecycle?.active_rollouts ?? active_rollouts
-  return active === 0 && undelivered !== undefined && undelivered <= refusals
+  return active === 0 && undelivered === 0
 }
 
 interface Health {

@@ -69,7 +69,7 @@ describe('rollouts at the same time', () => {
     await expect.poll(running.health).toMatchObject({
       active_rollouts: 0,
       completed_rollouts: 1,
-      undelivered: 1,
+      undelivered: 0,
     })
     expect([running.trainer.chats, running.trainer.completed]).toStrictEqual([[], []])
     expect(JSON.stringify(running.log)).not.toMatch(/two\\+nlines/)

@@ -32,6 +32,7 @@ async function deliverTo(
 ): Promise<{
   outcome: string
   undelivered: number
+  lost: number
   received: FakeController['callbacks']
   log: LogLine[]
 }> {
@@ -50,9 +51,9 @@ async function deliverTo(
     idempotencyKey: 'r1/completion',
     body: '{"status":"success"}',
   })
-  const { undelivered } = delivery
+  const { undelivered, lost } = delivery
   await delivery.close()
-  return { outcome, undelivered, received: controller.callbacks, log }
+  return { outcome, undelivered, lost, received: controller.callbacks, log }
 }
 
 describe('delivering a callback', () => {
@@ -91,11 +92,12 @@ describe('delivering a callback', () => {
   })
 
   it.each([302, 400, 401, 404, 409, 422])('takes %i for final', async (status) => {
-    const { outcome, undelivered, received } = await deliverTo([status])
+    const { outcome, undelivered, lost, received } = await deliverTo([status])
 
-    expect({ outcome, undelivered, times: received.length }).toStrictEqual({
+    expect({ outcome, undelivered, lost, times: received.length }).toStrictEqual({
       outcome: 'refused',
-      undelivered: 1,
+      undelivered: 0,
+      lost: 1,
       times: 1,
     })
   })
@@ -160,12 +162,16 @@ describe('delivering a callback', () => {
   })
 
   it('gives up when its time is over', async () => {
-    const { outcome, undelivered, received, log } = await deliverTo(
+    const { outcome, undelivered, lost, received, log } = await deliverTo(
       Array.from({ length: 1000 }, () => 503),
       { retry: { budgetMs: 60 } },
     )
 
-    expect({ outcome, undelivered }).toStrictEqual({ outcome: 'gave_up', undelivered: 1 })
+    expect({ outcome, undelivered, lost }).toStrictEqual({
+      outcome: 'gave_up',
+      undelivered: 0,
+      lost: 1,
+    })
     expect(received.length).toBeGreaterThan(1)
     expect(log.at(-1)).toStrictEqual({
       level: 'error',
@@ -265,7 +271,8 @@ describe('callbacks of a rollout', () => {
         ['completion', expect.objectContaining({ status: 'success' })],
         ['grader', expect.objectContaining({ status: 'success' })],
       ])
-      expect(server.undelivered).toBe(1)
+      expect(server.undelivered).toBe(0)
+      expect(running.log.at(-1)?.fields).toMatchObject({ undelivered: 0, lost: 1 })
     },
   )
 
@@ -323,7 +330,7 @@ describe('callbacks of a rollout', () => {
     await controller.until(() => controller.callbacks.length === 4)
   })
 
-  it('are counted as undelivered until they are acknowledged', async () => {
+  it('are counted as undelivered until they are acknowledged or refused', async () => {
     await using running = await startServer()
     const { controller, url } = running
     const held: ServerResponse[] = []
@@ -335,6 +342,10 @@ describe('callbacks of a rollout', () => {
 
     expect(await undelivered()).toBe(1)
     for (const response of held) response.end()
+    await expect.poll(undelivered).toBe(0)
+    controller.answers['grader'] = [404]
+    await running.post({ rollout_id: 'refused' })
+    await controller.until(() => controller.callbacks.length === 4)
     await expect.poll(undelivered).toBe(0)
   })
 

@@ -113,7 +113,6 @@ it('counts exactly what happened to rollouts, model calls and callbacks', async 
       'osmosis_callbacks_total{kind="grader",outcome="acknowledged"}': 6,
       'osmosis_callbacks_total{kind="grader",outcome="refused"}': 1,
       'osmosis_callbacks_undelivered{state="sending"}': 0,
-      'osmosis_callbacks_undelivered{state="refused"}': 1,
       'osmosis_callbacks_undelivered{state="gave_up"}': 0,
       osmosis_callback_oldest_seconds: 0,
     })

@@ -162,7 +162,7 @@ export const healthResponseSchema = z.object({
     queued: z.number().int(),
     running: z.number().int(),
   }),
-  /** Callbacks that no controller has acknowledged yet. */
+  /** Callbacks that are still to be told; not those that a controller has refused. */
   undelivered: z.number().int(),
   /** Ended rollouts whose results callers may still fetch. */
   retained_results: z.int().optional(),

@@ -89,11 +89,12 @@ export interface CallbackDeliveryOptions {
   figures?: CallbackFigures | undefined
 }
 
-/** A callback that nobody has acknowledged. Its body is not held: it may be kept on disk alone. */
+/** A callback that is still to be told. Its body is not held: it may be kept on disk alone. */
 interface Undelivered {
   /** Milliseconds, as `performance.now` says them. */
   readonly since: number
-  state: 'sending' | Exclude<DeliveryOutcome, 'acknowledged'>
+  /** What was given up and is kept is sent again, by the next process or when its rollout is. */
+  state: 'sending' | 'gave_up'
 }
 
 /**
@@ -109,6 +110,7 @@ export class CallbackDelivery {
   /** Those that were sent before, and given up, count once. */
   readonly #counted = new WeakMap<Callback, Undelivered>()
   readonly #undelivered = new Set<Undelivered>()
+  #lost = 0
   readonly #figures: CallbackFigures | undefined
 
   constructor({ retry = {}, egress, logger, figures }: CallbackDeliveryOptions) {
@@ -131,14 +133,19 @@ export class CallbackDelivery {
     })
   }
 
-  /** Callbacks that nobody has acknowledged: on their way, refused, or given up. */
+  /** Callbacks that are still to be told: on their way, or given up for now and kept. */
   get undelivered(): number {
     return this.#undelivered.size
   }
 
-  /** The same by what is being done about them. */
+  /** Callbacks that never will be told: refused for good, or given up and kept nowhere. */
+  get lost(): number {
+    return this.#lost
+  }
+
+  /** Those that are still to be told by what is being done about them. */
   get undeliveredByState(): Record<Undelivered['state'], number> {
-    const counts = { sending: 0, refused: 0, gave_up: 0 }
+    const counts = { sending: 0, gave_up: 0 }
     for (const { state } of this.#undelivered) counts[state] += 1
     return counts
   }
@@ -204,7 +211,7 @@ export class CallbackDelivery {
     }
     const { onAcknowledged } = callback
     const outcome = await this.#tryUntilKnown({ ...first, onAcknowledged })
-    this.#note(callback, outcome)
+    this.#note(callback, outcome, kept !== undefined)
     await kept?.record.told(callback, outcome)
     return outcome
   }
@@ -214,11 +221,15 @@ export class CallbackDelivery {
     if (counted !== undefined) this.#undelivered.delete(counted)
   }
 
-  #note(callback: Callback, outcome: DeliveryOutcome): void {
+  #note(callback: Callback, outcome: DeliveryOutcome, isKept: boolean): void {
     this.#figures?.ended(callback.kind, outcome)
     const counted = this.#counted.get(callback)
-    if (outcome === 'acknowledged') this.#forget(callback)
-    else if (counted !== undefined) counted.state = outcome
+    if (counted !== undefined && outcome === 'gave_up' && isKept) {
+      counted.state = outcome
+      return
+    }
+    this.#forget(callback)
+    if (outcome !== 'acknowledged') this.#lost += 1
   }
 
   async #tryUntilKnown(callback: Callback): Promise<DeliveryOutcome> {

@@ -29,7 +29,7 @@ export function showShared(
   )
   metrics.gauges(
     'osmosis_callbacks_undelivered',
-    'Callbacks that nobody has acknowledged: sending, refused, or gave_up.',
+    'Callbacks that are still to be told: sending, or gave_up for now and kept in the outbox.',
     'state',
     () => delivery.undeliveredByState,
   )

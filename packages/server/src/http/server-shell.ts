@@ -83,7 +83,7 @@ export interface ServerProtocol {
 
 /** A server without a port: a Web-standard handler, and the work behind it. */
 export interface ServerShell extends ServableApp, AsyncDisposable {
-  /** Results that nobody has acknowledged: on their way, refused, or given up. */
+  /** Results that are still to be told: on their way, or given up for now and kept in the outbox. */
   readonly undelivered: number
   /** The server's log; secrets are removed before a line gets there. */
   readonly logger: Logger

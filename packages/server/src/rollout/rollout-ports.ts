@@ -41,7 +41,7 @@ export interface FetchedResults {
 /** What `/health` says of rollouts. */
 export interface RolloutCounts {
   readonly load: BackendLoad
-  /** Callbacks that nobody has acknowledged. */
+  /** Callbacks that are still to be told. */
   readonly undelivered: number
   /** Results that are kept for their callers. */
   readonly retainedResults: number

@@ -8,7 +8,7 @@ import type { RunningWork } from './running-work.ts'
 
 /** What begins and ends with a server. */
 export interface LivingParts {
-  readonly delivery: Pick<CallbackDelivery, 'close' | 'undelivered'>
+  readonly delivery: Pick<CallbackDelivery, 'close' | 'undelivered' | 'lost'>
   readonly outbox: Pick<Outbox, 'open' | 'close'> | undefined
   /** Takes up what earlier processes left in the outbox. */
   readonly resume: (left: Leftovers) => void
@@ -117,7 +117,8 @@ export class ServerLife {
     // Whoever has the folder next finds all that this process kept.
     await this.#opening?.catch(() => undefined)
     await outbox?.close()
-    logger.info({ undelivered: delivery.undelivered, running: work.count }, 'drained')
+    const { undelivered, lost } = delivery
+    logger.info({ undelivered, lost, running: work.count }, 'drained')
     // What never began has nothing to shut down; what is just beginning has.
     await this.#starting?.catch(() => undefined)
     if (this.#started) await this.#hooks.onShutdown?.()
