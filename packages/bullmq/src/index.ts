@@ -1,1 +1,24 @@
+export { type QueueConnectionOptions } from './connection/queue-connection.ts'
 export { QueueKeys } from './connection/queue-keys.ts'
+export { RolloutQueue, type QueueCounts } from './queue/rollout-queue.ts'
+export { type WakeListener } from './queue/wakes.ts'
+export { type QueueWorker } from './queue/worker-list.ts'
+export {
+  hasEnded,
+  type Acceptance,
+  type AcceptLimits,
+  type RolloutEntry,
+  type RolloutKind,
+  type RolloutRecord,
+  type ToldKind,
+} from './records/rollout-record.ts'
+export { type KeptWorkflow, type RolloutRecords } from './records/rollout-records.ts'
+export {
+  type RolloutRuns,
+  type RunOf,
+  type RunState,
+  type Settled,
+  type Taken,
+  type Taker,
+} from './records/rollout-runs.ts'
+export { type Samples } from './records/sent-outcome.ts'

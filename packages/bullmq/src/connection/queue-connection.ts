@@ -1,0 +1,163 @@
+import type { ConnectionOptions } from 'node:tls'
+
+import { OsmosisError } from '@osmosis/core'
+import { Redis } from 'ioredis'
+
+import { QueueKeys } from './queue-keys.ts'
+
+/** Where a queue is. */
+export interface QueueConnectionOptions {
+  /** `redis://` or `rediss://`, with user, password and database where there are any. */
+  readonly url: string
+  /**
+   * Begins all keys of the queue; queues with different ones know nothing of one another. Default:
+   * `osmosis`. With Redis Cluster it is in braces.
+   */
+  readonly prefix?: string | undefined
+  /** Encrypts what is kept. Default: none, which is accepted on loopback. */
+  readonly keys?: QueueKeys | undefined
+  /** Accepts that keys of policies and callbacks are kept in plain text elsewhere as well. Default: false. */
+  readonly allowPlainKeys?: boolean | undefined
+  /** For `rediss://`: certificates, as node:tls has them. */
+  readonly tls?: ConnectionOptions | undefined
+}
+
+/** For an answer of a Redis that is there. Milliseconds. */
+const answerMs = 5_000
+const oldestVersion = [6, 2] as const
+
+/** The Redis of a queue. The caller closes it. */
+export class QueueConnection {
+  readonly prefix: string
+  readonly keys: QueueKeys
+  /** Without user and password. */
+  readonly address: string
+  readonly #options: QueueConnectionOptions
+  readonly #opened: Redis[] = []
+
+  /** @throws OsmosisError with code `invalid_config` */
+  constructor(options: QueueConnectionOptions) {
+    const { url, prefix = 'osmosis', keys = new QueueKeys(), allowPlainKeys = false } = options
+    const parsed = URL.canParse(url) ? new URL(url) : undefined
+    if (parsed === undefined || !/^rediss?:$/.test(parsed.protocol)) {
+      throw new OsmosisError(
+        'invalid_config',
+        'The address of a queue looks like redis://user:password@host:6379/0, or rediss:// with TLS.',
+      )
+    }
+    this.#options = options
+    this.prefix = prefix
+    this.keys = keys
+    this.address = `${parsed.protocol}//${parsed.host}`
+    if (keys.encrypts || allowPlainKeys || isLoopback(parsed.hostname)) return
+    throw new OsmosisError(
+      'invalid_config',
+      `Keys of policies and callbacks would be readable in the Redis at ${this.address}. Give its fronts and workers a file of queue keys, or allow plain keys.`,
+    )
+  }
+
+  /** A connection whose commands fail at once while Redis is away. */
+  failing(): Redis {
+    return this.#open({
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      commandTimeout: answerMs,
+      lazyConnect: true,
+    })
+  }
+
+  /** A connection whose commands wait until Redis is back. */
+  waiting(): Redis {
+    return this.#open({ maxRetriesPerRequest: null })
+  }
+
+  /**
+   * Sees whether Redis answers, and is one that keeps what it was given.
+   *
+   * @returns what looks wrong, one sentence each
+   * @throws OsmosisError with code `queue_unavailable` or `invalid_config`
+   */
+  async check(redis: Redis): Promise<string[]> {
+    try {
+      if (redis.status === 'wait') await redis.connect()
+      await redis.ping()
+    } catch (error) {
+      throw this.unavailable(error)
+    }
+    let info: string
+    try {
+      info = await redis.info()
+    } catch {
+      return [`Whether the Redis at ${this.address} keeps what it is given could not be looked at.`]
+    }
+    return this.#warnings(infoFields(info))
+  }
+
+  /** What a failure of Redis means for whoever wanted something of the queue. */
+  unavailable(cause: unknown): OsmosisError {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    return new OsmosisError(
+      'queue_unavailable',
+      `The Redis of the queue at ${this.address} does not answer: ${why}`,
+      { cause },
+    )
+  }
+
+  /** Closes all its connections at once. */
+  close(): void {
+    for (const redis of this.#opened.splice(0)) redis.disconnect()
+  }
+
+  #warnings(info: ReadonlyMap<string, string>): string[] {
+    const version = info.get('redis_version') ?? '0'
+    const [major = 0, minor = 0] = version.split('.').map(Number)
+    const [oldestMajor, oldestMinor] = oldestVersion
+    if (major < oldestMajor || (major === oldestMajor && minor < oldestMinor)) {
+      throw new OsmosisError(
+        'invalid_config',
+        `The Redis at ${this.address} is ${version}. A queue needs ${oldestVersion.join('.')} or newer, or Valkey.`,
+      )
+    }
+    const warnings = []
+    if (info.get('aof_enabled') === '0') {
+      warnings.push(
+        `The Redis at ${this.address} has no append-only file: what was accepted is lost when it restarts. Set "appendonly yes".`,
+      )
+    }
+    const policy = info.get('maxmemory_policy')
+    if (policy !== undefined && policy !== 'noeviction') {
+      warnings.push(
+        `The Redis at ${this.address} drops keys when its memory is full (${policy}), and rollouts with them. Set "maxmemory-policy noeviction".`,
+      )
+    }
+    return warnings
+  }
+
+  #open(options: {
+    readonly enableOfflineQueue?: boolean
+    readonly maxRetriesPerRequest: number | null
+    readonly commandTimeout?: number
+    readonly lazyConnect?: boolean
+  }): Redis {
+    const { url, tls } = this.#options
+    const redis = new Redis(url, {
+      ...options,
+      ...(tls === undefined ? {} : { tls }),
+      connectTimeout: answerMs,
+      retryStrategy: (times) => Math.min(50 * 2 ** times, 1_000),
+    })
+    // Commands fail with what happens; without a listener ioredis prints it.
+    redis.on('error', () => {})
+    this.#opened.push(redis)
+    return redis
+  }
+}
+
+function isLoopback(hostname: string): boolean {
+  return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
+}
+
+function infoFields(info: string): Map<string, string> {
+  const pairs = [...info.matchAll(/^(\w+):(.*?)\r?$/gm)]
+  return new Map(pairs.map(([, name = '', value = '']) => [name, value]))
+}

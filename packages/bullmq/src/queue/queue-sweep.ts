@@ -1,0 +1,131 @@
+import { OsmosisError } from '@osmosis/core'
+import type { Redis } from 'ioredis'
+
+import { deliveryScripts } from '../records/record-scripts.ts'
+import { hasEnded } from '../records/rollout-record.ts'
+import type { RolloutRecords } from '../records/rollout-records.ts'
+import { lostBeforeGraded, type RolloutRuns } from '../records/rollout-runs.ts'
+
+/** Between two sweeps of all fronts and workers together. Milliseconds. */
+const everyMs = 1_000
+/** How long an outcome may be without anybody who tells it. Milliseconds. */
+const untoldMs = 15_000
+const atATime = 500
+
+/** What a sweep works with. */
+interface SweepParts {
+  readonly records: RolloutRecords
+  readonly runs: RolloutRuns
+  /** Removes the job of a rollout that has ended. */
+  readonly release: (id: string) => Promise<void>
+  readonly tell: (id: string) => Promise<void>
+}
+
+/**
+ * Finds what nobody else would notice: deadlines of rollouts that are queued or in a worker that hangs,
+ * gradings whose worker is gone, outcomes that are not told and acceptances that were never finished.
+ * One process at a time sweeps, whichever comes first.
+ */
+export class QueueSweep {
+  readonly #redis: Redis
+  readonly #prefix: string
+  readonly #parts: SweepParts
+  readonly #timer: NodeJS.Timeout
+  #sweeping = false
+
+  constructor(redis: Redis, prefix: string, parts: SweepParts) {
+    this.#redis = redis
+    this.#prefix = prefix
+    this.#parts = parts
+    this.#timer = setInterval(() => {
+      // What fails is tried again the next time.
+      this.#sweep().catch(() => {})
+    }, everyMs)
+    this.#timer.unref()
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  async #sweep(): Promise<void> {
+    if (this.#sweeping) return
+    this.#sweeping = true
+    try {
+      const turn = `${this.#prefix}:sweep`
+      if ((await this.#redis.set(turn, 1, 'PX', everyMs - 100, 'NX')) === null) return
+      const [seconds = '0', microseconds = '0'] = await this.#redis.time()
+      const now = Number(seconds) * 1000 + Number(microseconds) / 1000
+      for (const id of await this.#due('deadlines', now)) await this.#expire(id, now)
+      for (const id of await this.#due('jobless', now)) {
+        await this.#parts.records.run(deliveryScripts.abandon, id)
+      }
+      for (const id of await this.#due('untold', now - untoldMs)) await this.#remind(id, now)
+      await this.#endLostGradings()
+    } finally {
+      this.#sweeping = false
+    }
+  }
+
+  async #due(list: string, now: number): Promise<string[]> {
+    const key = `${this.#prefix}:${list}`
+    return this.#redis.zrangebyscore(key, '-inf', now, 'LIMIT', 0, atATime)
+  }
+
+  async #expire(id: string, now: number): Promise<void> {
+    const { records, runs, release } = this.#parts
+    const record = await records.read(id)
+    const entry = record && !hasEnded(record) ? await records.entry(id) : undefined
+    if (record === undefined || entry === undefined) {
+      await this.#redis.zrem(`${this.#prefix}:deadlines`, id)
+      return
+    }
+    const { agentTimeoutSeconds: limit, queuedSeconds = 0 } = entry.request
+    const waited = (now - record.admittedAt) / 1000 + queuedSeconds
+    const detail = record.status === 'queued' ? ` (${waited.toFixed(1)}s of it spent queued)` : ''
+    const reason = new OsmosisError('timeout', `workflow exceeded its ${limit}s deadline${detail}`)
+    await runs.giveUp(record, reason)
+    await release(id)
+  }
+
+  async #remind(id: string, now: number): Promise<void> {
+    await this.#redis.zadd(`${this.#prefix}:untold`, 'XX', now, id)
+    await this.#parts.tell(id)
+  }
+
+  /** The samples of a rollout that is between its phases, or graded, are in its worker. */
+  async #endLostGradings(): Promise<void> {
+    const workers = `${this.#prefix}:workers`
+    const known = Object.entries(await this.#redis.hgetall(workers))
+    for (const [worker, lockMs] of known) {
+      if (await this.#redis.exists(`${this.#prefix}:worker:${worker}`)) continue
+      // Heartbeats could not be renewed while Redis was away.
+      if ((await this.#uptimeMs()) < Number(lockMs)) return
+      const held = `${this.#prefix}:held:${worker}`
+      for (const id of await this.#redis.smembers(held)) await this.#endLost(id, worker, held)
+      await this.#redis.hdel(workers, worker)
+    }
+  }
+
+  async #endLost(id: string, worker: string, held: string): Promise<void> {
+    const { records, runs, tell } = this.#parts
+    const record = await records.read(id)
+    if (record?.status !== 'grading' || record.worker !== worker) {
+      await this.#redis.srem(held, id)
+      return
+    }
+    const { cancel } = await runs.look(record)
+    await runs.giveUp(record, cancel ?? lostBeforeGraded())
+    if (record.kind !== 'attached') await tell(id)
+  }
+
+  /** Any time when Redis does not say. */
+  async #uptimeMs(): Promise<number> {
+    try {
+      const info = await this.#redis.info('server')
+      return Number(/uptime_in_seconds:(\d+)/.exec(info)?.[1] ?? Infinity) * 1000
+    } catch {
+      return Infinity
+    }
+  }
+}

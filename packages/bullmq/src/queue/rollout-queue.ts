@@ -1,0 +1,313 @@
+import { OsmosisError, type CancelDisposition, type RolloutSelector } from '@osmosis/core'
+import { FlowProducer, Queue, Worker, type JobsOptions } from 'bullmq'
+import type { Redis } from 'ioredis'
+
+import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
+import type {
+  Acceptance,
+  AcceptLimits,
+  RolloutEntry,
+  RolloutRecord,
+} from '../records/rollout-record.ts'
+import { RolloutRecords } from '../records/rollout-records.ts'
+import { RolloutRuns } from '../records/rollout-runs.ts'
+import { jobIdOf, queueNames, type RolloutJob } from './job-names.ts'
+import { QueueSweep } from './queue-sweep.ts'
+import { Wakes, type WakeListener } from './wakes.ts'
+import { readWorkers, type QueueWorker } from './worker-list.ts'
+
+/** Events that BullMQ keeps of each of its queues. Nobody reads them. */
+const events = { maxLen: 100 }
+/** What its own rules end, a job need not be given up for. */
+const again = { attempts: 1_000_000, removeOnComplete: true, removeOnFail: true } as const
+const rolloutOptions = {
+  ...again,
+  backoff: { type: 'fixed', delay: 1_000 },
+  ignoreDependencyOnFailure: true,
+} as const satisfies JobsOptions
+const resultOptions = {
+  ...again,
+  backoff: { type: 'custom' },
+} as const satisfies JobsOptions
+const longestPauseMs = 60_000
+
+/** How many rollouts are where. */
+export interface QueueCounts {
+  readonly queued: number
+  readonly running: number
+  readonly grading: number
+  /** With a lease that somebody has to renew. */
+  readonly leased: number
+  /** With outcomes that have not been told yet. */
+  readonly untold: number
+}
+
+/** The rollouts of any number of fronts and workers. The caller closes it. */
+export class RolloutQueue implements AsyncDisposable {
+  /** What looks wrong with this Redis, one sentence each; to be logged. */
+  readonly warnings: readonly string[]
+  /** What there is of each rollout. */
+  readonly records: RolloutRecords
+  /** Without user and password. */
+  readonly address: string
+  readonly #connection: QueueConnection
+  /** What runs write: for workers. */
+  readonly runs: RolloutRuns
+  readonly #rollouts: Queue<RolloutJob>
+  readonly #results: Queue<RolloutJob>
+  readonly #flows: FlowProducer
+  readonly #wakes: Wakes
+  readonly #sweep: QueueSweep
+  readonly #tellers: Worker[] = []
+  #closing: Promise<void> | undefined
+
+  private constructor(connection: QueueConnection, redis: Redis, warnings: readonly string[]) {
+    this.warnings = warnings
+    this.address = connection.address
+    this.#connection = connection
+    this.records = new RolloutRecords(connection, redis)
+    this.runs = new RolloutRuns(this.records)
+    const { prefix } = connection
+    const options = { connection: redis, prefix, skipVersionCheck: true, streams: { events } }
+    this.#rollouts = new Queue(queueNames.rollouts, options)
+    this.#results = new Queue(queueNames.results, options)
+    this.#flows = new FlowProducer({ connection: redis, prefix, skipVersionCheck: true })
+    // What fails is thrown where it was asked for.
+    this.#rollouts.on('error', () => {})
+    this.#results.on('error', () => {})
+    this.#flows.on('error', () => {})
+    this.#wakes = new Wakes(redis, connection.waiting(), prefix, (id) => this.records.key(id))
+    this.#sweep = new QueueSweep(redis, prefix, {
+      records: this.records,
+      runs: this.runs,
+      release: async (id) => this.#release(id),
+      tell: async (id) => this.tell(id),
+    })
+  }
+
+  /**
+   * Connects, and looks whether this Redis keeps what it is given.
+   *
+   * @throws OsmosisError with code `invalid_config`; `queue_unavailable` when Redis does not answer
+   */
+  static async open(options: QueueConnectionOptions): Promise<RolloutQueue> {
+    const connection = new QueueConnection(options)
+    const redis = connection.failing()
+    try {
+      const queue = new RolloutQueue(connection, redis, await connection.check(redis))
+      // Whoever loses Redis before that never finds it again.
+      await Promise.all(
+        [queue.#rollouts, queue.#results, queue.#flows].map(async (part) => part.waitUntilReady()),
+      )
+      return queue
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+  }
+
+  /**
+   * Accepts a rollout: for good when this resolves with `new`, and not at all when it throws, unless
+   * the same is asked for again, which then finishes what was begun.
+   *
+   * @throws OsmosisError with code `queue_unavailable`
+   */
+  async accept(entry: RolloutEntry, limits: AcceptLimits = {}): Promise<Acceptance> {
+    const { id, kind, priority } = entry
+    const { hasJob, ...acceptance } = await this.records.accept(entry, limits)
+    const { result } = acceptance
+    if (hasJob || (result !== 'new' && result !== 'known')) return acceptance
+    const rollout = {
+      name: 'rollout',
+      queueName: queueNames.rollouts,
+      data: { id } satisfies RolloutJob,
+      opts: {
+        ...rolloutOptions,
+        jobId: jobIdOf(id),
+        ...(priority === undefined ? {} : { priority }),
+      },
+    }
+    const results = {
+      name: 'results',
+      queueName: queueNames.results,
+      data: { id } satisfies RolloutJob,
+      opts: { ...resultOptions, jobId: jobIdOf(id) },
+      children: [rollout],
+    }
+    await this.#asked(this.#flows.add(kind === 'attached' ? rollout : results))
+    await this.records.dispatched(id)
+    return acceptance
+  }
+
+  /** A rollout as it stands; undefined for one that is not known. */
+  async record(id: string): Promise<RolloutRecord | undefined> {
+    return this.records.read(id)
+  }
+
+  /**
+   * Cancels rollouts that have not ended, wherever they are. The result has every id of an `ids`
+   * selector, and for others the ids of those that were cancelled.
+   *
+   * @param reason - what they fail with; default: `cancelled`
+   */
+  async cancel(
+    selector: RolloutSelector,
+    reason: OsmosisError = new OsmosisError('cancelled', 'cancelled'),
+  ): Promise<Map<string, CancelDisposition>> {
+    const byId = 'ids' in selector
+    const ids = byId ? selector.ids : await this.#going()
+    const chosen = 'prefix' in selector ? ids.filter((id) => id.startsWith(selector.prefix)) : ids
+    const dispositions = new Map<string, CancelDisposition>()
+    await Promise.all(
+      chosen.map(async (id) => {
+        const { disposition, hasEnded } = await this.runs.cancel(id, reason, byId)
+        if (byId || disposition !== 'not_found') dispositions.set(id, disposition)
+        if (hasEnded) await this.#release(id)
+      }),
+    )
+    return dispositions
+  }
+
+  /** Has the results of a rollout told (again): somebody's `tell` is called for it. */
+  async tell(id: string): Promise<void> {
+    const options = { ...resultOptions, jobId: `${jobIdOf(id)}.tell` }
+    await this.#asked(this.#results.add('tell', { id }, options))
+  }
+
+  /**
+   * Takes part in telling results. `tell` is called, at one front at a time, whenever a rollout may
+   * have something that was not told: it looks at the record and tells that. When it rejects, it is
+   * called again later, by any front, after pauses that grow to a minute.
+   *
+   * @param concurrency - how many at a time
+   */
+  tellResults(tell: (id: string) => Promise<void>, concurrency: number): void {
+    const teller = new Worker<RolloutJob>(queueNames.results, async ({ data }) => tell(data.id), {
+      connection: this.#connection.waiting(),
+      prefix: this.#connection.prefix,
+      skipVersionCheck: true,
+      concurrency,
+      stalledInterval: 5_000,
+      maxStalledCount: again.attempts,
+      settings: {
+        backoffStrategy: (attempts) => Math.min(500 * 2 ** attempts, longestPauseMs),
+      },
+    })
+    teller.on('error', () => {})
+    this.#tellers.push(teller)
+  }
+
+  /** Calls `listener` whenever a rollout may have changed, at the latest two seconds later. */
+  listen(id: string, listener: WakeListener): () => void {
+    return this.#wakes.listen(id, listener)
+  }
+
+  /**
+   * The record now and after each change, until it is gone or the signal is aborted. Changes that
+   * come fast are seen as one.
+   *
+   * @throws the reason of `signal`; OsmosisError with code `queue_unavailable`
+   */
+  async *watch(id: string, signal: AbortSignal): AsyncGenerator<RolloutRecord, void> {
+    let wake = Promise.withResolvers<void>()
+    const stop = this.listen(id, () => wake.resolve())
+    const onAbort = (): void => wake.resolve()
+    signal.addEventListener('abort', onAbort, { once: true })
+    try {
+      for (let seen = -1; ; await wake.promise) {
+        signal.throwIfAborted()
+        wake = Promise.withResolvers<void>()
+        const record = await this.record(id)
+        if (record === undefined) return
+        if (record.version === seen) continue
+        seen = record.version
+        yield record
+      }
+    } finally {
+      stop()
+      signal.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** How many rollouts are where. */
+  async counts(): Promise<QueueCounts> {
+    const count = async (list: string): Promise<number> =>
+      this.records.ask((redis) => redis.zcard(`${this.#connection.prefix}:${list}`))
+    const [queued, running, grading, leased, untold] = await Promise.all([
+      count('queued'),
+      count('running'),
+      count('grading'),
+      count('leases'),
+      count('untold'),
+    ])
+    return { queued, running, grading, leased, untold }
+  }
+
+  /** The workers that are alive. */
+  async workers(): Promise<QueueWorker[]> {
+    return this.records.ask((redis) => readWorkers(redis, this.#connection.prefix))
+  }
+
+  /** Ids of leases that nobody has renewed in time, and whose end is not decided. */
+  async lapsedLeases(): Promise<string[]> {
+    return this.records.ask(async (redis) => {
+      const [seconds = '0'] = await redis.time()
+      return redis.zrangebyscore(
+        `${this.#connection.prefix}:leases`,
+        '-inf',
+        Number(seconds) * 1000,
+        'LIMIT',
+        0,
+        1_000,
+      )
+    })
+  }
+
+  /** Bounds how many rollouts run at the same time on all workers together; null: any number. */
+  async setMaxRollouts(most: number | null): Promise<void> {
+    await this.#asked(
+      most === null
+        ? this.#rollouts.removeGlobalConcurrency()
+        : this.#rollouts.setGlobalConcurrency(most),
+    )
+  }
+
+  /** Resolves when what is being told has been told. */
+  async close(): Promise<void> {
+    this.#closing ??= this.#close()
+    await this.#closing
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #close(): Promise<void> {
+    this.#sweep.close()
+    this.#wakes.close()
+    await Promise.all(this.#tellers.map(async (teller) => teller.close()))
+    this.#connection.close()
+  }
+
+  /** Those that have not ended. */
+  async #going(): Promise<string[]> {
+    const { prefix } = this.#connection
+    const lists = ['queued', 'running', 'grading'].map(async (status) =>
+      this.records.ask((redis) => redis.zrange(`${prefix}:${status}`, 0, -1)),
+    )
+    return (await Promise.all(lists)).flat()
+  }
+
+  /** The job of a rollout that has ended is of no use; without it, its results are told. */
+  async #release(id: string): Promise<void> {
+    await this.#asked(this.#rollouts.remove(jobIdOf(id)))
+  }
+
+  async #asked<T>(answer: Promise<T>): Promise<T> {
+    try {
+      return await answer
+    } catch (error) {
+      throw this.#connection.unavailable(error)
+    }
+  }
+}

@@ -1,0 +1,71 @@
+import type { Redis } from 'ioredis'
+
+import type { RolloutRecord } from '../records/rollout-record.ts'
+
+/** Called when a rollout may have changed; the status is a hint that may be missing or late. */
+export type WakeListener = (status?: RolloutRecord['status']) => void
+
+/** Between two looks at everything that is watched: messages may be lost. Milliseconds. */
+const sweepMs = 2_000
+
+/** Wakes those who wait for a rollout. Whoever is woken looks at its record. */
+export class Wakes {
+  readonly #listeners = new Map<string, Set<WakeListener>>()
+  readonly #redis: Redis
+  readonly #versions = new Map<string, string>()
+  readonly #key: (id: string) => string
+  readonly #timer: NodeJS.Timeout
+
+  /**
+   * @param redis - for the sweep
+   * @param subscriber - a connection for this alone
+   */
+  constructor(redis: Redis, subscriber: Redis, prefix: string, key: (id: string) => string) {
+    this.#redis = redis
+    this.#key = key
+    subscriber.subscribe(`${prefix}:wake`).catch(() => {})
+    subscriber.on('message', (_channel, message) => {
+      const space = message.indexOf(' ')
+      this.#wake(message.slice(space + 1), message.slice(0, space) as RolloutRecord['status'])
+    })
+    this.#timer = setInterval(() => {
+      this.#sweep().catch(() => {})
+    }, sweepMs)
+    this.#timer.unref()
+  }
+
+  /** @returns ends it */
+  listen(id: string, listener: WakeListener): () => void {
+    const listeners = this.#listeners.get(id) ?? new Set()
+    this.#listeners.set(id, listeners.add(listener))
+    return () => {
+      listeners.delete(listener)
+      if (listeners.size > 0 || this.#listeners.get(id) !== listeners) return
+      this.#listeners.delete(id)
+      this.#versions.delete(id)
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  #wake(id: string, status?: RolloutRecord['status']): void {
+    for (const listener of this.#listeners.get(id) ?? []) listener(status)
+  }
+
+  async #sweep(): Promise<void> {
+    const ids = [...this.#listeners.keys()]
+    if (ids.length === 0) return
+    const pipeline = this.#redis.pipeline()
+    for (const id of ids) pipeline.hget(this.#key(id), 'version')
+    const replies = (await pipeline.exec()) ?? []
+    for (const [n, id] of ids.entries()) {
+      const [error, value] = replies[n] ?? []
+      const version = String(value)
+      if (error || this.#versions.get(id) === version) continue
+      this.#versions.set(id, version)
+      this.#wake(id)
+    }
+  }
+}

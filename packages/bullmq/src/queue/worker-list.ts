@@ -1,0 +1,42 @@
+import type { Redis } from 'ioredis'
+
+/** A worker as it says of itself, a few times in the time that it may be silent. */
+export interface QueueWorker {
+  readonly id: string
+  readonly host: string
+  readonly pid: number
+  /** Digest of the code that it runs. */
+  readonly code: string
+  readonly concurrency: number
+  /** Rollouts that it has. */
+  readonly active: number
+  /** The longest that its event loop was held up since it last said so. Milliseconds. */
+  readonly loopDelayMs: number
+}
+
+/** Writes the heartbeat of a worker, which holds for `lockMs`. */
+export async function writeHeartbeat(
+  redis: Redis,
+  prefix: string,
+  worker: QueueWorker,
+  lockMs: number,
+): Promise<void> {
+  const key = `${prefix}:worker:${worker.id}`
+  await redis
+    .multi()
+    .set(key, JSON.stringify(worker), 'PX', lockMs)
+    .hset(`${prefix}:workers`, worker.id, lockMs)
+    .exec()
+}
+
+/** A worker that has ended is not waited for. */
+export async function removeHeartbeat(redis: Redis, prefix: string, id: string): Promise<void> {
+  await redis.multi().del(`${prefix}:worker:${id}`).hdel(`${prefix}:workers`, id).exec()
+}
+
+export async function readWorkers(redis: Redis, prefix: string): Promise<QueueWorker[]> {
+  const ids = await redis.hkeys(`${prefix}:workers`)
+  if (ids.length === 0) return []
+  const values = await redis.mget(...ids.map((id) => `${prefix}:worker:${id}`))
+  return values.flatMap((value) => (value === null ? [] : [JSON.parse(value) as QueueWorker]))
+}

@@ -1,0 +1,295 @@
+import { createHash } from 'node:crypto'
+
+import type { Redis } from 'ioredis'
+
+/** What a script is given: the key of its record, then prefix, id and values of its own. */
+export type ScriptValue = string | number | Buffer
+
+/** One step of a record that nothing can come between. */
+export interface RecordScript {
+  readonly source: string
+  readonly sha: string
+}
+
+// Keys beside that of the record are made of the prefix here: with Redis Cluster the prefix has braces.
+const shared = `
+local record, prefix, id = KEYS[1], ARGV[1], ARGV[2]
+local function get(field) return redis.call('HGET', record, field) end
+local function set(...) redis.call('HSET', record, ...) end
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local listed = { queued = true, running = true, grading = true }
+local function enter(status)
+  local before = get('status')
+  if before and listed[before] then redis.call('ZREM', prefix .. ':' .. before, id) end
+  set('status', status)
+  if listed[status] then redis.call('ZADD', prefix .. ':' .. status, get('admitted_at'), id) end
+end
+local function changed()
+  redis.call('HINCRBY', record, 'version', 1)
+  redis.call('PUBLISH', prefix .. ':wake', get('status') .. ' ' .. id)
+end
+local function toTell()
+  if get('kind') ~= 'attached' then redis.call('ZADD', prefix .. ':untold', now(), id) end
+end
+local function tellWorker()
+  local worker = get('worker')
+  if worker then redis.call('PUBLISH', prefix .. ':worker:' .. worker .. ':control', id) end
+end
+`
+
+function script(source: string): RecordScript {
+  const whole = shared + source
+  return { source: whole, sha: createHash('sha1').update(whole).digest('hex') }
+}
+
+/** @param key - of the record */
+export async function runScript(
+  redis: Redis,
+  { source, sha }: RecordScript,
+  key: string,
+  values: readonly ScriptValue[],
+): Promise<unknown> {
+  try {
+    return await redis.callBuffer('EVALSHA', sha, 1, key, ...values)
+  } catch (error) {
+    // A server that was restarted has forgotten its scripts.
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
+    return redis.callBuffer('EVAL', source, 1, key, ...values)
+  }
+}
+
+/** Acceptance, and what delivery does to a record. */
+export const deliveryScripts = {
+  accept: script(`
+    local kind, digest, answer, code, may_grade, limit_ms, most_queued, keep_ms = unpack(ARGV, 3, 10)
+    local lease_ms, token, most_leases, request, delivery = unpack(ARGV, 11, 15)
+    if redis.call('EXISTS', record) == 1 then
+      local same = get('digest') == digest
+      return { same and 'known' or 'contradicted', get('answer'), get('job') or '' }
+    end
+    if most_queued ~= '' and redis.call('ZCARD', prefix .. ':queued') >= tonumber(most_queued) then
+      return { 'full', '', '' }
+    end
+    if most_leases ~= '' and redis.call('ZCARD', prefix .. ':leases') >= tonumber(most_leases) then
+      return { 'full', '', '' }
+    end
+    local admitted = now()
+    set('kind', kind, 'digest', digest, 'answer', answer, 'code', code, 'admitted_at', admitted,
+      'run', 0, 'version', 0, 'calls', 0, 'downed', 0, 'request', request, 'delivery', delivery)
+    if may_grade == '1' then set('may_grade', 1) end
+    if token ~= '' then set('token_digest', token) end
+    if lease_ms ~= '' then
+      set('heard_at', admitted, 'lease_ms', lease_ms)
+      redis.call('ZADD', prefix .. ':leases', admitted + lease_ms, id)
+    end
+    if limit_ms ~= '' then
+      set('limit', admitted + limit_ms)
+      redis.call('ZADD', prefix .. ':deadlines', admitted + limit_ms, id)
+    end
+    enter('queued')
+    redis.call('ZADD', prefix .. ':jobless', admitted + keep_ms, id)
+    return { 'new', answer, '' }`),
+
+  /** The record has a job. */
+  dispatched: script(`
+    if redis.call('EXISTS', record) == 0 then return 0 end
+    set('job', 1)
+    return redis.call('ZREM', prefix .. ':jobless', id)`),
+
+  /** Nobody was answered that it is accepted: whoever wanted to is gone. */
+  abandon: script(`
+    redis.call('ZREM', prefix .. ':jobless', id)
+    if get('job') then return 0 end
+    for _, list in ipairs({ ':queued', ':deadlines', ':leases' }) do
+      redis.call('ZREM', prefix .. list, id)
+    end
+    return redis.call('DEL', record)`),
+
+  allowGrading: script(`
+    local status = get('status')
+    if not status or not listed[status] then return 0 end
+    set('may_grade', 1)
+    tellWorker()
+    return 1`),
+
+  keepCallback: script(`
+    local kind, body = ARGV[3], ARGV[4]
+    if redis.call('EXISTS', record) == 0 or get('told:' .. kind) then return false end
+    redis.call('HSETNX', record, 'callback:' .. kind, body)
+    return get('callback:' .. kind)`),
+
+  told: script(`
+    local kind, how = ARGV[3], ARGV[4]
+    if redis.call('EXISTS', record) == 0 then return 0 end
+    redis.call('HDEL', record, 'callback:' .. kind)
+    redis.call('ZREM', prefix .. ':untold', id)
+    set('told:' .. kind, how)
+    changed()
+    return 1`),
+
+  /** Somebody asked for the result of a lease. */
+  hear: script(`
+    if redis.call('EXISTS', record) == 0 then return false end
+    local lease_ms, at = get('lease_ms'), now()
+    if not lease_ms then return false end
+    set('heard_at', at)
+    if not get('end') then redis.call('ZADD', prefix .. ':leases', at + lease_ms, id) end
+    return at + lease_ms`),
+
+  /** The one end of a lease: whoever comes first decides it. Gives the end that counts. */
+  end: script(`
+    if redis.call('EXISTS', record) == 0 then return false end
+    if redis.call('HSETNX', record, 'end', ARGV[3]) == 1 then
+      set('ended_at', now())
+      redis.call('ZREM', prefix .. ':leases', id)
+      changed()
+    end
+    return get('end')`),
+
+  fetched: script(`
+    if get('end') and not get('fetched_at') then set('fetched_at', now()) end
+    return get('fetched_at')`),
+
+  /** Nothing more is to be told: what is left answers repetitions and status. */
+  finish: script(`
+    if redis.call('EXISTS', record) == 0 then return 0 end
+    redis.call('HDEL', record, 'request', 'delivery', 'workflow', 'partial', 'grading', 'cancel',
+      'token', 'limit', 'began', 'asked', 'downed')
+    for _, list in ipairs({ ':leases', ':deadlines', ':untold' }) do
+      redis.call('ZREM', prefix .. list, id)
+    end
+    return redis.call('PEXPIRE', record, ARGV[3])`),
+}
+
+/** What the runs of a rollout do to its record. Each is refused to a run that was given up. */
+export const runScripts = {
+  take: script(`
+    local worker, token, code, lock_ms, knows = unpack(ARGV, 3, 7)
+    local most_downed, most_runs, grace_ms = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
+    local status = get('status')
+    if not status then return { 'gone' } end
+    if not get('job') then
+      set('job', 1)
+      redis.call('ZREM', prefix .. ':jobless', id)
+    end
+    if not listed[status] then return { 'ended' } end
+    local run = tonumber(get('run'))
+    local function given()
+      return { 'run', run, now() - get('admitted_at'), get('request'), get('may_grade') or '' }
+    end
+    if run > 0 then
+      local holder = get('worker')
+      if get('token') == token then return given() end
+      if status == 'grading' then return { 'ended' } end
+      if holder == worker and tonumber(knows) == run then return { 'mine', run } end
+      if holder ~= worker then
+        if redis.call('EXISTS', prefix .. ':worker:' .. holder) == 1 then return { 'busy', run } end
+        -- Heartbeats could not be renewed while Redis was away.
+        local info = redis.pcall('INFO', 'server')
+        local up = type(info) == 'string' and info:match('uptime_in_seconds:(%d+)')
+        if up and up * 1000 < tonumber(lock_ms) then return { 'busy', run } end
+      end
+      if get('cancel') then return { 'cancelled', run, get('cancel') } end
+      if tonumber(get('asked')) == run then return { 'asked', run, get('calls') } end
+    end
+    if get('code') ~= code then return { 'other-code', get('code') } end
+    if run > 0 then
+      if tonumber(get('began')) == run then
+        set('began', 0)
+        redis.call('HINCRBY', record, 'downed', 1)
+      end
+      if tonumber(get('downed')) >= most_downed then return { 'downed', run } end
+      if run >= most_runs then return { 'never-begun', run } end
+    end
+    run = run + 1
+    set('run', run, 'worker', worker, 'token', token)
+    if status ~= 'queued' then enter('queued') end
+    -- Its worker ends it in time; only one that cannot is given up by others.
+    local limit = get('limit')
+    if limit then redis.call('ZADD', prefix .. ':deadlines', limit + grace_ms, id) end
+    changed()
+    return given()`),
+
+  /** User code is about to run. */
+  begin: script(`
+    local run = tonumber(ARGV[3])
+    if tonumber(get('run')) ~= run or get('status') ~= 'queued' then return 0 end
+    set('began', run)
+    enter('running')
+    changed()
+    return 1`),
+
+  /** The mark: the first model call may leave. */
+  mark: script(`
+    local run, status = tonumber(ARGV[3]), get('status')
+    if tonumber(get('run')) ~= run or get('cancel') then return 0 end
+    if status ~= 'queued' and status ~= 'running' then return 0 end
+    set('asked', run)
+    return 1`),
+
+  count: script(`
+    if tonumber(get('run')) ~= tonumber(ARGV[3]) then return 0 end
+    return redis.call('HINCRBY', record, 'calls', 1)`),
+
+  /** The outcome of a phase, from the run that is current, or from whoever gives that run up. */
+  settle: script(`
+    local run, phase, outcome, status, reward, message, gives_up = unpack(ARGV, 3, 9)
+    local before = get('status')
+    if not before then return 'gone' end
+    if get('settled:' .. phase) == run then return 'kept' end
+    if get('run') ~= run then return 'stale' end
+    local in_workflow = before == 'queued' or before == 'running'
+    if phase == 'workflow' and not in_workflow then return 'stale' end
+    if phase == 'grading' and before ~= 'grading' then return 'stale' end
+    -- A success that was under way comes after what the canceller was told.
+    if get('cancel') and (status == 'success' or status == 'grading') then return 'cancelled' end
+    -- The run that is given up has not said so itself.
+    set(phase, outcome, 'settled:' .. phase, gives_up == '1' and '-' or run)
+    if reward ~= '' then set('reward', reward) end
+    if message ~= '' then set('error', message) end
+    local worker = get('worker')
+    if status == 'grading' then
+      redis.call('SADD', prefix .. ':held:' .. worker, id)
+      redis.call('HSETNX', prefix .. ':workers', worker, 0)
+    elseif before == 'grading' then
+      redis.call('SREM', prefix .. ':held:' .. worker, id)
+    end
+    redis.call('ZREM', prefix .. ':deadlines', id)
+    enter(status)
+    toTell()
+    if gives_up == '1' then
+      redis.call('HINCRBY', record, 'run', 1)
+      tellWorker()
+    end
+    changed()
+    return 'kept'`),
+
+  /** What was said in a workflow that failed. */
+  partial: script(`
+    if get('settled:workflow') ~= ARGV[3] or not get('request') then return 0 end
+    set('partial', ARGV[4], 'has_partial', 1)
+    changed()
+    return 1`),
+
+  /** Ends a rollout that no run has, and asks the worker of any other to end it. */
+  cancel: script(`
+    local reason, outcome, message, status, by_id = unpack(ARGV, 3, 7)
+    local before = get('status')
+    if not before or not listed[before] or get('cancel') then return { 'not_found' } end
+    if by_id ~= '1' and get('kind') == 'attached' then return { 'not_found' } end
+    set('cancel', reason)
+    local said = before == 'queued' and 'cancelled_queued' or 'cancelled_running'
+    if get('run') ~= '0' then
+      tellWorker()
+      return { said }
+    end
+    set('workflow', outcome, 'settled:workflow', '-', 'run', 1, 'error', message)
+    redis.call('ZREM', prefix .. ':deadlines', id)
+    enter(status)
+    toTell()
+    changed()
+    return { said, 'ended' }`),
+}

@@ -1,0 +1,150 @@
+import type { RolloutRequest, RolloutState } from '@osmosis/core'
+
+/** How the results of a rollout are handed over. */
+export type RolloutKind = 'callbacks' | 'lease' | 'attached'
+
+/** A rollout that is to be accepted. */
+export interface RolloutEntry {
+  readonly id: string
+  readonly kind: RolloutKind
+  /** Tells a repetition from another request under the same id. */
+  readonly digest: string
+  /** What its caller is answered, now and when it asks again. */
+  readonly answer: string
+  /** Digest of the code that may run it. */
+  readonly code: string
+  readonly request: RolloutRequest
+  /** What the front needs to tell the results; plain data. */
+  readonly delivery?: unknown
+  /** Whether its grader waits for nobody. Default: it waits for `allowGrading`. */
+  readonly gradesAtOnce?: boolean
+  /** From 1 to 2097152: higher numbers come later, and all of them after rollouts without. */
+  readonly priority?: number | undefined
+  /** Of a lease. */
+  readonly lease?: { readonly tokenDigest: string; readonly ms: number }
+}
+
+/** What may be there already when a rollout is accepted; without, any number. */
+export interface AcceptLimits {
+  readonly mostQueued?: number | undefined
+  readonly mostLeases?: number | undefined
+}
+
+/** What became of an entry, with the answer of the one that was accepted under its id. */
+export interface Acceptance {
+  readonly result: 'new' | 'known' | 'contradicted' | 'full'
+  readonly answer: string
+}
+
+/** A rollout as it stands. Times are milliseconds of the clock of Redis. */
+export interface RolloutRecord {
+  readonly id: string
+  readonly kind: RolloutKind
+  readonly status: Exclude<RolloutState['status'], 'unknown'>
+  readonly digest: string
+  readonly answer: string
+  readonly code: string
+  /** Grows with each change. */
+  readonly version: number
+  /** Number of the run that counts; 0 while no worker has taken it. */
+  readonly run: number
+  /** The worker of that run. */
+  readonly worker: string | undefined
+  /** How many model calls its runs have begun. */
+  readonly calls: number
+  readonly admittedAt: number
+  readonly reward: number | null
+  readonly errorMessage: string | null
+  /** Whether the outcome of a phase is there to be read. */
+  readonly has: { readonly workflow: boolean; readonly grading: boolean; readonly partial: boolean }
+  readonly mayGrade: boolean
+  /** What was told, by kind of callback, and how that went. */
+  readonly told: Readonly<Record<string, string>>
+  readonly tokenDigest: string | undefined
+  /** Of a lease: when it was renewed, when its end was decided, and when that was first fetched. */
+  readonly heardAt: number | undefined
+  readonly endedAt: number | undefined
+  readonly fetchedAt: number | undefined
+}
+
+/** Whether nothing more comes of it. */
+export function hasEnded({ status }: Pick<RolloutRecord, 'status'>): boolean {
+  return status === 'success' || status === 'failure' || status === 'cancelled'
+}
+
+const toldKinds = ['completion', 'grader', 'results', 'lease'] as const
+/** What of a result can be told: a callback of either kind, both in one, or the end of a lease. */
+export type ToldKind = (typeof toldKinds)[number]
+
+const small = [
+  'kind',
+  'status',
+  'digest',
+  'answer',
+  'code',
+  'version',
+  'run',
+  'worker',
+  'calls',
+  'admitted_at',
+  'reward',
+  'error',
+  'settled:workflow',
+  'settled:grading',
+  'has_partial',
+  'may_grade',
+  'token_digest',
+  'heard_at',
+  'ended_at',
+  'fetched_at',
+] as const
+
+/** The fields of a record that are read at once: all but the large ones. */
+export const recordFields: readonly string[] = [
+  ...small,
+  ...toldKinds.map((kind) => `told:${kind}`),
+]
+
+/** Undefined when there is no record. `values` are those of {@link recordFields}. */
+export function readRecord(
+  id: string,
+  values: readonly (string | null)[],
+): RolloutRecord | undefined {
+  const field = new Map(recordFields.map((name, n) => [name, values[n] ?? undefined]))
+  const text = (name: (typeof small)[number]): string | undefined => field.get(name)
+  const number = (name: (typeof small)[number]): number | undefined => {
+    const value = text(name)
+    return value === undefined ? undefined : Number(value)
+  }
+  if (text('status') === undefined) return undefined
+  const told = toldKinds.flatMap((kind) => {
+    const how = field.get(`told:${kind}`)
+    return how === undefined ? [] : [[kind, how] as const]
+  })
+  return {
+    id,
+    kind: text('kind') as RolloutKind,
+    status: text('status') as RolloutRecord['status'],
+    digest: text('digest') ?? '',
+    answer: text('answer') ?? '',
+    code: text('code') ?? '',
+    version: number('version') ?? 0,
+    run: number('run') ?? 0,
+    worker: text('worker'),
+    calls: number('calls') ?? 0,
+    admittedAt: number('admitted_at') ?? 0,
+    reward: number('reward') ?? null,
+    errorMessage: text('error') ?? null,
+    has: {
+      workflow: text('settled:workflow') !== undefined,
+      grading: text('settled:grading') !== undefined,
+      partial: text('has_partial') !== undefined,
+    },
+    mayGrade: text('may_grade') !== undefined,
+    told: Object.fromEntries(told),
+    tokenDigest: text('token_digest'),
+    heardAt: number('heard_at'),
+    endedAt: number('ended_at'),
+    fetchedAt: number('fetched_at'),
+  }
+}

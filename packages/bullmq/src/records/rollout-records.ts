@@ -1,0 +1,212 @@
+import type { GradingOutcome, RolloutRequest, WorkflowOutcome } from '@osmosis/core'
+import { portable } from '@osmosis/workers/internal'
+import type { Redis } from 'ioredis'
+
+import type { QueueConnection } from '../connection/queue-connection.ts'
+import {
+  deliveryScripts,
+  runScript,
+  type RecordScript,
+  type ScriptValue,
+} from './record-scripts.ts'
+import {
+  readRecord,
+  recordFields,
+  type Acceptance,
+  type AcceptLimits,
+  type RolloutEntry,
+  type RolloutRecord,
+  type ToldKind,
+} from './rollout-record.ts'
+import {
+  receiveGrading,
+  receiveWorkflow,
+  samplesOf,
+  type Samples,
+  type SentOutcome,
+} from './sent-outcome.ts'
+
+/** How long a record may be without a job: its acceptance was never answered then. Milliseconds. */
+const jobless = 120_000
+/** How long an ended rollout is known. Milliseconds. */
+const endedForMs = 15 * 60_000
+
+/** What an outcome of a workflow is told with. */
+export interface KeptWorkflow {
+  readonly outcome: WorkflowOutcome
+  readonly samples: Samples
+}
+
+/**
+ * What there is of rollouts in Redis: a hash each, the only truth about it. Everything else, jobs and
+ * messages, is there to have somebody look at it. Times are those of the clock of Redis.
+ *
+ * All methods throw OsmosisError with code `queue_unavailable`.
+ */
+export class RolloutRecords {
+  readonly #redis: Redis
+  readonly #connection: QueueConnection
+
+  constructor(connection: QueueConnection, redis: Redis) {
+    this.#connection = connection
+    this.#redis = redis
+  }
+
+  /** Accepts a rollout, or says what stands under its id already. */
+  async accept(
+    entry: RolloutEntry,
+    limits: AcceptLimits = {},
+  ): Promise<Acceptance & { readonly hasJob: boolean }> {
+    const { id, request, lease } = entry
+    const { agentTimeoutSeconds: limit, queuedSeconds = 0 } = request
+    const [result, answer, job] = (await this.run(deliveryScripts.accept, id, [
+      entry.kind,
+      entry.digest,
+      entry.answer,
+      entry.code,
+      entry.gradesAtOnce === true ? 1 : 0,
+      limit === null ? '' : Math.round(Math.max(limit - queuedSeconds, 0) * 1000),
+      limits.mostQueued ?? '',
+      jobless,
+      lease?.ms ?? '',
+      lease?.tokenDigest ?? '',
+      limits.mostLeases ?? '',
+      this.seal(id, 'request', portable(request)),
+      this.seal(id, 'delivery', portable(entry.delivery)),
+    ])) as Buffer[]
+    return {
+      result: String(result) as Acceptance['result'],
+      answer: String(answer),
+      hasJob: job?.length !== 0,
+    }
+  }
+
+  /** The record has a job, and stays. */
+  async dispatched(id: string): Promise<void> {
+    await this.run(deliveryScripts.dispatched, id)
+  }
+
+  /** Undefined for a rollout that is not known. */
+  async read(id: string): Promise<RolloutRecord | undefined> {
+    return readRecord(id, await this.ask((redis) => redis.hmget(this.key(id), ...recordFields)))
+  }
+
+  /** What a front gave with the rollout, and what it is; undefined when that is not kept any more. */
+  async entry(
+    id: string,
+  ): Promise<{ readonly request: RolloutRequest; readonly delivery: unknown } | undefined> {
+    const [request, delivery] = await this.#open(id, 'request', 'delivery')
+    return request === undefined ? undefined : { request: request as RolloutRequest, delivery }
+  }
+
+  /** The outcome of the workflow; undefined until there is one, and when it is not kept any more. */
+  async workflow(id: string): Promise<KeptWorkflow | undefined> {
+    const [sent, partial] = await this.#open(id, 'workflow', 'partial')
+    if (sent === undefined) return undefined
+    const said = partial === undefined ? new Map() : samplesOf(partial as SentOutcome)
+    return {
+      outcome: receiveWorkflow(sent as SentOutcome, Promise.resolve(said)),
+      samples: samplesOf(sent as SentOutcome),
+    }
+  }
+
+  /** The outcome of the grading; undefined until there is one, and when it is not kept any more. */
+  async grading(id: string): Promise<GradingOutcome | undefined> {
+    const [sent] = await this.#open(id, 'grading')
+    return sent === undefined ? undefined : receiveGrading(sent as SentOutcome)
+  }
+
+  /** The grader may begin: the outcome of the workflow has arrived where it had to. */
+  async allowGrading(id: string): Promise<void> {
+    await this.run(deliveryScripts.allowGrading, id)
+  }
+
+  /**
+   * Keeps the body of a callback, which is never built again. Resolves with the body that was kept
+   * first: the only one to be sent; undefined when it was told already.
+   */
+  async keepCallback<T>(id: string, kind: ToldKind, body: T): Promise<T | undefined> {
+    const place = `callback:${kind}`
+    const kept = await this.run(deliveryScripts.keepCallback, id, [
+      kind,
+      this.seal(id, place, body),
+    ])
+    return kept === null ? undefined : (this.open(id, place, kept as Buffer) as T)
+  }
+
+  /** Something was told, or given up, for good. `how` is a word of the front's own. */
+  async told(id: string, kind: ToldKind, how: string): Promise<void> {
+    await this.run(deliveryScripts.told, id, [kind, how])
+  }
+
+  /** Renews a lease. Resolves with the time at which it lapses; undefined when there is none. */
+  async hear(id: string): Promise<number | undefined> {
+    const lapses = await this.run(deliveryScripts.hear, id)
+    return lapses === null ? undefined : Number(lapses)
+  }
+
+  /** Decides the end of a lease, unless it is decided. Resolves with the end that counts. */
+  async end<T>(id: string, end: T): Promise<T | undefined> {
+    const kept = await this.run(deliveryScripts.end, id, [this.seal(id, 'end', end)])
+    return kept === null ? undefined : (this.open(id, 'end', kept as Buffer) as T)
+  }
+
+  /** The end of a lease; undefined until it is decided. */
+  async endOf(id: string): Promise<unknown> {
+    const [end] = await this.#open(id, 'end')
+    return end
+  }
+
+  /** The end of a lease was fetched. */
+  async fetched(id: string): Promise<void> {
+    await this.run(deliveryScripts.fetched, id)
+  }
+
+  /** All is told: only what answers repetitions is kept, for `keepMs`. */
+  async finish(id: string, keepMs: number = endedForMs): Promise<void> {
+    await this.run(deliveryScripts.finish, id, [keepMs])
+  }
+
+  /** Forgets a rollout at once. */
+  async forget(id: string): Promise<void> {
+    await this.finish(id, 0)
+  }
+
+  /** The key of the record. */
+  key(id: string): string {
+    return `${this.#connection.prefix}:rollout:${id}`
+  }
+
+  seal(id: string, field: string, value: unknown): Buffer {
+    return this.#connection.keys.seal(value, `${field} of rollout ${id}`)
+  }
+
+  open(id: string, field: string, blob: Buffer): unknown {
+    return this.#connection.keys.open(blob, `${field} of rollout ${id}`)
+  }
+
+  async run(
+    script: RecordScript,
+    id: string,
+    values: readonly ScriptValue[] = [],
+  ): Promise<unknown> {
+    const { prefix } = this.#connection
+    return this.ask((redis) => runScript(redis, script, this.key(id), [prefix, id, ...values]))
+  }
+
+  /** Asks Redis. */
+  async ask<T>(question: (redis: Redis) => Promise<T>): Promise<T> {
+    try {
+      return await question(this.#redis)
+    } catch (error) {
+      throw this.#connection.unavailable(error)
+    }
+  }
+
+  async #open(id: string, ...fields: string[]): Promise<unknown[]> {
+    const blobs = await this.ask((redis) => redis.hmgetBuffer(this.key(id), ...fields))
+    return blobs.map((blob, n) =>
+      blob === null ? undefined : this.open(id, fields[n] ?? '', blob),
+    )
+  }
+}

@@ -1,0 +1,269 @@
+import {
+  OsmosisError,
+  type CancelDisposition,
+  type GradingOutcome,
+  type RolloutRequest,
+  type WorkflowOutcome,
+} from '@osmosis/core'
+import { toFailure } from '@osmosis/core/backend'
+import { receiveError, sendError, type SentError } from '@osmosis/workers/internal'
+
+import { runScripts } from './record-scripts.ts'
+import type { RolloutRecords } from './rollout-records.ts'
+import {
+  phaseEnd,
+  sealOutcome,
+  sendGrading,
+  sendWorkflow,
+  type PhaseEnd,
+  type Samples,
+  type SentOutcome,
+} from './sent-outcome.ts'
+
+/** Workers that a rollout may bring down. */
+const mostDowned = 2
+/** Workers that may be lost with a rollout whose code they have not begun. */
+const mostRuns = 5
+/** For a worker to end a rollout at its deadline, before others do. Milliseconds. */
+const graceMs = 5_000
+
+/** One run of a rollout. */
+export interface RunOf {
+  readonly id: string
+  readonly run: number
+}
+
+/** Who wants to run a rollout. */
+export interface Taker {
+  readonly worker: string
+  /** Different each time that it tries, and the same when one try is sent twice. */
+  readonly token: string
+  readonly code: string
+  /** How long a worker may be silent, in milliseconds. */
+  readonly lockMs: number
+  /** The run of it that is going on in this worker. */
+  readonly running?: number | undefined
+}
+
+/** What a worker is to do with a rollout. */
+export type Taken =
+  /** Run it. */
+  | {
+      readonly what: 'run'
+      readonly run: number
+      readonly request: RolloutRequest
+      readonly mayGrade: boolean
+    }
+  /** Nothing: it has ended, or nobody knows it any more. */
+  | { readonly what: 'ended' }
+  /** Its worker lives: look again later. */
+  | { readonly what: 'busy' }
+  /** It is going on in this worker. */
+  | { readonly what: 'mine'; readonly run: number }
+  /** It is for other code. */
+  | { readonly what: 'other-code'; readonly code: string }
+  /** Its worker was lost, and it is not run again, for this reason. */
+  | { readonly what: 'lost'; readonly run: number; readonly reason: OsmosisError }
+
+/** What became of something that a run wanted to write. */
+export type Settled =
+  | 'kept'
+  /** The run was given up, or the rollout has ended: nothing was written. */
+  | 'stale'
+  /** It was a success, and the rollout was cancelled before: nothing was written. */
+  | 'cancelled'
+
+/** How a rollout stands, for the worker that runs it. */
+export interface RunState {
+  /** Whether this run counts. */
+  readonly isCurrent: boolean
+  readonly mayGrade: boolean
+  /** Why it is to be ended. */
+  readonly cancel: OsmosisError | undefined
+}
+
+/** What runs of rollouts write. Whatever comes of a run that was given up is refused. */
+export class RolloutRuns {
+  readonly #records: RolloutRecords
+
+  constructor(records: RolloutRecords) {
+    this.#records = records
+  }
+
+  /** Begins the next run of a rollout, if there is to be one. */
+  async take(id: string, taker: Taker): Promise<Taken> {
+    const { worker, token, code, lockMs, running } = taker
+    const values = [worker, token, code, lockMs, running ?? 0]
+    const limits = [mostDowned, mostRuns, graceMs]
+    const reply = await this.#records.run(runScripts.take, id, [...values, ...limits])
+    const [what, first, second, request, mayGrade] = reply as (Buffer | number)[]
+    const run = Number(first)
+    switch (String(what)) {
+      case 'run': {
+        const opened = this.#records.open(id, 'request', request as Buffer) as RolloutRequest
+        const queuedSeconds = (opened.queuedSeconds ?? 0) + Number(second) / 1000
+        return {
+          what: 'run',
+          run,
+          request: { ...opened, queuedSeconds },
+          mayGrade: mayGrade?.toString() === '1',
+        }
+      }
+      case 'busy':
+        return { what: 'busy' }
+      case 'mine':
+        return { what: 'mine', run }
+      case 'other-code':
+        return { what: 'other-code', code: String(first) }
+      case 'cancelled':
+        return { what: 'lost', run, reason: this.#reason(id, second as Buffer) }
+      case 'asked':
+        return { what: 'lost', run, reason: lostAfterCalls(Number(second)) }
+      case 'downed':
+        return { what: 'lost', run, reason: lost(downedBefore) }
+      case 'never-begun':
+        return { what: 'lost', run, reason: lost(neverBegun) }
+      default:
+        return { what: 'ended' }
+    }
+  }
+
+  /** User code is about to run. */
+  async begin({ id, run }: RunOf): Promise<boolean> {
+    return Number(await this.#records.run(runScripts.begin, id, [run])) === 1
+  }
+
+  /** The mark: resolves with whether the first model call may leave. */
+  async mark({ id, run }: RunOf): Promise<boolean> {
+    return Number(await this.#records.run(runScripts.mark, id, [run])) === 1
+  }
+
+  /** A model call has begun. */
+  async count({ id, run }: RunOf): Promise<void> {
+    await this.#records.run(runScripts.count, id, [run])
+  }
+
+  /** Writes the outcome of the workflow. `grades`: a success is followed by its grading. */
+  async settleWorkflow(
+    of: RunOf,
+    outcome: WorkflowOutcome,
+    samples: Samples,
+    grades: boolean,
+  ): Promise<Settled> {
+    const end = phaseEnd(outcome.failure, new Map())
+    const status = end.status === 'success' && grades ? 'grading' : end.status
+    return this.#settle(of, 'workflow', sendWorkflow(outcome), samples, { ...end, status })
+  }
+
+  /** Writes what was said in a workflow that failed. */
+  async settlePartial({ id, run }: RunOf, samples: Samples): Promise<void> {
+    const blob = sealOutcome(this.#records, id, 'partial', { failure: null }, samples)
+    await this.#records.run(runScripts.partial, id, [run, blob])
+  }
+
+  async settleGrading(of: RunOf, outcome: GradingOutcome): Promise<Settled> {
+    const { failure, samples } = outcome
+    return this.#settle(of, 'grading', sendGrading(outcome), samples, phaseEnd(failure, samples))
+  }
+
+  /**
+   * Ends the phase that a rollout is in with a failure, and its run with it: whatever that still
+   * writes is refused. To be called by others than its worker.
+   */
+  async giveUp(of: RunOf, reason: OsmosisError): Promise<Settled> {
+    const failure = toFailure(reason)
+    const end = phaseEnd(failure, new Map())
+    const outcome = { status: 'failure', failure, warnings: [] } as const
+    const { status } = (await this.#records.read(of.id)) ?? {}
+    if (status !== 'grading') {
+      return this.#settle(of, 'workflow', sendWorkflow(outcome), new Map(), end, true)
+    }
+    const samples = (await this.#records.workflow(of.id))?.samples ?? new Map()
+    return this.#settle(of, 'grading', sendGrading({ ...outcome, samples }), samples, end, true)
+  }
+
+  /** How a run stands; see {@link RunState}. */
+  async look({ id, run }: RunOf): Promise<RunState> {
+    const [current, mayGrade, cancel] = await this.#records.ask((redis) =>
+      redis.hmgetBuffer(this.#records.key(id), 'run', 'may_grade', 'cancel'),
+    )
+    return {
+      isCurrent: Number(current ?? Number.NaN) === run,
+      mayGrade: mayGrade?.toString() === '1',
+      cancel: cancel ? this.#reason(id, cancel) : undefined,
+    }
+  }
+
+  /**
+   * Cancels a rollout: at once while nobody has it, else by its worker.
+   *
+   * @param byId - whether it was named: otherwise one that is attached to another front is spared
+   * @returns `hasEnded`: its job is of no use any more
+   */
+  async cancel(
+    id: string,
+    reason: OsmosisError,
+    byId: boolean,
+  ): Promise<{ readonly disposition: CancelDisposition; readonly hasEnded: boolean }> {
+    const failure = toFailure(reason)
+    const outcome = sendWorkflow({ status: 'failure', failure, warnings: [] })
+    const { status, message } = phaseEnd(failure, new Map())
+    const reply = await this.#records.run(runScripts.cancel, id, [
+      this.#records.seal(id, 'cancel', sendError(reason)),
+      sealOutcome(this.#records, id, 'workflow', outcome, new Map()),
+      message ?? '',
+      status,
+      byId ? 1 : 0,
+    ])
+    const [disposition, ended] = reply as Buffer[]
+    return {
+      disposition: String(disposition) as CancelDisposition,
+      hasEnded: ended !== undefined,
+    }
+  }
+
+  async #settle(
+    { id, run }: RunOf,
+    phase: 'workflow' | 'grading',
+    outcome: Omit<SentOutcome, 'samples'>,
+    samples: Samples,
+    { status, reward, message }: Omit<PhaseEnd, 'status'> & { readonly status: string },
+    givesUp = false,
+  ): Promise<Settled> {
+    const reply = await this.#records.run(runScripts.settle, id, [
+      run,
+      phase,
+      sealOutcome(this.#records, id, phase, outcome, samples),
+      status,
+      reward ?? '',
+      message ?? '',
+      givesUp ? 1 : 0,
+    ])
+    const settled = String(reply)
+    return settled === 'kept' || settled === 'cancelled' ? settled : 'stale'
+  }
+
+  #reason(id: string, blob: Buffer): OsmosisError {
+    return receiveError(this.#records.open(id, 'cancel', blob) as SentError) as OsmosisError
+  }
+}
+
+const downedBefore = 'it is the second worker that was lost with this rollout in it'
+const neverBegun = 'no worker has lived long enough to begin this rollout'
+
+function lost(consequence: string): OsmosisError {
+  return new OsmosisError('worker_lost', `the worker was lost; ${consequence}`)
+}
+
+function lostAfterCalls(calls: number): OsmosisError {
+  const counted = `${calls} model ${calls === 1 ? 'call' : 'calls'}`
+  return new OsmosisError(
+    'worker_lost',
+    `the worker was lost after ${counted}; a second run under its id would mix two trajectories, so there is none`,
+  )
+}
+
+/** The worker that held the samples is gone. */
+export function lostBeforeGraded(): OsmosisError {
+  return lost('the rollout was in it, and is not graded')
+}

@@ -1,0 +1,186 @@
+import { RolloutQueue } from '@osmosis/bullmq'
+import { startRedis } from '@osmosis/testing/kit'
+import { expect, it, onTestFinished, vi } from 'vitest'
+
+import {
+  entry,
+  graded,
+  lookInto,
+  openQueue,
+  request,
+  runOf,
+  samples,
+  succeeded,
+  taker,
+} from './queue-under-test.ts'
+
+/** Collects the ids that are to be told; each is finished when it was. */
+function tellInto(queue: RolloutQueue): string[] {
+  const told: string[] = []
+  queue.tellResults(async (id) => {
+    told.push(id)
+    await queue.records.finish(id)
+  }, 10)
+  return told
+}
+
+it('has a rollout told that was cancelled while it was queued, although there is no worker', async () => {
+  const { queue } = await openQueue()
+  const told = tellInto(queue)
+  await queue.accept(entry({ id: 'a:1%' }))
+  await queue.accept(entry({ id: 'b', priority: 7 }))
+  await queue.cancel({ ids: ['a:1%'] })
+  await expect.poll(() => told).toEqual(['a:1%'])
+  expect(await queue.counts()).toMatchObject({ queued: 1, untold: 0 })
+})
+
+it('has a rollout told whose deadline passed while it was queued', async () => {
+  const { queue } = await openQueue()
+  const told = tellInto(queue)
+  const late = { ...request, agentTimeoutSeconds: 100, queuedSeconds: 99.9 }
+  await queue.accept(entry({ request: late }))
+  await expect.poll(() => told).toEqual(['r1'])
+  const { status, errorMessage } = (await queue.record('r1')) ?? {}
+  expect(status).toBe('failure')
+  expect(errorMessage).toMatch(
+    /^workflow exceeded its 100s deadline \(10\d\.\ds of it spent queued\)$/,
+  )
+})
+
+it('ends a rollout whose worker does not end it at its deadline', async () => {
+  const { queue } = await openQueue()
+  await queue.accept(entry({ request: { ...request, agentTimeoutSeconds: 0.1 } }))
+  const run = runOf(await queue.runs.take('r1', taker('w1')))
+  await queue.runs.begin(run)
+  await expect
+    .poll(async () => (await queue.record('r1'))?.errorMessage)
+    .toBe('workflow exceeded its 0.1s deadline')
+  expect(await queue.runs.settleWorkflow(run, succeeded, samples(), true)).toBe('stale')
+})
+
+it('fails a grading whose worker is gone, keeps its samples and has that told', async () => {
+  const { queue } = await openQueue()
+  const told = tellInto(queue)
+  await queue.records.accept(entry())
+  const run = runOf(await queue.runs.take('r1', taker('w1')))
+  await queue.runs.settleWorkflow(run, succeeded, samples(), true)
+  await expect.poll(() => told).toEqual(['r1'])
+  expect(await queue.record('r1')).toMatchObject({
+    status: 'failure',
+    errorMessage: 'the worker was lost; the rollout was in it, and is not graded',
+  })
+})
+
+it('calls again for results that could not be told, and at another front', async () => {
+  const { queue, redis } = await openQueue()
+  let tries = 0
+  queue.tellResults(async () => {
+    tries += 1
+    if (tries < 3) throw new Error('the controller is away')
+  }, 10)
+  await queue.accept(entry())
+  await queue.cancel({ all: true })
+  await expect.poll(() => tries).toBe(3)
+
+  const other = await RolloutQueue.open({ url: redis.url })
+  onTestFinished(async () => other.close())
+  await queue.close()
+  const told = tellInto(other)
+  await other.tell('r1')
+  await expect.poll(() => told).toEqual(['r1'])
+})
+
+it('finishes an acceptance that another front began', async () => {
+  const { queue } = await openQueue()
+  const told = tellInto(queue)
+  await queue.records.accept(entry())
+  expect(await queue.accept(entry())).toMatchObject({ result: 'known' })
+  await queue.cancel({ all: true })
+  await expect.poll(() => told).toEqual(['r1'])
+})
+
+it('forgets an acceptance that nobody finished', async () => {
+  const { queue, redis } = await openQueue()
+  await queue.records.accept(entry())
+  await lookInto(redis).zadd('osmosis:jobless', 0, 'r1')
+  await expect.poll(async () => queue.record('r1')).toBeUndefined()
+  expect(await queue.counts()).toMatchObject({ queued: 0 })
+})
+
+it('shows each change of a rollout to whoever watches it, also at another front', async () => {
+  const { queue, redis } = await openQueue()
+  const other = await RolloutQueue.open({ url: redis.url })
+  onTestFinished(async () => other.close())
+  await queue.accept(entry())
+  const seen: string[] = []
+  const ending = new AbortController()
+  const watching = (async () => {
+    for await (const { status } of other.watch('r1', ending.signal)) {
+      if (seen.at(-1) !== status) seen.push(status)
+    }
+  })()
+  await expect.poll(() => seen).toEqual(['queued'])
+  const run = runOf(await queue.runs.take('r1', taker('w1')))
+  await queue.runs.begin(run)
+  await expect.poll(() => seen).toEqual(['queued', 'running'])
+  await queue.runs.settleWorkflow(run, succeeded, samples(), true)
+  await queue.runs.settleGrading(run, graded)
+  await expect.poll(() => seen.at(-1)).toBe('success')
+  await queue.records.forget('r1')
+  ending.abort(new Error('enough'))
+  await expect(watching).rejects.toThrow('enough')
+})
+
+it('warns of a Redis that loses what it was given', async () => {
+  const forgetful = await startRedis({ config: { 'maxmemory-policy': 'allkeys-lru' } })
+  const queue = await RolloutQueue.open({ url: forgetful.url })
+  onTestFinished(async () => queue.close())
+  expect(queue.warnings).toEqual([
+    expect.stringContaining('no append-only file'),
+    expect.stringContaining('allkeys-lru'),
+  ])
+  const durable = await startRedis({ aof: true })
+  const other = await RolloutQueue.open({ url: durable.url })
+  onTestFinished(async () => other.close())
+  expect(other.warnings).toEqual([])
+})
+
+it('says what it could not look at when its user may not', async () => {
+  // ioredis says as well what it may not.
+  vi.spyOn(console, 'warn').mockImplementation(() => {})
+  const redis = await startRedis({ aof: true })
+  await lookInto(redis).acl('SETUSER', 'rollouts', 'on', '>secret', '~*', '&*', '+@all', '-info')
+  const url = redis.url.replace('//', '//rollouts:secret@')
+  const queue = await RolloutQueue.open({ url })
+  onTestFinished(async () => queue.close())
+  expect(queue.warnings).toEqual([expect.stringContaining('could not be looked at')])
+  expect(queue.address).toBe(redis.url)
+})
+
+it('refuses plain keys off loopback, addresses that are none and a Redis that is not there', async () => {
+  const code = (wanted: string): unknown => expect.objectContaining({ code: wanted })
+  const open = async (url: string): Promise<RolloutQueue> => RolloutQueue.open({ url })
+  await expect(open('redis://redis.example:6379')).rejects.toThrow(code('invalid_config'))
+  await expect(open('http://127.0.0.1:6379')).rejects.toThrow(code('invalid_config'))
+  await expect(open('redis://127.0.0.1:1')).rejects.toThrow(code('queue_unavailable'))
+})
+
+it('leaves nothing in Redis but the memory of what has ended', async () => {
+  const { queue, redis } = await openQueue()
+  const told = tellInto(queue)
+  const ids = Array.from({ length: 20 }, (_, n) => `r-${n}`)
+  for (const id of ids) await queue.accept(entry({ id }))
+  await queue.cancel({ all: true })
+  await expect.poll(() => told.toSorted()).toEqual(ids.toSorted())
+  const client = lookInto(redis)
+  await expect
+    .poll(async () =>
+      (await client.keys('*:r-*')).filter((key) => !key.startsWith('osmosis:rollout:')),
+    )
+    .toEqual([])
+  for (const id of ids) await queue.records.forget(id)
+  const rest = (await client.keys('*')).filter(
+    (key) => !/:(meta|events|id|marker|sweep|stalled-check)$/.test(key),
+  )
+  expect(rest).toEqual([])
+})

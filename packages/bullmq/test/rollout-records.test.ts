@@ -1,0 +1,367 @@
+import { randomBytes } from 'node:crypto'
+
+import { OsmosisError } from '@osmosis/core'
+import { QueueKeys, type RolloutQueue, type Taken } from '@osmosis/bullmq'
+import { expect, it } from 'vitest'
+
+import {
+  entry,
+  graded,
+  lookInto,
+  lost,
+  openQueue,
+  request,
+  runOf,
+  samples,
+  succeeded,
+  taker,
+} from './queue-under-test.ts'
+
+/** A worker that is gone is found out at once, although this Redis has just started. */
+const gone = { lockMs: 0 }
+
+async function reason(taken: Promise<Taken>): Promise<string> {
+  const result = await taken
+  return result.what === 'lost' ? result.reason.message : result.what
+}
+
+async function alive(worker: string, url: { readonly url: string }): Promise<void> {
+  await lookInto(url as never).set(`osmosis:worker:${worker}`, '{}')
+}
+
+it('accepts an id once, answers repetitions alike, and knows another body', async () => {
+  const { queue } = await openQueue()
+  const { records } = queue
+  expect(await records.accept(entry())).toEqual({
+    result: 'new',
+    answer: '{"accepted":true}',
+    hasJob: false,
+  })
+  const again = entry({ answer: '{"accepted":"later"}' })
+  expect(await records.accept(again)).toMatchObject({
+    result: 'known',
+    answer: '{"accepted":true}',
+    hasJob: false,
+  })
+  await records.dispatched('r1')
+  expect(await records.accept(entry())).toMatchObject({ result: 'known', hasJob: true })
+  expect(await records.accept(entry({ digest: 'd2' }))).toMatchObject({ result: 'contradicted' })
+})
+
+it('accepts one of many that come at the same time under an id', async () => {
+  const { queue } = await openQueue()
+  const results = await Promise.all(
+    Array.from({ length: 20 }, async (_, n) =>
+      queue.records.accept(entry({ digest: `d${n % 2}` })),
+    ),
+  )
+  const count = (wanted: string): number => results.filter(({ result }) => result === wanted).length
+  expect([count('new'), count('known'), count('contradicted')]).toEqual([1, 9, 10])
+})
+
+it('refuses what finds no room, by what is queued and by leases', async () => {
+  const { queue } = await openQueue()
+  const { records } = queue
+  const lease = { tokenDigest: 't', ms: 60_000 }
+  await records.accept(entry({ id: 'a', kind: 'lease', lease }))
+  expect(await records.accept(entry({ id: 'b' }), { mostQueued: 1 })).toMatchObject({
+    result: 'full',
+  })
+  expect(await records.accept(entry({ id: 'b' }), { mostLeases: 1 })).toMatchObject({
+    result: 'full',
+  })
+  expect(await records.accept(entry({ id: 'a' }), { mostQueued: 1 })).toMatchObject({
+    result: 'known',
+  })
+  expect(await records.accept(entry({ id: 'b' }), { mostQueued: 2 })).toMatchObject({
+    result: 'new',
+  })
+  expect(await queue.counts()).toMatchObject({ queued: 2, leased: 1 })
+})
+
+it('takes a rollout from acceptance to its last outcome, and gives each back', async () => {
+  const { queue } = await openQueue()
+  const { records, runs } = queue
+  await records.accept(entry())
+  expect(await records.read('r1')).toMatchObject({ status: 'queued', run: 0, calls: 0 })
+  expect(await records.entry('r1')).toEqual({ request, delivery: entry().delivery })
+
+  const taken = await runs.take('r1', taker('w1'))
+  expect(taken).toMatchObject({ what: 'run', run: 1, mayGrade: false, request: { label: 'l' } })
+  const run = runOf(taken)
+  expect(await runs.begin(run)).toBe(true)
+  expect(await records.read('r1')).toMatchObject({ status: 'running', run: 1, worker: 'w1' })
+  expect(await runs.mark(run)).toBe(true)
+  await runs.count(run)
+  expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('kept')
+  expect(await records.read('r1')).toMatchObject({ status: 'grading', calls: 1 })
+  expect(await records.workflow('r1')).toMatchObject({ outcome: succeeded, samples: samples() })
+
+  expect(await runs.look(run)).toEqual({ isCurrent: true, mayGrade: false, cancel: undefined })
+  await records.allowGrading('r1')
+  expect(await runs.look(run)).toMatchObject({ mayGrade: true })
+  expect(await runs.settleGrading(run, graded)).toBe('kept')
+  expect(await records.grading('r1')).toEqual(graded)
+  expect(await records.read('r1')).toMatchObject({ status: 'success', reward: 1 })
+  expect(await queue.counts()).toMatchObject({ queued: 0, running: 0, grading: 0, untold: 1 })
+})
+
+it('keeps a failure with its cause and with what was said until then', async () => {
+  const { records, runs } = (await openQueue()).queue
+  await records.accept(entry())
+  const run = runOf(await runs.take('r1', taker('w1')))
+  const cause = new OsmosisError('policy_http_error', 'refused', { status: 503 })
+  const failure = { message: 'refused', category: 'http_error', cause } as const
+  const failed = { status: 'failure', failure, warnings: [] } as const
+  expect(await runs.settleWorkflow(run, failed, new Map(), true)).toBe('kept')
+  await runs.settlePartial(run, samples())
+  const kept = await records.workflow('r1')
+  expect(kept?.outcome.failure).toMatchObject({ message: 'refused', cause: { status: 503 } })
+  expect(await kept?.outcome.partialSamples).toEqual(samples())
+  expect(await records.read('r1')).toMatchObject({ status: 'failure', errorMessage: 'refused' })
+})
+
+it('refuses everything of a run that was given up', async () => {
+  const { records, runs } = (await openQueue()).queue
+  await records.accept(entry())
+  const first = runOf(await runs.take('r1', taker('w1')))
+  const second = runOf(await runs.take('r1', taker('w2', gone)))
+  expect(second.run).toBe(2)
+  expect(await runs.begin(first)).toBe(false)
+  expect(await runs.mark(first)).toBe(false)
+  expect(await runs.look(first)).toMatchObject({ isCurrent: false })
+  expect(await runs.settleWorkflow(first, succeeded, samples(), true)).toBe('stale')
+  await runs.count(first)
+  await runs.settlePartial(first, samples())
+  expect(await records.read('r1')).toMatchObject({ status: 'queued', calls: 0 })
+
+  expect(await runs.mark(second)).toBe(true)
+  expect(await runs.settleWorkflow(second, succeeded, samples(), true)).toBe('kept')
+  expect(await runs.settleGrading(first, graded)).toBe('stale')
+  expect(await runs.settleGrading(second, graded)).toBe('kept')
+})
+
+it('takes the same answer twice when it was sent twice, and no other', async () => {
+  const { runs, records } = (await openQueue()).queue
+  await records.accept(entry())
+  const one = taker('w1')
+  expect(await runs.take('r1', one)).toMatchObject({ what: 'run', run: 1 })
+  expect(await runs.take('r1', one)).toMatchObject({ what: 'run', run: 1 })
+  const run = { id: 'r1', run: 1 }
+  expect([await runs.mark(run), await runs.mark(run)]).toEqual([true, true])
+  expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('kept')
+  expect(await runs.settleWorkflow(run, succeeded, new Map(), true)).toBe('kept')
+  expect((await records.workflow('r1'))?.samples.size).toBe(1)
+  expect(await runs.settleGrading(run, graded)).toBe('kept')
+  expect(await runs.settleGrading(run, { ...graded, samples: new Map() })).toBe('kept')
+  expect((await records.grading('r1'))?.samples.size).toBe(1)
+  expect(await runs.take('r1', taker('w1'))).toEqual({ what: 'ended' })
+})
+
+it('looks again later while the worker of a rollout lives, and knows its own runs', async () => {
+  const { queue, redis } = await openQueue()
+  const { runs, records } = queue
+  await records.accept(entry())
+  await runs.take('r1', taker('w1'))
+  await alive('w1', redis)
+  expect(await runs.take('r1', taker('w2', gone))).toEqual({ what: 'busy' })
+  expect(await runs.take('r1', taker('w1', { running: 1 }))).toEqual({ what: 'mine', run: 1 })
+  // It has lost it without a word: that counts as gone.
+  expect(await runs.take('r1', taker('w1'))).toMatchObject({ what: 'run', run: 2 })
+})
+
+it('takes nobody for dead while Redis has only just come back', async () => {
+  const { runs, records } = (await openQueue()).queue
+  await records.accept(entry())
+  await runs.take('r1', taker('w1'))
+  expect(await runs.take('r1', taker('w2', { lockMs: 60_000 }))).toEqual({ what: 'busy' })
+})
+
+it('runs no rollout again that has the mark, and says how many calls it made', async () => {
+  const { runs, records } = (await openQueue()).queue
+  await records.accept(entry())
+  const run = runOf(await runs.take('r1', taker('w1')))
+  await runs.mark(run)
+  await runs.count(run)
+  await runs.count(run)
+  expect(await reason(runs.take('r1', taker('w2', gone)))).toMatch(
+    /^the worker was lost after 2 model calls; a second run/,
+  )
+})
+
+it('gives a rollout that was in two lost workers to no third, if its code had begun', async () => {
+  const { runs, records } = (await openQueue()).queue
+  await records.accept(entry())
+  for (const worker of ['w1', 'w2']) {
+    expect(await runs.begin(runOf(await runs.take('r1', taker(worker, gone))))).toBe(true)
+  }
+  expect(await reason(runs.take('r1', taker('w3', gone)))).toMatch(/second worker that was lost/)
+
+  await records.accept(entry({ id: 'unlucky' }))
+  for (const worker of ['w1', 'w2', 'w3', 'w4', 'w5']) {
+    runOf(await runs.take('unlucky', taker(worker, gone)))
+  }
+  expect(await reason(runs.take('unlucky', taker('w6', gone)))).toMatch(/no worker has lived long/)
+})
+
+it('gives a rollout only to its own code, and its loss to any', async () => {
+  const { runs, records } = (await openQueue()).queue
+  await records.accept(entry())
+  const other = { code: 'c2', ...gone }
+  expect(await runs.take('r1', taker('w1', other))).toEqual({ what: 'other-code', code: 'c1' })
+  await runs.mark(runOf(await runs.take('r1', taker('w1'))))
+  expect(await runs.take('r1', taker('w2', other))).toMatchObject({ what: 'lost', run: 1 })
+})
+
+it('ends what is given up, whatever the run still says', async () => {
+  const { runs, records } = (await openQueue()).queue
+  await records.accept(entry())
+  const run = runOf(await runs.take('r1', taker('w1')))
+  expect(await runs.giveUp(run, lost)).toBe('kept')
+  expect(await runs.giveUp(run, lost)).toBe('stale')
+  expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('stale')
+  expect(await records.read('r1')).toMatchObject({ status: 'failure', run: 2 })
+
+  await records.accept(entry({ id: 'r2' }))
+  const second = runOf(await runs.take('r2', taker('w1')), 'r2')
+  await runs.settleWorkflow(second, succeeded, samples(), true)
+  expect(await runs.giveUp(second, lost)).toBe('kept')
+  expect(await runs.settleGrading(second, graded)).toBe('stale')
+  expect((await records.workflow('r2'))?.outcome.status).toBe('success')
+  expect(await records.grading('r2')).toMatchObject({ status: 'failure', samples: samples() })
+})
+
+it('cancels what is queued at once, and what a worker has through its worker', async () => {
+  const { queue } = await openQueue()
+  const { runs, records } = queue
+  await records.accept(entry())
+  const cancel = async (id = 'r1'): Promise<string | undefined> =>
+    (await queue.cancel({ ids: [id] })).get(id)
+  expect([await cancel(), await cancel(), await cancel('never-seen')]).toEqual([
+    'cancelled_queued',
+    'not_found',
+    'not_found',
+  ])
+  expect(await records.read('r1')).toMatchObject({ status: 'cancelled', errorMessage: 'cancelled' })
+  expect(await runs.take('r1', taker('w1'))).toEqual({ what: 'ended' })
+
+  await records.accept(entry({ id: 'r2' }))
+  const run = runOf(await runs.take('r2', taker('w1')), 'r2')
+  expect(await cancel('r2')).toBe('cancelled_queued')
+  expect(await runs.mark(run)).toBe(false)
+  expect((await runs.look(run)).cancel).toMatchObject({ code: 'cancelled' })
+  expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('cancelled')
+  expect(await reason(runs.take('r2', taker('w2', gone)))).toBe('cancelled')
+
+  await records.accept(entry({ id: 'r3' }))
+  const third = runOf(await runs.take('r3', taker('w1')), 'r3')
+  await runs.begin(third)
+  await runs.settleWorkflow(third, succeeded, samples(), true)
+  expect(await cancel('r3')).toBe('cancelled_running')
+  expect(await runs.settleGrading(third, graded)).toBe('cancelled')
+  const cause = new OsmosisError('cancelled', 'cancelled')
+  const failure = { message: 'cancelled', category: 'agent_error', cause } as const
+  const settled = await runs.settleGrading(third, {
+    status: 'failure',
+    failure,
+    samples: samples(),
+  })
+  expect(settled).toBe('kept')
+  expect(await records.read('r3')).toMatchObject({ status: 'cancelled' })
+  expect(await cancel('r3')).toBe('not_found')
+})
+
+it('selects by prefix and all what is not attached to a front', async () => {
+  const { queue } = await openQueue()
+  const add = async (id: string, kind: 'attached' | 'callbacks'): Promise<unknown> =>
+    queue.accept(entry({ id, kind }))
+  await add('a-1', 'callbacks')
+  await add('a-2', 'attached')
+  await add('b-1', 'callbacks')
+  expect([...(await queue.cancel({ prefix: 'a-' }))]).toEqual([['a-1', 'cancelled_queued']])
+  expect([...(await queue.cancel({ all: true }))]).toEqual([['b-1', 'cancelled_queued']])
+})
+
+it('keeps the first body of a callback, and none when it was told', async () => {
+  const { records } = (await openQueue()).queue
+  await records.accept(entry())
+  expect(await records.keepCallback('r1', 'completion', { n: 1 })).toEqual({ n: 1 })
+  expect(await records.keepCallback('r1', 'completion', { n: 2 })).toEqual({ n: 1 })
+  await records.told('r1', 'completion', 'delivered')
+  expect(await records.keepCallback('r1', 'completion', { n: 3 })).toBeUndefined()
+  expect((await records.read('r1'))?.told).toEqual({ completion: 'delivered' })
+  expect(await records.keepCallback('never-seen', 'completion', {})).toBeUndefined()
+})
+
+it('decides the end of a lease once, and tells who has not renewed in time', async () => {
+  const { queue } = await openQueue()
+  const { records } = queue
+  await records.accept(entry({ kind: 'lease', lease: { tokenDigest: 'td', ms: 0 } }))
+  await records.accept(
+    entry({ id: 'r2', kind: 'lease', lease: { tokenDigest: 'td', ms: 3_600_000 } }),
+  )
+  await expect.poll(async () => queue.lapsedLeases()).toEqual(['r1'])
+  const ends = await Promise.all([1, 2, 3].map(async (n) => records.end('r1', { n })))
+  expect(new Set(ends.map((end) => end?.n)).size).toBe(1)
+  expect(await records.endOf('r1')).toEqual(ends[0])
+  expect(await queue.lapsedLeases()).toEqual([])
+  expect((await records.read('r1'))?.fetchedAt).toBeUndefined()
+  await records.fetched('r1')
+  const { heardAt, endedAt, fetchedAt, tokenDigest } = (await records.read('r1')) ?? {}
+  expect(tokenDigest).toBe('td')
+  expect(endedAt).toBeGreaterThanOrEqual(heardAt ?? Infinity)
+  expect(fetchedAt).toBeGreaterThanOrEqual(endedAt ?? Infinity)
+  expect(await records.hear('r2')).toBeGreaterThan(Date.now() + 3_000_000)
+  expect(await records.hear('never-seen')).toBeUndefined()
+})
+
+it('forgets the large parts when all is told, and the rest in time', async () => {
+  const { queue, redis } = await openQueue()
+  const { records, runs } = queue
+  await records.accept(entry({ request: { ...request, agentTimeoutSeconds: 60 } }))
+  const run = runOf(await runs.take('r1', taker('w1')))
+  await runs.settleWorkflow(run, succeeded, samples(), false)
+  await records.told('r1', 'completion', 'delivered')
+  await records.finish('r1')
+  const client = lookInto(redis)
+  expect(await records.workflow('r1')).toBeUndefined()
+  expect(await records.accept(entry())).toMatchObject({ result: 'known', hasJob: true })
+  expect(await client.pttl(records.key('r1'))).toBeGreaterThan(800_000)
+  expect(await client.memory('USAGE', records.key('r1'))).toBeLessThan(2_000)
+  await records.forget('r1')
+  expect(await records.read('r1')).toBeUndefined()
+  expect(await client.keys('*r1*')).toEqual([])
+  expect(await queue.counts()).toEqual({ queued: 0, running: 0, grading: 0, leased: 0, untold: 0 })
+})
+
+it('writes nothing readable when there are keys, and nothing that another place opens', async () => {
+  const keys = new QueueKeys([randomBytes(32)])
+  const { queue, redis } = await openQueue({ keys })
+  await queue.records.accept(entry())
+  await queue.records.keepCallback('r1', 'completion', { secret: 'callback-key' })
+  const client = lookInto(redis)
+  const fields = Object.values(await client.hgetall(queue.records.key('r1'))).join('\n')
+  expect(fields).not.toMatch(/policy-key|callback-key|http:/)
+  const blob = (await client.hgetBuffer(queue.records.key('r1'), 'request')) ?? Buffer.of()
+  await queue.records.accept(entry({ id: 'r2' }))
+  await client.hset(queue.records.key('r2'), 'request', blob)
+  await expect(queue.records.entry('r2')).rejects.toMatchObject({ code: 'invalid_config' })
+})
+
+it('answers at once that there is no Redis, and goes on when it is back', async () => {
+  const { queue, redis } = await openQueue()
+  await redis.kill()
+  const unavailable = expect.objectContaining({ code: 'queue_unavailable' })
+  const asked: ((q: RolloutQueue) => Promise<unknown>)[] = [
+    async (q) => q.accept(entry()),
+    async (q) => q.record('r1'),
+    async (q) => q.cancel({ all: true }),
+    async (q) => q.counts(),
+    async (q) => q.tell('r1'),
+  ]
+  for (const ask of asked) await expect(ask(queue)).rejects.toThrow(unavailable)
+  await redis.restart()
+  await expect
+    .poll(async () => queue.accept(entry()).catch(() => {}))
+    .toMatchObject({ result: 'new' })
+})
