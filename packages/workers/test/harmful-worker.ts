@@ -45,6 +45,7 @@ const harms: Readonly<Record<string, () => unknown>> = {
   },
   segfault: () => process.kill(process.pid, 'SIGSEGV'),
   kill: () => process.kill(process.pid, 'SIGKILL'),
+  'kill-once': () => beKilled(process.argv[3] ?? '', 1),
   wait: async () => sleep(100_000),
   pause: async () => sleep(20),
 }

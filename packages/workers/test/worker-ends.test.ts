@@ -1,3 +1,6 @@
+import path from 'node:path'
+
+import { temporaryFolder } from '@osmosis/testing/kit'
 import { createWorkerPool } from '@osmosis/workers'
 import { describe, expect, it } from 'vitest'
 
@@ -138,6 +141,21 @@ it('who is with a rollout that brings down two workers is run again, and right',
     expect(completion.failure?.message).toMatch(/it is the second worker that ended with this/)
   }
   expect(ends.length).toBeGreaterThan(3)
+})
+
+it('a rollout that was in a worker which never began it is not suspected', async () => {
+  const folder = await temporaryFolder()
+  const { pool, ends } = await openPool({
+    workers: 1,
+    args: ['counts', path.join(folder, 'kills')],
+  })
+  // Gone before it was handed over; the next worker goes with it, and the third runs it to its end.
+  const phaseChanged = (): void => {
+    for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+  }
+  const { completion } = await runRollout(pool, 'kill-once', { grade: false }, { phaseChanged })
+  expect(completion.failure).toBeNull()
+  expect(ends).toMatchObject([{ rollouts: 1 }, { rollouts: 1 }])
 })
 
 it('who was with a worker that ended comes to its turn, however many others come meanwhile', async () => {
