@@ -15,7 +15,7 @@ import { EchoWorkflow as Echo } from '../echo/main.ts'
 export { EchoGrader } from '../echo/main.ts'
 export class NotingWorkflow extends Echo {
   override async run(ctx) {
-    appendFileSync('pids', process.pid + '\\n')
+    appendFileSync('pids', process.pid + ' ' + process.ppid + '\\n')
     if (!existsSync('hurry')) {
       ${work}
     }
@@ -45,10 +45,20 @@ class NotedRun {
     this.command = startOsmosis(words.trim().split(' '), {}, this.root)
   }
 
-  /** The processes of the rollouts, in the order in which they began. */
-  get pids(): number[] {
+  /** The process of each rollout and the one that started that, in the order in which they began. */
+  get noted(): number[][] {
     const file = path.join(this.root, 'pids')
-    return existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n').map(Number) : []
+    const lines = existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : []
+    return lines.map((line) => line.split(' ').map(Number))
+  }
+
+  get pids(): number[] {
+    return this.noted.map(([pid = 0]) => pid)
+  }
+
+  /** What the first rollout noted that was not in the first process. */
+  get inWorker(): number[] | undefined {
+    return this.noted.find(([pid]) => pid !== this.pids[0])
   }
 
   /** Nothing works any more. */
@@ -133,12 +143,15 @@ export const one = defineGraderConfig({ name: 'one', concurrency: { maxConcurren
     await Promise.all(ended)
   })
 
-  it('ends its workers on Ctrl-C, and goes on later with what had not ended', async () => {
+  it.each([
+    { what: 'Ctrl-C', pidOf: ({ command }: NotedRun) => command.child.pid, code: 130 },
+    { what: 'the end of their server', pidOf: ({ inWorker }: NotedRun) => inWorker?.[1], code: 1 },
+  ])('ends its workers at $what, and goes on later with what had not ended', async (stop) => {
     const run = new NotedRun(computing, '--quiet')
-    await expect.poll(() => new Set(run.pids).size).toBeGreaterThan(2)
-    run.command.child.kill('SIGINT')
+    await expect.poll(() => run.inWorker).toBeDefined()
+    process.kill(stop.pidOf(run) ?? 0, stop.code === 130 ? 'SIGINT' : 'SIGKILL')
     const { code, stderr } = await run.command.finished
-    expect([code, stderr]).toEqual([130, expect.not.stringMatching(spread)])
+    expect([code, stderr]).toEqual([stop.code, expect.not.stringMatching(spread)])
     const before = new Set(run.pids)
     await expect.poll(() => [...before].filter(lives)).toEqual([])
     run.hurry()
