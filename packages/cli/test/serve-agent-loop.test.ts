@@ -58,6 +58,30 @@ describe('osmosis serve -m', () => {
     expect(readdirSync(path.join(log, start))).toEqual(['r1.jsonl'])
   })
 
+  it('tells a collector which rollouts it has', async () => {
+    const collector = await endpoint((_, response) => void response.end('{}'))
+    const done = Promise.withResolvers<void>()
+    const trainer = await endpoint(({ path: route }, response) => {
+      if (route === '/v1/chat/completions') say(response, '5')
+      else response.end('{}', () => done.resolve())
+    })
+    const command = startOsmosis(['serve', '-m', adder, '--port', '0'], {
+      OSMOSIS_ROLLOUT_OTLP_ENDPOINT: collector.url,
+      OSMOSIS_ROLLOUT_SERVER_ID: 'pod-7',
+    })
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    const messages = [{ role: 'user', content: '2 and 3' }]
+    const init = { rollout_id: 'r1', server_url: trainer.url, messages, completion_params: {} }
+    await fetch(`${url}/v1/rollout/init`, { method: 'POST', body: JSON.stringify(init) })
+    await done.promise
+    command.child.kill('SIGTERM')
+    expect((await command.finished).code).toBe(0)
+    const told = JSON.stringify(collector.received.map(({ body }) => body))
+    const states = told.matchAll(/"status","value":\{"stringValue":"(\w+)"/g)
+    expect(Array.from(states, ([, state]) => state)).toEqual(['queued', 'running', 'success'])
+    expect(told).toContain('"pod-7"')
+  })
+
   it('lets a running rollout finish and deliver its result before it ends on SIGTERM', async () => {
     const asked = Promise.withResolvers<ServerResponse>()
     const done = Promise.withResolvers<Record<string, unknown>>()

@@ -12,10 +12,11 @@ export type { OutboxRecord } from './delivery/outbox-record.ts'
 export { HttpRefusal } from './http/http-refusal.ts'
 export { reachableUrl } from './http/reachable-url.ts'
 export { jsonAnswer, jsonTextAnswer } from './http/route-answer.ts'
-export { isJsonObject, type ServerRoute } from './http/server-route.ts'
+export { isJsonObject, traceHeadersOf, type ServerRoute } from './http/server-route.ts'
 export { createServerShell, type ServerProtocol, type ServerServices } from './http/server-shell.ts'
 export type { CountedCall } from './metrics/policy-figures.ts'
 export type { ServerMetrics } from './metrics/server-metrics.ts'
+export { OwnershipLog } from './ownership/ownership-log.ts'
 export { SecretValues } from './logging/secret-values.ts'
 export type {
   AskedRollout,

@@ -22,6 +22,7 @@ it('exports what servers of other rollout protocols are built on', () => {
       'HttpRefusal',
       'LeasedDelivery',
       'RolloutCallbacks',
+      'OwnershipLog',
       'SecretValues',
       'TrajectoryFiles',
       'createServerShell',
@@ -38,6 +39,7 @@ it('exports what servers of other rollout protocols are built on', () => {
       'toLeasedEnd',
       'toRolloutRequest',
       'toTargets',
+      'traceHeadersOf',
     ]),
   )
 })

@@ -6,6 +6,7 @@ import {
   type EgressPolicy,
   type Transport,
 } from '@osmosis/core/http'
+import type { CallTrace, RolloutTrace } from '@osmosis/core/tracing'
 import type { LoopChatRequestBody } from '@osmosis/core/wire'
 import type { CountedCall } from '@osmosis/server/internal'
 
@@ -14,8 +15,14 @@ import type { MetricsCounter } from '../rollout-metrics.ts'
 import type { CompletionParams } from '../rollout-request.ts'
 import { assertMessages } from '../rollout-result.ts'
 import type { RolloutClientSettings } from '../settings/rollout-settings.ts'
-import { toSentParameters } from './chat-parameters.ts'
-import { messageIn, toChatResult, type ChatResult } from './chat-result.ts'
+import { toSentParameters, type SentParameters } from './chat-parameters.ts'
+import {
+  messageIn,
+  namesOfAnswer,
+  toChatResult,
+  type AnswerNames,
+  type ChatResult,
+} from './chat-result.ts'
 import type { MessageTexts } from './message-texts.ts'
 import {
   brokenAnswer,
@@ -24,6 +31,8 @@ import {
   trainerTransport,
   trainerUrl,
 } from './trainer-transport.ts'
+
+const completionsRoute = '/v1/chat/completions'
 
 /** What the model calls of one rollout need. */
 export interface ChatClientInit {
@@ -37,6 +46,8 @@ export interface ChatClientInit {
   /** Counts a call that has ended. */
   readonly onCall: (call: CountedCall) => void
   readonly texts: MessageTexts
+  /** Where calls are traced; undefined when nobody wants traces. */
+  readonly trace: RolloutTrace | undefined
 }
 
 /** One model call, as it is sent on every try. */
@@ -44,6 +55,8 @@ interface Call {
   /** How often it was sent so far. */
   attempts: number
   readonly body: string
+  /** That continue the trace at the trainer. */
+  readonly traceHeaders: Readonly<Record<string, string>>
   /** From 1 in its rollout. */
   readonly turn: number
   readonly signal: AbortSignal
@@ -79,34 +92,57 @@ export class ChatClient {
     const { signal: rolloutSignal, texts } = this.#init
     assertMessages(messages)
     const conversation = messages.map((message) => texts.of(message)).join(',')
-    const body = this.#body(conversation, params)
+    const sent = toSentParameters(params)
+    const body = this.#body(conversation, sent)
     const signal = callerSignal ? AbortSignal.any([rolloutSignal, callerSignal]) : rolloutSignal
     this.#turn += 1
     const turn = this.#turn
     const closeConnection = this.#calls.running >= this.#init.settings.maxKeepaliveConnections
     const release = await this.#calls.acquire(signal)
-    const call: Call = { body, turn, signal, closeConnection, attempts: 0 }
+    const traced = this.#trace(messages, sent)
+    const traceHeaders = traced?.headers() ?? {}
+    const call: Call = { body, traceHeaders, turn, signal, closeConnection, attempts: 0 }
     const started = performance.now()
-    const count = (ended: Pick<CountedCall, 'finishReason' | 'usage' | 'error'>): void => {
-      const durationMs = performance.now() - started
-      this.#init.onCall({ attempts: call.attempts, durationMs, timeToFirstChunkMs: null, ...ended })
-    }
+    const measured = (): Pick<CountedCall, 'attempts' | 'durationMs' | 'timeToFirstChunkMs'> => ({
+      attempts: call.attempts,
+      durationMs: performance.now() - started,
+      timeToFirstChunkMs: null,
+    })
     try {
       this.#conversation = conversation
-      const { result, text } = await this.#ask(call)
+      const { result, text, about } = await this.#ask(call)
       this.#conversation = conversation === '' ? text : `${conversation},${text}`
-      count({ finishReason: result.finishReason, usage: result.usage, error: null })
+      const { finishReason, usage, message } = result
+      const ended = { ...measured(), finishReason, usage }
+      this.#init.onCall({ ...ended, error: null })
+      const answered = { call: { ...ended, model: about.model }, responseId: about.id, message }
+      traced?.end(answered, undefined)
       return result
     } catch (error) {
-      count({ finishReason: null, usage: null, error: errorMessage(error) })
-      throw toChatError(error)
+      const ended = { ...measured(), finishReason: null, usage: null }
+      this.#init.onCall({ ...ended, error: errorMessage(error) })
+      const failure = toChatError(error)
+      const unanswered = {
+        call: { ...ended, model: null },
+        responseId: undefined,
+        message: undefined,
+      }
+      traced?.end(unanswered, failure)
+      throw failure
     } finally {
       release()
     }
   }
 
-  #body(messagesJson: string, params: Readonly<CompletionParams>): string {
-    const { model, stop, ...others } = toSentParameters(params)
+  #trace(messages: readonly PromptMessage[], sent: SentParameters): CallTrace | undefined {
+    const { trace, serverUrl } = this.#init
+    if (trace === undefined) return undefined
+    const endpoint = new URL(trainerUrl(serverUrl, completionsRoute))
+    const call = { sampleId: undefined, endpoint, model: sent.model, streams: false }
+    return trace.call(call, { ...sent, messages })
+  }
+
+  #body(messagesJson: string, { model, stop, ...others }: SentParameters): string {
     const { temperature, top_p, max_tokens, logprobs } = others
     const head = `"model":${JSON.stringify(model)},"messages":[${messagesJson}]`
     const tail = JSON.stringify({
@@ -120,7 +156,7 @@ export class ChatClient {
     return `{${head},${tail.slice(1)}`
   }
 
-  async #ask(call: Call): Promise<{ result: ChatResult; text: string }> {
+  async #ask(call: Call): Promise<{ result: ChatResult; text: string; about: AnswerNames }> {
     const { settings, metrics, texts } = this.#init
     const { answer, latencyMs } = await retryRequest(
       async () => {
@@ -139,18 +175,26 @@ export class ChatClient {
       },
     )
     const text = answer()
-    const result = toChatResult(parseAnswer(text))
+    const parsed = parseAnswer(text)
+    const result = toChatResult(parsed)
     metrics.llmCall(latencyMs, result.usage)
-    return { result, text: texts.remember(result.message, text, messageIn) }
+    const about = namesOfAnswer(parsed)
+    return { result, text: texts.remember(result.message, text, messageIn), about }
   }
 
   /**
    * Sends the request once. Rejects only as long as no answer has begun: from there on asking
    * again would be a second answer, so what goes wrong then waits in the function it resolves with.
    */
-  async #attempt({ body, turn, signal: outer, closeConnection }: Call): Promise<() => string> {
+  async #attempt({
+    body,
+    traceHeaders,
+    turn,
+    signal: outer,
+    closeConnection,
+  }: Call): Promise<() => string> {
     const { rolloutId, serverUrl, apiKey, settings } = this.#init
-    const url = trainerUrl(serverUrl, '/v1/chat/completions')
+    const url = trainerUrl(serverUrl, completionsRoute)
     const { timeoutSeconds } = settings
     const limit = {
       limitMs: timeoutSeconds * 1000,
@@ -162,6 +206,7 @@ export class ChatClient {
     }
     return withTimeLimit(limit, async (signal) => {
       const headers = {
+        ...traceHeaders,
         'content-type': 'application/json',
         accept: 'application/json',
         // The same for every attempt: a trainer can see that it is asked for one answer.

@@ -58,6 +58,20 @@ export function toChatResult(answer: unknown): ChatResult {
   }
 }
 
+/** What an answer says of itself, beside what it says. */
+export interface AnswerNames {
+  readonly id: string | undefined
+  readonly model: string | null
+}
+
+export function namesOfAnswer(answer: unknown): AnswerNames {
+  const { id, model } = fieldsOf(answer)
+  return {
+    id: typeof id === 'string' ? id : undefined,
+    model: typeof model === 'string' ? model : null,
+  }
+}
+
 /** The first choice's message in a parsed answer. */
 export function messageIn(answer: unknown): AssistantMessage | undefined {
   const { choices } = fieldsOf(answer)

@@ -1,5 +1,10 @@
 import { ConcurrencyLimiter, OsmosisError, type EgressOptions } from '@osmosis/core'
-import type { CallbackRetryOptions, ServerShell, ServerShellOptions } from '@osmosis/server'
+import type {
+  CallbackRetryOptions,
+  OwnershipOptions,
+  ServerShell,
+  ServerShellOptions,
+} from '@osmosis/server'
 import { createServerShell } from '@osmosis/server/internal'
 
 import type { Registration } from '../platform/platform-answer.ts'
@@ -30,6 +35,8 @@ export interface CreateAppOptions extends ServerShellOptions {
    * addresses, which are never connected to. Tools connect as they like.
    */
   egress?: EgressOptions | undefined
+  /** Where it is reported which rollouts this server has; default: nowhere. */
+  ownership?: OwnershipOptions | undefined
 }
 
 /** A server for one agent loop, without a port: give it to `serve` of `@osmosis/server`. */
@@ -81,6 +88,7 @@ export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}
           rememberMs: recordTtlSeconds * 1000,
           requiresKey: apiKey !== undefined,
           traces: debugDir === undefined ? null : { folder: debugDir, ...services },
+          ownership: options.ownership,
         },
         services,
       ),

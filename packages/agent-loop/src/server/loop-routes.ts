@@ -10,11 +10,14 @@ import {
   isJsonObject,
   jsonAnswer,
   jsonTextAnswer,
+  OwnershipLog,
+  traceHeadersOf,
   type OutboxRecord,
   type ServerProtocol,
   type ServerRoute,
   type ServerServices,
 } from '@osmosis/server/internal'
+import type { OwnershipOptions } from '@osmosis/server'
 import { z } from 'zod'
 
 import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
@@ -39,13 +42,15 @@ export interface LoopProtocolOptions {
   readonly requiresKey: boolean
   /** Null: no traces are kept. */
   readonly traces: TraceFolder | null
+  /** Where it is reported which rollouts this server has; undefined: nowhere. */
+  readonly ownership: OwnershipOptions | undefined
 }
 
 /** The routes of the Remote Rollout protocol, and what ends the rollouts they began. */
 export function loopRoutes(
   options: LoopProtocolOptions,
   services: ServerServices,
-): Pick<ServerProtocol, 'routes' | 'endWork' | 'resume'> {
+): Pick<ServerProtocol, 'routes' | 'endWork' | 'resume' | 'settle'> {
   const { loop, limiter, maxQueued } = options
   const { delivery, egress, work, secrets, logger, metrics } = services
   metrics.gauges(
@@ -60,7 +65,8 @@ export function loopRoutes(
     () => limiter.maxConcurrent ?? Number.POSITIVE_INFINITY,
   )
   const running = new Set<RolloutRun>()
-  const shared = { ...options, ...services, onUnknownParameters: warnOnce(services) }
+  const ownership = options.ownership && new OwnershipLog(options.ownership, logger)
+  const shared = { ...options, ...services, ownership, onUnknownParameters: warnOnce(services) }
   const admission = new Admission(services, {
     isFull: () => maxQueued !== null && limiter.queued >= maxQueued,
     fullStatus: 503,
@@ -72,7 +78,7 @@ export function loopRoutes(
   async function run(rollout: AcceptedRollout, record: OutboxRecord | undefined): Promise<void> {
     const begun = new RolloutRun(shared, rollout)
     running.add(begun)
-    await delivery.deliver(await begun.finish(), record && { record })
+    await begun.inTrace(async () => delivery.deliver(await begun.finish(), record && { record }))
     running.delete(begun)
   }
 
@@ -89,10 +95,11 @@ export function loopRoutes(
       500: { description: 'The agent loop has no usable tools; the rollout may be sent again' },
       503: { description: 'Shutting down, or full; Retry-After says when to ask again' },
     },
-    async handle(_, body) {
+    async handle(c, body) {
       const request = toRolloutRequest(body)
       const { rolloutId, idempotencyKey } = request
       const apiKey = body.api_key || null
+      const traceHeaders = traceHeadersOf(c)
       const answer = await admission.admit({
         rolloutId,
         // A rollout id and an idempotency key of the same text are two different keys.
@@ -110,7 +117,7 @@ export function loopRoutes(
           return {
             answer: JSON.stringify({ rollout_id: rolloutId, tools } satisfies LoopInitResponseBody),
             ifInterrupted: () => [interruptedCallback({ request, apiKey })],
-            run: (record) => run({ request, tools, apiKey }, record),
+            run: (record) => run({ request, tools, apiKey, traceHeaders }, record),
           }
         },
       })
@@ -150,6 +157,7 @@ export function loopRoutes(
       const reason = new OsmosisError('server_shutdown', 'rollout server shut down')
       for (const begun of running) begun.abort(reason)
     },
+    settle: async () => ownership?.close(),
   }
 }
 

@@ -1,9 +1,17 @@
-import { errorCategory, errorMessage, OsmosisError, type ConcurrencyLimiter } from '@osmosis/core'
+import {
+  errorCategory,
+  errorMessage,
+  OsmosisError,
+  type ConcurrencyLimiter,
+  type RolloutFailure,
+  type RolloutStatus,
+} from '@osmosis/core'
 import { UserCode } from '@osmosis/core/containment'
-import { startTimer, type EgressPolicy } from '@osmosis/core/http'
+import { startTimer, type EgressPolicy, type TraceHeaders } from '@osmosis/core/http'
+import { beginRolloutTrace, type RolloutTrace } from '@osmosis/core/tracing'
 import type { FunctionTool } from '@osmosis/core/wire'
 import type { Logger } from '@osmosis/server'
-import type { Callback, SecretValues, ServerMetrics } from '@osmosis/server/internal'
+import type { Callback, OwnershipLog, SecretValues, ServerMetrics } from '@osmosis/server/internal'
 
 import { ChatClient } from '../chat/chat-client.ts'
 import { MessageTexts } from '../chat/message-texts.ts'
@@ -30,6 +38,8 @@ export interface RunServices {
   /** Null: no traces are kept. */
   readonly traces: TraceFolder | null
   readonly onUnknownParameters: (names: readonly string[]) => void
+  /** Undefined: nobody is told which rollouts this server has. */
+  readonly ownership: OwnershipLog | undefined
 }
 
 /** A rollout that was accepted. */
@@ -38,6 +48,8 @@ export interface AcceptedRollout {
   readonly tools: readonly FunctionTool[]
   /** Bearer for everything that goes to the trainer. */
   readonly apiKey: string | null
+  /** The trace that the request belongs to. */
+  readonly traceHeaders: TraceHeaders
 }
 
 /** One rollout from its acceptance to the body of its `completed` call, which is built once. */
@@ -49,26 +61,40 @@ export class RolloutRun {
   readonly #clock: ReturnType<ServerMetrics['rollouts']['begin']>
   readonly #texts = new MessageTexts()
   readonly #client: ChatClient
-  readonly #trace: EventTrace | null
+  readonly #events: EventTrace | null
+  /** Undefined when nobody wants traces. */
+  readonly #trace: RolloutTrace | undefined
+  readonly #report: (status: RolloutStatus) => void
 
   constructor(services: RunServices, rollout: AcceptedRollout) {
-    const { rolloutId, serverUrl } = rollout.request
+    const { apiKey, traceHeaders, request } = rollout
+    const { rolloutId, serverUrl } = request
     this.#services = services
     this.#rollout = rollout
     this.#code = new UserCode({ rolloutId, part: 'agent loop' })
     this.#clock = services.metrics.rollouts.begin()
-    this.#trace = services.traces && new EventTrace(services.traces, rolloutId)
+    this.#report = services.ownership?.begin(request) ?? (() => undefined)
+    this.#report('queued')
+    this.#events = services.traces && new EventTrace(services.traces, rolloutId)
+    const traced = { rolloutId, apiKey: apiKey ?? undefined, traceHeaders }
+    this.#trace = beginRolloutTrace(traced, services.loop.name)
     this.#client = new ChatClient({
       rolloutId,
       serverUrl,
-      apiKey: rollout.apiKey,
+      apiKey,
       settings: services.settings.client,
       egress: services.egress,
       signal: this.#code.signal,
       metrics: this.#metrics,
       onCall: (call) => services.metrics.policy.count(call),
       texts: this.#texts,
+      trace: this.#trace,
     })
+  }
+
+  /** Makes the rollout's span that of everything `fn` starts. */
+  inTrace<T>(fn: () => T): T {
+    return this.#trace === undefined ? fn() : this.#trace.run(fn)
   }
 
   /** Ends the rollout early; `reason` is the error that the trainer gets. */
@@ -81,23 +107,28 @@ export class RolloutRun {
     const body = await this.#body()
     // The answers of calls that the loop left behind would go nowhere.
     this.abort(new OsmosisError('rollout_ended', 'the rollout is over'))
-    await this.#trace?.flushed()
+    this.#trace?.end()
+    await this.#events?.flushed()
     return toCallback(this.#rollout, body)
   }
 
   async #body(): Promise<string> {
     const { rolloutId } = this.#rollout.request
-    const { logger, secrets } = this.#services
+    const { logger, secrets, loop } = this.#services
     try {
       const { errorMessage: said, ...result } = await this.#run()
       const shown = said === null ? null : secrets.redactError(said)
       const metrics = this.#metrics.snapshot()
       const parts = { rolloutId, metrics, texts: this.#texts }
       const body = completedBody({ ...result, errorMessage: shown }, parts)
-      this.#clock.end(result.status === 'ERROR' ? givenUp : null)
+      if (result.reward !== null) this.#trace?.rewardedItself(loop.name, result.reward)
+      const failed = result.status === 'ERROR'
+      if (failed) this.#trace?.fail(shown ?? '', givenUp.category)
+      this.#end(failed ? givenUp : null)
       return body
     } catch (error) {
-      this.#clock.end({ category: errorCategory(error), cause: error })
+      this.#trace?.fail(error)
+      this.#end({ category: errorCategory(error), cause: error })
       const message = secrets.redactError(errorMessage(error))
       logger.warn({ rollout_id: rolloutId, error }, `rollout failed: ${message}`)
       const metrics = this.#metrics.snapshot()
@@ -105,11 +136,17 @@ export class RolloutRun {
     }
   }
 
+  #end(failure: Pick<RolloutFailure, 'category' | 'cause'> | null): void {
+    const outcome = this.#clock.end(failure)
+    if (outcome !== undefined) this.#report(outcome)
+  }
+
   async #run(): Promise<RolloutResult> {
     const { loop, limiter, settings, onUnknownParameters } = this.#services
     const { signal } = this.#code
     const release = await limiter.acquire(signal)
     this.#clock.enter('workflow')
+    this.#report('running')
     const { requestTimeoutSeconds } = settings.server
     const timer = startTimer((requestTimeoutSeconds ?? Infinity) * 1000, () => {
       const message = `the rollout took longer than ${requestTimeoutSeconds} s`
@@ -122,7 +159,7 @@ export class RolloutRun {
         signal,
         client: this.#client,
         metrics: this.#metrics,
-        trace: this.#trace,
+        trace: this.#events,
         onUnknownParameters,
       })
       return checkedResult(await this.#code.run(async () => loop.run(context)))
@@ -137,7 +174,9 @@ export class RolloutRun {
 const givenUp = { category: 'agent_error', cause: undefined } as const
 
 /** What the trainer is told of a rollout whose server is gone before it has ended. */
-export function interruptedCallback(rollout: Omit<AcceptedRollout, 'tools'>): Callback {
+export function interruptedCallback(
+  rollout: Pick<AcceptedRollout, 'request' | 'apiKey'>,
+): Callback {
   const { rolloutId } = rollout.request
   const message =
     'the rollout server restarted while the rollout was running; run it again under a new id'
@@ -145,7 +184,10 @@ export function interruptedCallback(rollout: Omit<AcceptedRollout, 'tools'>): Ca
   return toCallback(rollout, failedBody(message, '[]', { rolloutId, metrics }))
 }
 
-function toCallback({ request, apiKey }: Omit<AcceptedRollout, 'tools'>, body: string): Callback {
+function toCallback(
+  { request, apiKey }: Pick<AcceptedRollout, 'request' | 'apiKey'>,
+  body: string,
+): Callback {
   const { rolloutId, serverUrl } = request
   return {
     rolloutId,

@@ -1,4 +1,8 @@
 import { ConcurrencyLimiter } from '@osmosis/core'
+import { activeTrace } from '@osmosis/core/tracing'
+
+import { namesOfCall } from './tool-call-info.ts'
+import { isToolErrorResult } from './tool-results.ts'
 
 /** Options of {@link executeToolCalls}. */
 export interface ExecuteToolCallsOptions {
@@ -30,7 +34,7 @@ export async function executeToolCalls<Call, Result>(
     (toolCalls ?? []).map(async (toolCall) => {
       const release = await limiter.acquire(signal)
       try {
-        return await execute(toolCall)
+        return await inSpan(toolCall, async () => execute(toolCall))
       } finally {
         release()
       }
@@ -40,4 +44,22 @@ export async function executeToolCalls<Call, Result>(
     if (outcome.status === 'rejected') throw outcome.reason
     return outcome.value
   })
+}
+
+/** Runs a tool in a span of its own, when somebody wants traces of the rollout. */
+async function inSpan<Result>(toolCall: unknown, run: () => Promise<Result>): Promise<Result> {
+  const trace = activeTrace()
+  if (trace === undefined) return run()
+  const { toolCallId: id, name } = namesOfCall(toolCall)
+  const tool = trace.tool(undefined, { name: name || 'unknown', id })
+  if (tool === undefined) return run()
+  try {
+    const result = await tool.run(run)
+    if (isToolErrorResult(result)) tool.fail()
+    else tool.end()
+    return result
+  } catch (error) {
+    tool.fail(error)
+    throw error
+  }
 }

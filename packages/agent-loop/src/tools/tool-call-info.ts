@@ -19,14 +19,23 @@ export interface ToolCallInfo {
  * is fit for the policy, see `createToolErrorResult`
  */
 export function getToolCallInfo(toolCall: unknown): ToolCallInfo {
-  const { id, function: called } = fieldsOf(toolCall)
-  const { name, arguments: written } = fieldsOf(called)
-  const toolCallId = typeof id === 'string' ? id : 'unknown'
-  const toolName = typeof name === 'string' ? name : ''
+  const { function: called } = fieldsOf(toolCall)
+  const { toolCallId, name: toolName } = namesOfCall(toolCall)
   try {
-    return { toolCallId, name: toolName, args: parseToolArguments(written) }
+    const args = parseToolArguments(fieldsOf(called)['arguments'])
+    return { toolCallId, name: toolName, args }
   } catch (error) {
     throw new ToolArgumentError(errorMessage(error), { toolCallId, toolName, cause: error })
+  }
+}
+
+/** What a tool call is known by, as {@link getToolCallInfo} gives it, whatever its arguments are. */
+export function namesOfCall(toolCall: unknown): Pick<ToolCallInfo, 'toolCallId' | 'name'> {
+  const { id, function: called } = fieldsOf(toolCall)
+  const { name } = fieldsOf(called)
+  return {
+    toolCallId: typeof id === 'string' ? id : 'unknown',
+    name: typeof name === 'string' ? name : '',
   }
 }
 

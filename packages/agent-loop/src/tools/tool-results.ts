@@ -14,7 +14,16 @@ export function createToolResult(toolCallId: string, content: string): ToolResul
 
 /** The message that tells the policy why a tool gave no result: `Error: <message>`. */
 export function createToolErrorResult(toolCallId: string, message: string): ToolResultMessage {
-  return createToolResult(toolCallId, `Error: ${message}`)
+  const result = createToolResult(toolCallId, `Error: ${message}`)
+  errorResults.add(result)
+  return result
+}
+
+const errorResults = new WeakSet<object>()
+
+/** True for what {@link createToolErrorResult} made. */
+export function isToolErrorResult(result: unknown): boolean {
+  return typeof result === 'object' && result !== null && errorResults.has(result)
 }
 
 /** Options of {@link serializeToolResult}. */

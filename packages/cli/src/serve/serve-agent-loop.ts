@@ -29,6 +29,7 @@ export async function serveAgentLoop(
     outboxDir: flags.outbox,
     drainSeconds: flags.drainTimeout,
     egress: egressOf(flags),
+    ownership: environment.ownership,
   })
   const listening = await serve(app, {
     port: flags.port ?? environment.port,

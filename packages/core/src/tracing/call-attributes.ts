@@ -10,8 +10,10 @@ import type { Attributes } from './trace-api.ts'
 export interface AnsweredCall {
   readonly call: Pick<
     MeasuredCall,
-    'attempts' | 'finishReason' | 'model' | 'timeToFirstChunkMs' | 'usage'
-  >
+    'attempts' | 'finishReason' | 'model' | 'timeToFirstChunkMs'
+  > & {
+    readonly usage: { readonly prompt_tokens?: number; readonly completion_tokens?: number } | null
+  }
   readonly responseId: string | undefined
   /** Undefined when there is none. */
   readonly message: AssistantMessage | undefined

@@ -67,9 +67,9 @@ export class RolloutTrace {
     return this.#root.run(fn)
   }
 
-  /** The workflow or the grader failed, and with it the rollout. */
-  fail(error: unknown): void {
-    this.#fail(this.#root, error)
+  /** The workflow, the loop or the grader failed, and with it the rollout. */
+  fail(error: unknown, type?: string): void {
+    this.#fail(this.#root, error, type)
   }
 
   /** Begins a model call. */
@@ -205,10 +205,10 @@ export class RolloutTrace {
   }
 
   /** Errors of HTTP clients have been seen to carry keys. */
-  #fail(open: OpenSpan, error: unknown): void {
+  #fail(open: OpenSpan, error: unknown, type = errorType(error)): void {
     const { apiKey } = this.#rollout
     const text = beginningOf(errorMessage(error), errorTextBytes)
-    open.fail(errorType(error), apiKey ? text.replaceAll(apiKey, '***') : text)
+    open.fail(type, apiKey ? text.replaceAll(apiKey, '***') : text)
   }
 }
 

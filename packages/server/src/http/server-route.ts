@@ -1,3 +1,4 @@
+import { currentTraceHeaders, type TraceHeaders } from '@osmosis/core/http'
 import type { Context } from 'hono'
 import type { z } from 'zod'
 
@@ -41,4 +42,14 @@ export interface ServerRoute<Body = unknown> {
 /** Whether a value is a JSON object: not null, no array. */
 export function isJsonObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** The trace that a request belongs to: the one it names, or what instruments the server made of it. */
+export function traceHeadersOf(c: Context): TraceHeaders {
+  const names = ['traceparent', 'tracestate'] as const
+  const given = names.flatMap((name) => {
+    const value = c.req.header(name)
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  return { ...Object.fromEntries(given), ...currentTraceHeaders() }
 }

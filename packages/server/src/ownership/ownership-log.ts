@@ -48,7 +48,10 @@ export class OwnershipLog {
   }
 
   /** Begins the report of a rollout: call what it returns with each state. */
-  begin({ rolloutId, metadata }: RolloutRequest): (status: RolloutStatus) => void {
+  begin({
+    rolloutId,
+    metadata,
+  }: Pick<RolloutRequest, 'rolloutId' | 'metadata'>): (status: RolloutStatus) => void {
     const { run_id, run_name } = Object(metadata?.['osmosis_observability']) as Record<
       string,
       unknown

@@ -1,4 +1,4 @@
-import { currentTraceHeaders, type EgressPolicy, type TraceHeaders } from '@osmosis/core/http'
+import type { EgressPolicy } from '@osmosis/core/http'
 import {
   leasedRolloutAcceptedSchema,
   leasedRolloutRequestSchema,
@@ -6,12 +6,11 @@ import {
   type LeasedRolloutRequestBody,
   type RolloutRequestBody,
 } from '@osmosis/core/wire'
-import type { Context } from 'hono'
 import { z } from 'zod'
 
 import { reachableUrl } from '../http/reachable-url.ts'
 import { jsonTextAnswer } from '../http/route-answer.ts'
-import { isJsonObject, type ServerRoute } from '../http/server-route.ts'
+import { isJsonObject, traceHeadersOf, type ServerRoute } from '../http/server-route.ts'
 import type { AskedRollout, RolloutIntake } from './rollout-ports.ts'
 
 /** What the route hands bodies to, and how it answers. */
@@ -79,14 +78,4 @@ function bodySchemas(egress: EgressPolicy): {
 /** Whether a body names the receiver of its results; otherwise they are leased. */
 function hasCallbacks(body: unknown): body is RolloutRequestBody {
   return isJsonObject(body) && Object.hasOwn(body as object, 'completion_callback_url')
-}
-
-/** The trace that a request belongs to: the one it names, or what instruments the server made of it. */
-function traceHeadersOf(c: Context): TraceHeaders {
-  const names = ['traceparent', 'tracestate'] as const
-  const given = names.flatMap((name) => {
-    const value = c.req.header(name)
-    return value === undefined ? [] : [[name, value] as const]
-  })
-  return { ...Object.fromEntries(given), ...currentTraceHeaders() }
 }

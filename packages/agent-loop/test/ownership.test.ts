@@ -1,0 +1,66 @@
+import type { ServerResponse } from 'node:http'
+
+import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { loopOf, startApp } from './running-app.ts'
+
+interface LogsBody {
+  readonly resourceLogs: readonly {
+    readonly scopeLogs: readonly {
+      readonly logRecords: readonly {
+        readonly attributes: readonly {
+          readonly key: string
+          readonly value: { readonly stringValue?: string; readonly intValue?: string }
+        }[]
+      }[]
+    }[]
+  }[]
+}
+
+class Collector extends HttpPeer {
+  readonly records: Record<string, string | undefined>[] = []
+
+  protected override receive({ body }: PeerRequest, response: ServerResponse): void {
+    const { resourceLogs } = body as unknown as LogsBody
+    const logs = resourceLogs.flatMap(({ scopeLogs }) => scopeLogs)
+    for (const { attributes } of logs.flatMap(({ logRecords }) => logRecords)) {
+      const fields = attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue])
+      this.records.push(Object.fromEntries(fields) as Record<string, string>)
+    }
+    response.writeHead(200).end('{}')
+    this.wake()
+  }
+}
+
+it('a collector is told of each state of each rollout of a loop, with the run that it belongs to', async () => {
+  await using collector = await new Collector().start()
+  await using running = await startApp({
+    ownership: { endpoint: collector.url, serverId: 'pod-7', serverName: 'host' },
+    loop: loopOf((ctx) =>
+      ctx.request.rolloutId === 'good' ? ctx.complete([]) : ctx.error('too hard'),
+    ),
+  })
+  const metadata = { osmosis_observability: { run_id: 'run-1', run_name: 'first' } }
+  await running.init({ rollout_id: 'good', metadata })
+  await running.trainer.results()
+  await running.init({ rollout_id: 'bad' })
+  await running.trainer.results(2)
+  await running.app.drain()
+  await running.app.close()
+
+  const run = { run_id: 'run-1', run_name: 'first' }
+  const record = (rollout_id: string, status: string, sequence: number): object => ({
+    event: 'rollout.ownership',
+    rollout_id,
+    server_id: 'pod-7',
+    server_name: 'host',
+    ...(rollout_id === 'good' ? run : {}),
+    status,
+    event_sequence: String(sequence),
+  })
+  expect(collector.records).toStrictEqual([
+    ...['queued', 'running', 'success'].map((status, n) => record('good', status, n + 1)),
+    ...['queued', 'running', 'failure'].map((status, n) => record('bad', status, n + 1)),
+  ])
+})
