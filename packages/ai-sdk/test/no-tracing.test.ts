@@ -1,0 +1,13 @@
+import { telemetryFilesOf } from '@osmosis/testing/kit/loaded-packages'
+import { expect, test } from 'vitest'
+
+test('OpenTelemetry is not loaded for tools when nobody registered a provider', async () => {
+  const files = await telemetryFilesOf(
+    import.meta.dirname,
+    `import { generateText, isStepCount, jsonSchema, tool as sdkTool } from 'ai'
+     import { rolloutModel } from '@osmosis/ai-sdk'`,
+    `const look = sdkTool({ inputSchema: jsonSchema({ type: 'object' }), execute: tool })
+     await generateText({ model: rolloutModel(), prompt: 'go', tools: { look }, stopWhen: isStepCount(3) })`,
+  )
+  expect(files).toBe(0)
+})
