@@ -80,6 +80,8 @@ it('answers every request with a documented status while it is drained', { timeo
   await using running = await startServer()
   const { url, controller } = running
   const documented = await documentedAnswers(url)
+  // Before anything else: callers that hang up get no answer when a rollout is waited for.
+  await fetch(`${url}/drain`, { method: 'POST', body: '{"timeout_sec":0}' })
   const routes = ['/drain', '/rollout', '/rollout/{rollout_id}/result']
   const bodies = mostlyValid({ timeout_sec: 0 }, controller.rolloutBody())
   const seen = new Set<number>()

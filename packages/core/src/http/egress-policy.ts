@@ -36,6 +36,9 @@ export class EgressRefusal extends Error {
   override readonly name = 'EgressRefusal'
 }
 
+/** So many origins are remembered at most. */
+const mostVerdicts = 1000
+
 const policies = new WeakMap<EgressOptions, EgressPolicy>()
 const everywhere: EgressOptions = {}
 
@@ -43,6 +46,8 @@ const everywhere: EgressOptions = {}
 export class EgressPolicy {
   readonly #allowed: readonly HostPattern[] | undefined
   readonly #refusesPrivate: boolean
+  /** Of {@link EgressPolicy.refusal}, by origin. */
+  readonly #verdicts = new Map<string, string | undefined>()
 
   private constructor({ allowedHosts, privateAddresses = 'allow' }: EgressOptions) {
     if (allowedHosts !== undefined && !Array.isArray(allowedHosts)) {
@@ -73,8 +78,19 @@ export class EgressPolicy {
    * allowed, when only a lookup can tell, and for what is not a URL.
    */
   refusal(url: string | URL): string | undefined {
-    if (!URL.canParse(String(url))) return undefined
-    const { host, port } = targetOf(new URL(url))
+    const parsed = typeof url === 'string' ? URL.parse(url) : url
+    if (parsed === null) return undefined
+    const { protocol, host: place } = parsed
+    const origin = `${protocol}//${place}`
+    if (!this.#verdicts.has(origin)) {
+      // Callers name the same few places again and again.
+      if (this.#verdicts.size === mostVerdicts) this.#verdicts.clear()
+      this.#verdicts.set(origin, this.#judge(targetOf(parsed)))
+    }
+    return this.#verdicts.get(origin)
+  }
+
+  #judge({ host, port }: Pick<Target, 'host' | 'port'>): string | undefined {
     const known = knownAddresses(host).map((address) => this.#refusal({ host, port, address }))
     return known.includes(undefined) ? undefined : known[0]
   }

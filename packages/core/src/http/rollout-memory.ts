@@ -6,6 +6,13 @@ export interface RolloutMemoryLimits {
   readonly maxCount?: number | undefined
 }
 
+interface Ended<T> {
+  readonly id: string
+  readonly record: T
+  readonly expiresAt: number
+  next: Ended<T> | undefined
+}
+
 /**
  * A record for each rollout id, for those who ask again or later: kept while the rollout runs, and
  * for a limited time and up to a limited number after it ended.
@@ -14,8 +21,13 @@ export class RolloutMemory<T> {
   readonly #maxAgeMs: number
   readonly #maxCount: number
   readonly #running = new Map<string, T>()
-  /** In the order of their ends, so the first is always the next to be forgotten. */
-  readonly #ended = new Map<string, { readonly record: T; readonly expiresAt: number }>()
+  readonly #ended = new Map<string, Ended<T>>()
+  /**
+   * The next to be forgotten, which knows the one after it. A map is in the order of its keys as well,
+   * but looking for its first passes everything that was deleted before.
+   */
+  #oldest: Ended<T> | undefined
+  #latest: Ended<T> | undefined
 
   constructor({ maxAgeMs = 15 * 60_000, maxCount = 10_000 }: RolloutMemoryLimits = {}) {
     this.#maxAgeMs = maxAgeMs
@@ -48,8 +60,12 @@ export class RolloutMemory<T> {
   end(id: string, record: T | undefined = this.#running.get(id)): void {
     this.#running.delete(id)
     if (record === undefined) return
-    this.#ended.delete(id)
-    this.#ended.set(id, { record, expiresAt: performance.now() + this.#maxAgeMs })
+    const expiresAt = performance.now() + this.#maxAgeMs
+    const ended: Ended<T> = { id, record, expiresAt, next: undefined }
+    this.#ended.set(id, ended)
+    if (this.#latest === undefined) this.#oldest = ended
+    else this.#latest.next = ended
+    this.#latest = ended
     this.#forget()
   }
 
@@ -60,9 +76,15 @@ export class RolloutMemory<T> {
 
   #forget(): void {
     const now = performance.now()
-    for (const [id, { expiresAt }] of this.#ended) {
+    for (let oldest = this.#oldest; oldest !== undefined; oldest = oldest.next) {
+      const { id, expiresAt } = oldest
+      this.#oldest = oldest
+      // One that ended again has a later place.
+      if (this.#ended.get(id) !== oldest) continue
       if (expiresAt > now && this.#ended.size <= this.#maxCount) return
       this.#ended.delete(id)
     }
+    this.#oldest = undefined
+    this.#latest = undefined
   }
 }

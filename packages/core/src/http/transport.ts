@@ -90,7 +90,7 @@ export function createTransport(options: TransportOptions): Transport {
     try {
       if (closed) throw new Error('the connections were closed')
       const { dispatcher } = await (opened ??= openConnections(options))
-      return await exchange(dispatcher, new URL(url), asked)
+      return await exchange(dispatcher, typeof url === 'string' ? new URL(url) : url, asked)
     } catch (cause) {
       asked.signal.throwIfAborted()
       if (cause instanceof EgressRefusal) {

@@ -42,9 +42,9 @@ export function policyBaseUrl(url: string): string {
 }
 
 function parseHttpUrl(value: string): URL {
-  const url = URL.canParse(value) ? new URL(value) : undefined
+  const url = URL.parse(value)
   if (
-    url !== undefined &&
+    url !== null &&
     (url.protocol === 'http:' || url.protocol === 'https:') &&
     url.username === '' &&
     url.password === ''

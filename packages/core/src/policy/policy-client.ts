@@ -77,12 +77,13 @@ export interface PolicyClientInit {
 
 export function createPolicyClient(init: PolicyClientInit): PolicyClient {
   const baseUrl = policyBaseUrl(init.chatCompletionsUrl)
-  const endpoint = completionsUrl(baseUrl).href
+  const url = completionsUrl(baseUrl)
+  const endpoint = url.href
   const transport = policyTransport(init.egress)
 
   const tracedCall = (): TracedCall => ({
     sampleId: init.sampleId,
-    endpoint: new URL(endpoint),
+    endpoint: url,
     model: policyModelName,
     streams: true,
   })
@@ -159,7 +160,7 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
     return retryRequest(
       async (attempt) => {
         call.attempts = attempt
-        return transport.post(endpoint, { headers, body, signal })
+        return transport.post(url, { headers, body, signal })
       },
       {
         retries: options.retries ?? 2,

@@ -187,7 +187,8 @@ function fromNumeral(value: unknown): unknown {
 }
 
 function isPlainHttpUrl(value: string): boolean {
-  if (!URL.canParse(value)) return false
-  const { protocol, username, password } = new URL(value)
+  const url = URL.parse(value)
+  if (url === null) return false
+  const { protocol, username, password } = url
   return (protocol === 'http:' || protocol === 'https:') && username === '' && password === ''
 }

@@ -50,3 +50,27 @@ it('forgets a rollout that did not begin after all, and remembers an earlier end
   memory.drop('a')
   expect(memory.get('a')).toBe('first')
 })
+
+it('counts the age of a rollout that ended twice from its second end', () => {
+  const memory = new RolloutMemory<string>({ maxAgeMs: 1000, maxCount: 2 })
+  memory.end('a', 'first')
+  vi.advanceTimersByTime(600)
+  memory.end('a', 'second')
+  memory.end('b', 'other')
+  vi.advanceTimersByTime(600)
+  expect([memory.get('a'), memory.get('b'), memory.endedCount]).toStrictEqual([
+    'second',
+    'other',
+    2,
+  ])
+  memory.end('c', 'third')
+  expect([memory.get('a'), memory.get('b'), memory.get('c')]).toStrictEqual([
+    undefined,
+    'other',
+    'third',
+  ])
+  vi.advanceTimersByTime(1000)
+  expect(memory.endedCount).toBe(0)
+  memory.end('d', 'later')
+  expect([memory.get('d'), memory.endedCount]).toStrictEqual(['later', 1])
+})

@@ -7,7 +7,7 @@ import {
   EgressPolicy,
   isPassingStatus,
   retryRequest,
-  withTimeLimit,
+  startTimer,
   type HttpAnswer,
   type Transport,
 } from '@osmosis/core/http'
@@ -106,6 +106,8 @@ export class CallbackDelivery {
   readonly #logger: Logger
   readonly #transport: Transport
   readonly #closing = new AbortController()
+  /** Those that are going on. As listeners of one signal each would be looked for among all others. */
+  readonly #attempts = new Set<AbortController>()
   readonly #sendings = new Set<Promise<unknown>>()
   /** Those that were sent before, and given up, count once. */
   readonly #counted = new WeakMap<Callback, Undelivered>()
@@ -279,6 +281,7 @@ export class CallbackDelivery {
   async close(): Promise<void> {
     const reason = new OsmosisError('server_shutdown', 'the server stopped trying')
     this.#closing.abort(reason)
+    for (const attempt of this.#attempts) attempt.abort(reason)
     await this.#transport.close()
     while (this.#sendings.size > 0) await Promise.all(this.#sendings)
   }
@@ -294,13 +297,15 @@ export class CallbackDelivery {
   }
 
   async #post({ url, apiKey, idempotencyKey, body, onAcknowledged }: Callback): Promise<void> {
+    this.#closing.signal.throwIfAborted()
     const limitMs = this.#retry.attemptTimeoutMs
-    const limit = {
-      limitMs,
-      outer: this.#closing.signal,
-      late: () => new OsmosisError('timeout', `no answer in ${limitMs} ms`),
-    }
-    await withTimeLimit(limit, async (signal) => {
+    const attempt = new AbortController()
+    const { signal } = attempt
+    const timer = startTimer(limitMs, () =>
+      attempt.abort(new OsmosisError('timeout', `no answer in ${limitMs} ms`)),
+    )
+    this.#attempts.add(attempt)
+    try {
       const answer = await this.#transport.post(url, {
         headers: {
           'content-type': 'application/json',
@@ -314,7 +319,13 @@ export class CallbackDelivery {
       // The status is the answer: a body that breaks off takes nothing back.
       const said = await acknowledgement(answer.body)
       onAcknowledged?.(said)
-    })
+    } catch (error) {
+      signal.throwIfAborted()
+      throw error
+    } finally {
+      timer.clear()
+      this.#attempts.delete(attempt)
+    }
   }
 }
 

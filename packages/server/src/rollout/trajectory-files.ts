@@ -45,28 +45,32 @@ export class TrajectoryFiles {
 
   /** @param extraFields - those of the request; callers find their rows again by them */
   begin(request: RolloutRequest, extraFields: EndedRollout['extraFields']): RolloutTrajectory {
-    return new RolloutTrajectory(request, extraFields, this.#services, (rollout) =>
-      this.#write(rollout),
-    )
+    const root = this.#root
+    const write =
+      root === undefined
+        ? undefined
+        : async (rollout: EndedRollout): Promise<void> => this.#write(root, rollout)
+    return new RolloutTrajectory(request, extraFields, this.#services, write)
   }
 
-  async #write(rollout: EndedRollout): Promise<void> {
-    if (this.#root === undefined) return
+  async #write(root: string, rollout: EndedRollout): Promise<void> {
     const release = await this.#slots.acquire(never)
     try {
-      await writeTrajectories(this.#root, rollout)
+      await writeTrajectories(root, rollout)
     } finally {
       release()
     }
   }
 }
 
+type WriteFiles = (rollout: EndedRollout) => Promise<void>
+
 /** What the documents of one rollout will say, taken down while it goes on. Nothing here throws. */
 export class RolloutTrajectory {
   readonly #request: RolloutRequest
   readonly #extraFields: EndedRollout['extraFields']
   readonly #services: TrajectoryServices
-  readonly #writeFiles: (rollout: EndedRollout) => Promise<void>
+  readonly #writeFiles: WriteFiles | undefined
   readonly #failures: PhaseFailure[] = []
   #warnings: readonly string[] = []
   #samples: Promise<EndedRollout['samples']> = Promise.resolve(new Map())
@@ -78,7 +82,7 @@ export class RolloutTrajectory {
     request: RolloutRequest,
     extraFields: EndedRollout['extraFields'],
     services: TrajectoryServices,
-    writeFiles: (rollout: EndedRollout) => Promise<void>,
+    writeFiles: WriteFiles | undefined,
   ) {
     this.#request = request
     this.#extraFields = extraFields
@@ -88,6 +92,7 @@ export class RolloutTrajectory {
 
   /** Passes on what a backend reports, and takes it down. */
   observing(observer: RolloutObserver): RolloutObserver {
+    if (this.#writeFiles === undefined) return observer
     return {
       phaseChanged: (phase) => observer.phaseChanged?.(phase),
       workflowFinished: async (outcome, samples) => {
@@ -130,7 +135,8 @@ export class RolloutTrajectory {
    * longer than a result may be kept waiting.
    */
   async write(): Promise<void> {
-    const written = (this.#written ??= this.#writeOnce())
+    if (this.#writeFiles === undefined) return
+    const written = (this.#written ??= this.#writeOnce(this.#writeFiles))
     const limit = { limitMs: longestWaitMs, outer: never, late: () => new Error('too slow') }
     await withTimeLimit(limit, async (signal) => untilAborted(signal, () => written)).catch(() => {
       const line = { rollout_id: this.#request.rolloutId }
@@ -138,11 +144,11 @@ export class RolloutTrajectory {
     })
   }
 
-  async #writeOnce(): Promise<void> {
+  async #writeOnce(writeFiles: WriteFiles): Promise<void> {
     const { rolloutId, initialMessages, label, metadata } = this.#request
     try {
       const samples = await this.#samples
-      await this.#writeFiles({
+      await writeFiles({
         rolloutId,
         initialMessages,
         label,

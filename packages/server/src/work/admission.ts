@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 import { errorMessage } from '@osmosis/core'
 import { RolloutMemory } from '@osmosis/core/http'
@@ -288,8 +288,7 @@ export class Admission {
  */
 export function digestOf(body: unknown): string {
   try {
-    const canonical = JSON.stringify(body, (_, inner: unknown) => withSortedKeys(inner))
-    return createHash('sha256').update(canonical).digest('base64')
+    return hash('sha256', JSON.stringify(withSortedKeys(body)), 'base64')
   } catch {
     // The walk through it overflowed the stack.
     throw new HttpRefusal(422, [
@@ -299,8 +298,9 @@ export function digestOf(body: unknown): string {
 }
 
 function withSortedKeys(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
-  const entries = Object.entries(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(withSortedKeys)
+  const entries = Object.entries(value).map(([key, inner]) => [key, withSortedKeys(inner)] as const)
   return Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)))
 }
 
