@@ -22,3 +22,4 @@ export {
   type Taker,
 } from './records/rollout-runs.ts'
 export { type Samples } from './records/sent-outcome.ts'
+export { createQueueServer, type QueueServerOptions } from './front/queue-server.ts'

@@ -180,8 +180,9 @@ export class RolloutQueue implements AsyncDisposable {
    * called again later, by any front, after pauses that grow to a minute.
    *
    * @param concurrency - how many at a time
+   * @returns begins no more of it; what is being told goes on
    */
-  tellResults(tell: (id: string) => Promise<void>, concurrency: number): void {
+  tellResults(tell: (id: string) => Promise<void>, concurrency: number): () => void {
     const teller = new Worker<RolloutJob>(queueNames.results, async ({ data }) => tell(data.id), {
       connection: this.#connection.waiting(),
       prefix: this.#connection.prefix,
@@ -195,6 +196,9 @@ export class RolloutQueue implements AsyncDisposable {
     })
     teller.on('error', () => {})
     this.#tellers.push(teller)
+    return () => {
+      teller.close().catch(() => {})
+    }
   }
 
   /** Calls `listener` whenever a rollout may have changed, at the latest two seconds later. */

@@ -24,7 +24,7 @@ local listed = { queued = true, running = true, grading = true }
 local function enter(status)
   local before = get('status')
   if before and listed[before] then redis.call('ZREM', prefix .. ':' .. before, id) end
-  set('status', status)
+  set('status', status, 'at:' .. status, now())
   if listed[status] then redis.call('ZADD', prefix .. ':' .. status, get('admitted_at'), id) end
 end
 local function changed()
@@ -40,7 +40,8 @@ local function tellWorker()
 end
 `
 
-function script(source: string): RecordScript {
+/** @param source - Lua; what all scripts share goes before it */
+export function script(source: string): RecordScript {
   const whole = shared + source
   return { source: whole, sha: createHash('sha1').update(whole).digest('hex') }
 }
@@ -111,7 +112,7 @@ export const deliveryScripts = {
   allowGrading: script(`
     local status = get('status')
     if not status or not listed[status] then return 0 end
-    set('may_grade', 1)
+    set('may_grade', 1, 'at:allowed', now())
     tellWorker()
     return 1`),
 
@@ -157,7 +158,7 @@ export const deliveryScripts = {
   finish: script(`
     if redis.call('EXISTS', record) == 0 then return 0 end
     redis.call('HDEL', record, 'request', 'delivery', 'workflow', 'partial', 'grading', 'cancel',
-      'token', 'limit', 'began', 'asked', 'downed')
+      'token', 'limit', 'began', 'asked', 'downed', 'report')
     for _, list in ipairs({ ':leases', ':deadlines', ':untold' }) do
       redis.call('ZREM', prefix .. list, id)
     end
@@ -278,10 +279,13 @@ export const runScripts = {
   cancel: script(`
     local reason, outcome, message, status, by_id = unpack(ARGV, 3, 7)
     local before = get('status')
+    -- Whoever cancels a lease again is answered the same.
+    if get('kind') == 'lease' and get('cancelled') then return { get('cancelled') } end
     if not before or not listed[before] or get('cancel') then return { 'not_found' } end
     if by_id ~= '1' and get('kind') == 'attached' then return { 'not_found' } end
     set('cancel', reason)
     local said = before == 'queued' and 'cancelled_queued' or 'cancelled_running'
+    if not get('end') then set('cancelled', said) end
     if get('run') ~= '0' then
       tellWorker()
       return { said }

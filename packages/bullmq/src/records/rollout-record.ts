@@ -1,4 +1,4 @@
-import type { RolloutRequest, RolloutState } from '@osmosis/core'
+import type { CancelDisposition, RolloutRequest, RolloutState } from '@osmosis/core'
 
 /** How the results of a rollout are handed over. */
 export type RolloutKind = 'callbacks' | 'lease' | 'attached'
@@ -60,6 +60,8 @@ export interface RolloutRecord {
   readonly mayGrade: boolean
   /** What was told, by kind of callback, and how that went. */
   readonly told: Readonly<Record<string, string>>
+  /** What the first who cancelled it was answered. */
+  readonly cancelled: Exclude<CancelDisposition, 'not_found'> | undefined
   readonly tokenDigest: string | undefined
   /** Of a lease: when it was renewed, when its end was decided, and when that was first fetched. */
   readonly heardAt: number | undefined
@@ -94,6 +96,7 @@ const small = [
   'has_partial',
   'may_grade',
   'token_digest',
+  'cancelled',
   'heard_at',
   'ended_at',
   'fetched_at',
@@ -142,6 +145,7 @@ export function readRecord(
     },
     mayGrade: text('may_grade') !== undefined,
     told: Object.fromEntries(told),
+    cancelled: text('cancelled') as RolloutRecord['cancelled'],
     tokenDigest: text('token_digest'),
     heardAt: number('heard_at'),
     endedAt: number('ended_at'),

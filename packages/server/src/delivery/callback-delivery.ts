@@ -60,6 +60,8 @@ export type DeliveryOutcome = 'acknowledged' | 'refused' | 'gave_up'
 
 /** Where the callbacks of a rollout are kept, by whoever tells them. Nothing here rejects. */
 export interface CallbackRecord {
+  /** Whether somebody else sends what was given up; default: it stays with this server. */
+  readonly passesOn?: boolean
   /**
    * Keeps a callback before it is sent. Resolves with the one that is to be sent, which is the first
    * one of its name that was kept, or with nothing when its fate is known already.
@@ -213,7 +215,7 @@ export class CallbackDelivery {
     }
     const { onAcknowledged } = callback
     const outcome = await this.#tryUntilKnown({ ...first, onAcknowledged })
-    this.#note(callback, outcome, kept !== undefined)
+    this.#note(callback, outcome, kept?.record)
     await kept?.record.told(callback, outcome)
     return outcome
   }
@@ -223,15 +225,16 @@ export class CallbackDelivery {
     if (counted !== undefined) this.#undelivered.delete(counted)
   }
 
-  #note(callback: Callback, outcome: DeliveryOutcome, isKept: boolean): void {
+  #note(callback: Callback, outcome: DeliveryOutcome, kept: CallbackRecord | undefined): void {
     this.#figures?.ended(callback.kind, outcome)
     const counted = this.#counted.get(callback)
-    if (counted !== undefined && outcome === 'gave_up' && isKept) {
+    const isPending = outcome === 'gave_up' && kept !== undefined
+    if (counted !== undefined && isPending && kept.passesOn !== true) {
       counted.state = outcome
       return
     }
     this.#forget(callback)
-    if (outcome !== 'acknowledged') this.#lost += 1
+    if (outcome !== 'acknowledged' && !isPending) this.#lost += 1
   }
 
   async #tryUntilKnown(callback: Callback): Promise<DeliveryOutcome> {

@@ -1,0 +1,85 @@
+import type { CancelDisposition, RolloutSelector, RolloutState } from '@osmosis/core'
+import type { RolloutControl, RolloutCounts, ServerServices } from '@osmosis/server/internal'
+
+import type { RolloutQueue } from '../queue/rollout-queue.ts'
+import { hasEnded } from '../records/rollout-record.ts'
+import type { FrontRecords } from './front-records.ts'
+import { reached, type QueuedDelivery, type QueueIntake } from './queue-intake.ts'
+
+/** What rollouts of a queue are looked after with. */
+export interface ControlParts {
+  readonly queue: RolloutQueue
+  readonly frontRecords: FrontRecords
+  readonly intake: QueueIntake
+  readonly services: Pick<ServerServices, 'secrets'>
+}
+
+const unknown: RolloutState = { status: 'unknown', reward: null, errorMessage: null }
+
+/** Looks after the rollouts of a queue, whichever front accepted them. */
+export class QueueControl implements RolloutControl {
+  readonly #parts: ControlParts
+
+  constructor(parts: ControlParts) {
+    this.#parts = parts
+  }
+
+  async status(rolloutId: string): Promise<RolloutState> {
+    return reached(async () => {
+      const { queue, frontRecords } = this.#parts
+      const record = await queue.record(rolloutId)
+      if (record === undefined) return unknown
+      if (record.endedAt !== undefined) return (await frontRecords.endOf(rolloutId)) ?? unknown
+      const { status, reward, errorMessage } = record
+      if (!hasEnded(record)) return { status, reward: null, errorMessage: null }
+      return { status, reward, errorMessage: await this.#redacted(rolloutId, errorMessage) }
+    })
+  }
+
+  async cancel(selector: RolloutSelector): Promise<Map<string, CancelDisposition>> {
+    return reached(async () => this.#parts.queue.cancel(selector))
+  }
+
+  async counts(): Promise<RolloutCounts> {
+    return reached(async () => {
+      const { queue, frontRecords } = this.#parts
+      const [{ queued, running, untold }, workers, retained] = await Promise.all([
+        queue.counts(),
+        queue.workers(),
+        frontRecords.retained(),
+      ])
+      const maxConcurrent = workers.reduce((sum, { concurrency }) => sum + concurrency, 0)
+      return {
+        load: { maxConcurrent, queued, running },
+        undelivered: untold,
+        retainedResults: retained.count,
+      }
+    })
+  }
+
+  get accepting(): boolean {
+    return this.#parts.intake.accepting
+  }
+
+  fence(): void {
+    this.#parts.intake.fence()
+  }
+
+  get admittedIds(): readonly string[] {
+    return this.#parts.intake.admittedIds
+  }
+
+  /** The keys of a rollout are known at the front that tells its results, which may be another one. */
+  async #redacted(rolloutId: string, text: string | null): Promise<string | null> {
+    if (text === null) return null
+    const { queue, services } = this.#parts
+    const entry = await queue.records.entry(rolloutId)
+    const delivery = entry?.delivery as QueuedDelivery | undefined
+    const forget = services.secrets.add(entry?.request.apiKey, delivery?.targets?.apiKey)
+    try {
+      return services.secrets.redactError(text)
+    } finally {
+      forget()
+    }
+  }
+}

@@ -1,0 +1,98 @@
+import type { ServerMetrics } from '@osmosis/server/internal'
+
+import type { QueueCounts, RolloutQueue } from '../queue/rollout-queue.ts'
+import type { QueueWorker } from '../queue/worker-list.ts'
+import type { FrontRecords } from './front-records.ts'
+import type { LeaseKeeper } from './lease-keeper.ts'
+
+/** What a queue looks like. */
+interface QueueLook {
+  readonly counts: QueueCounts
+  readonly workers: readonly QueueWorker[]
+  readonly retained: { readonly count: number; readonly bytes: number }
+}
+
+/** One look serves all figures that are asked for together. Milliseconds. */
+const freshMs = 500
+
+/** Shows how a queue stands: the same at all of its fronts, but for what one of them did itself. */
+export function showQueue(
+  metrics: ServerMetrics,
+  queue: RolloutQueue,
+  frontRecords: FrontRecords,
+  keeper: LeaseKeeper,
+): void {
+  let lookedAt = Number.NEGATIVE_INFINITY
+  let looking: Promise<QueueLook | undefined> | undefined
+  const look = async (): Promise<QueueLook | undefined> => {
+    if (looking === undefined || performance.now() - lookedAt > freshMs) {
+      lookedAt = performance.now()
+      looking = lookAt(queue, frontRecords).catch(() => undefined)
+    }
+    return looking
+  }
+  /** Without Redis there is no figure. */
+  const gauge = (name: string, help: string, read: (look: QueueLook) => number): void =>
+    metrics.gauge(name, help, async () => {
+      const seen = await look()
+      return seen === undefined ? Number.NaN : read(seen)
+    })
+  metrics.gauge('osmosis_queue_up', '1 when the Redis of the queue answers, else 0.', async () =>
+    (await look()) === undefined ? 0 : 1,
+  )
+  metrics.gauges(
+    'osmosis_rollouts',
+    'Rollouts of the queue: queued, running on a worker, or between its workflow and the end of its grading.',
+    'state',
+    async () => {
+      const { queued, running, grading } = (await look())?.counts ?? {}
+      return queued === undefined ? {} : { queued, running: running ?? 0, grading: grading ?? 0 }
+    },
+  )
+  gauge('osmosis_rollout_slots', 'How many rollouts the workers may run together.', ({ workers }) =>
+    sum(workers, ({ concurrency }) => concurrency),
+  )
+  gauge('osmosis_workers', 'Workers that are alive.', ({ workers }) => workers.length)
+  gauge('osmosis_worker_rollouts', 'Rollouts that the workers have.', ({ workers }) =>
+    sum(workers, ({ active }) => active),
+  )
+  gauge(
+    'osmosis_worker_loop_delay_seconds',
+    'Longest time that the event loop of a worker was held up lately.',
+    ({ workers }) => Math.max(0, ...workers.map(({ loopDelayMs }) => loopDelayMs)) / 1000,
+  )
+  gauge(
+    'osmosis_queue_untold',
+    'Rollouts with results that were not told yet.',
+    ({ counts }) => counts.untold,
+  )
+  gauge('osmosis_leases_held', 'Leased rollouts that are going on.', ({ counts }) => counts.leased)
+  gauge(
+    'osmosis_lease_results',
+    'Results that are kept for their callers.',
+    ({ retained }) => retained.count,
+  )
+  gauge(
+    'osmosis_lease_result_bytes',
+    'Size of the results that are kept for their callers.',
+    ({ retained }) => retained.bytes,
+  )
+  metrics.counter(
+    'osmosis_leases_lapsed_total',
+    'Rollouts that ended because nobody asked for their result in time.',
+    () => keeper.lapsedCount,
+  )
+}
+
+async function lookAt(queue: RolloutQueue, frontRecords: FrontRecords): Promise<QueueLook> {
+  const [counts, workers, retained] = await Promise.all([
+    queue.counts(),
+    queue.workers(),
+    frontRecords.retained(),
+  ])
+  return { counts, workers, retained }
+}
+
+function sum(workers: readonly QueueWorker[], of: (worker: QueueWorker) => number): number {
+  return workers.reduce((total, worker) => total + of(worker), 0)
+}

@@ -1,0 +1,174 @@
+import { randomUUID } from 'node:crypto'
+
+import { isOsmosisError } from '@osmosis/core'
+import type { TraceHeaders } from '@osmosis/core/http'
+import {
+  digestOf,
+  HttpRefusal,
+  newLease,
+  refusals,
+  toRolloutRequest,
+  toTargets,
+  type AskedRollout,
+  type CallbackTargets,
+  type LeaseSettings,
+  type RolloutIntake,
+} from '@osmosis/server/internal'
+import type { Logger } from '@osmosis/server'
+
+import type { RolloutQueue } from '../queue/rollout-queue.ts'
+import type { FrontRecords } from './front-records.ts'
+
+/** What a front needs to tell the results of a rollout, as it is kept with the rollout. */
+export interface QueuedDelivery {
+  /** Where callbacks go; undefined: the result is fetched. */
+  readonly targets?: CallbackTargets
+  readonly extraFields: Readonly<Record<string, unknown>> | null
+}
+
+/** What an intake works with. */
+export interface IntakeParts {
+  readonly queue: RolloutQueue
+  readonly frontRecords: FrontRecords
+  readonly leases: LeaseSettings
+  /** Digest of the code that may run what is accepted. */
+  readonly code: string
+  readonly maxQueueDepth: number | undefined
+  readonly logger: Logger
+  /** Aborted when the server begins to end. */
+  readonly ending: AbortSignal
+}
+
+/** More ids than this are not listed. */
+const mostIds = 100_000
+/** BullMQ knows no lower priority. */
+const lowestPriority = 2 ** 21
+
+/** Accepts rollouts for all fronts of a queue: whichever is asked, each is accepted once. */
+export class QueueIntake implements RolloutIntake {
+  readonly #parts: IntakeParts
+  readonly #ids = new Set<string>()
+  #fenced = false
+
+  constructor(parts: IntakeParts) {
+    this.#parts = parts
+  }
+
+  /** Whether this front accepts rollouts. */
+  get accepting(): boolean {
+    return !this.#fenced && !this.#parts.ending.aborted
+  }
+
+  /** The ids of the rollouts that this front accepted, the last 100 000 of them. */
+  get admittedIds(): string[] {
+    return [...this.#ids]
+  }
+
+  /** This front accepts nothing from now on. */
+  fence(): void {
+    this.#fenced = true
+  }
+
+  async accept(asked: AskedRollout, trace: TraceHeaders): Promise<string> {
+    if (this.#parts.ending.aborted) throw refusals.ending()
+    if (this.#fenced) throw refusals.drained()
+    const rolloutId = asked.body.rollout_id ?? randomUUID()
+    const answer = await reached(async () =>
+      asked.kind === 'lease'
+        ? this.#acceptLease(asked, rolloutId, trace)
+        : this.#acceptCallbacks(asked, rolloutId, trace),
+    )
+    return answer
+  }
+
+  async #acceptCallbacks(
+    asked: Extract<AskedRollout, { kind: 'callbacks' }>,
+    rolloutId: string,
+    trace: TraceHeaders,
+  ): Promise<string> {
+    const targets = toTargets(rolloutId, asked.body)
+    const result = await this.#accept(asked, rolloutId, trace, { targets }, { answer: '{}' })
+    if (result === 'full') throw refusals.full(429)
+    if (result === 'contradicted') throw refusals.contradicted()
+    return '{}'
+  }
+
+  async #acceptLease(
+    asked: Extract<AskedRollout, { kind: 'lease' }>,
+    rolloutId: string,
+    trace: TraceHeaders,
+  ): Promise<string> {
+    const { leases, frontRecords } = this.#parts
+    if (!(await frontRecords.makeRoom(leases))) throw refusals.full(429)
+    const { answer, tokenDigest } = newLease(rolloutId, leases)
+    const lease = { tokenDigest, ms: leases.leaseSeconds * 1000 }
+    // Its answer is not kept: nobody is given the token a second time.
+    const options = { answer: '', gradesAtOnce: true, lease }
+    const result = await this.#accept(asked, rolloutId, trace, {}, options)
+    if (result === 'full') throw refusals.full(429)
+    if (result !== 'new') throw refusals.registered()
+    return answer
+  }
+
+  async #accept(
+    asked: AskedRollout,
+    rolloutId: string,
+    trace: TraceHeaders,
+    { targets }: Pick<QueuedDelivery, 'targets'>,
+    options: Pick<Parameters<RolloutQueue['accept']>[0], 'answer' | 'gradesAtOnce' | 'lease'>,
+  ): Promise<'new' | 'known' | 'contradicted' | 'full'> {
+    const { queue, code, maxQueueDepth, logger } = this.#parts
+    const request = toRolloutRequest(asked, rolloutId, trace)
+    const delivery: QueuedDelivery = {
+      ...(targets === undefined ? {} : { targets }),
+      extraFields: asked.body.extra_fields ?? null,
+    }
+    const entry = {
+      id: rolloutId,
+      kind: asked.kind,
+      digest: digestOf(asked.body),
+      code,
+      request,
+      delivery,
+      priority: priorityOf(request.metadata),
+      ...options,
+    } as const
+    const { result } = await queue.accept(entry, { mostQueued: maxQueueDepth })
+    if (result === 'new') {
+      logger.info({ rollout_id: rolloutId }, 'rollout accepted')
+      this.#list(rolloutId)
+    }
+    return result
+  }
+
+  #list(rolloutId: string): void {
+    this.#ids.add(rolloutId)
+    const [oldest] = this.#ids
+    if (this.#ids.size > mostIds && oldest !== undefined) this.#ids.delete(oldest)
+  }
+}
+
+/** Does something that needs the queue, and refuses the request when that is not there. */
+export async function reached<T>(act: () => Promise<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    if (isUnavailable(error)) throw refusals.unavailable('the queue cannot be reached')
+    if (!(error instanceof RangeError)) throw error
+    throw new HttpRefusal(422, [
+      { type: 'value_error', loc: ['body'], msg: 'is nested too deeply' },
+    ])
+  }
+}
+
+/** Whether an error means that Redis does not answer now. */
+export function isUnavailable(error: unknown): boolean {
+  return isOsmosisError(error) && error.code === 'queue_unavailable'
+}
+
+/** What a caller says of the order of its rollouts; what is no priority counts as none. */
+function priorityOf(metadata: Readonly<Record<string, unknown>> | null): number | undefined {
+  const priority = metadata?.['osmosis_priority']
+  if (typeof priority !== 'number' || !Number.isInteger(priority)) return undefined
+  return priority >= 1 && priority <= lowestPriority ? priority : undefined
+}

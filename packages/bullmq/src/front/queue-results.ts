@@ -1,0 +1,151 @@
+import { timingSafeEqual } from 'node:crypto'
+
+import { startTimer, wait } from '@osmosis/core/http'
+import type { LeasedResultBody } from '@osmosis/core/wire'
+import {
+  digestOfToken,
+  type FetchedResults,
+  type FetchedRollout,
+  type LeaseSettings,
+} from '@osmosis/server/internal'
+
+import type { RolloutQueue } from '../queue/rollout-queue.ts'
+import { hasEnded, type RolloutRecord } from '../records/rollout-record.ts'
+import type { FrontRecords } from './front-records.ts'
+import { isUnavailable, reached } from './queue-intake.ts'
+
+/** What results are fetched with. */
+export interface ResultParts {
+  readonly queue: RolloutQueue
+  readonly frontRecords: FrontRecords
+  readonly leases: LeaseSettings
+}
+
+/** Between two looks whether Redis is back. Milliseconds. */
+const pauseMs = 250
+
+/**
+ * Where results of leased rollouts are fetched, at any front. A holder asks without end and gives up at
+ * the first refusal, so a request waits for a Redis that is away, like for news.
+ */
+export class QueueResults implements FetchedResults {
+  readonly #parts: ResultParts
+  readonly #closing = new AbortController()
+
+  constructor(parts: ResultParts) {
+    this.#parts = parts
+  }
+
+  get waitSeconds(): number {
+    return this.#parts.leases.waitSeconds
+  }
+
+  async find(rolloutId: string): Promise<FetchedRollout | undefined> {
+    const since = performance.now()
+    const limit = new AbortController()
+    const timer = startTimer(this.waitSeconds * 1000, () => limit.abort())
+    try {
+      const signal = AbortSignal.any([limit.signal, this.#closing.signal])
+      const record = await reached(async () =>
+        patiently(signal, async () => this.#parts.queue.record(rolloutId)),
+      )
+      if (record?.tokenDigest === undefined) return undefined
+      return new HeldLease(record, since, this.#parts, this.#closing.signal)
+    } finally {
+      timer.clear()
+    }
+  }
+
+  /** Answers those that wait. */
+  close(): void {
+    this.#closing.abort()
+  }
+}
+
+/** A request for the result of a lease. */
+class HeldLease implements FetchedRollout {
+  readonly #record: RolloutRecord
+  readonly #since: number
+  readonly #parts: ResultParts
+  readonly #closing: AbortSignal
+
+  constructor(record: RolloutRecord, since: number, parts: ResultParts, closing: AbortSignal) {
+    this.#record = record
+    this.#since = since
+    this.#parts = parts
+    this.#closing = closing
+  }
+
+  carries(token: string): boolean {
+    const digest = Buffer.from(this.#record.tokenDigest ?? '', 'base64')
+    const carried = Buffer.from(digestOfToken(token), 'base64')
+    return digest.length === carried.length && timingSafeEqual(carried, digest)
+  }
+
+  async read(longestMs: number, signal: AbortSignal): Promise<string> {
+    const limit = new AbortController()
+    const leftMs = longestMs - (performance.now() - this.#since)
+    const timer = startTimer(Math.max(leftMs, 0), () => limit.abort())
+    const enough = AbortSignal.any([signal, limit.signal, this.#closing])
+    try {
+      return await reached(async () => patiently(enough, async () => this.#news(enough)))
+    } finally {
+      timer.clear()
+    }
+  }
+
+  /** Renews the lease, and waits for a status other than the one that was answered last. */
+  async #news(enough: AbortSignal): Promise<string> {
+    const { queue, frontRecords } = this.#parts
+    const { id } = this.#record
+    await queue.records.hear(id)
+    const last = await frontRecords.lastAnswer(id)
+    let status = last
+    for await (const record of untilAborted(queue, id, enough)) {
+      if (record.endedAt !== undefined) return this.#result()
+      // What has ended is told when its result can be fetched.
+      status = hasEnded(record) ? last : record.status
+      if (status !== last) break
+    }
+    if (status !== last) await frontRecords.answered(id, status)
+    return JSON.stringify({
+      rollout_id: id,
+      status: status as LeasedResultBody['status'],
+      sample: null,
+      err_message: null,
+      err_category: null,
+    } satisfies LeasedResultBody)
+  }
+
+  async #result(): Promise<string> {
+    const { queue, frontRecords } = this.#parts
+    const { id } = this.#record
+    const end = await frontRecords.endOf(id)
+    await queue.records.fetched(id)
+    return end?.json ?? ''
+  }
+}
+
+async function* untilAborted(
+  queue: RolloutQueue,
+  id: string,
+  signal: AbortSignal,
+): AsyncGenerator<RolloutRecord, void> {
+  try {
+    yield* queue.watch(id, signal)
+  } catch (error) {
+    if (!signal.aborted) throw error
+  }
+}
+
+/** Tries again while Redis is away, until the signal is aborted. */
+async function patiently<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await act()
+    } catch (error) {
+      if (!isUnavailable(error) || signal.aborted) throw error
+    }
+    await wait(pauseMs, signal).catch(() => {})
+  }
+}

@@ -1,0 +1,139 @@
+import type { EgressOptions } from '@osmosis/core'
+import type {
+  CallbackRetryOptions,
+  LeaseOptions,
+  RolloutServer,
+  ServerShellOptions,
+} from '@osmosis/server'
+import {
+  createServerShell,
+  leaseSettings,
+  portRoutes,
+  TrajectoryFiles,
+  type ServerServices,
+} from '@osmosis/server/internal'
+
+import type { RolloutQueue } from '../queue/rollout-queue.ts'
+import { FrontRecords } from './front-records.ts'
+import { LeaseKeeper } from './lease-keeper.ts'
+import { QueueControl } from './queue-control.ts'
+import { showQueue } from './queue-gauges.ts'
+import { QueueIntake } from './queue-intake.ts'
+import { QueueResults } from './queue-results.ts'
+import { ResultTeller } from './result-teller.ts'
+
+/** Options of {@link createQueueServer}. */
+export interface QueueServerOptions extends Omit<ServerShellOptions, 'outboxDir'> {
+  /** The rollouts; the caller opened it, and closes it when the server is closed. */
+  queue: RolloutQueue
+  /** Digest of the code that may run what is accepted; workers with other code leave it alone. */
+  code: string
+  /** Most rollouts that may wait for a worker, at all fronts together. Default: any number. */
+  maxQueueDepth?: number | undefined
+  /** Status of an accepted rollout with callbacks: 202 (default), or 200 for older controllers. */
+  admissionStatus?: 200 | 202 | undefined
+  /** Name in `/health` and in the answer of a drain; default: the id of the process. */
+  instanceId?: string | undefined
+  /** How results are kept for callers that fetch them. All fronts of a queue are to agree. */
+  leases?: LeaseOptions | undefined
+  /** How long and how often a callback is tried before it is put back in the queue. */
+  callbackRetry?: CallbackRetryOptions | undefined
+  /**
+   * How long after its acceptance a rollout's callbacks are taken out of the queue again to be sent.
+   * Seconds; default one day.
+   */
+  undeliveredSeconds?: number | undefined
+  /** Where callbacks may go; see {@link EgressOptions}. */
+  egress?: EgressOptions | undefined
+  /** Folder for the trajectory documents of what this front tells; default: there are none. */
+  artifactRoot?: string | undefined
+}
+
+/** Results that are told at the same time: most of the time of each is waiting. */
+const tellingAtOnce = 1_000
+
+/**
+ * A front of a queue: the rollout server for rollouts that run on workers of any machine. Any number of
+ * fronts serve the same rollouts, and it does not matter which one is asked; what one of them leaves
+ * behind, others tell. `metadata.osmosis_priority` of a rollout, a whole number from 1, puts it behind
+ * those with lower numbers, and behind those without.
+ *
+ * @throws OsmosisError with code `invalid_config` for a key that nobody can present, a limit that is
+ * not a number of at least 0, or times of leases that do not fit together
+ */
+export function createQueueServer(options: QueueServerOptions): RolloutServer {
+  let front: Front | undefined
+  return createServerShell(
+    {
+      ...options,
+      onStartup: async () => {
+        await options.onStartup?.()
+        front?.begin()
+      },
+    },
+    (services) => {
+      const { ports } = (front = toFront(options, services))
+      return {
+        title: 'Osmosis rollout server',
+        unauthorized: 'Unauthorized',
+        routes: portRoutes(ports, options, services),
+        resume: () => {},
+        // What runs is not this front's to end, and others tell what it does not get to.
+        endWork: () => {},
+        settle: async () => front?.end(),
+      }
+    },
+  )
+}
+
+interface Front {
+  readonly ports: {
+    readonly intake: QueueIntake
+    readonly results: QueueResults
+    readonly control: QueueControl
+  }
+  /** Begins to do its part of what fronts do together. */
+  begin(): void
+  end(): void
+}
+
+function toFront(options: QueueServerOptions, services: ServerServices): Front {
+  const { queue, code, maxQueueDepth, undeliveredSeconds = 86_400 } = options
+  const { logger, metrics, ending, work } = services
+  const leases = leaseSettings(options.leases)
+  const frontRecords = new FrontRecords(queue.records)
+  const parts = { queue, frontRecords, leases, logger }
+  const intake = new QueueIntake({ ...parts, code, maxQueueDepth, ending })
+  const results = new QueueResults(parts)
+  const control = new QueueControl({ queue, frontRecords, intake, services })
+  const keeper = new LeaseKeeper(parts)
+  const files = new TrajectoryFiles(options.artifactRoot, services)
+  const undeliveredMs = undeliveredSeconds * 1000
+  const teller = new ResultTeller({ ...parts, files, services, undeliveredMs })
+  showQueue(metrics, queue, frontRecords, keeper)
+  for (const warning of queue.warnings) logger.warn({}, warning)
+
+  /** For a drain to wait for. */
+  const tell = async (rolloutId: string): Promise<void> => {
+    const telling = teller.tell(rolloutId)
+    work.start(async () => telling.catch(() => {}))
+    await telling
+  }
+  return {
+    ports: { intake, results, control },
+    begin() {
+      if (ending.aborted) return
+      keeper.start()
+      teller.start()
+      const stop = queue.tellResults(tell, tellingAtOnce)
+      ending.addEventListener('abort', () => {
+        keeper.close()
+        stop()
+      })
+    },
+    end() {
+      results.close()
+      teller.close()
+    },
+  }
+}
