@@ -43,7 +43,7 @@ export interface QueueServerOptions extends Omit<ServerShellOptions, 'outboxDir'
    * Seconds; default one day.
    */
   undeliveredSeconds?: number | undefined
-  /** Where callbacks may go; see {@link EgressOptions}. */
+  /** Where callbacks may go; default: what `EgressOptions` of core say. */
   egress?: EgressOptions | undefined
   /** Folder for the trajectory documents of what this front tells; default: there are none. */
   artifactRoot?: string | undefined
