@@ -36,7 +36,9 @@ export interface FrontUnderTest {
   readonly server: RolloutServer
   readonly queue: RolloutQueue
   readonly log: LogLine[]
-  /** Sends the controller's rollout body, with these keys changed. */
+  /** The controller's rollout body, with these keys changed. */
+  body(overrides?: Record<string, unknown>): Record<string, unknown>
+  /** Sends that. */
   post(overrides?: Record<string, unknown>): Promise<Response>
   /** Begins a leased rollout here. */
   start(overrides?: Record<string, unknown>): Promise<LeaseHandle>
@@ -52,6 +54,7 @@ export interface FrontsOptions extends Partial<QueueServerOptions> {
   /** Default: 1; 0 leaves everything queued. */
   workers?: number
   connection?: Partial<QueueConnectionOptions>
+  /** Whether Redis survives being killed; default: false. */
   aof?: boolean
 }
 
@@ -61,8 +64,9 @@ export interface FrontsUnderTest {
   readonly a: FrontUnderTest
   readonly b: FrontUnderTest
   /** One more front. */
-  front(options?: Partial<QueueServerOptions>): Promise<FrontUnderTest>
-  worker(): Promise<void>
+  readonly front: (options?: Partial<QueueServerOptions>) => Promise<FrontUnderTest>
+  /** One more worker. */
+  readonly worker: () => Promise<void>
 }
 
 export const code = 'code-1'
@@ -114,6 +118,7 @@ export async function startFronts(options: FrontsOptions = {}): Promise<FrontsUn
       server,
       queue,
       log,
+      body: (overrides) => controller.rolloutBody(overrides),
       post: async (overrides) => post(`${url}/rollout`, controller.rolloutBody(overrides)),
       async start(overrides) {
         const { completion_callback_url: _, ...body } = controller.rolloutBody(overrides)

@@ -28,14 +28,147 @@ it('a repeated request is answered like the first one at any front, and another 
   expect(controller.callbacks).toHaveLength(2)
 })
 
-it('a leased result is fetched at another front', async () => {
-  const { a, b } = await startFronts()
-  const handle = await a.start()
-  const elsewhere = b.handle(handle)
+it('a rollout is cancelled at any front, queued or running', async () => {
+  const { a, b, controller, worker } = await startFronts({ workers: 0 })
+  controller.hanging = true
+  await a.post({ rollout_id: 'queued' })
+  const cancel = async (ids: string[]): Promise<unknown> =>
+    (await post(`${b.url}/rollout/cancel`, { ids })).json()
 
-  expect(await elsewhere.until()).toMatchObject({ status: 'success', sample: { reward: 1 } })
-  expect((await handle.once()).text).toBe((await elsewhere.once()).text)
-  expect((await handle.read(undefined, 'wrong')).status).toBe(403)
-  expect((await elsewhere.read(undefined, 'wrong')).status).toBe(403)
-  expect((await post(`${b.url}/rollout`, {})).status).toBe(422)
+  expect(await cancel(['queued', 'unknown'])).toStrictEqual({
+    dispositions: { queued: 'cancelled_queued', unknown: 'not_found' },
+  })
+  const cancelled = { status: 'failure', err_message: 'cancelled', err_category: 'agent_error' }
+  expect(await controller.bodies()).toMatchObject([cancelled, { ...cancelled, samples: {} }])
+
+  await worker()
+  await a.post({ rollout_id: 'running' })
+  await controller.until(() => controller.openPolicyCalls === 1)
+  expect(await a.get('/rollout/running/status')).toMatchObject({ status: 'running' })
+  expect(await cancel(['running'])).toStrictEqual({
+    dispositions: { running: 'cancelled_running' },
+  })
+  await controller.until(() => controller.callbacks.length === 4)
+  expect(controller.callbacks[3]?.body).toMatchObject({ ...cancelled, rollout_id: 'running' })
+  expect(await a.get('/rollout/running/status')).toStrictEqual({
+    rollout_id: 'running',
+    status: 'cancelled',
+    reward: null,
+    err_message: 'cancelled',
+  })
+  expect(await cancel(['running'])).toStrictEqual({ dispositions: { running: 'not_found' } })
+})
+
+it('all fronts together take no more rollouts than may be queued', async () => {
+  const { a, b } = await startFronts({ workers: 0, maxQueueDepth: 1 })
+  await a.post({ rollout_id: 'first' })
+
+  const refused = await b.post({ rollout_id: 'second' })
+  expect(refused.headers.get('retry-after')).toBe('5')
+  expect(await told(refused)).toStrictEqual({
+    status: 429,
+    body: { detail: 'rollout queue is full; retry later' },
+  })
+  expect((await b.post({ rollout_id: 'first' })).status).toBe(202)
+})
+
+it('a front without Redis refuses at once, and works again when that is back', async () => {
+  const { a, redis, controller } = await startFronts({ workers: 0, aof: true })
+  await a.post({ rollout_id: 'before' })
+  await redis.kill()
+
+  for (let n = 0; n < 3; n += 1) {
+    const refused = await a.post({ rollout_id: 'meanwhile' })
+    expect(refused.headers.get('retry-after')).toBe('5')
+    expect(await told(refused)).toStrictEqual({
+      status: 503,
+      body: { detail: 'the queue cannot be reached; retry later' },
+    })
+  }
+  expect((await fetch(`${a.url}/rollout/before/status`)).status).toBe(503)
+  expect((await fetch(`${a.url}/health`)).status).toBe(503)
+  expect((await post(`${a.url}/rollout/cancel`, { all: true })).status).toBe(503)
+
+  await redis.restart()
+  await expect
+    .poll(async () => (await a.post({ rollout_id: 'after' })).status, { timeout: 10_000 })
+    .toBe(202)
+  expect(await a.get('/rollout/before/status')).toMatchObject({ status: 'queued' })
+  expect(controller.callbacks).toStrictEqual([])
+})
+
+it('a front that drains takes nothing, and what it leaves is told by others', async () => {
+  const { a, b, controller } = await startFronts({ workers: 0 })
+  await a.post({ rollout_id: 'left' })
+  const drained = await (await post(`${a.url}/drain`, { timeout_sec: 0 })).json()
+  expect(drained).toMatchObject({
+    accepting_rollouts: false,
+    drained: true,
+    rollout_ids: ['left'],
+  })
+  expect((await a.post({ rollout_id: 'late' })).status).toBe(503)
+  expect((await b.post({ rollout_id: 'late' })).status).toBe(202)
+  await a.close()
+
+  await post(`${b.url}/rollout/cancel`, { ids: ['left'] })
+  expect(await controller.bodies()).toMatchObject([{ rollout_id: 'left' }, { rollout_id: 'left' }])
+})
+
+it('callbacks that a front could not deliver are delivered by another one, word for word', async () => {
+  const { a, b, front, controller } = await startFronts()
+  controller.otherwise = () => 503
+  await a.post()
+  await controller.until(() => controller.callbacks.length > 2)
+  await Promise.all([a.close(), b.close()])
+  const tried = controller.callbacks.splice(0).map(({ body }) => JSON.stringify(body))
+  controller.otherwise = () => undefined
+
+  await front()
+  const [completion, grader] = await controller.bodies()
+  expect(new Set([...tried, JSON.stringify(completion)]).size).toBe(1)
+  expect(grader).toMatchObject({ status: 'success', sample: { reward: 1 } })
+})
+
+it('a callback that is refused for good is not sent again, and the grading is told', async () => {
+  const { a, controller } = await startFronts()
+  controller.answers['completion'] = [410]
+  await a.post()
+
+  expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
+  await expect.poll(async () => a.get('/health')).toMatchObject({ undelivered: 0 })
+  expect(controller.callbacks).toHaveLength(2)
+})
+
+it('a callback that was given up is sent again later, and is not waited for by the grading', async () => {
+  const { a, controller } = await startFronts({ callbackRetry: { retries: 0 } })
+  controller.answers['completion'] = [503, 503]
+  await a.post()
+  await controller.until(
+    () => controller.events.filter((at) => /completion 200/.test(at)).length > 0,
+  )
+
+  expect(controller.events.filter((event) => /completion|grader/.test(event))).toStrictEqual([
+    'completion 503',
+    'completion 503',
+    'grader 200',
+    'completion 200',
+  ])
+  await expect.poll(async () => a.get('/health')).toMatchObject({ undelivered: 0 })
+})
+
+it('rollouts with a lower number of priority are run first', async () => {
+  const { a, controller, worker } = await startFronts({ workers: 0 })
+  for (const [rollout_id, osmosis_priority] of Object.entries({
+    last: 20,
+    second: 10,
+    third: 11,
+  })) {
+    await a.post({ rollout_id, metadata: { osmosis_priority } })
+  }
+  await a.post({ rollout_id: 'first' })
+  await worker()
+  await controller.until(() => controller.callbacks.length === 8)
+
+  const asked = controller.policyHeaders.map((headers) => headers['x-rollout-id'])
+  expect(asked).toStrictEqual(['first', 'second', 'third', 'last'])
 })

@@ -37,6 +37,10 @@ const scripts = {
   answered: script(`
     if redis.call('EXISTS', record) == 1 then set('answered', ARGV[3]) end`),
 
+  /** What the status of a rollout says from now on. */
+  rewordError: script(`
+    if get('error') then set('error', ARGV[3]) end`),
+
   /** What an acknowledgement said, for whoever writes the documents. */
   keepReport: script(`
     if get('delivery') then set('report', ARGV[3]) end`),
@@ -120,6 +124,12 @@ export class FrontRecords {
     const key = this.#records.key(rolloutId)
     const blob = await this.#records.ask((redis) => redis.hgetBuffer(key, 'report'))
     return blob === null ? undefined : (this.#records.open(rolloutId, 'report', blob) as string)
+  }
+
+  /** Has the status of a rollout say this of its failure. */
+  async rewordError(rolloutId: string, message: string): Promise<void> {
+    const sealed = this.#records.sealError(rolloutId, message)
+    await this.#records.run(scripts.rewordError, rolloutId, [sealed])
   }
 
   /** Somebody is telling the results of these rollouts: nobody has to be reminded of them. */

@@ -168,9 +168,13 @@ export class ResultTeller {
   }
 
   async #finish(known: Known): Promise<void> {
-    const { queue, leases, services } = this.#parts
+    const { queue, leases, services, frontRecords } = this.#parts
     const { record } = known
     await this.#count(known)
+    if (record.errorMessage !== null) {
+      // Its keys are forgotten with it.
+      await frontRecords.rewordError(record.id, services.secrets.redactError(record.errorMessage))
+    }
     const { retentionSeconds } = leases
     await queue.records.finish(
       record.id,

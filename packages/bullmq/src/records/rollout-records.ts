@@ -88,7 +88,12 @@ export class RolloutRecords {
 
   /** Undefined for a rollout that is not known. */
   async read(id: string): Promise<RolloutRecord | undefined> {
-    return readRecord(id, await this.ask((redis) => redis.hmget(this.key(id), ...recordFields)))
+    const values = await this.ask((redis) => redis.hmget(this.key(id), ...recordFields))
+    const record = readRecord(id, values)
+    const sealed = record?.errorMessage
+    if (record === undefined || typeof sealed !== 'string') return record
+    const errorMessage = this.open(id, 'error', Buffer.from(sealed, 'base64')) as string
+    return { ...record, errorMessage }
   }
 
   /** What a front gave with the rollout, and what it is; undefined when that is not kept any more. */
@@ -175,6 +180,11 @@ export class RolloutRecords {
   /** The key of the record. */
   key(id: string): string {
     return `${this.#connection.prefix}:rollout:${id}`
+  }
+
+  /** Errors quote prompts and keys. In base64, because it is read with the small fields. */
+  sealError(id: string, message: string | null): string {
+    return message === null ? '' : this.seal(id, 'error', message).toString('base64')
   }
 
   seal(id: string, field: string, value: unknown): Buffer {

@@ -211,7 +211,7 @@ export class RolloutRuns {
     const reply = await this.#records.run(runScripts.cancel, id, [
       this.#records.seal(id, 'cancel', sendError(reason)),
       sealOutcome(this.#records, id, 'workflow', outcome, new Map()),
-      message ?? '',
+      this.#records.sealError(id, message),
       status,
       byId ? 1 : 0,
     ])
@@ -236,7 +236,7 @@ export class RolloutRuns {
       sealOutcome(this.#records, id, phase, outcome, samples),
       status,
       reward ?? '',
-      message ?? '',
+      this.#records.sealError(id, message),
       givesUp ? 1 : 0,
     ])
     const settled = String(reply)

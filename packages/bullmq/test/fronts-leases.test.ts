@@ -1,0 +1,139 @@
+import { post, told } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { startFronts, workflowOf } from './fronts-under-test.ts'
+
+it('a leased result is fetched at any front, the same bytes each time', async () => {
+  const { a, b } = await startFronts()
+  const handle = await a.start()
+  const elsewhere = b.handle(handle)
+
+  const { text } = await elsewhere.until()
+  expect(JSON.parse(text)).toMatchObject({ status: 'success', sample: { reward: 1 } })
+  expect((await handle.once()).text).toBe(text)
+  expect((await elsewhere.once()).text).toBe(text)
+  expect(await told(await elsewhere.read(undefined, 'wrong'))).toStrictEqual({
+    status: 403,
+    body: { detail: 'invalid polling lease' },
+  })
+  expect(await b.get('/rollout/r1/status')).toStrictEqual({
+    rollout_id: 'r1',
+    status: 'success',
+    reward: 1,
+    err_message: null,
+  })
+  expect(await b.get('/health')).toMatchObject({ retained_results: 1 })
+})
+
+it('a leased id is taken at all fronts, and unknown ones are known at none', async () => {
+  const { a, b } = await startFronts({ workers: 0 })
+  const { accepted } = await a.start()
+  const { completion_callback_url: _, ...body } = a.body()
+
+  expect(await told(await post(`${b.url}/rollout`, body))).toStrictEqual({
+    status: 409,
+    body: { detail: 'rollout_id is already registered' },
+  })
+  expect(accepted).toMatchObject({ rollout_id: 'r1', status: 'queued' })
+  const headers = { 'x-osmosis-rollout-lease': 'any' }
+  expect((await fetch(`${b.url}/rollout/r2/result`, { headers })).status).toBe(404)
+  await b.post({ rollout_id: 'called' })
+  expect((await fetch(`${a.url}/rollout/called/result`, { headers })).status).toBe(404)
+})
+
+it('a holder hears of each status once, whichever front it asks', async () => {
+  const gate = Promise.withResolvers<void>()
+  const { a, b } = await startFronts({ workflow: workflowOf(async () => gate.promise) })
+  const handle = await a.start()
+  expect(await handle.until((status) => status === 'running')).toMatchObject({ sample: null })
+
+  const next = b.handle(handle).once()
+  await post(`${b.url}/rollout/cancel`, { ids: ['unknown'] })
+  gate.resolve()
+  expect(await next).toMatchObject({ status: expect.not.stringMatching('running') })
+})
+
+it('a lease lapses although the front that gave it is dead', async () => {
+  const { a, b, controller } = await startFronts({
+    leases: { waitSeconds: 0.1, leaseSeconds: 0.5 },
+  })
+  controller.hanging = true
+  const handle = await a.start()
+  await controller.until(() => controller.openPolicyCalls === 1)
+  await a.close()
+
+  await controller.until(() => controller.openPolicyCalls === 0)
+  const expired = { status: 'failure', err_message: 'polling lease expired' }
+  expect(await b.handle(handle).once()).toMatchObject({
+    ...expired,
+    err_category: 'lease_expired',
+    sample: null,
+  })
+  expect(await b.get('/rollout/r1/status')).toMatchObject(expired)
+})
+
+it('whoever cancels a leased rollout again is answered the same, and it ends as cancelled', async () => {
+  const { a, b, controller, worker } = await startFronts({ workers: 0 })
+  controller.hanging = true
+  const cancel = async (url: string, id: string): Promise<unknown> =>
+    ((await (await post(`${url}/rollout/cancel`, { ids: [id] })).json()) as never)['dispositions']
+  const queued = await a.start({ rollout_id: 'queued' })
+
+  expect(await cancel(b.url, 'queued')).toStrictEqual({ queued: 'cancelled_queued' })
+  expect(await cancel(a.url, 'queued')).toStrictEqual({ queued: 'cancelled_queued' })
+  expect(await queued.until()).toMatchObject({ status: 'cancelled', err_message: null })
+
+  await worker()
+  const running = await a.start({ rollout_id: 'running' })
+  await controller.until(() => controller.openPolicyCalls === 1)
+  expect(await cancel(b.url, 'running')).toStrictEqual({ running: 'cancelled_running' })
+  expect(await running.until()).toMatchObject({ status: 'cancelled', err_message: 'cancelled' })
+  expect(await cancel(a.url, 'running')).toStrictEqual({ running: 'cancelled_running' })
+})
+
+it('a poll outlasts a restart of Redis', async () => {
+  const { a, redis, controller } = await startFronts({ aof: true })
+  controller.hanging = true
+  const handle = await a.start()
+  await handle.until((status) => status === 'running')
+  const end = handle.until()
+  await redis.kill()
+  const meanwhile = a.handle(handle).until()
+  await redis.restart()
+  await expect
+    .poll(async () => (await post(`${a.url}/rollout/cancel`, { all: true })).status)
+    .toBe(200)
+
+  expect(await end).toMatchObject({ status: 'cancelled' })
+  expect(await meanwhile).toMatchObject({ status: 'cancelled' })
+})
+
+it('fronts keep no more results than they may, and let go of what was fetched first', async () => {
+  const { a, b } = await startFronts({
+    leases: { waitSeconds: 0.05, leaseSeconds: 0.1, maxRetained: 2 },
+  })
+  const first = await a.start({ rollout_id: 'first' })
+  await first.until()
+  const second = await b.start({ rollout_id: 'second' })
+  await second.until()
+  await expect
+    .poll(async () => {
+      const { completion_callback_url: _, ...body } = a.body({ rollout_id: 'third' })
+      return (await post(`${b.url}/rollout`, body)).status
+    })
+    .toBe(202)
+
+  expect((await first.read()).status).toBe(404)
+  expect(await second.once()).toMatchObject({ status: 'success' })
+})
+
+it('results are forgotten when their time is up', async () => {
+  const { a, b } = await startFronts({
+    leases: { waitSeconds: 0.05, leaseSeconds: 0.1, retentionSeconds: 0.3 },
+  })
+  const handle = await a.start()
+  await handle.until()
+
+  await expect.poll(async () => (await b.handle(handle).read()).status).toBe(404)
+  expect(await b.get('/health')).toMatchObject({ retained_results: 0 })
+})

@@ -1,0 +1,75 @@
+import { randomBytes } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
+
+import { QueueKeys } from '@osmosis/bullmq'
+import type { Redis } from 'ioredis'
+import { expect, it } from 'vitest'
+
+import { startFronts, workflowOf } from './fronts-under-test.ts'
+import { lookInto } from './queue-under-test.ts'
+
+const planted = {
+  controller: 'planted-controller-key-5d1f',
+  policy: 'planted-policy-key-77aa',
+  prompt: 'planted prompt 31ce',
+}
+
+/** Everything that there is in Redis, as text. */
+async function contents(redis: Redis): Promise<string> {
+  const keys = await redis.keys('*')
+  const dumps = keys.map(async (key) => {
+    const type = await redis.type(key)
+    if (type === 'hash') return [key, ...Object.entries(await redis.hgetall(key)).flat()]
+    if (type === 'string') return [key, (await redis.get(key)) ?? '']
+    if (type === 'list') return [key, ...(await redis.lrange(key, 0, -1))]
+    if (type === 'set') return [key, ...(await redis.smembers(key))]
+    if (type === 'zset') return [key, ...(await redis.zrange(key, 0, -1))]
+    return [key, JSON.stringify(await redis.xrange(key, '-', '+'))]
+  })
+  return (await Promise.all(dumps)).flat().join('\n')
+}
+
+it('nothing that a caller entrusts to a queue with keys can be read in its Redis, at any time', async () => {
+  const keys = new QueueKeys([randomBytes(32)])
+  const { a, b, redis, controller } = await startFronts({
+    connection: { keys },
+    workflow: workflowOf(async () => {
+      throw new Error(`401: ${planted.policy} is no key`)
+    }),
+  })
+  const client = lookInto(redis)
+  const seen: string[] = []
+  const look = async (response: ServerResponse): Promise<void> => {
+    seen.push(await contents(client))
+    response.writeHead(200).end()
+  }
+  // While callbacks are on their way, everything is there at once.
+  controller.otherwise = () => (response) => {
+    look(response).catch(() => response.destroy())
+  }
+  const secret = {
+    controller_api_key: planted.controller,
+    llm_api_key: planted.policy,
+    initial_messages: [{ role: 'user', content: planted.prompt }],
+  }
+  await a.post({ rollout_id: 'called', ...secret })
+  const handle = await b.start({ rollout_id: 'leased', ...secret })
+  await handle.until()
+  await controller.bodies()
+  await expect.poll(async () => a.get('/health')).toMatchObject({ undelivered: 0 })
+  seen.push(await contents(client))
+
+  expect(seen.length).toBeGreaterThan(2)
+  expect(seen[0]).toContain('osmosis:rollout:called')
+  const token = handle.accepted.polling_lease_token
+  for (const text of seen) {
+    for (const word of [...Object.values(planted), token]) {
+      const line = text.split('\n').find((one) => one.includes(word))
+      expect(line).toBeUndefined()
+    }
+  }
+  for (const { log } of [a, b]) expect(JSON.stringify(log)).not.toContain('planted-')
+  expect(await b.get('/rollout/called/status')).toMatchObject({
+    err_message: expect.not.stringContaining(planted.policy),
+  })
+})
