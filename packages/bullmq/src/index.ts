@@ -1,5 +1,11 @@
+export {
+  createBullBackend,
+  type BullBackend,
+  type BullBackendOptions,
+} from './backend/bull-backend.ts'
 export { type QueueConnectionOptions } from './connection/queue-connection.ts'
 export { QueueKeys } from './connection/queue-keys.ts'
+export { queuePriority } from './queue/queue-priority.ts'
 export { RolloutQueue, type QueueCounts } from './queue/rollout-queue.ts'
 export { type WakeListener } from './queue/wakes.ts'
 export { type QueueWorker } from './queue/worker-list.ts'
@@ -23,3 +29,8 @@ export {
 } from './records/rollout-runs.ts'
 export { type Samples } from './records/sent-outcome.ts'
 export { createQueueServer, type QueueServerOptions } from './front/queue-server.ts'
+export {
+  startRolloutWorker,
+  type RolloutWorker,
+  type RolloutWorkerOptions,
+} from './worker/rollout-worker.ts'

@@ -97,7 +97,12 @@ it('takes a rollout from acceptance to its last outcome, and gives each back', a
   expect(await records.read('r1')).toMatchObject({ status: 'grading', calls: 1 })
   expect(await records.workflow('r1')).toMatchObject({ outcome: succeeded, samples: samples() })
 
-  expect(await runs.look(run)).toEqual({ isCurrent: true, mayGrade: false, cancel: undefined })
+  expect(await runs.look(run)).toEqual({
+    isCurrent: true,
+    mayGrade: false,
+    firstCall: undefined,
+    cancel: undefined,
+  })
   await records.allowGrading('r1')
   expect(await runs.look(run)).toMatchObject({ mayGrade: true })
   expect(await runs.settleGrading(run, graded)).toBe('kept')

@@ -60,6 +60,7 @@ export class QueueSweep {
       for (const id of await this.#due('jobless', now)) {
         await this.#parts.records.run(deliveryScripts.abandon, id)
       }
+      for (const id of await this.#due('attached', now)) await this.#detach(id)
       for (const id of await this.#due('untold', now - untoldMs)) await this.#remind(id, now)
       await this.#endLostGradings()
     } finally {
@@ -93,6 +94,20 @@ export class QueueSweep {
     await this.#parts.tell(id)
   }
 
+  /** Its front is gone, and nobody else would want what comes of it. */
+  async #detach(id: string): Promise<void> {
+    const { records, runs, release } = this.#parts
+    const record = await records.read(id)
+    if (record === undefined || hasEnded(record)) {
+      await records.forget(id)
+      await this.#redis.zrem(`${this.#prefix}:attached`, id)
+      return
+    }
+    const reason = new OsmosisError('server_shutdown', 'the front of the rollout was lost')
+    const { hasEnded: isFree } = await runs.cancel(id, reason, true)
+    if (isFree) await release(id)
+  }
+
   /** The samples of a rollout that is between its phases, or graded, are in its worker. */
   async #endLostGradings(): Promise<void> {
     const workers = `${this.#prefix}:workers`
@@ -110,13 +125,13 @@ export class QueueSweep {
   async #endLost(id: string, worker: string, held: string): Promise<void> {
     const { records, runs, tell } = this.#parts
     const record = await records.read(id)
-    if (record?.status !== 'grading' || record.worker !== worker) {
-      await this.#redis.srem(held, id)
-      return
+    const isHere = record?.worker === worker || record?.worker === '-'
+    if (record?.status === 'grading' && isHere) {
+      const { cancel } = await runs.look(record)
+      await runs.giveUp(record, cancel ?? lostBeforeGraded())
+      if (record.kind !== 'attached') await tell(id)
     }
-    const { cancel } = await runs.look(record)
-    await runs.giveUp(record, cancel ?? lostBeforeGraded())
-    if (record.kind !== 'attached') await tell(id)
+    await this.#redis.srem(held, id)
   }
 
   /** Any time when Redis does not say. */

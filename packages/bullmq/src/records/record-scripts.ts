@@ -66,7 +66,7 @@ export async function runScript(
 export const deliveryScripts = {
   accept: script(`
     local kind, digest, answer, code, may_grade, limit_ms, most_queued, keep_ms = unpack(ARGV, 3, 10)
-    local lease_ms, token, most_leases, request, delivery = unpack(ARGV, 11, 15)
+    local lease_ms, token, most_leases, asks_front, request, delivery = unpack(ARGV, 11, 16)
     if redis.call('EXISTS', record) == 1 then
       local same = get('digest') == digest
       return { same and 'known' or 'contradicted', get('answer'), get('job') or '' }
@@ -81,10 +81,12 @@ export const deliveryScripts = {
     set('kind', kind, 'digest', digest, 'answer', answer, 'code', code, 'admitted_at', admitted,
       'run', 0, 'version', 0, 'calls', 0, 'downed', 0, 'request', request, 'delivery', delivery)
     if may_grade == '1' then set('may_grade', 1) end
+    if asks_front == '1' then set('asks_front', 1) end
     if token ~= '' then set('token_digest', token) end
     if lease_ms ~= '' then
+      local list = kind == 'attached' and ':attached' or ':leases'
       set('heard_at', admitted, 'lease_ms', lease_ms)
-      redis.call('ZADD', prefix .. ':leases', admitted + lease_ms, id)
+      redis.call('ZADD', prefix .. list, admitted + lease_ms, id)
     end
     if limit_ms ~= '' then
       set('limit', admitted + limit_ms)
@@ -104,7 +106,7 @@ export const deliveryScripts = {
   abandon: script(`
     redis.call('ZREM', prefix .. ':jobless', id)
     if get('job') then return 0 end
-    for _, list in ipairs({ ':queued', ':deadlines', ':leases' }) do
+    for _, list in ipairs({ ':queued', ':deadlines', ':leases', ':attached' }) do
       redis.call('ZREM', prefix .. list, id)
     end
     return redis.call('DEL', record)`),
@@ -113,6 +115,13 @@ export const deliveryScripts = {
     local status = get('status')
     if not status or not listed[status] then return 0 end
     set('may_grade', 1, 'at:allowed', now())
+    tellWorker()
+    return 1`),
+
+  /** What the front says to the first model call. */
+  answerFirstCall: script(`
+    if redis.call('EXISTS', record) == 0 then return 0 end
+    set('first_call', ARGV[3])
     tellWorker()
     return 1`),
 
@@ -137,7 +146,8 @@ export const deliveryScripts = {
     local lease_ms, at = get('lease_ms'), now()
     if not lease_ms then return false end
     set('heard_at', at)
-    if not get('end') then redis.call('ZADD', prefix .. ':leases', at + lease_ms, id) end
+    local list = get('kind') == 'attached' and ':attached' or ':leases'
+    if not get('end') then redis.call('ZADD', prefix .. list, at + lease_ms, id) end
     return at + lease_ms`),
 
   /** The one end of a lease: whoever comes first decides it. Gives the end that counts. */
@@ -158,8 +168,8 @@ export const deliveryScripts = {
   finish: script(`
     if redis.call('EXISTS', record) == 0 then return 0 end
     redis.call('HDEL', record, 'request', 'delivery', 'workflow', 'partial', 'grading', 'cancel',
-      'token', 'limit', 'began', 'asked', 'downed', 'report')
-    for _, list in ipairs({ ':leases', ':deadlines', ':untold' }) do
+      'token', 'limit', 'began', 'asked', 'downed', 'report', 'first_call')
+    for _, list in ipairs({ ':leases', ':attached', ':deadlines', ':untold' }) do
       redis.call('ZREM', prefix .. list, id)
     end
     return redis.call('PEXPIRE', record, ARGV[3])`),
@@ -179,7 +189,8 @@ export const runScripts = {
     if not listed[status] then return { 'ended' } end
     local run = tonumber(get('run'))
     local function given()
-      return { 'run', run, now() - get('admitted_at'), get('request'), get('may_grade') or '' }
+      local waited = now() - get('admitted_at')
+      return { 'run', run, waited, get('request'), get('may_grade') or '', get('asks_front') or '' }
     end
     if run > 0 then
       local holder = get('worker')
@@ -229,6 +240,7 @@ export const runScripts = {
     if tonumber(get('run')) ~= run or get('cancel') then return 0 end
     if status ~= 'queued' and status ~= 'running' then return 0 end
     set('asked', run)
+    if get('asks_front') then changed() end
     return 1`),
 
   count: script(`
@@ -267,6 +279,12 @@ export const runScripts = {
     end
     changed()
     return 'kept'`),
+
+  /** The worker ends before the rollout does, and is no longer to be waited for. */
+  leave: script(`
+    if tonumber(get('run')) ~= tonumber(ARGV[3]) then return 0 end
+    set('worker', '-', 'began', 0)
+    return 1`),
 
   /** What was said in a workflow that failed. */
   partial: script(`

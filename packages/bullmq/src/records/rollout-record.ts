@@ -20,7 +20,9 @@ export interface RolloutEntry {
   readonly gradesAtOnce?: boolean
   /** From 1 to 2097152: higher numbers come later, and all of them after rollouts without. */
   readonly priority?: number | undefined
-  /** Of a lease. */
+  /** Whether the first model call waits for {@link RolloutRecords.answerFirstCall}. Default: false. */
+  readonly asksFront?: boolean
+  /** Of a lease, or of a front that is attached. */
   readonly lease?: { readonly tokenDigest: string; readonly ms: number }
 }
 
@@ -50,6 +52,8 @@ export interface RolloutRecord {
   readonly run: number
   /** The worker of that run. */
   readonly worker: string | undefined
+  /** Whether the first model call of that run is about to leave, or has left. */
+  readonly hasAsked: boolean
   /** How many model calls its runs have begun. */
   readonly calls: number
   readonly admittedAt: number
@@ -88,6 +92,7 @@ const small = [
   'run',
   'worker',
   'calls',
+  'asked',
   'admitted_at',
   'reward',
   'error',
@@ -134,6 +139,7 @@ export function readRecord(
     version: number('version') ?? 0,
     run: number('run') ?? 0,
     worker: text('worker'),
+    hasAsked: number('asked') === number('run'),
     calls: number('calls') ?? 0,
     admittedAt: number('admitted_at') ?? 0,
     reward: number('reward') ?? null,

@@ -1,5 +1,5 @@
 import type { GradingOutcome, RolloutRequest, WorkflowOutcome } from '@osmosis/core'
-import { portable } from '@osmosis/workers/internal'
+import { portable, sendError } from '@osmosis/workers/internal'
 import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'
@@ -71,6 +71,7 @@ export class RolloutRecords {
       lease?.ms ?? '',
       lease?.tokenDigest ?? '',
       limits.mostLeases ?? '',
+      entry.asksFront === true ? 1 : 0,
       this.seal(id, 'request', portable(request)),
       this.seal(id, 'delivery', portable(entry.delivery)),
     ])) as Buffer[]
@@ -124,6 +125,12 @@ export class RolloutRecords {
   /** The grader may begin: the outcome of the workflow has arrived where it had to. */
   async allowGrading(id: string): Promise<void> {
     await this.run(deliveryScripts.allowGrading, id)
+  }
+
+  /** Lets the first model call of a rollout leave that asks its front, or fails it with an error. */
+  async answerFirstCall(id: string, error: unknown): Promise<void> {
+    const answer = { error: error === undefined ? undefined : sendError(error) }
+    await this.run(deliveryScripts.answerFirstCall, id, [this.seal(id, 'first_call', answer)])
   }
 
   /**

@@ -53,6 +53,8 @@ export type Taken =
       readonly run: number
       readonly request: RolloutRequest
       readonly mayGrade: boolean
+      /** Whether the first model call waits for the front. */
+      readonly asksFront: boolean
     }
   /** Nothing: it has ended, or nobody knows it any more. */
   | { readonly what: 'ended' }
@@ -78,6 +80,8 @@ export interface RunState {
   /** Whether this run counts. */
   readonly isCurrent: boolean
   readonly mayGrade: boolean
+  /** What the front says to the first model call: an error, or nothing against it. */
+  readonly firstCall: { readonly error: unknown } | undefined
   /** Why it is to be ended. */
   readonly cancel: OsmosisError | undefined
 }
@@ -96,7 +100,7 @@ export class RolloutRuns {
     const values = [worker, token, code, lockMs, running ?? 0]
     const limits = [mostDowned, mostRuns, graceMs]
     const reply = await this.#records.run(runScripts.take, id, [...values, ...limits])
-    const [what, first, second, request, mayGrade] = reply as (Buffer | number)[]
+    const [what, first, second, request, mayGrade, asksFront] = reply as (Buffer | number)[]
     const run = Number(first)
     switch (String(what)) {
       case 'run': {
@@ -107,6 +111,7 @@ export class RolloutRuns {
           run,
           request: { ...opened, queuedSeconds },
           mayGrade: mayGrade?.toString() === '1',
+          asksFront: asksFront?.toString() === '1',
         }
       }
       case 'busy':
@@ -136,6 +141,11 @@ export class RolloutRuns {
   /** The mark: resolves with whether the first model call may leave. */
   async mark({ id, run }: RunOf): Promise<boolean> {
     return Number(await this.#records.run(runScripts.mark, id, [run])) === 1
+  }
+
+  /** The run is not finished by its worker, which is not waited for any more. */
+  async leave({ id, run }: RunOf): Promise<void> {
+    await this.#records.run(runScripts.leave, id, [run])
   }
 
   /** A model call has begun. */
@@ -184,12 +194,13 @@ export class RolloutRuns {
 
   /** How a run stands; see {@link RunState}. */
   async look({ id, run }: RunOf): Promise<RunState> {
-    const [current, mayGrade, cancel] = await this.#records.ask((redis) =>
-      redis.hmgetBuffer(this.#records.key(id), 'run', 'may_grade', 'cancel'),
+    const [current, mayGrade, cancel, answer] = await this.#records.ask((redis) =>
+      redis.hmgetBuffer(this.#records.key(id), 'run', 'may_grade', 'cancel', 'first_call'),
     )
     return {
       isCurrent: Number(current ?? Number.NaN) === run,
       mayGrade: mayGrade?.toString() === '1',
+      firstCall: answer ? this.#firstCall(id, answer) : undefined,
       cancel: cancel ? this.#reason(id, cancel) : undefined,
     }
   }
@@ -241,6 +252,11 @@ export class RolloutRuns {
     ])
     const settled = String(reply)
     return settled === 'kept' || settled === 'cancelled' ? settled : 'stale'
+  }
+
+  #firstCall(id: string, blob: Buffer): RunState['firstCall'] {
+    const { error } = this.#records.open(id, 'first_call', blob) as { error?: SentError }
+    return { error: error && receiveError(error) }
   }
 
   #reason(id: string, blob: Buffer): OsmosisError {

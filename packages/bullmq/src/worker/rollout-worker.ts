@@ -1,0 +1,301 @@
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import type { BeginningModelCall, ExecutionBackend } from '@osmosis/core'
+import type { Logger } from '@osmosis/server'
+import { DelayedError, WaitingError, Worker, type Job } from 'bullmq'
+
+import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
+import { attachedPrefix, queueNames, type RolloutJob } from '../queue/job-names.ts'
+import { RolloutQueue } from '../queue/rollout-queue.ts'
+import { removeHeartbeat, writeHeartbeat } from '../queue/worker-list.ts'
+import { RolloutRecords } from '../records/rollout-records.ts'
+import { RolloutRuns, type RunOf } from '../records/rollout-runs.ts'
+import { ModelCallSlots } from './model-call-slots.ts'
+import { patiently } from './patience.ts'
+import { WorkerRun, type RunParts } from './worker-run.ts'
+import { WorkerRuns } from './worker-runs.ts'
+
+/** Options of {@link startRolloutWorker}. */
+export interface RolloutWorkerOptions extends QueueConnectionOptions {
+  /** Runs the rollouts: a `LocalBackend`, or one of processes. It is not closed. */
+  readonly backend: ExecutionBackend
+  /** How many workflows at a time. */
+  readonly concurrency: number
+  /** Digest of the code that the backend runs: rollouts that were accepted for other code are refused. */
+  readonly code: string
+  /**
+   * How long this worker may be silent before others take over what it has. Milliseconds; default:
+   * 30,000. It has to be longer than anything that blocks the event loop.
+   */
+  readonly lockDurationMs?: number | undefined
+  /** Between two looks for workers that are silent. Milliseconds; default: 5,000. */
+  readonly stalledIntervalMs?: number | undefined
+  /** How long outcomes wait for a Redis that is away. Milliseconds; default: 600,000. */
+  readonly patienceMs?: number | undefined
+  /** Model calls to one policy endpoint at a time, over all workers; default: any number. */
+  readonly modelCallsPerEndpoint?: number | undefined
+  /** Default: nothing is logged. */
+  readonly logger?: Logger | undefined
+}
+
+/** Between two looks at everything that is in the worker. Milliseconds. */
+const lookMs = 2_000
+/** Until a rollout of other code is offered to a worker again. Milliseconds. */
+const otherCodeMs = 2_000
+/** For the outcome of a run that was given up, when the same worker gets the next one. Milliseconds. */
+const farewellMs = 5_000
+const unlimited = 1_000_000
+
+/** A process that runs rollouts of a queue. */
+export class RolloutWorker implements AsyncDisposable {
+  /** Different for each start. */
+  readonly id = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`
+  readonly #options: RolloutWorkerOptions
+  readonly #connection: QueueConnection
+  readonly #queue: RolloutQueue
+  readonly #records: RolloutRecords
+  readonly #runs: RolloutRuns
+  readonly #inside: WorkerRuns
+  readonly #parts: RunParts
+  readonly #jobs: Worker<RolloutJob>
+  readonly #slots: ModelCallSlots | undefined
+  readonly #timers: NodeJS.Timeout[]
+  readonly #loopDelay = monitorEventLoopDelay()
+  readonly #leaving = new AbortController()
+  readonly #lockMs: number
+  readonly #refusedCodes = new Set<string>()
+  /** When Redis last heard of this worker, by the clock of this process. */
+  #heardAt = performance.now()
+  #beating = false
+  #closing: Promise<void> | undefined
+
+  constructor(options: RolloutWorkerOptions, connection: QueueConnection, queue: RolloutQueue) {
+    const { lockDurationMs = 30_000, stalledIntervalMs = 5_000, patienceMs = 600_000 } = options
+    const redis = connection.waiting()
+    const { prefix } = connection
+    this.#options = options
+    this.#connection = connection
+    this.#queue = queue
+    this.#lockMs = lockDurationMs
+    this.#records = new RolloutRecords(connection, redis)
+    this.#runs = new RolloutRuns(this.#records)
+    this.#inside = new WorkerRuns(this.#runs)
+    const { backend, modelCallsPerEndpoint: limit } = options
+    this.#slots =
+      limit === undefined
+        ? undefined
+        : new ModelCallSlots(redis, { prefix, limit, holdMs: lockDurationMs })
+    this.#parts = {
+      backend,
+      runs: this.#runs,
+      patienceMs,
+      callBegins: async (of, call) => this.#callBegins(of, call),
+      tell: (id) => {
+        // A sweep finds what nobody was asked to tell.
+        if (!id.startsWith(attachedPrefix)) queue.tell(id).catch(() => {})
+      },
+    }
+    this.#jobs = new Worker(queueNames.rollouts, async (job, token) => this.#process(job, token), {
+      connection: connection.waiting(),
+      prefix,
+      skipVersionCheck: true,
+      autorun: false,
+      concurrency: options.concurrency,
+      lockDuration: lockDurationMs,
+      stalledInterval: stalledIntervalMs,
+      // The record says how often a rollout is run.
+      maxStalledCount: unlimited,
+      runRetryDelay: 1_000,
+    })
+    this.#jobs.on('error', (error) => {
+      options.logger?.debug({ error: error.message }, 'a job could not be handled')
+    })
+    this.#jobs.on('lockRenewalFailed', () => this.#lookAtAll())
+    this.#timers = [
+      setInterval(() => this.#lookAtAll(), lookMs),
+      setInterval(() => this.#beat(), lockDurationMs / 4),
+    ]
+  }
+
+  /** Begins to take rollouts. */
+  async start(): Promise<void> {
+    this.#loopDelay.enable()
+    await this.#sayAlive()
+    const { prefix } = this.#connection
+    const control = this.#connection.waiting()
+    await control.subscribe(`${prefix}:worker:${this.id}:control`)
+    control.on('message', (_channel, id) => {
+      this.#inside.look(id).catch(() => {})
+    })
+    await this.#jobs.waitUntilReady()
+    this.#jobs.run().catch((error: unknown) => {
+      this.#options.logger?.error({ error }, 'this worker takes no more rollouts')
+    })
+  }
+
+  /** How many rollouts are in it. */
+  get active(): number {
+    return this.#inside.size
+  }
+
+  /**
+   * Takes no more rollouts, and resolves when those that are in it have ended.
+   *
+   * @param signal - when aborted, they are left to other workers: those that have not asked the policy
+   * are run again, the others fail
+   */
+  async close(signal?: AbortSignal): Promise<void> {
+    if (signal?.aborted) this.#leaving.abort()
+    else signal?.addEventListener('abort', () => this.#leaving.abort(), { once: true })
+    this.#closing ??= this.#close()
+    await this.#closing
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #close(): Promise<void> {
+    const left = new Promise<void>((resolve) => {
+      const leave = (): void => {
+        patiently(farewellMs, async () => this.#inside.leave()).then(resolve, resolve)
+      }
+      if (this.#leaving.signal.aborted) leave()
+      this.#leaving.signal.addEventListener('abort', leave, { once: true })
+    })
+    await Promise.all([this.#jobs.close(), Promise.race([this.#inside.over(), left])])
+    for (const timer of this.#timers) clearInterval(timer)
+    this.#loopDelay.disable()
+    this.#slots?.close()
+    const { prefix } = this.#connection
+    const farewell = async (): Promise<void> =>
+      this.#records.ask(async (redis) => removeHeartbeat(redis, prefix, this.id))
+    // Who is not heard of is taken for gone soon enough.
+    await patiently(farewellMs, farewell).catch(() => {})
+    await this.#queue.close()
+    this.#connection.close()
+  }
+
+  /** Settles with the workflow: a grading goes on without a job. */
+  async #process(job: Job<RolloutJob>, token: string | undefined): Promise<void> {
+    const { id } = job.data
+    const { code } = this.#options
+    const mine = this.#inside.get(id)
+    const taken = await this.#runs.take(id, {
+      worker: this.id,
+      token: randomUUID(),
+      code,
+      lockMs: this.#lockMs,
+      running: mine?.of.run,
+    })
+    switch (taken.what) {
+      case 'ended':
+        return
+      case 'busy':
+        return later(job, token, this.#lockMs / 2)
+      case 'other-code':
+        this.#sayRefused(taken.code)
+        return later(job, token, otherCodeMs)
+      case 'lost': {
+        const { patienceMs } = this.#parts
+        await patiently(patienceMs, async () =>
+          this.#runs.giveUp({ id, run: taken.run }, taken.reason),
+        )
+        return
+      }
+      case 'mine':
+        return this.#waitFor(job, token, mine)
+      case 'run': {
+        mine?.giveUp()
+        await mine?.over
+        const run = new WorkerRun(this.#parts, { id, run: taken.run }, taken)
+        this.#inside.add(run)
+        return this.#waitFor(job, token, run)
+      }
+    }
+  }
+
+  async #waitFor(
+    job: Job<RolloutJob>,
+    token: string | undefined,
+    run: WorkerRun | undefined,
+  ): Promise<void> {
+    const { signal } = this.#leaving
+    const left = Promise.withResolvers<'left'>()
+    const onLeave = (): void => left.resolve('left')
+    if (signal.aborted) onLeave()
+    signal.addEventListener('abort', onLeave, { once: true })
+    const what = await Promise.race([run?.workflow, left.promise])
+    signal.removeEventListener('abort', onLeave)
+    if (what !== 'left') return
+    await this.#inside.leave()
+    await job.moveToWait(token)
+    throw new WaitingError()
+  }
+
+  async #callBegins(of: RunOf, call: BeginningModelCall): Promise<() => void> {
+    // Nothing was heard for so long that others may have taken over.
+    if (performance.now() - this.#heardAt > this.#lockMs) {
+      // A rollout goes on while Redis is away.
+      await Promise.race([this.#inside.look(of.id), sleep(lookMs)])
+    }
+    this.#runs.count(of).catch(() => {})
+    return (await this.#slots?.begin(call)) ?? (() => {})
+  }
+
+  #lookAtAll(): void {
+    this.#inside.lookAtAll().catch(() => {})
+  }
+
+  #beat(): void {
+    if (this.#beating) return
+    this.#beating = true
+    this.#sayAlive()
+      .catch(() => {})
+      .finally(() => {
+        this.#beating = false
+      })
+      .catch(() => {})
+  }
+
+  async #sayAlive(): Promise<void> {
+    const { code, concurrency } = this.#options
+    const loopDelayMs = Math.round(this.#loopDelay.max / 1e6)
+    this.#loopDelay.reset()
+    const said = { id: this.id, host: hostname(), pid: process.pid, code, concurrency }
+    const { prefix } = this.#connection
+    const worker = { ...said, active: this.active, loopDelayMs }
+    await this.#records.ask(async (redis) => writeHeartbeat(redis, prefix, worker, this.#lockMs))
+    this.#heardAt = performance.now()
+  }
+
+  #sayRefused(code: string): void {
+    if (this.#refusedCodes.has(code)) return
+    this.#refusedCodes.add(code)
+    this.#options.logger?.warn(
+      { code, own_code: this.#options.code },
+      'a rollout was refused: it was accepted for other code than this worker has',
+    )
+  }
+}
+
+/**
+ * Starts to run rollouts of a queue in this process. The caller closes it, which drains it.
+ *
+ * @throws OsmosisError with code `invalid_config`; `queue_unavailable` when Redis does not answer
+ */
+export async function startRolloutWorker(options: RolloutWorkerOptions): Promise<RolloutWorker> {
+  const queue = await RolloutQueue.open(options)
+  for (const warning of queue.warnings) options.logger?.warn({}, warning)
+  const worker = new RolloutWorker(options, new QueueConnection(options), queue)
+  await worker.start()
+  return worker
+}
+
+async function later(job: Job<RolloutJob>, token: string | undefined, ms: number): Promise<never> {
+  await job.moveToDelayed(Date.now() + ms, token)
+  throw new DelayedError()
+}

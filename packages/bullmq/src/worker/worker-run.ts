@@ -1,0 +1,176 @@
+import {
+  isOsmosisError,
+  OsmosisError,
+  type BeginningModelCall,
+  type ExecutionBackend,
+  type GradingOutcome,
+  type RolloutObserver,
+  type RolloutRequest,
+  type WorkflowOutcome,
+} from '@osmosis/core'
+import { toFailure } from '@osmosis/core/backend'
+
+import type { RolloutRuns, RunOf, RunState, Taken } from '../records/rollout-runs.ts'
+import type { Samples } from '../records/sent-outcome.ts'
+import { patiently } from './patience.ts'
+
+/** What the runs of a worker share. */
+export interface RunParts {
+  readonly backend: ExecutionBackend
+  readonly runs: RolloutRuns
+  /** How long an outcome waits for Redis. Milliseconds. */
+  readonly patienceMs: number
+  /** Called before each model call, see {@link RolloutObserver.modelCallBegins}. */
+  readonly callBegins: (of: RunOf, call: BeginningModelCall) => Promise<() => void>
+  /** Has what is known of a rollout told. */
+  readonly tell: (id: string) => void
+}
+
+/** One run of a rollout in this worker: what its backend reports goes into the record, while it counts. */
+export class WorkerRun {
+  readonly of: RunOf
+  /** Settles when the outcome of the workflow is kept, or is not wanted any more. */
+  readonly workflow: Promise<void>
+  /** Resolves when nothing more comes of it. */
+  readonly over: Promise<void>
+  readonly #parts: RunParts
+  readonly #request: RolloutRequest
+  readonly #mayGrade = Promise.withResolvers<void>()
+  readonly #firstCall = Promise.withResolvers<void>()
+  /** Why it is ended early. */
+  #ending: OsmosisError | undefined
+  #isGivenUp = false
+
+  constructor(parts: RunParts, of: RunOf, taken: Extract<Taken, { what: 'run' }>) {
+    const { request, mayGrade, asksFront } = taken
+    this.of = of
+    this.#parts = parts
+    this.#request = request
+    if (mayGrade) this.#mayGrade.resolve()
+    if (!asksFront) this.#firstCall.resolve()
+    this.#firstCall.promise.catch(() => {})
+    const workflow = Promise.withResolvers<void>()
+    this.workflow = workflow.promise
+    this.over = parts.backend.execute(request, this.#observer(workflow)).then(
+      // A workflow that was given up has nobody to wait for it.
+      () => workflow.resolve(),
+      (error: unknown) => workflow.reject(error),
+    )
+    this.workflow.catch(() => {})
+  }
+
+  /** What its record says of it: events only have somebody look. */
+  follow({ isCurrent, mayGrade, firstCall, cancel }: RunState): void {
+    if (!isCurrent) this.giveUp()
+    if (cancel !== undefined) this.#end(cancel)
+    if (mayGrade) this.#mayGrade.resolve()
+    if (firstCall?.error === undefined) {
+      if (firstCall !== undefined) this.#firstCall.resolve()
+    } else this.#firstCall.reject(firstCall.error)
+  }
+
+  /** Nothing that it says counts any more. */
+  giveUp(): void {
+    this.#isGivenUp = true
+    this.#end(givenUp)
+  }
+
+  #end(reason: OsmosisError): void {
+    if (this.#ending !== undefined) return
+    this.#ending = reason
+    this.#parts.backend.cancel({ ids: [this.#request.rolloutId] })
+    this.#mayGrade.resolve()
+    this.#firstCall.reject(reason)
+  }
+
+  #observer(workflow: PromiseWithResolvers<void>): RolloutObserver {
+    const { runs, callBegins } = this.#parts
+    let hasFailed = false
+    return {
+      phaseChanged: (phase) => {
+        if (phase === 'running') runs.begin(this.of).catch(() => {})
+      },
+      beforeFirstModelCall: async () => {
+        if (await this.#patiently(async () => runs.mark(this.of))) {
+          return this.#firstCall.promise
+        }
+        const state = await this.#patiently(async () => runs.look(this.of))
+        this.follow(state)
+        throw state.cancel ?? givenUp
+      },
+      modelCallBegins: async (call) => {
+        if (this.#isGivenUp) throw givenUp
+        return callBegins(this.of, call)
+      },
+      workflowFinished: async (outcome, samples = new Map()) => {
+        hasFailed = outcome.status === 'failure'
+        await this.#workflowFinished(outcome, samples)
+        workflow.resolve()
+        if (!hasFailed && this.#request.grade) await this.#mayGrade.promise
+      },
+      gradingFinished: async (outcome) => {
+        if (!hasFailed) await this.#gradingFinished(outcome)
+      },
+    }
+  }
+
+  async #workflowFinished(said: WorkflowOutcome, samples: Samples): Promise<void> {
+    const { runs } = this.#parts
+    const outcome = this.#explained(said)
+    const settled = await this.#settled(async () =>
+      runs.settleWorkflow(this.of, outcome, samples, this.#request.grade),
+    )
+    if (settled === 'cancelled') {
+      const reason = (await this.#patiently(async () => runs.look(this.of))).cancel ?? givenUp
+      this.#end(reason)
+      const cancelled = failed(reason)
+      await this.#settled(async () => runs.settleWorkflow(this.of, cancelled, new Map(), false))
+    }
+    const partial = await said.partialSamples
+    if (settled === 'kept' && partial !== undefined) {
+      await this.#patiently(async () => runs.settlePartial(this.of, partial))
+    }
+  }
+
+  async #gradingFinished(said: GradingOutcome): Promise<void> {
+    const { runs, tell } = this.#parts
+    const { samples } = said
+    const settled = await this.#settled(async () =>
+      runs.settleGrading(this.of, this.#explained(said)),
+    )
+    if (settled === 'cancelled') {
+      const reason = (await this.#patiently(async () => runs.look(this.of))).cancel ?? givenUp
+      const outcome = { ...failed(reason), samples }
+      await this.#settled(async () => runs.settleGrading(this.of, outcome))
+    }
+    if (settled !== 'stale') tell(this.of.id)
+  }
+
+  /** The backend only knows that it was cancelled; the record knows why. */
+  #explained<T extends WorkflowOutcome | GradingOutcome>(outcome: T): T {
+    const { failure } = outcome
+    const reason = this.#ending
+    if (reason === undefined || !isOsmosisError(failure?.cause)) return outcome
+    return failure.cause.code === 'cancelled' ? { ...outcome, failure: toFailure(reason) } : outcome
+  }
+
+  async #settled(settle: () => ReturnType<RolloutRuns['settleGrading']>): Promise<string> {
+    if (this.#isGivenUp) return 'stale'
+    const settled = await this.#patiently(settle)
+    if (settled === 'stale') this.giveUp()
+    return settled
+  }
+
+  async #patiently<T>(ask: () => Promise<T>): Promise<T> {
+    return patiently(this.#parts.patienceMs, ask)
+  }
+}
+
+const givenUp = new OsmosisError(
+  'worker_lost',
+  'this worker was taken for lost, and what it still does for the rollout does not count',
+)
+
+function failed(reason: OsmosisError): WorkflowOutcome & { readonly status: 'failure' } {
+  return { status: 'failure', failure: toFailure(reason), warnings: [] }
+}

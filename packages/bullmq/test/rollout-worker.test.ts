@@ -1,0 +1,273 @@
+import {
+  AgentWorkflow,
+  defineWorkflowConfig,
+  Grader,
+  LocalBackend,
+  OsmosisError,
+  requireRolloutContext,
+  toRolloutSample,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
+import { createBullBackend, queuePriority, startRolloutWorker } from '@osmosis/bullmq'
+import { startPolicyServer } from '@osmosis/testing'
+import { recordingLogger, type LogLine, type RedisServer } from '@osmosis/testing/kit'
+import { expect, it, onTestFinished } from 'vitest'
+
+import { entry, lookInto, openQueue, request } from './queue-under-test.ts'
+
+class Asks extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const context = requireRolloutContext('Asks')
+    context.registerSampleSource('main', {
+      getSample: (id) => toRolloutSample({ id, messages: [] }),
+    })
+    await context.policy('main').complete({ messages: [...ctx.prompt] as never })
+  }
+}
+
+class One extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    ctx.setReward(1)
+  }
+}
+
+const workflowConfig = defineWorkflowConfig({ name: 'asks' })
+const backend = (): LocalBackend =>
+  new LocalBackend({ workflow: Asks, workflowConfig, grader: One })
+
+async function startWorker(
+  { url }: RedisServer,
+  options: Partial<Parameters<typeof startRolloutWorker>[0]> = {},
+): ReturnType<typeof startRolloutWorker> {
+  const worker = await startRolloutWorker({
+    url,
+    backend: backend(),
+    concurrency: 10,
+    code: 'c1',
+    lockDurationMs: 2_000,
+    stalledIntervalMs: 500,
+    ...options,
+  })
+  onTestFinished(async () => worker.close())
+  return worker
+}
+
+it('runs a rollout, waits for its front, grades it and has each outcome told', async () => {
+  const { queue, redis } = await openQueue()
+  await using policy = await startPolicyServer(() => 'yes')
+  const told: string[] = []
+  queue.tellResults(async (id) => {
+    const { status, reward } = (await queue.record(id)) ?? {}
+    told.push(`${status} ${reward}`)
+    if (status === 'grading') await queue.records.allowGrading(id)
+  }, 10)
+  await startWorker(redis)
+  await queue.accept(entry({ request: { ...request, chatCompletionsUrl: policy.url } }))
+  await expect.poll(() => told).toEqual(['grading null', 'success 1'])
+  expect(await queue.record('r1')).toMatchObject({ calls: 1, run: 1, status: 'success' })
+  expect((await queue.records.grading('r1'))?.samples.get('main')?.calls).toHaveLength(1)
+})
+
+it('grades at once what nobody is told in between', async () => {
+  const { queue, redis } = await openQueue()
+  await using policy = await startPolicyServer(() => 'yes')
+  await startWorker(redis)
+  const asked = { ...request, chatCompletionsUrl: policy.url }
+  await queue.accept(entry({ gradesAtOnce: true, request: asked }))
+  await expect.poll(async () => (await queue.record('r1'))?.status).toBe('success')
+})
+
+it('cancels what a worker runs, with the reason of whoever cancelled', async () => {
+  const { queue, redis } = await openQueue()
+  await using policy = await startPolicyServer(() => new Promise(() => {}))
+  await startWorker(redis)
+  const asked = { ...request, chatCompletionsUrl: policy.url }
+  for (const id of ['r1', 'r2']) {
+    await queue.accept(entry({ id, request: { ...asked, rolloutId: id } }))
+  }
+  const [call] = await Promise.all([policy.waitForRequest(0), policy.waitForRequest(1)])
+  expect([...(await queue.cancel({ ids: ['r1'] }))]).toEqual([['r1', 'cancelled_running']])
+  await queue.cancel(
+    { ids: ['r2'] },
+    new OsmosisError('server_shutdown', 'the cluster is going down'),
+  )
+  await expect.poll(async () => (await queue.record('r1'))?.status).toBe('cancelled')
+  await expect
+    .poll(async () => (await queue.record('r2'))?.errorMessage)
+    .toBe('the cluster is going down')
+  await call.closed
+})
+
+it('refuses what was accepted for other code, says so once, and leaves it to a worker that has it', async () => {
+  const { queue, redis } = await openQueue()
+  await using policy = await startPolicyServer(() => 'yes')
+  const lines: LogLine[] = []
+  const logger = recordingLogger(lines)
+  await startWorker(redis, { code: 'old', logger })
+  const asked = { ...request, chatCompletionsUrl: policy.url, grade: false }
+  for (const id of ['r1', 'r2']) {
+    await queue.accept(entry({ id, request: { ...asked, rolloutId: id } }))
+  }
+  await expect
+    .poll(() =>
+      lines.filter(({ message }) => message.includes('was refused')).map(({ fields }) => fields),
+    )
+    .toEqual([{ code: 'c1', own_code: 'old' }])
+  expect(policy.requests).toEqual([])
+  await startWorker(redis)
+  await expect.poll(async () => (await queue.counts()).queued).toBe(0)
+  expect((await queue.workers()).map(({ code }) => code).toSorted()).toEqual(['c1', 'old'])
+})
+
+it('takes rollouts in the order of their priorities', async () => {
+  const { queue, redis } = await openQueue()
+  await using policy = await startPolicyServer(() => 'yes')
+  for (const [id, priority] of [
+    ['later', 9],
+    ['sooner', 2],
+    ['first', undefined],
+  ] as const) {
+    const metadata = priority === undefined ? null : { queue_priority: priority }
+    const asked = {
+      ...request,
+      rolloutId: id,
+      chatCompletionsUrl: policy.url,
+      grade: false,
+      metadata,
+    }
+    await queue.accept(entry({ id, request: asked, priority: queuePriority(asked) }))
+  }
+  await startWorker(redis, { concurrency: 1 })
+  await expect.poll(() => policy.requests.length).toBe(3)
+  expect(policy.requests.map(({ headers }) => headers['x-rollout-id'])).toEqual([
+    'first',
+    'sooner',
+    'later',
+  ])
+  for (const wrong of [0, 1.5, 2_097_153, '1']) {
+    expect(() => queuePriority({ metadata: { queue_priority: wrong } })).toThrow(
+      /from 1 to 2097152/,
+    )
+  }
+})
+
+it('runs no more rollouts at a time than the queue allows, on all workers together', async () => {
+  const { queue, redis } = await openQueue()
+  let now = 0
+  let most = 0
+  await using policy = await startPolicyServer(async () => {
+    most = Math.max(most, (now += 1))
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    now -= 1
+    return 'yes'
+  })
+  await queue.setMaxRollouts(2)
+  await Promise.all([startWorker(redis), startWorker(redis)])
+  const asked = { ...request, chatCompletionsUrl: policy.url, grade: false }
+  const ids = Array.from({ length: 10 }, (_, n) => `m-${n}`)
+  for (const id of ids) await queue.accept(entry({ id, request: { ...asked, rolloutId: id } }))
+  await expect.poll(() => policy.requests.length).toBe(10)
+  expect(most).toBe(2)
+})
+
+it('counts the deadline from admission, by the clock of Redis', async () => {
+  const { queue, redis } = await openQueue()
+  await using policy = await startPolicyServer(() => new Promise(() => {}))
+  await queue.accept(
+    entry({ request: { ...request, chatCompletionsUrl: policy.url, agentTimeoutSeconds: 3 } }),
+  )
+  const client = lookInto(redis)
+  // Admitted two seconds earlier, as far as Redis knows.
+  await client.hincrby(queue.records.key('r1'), 'admitted_at', -2_000)
+  await startWorker(redis)
+  await expect
+    .poll(async () => (await queue.record('r1'))?.errorMessage)
+    .toMatch(/^workflow exceeded its 3s deadline \([23]\.\ds of it spent queued\)$/)
+})
+
+it('drains: ends what is in it, takes nothing more and is no longer listed', async () => {
+  const { queue, redis } = await openQueue()
+  const answer = Promise.withResolvers<string>()
+  await using policy = await startPolicyServer(async () => answer.promise)
+  queue.tellResults(async (id) => queue.records.allowGrading(id), 10)
+  const worker = await startWorker(redis)
+  const asked = { ...request, chatCompletionsUrl: policy.url }
+  await queue.accept(entry({ request: asked }))
+  await policy.waitForRequest(0)
+  const closing = worker.close()
+  await queue.accept(entry({ id: 'r2', request: { ...asked, rolloutId: 'r2' } }))
+  answer.resolve('yes')
+  await closing
+  expect(await queue.record('r1')).toMatchObject({ status: 'success', reward: 1 })
+  expect(await queue.record('r2')).toMatchObject({ status: 'queued', run: 0 })
+  expect(await queue.workers()).toEqual([])
+})
+
+it('leaves what it cannot wait for to other workers, and fails what had asked', async () => {
+  const { queue, redis } = await openQueue()
+  const gate = Promise.withResolvers<void>()
+  await using policy = await startPolicyServer(() => new Promise(() => {}))
+  class Waits extends AgentWorkflow {
+    async run(): Promise<void> {
+      await gate.promise
+    }
+  }
+  const silent = new LocalBackend({ workflow: Waits, workflowConfig })
+  const first = await startWorker(redis, { backend: silent, concurrency: 1 })
+  await queue.accept(entry({ request: { ...request, grade: false } }))
+  await expect.poll(async () => (await queue.record('r1'))?.status).toBe('running')
+  const second = await startWorker(redis, { concurrency: 1 })
+  const asked = { ...request, rolloutId: 'r2', chatCompletionsUrl: policy.url }
+  await queue.accept(entry({ id: 'r2', request: asked }))
+  await policy.waitForRequest(0)
+  await second.close(AbortSignal.abort())
+  await first.close(AbortSignal.abort())
+  gate.resolve()
+  await using answering = await startPolicyServer(() => 'yes')
+  await startWorker(redis, {
+    backend: new LocalBackend({ workflow: Waits, workflowConfig }),
+  })
+  await expect.poll(async () => (await queue.record('r1'))?.status).toBe('success')
+  expect(await queue.record('r1')).toMatchObject({ run: 2 })
+  await expect
+    .poll(async () => (await queue.record('r2'))?.errorMessage)
+    .toMatch(/^the worker was lost after 1 model call;/)
+  expect(answering.requests).toEqual([])
+})
+
+it('ends what a front was attached to when that front is gone', async () => {
+  const { queue, redis } = await openQueue()
+  await using policy = await startPolicyServer(() => new Promise(() => {}))
+  await startWorker(redis)
+  const asked = { ...request, chatCompletionsUrl: policy.url }
+  const lease = { tokenDigest: '', ms: 0 }
+  await queue.accept(entry({ id: 'attached 1', kind: 'attached', request: asked, lease }))
+  await expect.poll(async () => queue.record('attached 1')).toBeUndefined()
+})
+
+it('leaves nothing in Redis when attached rollouts have ended', async () => {
+  const { redis } = await openQueue()
+  await using policy = await startPolicyServer(() => 'yes')
+  const worker = await startWorker(redis)
+  const front = await createBullBackend({ url: redis.url, code: 'c1' })
+  const ends: string[] = []
+  await Promise.all(
+    Array.from({ length: 50 }, async (_, n) =>
+      front.execute(
+        { ...request, rolloutId: `n-${n}`, chatCompletionsUrl: policy.url },
+        {
+          workflowFinished: async () => {},
+          gradingFinished: async ({ status }) => void ends.push(status),
+        },
+      ),
+    ),
+  )
+  expect(ends).toEqual(Array.from({ length: 50 }, () => 'success'))
+  await front.close()
+  await worker.close()
+  const lasting = /:(meta|events|id|marker|sweep|stalled-check)$/
+  await expect
+    .poll(async () => (await lookInto(redis).keys('*')).filter((key) => !lasting.test(key)))
+    .toEqual([])
+})
