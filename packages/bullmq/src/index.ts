@@ -3,7 +3,7 @@ export {
   type BullBackend,
   type BullBackendOptions,
 } from './backend/bull-backend.ts'
-export { type QueueConnectionOptions } from './connection/queue-connection.ts'
+export { type QueueConnection, type QueueConnectionOptions } from './connection/queue-connection.ts'
 export { QueueKeys } from './connection/queue-keys.ts'
 export { queuePriority } from './queue/queue-priority.ts'
 export { RolloutQueue, type QueueCounts } from './queue/rollout-queue.ts'
@@ -27,6 +27,7 @@ export {
   type Taken,
   type Taker,
 } from './records/rollout-runs.ts'
+export { type RecordScript, type ScriptValue } from './records/record-scripts.ts'
 export { type Samples } from './records/sent-outcome.ts'
 export { createQueueServer, type QueueServerOptions } from './front/queue-server.ts'
 export {

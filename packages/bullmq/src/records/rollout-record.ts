@@ -78,9 +78,10 @@ export function hasEnded({ status }: Pick<RolloutRecord, 'status'>): boolean {
   return status === 'success' || status === 'failure' || status === 'cancelled'
 }
 
-const toldKinds = ['completion', 'grader', 'results', 'lease'] as const
 /** What of a result can be told: a callback of either kind, both in one, or the end of a lease. */
-export type ToldKind = (typeof toldKinds)[number]
+export type ToldKind = 'completion' | 'grader' | 'results' | 'lease'
+
+const toldKinds: readonly ToldKind[] = ['completion', 'grader', 'results', 'lease']
 
 const small = [
   'kind',
