@@ -1,7 +1,8 @@
 // A rollout server in a process of its own, so that its CPU and memory are its own: `ours` is
 // @osmosis/server with a workflow that asks the policy four times, `kept` the same with an outbox,
-// `bare` does the same requests with node:http alone: no validation, no context, no record, no
-// retries. Tells its parent where it listens, and its figures whenever it is asked for them.
+// `bare` does the same work with node:http alone: it reads the streamed answers, sends each conversation
+// on with them in it, and the same callbacks; no validation, no context, no record, no retries. Tells its
+// parent where it listens, and its figures whenever it is asked for them.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { Agent, createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -81,11 +82,16 @@ interface BareRollout {
   grader_callback_url: string
 }
 
+/** All that it reads of a chunk. */
+interface BareChunk {
+  choices: { delta: { content?: string } }[]
+}
+
 const agent = new Agent({ keepAlive: true })
 
-function post(url: string, body: object): Promise<string> {
+function post(url: string, body: object, ids: Record<string, string>): Promise<string> {
   return new Promise((resolve, reject) => {
-    const headers = { 'content-type': 'application/json' }
+    const headers = { 'content-type': 'application/json', ...ids }
     request(url, { method: 'POST', agent, headers }, (response) => {
       let text = ''
       response.setEncoding('utf8').on('data', (part: string) => (text += part))
@@ -96,15 +102,38 @@ function post(url: string, body: object): Promise<string> {
   })
 }
 
-async function runBare(rollout: BareRollout): Promise<void> {
-  const messages = [...rollout.initial_messages]
-  for (let call = 0; call < calls; call += 1) {
-    await post(`${rollout.chat_completions_url}/chat/completions`, { stream: true, messages })
-    messages.push({ role: 'assistant', content: 'so' }, { role: 'user', content: 'Go on.' })
+function contentOf(events: string): string {
+  let content = ''
+  for (const line of events.split('\n')) {
+    if (!line.startsWith('data: ') || line === 'data: [DONE]') continue
+    const { choices } = JSON.parse(line.slice('data: '.length)) as BareChunk
+    content += choices[0]?.delta.content ?? ''
   }
+  return content
+}
+
+async function runBare(rollout: BareRollout): Promise<void> {
   const { rollout_id } = rollout
-  await post(rollout.completion_callback_url, { rollout_id, status: 'success' })
-  await post(rollout.grader_callback_url, { rollout_id, status: 'success', messages, reward: 1 })
+  const messages = [...rollout.initial_messages]
+  const ids = { 'x-rollout-id': rollout_id, 'x-sample-id': 'main' }
+  for (let call = 0; call < calls; call += 1) {
+    const url = `${rollout.chat_completions_url}/chat/completions`
+    const events = await post(url, { model: 'm', stream: true, messages }, ids)
+    messages.push(
+      { role: 'assistant', content: contentOf(events) },
+      { role: 'user', content: 'Go on.' },
+    )
+  }
+  const outcome = { rollout_id, status: 'success' }
+  await post(rollout.completion_callback_url, outcome, {
+    'idempotency-key': `${rollout_id}/completion`,
+  })
+  const sample = { id: 'main', messages, reward: 1 }
+  await post(
+    rollout.grader_callback_url,
+    { ...outcome, samples: { main: sample }, sample },
+    { 'idempotency-key': `${rollout_id}/grader` },
+  )
 }
 
 async function startBare(): Promise<number> {

@@ -7,13 +7,17 @@ const suffix = '/chat/completions'
 export function completionsUrl(baseUrl: string | URL): URL {
   const url = new URL(baseUrl)
   const path = url.pathname.replace(/\/+$/, '')
-  url.pathname = path.endsWith(suffix) ? path : `${path}${suffix}`
-  return url
+  return withPath(url, path.endsWith(suffix) ? path : `${path}${suffix}`)
 }
 
 /** The other way: without `/chat/completions`, and without slashes at the end of its path. */
 export function completionsBaseUrl(url: string | URL): URL {
   const base = new URL(url)
-  base.pathname = base.pathname.replace(/(\/+chat\/completions)?\/*$/, '')
-  return base
+  return withPath(base, base.pathname.replace(/(\/+chat\/completions)?\/*$/, ''))
+}
+
+/** Setting a part of a URL parses the whole again. */
+function withPath(url: URL, path: string): URL {
+  if (path !== url.pathname) url.pathname = path
+  return url
 }
