@@ -13,7 +13,8 @@ export interface MessageNode {
   said?: AssistantMessage
   /** Whether ids of its tool calls were made up here: whoever else reads the answer has other ones. */
   hasOwnIds?: boolean
-  readonly children: Map<string, MessageNode>
+  /** What was said next, by its JSON; undefined as long as there is one child at most, the latest. */
+  children?: Map<string, MessageNode>
   /** The child that the latest path goes through. */
   latest: MessageNode | undefined
 }
@@ -30,7 +31,6 @@ export class ConversationTree {
   readonly root: MessageNode = {
     parent: undefined,
     json: '',
-    children: new Map(),
     latest: undefined,
   }
   readonly #turns = new Map<string, MessageNode[]>()
@@ -68,7 +68,7 @@ export class ConversationTree {
     const echoed = turns.filter(({ said }) => said && isEchoOf(said, message))
     const inPlace = echoed.find((node) => node.parent === parent)
     if (inPlace) return inPlace
-    for (const node of parent.children.values()) {
+    for (const node of childrenOf(parent)) {
       if (node.hasOwnIds && node.said && isEchoOf(node.said, message, false)) return node
     }
     // The history was cut or rewritten: still the policy's words, at another place.
@@ -101,13 +101,21 @@ function childOf(parent: MessageNode, json: string): MessageNode {
   // cheaper than hashing one, and a long conversation is all of this.
   const { latest } = parent
   if (latest !== undefined && latest.json === json) return latest
-  const known = parent.children.get(json)
+  const known = parent.children?.get(json)
   if (known) {
     parent.latest = known
     return known
   }
-  const node: MessageNode = { parent, json, children: new Map(), latest: undefined }
-  parent.children.set(json, node)
+  const node: MessageNode = { parent, json, latest: undefined }
+  // Most messages are followed by one and the same: a map of one would hash it for nothing.
+  if (latest !== undefined) {
+    parent.children ??= new Map([[latest.json, latest]])
+    parent.children.set(json, node)
+  }
   parent.latest = node
   return node
+}
+
+function childrenOf({ children, latest }: MessageNode): Iterable<MessageNode> {
+  return children?.values() ?? (latest === undefined ? [] : [latest])
 }

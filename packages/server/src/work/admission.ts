@@ -124,7 +124,7 @@ export class Admission {
 
   /** The ids of all rollouts that were accepted, the last 100 000 of them. */
   get admittedIds(): string[] {
-    return [...this.#ids]
+    return [...this.#ids].slice(-mostIds)
   }
 
   /** Accepts nothing from now on. */
@@ -261,8 +261,14 @@ export class Admission {
 
   #list(rolloutId: string): void {
     this.#ids.add(rolloutId)
-    const [oldest] = this.#ids
-    if (this.#ids.size > mostIds && oldest !== undefined) this.#ids.delete(oldest)
+    // Many at once: the first of a set is found by going past all that were deleted before it.
+    let surplus = this.#ids.size - mostIds
+    if (surplus < mostIds / 10) return
+    for (const oldest of this.#ids) {
+      this.#ids.delete(oldest)
+      surplus -= 1
+      if (surplus === 0) return
+    }
   }
 
   #refuseWhenUnwelcome(requested: RequestedRollout): void {
