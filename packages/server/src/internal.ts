@@ -9,6 +9,7 @@ export {
   type DeliveryOutcome,
 } from './delivery/callback-delivery.ts'
 export type { OutboxRecord } from './delivery/outbox-record.ts'
+export { ownProcess } from './http/process-owner.ts'
 export { HttpRefusal } from './http/http-refusal.ts'
 export { reachableUrl } from './http/reachable-url.ts'
 export { jsonAnswer, jsonTextAnswer } from './http/route-answer.ts'
@@ -28,6 +29,7 @@ export type {
   RolloutPorts,
 } from './rollout/rollout-ports.ts'
 export { portRoutes } from './rollout/rollout-routes.ts'
+export { showBackend } from './rollout/rollout-gauges.ts'
 export { RolloutCallbacks, type CallbackTargets } from './rollout/rollout-callbacks.ts'
 export { newLease, toRolloutRequest, toTargets } from './rollout/rollout-requests.ts'
 export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-files.ts'

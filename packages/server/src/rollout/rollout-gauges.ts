@@ -3,13 +3,8 @@ import type { BackendWorkers, ExecutionBackend } from '@osmosis/core'
 import type { Leases } from '../leases/leases.ts'
 import type { ServerMetrics } from '../metrics/server-metrics.ts'
 
-/** Shows how a backend and the leases stand. */
-export function showRollouts(
-  metrics: ServerMetrics,
-  backend: ExecutionBackend,
-  leases: Leases,
-): void {
-  const { registry } = leases
+/** Shows how busy a backend is. */
+export function showBackend(metrics: ServerMetrics, backend: ExecutionBackend): void {
   metrics.gauges(
     'osmosis_rollouts',
     'Rollouts of the backend: queued for a slot, or running in one.',
@@ -24,6 +19,19 @@ export function showRollouts(
     'How many rollouts may run at the same time; +Inf when there is no limit.',
     () => backend.load().maxConcurrent ?? Number.POSITIVE_INFINITY,
   )
+  if (backend.workers === undefined) return
+  metrics.gauge('osmosis_workers', 'Worker processes there are.', () => workersOf(backend).running)
+  metrics.counters(
+    'osmosis_worker_restarts_total',
+    'Worker processes that were replaced, by why they ended.',
+    'reason',
+    () => workersOf(backend).restarts,
+  )
+}
+
+/** Shows how leases stand. */
+export function showLeases(metrics: ServerMetrics, leases: Leases): void {
+  const { registry } = leases
   metrics.gauge(
     'osmosis_leases_held',
     'Leased rollouts that are going on.',
@@ -43,14 +51,6 @@ export function showRollouts(
     'osmosis_leases_lapsed_total',
     'Rollouts that ended because nobody asked for their result in time.',
     () => leases.lapsedCount,
-  )
-  if (backend.workers === undefined) return
-  metrics.gauge('osmosis_workers', 'Worker processes there are.', () => workersOf(backend).running)
-  metrics.counters(
-    'osmosis_worker_restarts_total',
-    'Worker processes that were replaced, by why they ended.',
-    'reason',
-    () => workersOf(backend).restarts,
   )
 }
 

@@ -12,7 +12,7 @@ import { acceptRoute } from './accept-route.ts'
 import { controlRoutes } from './control-routes.ts'
 import { OwnRollouts } from './own-rollouts.ts'
 import { toState } from './rollout-callbacks.ts'
-import { showRollouts } from './rollout-gauges.ts'
+import { showBackend, showLeases } from './rollout-gauges.ts'
 import type { RolloutPorts } from './rollout-ports.ts'
 import { RolloutRequests } from './rollout-requests.ts'
 import { TrajectoryFiles } from './trajectory-files.ts'
@@ -70,7 +70,8 @@ export function rolloutRoutes(
   const files = new TrajectoryFiles(trajectories ? backend.artifactRoot : undefined, services)
   const leases = new Leases(options.leases, { ...services, backend })
   const { registry } = leases
-  showRollouts(metrics, backend, leases)
+  showBackend(metrics, backend)
+  showLeases(metrics, leases)
   const ownership = options.ownership && new OwnershipLog(options.ownership, logger)
   /** Rollouts of an earlier process, as their callers are told of them. */
   const earlier = new RolloutMemory<RolloutState>()
