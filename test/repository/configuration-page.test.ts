@@ -6,7 +6,11 @@ import { expect, it } from 'vitest'
 
 import { settingRules } from '../../packages/agent-loop/src/settings/setting-rules.ts'
 import { configRules, type SectionRule } from '../../packages/eval/src/config/config-rules.ts'
-import { policySchema, priceSchema } from '../../packages/eval/src/config/workspace-config.ts'
+import {
+  policySchema,
+  priceSchema,
+  queueSchema,
+} from '../../packages/eval/src/config/workspace-config.ts'
 import { documents, read, root, section, tableColumn } from './documents.ts'
 
 const page = read('docs/configuration.md')
@@ -29,6 +33,7 @@ it('the page has the keys of osmosis.toml', () => {
   expect(tableColumn(section(file, 'Top'))).toEqual(['default_policy'])
   expect(tableColumn(section(file, '`[policies.<name>]`'))).toEqual(Object.keys(policySchema.shape))
   expect(tableColumn(section(file, '`[prices."<model>"]`'))).toEqual(Object.keys(priceSchema.shape))
+  expect(tableColumn(section(file, '`[queue]`'))).toEqual(Object.keys(queueSchema.shape))
 })
 
 it('the page has the variables that the packages read, and no others', () => {

@@ -37,16 +37,20 @@ describe.each([...table])('%s', (name, allowed) => {
         ([, other = '']) => other,
       ),
     )
-    const { dependencies = {} } = JSON.parse(read(`packages/${name}/package.json`)) as {
-      dependencies?: Record<string, string>
-    }
-    const depends = Object.keys(dependencies).flatMap(
-      (key) => key.match(/^@osmosis\/(.*)/)?.[1] ?? [],
-    )
+    const manifest = JSON.parse(read(`packages/${name}/package.json`)) as Manifest
+    const depends = Object.keys({
+      ...manifest.dependencies,
+      ...manifest.peerDependencies,
+    }).flatMap((key) => key.match(/^@osmosis\/(.*)/)?.[1] ?? [])
     expect([...named].toSorted()).toEqual(depends.toSorted())
     expect(depends.filter((other) => !allowed.includes(other))).toEqual([])
   })
 })
+
+interface Manifest {
+  dependencies?: Record<string, string>
+  peerDependencies?: Record<string, string>
+}
 
 interface LintConfig {
   overrides: { files: string[]; rules: Record<string, unknown> }[]

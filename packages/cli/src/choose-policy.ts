@@ -68,7 +68,7 @@ export async function choosePolicy(
 export async function workspaceHere(): Promise<WorkspaceConfig> {
   const root = await findWorkspaceRoot(path.resolve('osmosis.toml'))
   return root === undefined
-    ? { policies: new Map(), prices: new Map(), defaultPolicy: null }
+    ? { policies: new Map(), prices: new Map(), defaultPolicy: null, queue: null }
     : readWorkspaceConfig(root)
 }
 

@@ -16,7 +16,7 @@ export async function main(args: readonly string[]): Promise<number | undefined>
     exitCode = code
   })
   program.hook('postAction', (_program, command) => {
-    if (command.name() === 'serve') exitCode = undefined
+    if (['serve', 'worker'].includes(command.name())) exitCode = undefined
   })
   try {
     await program.parseAsync(args, { from: 'user' })

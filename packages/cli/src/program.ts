@@ -12,6 +12,7 @@ import { addEvalCommands } from './eval-run/eval-commands.ts'
 import { addEvalShowCommands } from './eval-show/eval-show-options.ts'
 import { addEvalViewCommand } from './eval-view/eval-view-options.ts'
 import { addPlatformCommands } from './platform/platform-commands.ts'
+import { addWorkerCommand } from './queue/worker-options.ts'
 import { addRolloutCommands } from './rollout-send/rollout-commands.ts'
 import { addServeCommand } from './serve/serve-options.ts'
 
@@ -26,6 +27,7 @@ export function createProgram(setExitCode: (code: number) => void): Command {
     .exitOverride()
     .showHelpAfterError('(osmosis --help lists commands and flags)')
   addServeCommand(program)
+  addWorkerCommand(program)
   addAgentLoopCommands(program, setExitCode)
   addEvalCommands(program, setExitCode)
   addEvalShowCommands(program, setExitCode)

@@ -78,7 +78,7 @@ describe('osmosis completion bash', () => {
 
   it('offers what begins like the word', async () => {
     expect(await offered('roll')).toEqual(['rollout'])
-    expect(await offered('eval', 'run', '--pol')).toEqual(['--policy'])
+    expect(await offered('eval', 'run', '--pol')).toEqual(['--policy', '--policy-host'])
   })
 
   it('leaves other words to the shell, which completes files', async () => {

@@ -8,6 +8,7 @@ export { configSections, platformProblems } from './config/parse-config.ts'
 export { readEvalConfig, type ReadEvalConfigOptions } from './config/read-eval-config.ts'
 export {
   type PolicyConfig,
+  type QueueConfig,
   readWorkspaceConfig,
   type WorkspaceConfig,
 } from './config/workspace-config.ts'

@@ -209,6 +209,7 @@ export class RolloutWorker implements AsyncDisposable {
       case 'mine':
         return this.#waitFor(job, token, mine)
       case 'run': {
+        this.#options.logger?.info({ rollout_id: id, run: taken.run }, 'rollout taken')
         mine?.giveUp()
         await mine?.over
         const run = new WorkerRun(this.#parts, { id, run: taken.run }, taken)

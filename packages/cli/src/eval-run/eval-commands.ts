@@ -10,10 +10,15 @@ import {
   workerCount,
 } from '../flag-values.ts'
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
+import { addQueueOptions, type QueueFlags } from '../queue/queue-options.ts'
 import { orWrongUse, wrongUseCode } from '../wrong-use.ts'
 
 /** Flags of `osmosis eval run`. */
-export interface EvalRunFlags extends PolicyFlags {
+export interface EvalRunFlags extends PolicyFlags, Omit<QueueFlags, 'redis'> {
+  /** URL of the Redis of a queue; false for no queue, whatever the workspace says. */
+  redis?: string | false
+  /** Under which name or address workers of the queue reach this machine. */
+  policyHost?: string
   /** An entrypoint, `<file>[:<export>]`, in place of a config. */
   module?: string
   /** The dataset of that. */
@@ -63,7 +68,7 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .command('eval')
     .description('evaluate agents, on this machine or on the platform')
     .commandsGroup('On this machine:')
-  addPolicyOptions(evals.command('run'))
+  const command = addPolicyOptions(evals.command('run'))
     .description('evaluate a workflow or an agent loop on this machine, with any model')
     .argument('[config]', 'an eval config, e.g. configs/eval/my-rollout.toml')
     .option('-m, --module <module>', 'an entrypoint in place of a config: <file>[:<export>]')
@@ -81,6 +86,12 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       '--workers <n>',
       'run a workflow in this many worker processes, one for each core with auto, none with 0 (default: none, until the workflow is seen to keep its thread busy)',
       workerCount(0),
+    )
+  addQueueOptions(command, 'run a workflow on the workers of a queue, over this Redis')
+    .option('--no-redis', 'run it on this machine, whatever osmosis.toml says')
+    .option(
+      '--policy-host <host>',
+      'name or address of this machine on which its policy listens, and under which workers on other machines reach it (default: 127.0.0.1)',
     )
     .option(
       '--threshold <score>',

@@ -91,7 +91,15 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
   }
   const models = await chooseModels(flags, plan.policy, environment)
   const scorers = await loadScorers(flags.evalFn ?? [])
-  const redaction = new Redaction([...Object.values(plan.secrets), ...keysOf(models)])
+  const { queue, env, secrets } = plan
+  if (queue !== undefined && Object.keys({ ...env, ...secrets }).length > 0) {
+    process.stderr.write(
+      'warning: [env] and [secrets] of the config do not reach the workers of a queue, which have variables of their own.\n',
+    )
+  }
+  const redisPasswords = queue && [queue.password, environment['OSMOSIS_REDIS_PASSWORD'] ?? '']
+  const hidden = [...Object.values(secrets), ...keysOf(models), ...(redisPasswords ?? [])]
+  const redaction = new Redaction(hidden)
   const inputs = await findInputs(plan, flags, { models, scorers })
   const run = await chooseRun({ plan, flags, inputs })
   const unmatched = unmatchedRetry(run, flags)

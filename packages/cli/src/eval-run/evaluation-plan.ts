@@ -17,6 +17,7 @@ import { moduleFile } from '../load-module.ts'
 import { splitSpec } from '../module-export.ts'
 import { readSecretsFile } from '../secrets-file.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
+import { evaluationQueue, type EvaluationQueue } from './evaluation-queue.ts'
 
 /** What is evaluated, on which rows, and how: from a config, or from flags alone. */
 export interface EvaluationPlan {
@@ -53,6 +54,8 @@ export interface EvaluationPlan {
   readonly graderTimeoutSeconds: number | null
   readonly outputRoot: string
   readonly policy: PolicySurroundings
+  /** Undefined: rollouts run on this machine. */
+  readonly queue: EvaluationQueue | undefined
   /** By their names; added to the environment of that process, and shown nowhere. */
   readonly secrets: Readonly<Record<string, string>>
   /** What the platform would refuse about the config. */
@@ -90,6 +93,8 @@ async function planFromConfig(
   const config = await readEvalConfig(configFile)
   const secrets = await findSecrets(config, flags.secretsFile, environment)
   const { experiment, evaluation, workspaceRoot: root } = config
+  const workspace = await readWorkspaceConfig(config.workspaceRoot)
+  const queue = evaluationQueue(flags, workspace.queue)
   const allRows = await readDataset(experiment.datasetFile)
   return {
     source: configFile,
@@ -111,10 +116,11 @@ async function planFromConfig(
     graderTimeoutSeconds: evaluation.graderTimeoutSeconds,
     outputRoot: flags.output ?? defaultOutputRoot(config.workspaceRoot),
     policy: {
-      workspace: await readWorkspaceConfig(config.workspaceRoot),
+      workspace,
       model: experiment.modelPath,
       folder: experiment.rolloutFolder,
     },
+    queue,
     secrets,
     platformProblems: config.platformProblems,
   }
@@ -128,6 +134,8 @@ async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
   }
   const { file, name } = splitSpec(module)
   const found = moduleFile('entrypoint', file)
+  const workspace = await workspaceHere()
+  const queue = evaluationQueue(flags, workspace.queue)
   const allRows = await readDataset(dataset)
   return {
     // `main` says nothing; the folder it is in does.
@@ -149,7 +157,8 @@ async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
     agentTimeoutSeconds: null,
     graderTimeoutSeconds: null,
     outputRoot: flags.output ?? defaultOutputRoot(path.resolve()),
-    policy: { workspace: await workspaceHere() },
+    policy: { workspace },
+    queue,
     secrets: {},
     platformProblems: [],
   }

@@ -35,7 +35,7 @@ function flagWords(flag: string, value: unknown): string[] {
   if (value === false) return [`--no-${option}`]
   if (Array.isArray(value)) return value.flatMap((one) => flagWords(flag, one))
   const text = String(value)
-  return [`--${option}`, /url$/i.test(flag) ? withoutCredentials(text) : text]
+  return [`--${option}`, /url$|^redis$/i.test(flag) ? withoutCredentials(text) : text]
 }
 
 /** Manifests are shown, and copied along with results. */

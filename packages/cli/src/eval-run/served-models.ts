@@ -81,11 +81,12 @@ export async function serveModels(
   { primary, baseline }: ComparedModels,
   { plan, flags, environment, redaction, runFolder, signal }: ServeModelsOptions,
 ): Promise<ServedModels> {
-  const { entrypoint, folder, secrets } = plan
+  const { entrypoint, folder, secrets, queue } = plan
   const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
   const env = { ...environment, ...plan.env, ...secrets, ...artifacts }
   const traces = flags.log === undefined ? {} : { traces: flags.log }
-  const inOneProcess = { entrypoint, folder, env, redaction, ...traces }
+  const queueArgs = queue === undefined ? {} : { queueArgs: queue.serveArgs }
+  const inOneProcess = { entrypoint, folder, env, redaction, ...traces, ...queueArgs }
   const options = flags.workers ? { ...inOneProcess, workers: flags.workers } : inOneProcess
   const server = await startServerProcess(options, signal)
   const rollouts = new SpreadRollouts(server, (workers, stopped) =>
@@ -110,6 +111,7 @@ export async function serveModels(
     const inFlight = await inFlightOf(plan, flags, server)
     const maySpread =
       flags.workers === undefined &&
+      queue === undefined &&
       server.kind === 'workflow' &&
       Math.min(availableParallelism(), inFlight.limit) > 1
     return {
@@ -164,7 +166,11 @@ async function openDriver(
 ): Promise<{ readonly runnerOf: RunnerOf; close(): Promise<void> }> {
   const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
   if (server.kind === 'workflow') {
-    const controller = await createController({ policy })
+    const host = plan.queue?.policyHost
+    const controller = await createController({
+      policy,
+      ...(host === undefined ? {} : { host }),
+    })
     const timeouts = { agentTimeoutSeconds, graderTimeoutSeconds }
     const options = { recorded: policy, runFolder, ...timeouts }
     return {
@@ -219,15 +225,20 @@ function spread(runnerOf: RunnerOf, rollouts: SpreadRollouts): ItemRunner {
 
 /** More rollouts than a server has slots would only wait there, with their deadline running. */
 async function inFlightOf(
-  { maxInFlight: wanted }: EvaluationPlan,
+  { maxInFlight: wanted, queue }: EvaluationPlan,
   flags: EvalRunFlags,
   { kind, url, isConfigured }: ServerProcess,
 ): Promise<InFlight> {
   const asked = flags.maxInFlight === undefined ? 'batch_size of the config' : '--max-in-flight'
   const slots = kind === 'agent-loop' ? null : await slotsOf(url)
-  if (slots !== null && slots < (wanted ?? Infinity)) {
-    const why = isConfigured ? 'the config of the workflow says so' : 'the workflow has no config'
-    return { limit: slots, why }
+  // Workers of a queue may still come.
+  const isLimit = slots !== null && (queue === undefined || slots > 0)
+  if (isLimit && slots < (wanted ?? Infinity)) {
+    const own = isConfigured ? 'the config of the workflow says so' : 'the workflow has no config'
+    return {
+      limit: slots,
+      why: queue === undefined ? own : 'the workers of the queue take no more',
+    }
   }
   return wanted === null
     ? { limit: defaultInFlight, why: 'nothing sets a limit' }

@@ -35,6 +35,8 @@ export interface ServerProcessOptions {
   readonly workers?: number | 'auto'
   /** How long user code may block a worker. Default: that of `osmosis serve`. */
   readonly stallTimeoutSeconds?: number
+  /** What it is told of a queue. Default: it runs the rollouts itself. */
+  readonly queueArgs?: readonly string[]
   /** Where the process runs: relative paths of the user's code mean this folder. */
   readonly folder: string
   /** Its environment, but for the key of the server. */
@@ -132,12 +134,13 @@ export async function startServerProcess(
 }
 
 function serveArgs(options: ServerProcessOptions): string[] {
-  const { entrypoint, traces, workers, stallTimeoutSeconds: stall } = options
+  const { entrypoint, traces, workers, stallTimeoutSeconds: stall, queueArgs = [] } = options
   const log = traces === undefined ? [] : ['--log', path.resolve(traces)]
   const processes = workers === undefined ? [] : ['--workers', String(workers)]
   const limits = stall === undefined ? [] : ['--stall-timeout', String(stall)]
   // Conversations may hold secrets of the evaluation, which its server does not know for such.
-  return ['serve', entrypoint, '--port', '0', '--no-trajectories', ...log, ...processes, ...limits]
+  const given = [...log, ...processes, ...limits, ...queueArgs]
+  return ['serve', entrypoint, '--port', '0', '--no-trajectories', ...given]
 }
 
 async function explain(

@@ -102,7 +102,8 @@ function reachableHost({ publicHost, host }: Pick<ServeFlags, 'publicHost' | 'ho
   )
 }
 
-function isUnreachable(host: string): boolean {
+/** Whether no other machine reaches what listens on a host, or whoever is there. */
+export function isUnreachable(host: string): boolean {
   const family = isIP(host)
   if (family === 0) return host.toLowerCase() === 'localhost'
   return unreachable.check(host, family === 6 ? 'ipv6' : 'ipv4')

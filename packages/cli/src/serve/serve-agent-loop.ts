@@ -7,7 +7,8 @@ import { checkAgentLoop } from '../agent-loop/validate-command.ts'
 import type { LoadedAgentLoop } from '../agent-loop/load-agent-loop.ts'
 import { announceListening } from '../server-channel.ts'
 import { announceRegistration, planRegistration } from './registration.ts'
-import { egressOf, type ServeFlags } from './serve-options.ts'
+import { egressOf } from './process-options.ts'
+import type { ServeFlags } from './serve-options.ts'
 import { followKeyFile, serverKeys } from './server-keys.ts'
 
 const defaultPort = 9000

@@ -3,21 +3,21 @@ import {
   createRolloutServer,
   createStderrLogger,
   readServerEnvironment,
-  serve,
   type RolloutServer,
 } from '@osmosis/server'
 import type { WorkerEnd } from '@osmosis/workers'
 
 import { completeEnvironment } from '../environment.ts'
-import { answerMetadataChecks } from '../metadata-check/metadata-channel.ts'
-import { announceListening } from '../server-channel.ts'
+import { assertQueueFlags } from '../queue/queue-flags.ts'
 import { loadEntrypoint } from './load-entrypoint.ts'
 import { assertRegistrationFlags } from './registration.ts'
 import { serveAgentLoop } from './serve-agent-loop.ts'
-import { egressOf, type ServeFlags } from './serve-options.ts'
-import { localWorkflow, type WorkflowFacts } from './served-workflow.ts'
+import { egressOf, type ProcessFlags } from './process-options.ts'
+import type { ServeFlags } from './serve-options.ts'
+import { localWorkflow } from './served-workflow.ts'
+import { serverKeys } from './server-keys.ts'
 import { workflowInWorkers } from './workflow-in-workers.ts'
-import { followKeyFile, serverKeys } from './server-keys.ts'
+import { assertWorkflowFlags, openWorkflowPort } from './workflow-port.ts'
 
 /**
  * Serves the rollouts of an entrypoint, a workflow or an agent loop, until a signal ends the
@@ -38,7 +38,12 @@ export async function serveCommand(
     )
   }
   assertRegistrationFlags(flags)
+  assertQueueFlags(flags)
   completeEnvironment()
+  if (flags.redis !== undefined) {
+    const { serveQueue } = await import('../queue/serve-queue.ts')
+    return serveQueue(spec, flags.redis, flags)
+  }
   if (flags.workers !== undefined) return serveWorkflow(spec, flags)
   assertWorkerFlags(flags)
   const loaded = await loadEntrypoint(spec)
@@ -47,7 +52,9 @@ export async function serveCommand(
   throw invalid(`--admission-status is for workflows, and ${loaded.file} exports an agent loop.`)
 }
 
-function assertWorkerFlags({ stallTimeout, workerMemory }: ServeFlags): void {
+/** @throws OsmosisError with code `invalid_config` for limits of workers that there are none of */
+export function assertWorkerFlags({ workers, stallTimeout, workerMemory }: ProcessFlags): void {
+  if (workers !== undefined) return
   if (stallTimeout === undefined && workerMemory === undefined) return
   throw invalid(
     '--stall-timeout and --worker-memory are limits of workers: pass --workers as well.',
@@ -73,7 +80,7 @@ async function serveWorkflow(
     typeof what === 'string'
       ? await workflowInWorkers({ spec: what, ...options }, flags, onWorkerEnd)
       : localWorkflow(what, options)
-  const { backend, facts, check, close } = served
+  const { backend, facts, close } = served
   try {
     assertWorkflowFlags(flags, facts.file)
     server = createRolloutServer({
@@ -87,43 +94,11 @@ async function serveWorkflow(
       admissionStatus: flags.admissionStatus,
       trajectories: flags.trajectories,
     })
-    followKeyFile(server, flags.apiKeyFile)
-    const listening = await serve(server, {
-      port: flags.port ?? environment.port,
-      host: flags.host,
-      allowUnauthenticated: !flags.auth,
-    })
-    listening.closed.then(close).catch(() => {})
-    process.stdout.write(servingText(facts, listening.url, apiKey !== undefined))
-    answerMetadataChecks(check)
-    const { hasSchema, isConfigured, graderSlots } = facts
-    announceListening(listening, { kind: 'workflow', hasSchema, isConfigured, graderSlots })
+    await openWorkflowPort(server, served, { flags, port: environment.port })
   } catch (error) {
     await close()
     throw error
   }
-}
-
-function servingText(
-  { workflow, file, grader }: WorkflowFacts,
-  url: string,
-  asksKey: boolean,
-): string {
-  return (
-    `Serving ${workflow} of ${file} (${grader ?? 'no grader: rollouts get no reward'})\n` +
-    `Listening on ${url} (${asksKey ? 'with a bearer key' : 'open, no key asked for'})\n`
-  )
-}
-
-function assertWorkflowFlags({ register, log, validate }: ServeFlags, file: string): void {
-  const foreign = [
-    register && '--register',
-    log !== undefined && '--log',
-    !validate && '--no-validate',
-  ]
-  const [flag] = foreign.filter((name) => typeof name === 'string')
-  if (flag === undefined) return
-  throw invalid(`${flag} is for agent loops, and ${file} exports an AgentWorkflow.`)
 }
 
 function invalid(message: string): OsmosisError {

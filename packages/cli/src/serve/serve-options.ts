@@ -1,11 +1,16 @@
-import type { EgressOptions } from '@osmosis/core'
-import type { LogFormat, LogLevel } from '@osmosis/server'
-import { InvalidArgumentError, Option, type Command } from 'commander'
+import { InvalidArgumentError, type Command } from 'commander'
 
-import { countFrom, decimalNumber, portNumber, repeated, workerCount } from '../flag-values.ts'
+import { countFrom, portNumber } from '../flag-values.ts'
+import { addQueueOptions, type QueueFlags } from '../queue/queue-options.ts'
+import {
+  addEgressOptions,
+  addLogOptions,
+  addWorkerOptions,
+  type ProcessFlags,
+} from './process-options.ts'
 
 /** Flags of `osmosis serve`. */
-export interface ServeFlags {
+export interface ServeFlags extends ProcessFlags, QueueFlags {
   port?: number
   host: string
   apiKey?: string
@@ -25,32 +30,20 @@ export interface ServeFlags {
   admissionStatus?: 200 | 202
   /** False with `--no-trajectories`. */
   trajectories: boolean
-  /** The only hosts that the server connects to. */
-  allowHost?: readonly string[]
-  /** False with `--no-private-hosts`. */
-  privateHosts: boolean
-  /** How the log is written. */
-  logFormat: LogFormat
-  /** From which importance on. */
-  logLevel: LogLevel
   /** Tells the platform where the agent loop is served. */
   register?: boolean
   /** Name or address under which the platform reaches the server. */
   publicHost?: string
   publicPort?: number
-  /** Processes that run user code; without, this one does. */
-  workers?: number | 'auto'
-  /** Seconds that running rollouts may go on when the server is to end. */
-  drainTimeout?: number
-  /** Seconds that user code may block the event loop of its worker. */
-  stallTimeout?: number
-  /** Heap of a worker, in MiB. */
-  workerMemory?: number
+  /** Most rollouts of a queue that run at the same time, on all workers together; null for any number. */
+  maxRollouts?: number | null
+  /** Most rollouts of a queue that wait for a worker. */
+  maxQueueDepth?: number
 }
 
 /** Adds `serve`. */
 export function addServeCommand(program: Command): void {
-  program
+  const command = program
     .command('serve')
     .description('serve the rollouts of a workflow, or of an agent loop, over HTTP')
     .argument(
@@ -75,19 +68,7 @@ export function addServeCommand(program: Command): void {
     .option('--no-auth', 'ask for no key, also on an address that other machines reach')
     .option('--no-validate', 'do not check the agent loop before serving it')
     .option('--log <folder>', 'keep a trace of every rollout of the agent loop there')
-    .addOption(
-      new Option(
-        '--log-format <format>',
-        'log on stderr for people, or as JSON; auto: for people on a terminal',
-      )
-        .choices(['auto', 'pretty', 'json'])
-        .default('auto'),
-    )
-    .addOption(
-      new Option('--log-level <level>', 'log what is at least this important')
-        .choices(['debug', 'info', 'warn', 'error'])
-        .default('info'),
-    )
+  addLogOptions(command)
     .option(
       '--outbox <folder>',
       'keep rollouts there from their acceptance until they are told in full, so that the next start goes on from there',
@@ -101,15 +82,7 @@ export function addServeCommand(program: Command): void {
       '--no-trajectories',
       'write no document of what a rollout said (default: one each, below $_OSMOSIS_ROLLOUT_ARTIFACT_ROOT or ~/.osmosis)',
     )
-    .option(
-      '--allow-host <host>',
-      'connect only there for model calls and callbacks: a name, *.<domain>, an address or a subnet, with an optional port; may be repeated (default: every host)',
-      repeated,
-    )
-    .option(
-      '--no-private-hosts',
-      'connect to no loopback or private address but those that --allow-host names',
-    )
+  addEgressOptions(command, 'model calls and callbacks')
     .option(
       '--register',
       'tell the platform ($OSMOSIS_PLATFORM_URL, https://platform.osmosis.ai) where the agent loop is; needs a key and a login ($OSMOSIS_TOKEN, else ~/.config/osmosis/credentials.json)',
@@ -123,25 +96,17 @@ export function addServeCommand(program: Command): void {
       'port on which it does (default: the one that is listened on)',
       portNumber,
     )
+  addWorkerOptions(command, 'server')
+  addQueueOptions(command, 'leave the rollouts of a workflow to osmosis worker, over this Redis')
     .option(
-      '--workers <n>',
-      'run workflows in this many processes of their own, or one for each core with auto (default: in the process of the server)',
-      workerCount(1),
+      '--max-rollouts <n>',
+      'most rollouts of the queue that run at the same time, on all workers together, or none for no limit (default: as a server of the queue said last)',
+      countOrNone,
     )
     .option(
-      '--drain-timeout <seconds>',
-      'let running rollouts go on for so long when the server is told to end (default: 30)',
-      seconds,
-    )
-    .option(
-      '--stall-timeout <seconds>',
-      'end a worker whose event loop is blocked for longer (default: 30)',
-      positiveSeconds,
-    )
-    .option(
-      '--worker-memory <MiB>',
-      'heap of a worker (default: a fair share of the memory of the machine)',
-      countFrom(32),
+      '--max-queue-depth <n>',
+      'answer 429 while so many rollouts wait in the queue (default: any number may)',
+      countFrom(1),
     )
     .action(async (entrypoint: string | undefined, flags: ServeFlags) => {
       const { serveCommand } = await import('./serve-command.ts')
@@ -149,21 +114,8 @@ export function addServeCommand(program: Command): void {
     })
 }
 
-/** Where the server may connect to. */
-export function egressOf({ allowHost, privateHosts }: ServeFlags): EgressOptions {
-  return { allowedHosts: allowHost, privateAddresses: privateHosts ? 'allow' : 'refuse' }
-}
-
-function seconds(value: string): number {
-  const given = decimalNumber(value)
-  if (given >= 0) return given
-  throw new InvalidArgumentError('It must be a number of seconds, 0 or more.')
-}
-
-function positiveSeconds(value: string): number {
-  const given = decimalNumber(value)
-  if (given > 0) return given
-  throw new InvalidArgumentError('It must be a number of seconds above 0.')
+function countOrNone(value: string): number | null {
+  return value === 'none' ? null : countFrom(1)(value)
 }
 
 function admissionStatus(value: string): 200 | 202 {

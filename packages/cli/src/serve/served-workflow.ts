@@ -30,6 +30,8 @@ export interface WorkflowFacts {
 export interface BackendOptions {
   readonly artifactRoot: string | undefined
   readonly egress: EgressOptions
+  /** Default: what the config of the workflow says. */
+  readonly maxConcurrent?: number | undefined
 }
 
 /** A workflow that is ready to be served. */

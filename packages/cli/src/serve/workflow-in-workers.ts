@@ -4,7 +4,7 @@ import path from 'node:path'
 
 import { createWorkerPool, type WorkerEnd } from '@osmosis/workers'
 
-import type { ServeFlags } from './serve-options.ts'
+import type { ProcessFlags } from './process-options.ts'
 import type { BackendOptions, ServedWorkflow, WorkflowFacts } from './served-workflow.ts'
 
 /** What a worker is started with. */
@@ -20,7 +20,7 @@ export interface WorkerArguments extends BackendOptions {
  */
 export async function workflowInWorkers(
   started: WorkerArguments,
-  { workers, stallTimeout, workerMemory }: ServeFlags,
+  { workers, stallTimeout, workerMemory }: ProcessFlags,
   onWorkerEnd: (end: WorkerEnd) => void,
 ): Promise<ServedWorkflow> {
   const source = path.join(import.meta.dirname, 'worker-child.ts')

@@ -35,6 +35,18 @@ export type PolicyConfig =
       readonly apiKeyEnv: string | null
     }
 
+/** `[queue]`: the queue over which local evaluations reach their workers. */
+export interface QueueConfig {
+  /** URL of its Redis. */
+  readonly redis: string
+  /** What the names of its keys begin with. Null: as the queue has it without. */
+  readonly prefix: string | null
+  /** File with the keys for what is kept there; absolute. Null: it is kept in plain text. */
+  readonly keyFile: string | null
+  /** Under which name or address its workers reach this machine. Null: they run on it. */
+  readonly policyHost: string | null
+}
+
 /** What `osmosis.toml` says about local runs in its workspace. */
 export interface WorkspaceConfig {
   /** By name. */
@@ -43,6 +55,8 @@ export interface WorkspaceConfig {
   readonly prices: ReadonlyMap<string, ModelPrice>
   /** One of the names. Null: local runs have to name a policy. */
   readonly defaultPolicy: string | null
+  /** Null: rollouts run on this machine. */
+  readonly queue: QueueConfig | null
 }
 
 const text = z.string('must be a non-empty string').min(1, 'must be a non-empty string')
@@ -62,14 +76,22 @@ export const priceSchema = z.strictObject({
   cached: dollars.optional(),
 })
 
-const sectionNames = ['default_policy', 'policies', 'prices']
+export const queueSchema = z.strictObject({
+  redis: z.url({ protocol: /^rediss?$/, error: 'must be a redis:// or rediss:// URL' }),
+  prefix: text.optional(),
+  key_file: text.optional(),
+  policy_host: text.optional(),
+})
+
+const sectionNames = ['default_policy', 'policies', 'prices', 'queue']
 
 /**
  * Reads `osmosis.toml` at the root of a workspace: `[policies.<name>]` with `module`, a path
  * relative to the root, or with `base_url`, `model` and `api_key_env` for an OpenAI-compatible
  * endpoint, or with a `model` of a provider, `<provider>/<model>`, alone; `default_policy`, the name of the one that is taken when none is asked for; and
- * `[prices."<model>"]` with `input`, `output` and perhaps `cached`, in US dollars per million tokens. A
- * workspace without the file has no policies and no prices.
+ * `[prices."<model>"]` with `input`, `output` and perhaps `cached`, in US dollars per million tokens;
+ * `[queue]` with `redis` and perhaps `prefix`, `key_file` and `policy_host`. A workspace without the file
+ * has none of them.
  *
  * @throws OsmosisError with code `invalid_config`; the message lists all problems, a line each
  */
@@ -84,13 +106,14 @@ export async function readWorkspaceConfig(workspaceRoot: string): Promise<Worksp
   )
   const policies = readPolicies(document['policies'] ?? {}, workspaceRoot, problems)
   const prices = readPrices(document['prices'] ?? {}, problems)
+  const queue = readQueue(document['queue'], workspaceRoot, problems)
   const defaultPolicy = document['default_policy'] ?? null
   if (defaultPolicy !== null && !policies.has(defaultPolicy as string) && problems.length === 0) {
     const names = [...policies.keys()].join(', ') || 'none'
     problems.push(`default_policy: must be the name of a policy (there is: ${names})`)
   }
   if (problems.length === 0) {
-    return { policies, prices, defaultPolicy: defaultPolicy as string | null }
+    return { policies, prices, defaultPolicy: defaultPolicy as string | null, queue }
   }
   const lines = problems.map((problem) => `- ${problem}`)
   throw new OsmosisError('invalid_config', [`Invalid ${file}:`, ...lines].join('\n'))
@@ -151,6 +174,24 @@ function readPrices(section: unknown, problems: string[]): Map<string, ModelPric
     if (data !== undefined) prices.set(model, { ...data, cached: data.cached ?? null })
   }
   return prices
+}
+
+function readQueue(
+  section: unknown,
+  workspaceRoot: string,
+  problems: string[],
+): QueueConfig | null {
+  if (section === undefined) return null
+  const { data, error } = queueSchema.safeParse(section, { reportInput: true })
+  problems.push(...sectionProblems('queue', Object.keys(queueSchema.shape), error?.issues ?? []))
+  if (data === undefined) return null
+  const { redis, prefix = null, key_file: keyFile, policy_host: policyHost = null } = data
+  return {
+    redis,
+    prefix,
+    keyFile: keyFile === undefined ? null : resolve(workspaceRoot, keyFile),
+    policyHost,
+  }
 }
 
 function policyProblems(place: string, policy: PolicySection): string[] {

@@ -82,6 +82,24 @@ output = 1
       policies: new Map(),
       prices: new Map(),
       defaultPolicy: null,
+      queue: null,
+    })
+  })
+
+  it('names the queue of local evaluations', async () => {
+    const root = await temporaryFolder({
+      'osmosis.toml': `[queue]
+redis = "rediss://redis.example:6380"
+prefix = "team"
+key_file = "secrets/queue-keys"
+policy_host = "build.example"
+`,
+    })
+    expect((await readWorkspaceConfig(root)).queue).toEqual({
+      redis: 'rediss://redis.example:6380',
+      prefix: 'team',
+      keyFile: join(root, 'secrets/queue-keys'),
+      policyHost: 'build.example',
     })
   })
 
@@ -116,6 +134,12 @@ output = 1
       'a name that looks like a file',
       '[policies."a.ts"]\nmodule = "a.ts"',
       'policies.a.ts: must be named in letters, digits, - and _',
+    ],
+    ['a queue without a Redis', '[queue]\nprefix = "team"', 'queue.redis: missing'],
+    [
+      'a queue that is no Redis',
+      '[queue]\nredis = "http://localhost"',
+      'queue.redis: must be a redis:// or rediss:// URL, got "http://localhost"',
     ],
     [
       'a policy without a name',

@@ -1,0 +1,52 @@
+import { createStderrLogger, readServerEnvironment } from '@osmosis/server'
+
+import { loadEntrypoint } from '../serve/load-entrypoint.ts'
+import { egressOf } from '../serve/process-options.ts'
+import { serverKeys } from '../serve/server-keys.ts'
+import type { ServeFlags } from '../serve/serve-options.ts'
+import { localWorkflow } from '../serve/served-workflow.ts'
+import { assertWorkflowFlags, openWorkflowPort } from '../serve/workflow-port.ts'
+import { onlyWorkflow, queueAccess, shortCode, workersText } from './queue-access.ts'
+
+/**
+ * Serves the rollouts of a workflow that workers of a queue run, until a signal ends the process. The
+ * workflow is loaded to say what it is; nothing of it is run here.
+ *
+ * @param redis - the flag of that name
+ * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint`; `queue_unavailable` when the
+ * Redis does not answer
+ */
+export async function serveQueue(spec: string, redis: string, flags: ServeFlags): Promise<void> {
+  const environment = readServerEnvironment()
+  const apiKey = serverKeys(flags, environment.apiKey)
+  const loaded = onlyWorkflow(await loadEntrypoint(spec))
+  assertWorkflowFlags(flags, loaded.file)
+  const { queuePackage, connection, code, place } = await queueAccess(redis, flags, loaded.file)
+  const { artifactRoot, instanceId, port } = environment
+  const egress = egressOf(flags)
+  const { backend, facts, check } = localWorkflow(loaded, { artifactRoot, egress })
+  const queue = await queuePackage.RolloutQueue.open(connection)
+  const close = async (): Promise<void> => queue.close()
+  try {
+    if (flags.maxRollouts !== undefined) await queue.setMaxRollouts(flags.maxRollouts)
+    const server = queuePackage.createQueueServer({
+      queue,
+      code,
+      logger: createStderrLogger({ level: flags.logLevel, format: flags.logFormat }),
+      apiKey,
+      artifactRoot: flags.trajectories ? backend.artifactRoot : undefined,
+      egress,
+      instanceId,
+      maxQueueDepth: flags.maxQueueDepth,
+      drainSeconds: flags.drainTimeout,
+      admissionStatus: flags.admissionStatus,
+    })
+    const lines = [
+      `Over ${place}, code ${shortCode(code)}: ${workersText(await queue.workers(), code)}`,
+    ]
+    await openWorkflowPort(server, { facts, check, close }, { flags, port, lines })
+  } catch (error) {
+    await close()
+    throw error
+  }
+}

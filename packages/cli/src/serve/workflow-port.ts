@@ -1,0 +1,62 @@
+import { OsmosisError } from '@osmosis/core'
+import { serve, type ServerShell } from '@osmosis/server'
+
+import { answerMetadataChecks } from '../metadata-check/metadata-channel.ts'
+import { announceListening } from '../server-channel.ts'
+import type { ServeFlags } from './serve-options.ts'
+import { followKeyFile } from './server-keys.ts'
+import type { ServedWorkflow, WorkflowFacts } from './served-workflow.ts'
+
+/** How the server of a workflow is reached, and what is said of it. */
+export interface WorkflowPort {
+  readonly flags: ServeFlags
+  /** Counts when no flag names one. */
+  readonly port: number
+  /** What is printed between the workflow and the address. Default: nothing. */
+  readonly lines?: readonly string[]
+}
+
+/** Opens the port of a server of a workflow, and says what is served where. */
+export async function openWorkflowPort(
+  server: ServerShell,
+  { facts, check, close }: Pick<ServedWorkflow, 'facts' | 'check' | 'close'>,
+  { flags, port, lines = [] }: WorkflowPort,
+): Promise<void> {
+  followKeyFile(server, flags.apiKeyFile)
+  const listening = await serve(server, {
+    port: flags.port ?? port,
+    host: flags.host,
+    allowUnauthenticated: !flags.auth,
+  })
+  listening.closed.then(close).catch(() => {})
+  const key = server.requiresKey ? 'with a bearer key' : 'open, no key asked for'
+  const said = [
+    `Serving ${workflowText(facts)}`,
+    ...lines,
+    `Listening on ${listening.url} (${key})`,
+  ]
+  process.stdout.write(`${said.join('\n')}\n`)
+  answerMetadataChecks(check)
+  const { hasSchema, isConfigured, graderSlots } = facts
+  announceListening(listening, { kind: 'workflow', hasSchema, isConfigured, graderSlots })
+}
+
+/** What is run, for people. */
+export function workflowText({ workflow, file, grader }: WorkflowFacts): string {
+  return `${workflow} of ${file} (${grader ?? 'no grader: rollouts get no reward'})`
+}
+
+/** @throws OsmosisError with code `invalid_config` for flags that are for agent loops */
+export function assertWorkflowFlags({ register, log, validate }: ServeFlags, file: string): void {
+  const foreign = [
+    register && '--register',
+    log !== undefined && '--log',
+    !validate && '--no-validate',
+  ]
+  const [flag] = foreign.filter((name) => typeof name === 'string')
+  if (flag === undefined) return
+  throw new OsmosisError(
+    'invalid_config',
+    `${flag} is for agent loops, and ${file} exports an AgentWorkflow.`,
+  )
+}

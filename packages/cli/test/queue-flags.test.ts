@@ -1,0 +1,92 @@
+import { expect, it } from 'vitest'
+
+import { inWorkspace, run as osmosis } from './in-process.ts'
+
+inWorkspace()
+
+const echo = 'rollouts/echo/main.ts'
+const redis = ['--redis', 'redis://127.0.0.1:1']
+const served = ['serve', echo, '--port', '0', ...redis]
+const evaluated = 'eval run -m rollouts/echo/main.ts -d data/words.jsonl --policy policies/echo.ts'
+const evaluation = [...evaluated.split(' '), '--output', 'unused']
+
+it.each([
+  {
+    name: 'an outbox beside a queue',
+    args: [...served, '--outbox', 'outbox'],
+    said: '--outbox and --redis exclude each other: the queue keeps what is accepted until it is told in full.',
+  },
+  {
+    name: 'worker processes of a server that runs nothing',
+    args: [...served, '--workers', '2'],
+    said: '--workers goes to osmosis worker: with --redis the server runs no rollouts.',
+  },
+  {
+    name: 'a limit of a queue that is not named',
+    args: ['serve', echo, '--max-rollouts', '3'],
+    said: '--max-rollouts is about a queue: pass --redis as well.',
+  },
+  {
+    name: 'an agent loop over a queue',
+    args: ['serve', 'rollouts/agent-loops/adder.ts', ...redis],
+    said: 'A queue is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.',
+  },
+  {
+    name: 'a worker of agent loops',
+    args: ['worker', 'rollouts/agent-loops/adder.ts', ...redis],
+    said: 'A queue is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.',
+  },
+  {
+    name: 'a worker without a queue',
+    args: ['worker', echo],
+    said: 'Name the queue that the worker takes rollouts from: --redis <url>.',
+  },
+  {
+    name: 'an address that is no Redis',
+    args: ['serve', echo, '--redis', 'http://:secret@127.0.0.1'],
+    said: '--redis must be a URL such as redis://127.0.0.1:6379, or rediss://… for a Redis that speaks TLS.',
+  },
+  {
+    name: 'limits of worker processes in a worker without them',
+    args: ['worker', echo, ...redis, '--worker-memory', '100'],
+    said: '--stall-timeout and --worker-memory are limits of workers: pass --workers as well.',
+  },
+  {
+    name: 'a file of keys that is not there',
+    args: [...served, '--queue-key-file', 'nowhere'],
+    said: "--queue-key-file cannot be read: ENOENT: no such file or directory, open 'nowhere'",
+  },
+  {
+    name: 'plain keys in a Redis that is not on this machine',
+    args: ['worker', echo, '--redis', 'redis://:secret@redis.example'],
+    said: 'Keys of policies and callbacks would be readable in the Redis at redis://redis.example. Give its fronts and workers a file of queue keys, or allow plain keys.',
+  },
+])('refuses $name', async ({ args, said }) => {
+  expect(await osmosis(args)).toEqual({ code: 1, stdout: '', stderr: `error: ${said}\n` })
+})
+
+it.each([
+  {
+    name: 'workers of its own',
+    flags: [...redis, '--workers', '2'],
+    said: '--workers goes to osmosis worker: over a queue the evaluation runs no rollouts.',
+  },
+  {
+    name: 'a Redis of another machine, whose workers could not reach its policy',
+    flags: ['--redis', 'redis://redis.example', '--allow-plain-keys'],
+    said: 'Workers on other machines cannot ask the policy of this evaluation, which listens on 127.0.0.1. Say with --policy-host under which name or address of this machine they reach it; --policy-host 127.0.0.1 when all of them run here.',
+  },
+  {
+    name: 'a policy host that is everywhere',
+    flags: [...redis, '--policy-host', '0.0.0.0'],
+    said: 'Nobody reaches the policy as 0.0.0.0: name an address of this machine.',
+  },
+  {
+    name: 'a policy host without a queue',
+    flags: ['--policy-host', '10.0.0.5'],
+    said: '--policy-host is about a queue: pass --redis as well.',
+  },
+])('an evaluation over a queue is refused $name', async ({ flags, said }) => {
+  const finished = await osmosis([...evaluation, ...flags], {}, undefined)
+  expect(finished).toEqual({ code: 2, stdout: '', stderr: `error: ${said}\n` })
+})

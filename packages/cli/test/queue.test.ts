@@ -1,0 +1,191 @@
+import { writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { FakeController, missingPrograms, post, startRedis } from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
+
+import { inWorkspace, readResults, run as osmosis } from './in-process.ts'
+import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
+import { temporaryWorkspace } from './temporary-workspace.ts'
+
+inWorkspace()
+
+const echo = 'rollouts/echo/main.ts'
+const calling = 'rollouts/calling/main.ts'
+const listening = /Listening on (\S+)/
+
+const missing = missingPrograms('redis-server')
+const needs = missing.length > 0 ? ' (needs redis-server)' : ''
+
+/** Starts a server of a queue, and resolves with its address as well. */
+async function startFront(
+  args: readonly string[],
+): Promise<{ command: RunningCommand; url: string }> {
+  const command = startOsmosis(['serve', ...args, '--port', '0', '--no-trajectories'])
+  const [, url = ''] = await command.printed(listening)
+  return { command, url }
+}
+
+/** Starts a worker, and resolves when it takes rollouts. */
+async function startWorker(args: readonly string[]): Promise<RunningCommand> {
+  const command = startOsmosis(['worker', ...args])
+  await command.printed(/Taking rollouts from/)
+  return command
+}
+
+describe.skipIf(missing.length > 0)(`over a queue${needs}`, () => {
+  it('a server leaves its rollouts to a worker, says what there is, and both end on SIGTERM', async () => {
+    const redis = await startRedis({ aof: true })
+    const queue = ['--redis', redis.url]
+    const { command: front, url } = await startFront([echo, ...queue])
+    const sent = startOsmosis(['rollout', 'send', url, '-d', 'data/words.jsonl'])
+    await front.printed(/rollout accepted/)
+    const worker = await startWorker([echo, ...queue])
+    expect(await sent.finished).toMatchObject({ code: 0 })
+
+    const second = await startFront([echo, ...queue])
+    const [, code] = await front.printed(/code ([\da-f]{12})/)
+    for (const { child } of [front, worker, second.command]) child.kill('SIGTERM')
+    const place = `the queue osmosis at ${redis.url}, code ${code}`
+    expect((await front.finished).stdout).toBe(
+      `Serving EchoWorkflow of ${echo} (EchoGrader)\nOver ${place}: no worker yet, rollouts wait for one\nListening on ${url} (open, no key asked for)\n`,
+    )
+    expect((await second.command.finished).stdout).toContain(
+      `Over ${place}: 1 worker for 4 rollouts\n`,
+    )
+    expect((await worker.finished).stdout).toBe(
+      `Running EchoWorkflow of ${echo} (EchoGrader), 4 at a time\nTaking rollouts from ${place}\n`,
+    )
+    for (const ended of [front, worker, second.command]) {
+      const { code: exitCode, stderr } = await ended.finished
+      expect([exitCode, stderr]).toEqual([0, expect.not.stringContaining('append-only')])
+    }
+  })
+
+  it('both say at their start that a Redis may lose what it was given', async () => {
+    const redis = await startRedis({ config: { 'maxmemory-policy': 'allkeys-lru' } })
+    const queue = ['--redis', redis.url]
+    const started = [
+      (await startFront([echo, ...queue])).command,
+      await startWorker([echo, ...queue]),
+    ]
+    for (const command of started) {
+      await command.printed(/drops keys when its memory is full/)
+      command.child.kill('SIGTERM')
+      const { stderr } = await command.finished
+      expect(stderr).toContain(`The Redis at ${redis.url} has no append-only file`)
+      expect(stderr).toContain('(allkeys-lru)')
+    }
+  })
+
+  it('a worker of other code leaves rollouts to one of theirs, and both sides say so', async () => {
+    const redis = await startRedis()
+    await using controller = await new FakeController().start()
+    const queue = ['--redis', redis.url]
+    const old = await startWorker([calling, ...queue, '--code-version', 'old'])
+    const { command, url } = await startFront([calling, ...queue, '--code-version', 'new'])
+    await command.printed(
+      /code new: no worker yet, rollouts wait for one; 1 worker with other code/,
+    )
+    await post(`${url}/rollout`, controller.rolloutBody())
+    await old.printed(/"code":"new","own_code":"old".*accepted for other code/)
+    expect(controller.events).toEqual([])
+    await startWorker([calling, ...queue, '--code-version', 'new'])
+    expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
+  })
+
+  it('a worker lets what it has go on when it is told to end, and a second signal ends it at once', async () => {
+    const redis = await startRedis()
+    await using controller = await new FakeController().start()
+    controller.hanging = true
+    const queue = ['--redis', redis.url]
+    const { url } = await startFront([calling, ...queue])
+    const worker = await startWorker([calling, ...queue])
+    await post(`${url}/rollout`, controller.rolloutBody())
+    await controller.until(() => controller.events.includes('policy call'))
+    worker.child.kill('SIGTERM')
+    await worker.printed(/signal received: shutting down/)
+    expect(controller.openPolicyCalls).toBe(1)
+    worker.child.kill('SIGTERM')
+    expect(await worker.finished).toMatchObject({ code: 143 })
+  })
+
+  it('rollouts that outlast the drain of their worker fail when they have asked the policy', async () => {
+    const redis = await startRedis()
+    await using controller = await new FakeController().start()
+    controller.hanging = true
+    const queue = ['--redis', redis.url]
+    const { url } = await startFront([calling, ...queue])
+    const work = [calling, ...queue, '--lock-duration', '2']
+    const worker = await startWorker([...work, '--drain-timeout', '0.1'])
+    await post(`${url}/rollout`, controller.rolloutBody())
+    await controller.until(() => controller.events.includes('policy call'))
+    await startWorker(work)
+    worker.child.kill('SIGTERM')
+    const lost = { status: 'failure', err_message: expect.stringContaining('after 1 model call') }
+    expect(await controller.bodies()).toMatchObject([lost, lost])
+    expect(await worker.finished).toMatchObject({ code: 0 })
+  })
+
+  it('a worker runs user code in processes of its own, and answers for its health and its figures', async () => {
+    const redis = await startRedis()
+    const flags = ['--concurrency', '6', '--workers', '2', '--port', '0']
+    const worker = await startWorker([echo, '--redis', redis.url, ...flags])
+    const [, url = ''] = await worker.printed(listening)
+    expect(await (await fetch(`${url}/health`)).json()).toMatchObject({
+      status: 'ok',
+      concurrency: { max_concurrent: 6, queued: 0, running: 0 },
+      lifecycle: { accepting_rollouts: true, active_rollouts: 0 },
+    })
+    const figures = await (await fetch(`${url}/metrics`)).text()
+    expect(figures).toMatch(/^osmosis_rollout_slots 6$/m)
+    expect(figures).toMatch(/^osmosis_workers 2$/m)
+  })
+
+  it('servers and workers of a queue with a password and a file of keys understand one another', async () => {
+    const redis = await startRedis({ config: { requirepass: 'the-password' } })
+    await using controller = await new FakeController().start()
+    const keys = path.join(temporaryFolder(), 'keys')
+    writeFileSync(keys, `${Buffer.alloc(32, 1).toString('base64')}\n`)
+    const env = { OSMOSIS_REDIS_PASSWORD: 'the-password' }
+    const queue = ['--redis', redis.url, '--queue-key-file', keys]
+    const front = startOsmosis(['serve', calling, '--port', '0', ...queue], env)
+    const [, url = ''] = await front.printed(listening)
+    const worker = startOsmosis(['worker', calling, ...queue], env)
+    await worker.printed(/Taking rollouts/)
+    await post(`${url}/rollout`, controller.rolloutBody())
+    expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
+  })
+
+  it('osmosis eval run evaluates on the workers of a queue, that of osmosis.toml unless it is told otherwise', async () => {
+    const redis = await startRedis()
+    const root = temporaryWorkspace({
+      'osmosis.toml': `[queue]\nredis = "${redis.url}"\nprefix = "team"\n`,
+    })
+    const worker = startOsmosis(
+      ['worker', echo, '--redis', redis.url, '--redis-prefix', 'team'],
+      {},
+      root,
+    )
+    await worker.printed(/Taking rollouts from the queue team/)
+    const output = temporaryFolder()
+    const words = `-m ${echo} -d data/words.jsonl --policy policies/echo.ts --output ${output} --name r`
+    const { code, stderr } = await startOsmosis(['eval', 'run', ...words.split(' ')], {}, root)
+      .finished
+    expect([code, stderr]).toEqual([0, expect.any(String)])
+    const { records, run } = readResults(path.join(output, 'r'))
+    expect(run).toMatchObject({ status: 'finished' })
+    expect(records.map(({ status }) => status)).toEqual(Array(records.length).fill('success'))
+    await worker.printed(/rollout taken/)
+  })
+
+  it('a queue that does not answer is named without its password', async () => {
+    const args = ['serve', echo, '--port', '0', '--redis', 'redis://:secret@127.0.0.1:1']
+    const { code, stderr } = await osmosis(args)
+    expect(code).toBe(1)
+    expect(stderr).toMatch(
+      /^error: The Redis of the queue at redis:\/\/127\.0\.0\.1:1 does not answer/,
+    )
+    expect(stderr).not.toContain('secret')
+  })
+})
