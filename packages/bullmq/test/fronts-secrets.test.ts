@@ -16,17 +16,27 @@ const planted = {
 
 /** Everything that there is in Redis, as text. */
 async function contents(redis: Redis): Promise<string> {
-  const keys = await redis.keys('*')
-  const dumps = keys.map(async (key) => {
-    const type = await redis.type(key)
-    if (type === 'hash') return [key, ...Object.entries(await redis.hgetall(key)).flat()]
-    if (type === 'string') return [key, (await redis.get(key)) ?? '']
-    if (type === 'list') return [key, ...(await redis.lrange(key, 0, -1))]
-    if (type === 'set') return [key, ...(await redis.smembers(key))]
-    if (type === 'zset') return [key, ...(await redis.zrange(key, 0, -1))]
-    return [key, JSON.stringify(await redis.xrange(key, '-', '+'))]
-  })
-  return (await Promise.all(dumps)).flat().join('\n')
+  const all = await redis.eval(
+    `
+    local all = {}
+    local function add(key, values)
+      for _, value in ipairs(values) do table.insert(all, key .. ' ' .. value) end
+    end
+    for _, key in ipairs(redis.call('KEYS', '*')) do
+      local type = redis.call('TYPE', key).ok
+      if type == 'hash' then add(key, redis.call('HGETALL', key))
+      elseif type == 'string' then add(key, { redis.call('GET', key) })
+      elseif type == 'list' then add(key, redis.call('LRANGE', key, 0, -1))
+      elseif type == 'set' then add(key, redis.call('SMEMBERS', key))
+      elseif type == 'zset' then add(key, redis.call('ZRANGE', key, 0, -1))
+      else
+        for _, entry in ipairs(redis.call('XRANGE', key, '-', '+')) do add(key, entry[2]) end
+      end
+    end
+    return all`,
+    0,
+  )
+  return (all as string[]).join('\n')
 }
 
 it('nothing that a caller entrusts to a queue with keys can be read in its Redis, at any time', async () => {

@@ -12,6 +12,7 @@ import {
 import {
   createQueueServer,
   RolloutQueue,
+  startRolloutWorker,
   type QueueConnectionOptions,
   type QueueServerOptions,
 } from '@osmosis/bullmq'
@@ -28,7 +29,7 @@ import {
 } from '@osmosis/testing/kit'
 import { onTestFinished } from 'vitest'
 
-import { startHandWorker } from './hand-worker.ts'
+import { code } from './front-code.ts'
 
 /** A front of a queue, as its callers see it. */
 export interface FrontUnderTest {
@@ -53,6 +54,8 @@ export interface FrontsOptions extends Partial<QueueServerOptions> {
   grader?: GraderClass | null
   /** Default: 1; 0 leaves everything queued. */
   workers?: number
+  /** Of each worker; default: 100. */
+  concurrency?: number
   connection?: Partial<QueueConnectionOptions>
   /** Whether Redis survives being killed; default: false. */
   aof?: boolean
@@ -69,28 +72,40 @@ export interface FrontsUnderTest {
   readonly worker: () => Promise<void>
 }
 
-export const code = 'code-1'
-
 /** Two fronts and a worker on one queue, in a Redis of its own, and a controller; they end with the test. */
 export async function startFronts(options: FrontsOptions = {}): Promise<FrontsUnderTest> {
-  const { workflow, grader, workers = 1, connection, aof, ...serverOptions } = options
+  const {
+    workflow,
+    grader,
+    workers = 1,
+    concurrency = 100,
+    connection,
+    aof,
+    ...serverOptions
+  } = options
   const redis = await startRedis({ aof: aof ?? false })
   const controller = await new FakeController().start()
   onTestFinished(async () => controller[Symbol.asyncDispose]())
   const open = async (): Promise<RolloutQueue> =>
     RolloutQueue.open({ url: redis.url, ...connection })
   const worker = async (): Promise<void> => {
-    const queue = await open()
     const backend = new LocalBackend({
       workflow: workflow ?? AskOnce,
       grader: grader === null ? undefined : (grader ?? OneForYes),
       maxConcurrent: 100,
     })
-    const end = await startHandWorker({ url: redis.url, queue, backend, code })
+    const running = await startRolloutWorker({
+      url: redis.url,
+      ...connection,
+      backend,
+      code,
+      concurrency,
+      lockDurationMs: 2_000,
+      stalledIntervalMs: 500,
+    })
     onTestFinished(async () => {
       backend.shutdown()
-      await end()
-      await queue.close()
+      await running.close(AbortSignal.timeout(500))
     })
   }
   const front = async (more: Partial<QueueServerOptions> = {}): Promise<FrontUnderTest> => {
@@ -103,6 +118,7 @@ export async function startFronts(options: FrontsOptions = {}): Promise<FrontsUn
       callbackRetry: { minDelayMs: 1, maxDelayMs: 5 },
       drainSeconds: 0,
       shutdownGraceSeconds: 0.1,
+      lockDurationMs: 1_000,
       ...serverOptions,
       ...more,
     })

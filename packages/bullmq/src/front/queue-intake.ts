@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-import { isOsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, type RolloutRequest } from '@osmosis/core'
 import type { TraceHeaders } from '@osmosis/core/http'
 import {
   digestOf,
@@ -16,6 +16,7 @@ import {
 } from '@osmosis/server/internal'
 import type { Logger } from '@osmosis/server'
 
+import { queuePriority } from '../queue/queue-priority.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { FrontRecords } from './front-records.ts'
 
@@ -41,8 +42,6 @@ export interface IntakeParts {
 
 /** More ids than this are not listed. */
 const mostIds = 100_000
-/** BullMQ knows no lower priority. */
-const lowestPriority = 2 ** 21
 
 /** Accepts rollouts for all fronts of a queue: whichever is asked, each is accepted once. */
 export class QueueIntake implements RolloutIntake {
@@ -130,7 +129,7 @@ export class QueueIntake implements RolloutIntake {
       code,
       request,
       delivery,
-      priority: priorityOf(request.metadata),
+      priority: priorityOf(request),
       ...options,
     } as const
     const { result } = await queue.accept(entry, { mostQueued: maxQueueDepth })
@@ -166,9 +165,12 @@ export function isUnavailable(error: unknown): boolean {
   return isOsmosisError(error) && error.code === 'queue_unavailable'
 }
 
-/** What a caller says of the order of its rollouts; what is no priority counts as none. */
-function priorityOf(metadata: Readonly<Record<string, unknown>> | null): number | undefined {
-  const priority = metadata?.['osmosis_priority']
-  if (typeof priority !== 'number' || !Number.isInteger(priority)) return undefined
-  return priority >= 1 && priority <= lowestPriority ? priority : undefined
+/** @throws HttpRefusal 422 for what is no priority */
+function priorityOf(request: RolloutRequest): number | undefined {
+  try {
+    return queuePriority(request)
+  } catch (error) {
+    const loc = ['body', 'metadata', 'queue_priority']
+    throw new HttpRefusal(422, [{ type: 'value_error', loc, msg: errorMessage(error) }])
+  }
 }

@@ -43,6 +43,11 @@ export interface QueueServerOptions extends Omit<ServerShellOptions, 'outboxDir'
    * Seconds; default one day.
    */
   undeliveredSeconds?: number | undefined
+  /**
+   * How long this front may be silent before others tell what it was telling. Milliseconds; default
+   * 10,000.
+   */
+  lockDurationMs?: number | undefined
   /** Where callbacks may go; default: what `EgressOptions` of core say. */
   egress?: EgressOptions | undefined
   /** Folder for the trajectory documents of what this front tells; default: there are none. */
@@ -55,8 +60,8 @@ const tellingAtOnce = 1_000
 /**
  * A front of a queue: the rollout server for rollouts that run on workers of any machine. Any number of
  * fronts serve the same rollouts, and it does not matter which one is asked; what one of them leaves
- * behind, others tell. `metadata.osmosis_priority` of a rollout, a whole number from 1, puts it behind
- * those with lower numbers, and behind those without.
+ * behind, others tell. `queue_priority` in the metadata of a rollout, a whole number from 1, puts it
+ * behind those with lower numbers, and behind those without.
  *
  * @throws OsmosisError with code `invalid_config` for a key that nobody can present, a limit that is
  * not a number of at least 0, or times of leases that do not fit together
@@ -125,7 +130,7 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
       if (ending.aborted) return
       keeper.start()
       teller.start()
-      const stop = queue.tellResults(tell, tellingAtOnce)
+      const stop = queue.tellResults(tell, tellingAtOnce, options.lockDurationMs)
       ending.addEventListener('abort', () => {
         keeper.close()
         stop()

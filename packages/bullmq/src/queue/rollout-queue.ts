@@ -1,4 +1,5 @@
 import { OsmosisError, type CancelDisposition, type RolloutSelector } from '@osmosis/core'
+import { startTimer } from '@osmosis/core/http'
 import { FlowProducer, Queue, Worker, type JobsOptions } from 'bullmq'
 import type { Redis } from 'ioredis'
 
@@ -30,6 +31,8 @@ const resultOptions = {
   backoff: { type: 'custom' },
 } as const satisfies JobsOptions
 const longestPauseMs = 60_000
+/** For what is being told to be noted. Milliseconds. */
+const closingMs = 2_000
 
 /** How many rollouts are where. */
 export interface QueueCounts {
@@ -180,15 +183,21 @@ export class RolloutQueue implements AsyncDisposable {
    * called again later, by any front, after pauses that grow to a minute.
    *
    * @param concurrency - how many at a time
+   * @param lockMs - how long a front may be silent before others tell what it was telling
    * @returns begins no more of it; what is being told goes on
    */
-  tellResults(tell: (id: string) => Promise<void>, concurrency: number): () => void {
+  tellResults(
+    tell: (id: string) => Promise<void>,
+    concurrency: number,
+    lockMs = 10_000,
+  ): () => void {
     const teller = new Worker<RolloutJob>(queueNames.results, async ({ data }) => tell(data.id), {
       connection: this.#connection.waiting(),
       prefix: this.#connection.prefix,
       skipVersionCheck: true,
       concurrency,
-      stalledInterval: 5_000,
+      lockDuration: lockMs,
+      stalledInterval: lockMs / 2,
       maxStalledCount: again.attempts,
       settings: {
         backoffStrategy: (attempts) => Math.min(500 * 2 ** attempts, longestPauseMs),
@@ -289,7 +298,12 @@ export class RolloutQueue implements AsyncDisposable {
   async #close(): Promise<void> {
     this.#sweep.close()
     this.#wakes.close()
-    await Promise.all(this.#tellers.map(async (teller) => teller.close()))
+    const closed = Promise.all(this.#tellers.map(async (teller) => teller.close()))
+    // Without Redis they wait for its return.
+    const { promise: late, resolve } = Promise.withResolvers<void>()
+    const timer = startTimer(closingMs, resolve)
+    await Promise.race([closed, late])
+    timer.clear()
     this.#connection.close()
   }
 

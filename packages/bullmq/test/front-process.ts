@@ -1,0 +1,16 @@
+import { createQueueServer, RolloutQueue } from '@osmosis/bullmq'
+import { serve } from '@osmosis/server'
+
+import { code } from './front-code.ts'
+
+// A front in a process of its own, to be killed. Prints its URL when it listens.
+const { REDIS_URL = '' } = process.env
+const queue = await RolloutQueue.open({ url: REDIS_URL })
+const server = createQueueServer({
+  queue,
+  code,
+  callbackRetry: { minDelayMs: 1, maxDelayMs: 5 },
+  lockDurationMs: 1_000,
+})
+const { url } = await serve(server, { port: 0 })
+process.stdout.write(`${url}\n`)

@@ -1,0 +1,90 @@
+import { post, startServerProcess, type ServerProcess } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { startFronts, type FrontsUnderTest } from './fronts-under-test.ts'
+
+const script = new URL('./front-process.ts', import.meta.url)
+
+/** A front that can be killed takes a rollout, and is the only one until it is. */
+async function alone(
+  fronts: FrontsUnderTest,
+  fields: Record<string, unknown> = {},
+): Promise<ServerProcess> {
+  const { a, b, redis, controller } = fronts
+  await Promise.all([a.close(), b.close()])
+  const doomed = await startServerProcess(script, { REDIS_URL: redis.url })
+  const accepted = await post(`${doomed.url}/rollout`, controller.rolloutBody(fields))
+  expect(accepted.status).toBe(202)
+  return doomed
+}
+
+it.each(['completion', 'grader'] as const)(
+  'a front is killed while it waits for the answer to a %s callback: another one tells the rest',
+  async (kind) => {
+    const fronts = await startFronts()
+    const { controller } = fronts
+    controller.answers[kind] = [() => {}]
+    const doomed = await alone(fronts)
+    await controller.until(() => controller.callbacks.some((callback) => callback.kind === kind))
+    await doomed.end()
+    const tried = controller.callbacks.at(-1)
+
+    await fronts.front()
+    await controller.until(() => controller.events.includes('grader 200'))
+    const same = controller.callbacks.filter((callback) => callback.kind === kind)
+    expect(same).toHaveLength(2)
+    expect(same[1]?.body).toStrictEqual(tried?.body)
+    expect(same[1]?.headers['idempotency-key']).toBe(`r1/${kind}`)
+    expect(controller.callbacks.at(-1)?.body).toMatchObject({
+      status: 'success',
+      sample: { reward: 1 },
+    })
+    expect(controller.policyHeaders).toHaveLength(1)
+  },
+)
+
+it('a front is killed while its rollouts run: they end, and others tell of them', async () => {
+  const fronts = await startFronts()
+  const { controller } = fronts
+  const held = Promise.withResolvers<void>()
+  controller.answers['completion'] = [
+    (response) => {
+      held.promise.then(() => response.writeHead(200).end()).catch(() => {})
+    },
+  ]
+  const doomed = await alone(fronts, { rollout_id: 'graded' })
+  await post(
+    `${doomed.url}/rollout`,
+    controller.rolloutBody({ rollout_id: 'ungraded', grader_callback_url: null }),
+  )
+  await controller.until(() => controller.callbacks.length > 0)
+  await doomed.end()
+  held.resolve()
+
+  const { url } = await fronts.front()
+  const status = async (id: string): Promise<unknown> =>
+    (await fetch(`${url}/rollout/${id}/status`)).json()
+  await expect
+    .poll(async () => status('graded'), { timeout: 20_000 })
+    .toMatchObject({ status: 'success', reward: 1 })
+  expect(await status('ungraded')).toMatchObject({ status: 'success', reward: null })
+  await expect
+    .poll(async () => (await fetch(`${url}/health`)).json(), { timeout: 20_000 })
+    .toMatchObject({ undelivered: 0 })
+  const bodies = controller.callbacks.map(({ body }) => JSON.stringify(body))
+  expect(new Set(bodies).size).toBe(3)
+})
+
+it('a caller that was not answered by a dead front repeats its request at another one', async () => {
+  const fronts = await startFronts({ workers: 0 })
+  const { controller } = fronts
+  const doomed = await alone(fronts)
+  await doomed.end()
+  const b = await fronts.front()
+
+  expect((await b.post()).status).toBe(202)
+  expect((await b.post({ label: 'no' })).status).toBe(409)
+  await fronts.worker()
+  expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
+  expect(controller.policyHeaders).toHaveLength(1)
+})
