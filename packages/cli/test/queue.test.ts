@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { FakeController, missingPrograms, post, startRedis } from '@osmosis/testing/kit'
@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 
 import { inWorkspace, readResults, run as osmosis } from './in-process.ts'
 import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
-import { temporaryWorkspace } from './temporary-workspace.ts'
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
 inWorkspace()
 
@@ -177,6 +177,60 @@ describe.skipIf(missing.length > 0)(`over a queue${needs}`, () => {
     expect(run).toMatchObject({ status: 'finished' })
     expect(records.map(({ status }) => status)).toEqual(Array(records.length).fill('success'))
     await worker.printed(/rollout taken/)
+  })
+
+  it('an evaluation says that the workers of a queue do not get its variables, and that there are none yet', async () => {
+    const redis = await startRedis()
+    const root = temporaryWorkspace({
+      'osmosis.toml': `[queue]\nredis = "${redis.url}"\n`,
+      'configs/eval/echo.toml': evalConfig(
+        'echo',
+        '[env]\nLEVEL = "1"\n\n[secrets]\nrequired = []\n',
+      ),
+    })
+    const args = [
+      'eval',
+      'run',
+      'configs/eval/echo.toml',
+      '--policy',
+      'policies/echo.ts',
+      '--dry-run',
+    ]
+    const [over, here] = await Promise.all([
+      startOsmosis(args, {}, root).finished,
+      startOsmosis([...args, '--no-redis'], {}, root).finished,
+    ])
+    const variables =
+      'warning: [env] and [secrets] of the config do not reach the workers of a queue'
+    expect([over.code, here.code]).toEqual([0, 0])
+    expect(over.stderr).toContain(variables)
+    expect(over.stderr).toContain('16 at a time: the queue has no worker yet')
+    expect(here.stderr).not.toContain(variables)
+    expect(here.stderr).not.toContain('queue')
+  })
+
+  it('the policy of an evaluation listens where --policy-host says, and its password is kept nowhere', async () => {
+    const redis = await startRedis({ config: { requirepass: 'the-password' } })
+    const address = redis.url.replace('//', '//:the-password@')
+    const root = temporaryWorkspace({})
+    const queue = ['--redis', address, '--policy-host', '127.0.0.2']
+    // Connects nowhere else, and so has asked there.
+    const worker = startOsmosis(
+      ['worker', echo, '--redis', address, '--allow-host', '127.0.0.2'],
+      {},
+      root,
+    )
+    await worker.printed(/Taking rollouts/)
+    const output = temporaryFolder()
+    const words = `-m ${echo} -d data/words.jsonl --policy policies/echo.ts --output ${output} --name r`
+    const args = ['eval', 'run', ...words.split(' '), ...queue]
+    const { code, stdout, stderr } = await startOsmosis(args, {}, root).finished
+    expect([code, stderr]).toEqual([0, expect.not.stringContaining('warning')])
+    const written = globSync('r/**/*', { cwd: output, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => readFileSync(path.join(entry.parentPath, entry.name), 'utf8'))
+    expect(written.join('\n')).not.toContain('the-password')
+    expect(stdout).not.toContain('the-password')
   })
 
   it('a queue that does not answer is named without its password', async () => {

@@ -240,9 +240,9 @@ async function inFlightOf(
       why: queue === undefined ? own : 'the workers of the queue take no more',
     }
   }
-  return wanted === null
-    ? { limit: defaultInFlight, why: 'nothing sets a limit' }
-    : { limit: wanted, why: asked }
+  if (wanted !== null) return { limit: wanted, why: asked }
+  const why = slots === 0 ? 'the queue has no worker yet' : 'nothing sets a limit'
+  return { limit: defaultInFlight, why }
 }
 
 /** How many rollouts a server runs at once; null for any number. */
