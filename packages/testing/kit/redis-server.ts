@@ -49,6 +49,8 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     dir: folder,
     save: '',
     appendonly: aof ? 'yes' : 'no',
+    // By the second, what was acknowledged may be lost while the disk is busy.
+    appendfsync: 'always',
     ...config,
   }
   const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])

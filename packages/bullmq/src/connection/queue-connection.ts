@@ -149,6 +149,13 @@ export class QueueConnection {
     // Commands fail with what happens; without a listener ioredis prints it.
     redis.on('error', () => {})
     this.#opened.push(redis)
+    // BullMQ makes itself a connection to block on, and forgets it when Redis is away at the end.
+    const duplicate = redis.duplicate.bind(redis)
+    redis.duplicate = (override) => {
+      const second = duplicate(override)
+      this.#opened.push(second)
+      return second
+    }
     return redis
   }
 }

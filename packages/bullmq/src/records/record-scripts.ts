@@ -1,15 +1,8 @@
-import { createHash } from 'node:crypto'
-
-import type { Redis } from 'ioredis'
-
 /** What a script is given: the key of its record, then prefix, id and values of its own. */
 export type ScriptValue = string | number | Buffer
 
-/** One step of a record that nothing can come between. */
-export interface RecordScript {
-  readonly source: string
-  readonly sha: string
-}
+/** One step of a record, in Lua, that nothing can come between. */
+export type RecordScript = string
 
 // Keys beside that of the record are made of the prefix here: with Redis Cluster the prefix has braces.
 const shared = `
@@ -40,26 +33,9 @@ local function tellWorker()
 end
 `
 
-/** @param source - Lua; what all scripts share goes before it */
+/** @param source - what all scripts share goes before it */
 export function script(source: string): RecordScript {
-  const whole = shared + source
-  return { source: whole, sha: createHash('sha1').update(whole).digest('hex') }
-}
-
-/** @param key - of the record */
-export async function runScript(
-  redis: Redis,
-  { source, sha }: RecordScript,
-  key: string,
-  values: readonly ScriptValue[],
-): Promise<unknown> {
-  try {
-    return await redis.callBuffer('EVALSHA', sha, 1, key, ...values)
-  } catch (error) {
-    // A server that was restarted has forgotten its scripts.
-    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
-    return redis.callBuffer('EVAL', source, 1, key, ...values)
-  }
+  return shared + source
 }
 
 /** Acceptance, and what delivery does to a record. */

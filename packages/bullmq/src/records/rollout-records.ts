@@ -3,12 +3,7 @@ import { portable, sendError } from '@osmosis/workers/internal'
 import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'
-import {
-  deliveryScripts,
-  runScript,
-  type RecordScript,
-  type ScriptValue,
-} from './record-scripts.ts'
+import { deliveryScripts, type RecordScript, type ScriptValue } from './record-scripts.ts'
 import {
   readRecord,
   recordFields,
@@ -208,7 +203,10 @@ export class RolloutRecords {
     values: readonly ScriptValue[] = [],
   ): Promise<unknown> {
     const { prefix } = this.#connection
-    return this.ask((redis) => runScript(redis, script, this.key(id), [prefix, id, ...values]))
+    const all = [1, this.key(id), prefix, id, ...values]
+    // Whole each time: by their digest, Redis knows scripts only until it is restarted, and a second
+    // message would come too late from a process that is about to end.
+    return this.ask(async (redis) => redis.callBuffer('EVAL', script, ...all))
   }
 
   /** Asks Redis. */

@@ -12,6 +12,8 @@ const pauseMs = 500
  */
 export async function patiently<T>(ms: number, ask: () => Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>()
+  // Nobody listens between two tries.
+  late.promise.catch(() => {})
   const timer = setTimeout(() => {
     const seconds = Math.round(ms / 1000)
     late.reject(new OsmosisError('queue_unavailable', `Redis was away for more than ${seconds} s.`))

@@ -8,11 +8,12 @@ import type { Logger } from '@osmosis/server'
 import { DelayedError, WaitingError, Worker, type Job } from 'bullmq'
 
 import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
+import { closeJobs } from './close-jobs.ts'
 import { attachedPrefix, queueNames, type RolloutJob } from '../queue/job-names.ts'
 import { RolloutQueue } from '../queue/rollout-queue.ts'
 import { removeHeartbeat, writeHeartbeat } from '../queue/worker-list.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
-import { RolloutRuns, type RunOf } from '../records/rollout-runs.ts'
+import { lostBeforeGraded, RolloutRuns, type RunOf } from '../records/rollout-runs.ts'
 import { ModelCallSlots } from './model-call-slots.ts'
 import { patiently } from './patience.ts'
 import { WorkerRun, type RunParts } from './worker-run.ts'
@@ -70,6 +71,7 @@ export class RolloutWorker implements AsyncDisposable {
   /** When Redis last heard of this worker, by the clock of this process. */
   #heardAt = performance.now()
   #beating = false
+  #looking = false
   #closing: Promise<void> | undefined
 
   constructor(options: RolloutWorkerOptions, connection: QueueConnection, queue: RolloutQueue) {
@@ -166,7 +168,13 @@ export class RolloutWorker implements AsyncDisposable {
       if (this.#leaving.signal.aborted) leave()
       this.#leaving.signal.addEventListener('abort', leave, { once: true })
     })
-    await Promise.all([this.#jobs.close(), Promise.race([this.#inside.over(), left])])
+    // Nothing more is taken from here on.
+    this.#jobs.close().catch(() => {})
+    const over = async (): Promise<void> => Promise.race([this.#inside.over(), left])
+    await over()
+    await closeJobs(this.#jobs, this.#queue.records)
+    // What was on its way.
+    await over()
     for (const timer of this.#timers) clearInterval(timer)
     this.#loopDelay.disable()
     this.#slots?.close()
@@ -248,7 +256,30 @@ export class RolloutWorker implements AsyncDisposable {
   }
 
   #lookAtAll(): void {
-    this.#inside.lookAtAll().catch(() => {})
+    // While Redis is away, one look waits for it.
+    if (this.#looking) return
+    this.#looking = true
+    Promise.all([this.#inside.lookAtAll(), this.#endForgotten()])
+      .catch(() => {})
+      .finally(() => {
+        this.#looking = false
+      })
+      .catch(() => {})
+  }
+
+  /**
+   * Gradings that this worker is thought to have and has not: an outcome for which it had stopped waiting
+   * arrived after all.
+   */
+  async #endForgotten(): Promise<void> {
+    const held = `${this.#connection.prefix}:held:${this.id}`
+    const ids = await this.#records.ask(async (redis) => redis.smembers(held))
+    for (const id of ids.filter((one) => this.#inside.get(one) === undefined)) {
+      const record = await this.#records.read(id)
+      if (record?.status !== 'grading' || record.worker !== this.id) continue
+      await this.#runs.giveUp(record, lostBeforeGraded())
+      this.#parts.tell(id)
+    }
   }
 
   #beat(): void {

@@ -5,7 +5,6 @@ import type { WorkerRun } from './worker-run.ts'
 export class WorkerRuns {
   readonly #all = new Map<string, WorkerRun>()
   readonly #runs: RolloutRuns
-  #looking = false
 
   constructor(runs: RolloutRuns) {
     this.#runs = runs
@@ -38,14 +37,7 @@ export class WorkerRuns {
 
   /** Looks at all of them: messages may be lost. */
   async lookAtAll(): Promise<void> {
-    // While Redis is away, one look waits for it.
-    if (this.#looking) return
-    this.#looking = true
-    try {
-      await Promise.all([...this.#all.keys()].map(async (id) => this.look(id)))
-    } finally {
-      this.#looking = false
-    }
+    await Promise.all([...this.#all.keys()].map(async (id) => this.look(id)))
   }
 
   /** Leaves all of them to other workers. */

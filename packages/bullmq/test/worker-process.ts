@@ -1,0 +1,58 @@
+// A worker in a process of its own: the connection comes through the environment.
+import {
+  AgentWorkflow,
+  defineWorkflowConfig,
+  Grader,
+  LocalBackend,
+  requireRolloutContext,
+  toRolloutSample,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
+import { startRolloutWorker } from '@osmosis/bullmq'
+
+/** What workflows here do before they ask their policy, as the first message says. */
+const acts: Readonly<Record<string, (ctx: AgentWorkflowContext) => unknown>> = {
+  asks: () => {},
+  // The test hears of it, and lets it go on.
+  'passes a gate': async ({ metadata, rolloutId }) => {
+    const { gate } = metadata as { gate: string }
+    await fetch(`${gate}/chat/completions`, {
+      method: 'POST',
+      headers: { 'x-rollout-id': rolloutId, 'x-worker': String(process.pid) },
+      body: JSON.stringify({ messages: [] }),
+    })
+  },
+  'kills its worker': () => process.kill(process.pid, 'SIGKILL'),
+  'blocks for good': () => {
+    for (;;);
+  },
+}
+
+class Scripted extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const context = requireRolloutContext('Scripted')
+    context.registerSampleSource('main', {
+      getSample: (id) => toRolloutSample({ id, messages: [] }),
+    })
+    await acts[String(ctx.prompt[0]?.['content'])]?.(ctx)
+    await context.policy('main').complete({ messages: [{ role: 'user', content: 'go' }] })
+  }
+}
+
+class One extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    ctx.setReward(1)
+  }
+}
+
+const workflowConfig = defineWorkflowConfig({ name: 'scripted' })
+await startRolloutWorker({
+  url: process.env['QUEUE_URL'] ?? '',
+  backend: new LocalBackend({ workflow: Scripted, workflowConfig, grader: One }),
+  concurrency: Number(process.env['QUEUE_CONCURRENCY'] ?? 20),
+  code: 'c1',
+  lockDurationMs: Number(process.env['QUEUE_LOCK_MS']),
+  stalledIntervalMs: 500,
+})
+process.stdout.write('ready\n')
