@@ -151,7 +151,7 @@ export async function startFronts(options: FrontsOptions = {}): Promise<FrontsUn
 }
 
 /** Registers a conversation of two messages, and has the policy say the second one. */
-export async function askPolicy(ctx: AgentWorkflowContext, sampleId = 'main'): Promise<void> {
+async function askPolicy(ctx: AgentWorkflowContext, sampleId = 'main'): Promise<void> {
   const context = requireRolloutContext('askPolicy')
   const messages: unknown[] = [...ctx.prompt]
   context.registerSampleSource(sampleId, { getSample: (id) => toRolloutSample({ id, messages }) })
@@ -159,13 +159,13 @@ export async function askPolicy(ctx: AgentWorkflowContext, sampleId = 'main'): P
   messages.push({ role: 'assistant', content: answer.choices[0]?.message.content })
 }
 
-export class AskOnce extends AgentWorkflow {
+class AskOnce extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
     await askPolicy(ctx)
   }
 }
 
-export class OneForYes extends Grader {
+class OneForYes extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
     for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
   }

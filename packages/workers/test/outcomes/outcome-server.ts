@@ -4,7 +4,7 @@ import { LocalBackend } from '@osmosis/core'
 import { createRolloutServer, serve } from '@osmosis/server'
 import { createWorkerPool } from '@osmosis/workers'
 
-import { outcomeEntrypoints, type OutcomeEntrypoint } from './outcome-entrypoint.ts'
+import { outcomeEntrypoints, type OutcomeEntrypoint } from '@osmosis/testing/kit/outcome-entrypoint'
 
 // The server of the outcome table, in a process of its own; its variables say with which backend.
 // Prints its URL when it listens.

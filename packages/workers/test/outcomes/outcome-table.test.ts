@@ -3,10 +3,13 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 import { FakeController, post, startServerProcess, type ServerProcess } from '@osmosis/testing/kit'
+import {
+  deliveries,
+  onlySample,
+  outcomeCases,
+  type OutcomeCase,
+} from '@osmosis/testing/kit/outcomes'
 import { afterAll, describe, expect, it, vi } from 'vitest'
-
-import { deliveries, onlySample } from './deliveries.ts'
-import { outcomeCases, type OutcomeCase } from './outcome-cases.ts'
 
 const script = new URL('./outcome-server.ts', import.meta.url)
 const backends = ['LocalBackend', 'WorkerPoolBackend']

@@ -1,6 +1,8 @@
-import { LeaseClient, LeaseHandle, post, type FakeController } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
+import type { FakeController } from '../fake-controller.ts'
+import { post } from '../http-calls.ts'
+import { LeaseClient, LeaseHandle } from '../lease-client.ts'
 import type { End, Graded, OutcomeCase } from './outcome-cases.ts'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -69,7 +71,7 @@ export const deliveries: Readonly<Record<'callbacks' | 'a lease', Delivery>> = {
         status,
         err_message,
         err_category,
-        sample: unrewarded ? expect.objectContaining({ reward: null }) : sample,
+        sample: unrewarded ? (expect.objectContaining({ reward: null }) as unknown) : sample,
       }
     },
     state: ({ completion, grader, leased }) => ({ ...(grader ?? completion), ...leased }),

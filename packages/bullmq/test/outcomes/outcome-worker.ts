@@ -1,0 +1,18 @@
+import { startRolloutWorker } from '@osmosis/bullmq'
+import { LocalBackend } from '@osmosis/core'
+import { silentLogger } from '@osmosis/server'
+import { ownProcess } from '@osmosis/server/internal'
+import { outcomeEntrypoints, type OutcomeEntrypoint } from '@osmosis/testing/kit/outcome-entrypoint'
+
+// A worker for rollouts of the outcome table, in a process of its own. Prints a line when it has begun.
+const { REDIS_URL = '', ENTRYPOINT = '', ARTIFACT_ROOT = '' } = process.env
+const entrypoint = outcomeEntrypoints[ENTRYPOINT as OutcomeEntrypoint]
+const worker = await startRolloutWorker({
+  url: REDIS_URL,
+  backend: new LocalBackend({ ...entrypoint, artifactRoot: ARTIFACT_ROOT }),
+  code: ENTRYPOINT,
+  concurrency: 4,
+})
+// What user code does to the process stays with its rollout.
+ownProcess(async () => worker.close(), silentLogger)
+process.stdout.write('ready\n')
