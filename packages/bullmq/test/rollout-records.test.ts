@@ -218,6 +218,15 @@ it('gives a rollout only to its own code, and its loss to any', async () => {
   expect(await runs.take('r1', taker('w2', other))).toMatchObject({ what: 'lost', run: 1 })
 })
 
+it('gives a rollout to no worker that speaks another version of the protocol', async () => {
+  const { queue, redis } = await openQueue()
+  const { runs, records } = queue
+  await records.accept(entry())
+  await lookInto(redis).hset('osmosis:rollout:r1', 'code', '2:c1')
+  const code = 'c1 (queue protocol 2)'
+  expect(await runs.take('r1', taker('w1'))).toEqual({ what: 'other-code', code })
+})
+
 it('ends what is given up, whatever the run still says', async () => {
   const { runs, records } = (await openQueue()).queue
   await records.accept(entry())

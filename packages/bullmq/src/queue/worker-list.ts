@@ -1,5 +1,7 @@
 import type { Redis } from 'ioredis'
 
+import { shownCode, storedCode } from '../records/code-versions.ts'
+
 /** A worker as it says of itself, a few times in the time that it may be silent. */
 export interface QueueWorker {
   readonly id: string
@@ -24,7 +26,7 @@ export async function writeHeartbeat(
   const key = `${prefix}:worker:${worker.id}`
   await redis
     .multi()
-    .set(key, JSON.stringify(worker), 'PX', lockMs)
+    .set(key, JSON.stringify({ ...worker, code: storedCode(worker.code) }), 'PX', lockMs)
     .hset(`${prefix}:workers`, worker.id, lockMs)
     .exec()
 }
@@ -38,5 +40,9 @@ export async function readWorkers(redis: Redis, prefix: string): Promise<QueueWo
   const ids = await redis.hkeys(`${prefix}:workers`)
   if (ids.length === 0) return []
   const values = await redis.mget(...ids.map((id) => `${prefix}:worker:${id}`))
-  return values.flatMap((value) => (value === null ? [] : [JSON.parse(value) as QueueWorker]))
+  return values.flatMap((value) => {
+    if (value === null) return []
+    const worker = JSON.parse(value) as QueueWorker
+    return [{ ...worker, code: shownCode(worker.code) }]
+  })
 }

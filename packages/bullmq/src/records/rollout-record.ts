@@ -1,5 +1,7 @@
 import type { CancelDisposition, RolloutRequest, RolloutState } from '@osmosis/core'
 
+import { shownCode } from './code-versions.ts'
+
 /** How the results of a rollout are handed over. */
 export type RolloutKind = 'callbacks' | 'lease' | 'attached'
 
@@ -136,7 +138,7 @@ export function readRecord(
     status: text('status') as RolloutRecord['status'],
     digest: text('digest') ?? '',
     answer: text('answer') ?? '',
-    code: text('code') ?? '',
+    code: shownCode(text('code') ?? ''),
     version: number('version') ?? 0,
     run: number('run') ?? 0,
     worker: text('worker'),

@@ -3,6 +3,7 @@ import { portable, sendError } from '@osmosis/workers/internal'
 import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'
+import { storedCode } from './code-versions.ts'
 import { deliveryScripts, type RecordScript, type ScriptValue } from './record-scripts.ts'
 import {
   readRecord,
@@ -58,7 +59,7 @@ export class RolloutRecords {
       entry.kind,
       entry.digest,
       entry.answer,
-      entry.code,
+      storedCode(entry.code),
       entry.gradesAtOnce === true ? 1 : 0,
       limit === null ? '' : Math.round(Math.max(limit - queuedSeconds, 0) * 1000),
       limits.mostQueued ?? '',

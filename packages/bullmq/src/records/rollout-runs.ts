@@ -8,6 +8,7 @@ import {
 import { toFailure } from '@osmosis/core/backend'
 import { receiveError, sendError, type SentError } from '@osmosis/workers/internal'
 
+import { shownCode, storedCode } from './code-versions.ts'
 import { runScripts } from './record-scripts.ts'
 import type { RolloutRecords } from './rollout-records.ts'
 import {
@@ -97,7 +98,7 @@ export class RolloutRuns {
   /** Begins the next run of a rollout, if there is to be one. */
   async take(id: string, taker: Taker): Promise<Taken> {
     const { worker, token, code, lockMs, running } = taker
-    const values = [worker, token, code, lockMs, running ?? 0]
+    const values = [worker, token, storedCode(code), lockMs, running ?? 0]
     const limits = [mostDowned, mostRuns, graceMs]
     const reply = await this.#records.run(runScripts.take, id, [...values, ...limits])
     const [what, first, second, request, mayGrade, asksFront] = reply as (Buffer | number)[]
@@ -119,7 +120,7 @@ export class RolloutRuns {
       case 'mine':
         return { what: 'mine', run }
       case 'other-code':
-        return { what: 'other-code', code: String(first) }
+        return { what: 'other-code', code: shownCode(String(first)) }
       case 'cancelled':
         return { what: 'lost', run, reason: this.#reason(id, second as Buffer) }
       case 'asked':
