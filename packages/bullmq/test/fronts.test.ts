@@ -156,6 +156,22 @@ it('a callback that was given up is sent again later, and is not waited for by t
   await expect.poll(async () => a.get('/health')).toMatchObject({ undelivered: 0 })
 })
 
+it('a callback that nobody takes counts as undelivered until its time is over', async () => {
+  const { a, b, controller } = await startFronts({
+    callbackRetry: { retries: 0 },
+    undeliveredSeconds: 2,
+  })
+  controller.otherwise = () => 503
+  await a.post()
+  await controller.until(() => controller.events.filter((at) => at === 'grader 503').length > 1)
+  expect(await b.get('/health')).toMatchObject({ undelivered: 1 })
+
+  await expect
+    .poll(async () => a.get('/health'), { timeout: 15_000 })
+    .toMatchObject({ undelivered: 0 })
+  expect(await b.get('/rollout/r1/status')).toMatchObject({ status: 'success', reward: 1 })
+})
+
 it('rollouts with a lower number of priority are run first', async () => {
   const { a, controller, worker } = await startFronts({ workers: 0, concurrency: 1 })
   for (const [rollout_id, queue_priority] of Object.entries({

@@ -45,6 +45,10 @@ const scripts = {
   keepReport: script(`
     if get('delivery') then set('report', ARGV[3]) end`),
 
+  /** What was told is not everything. */
+  notTold: script(`
+    if redis.call('EXISTS', record) == 1 then toTell() end`),
+
   /** Somebody is telling these: nobody has to be reminded of them. */
   beingTold: script(`
     for n = 3, #ARGV do redis.call('ZADD', prefix .. ':untold', 'XX', now(), ARGV[n]) end`),
@@ -130,6 +134,11 @@ export class FrontRecords {
   async rewordError(rolloutId: string, message: string): Promise<void> {
     const sealed = this.#records.sealError(rolloutId, message)
     await this.#records.run(scripts.rewordError, rolloutId, [sealed])
+  }
+
+  /** Something is left to be told, whatever was told meanwhile. */
+  async notTold(rolloutId: string): Promise<void> {
+    await this.#records.run(scripts.notTold, rolloutId)
   }
 
   /** Somebody is telling the results of these rollouts: nobody has to be reminded of them. */

@@ -1,4 +1,5 @@
 import type { GradingOutcome, RolloutObserver, RolloutRequest } from '@osmosis/core'
+import { inTrace } from '@osmosis/core/http'
 import {
   LeasedDelivery,
   RolloutCallbacks,
@@ -83,9 +84,11 @@ export class ResultTeller {
     const { secrets } = this.#parts.services
     const forgetSecrets = secrets.add(request.apiKey, delivery.targets?.apiKey)
     try {
-      const trajectory = this.#parts.files.begin(request, delivery.extraFields)
-      if (delivery.targets === undefined) await this.#tellLease(known, trajectory)
-      else await this.#tellCallbacks(known, delivery.targets, trajectory)
+      await inTrace(request.traceHeaders ?? {}, async () => {
+        const trajectory = this.#parts.files.begin(request, delivery.extraFields)
+        if (delivery.targets === undefined) await this.#tellLease(known, trajectory)
+        else await this.#tellCallbacks(known, delivery.targets, trajectory)
+      })
     } finally {
       forgetSecrets()
     }
@@ -94,13 +97,16 @@ export class ResultTeller {
   /** Undefined when there is nothing to tell, yet or any more. */
   async #read(rolloutId: string): Promise<Known | undefined> {
     const { records } = this.#parts.queue
-    const record = await records.read(rolloutId)
-    const entry = await records.entry(rolloutId)
-    const workflow = await records.workflow(rolloutId)
+    // Sent together, and answered in this order: what the record says has happened is there.
+    const [record, entry, workflow, grading] = await Promise.all([
+      records.read(rolloutId),
+      records.entry(rolloutId),
+      records.workflow(rolloutId),
+      records.grading(rolloutId),
+    ])
     if (record === undefined || entry === undefined || workflow === undefined) return undefined
     const { request } = entry
     const delivery = entry.delivery as QueuedDelivery
-    const grading = await records.grading(rolloutId)
     return { record, request, delivery, workflow, grading: grading ?? ungraded(workflow, request) }
   }
 
@@ -136,7 +142,10 @@ export class ResultTeller {
     kept.assertKept()
     if (hasEnded(record)) {
       await trajectory.write()
-      if (kept.gaveUp) throw new Error('not every callback was acknowledged')
+      if (kept.gaveUp) {
+        await frontRecords.notTold(record.id)
+        throw new Error('not every callback was acknowledged')
+      }
       await this.#finish(known)
       return
     }
