@@ -60,15 +60,20 @@ const networkCode = /^(ECONN|EPIPE$|ENOTFOUND$|EAI_|EHOSTUNREACH$|ENETUNREACH$|E
  * model call threw, so an error of another kind is judged by its `cause`.
  */
 export function errorCategory(error: unknown): ErrorCategory {
-  const chain = causes(error)
-  for (const link of chain) {
-    if (isOsmosisError(link)) return categoryOfCode[link.code]
-    if (link.name === 'TimeoutError') return 'timeout'
-    if (isHttpError(link)) return 'http_error'
+  try {
+    const chain = causes(error)
+    for (const link of chain) {
+      if (isOsmosisError(link)) return categoryOfCode[link.code]
+      if (link.name === 'TimeoutError') return 'timeout'
+      if (isHttpError(link)) return 'http_error'
+    }
+    // Only the error itself: a TypeError somewhere below is not what the workflow failed of.
+    const name = chain[0]?.name ?? ''
+    return validationErrorNames.has(name) ? 'validation_error' : 'agent_error'
+  } catch {
+    // Getters and proxies are code of users, too, and may throw themselves.
+    return 'agent_error'
   }
-  // Only the error itself: a TypeError somewhere below is not what the workflow failed of.
-  const [outermost] = chain
-  return outermost && validationErrorNames.has(outermost.name) ? 'validation_error' : 'agent_error'
 }
 
 /** `error.message`, or the class name when that is empty; thrown non-errors as text. */

@@ -4,6 +4,12 @@ import { errorCategory, errorMessage, OsmosisError } from '@osmosis/core'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
 
+const unreadable = new Proxy(new Error(), {
+  get: () => {
+    throw new Error('not to be read')
+  },
+})
+
 function thrownBy(fn: () => unknown): unknown {
   try {
     fn()
@@ -55,6 +61,7 @@ it.each<[string, unknown, string]>([
   ['a missing file', Object.assign(new Error('ENOENT'), { code: 'ENOENT' }), 'agent_error'],
   ['a cancellation', new OsmosisError('cancelled', 'cancelled'), 'agent_error'],
   ['something that is no error', 'boom', 'agent_error'],
+  ['something that throws when it is looked at', unreadable, 'agent_error'],
 ])('sorts %s', (_what, error, category) => {
   expect(errorCategory(error)).toBe(category)
 })

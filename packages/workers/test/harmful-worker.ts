@@ -34,11 +34,21 @@ const harms: Readonly<Record<string, () => unknown>> = {
     }, 1)
     await sleep(100_000)
   },
+  'throw-unreadable': () => {
+    const refuse = (): never => {
+      throw new Error('not to be read')
+    }
+    throw new Proxy(new Error(), { get: refuse, getPrototypeOf: refuse })
+  },
   loop: () => {
     for (;;);
   },
   allocate: () => {
     for (;;) kept.push(Array.from({ length: 10_000 }, (_, n) => ({ n })))
+  },
+  hoard: () => {
+    kept.push(Buffer.alloc(150_000_000, 1))
+    for (;;);
   },
   buffers: () => {
     for (;;) kept.push(Buffer.alloc(10_000_000, 1))
@@ -46,6 +56,9 @@ const harms: Readonly<Record<string, () => unknown>> = {
   segfault: () => process.kill(process.pid, 'SIGSEGV'),
   kill: () => process.kill(process.pid, 'SIGKILL'),
   'kill-once': () => beKilled(process.argv[3] ?? '', 1),
+  // What programs do that can also be started by a process manager.
+  'speak-to-parent': () => process.send?.(null),
+  'leave-parent': () => (process as { disconnect?(): void }).disconnect?.(),
   wait: async () => sleep(100_000),
   pause: async () => sleep(20),
 }

@@ -20,7 +20,38 @@ describe('a rollout that harms its own process', () => {
   })
 })
 
+it.each(['speak-to-parent', 'leave-parent'])(
+  'user code cannot get at the channel between worker and front: %s does nothing',
+  async (does) => {
+    const { pool, ends } = await openPool({ workers: 1 })
+    const { completion, pid } = await runRollout(pool, does)
+    expect(completion.status).toBe('success')
+    expect((await runRollout(pool, 'nothing')).pid).toBe(pid)
+    expect(ends).toEqual([])
+  },
+)
+
+it('an error that throws when it is looked at fails its rollout', async () => {
+  const { pool } = await openPool({ workers: 1 })
+  const { completion } = await runRollout(pool, 'throw-unreadable')
+  expect(completion.failure).toMatchObject({
+    message: 'something without a message was thrown',
+    category: 'agent_error',
+  })
+})
+
 describe('a rollout that ends its worker', () => {
+  it.runIf(process.platform === 'linux')(
+    'by allocating, and is stopped before its heap is full, is told how much memory it took',
+    async () => {
+      const { pool } = await openPool({ heapMegabytes: 100, stallTimeoutSeconds: 2 })
+      const { completion } = await runRollout(pool, 'hoard')
+      expect(completion.failure?.message).toMatch(
+        /^the worker process blocked its event loop for more than 2 s, and took \d{3,} MiB of memory; /,
+      )
+    },
+  )
+
   it.each([
     ['loop', /^the worker process blocked its event loop for more than 2 s; /],
     [

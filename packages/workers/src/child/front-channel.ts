@@ -6,14 +6,19 @@ type WatchMessage = Extract<FrontMessage, { type: 'watch' }>
 /** What is said to a worker that is being watched. */
 export type LaterMessage = Exclude<FrontMessage, WatchMessage>
 
-/** The worker's end of the channel to its front. The process ends with it. */
+/**
+ * The worker's end of the channel to its front. The process ends with it. User code sees none: a program
+ * that is used to telling a process manager that it is ready would be talking to the front.
+ */
 export class FrontChannel {
   /** How the front watches this process: the first that it says. */
   readonly watched: Promise<WatchMessage>
   #take: ((message: LaterMessage) => void) | undefined
   readonly #waiting: LaterMessage[] = []
+  readonly #send = process.send?.bind(process)
 
   constructor() {
+    Object.assign(process, { send: undefined, disconnect: undefined })
     const { promise, resolve } = Promise.withResolvers<WatchMessage>()
     this.watched = promise
     process.on('message', (message: FrontMessage) => {
@@ -36,12 +41,12 @@ export class FrontChannel {
    * @throws an error when the message cannot be cloned
    */
   post(message: WorkerMessage): void {
-    if (process.connected) process.send?.(message, undefined, undefined, () => {})
+    if (process.connected) this.#send?.(message, undefined, undefined, () => {})
   }
 
   /** Resolves when all that was sent so far is in the hands of the operating system. */
   async flushed(): Promise<void> {
-    await send({ type: 'beat' })
+    await this.written({ type: 'beat' })
   }
 
   /**
@@ -49,10 +54,8 @@ export class FrontChannel {
    * it whatever becomes of this process.
    */
   async written(message: WorkerMessage): Promise<void> {
-    await send(message)
+    await promisify((done: (error: Error | null) => void) => {
+      this.#send?.(message, undefined, undefined, done)
+    })()
   }
 }
-
-const send = promisify((message: WorkerMessage, done: (error: Error | null) => void) =>
-  process.send?.(message, undefined, undefined, done),
-)

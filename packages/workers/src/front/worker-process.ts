@@ -1,4 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 
@@ -80,7 +81,7 @@ export class WorkerProcess {
     })
     this.#child.on('message', (message: WorkerMessage) => this.#handle(message))
     this.ended = this.#watchEnd(options)
-    this.#watchLoop(stallTimeoutSeconds)
+    this.#watchLoop(options)
     const maxMemoryBytes = (heapMegabytes * 2 + spareMegabytes) * 2 ** 20
     this.#send({ type: 'watch', beatMs: this.#tickMs, maxMemoryBytes })
   }
@@ -185,13 +186,13 @@ export class WorkerProcess {
   }
 
   /** Counted in ticks of this process: when it was itself held up, that is nobody else's silence. */
-  #watchLoop(stallTimeoutSeconds: number): void {
+  #watchLoop({ stallTimeoutSeconds, heapMegabytes }: WorkerProcessOptions): void {
     const ticks = setInterval(() => {
       this.#silentTicks += 1
       const silentMs = this.#silentTicks * this.#tickMs
       const limitMs = stallTimeoutSeconds * 1000
       if (silentMs < (this.#isReady ? limitMs : Math.max(limitMs, longestLoadMs))) return
-      this.#killedFor ??= `blocked its event loop for more than ${silentMs / 1000} s`
+      this.#killedFor ??= stallText(silentMs / 1000, memoryMegabytes(this.pid), heapMegabytes)
       this.#child.kill('SIGKILL')
     }, this.#tickMs)
     ticks.unref()
@@ -245,6 +246,25 @@ export class WorkerProcess {
     const loss = new WorkerLoss(what)
     for (const { reject } of this.#questions.values()) reject(loss)
     for (const run of this.runs.values()) run.lose(loss)
+  }
+}
+
+/** Code that allocates without end may take longer to fill its heap than it is waited for. */
+function stallText(seconds: number, megabytes: number, heapMegabytes: number): string {
+  const what = `blocked its event loop for more than ${seconds} s`
+  return megabytes < (heapMegabytes + spareMegabytes) / 2
+    ? what
+    : `${what}, and took ${megabytes} MiB of memory`
+}
+
+/** What another process takes; 0 where the system does not say. */
+function memoryMegabytes(pid: number | undefined): number {
+  try {
+    const [, kilobytes] =
+      /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+    return Math.round(Number(kilobytes ?? 0) / 1024)
+  } catch {
+    return 0
   }
 }
 

@@ -1,4 +1,4 @@
-import { isOsmosisError, OsmosisError, type RolloutFailure } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError, type RolloutFailure } from '@osmosis/core'
 
 import { portable } from './portable.ts'
 
@@ -20,7 +20,17 @@ export type SentFailure = Omit<RolloutFailure, 'cause'> & { readonly cause: Sent
 /** Causes nested deeper than this say nothing more, and may be a cycle. */
 const deepestCause = 8
 
-export function sendError(thrown: unknown, depth = 0): SentError {
+/** Never throws, whatever was thrown. */
+export function sendError(thrown: unknown): SentError {
+  try {
+    return sent(thrown, 0)
+  } catch {
+    // Getters and proxies are code of users, too, and may throw themselves.
+    return { value: errorMessage(thrown) }
+  }
+}
+
+function sent(thrown: unknown, depth: number): SentError {
   if (!(thrown instanceof Error)) return { value: portable(thrown) }
   const { cause } = thrown
   return {
@@ -28,9 +38,7 @@ export function sendError(thrown: unknown, depth = 0): SentError {
     message: text(thrown.message),
     stack: text(thrown.stack),
     ...(isOsmosisError(thrown) ? { osmosis: fieldsOf(thrown) } : {}),
-    ...(cause === undefined || depth === deepestCause
-      ? {}
-      : { cause: sendError(cause, depth + 1) }),
+    ...(cause === undefined || depth === deepestCause ? {} : { cause: sent(cause, depth + 1) }),
   }
 }
 
