@@ -34,6 +34,9 @@ const harms: Readonly<Record<string, () => unknown>> = {
     }, 1)
     await sleep(100_000)
   },
+  'throw-much': () => {
+    throw new Error('e'.repeat(10_000_000))
+  },
   'throw-unreadable': () => {
     const refuse = (): never => {
       throw new Error('not to be read')

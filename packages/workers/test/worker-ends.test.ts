@@ -31,6 +31,15 @@ it.each(['speak-to-parent', 'leave-parent'])(
   },
 )
 
+it('an error of 10 MB is cut before it comes to the front, which would be busy reading it', async () => {
+  const { pool } = await openPool({ workers: 1 })
+  const { completion } = await runRollout(pool, 'throw-much')
+  const cause = completion.failure?.cause as Error | undefined
+  const { message = '', stack = '' } = cause ?? {}
+  expect(message).toMatch(/^e{60000}/)
+  expect(message.length + stack.length).toBeLessThan(150_000)
+})
+
 it('an error that throws when it is looked at fails its rollout', async () => {
   const { pool } = await openPool({ workers: 1 })
   const { completion } = await runRollout(pool, 'throw-unreadable')

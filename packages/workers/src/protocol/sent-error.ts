@@ -1,4 +1,5 @@
 import { errorMessage, isOsmosisError, OsmosisError, type RolloutFailure } from '@osmosis/core'
+import { beginningOf, longErrorTextBytes } from '@osmosis/core/http'
 
 import { portable } from './portable.ts'
 
@@ -23,14 +24,14 @@ const deepestCause = 8
 /** Never throws, whatever was thrown. */
 export function sendError(thrown: unknown): SentError {
   try {
-    return sent(thrown, 0)
+    return sentWith(thrown, 0)
   } catch {
     // Getters and proxies are code of users, too, and may throw themselves.
     return { value: errorMessage(thrown) }
   }
 }
 
-function sent(thrown: unknown, depth: number): SentError {
+function sentWith(thrown: unknown, depth: number): SentError {
   if (!(thrown instanceof Error)) return { value: portable(thrown) }
   const { cause } = thrown
   return {
@@ -38,7 +39,7 @@ function sent(thrown: unknown, depth: number): SentError {
     message: text(thrown.message),
     stack: text(thrown.stack),
     ...(isOsmosisError(thrown) ? { osmosis: fieldsOf(thrown) } : {}),
-    ...(cause === undefined || depth === deepestCause ? {} : { cause: sent(cause, depth + 1) }),
+    ...(cause === undefined || depth === deepestCause ? {} : { cause: sentWith(cause, depth + 1) }),
   }
 }
 
@@ -79,7 +80,7 @@ function definedFields({
   return { retryAfterMs, shouldRetry, ...(status === undefined ? {} : { status }) }
 }
 
-/** Fields of errors are whatever user code has put there. */
+/** Fields of errors are whatever user code has put there; what no document keeps, nobody has to read. */
 function text(value: unknown): string {
-  return typeof value === 'string' ? value : ''
+  return typeof value === 'string' ? beginningOf(value, longErrorTextBytes) : ''
 }
