@@ -153,6 +153,37 @@ it('needs neither events nor messages: all are trimmed and cut off while 200 rol
   expect(policy.requests).toHaveLength(200)
 })
 
+it('a front that waits for rollouts waits for Redis as well, and knows when that has lost them', async () => {
+  const cases = [
+    [true, /^success$/],
+    [false, /^the Redis of the queue has lost the rollout/],
+  ] as const
+  for (const [aof, said] of cases) {
+    const redis = await startRedis({ aof })
+    const answer = Promise.withResolvers<string>()
+    await using policy = await startPolicyServer(async () => answer.promise)
+    const front = await createBullBackend({ url: redis.url, code: 'c1' })
+    onTestFinished(async () => front.close())
+    await startWorker(redis)
+    const ends: string[] = []
+    const executed = front.execute(
+      { ...request, chatCompletionsUrl: policy.url },
+      {
+        workflowFinished: async ({ failure }) => void ends.push(failure?.message ?? 'success'),
+        gradingFinished: async ({ status }) => void ends.push(status),
+      },
+    )
+    await policy.waitForRequest(0)
+    await redis.kill()
+    answer.resolve('yes')
+    await sleep(lockDurationMs)
+    await redis.restart()
+    await executed
+    expect(ends[0]).toMatch(said)
+    expect(ends[1]).toBe(aof ? 'success' : 'failure')
+  }
+})
+
 it('answers that the queue is not available while Redis stands still', async () => {
   const redis = await startRedis()
   const queue = await RolloutQueue.open({ url: redis.url })

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import type { GradingOutcome, OsmosisError } from '@osmosis/core'
+import { isOsmosisError, OsmosisError, type GradingOutcome } from '@osmosis/core'
 import {
   Deadline,
   QueueClock,
@@ -15,11 +15,15 @@ import { queuePriority } from '../queue/queue-priority.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { RolloutRecord } from '../records/rollout-record.ts'
 import { samplesOf, type Samples } from '../records/sent-outcome.ts'
+import { patiently } from '../queue/patience.ts'
 
 /** For a worker to report the end of what was ended. Milliseconds. */
 const reactionMs = 2_000
 /** For what was said in a workflow that failed. Milliseconds. */
 const partialMs = 3_000
+/** For a Redis that is away while a rollout is on its way. Milliseconds. */
+const patienceMs = 600_000
+const pauseMs = 500
 /** How long a rollout goes on whose front is not heard of. Milliseconds. */
 const leaseMs = 60_000
 
@@ -83,7 +87,7 @@ export class BullRollout implements RolloutPhases {
     try {
       live.ending.throwIfAborted()
       live.enter(phase)
-      await this.#queue.records.allowGrading(this.id)
+      await patiently(patienceMs, async () => this.#queue.records.allowGrading(this.id), isAway)
       const graded = await this.#reported(phase, async (record) =>
         record.has.grading ? this.#queue.records.grading(this.id) : undefined,
       )
@@ -116,12 +120,25 @@ export class BullRollout implements RolloutPhases {
     }
     if (signal.aborted) onAbort()
     signal.addEventListener('abort', onAbort, { once: true })
-    try {
+    let awaySince: number | undefined
+    const follow = async (): Promise<T> => {
       for await (const record of this.#queue.watch(this.id, unanswered.signal)) {
+        awaySince = undefined
         const found = await read(record)
         if (found !== undefined) return found
       }
-      throw new Error('The record of the rollout is gone.')
+      throw recordLost
+    }
+    try {
+      for (;;) {
+        try {
+          return await follow()
+        } catch (error) {
+          awaySince ??= performance.now()
+          if (!isAway(error) || performance.now() - awaySince > patienceMs) throw error
+        }
+        await sleep(pauseMs)
+      }
     } finally {
       signal.removeEventListener('abort', onAbort)
     }
@@ -146,7 +163,7 @@ export class BullRollout implements RolloutPhases {
     if (this.#answered || beforeFirstModelCall === undefined) return
     this.#answered = true
     const answer = async (error?: unknown): Promise<void> =>
-      this.#queue.records.answerFirstCall(this.id, error)
+      patiently(patienceMs, async () => this.#queue.records.answerFirstCall(this.id, error), isAway)
     beforeFirstModelCall()
       .then(async () => answer(), answer)
       .catch(() => {})
@@ -155,6 +172,16 @@ export class BullRollout implements RolloutPhases {
   async #cancel(reason: OsmosisError): Promise<void> {
     await this.#queue.cancel({ ids: [this.id] }, reason).catch(() => {})
   }
+}
+
+/** Nobody will ever write an outcome for it. */
+const recordLost = new OsmosisError(
+  'worker_lost',
+  'the Redis of the queue has lost the rollout: it was restarted without an append-only file, or dropped the record',
+)
+
+function isAway(error: unknown): boolean {
+  return isOsmosisError(error) && error.code === 'queue_unavailable'
 }
 
 function neverLate(): never {

@@ -15,7 +15,7 @@ import { removeHeartbeat, writeHeartbeat } from '../queue/worker-list.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
 import { lostBeforeGraded, RolloutRuns, type RunOf } from '../records/rollout-runs.ts'
 import { ModelCallSlots } from './model-call-slots.ts'
-import { patiently } from './patience.ts'
+import { patiently } from '../queue/patience.ts'
 import { WorkerRun, type RunParts } from './worker-run.ts'
 import { WorkerRuns } from './worker-runs.ts'
 

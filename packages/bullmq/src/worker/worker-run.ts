@@ -12,7 +12,7 @@ import { toFailure } from '@osmosis/core/backend'
 
 import type { RolloutRuns, RunOf, RunState, Taken } from '../records/rollout-runs.ts'
 import type { Samples } from '../records/sent-outcome.ts'
-import { patiently } from './patience.ts'
+import { patiently } from '../queue/patience.ts'
 
 /** What the runs of a worker share. */
 export interface RunParts {

@@ -8,9 +8,14 @@ const pauseMs = 500
  * Does something with Redis, also when that has to come back first.
  *
  * @param ms - how long to wait for that
+ * @param isPassing - which failures are tried again; default: all
  * @throws OsmosisError with code `queue_unavailable`
  */
-export async function patiently<T>(ms: number, ask: () => Promise<T>): Promise<T> {
+export async function patiently<T>(
+  ms: number,
+  ask: () => Promise<T>,
+  isPassing: (error: unknown) => boolean = () => true,
+): Promise<T> {
   const late = Promise.withResolvers<never>()
   // Nobody listens between two tries.
   late.promise.catch(() => {})
@@ -24,7 +29,7 @@ export async function patiently<T>(ms: number, ask: () => Promise<T>): Promise<T
       try {
         return await Promise.race([ask(), late.promise])
       } catch (error) {
-        if (performance.now() + pauseMs >= until) throw error
+        if (!isPassing(error) || performance.now() + pauseMs >= until) throw error
       }
       await sleep(pauseMs)
     }
