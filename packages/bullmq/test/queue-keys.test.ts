@@ -13,6 +13,15 @@ it('gives back what was sealed, whatever it is made of', () => {
   }
 })
 
+it('packs what is long', () => {
+  for (const keys of [new QueueKeys(), new QueueKeys([key()])]) {
+    const long = 'to be or not to be '.repeat(1_000)
+    const blob = keys.seal(long, 'r1 request')
+    expect(blob.length).toBeLessThan(long.length / 10)
+    expect(keys.open(blob, 'r1 request')).toBe(long)
+  }
+})
+
 it('seals with the first key of a file and opens with all of them', () => {
   const [older, newer] = [key(), key()]
   const before = QueueKeys.parse(older.toString('base64'))

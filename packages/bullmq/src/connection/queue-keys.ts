@@ -9,6 +9,10 @@ const keyBytes = 32
 const nonceBytes = 12
 const tagBytes = 16
 const nameBytes = 8
+/** Bytes. To pack less takes more time than it saves. */
+const shortest = 1024
+/** How what is in a blob begins. */
+const size = { asItIs: 0, packed: 1 } as const
 /** How a blob begins. */
 const form = { plain: 0, sealed: 1 } as const
 
@@ -53,7 +57,7 @@ export class QueueKeys {
    * @param place - where it is kept; it opens nowhere else
    */
   seal(value: unknown, place: string): Buffer {
-    const packed = gzipSync(serialize(value), { level: 1 })
+    const packed = pack(value)
     const [first] = this.#keys
     if (first === undefined) return Buffer.concat([Buffer.of(form.plain), packed])
     const [name, key] = first
@@ -66,7 +70,7 @@ export class QueueKeys {
   /** @throws OsmosisError with code `invalid_config` for what these keys have not sealed in this place */
   open(blob: Buffer, place: string): unknown {
     // A queue with keys believes nothing that was written without.
-    if (!this.encrypts && blob[0] === form.plain) return deserialize(gunzipSync(blob.subarray(1)))
+    if (!this.encrypts && blob[0] === form.plain) return unpack(blob.subarray(1))
     const nonceAt = 1 + nameBytes
     const key = this.#keys.get(blob.subarray(1, nonceAt).toString('hex'))
     if (blob[0] !== form.sealed || key === undefined) throw cannotOpen(place)
@@ -79,8 +83,20 @@ export class QueueKeys {
     } catch (cause) {
       throw cannotOpen(place, cause)
     }
-    return deserialize(gunzipSync(packed))
+    return unpack(packed)
   }
+}
+
+function pack(value: unknown): Buffer {
+  const bytes = serialize(value)
+  return bytes.length < shortest
+    ? Buffer.concat([Buffer.of(size.asItIs), bytes])
+    : Buffer.concat([Buffer.of(size.packed), gzipSync(bytes, { level: 1 })])
+}
+
+function unpack(bytes: Buffer): unknown {
+  const rest = bytes.subarray(1)
+  return deserialize(bytes[0] === size.packed ? gunzipSync(rest) : rest)
 }
 
 function nameOf(key: Buffer): string {
