@@ -1,9 +1,10 @@
-// The training cluster of benchmark:server in a process of its own: policy, receiver of callbacks, and
-// the driver that keeps rollouts going. Several of them share the load, so that none is the limit.
+// The training cluster of benchmark:server and benchmark:distributed in a process of its own: policy,
+// receiver of callbacks, and the driver that keeps rollouts going. Several of them share the load, so that none is the limit.
 // Does what its parent sends, one order at a time, and tells how it went.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
+import type { GraderCallbackBody } from '@osmosis/core/wire'
 import { Agent, request } from 'undici'
 
 /** What a cluster is to do. */
@@ -18,6 +19,10 @@ export interface Load {
   readonly latencyMs: number
   /** The policy answers the last call of a rollout when it is told to (`release`), not before. */
   readonly hold?: boolean
+  /** What all rollouts are given and say, in characters; default: little. */
+  readonly texts?: { readonly prompt: number; readonly answer: number }
+  /** Of all rollouts. */
+  readonly metadata?: object
 }
 
 /** How it went. */
@@ -27,6 +32,13 @@ export interface LoadResult {
   readonly cpuMs: number
   /** From each request to the answer that accepted the rollout. Milliseconds. */
   readonly acceptances: readonly number[]
+  /** From each request to the callback that ended the rollout. Milliseconds. */
+  readonly durations: readonly number[]
+  /** Rollouts that ended with a reward, and others. */
+  readonly rewarded: number
+  readonly failed: number
+  /** Callbacks of rollouts that had ended already. */
+  readonly repeated: number
 }
 
 /** All rollouts are held. */
@@ -42,12 +54,16 @@ export const calls = 4
 if (process.send !== undefined && process.argv[1] === import.meta.filename) await serveParent()
 
 async function serveParent(): Promise<void> {
-  const answerText = sseText()
-  const initialMessages = [
-    { role: 'system', content: 'You are a careful calculator. '.repeat(20) },
-    { role: 'user', content: 'What is 12 times 34? '.repeat(40) },
-  ]
-  const graded = new Map<string, () => void>()
+  const few = {
+    answer: sseText(Array.from({ length: 20 }, (_, n) => `word${n} `)),
+    initialMessages: [
+      { role: 'system', content: 'You are a careful calculator. '.repeat(20) },
+      { role: 'user', content: 'What is 12 times 34? '.repeat(40) },
+    ],
+  }
+  let texts = few
+  const graded = new Map<string, (body: GraderCallbackBody) => void>()
+  let repeated = 0
   const asked = new Map<string, number>()
   let load: Load | undefined
   let held: (() => void)[] = []
@@ -55,14 +71,24 @@ async function serveParent(): Promise<void> {
 
   const cluster = createServer((incoming, outgoing) => {
     const [, kind = '', id = ''] = (incoming.url ?? '').split('/')
+    if (kind === 'grader') {
+      let text = ''
+      incoming.setEncoding('utf8').on('data', (part: string) => (text += part))
+      incoming.on('end', () => {
+        outgoing.writeHead(200).end()
+        const end = graded.get(id)
+        if (end === undefined) repeated += 1
+        else end(JSON.parse(text) as GraderCallbackBody)
+      })
+      return
+    }
     incoming.resume().on('end', () => {
       if (kind !== 'v1') {
         outgoing.writeHead(200).end()
-        if (kind === 'grader') graded.get(id)?.()
         return
       }
       const answer = (): void => {
-        outgoing.writeHead(200, { 'content-type': 'text/event-stream' }).end(answerText)
+        outgoing.writeHead(200, { 'content-type': 'text/event-stream' }).end(texts.answer)
       }
       const number = (asked.get(id) ?? 0) + 1
       asked.set(id, number)
@@ -90,14 +116,16 @@ async function serveParent(): Promise<void> {
       return
     }
     load = order
+    texts = order.texts === undefined ? few : longTexts(order.texts)
     void drive(order)
   })
   process.on('disconnect', () => process.exit())
   process.send?.('ready')
 
   /** Keeps `inFlight` rollouts going until all have been graded. */
-  async function drive({ url, name, inFlight, rollouts }: Load): Promise<void> {
-    const acceptances: number[] = []
+  async function drive({ url, name, metadata, inFlight, rollouts }: Load): Promise<void> {
+    const ended: Ended[] = []
+    repeated = 0
     const cpuBefore = process.cpuUsage()
     const startedAt = performance.now()
     let started = 0
@@ -105,26 +133,43 @@ async function serveParent(): Promise<void> {
       Array.from({ length: inFlight }, async () => {
         while (started < rollouts) {
           started += 1
-          acceptances.push(await rollOut(url, `${name}-${started}`))
+          ended.push(await rollOut(url, `${name}-${started}`, metadata))
         }
       }),
     )
     const { user, system } = process.cpuUsage(cpuBefore)
-    const wallMs = performance.now() - startedAt
-    process.send?.({ wallMs, cpuMs: (user + system) / 1000, acceptances } satisfies LoadResult)
+    const rewarded = ended.filter(({ isRewarded }) => isRewarded).length
+    process.send?.({
+      wallMs: performance.now() - startedAt,
+      cpuMs: (user + system) / 1000,
+      acceptances: ended.map(({ acceptedMs }) => acceptedMs),
+      durations: ended.map(({ endedMs }) => endedMs),
+      rewarded,
+      failed: ended.length - rewarded,
+      repeated,
+    } satisfies LoadResult)
   }
 
-  /** Resolves when the rollout was graded, with the time its acceptance took. */
-  async function rollOut(url: string, id: string): Promise<number> {
-    const end = new Promise<void>((resolve) => graded.set(id, resolve))
+  /** Resolves when the rollout was graded. */
+  async function rollOut(url: string, id: string, metadata?: object): Promise<Ended> {
     const sentAt = performance.now()
+    let endedMs = 0
+    const end = new Promise<GraderCallbackBody>((resolve) => {
+      graded.set(id, (body) => {
+        endedMs = performance.now() - sentAt
+        graded.delete(id)
+        asked.delete(id)
+        resolve(body)
+      })
+    })
     const { statusCode, body } = await request(`${url}/rollout`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({
         rollout_id: id,
-        initial_messages: initialMessages,
+        initial_messages: texts.initialMessages,
         label: '408',
+        metadata,
         chat_completions_url: `${clusterUrl}/v1/${id}`,
         completion_callback_url: `${clusterUrl}/completion/${id}`,
         grader_callback_url: `${clusterUrl}/grader/${id}`,
@@ -134,19 +179,41 @@ async function serveParent(): Promise<void> {
     await body.dump()
     const acceptedMs = performance.now() - sentAt
     if (statusCode !== 202) throw new Error(`the server answered ${statusCode}`)
-    await end
-    graded.delete(id)
-    asked.delete(id)
-    return acceptedMs
+    const { status, sample } = await end
+    return { acceptedMs, endedMs, isRewarded: status === 'success' && sample?.reward === 1 }
   }
 }
 
-function sseText(): string {
+interface Ended {
+  readonly acceptedMs: number
+  readonly endedMs: number
+  readonly isRewarded: boolean
+}
+
+function longTexts({ prompt, answer }: NonNullable<Load['texts']>) {
+  const pieces = Array.from({ length: 20 }, (_, n) => prose(answer / 20, n + 2))
+  return { answer: sseText(pieces), initialMessages: [{ role: 'user', content: prose(prompt, 1) }] }
+}
+
+/** Text that compresses about as well as what people write. */
+function prose(length: number, seed: number): string {
+  let state = seed
+  const next = (below: number): number => {
+    state = (state * 48_271) % 2_147_483_647
+    return Math.floor((state / 2_147_483_647) * below)
+  }
+  let text = ''
+  // Few words are frequent, and most are rare.
+  while (text.length < length) text += `${((next(40) * next(60)) ** 2).toString(36)} `
+  return text.slice(0, length)
+}
+
+function sseText(pieces: readonly string[]): string {
   const event = (delta: object, finishReason: string | null): string => {
     const choices = [{ index: 0, delta, finish_reason: finishReason }]
     const head = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm' }
     return `data: ${JSON.stringify({ ...head, choices })}\n\n`
   }
-  const words = Array.from({ length: 20 }, (_, n) => event({ content: `word${n} ` }, null))
+  const words = pieces.map((content) => event({ content }, null))
   return `${event({ role: 'assistant' }, null)}${words.join('')}${event({}, 'stop')}data: [DONE]\n\n`
 }

@@ -1,0 +1,230 @@
+// What benchmark:distributed measures, and what it measures with: servers and workers in processes of
+// their own, a Redis, and a training cluster.
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { startRedis } from '@osmosis/testing/kit'
+import { Redis } from 'ioredis'
+
+import type { ProcessFigures, Queue, Role } from './distributed-process.ts'
+import type { Load, LoadResult } from './training-cluster.ts'
+
+/** Milliseconds of processor time, by kind of process. */
+export type CpuTimes = ReadonlyMap<string, number>
+
+/** Processes that together run rollouts; the first one is asked for them. */
+export class Deployment {
+  readonly url: string
+  readonly #processes: readonly MeasuredProcess[]
+  readonly #redisPid: number | undefined
+
+  private constructor(processes: readonly MeasuredProcess[], redisPid: number | undefined) {
+    this.#processes = processes
+    this.#redisPid = redisPid
+    this.url = `http://127.0.0.1:${processes[0]?.port}`
+  }
+
+  static async start(roles: readonly Role[], redisPid?: number): Promise<Deployment> {
+    return new Deployment(await Promise.all(roles.map(startProcess)), redisPid)
+  }
+
+  /** A front and its workers. */
+  static async overQueue(
+    { url, pid }: MeasuredRedis,
+    {
+      workers,
+      concurrency,
+      ...queue
+    }: Omit<Queue, 'url'> & { workers: number; concurrency: number },
+  ): Promise<Deployment> {
+    const redis = { ...queue, url }
+    const worker = { kind: 'worker', redis, concurrency } as const
+    const roles = Array.from({ length: workers }, () => worker)
+    return Deployment.start([{ kind: 'front', redis }, ...roles], pid)
+  }
+
+  async cpu(): Promise<CpuTimes> {
+    const times = new Map<string, number>()
+    const add = (kind: string, ms: number): void =>
+      void times.set(kind, (times.get(kind) ?? 0) + ms)
+    for (const { kind, child } of this.#processes) {
+      const [pid, ...children] = await familyOf(child.pid ?? 0)
+      add(kind, await cpuOf(pid))
+      for (const worker of children) add('worker', await cpuOf(worker))
+    }
+    if (this.#redisPid !== undefined) add('redis', await cpuOf(this.#redisPid))
+    return times
+  }
+
+  /** Of each process since the last time. */
+  async figures(): Promise<(ProcessFigures & { readonly kind: string })[]> {
+    return Promise.all(
+      this.#processes.map(async ({ kind, child }) => {
+        child.send('figures')
+        const [figures] = (await once(child, 'message')) as [ProcessFigures]
+        return { kind, ...figures }
+      }),
+    )
+  }
+
+  /** Ends its last worker as a power cut does. */
+  killWorker(): void {
+    this.#processes.at(-1)?.child.kill('SIGKILL')
+  }
+
+  async end(): Promise<void> {
+    await Promise.all(
+      this.#processes.map(async ({ child }) => {
+        if (!child.connected) return
+        const exit = once(child, 'exit')
+        child.disconnect()
+        await exit
+      }),
+    )
+  }
+}
+
+interface MeasuredProcess {
+  readonly kind: Role['kind']
+  readonly child: ChildProcess
+  readonly port: number
+}
+
+async function startProcess(role: Role): Promise<MeasuredProcess> {
+  const file = path.join(import.meta.dirname, 'distributed-process.ts')
+  const child = fork(file, [JSON.stringify(role)])
+  const [port] = (await once(child, 'message')) as [number]
+  return { kind: role.kind, child, port }
+}
+
+/** A process and its children. */
+async function familyOf(pid: number): Promise<[number, ...number[]]> {
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
+  return [pid, ...children.split(' ').filter(Boolean).map(Number)]
+}
+
+/** As the system counts it, in hundredths of a second; nothing when it has ended. Milliseconds. */
+async function cpuOf(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return (Number(fields[11] ?? 0) + Number(fields[12] ?? 0)) * 10
+}
+
+/** A training cluster in a process of its own. */
+export class Cluster {
+  readonly #child: ChildProcess
+
+  private constructor(child: ChildProcess) {
+    this.#child = child
+  }
+
+  static async start(): Promise<Cluster> {
+    const child = fork(path.join(import.meta.dirname, 'training-cluster.ts'))
+    await once(child, 'message')
+    return new Cluster(child)
+  }
+
+  /** Resolves when all rollouts have ended. */
+  async drive({ url }: Deployment, load: Omit<Load, 'url'>): Promise<LoadResult> {
+    this.#child.send({ ...load, url } satisfies Load)
+    const [result] = (await once(this.#child, 'message')) as [LoadResult]
+    return result
+  }
+
+  /** Resolves when all rollouts wait for their last answer. */
+  async hold({ url }: Deployment, load: Omit<Load, 'url' | 'hold'>): Promise<void> {
+    this.#child.send({ ...load, url, hold: true } satisfies Load)
+    await once(this.#child, 'message')
+  }
+
+  /** Gives them that answer. */
+  async release(): Promise<LoadResult> {
+    this.#child.send('release')
+    const [result] = (await once(this.#child, 'message')) as [LoadResult]
+    return result
+  }
+
+  end(): void {
+    this.#child.disconnect()
+  }
+}
+
+/** A redis-server, with an append-only file as operators have it. */
+export class MeasuredRedis {
+  readonly url: string
+  readonly pid: number
+  readonly #redis: Redis
+  readonly #stop: () => Promise<void>
+
+  private constructor(url: string, pid: number, redis: Redis, stop: () => Promise<void>) {
+    this.url = url
+    this.pid = pid
+    this.#redis = redis
+    this.#stop = stop
+  }
+
+  static async start(): Promise<MeasuredRedis> {
+    const config = { appendfsync: 'everysec' }
+    const server = await startRedis({ aof: true, config, keep: () => {} })
+    const redis = new Redis(server.url)
+    const info = await redis.info('server')
+    const pid = Number(/process_id:(\d+)/.exec(info)?.[1])
+    return new MeasuredRedis(server.url, pid, redis, async () => server.stop())
+  }
+
+  /** What is kept, in bytes, without buffers of connections and of the file. */
+  async bytes(): Promise<number> {
+    const info = await this.#redis.info('memory')
+    const field = (name: string): number =>
+      Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0)
+    const buffers = ['mem_clients_normal', 'mem_aof_buffer', 'mem_clients_slaves'].map(field)
+    return buffers.reduce((sum, bytes) => sum - bytes, field('used_memory'))
+  }
+
+  /**
+   * Lets the records expire that will.
+   *
+   * @returns how many remain
+   */
+  async expire(prefix: string): Promise<number> {
+    const records = `${prefix}:rollout:*`
+    for (const key of await this.#redis.keys(records)) {
+      if ((await this.#redis.pttl(key)) > 0) await this.#redis.pexpire(key, 1)
+    }
+    await sleep(100)
+    const left = await this.#redis.keys(records)
+    return left.length
+  }
+
+  /**
+   * What Redis is asked while `act` goes on.
+   *
+   * @returns how often, by command; those within scripts begin with `lua `
+   */
+  async commandsOf(prefix: string, act: () => Promise<void>): Promise<Map<string, number>> {
+    const monitor = await this.#redis.monitor()
+    const counts = new Map<string, number>()
+    monitor.on('monitor', (_time: string, args: string[], source: string) => {
+      const [name = '', , , key = ''] = args
+      const command = name.toLowerCase()
+      const script = key.startsWith(`${prefix}:rollout:`) ? 'of a record' : 'of BullMQ'
+      const outside = command.startsWith('eval') ? `script ${script}` : command
+      const label = source === 'lua' ? `lua ${command}` : outside
+      counts.set(label, (counts.get(label) ?? 0) + 1)
+    })
+    await act()
+    // Whatever was asked before arrives before.
+    await this.#redis.ping()
+    await sleep(100)
+    monitor.disconnect()
+    return counts
+  }
+
+  async end(): Promise<void> {
+    this.#redis.disconnect()
+    await this.#stop()
+  }
+}

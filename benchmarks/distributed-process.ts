@@ -1,0 +1,121 @@
+// A process of benchmark:distributed: a server that runs its rollouts itself (`in-process`) or in two
+// workers (`pool`), or a server (`front`) and a worker (`worker`) of a queue. All run the same workflow,
+// which asks the policy four times. Tells its parent its port, and its figures whenever it is asked.
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { createQueueServer, RolloutQueue, startRolloutWorker } from '@osmosis/bullmq'
+import {
+  AgentWorkflow,
+  Grader,
+  defineWorkflowConfig,
+  LocalBackend,
+  requireRolloutContext,
+  toRolloutSample,
+  type AgentWorkflowContext,
+  type ExecutionBackend,
+  type GraderContext,
+} from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
+import { createRolloutServer, serve, type RolloutServer } from '@osmosis/server'
+import { createWorkerPool, runWorker } from '@osmosis/workers'
+
+/** What a process is. */
+export type Role =
+  | { readonly kind: 'in-process' | 'pool' }
+  | { readonly kind: 'front'; readonly redis: Queue }
+  | { readonly kind: 'worker'; readonly redis: Queue; readonly concurrency: number }
+
+/** Where a queue is. */
+export interface Queue {
+  readonly url: string
+  readonly prefix: string
+  /** How long a worker may be silent. Milliseconds; undefined: what is the default. */
+  readonly lockDurationMs?: number
+}
+
+/** What a process says of itself. */
+export interface ProcessFigures {
+  /** Between two turns of the event loop, since the last time. Milliseconds. */
+  readonly loopP99Ms: number
+  /** Memory of the process. Bytes. */
+  readonly rss: number
+}
+
+const calls = 4
+const code = 'benchmark'
+
+/** Asks four times, after the milliseconds that its metadata say. */
+class AskFourTimes extends AgentWorkflow {
+  override async run({ prompt, metadata }: AgentWorkflowContext): Promise<void> {
+    const rollout = requireRolloutContext('AskFourTimes')
+    if (metadata !== null) await sleep(Number(metadata['wait_ms']))
+    const messages: ChatMessage[] = [...prompt]
+    rollout.registerSampleSource('main', { getSample: (id) => toRolloutSample({ id, messages }) })
+    for (let call = 0; call < calls; call += 1) {
+      const answer = await rollout.policy('main').complete({ messages })
+      const [choice] = answer.choices
+      if (choice === undefined) throw new Error('no answer')
+      messages.push(choice.message, { role: 'user', content: 'Go on.' })
+    }
+  }
+}
+
+class OneForAll extends Grader {
+  override async grade(ctx: GraderContext): Promise<void> {
+    ctx.setReward(1)
+  }
+}
+
+const workload = {
+  workflow: AskFourTimes,
+  // A config without a limit: unlimited.
+  workflowConfig: defineWorkflowConfig({ name: 'ask-four-times' }),
+  grader: OneForAll,
+}
+
+/** The port that it listens on; a worker has none. */
+async function start(role: Role): Promise<number | undefined> {
+  switch (role.kind) {
+    case 'in-process':
+      return listen(toServer(new LocalBackend(workload)))
+    case 'pool':
+      return listen(toServer(await createWorkerPool({ module: import.meta.filename, workers: 2 })))
+    case 'front': {
+      const queue = await RolloutQueue.open(role.redis)
+      return listen(createQueueServer({ queue, code, logger: false }))
+    }
+    case 'worker': {
+      const backend = new LocalBackend(workload)
+      await startRolloutWorker({ ...role.redis, backend, code, concurrency: role.concurrency })
+      return undefined
+    }
+  }
+}
+
+function toServer(backend: ExecutionBackend): RolloutServer {
+  return createRolloutServer({ backend, logger: false, trajectories: false })
+}
+
+async function listen(server: RolloutServer): Promise<number> {
+  const { port } = await serve(server, { port: 0, handleSignals: false })
+  return port
+}
+
+async function serveParent(role: Role): Promise<void> {
+  const port = await start(role)
+  const delay = monitorEventLoopDelay({ resolution: 1 })
+  delay.enable()
+  process.on('message', () => {
+    const figures = { loopP99Ms: delay.percentile(99) / 1e6, rss: process.memoryUsage.rss() }
+    delay.reset()
+    process.send?.(figures satisfies ProcessFigures)
+  })
+  process.on('disconnect', () => process.exit())
+  process.send?.(port ?? 0)
+}
+
+// A child of the pool has no role.
+const [, , role] = process.argv
+if (role === undefined) await runWorker(async () => ({ backend: workload }))
+else await serveParent(JSON.parse(role) as Role)

@@ -1,0 +1,306 @@
+// What a queue adds to rollouts, beside a server that runs them itself and one with workers of its own:
+// time, processor time of all processes together, commands and bytes in Redis, and the time to recover
+// from a killed worker. Redis is a real one, with an append-only file that is synced each second.
+//
+//   npx -y pnpm@12 run benchmark:distributed [rollouts]
+//
+// With a number it shows that many rollouts in flight over four workers, and nothing else.
+import { loadavg } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { Cluster, Deployment, MeasuredRedis } from './distributed-deployment.ts'
+import type { LoadResult } from './training-cluster.ts'
+
+// 20 KB come in, and a sample with four answers has 50.
+const texts = { prompt: 20_000, answer: 7_500 }
+const warmUp = { name: 'warm', inFlight: 64, rollouts: 1_000, latencyMs: 5, texts }
+const rounds = [
+  { inFlight: 1, rollouts: 100, latencyMs: 5 },
+  { inFlight: 64, rollouts: 1_500, latencyMs: 50 },
+  { inFlight: 250, rollouts: 2_000, latencyMs: 250 },
+]
+const goals = { p50: 5, cpu: 1 }
+
+async function measureAll(redis: MeasuredRedis): Promise<void> {
+  const costs = await measureCosts(redis)
+  printCosts(costs)
+  const commands = await countCommands(redis)
+  printCommands(commands)
+  const bytes = await measureBytes(redis)
+  printBytes(bytes)
+  const recoveries = [await recover(redis, 2_000), await recover(redis)]
+  printJson({ costs, commands, bytes, recoveries })
+}
+
+interface Cost {
+  readonly setup: string
+  readonly inFlight: number
+  readonly perSecond: number
+  /** From the request to the callback that ends a rollout. Milliseconds. */
+  readonly p50: number
+  readonly p99: number
+  /** Of all processes together, and of each kind, per rollout. Milliseconds. */
+  readonly cpu: number
+  readonly cpuOf: Readonly<Record<string, number>>
+}
+
+async function measureCosts(redis: MeasuredRedis): Promise<Cost[]> {
+  const setups = [
+    ['in process', await Deployment.start([{ kind: 'in-process' }])],
+    ['workers', await Deployment.start([{ kind: 'pool' }])],
+    ['queue', await Deployment.overQueue(redis, { prefix: 'costs', workers: 2, concurrency: 250 })],
+  ] as const
+  const cluster = await Cluster.start()
+  for (const [, deployment] of setups) await cluster.drive(deployment, warmUp)
+  const costs: Cost[] = []
+  for (const round of rounds) {
+    for (const [setup, deployment] of setups) {
+      const { inFlight, rollouts } = round
+      const before = await deployment.cpu()
+      const result = await cluster.drive(deployment, { ...round, texts, name: `of-${inFlight}` })
+      const after = await deployment.cpu()
+      assertRewarded(result, rollouts)
+      const cpuOf = Object.fromEntries(
+        [...after].map(([kind, ms]) => [kind, round2((ms - (before.get(kind) ?? 0)) / rollouts)]),
+      )
+      costs.push({
+        setup,
+        inFlight,
+        perSecond: Math.round(rollouts / (result.wallMs / 1000)),
+        p50: quantile(result.durations, 0.5),
+        p99: quantile(result.durations, 0.99),
+        cpu: round2(Object.values(cpuOf).reduce((sum, ms) => sum + ms, 0)),
+        cpuOf,
+      })
+    }
+  }
+  cluster.end()
+  for (const [, deployment] of setups) await deployment.end()
+  return costs
+}
+
+/** What one rollout after another has Redis do. */
+async function countCommands(redis: MeasuredRedis): Promise<Record<string, number>> {
+  const prefix = 'commands'
+  const queue = await Deployment.overQueue(redis, { prefix, workers: 1, concurrency: 10 })
+  const cluster = await Cluster.start()
+  const rollouts = 50
+  const load = { inFlight: 1, rollouts, latencyMs: 5, texts }
+  await cluster.drive(queue, { ...load, name: 'warm' })
+  const counts = await redis.commandsOf(prefix, async () => {
+    await cluster.drive(queue, { ...load, name: 'counted' })
+  })
+  cluster.end()
+  await queue.end()
+  const each = [...counts].map(([command, count]) => [command, round1(count / rollouts)] as const)
+  return Object.fromEntries(
+    each.filter(([, count]) => count >= 0.1).toSorted(([, a], [, b]) => b - a),
+  )
+}
+
+interface Bytes {
+  readonly inFlight: number
+  readonly ended: number
+  /** What there is when all has expired, by what there was before. */
+  readonly left: number
+  readonly recordsLeft: number
+}
+
+async function measureBytes(redis: MeasuredRedis): Promise<Bytes> {
+  const prefix = 'bytes'
+  const rollouts = 300
+  const queue = await Deployment.overQueue(redis, { prefix, workers: 2, concurrency: rollouts })
+  const cluster = await Cluster.start()
+  const load = { inFlight: rollouts, rollouts, latencyMs: 5, texts }
+  await cluster.drive(queue, { ...load, name: 'warm' })
+  await redis.expire(prefix)
+  const before = await redis.bytes()
+  await cluster.hold(queue, { ...load, name: 'held' })
+  const during = await redis.bytes()
+  assertRewarded(await cluster.release(), rollouts)
+  await sleep(1_000)
+  const after = await redis.bytes()
+  const recordsLeft = await redis.expire(prefix)
+  const expired = await redis.bytes()
+  cluster.end()
+  await queue.end()
+  return {
+    inFlight: Math.round((during - before) / rollouts),
+    ended: Math.round((after - before) / rollouts),
+    left: round2(expired / before),
+    recordsLeft,
+  }
+}
+
+interface Recovery {
+  /** How long a worker may be silent. Milliseconds. */
+  readonly lockMs: number
+  /** From the kill to the end of the last rollout that had asked the policy. Seconds. */
+  readonly askedSeconds: number
+  /** … and of the last that had not, and was run again. */
+  readonly againSeconds: number
+  readonly failed: number
+}
+
+/** Kills one of two workers, when half of the rollouts have asked the policy and half have not. */
+async function recover(redis: MeasuredRedis, lockDurationMs?: number): Promise<Recovery> {
+  const each = 40
+  const lock = lockDurationMs === undefined ? {} : { lockDurationMs }
+  const prefix = `recovery-${lockDurationMs ?? 'default'}`
+  const options = { prefix, workers: 2, concurrency: each, ...lock }
+  const queue = await Deployment.overQueue(redis, options)
+  const clusters = [await Cluster.start(), await Cluster.start()] as const
+  const load = { inFlight: each, rollouts: each, texts }
+  let killedAt = 0
+  const ended = async (result: Promise<LoadResult>) => {
+    const { rewarded, failed } = await result
+    return { seconds: round1((performance.now() - killedAt) / 1000), rewarded, failed }
+  }
+  const ends = Promise.all([
+    ended(clusters[0].drive(queue, { ...load, name: 'asked', latencyMs: 500 })),
+    ended(
+      clusters[1].drive(queue, {
+        ...load,
+        name: 'again',
+        latencyMs: 5,
+        metadata: { wait_ms: 2_000 },
+      }),
+    ),
+  ])
+  await sleep(1_200)
+  killedAt = performance.now()
+  queue.killWorker()
+  const [asked, again] = await ends
+  for (const cluster of clusters) cluster.end()
+  await queue.end()
+  if (again.failed > 0) throw new Error('a rollout failed that had not asked the policy')
+  const lockMs = lockDurationMs ?? 30_000
+  console.log(
+    `a worker is killed, lock ${lockMs / 1000} s: ${asked.failed} of ${each} that had asked have failed after ${asked.seconds} s, ${again.rewarded} of ${each} that had not have ended after ${again.seconds} s (2 s of which they wait)`,
+  )
+  return { lockMs, askedSeconds: asked.seconds, againSeconds: again.seconds, failed: asked.failed }
+}
+
+/** Rollouts in flight over four workers. */
+async function hold(redis: MeasuredRedis, rollouts: number): Promise<void> {
+  const concurrency = Math.ceil(rollouts / 4)
+  const queue = await Deployment.overQueue(redis, { prefix: 'held', workers: 4, concurrency })
+  const cluster = await Cluster.start()
+  await cluster.drive(queue, warmUp)
+  await queue.figures()
+  const idleBytes = await redis.bytes()
+  const before = await queue.cpu()
+  const started = performance.now()
+  await cluster.hold(queue, {
+    inFlight: rollouts,
+    rollouts,
+    latencyMs: 1_000,
+    texts,
+    name: 'held',
+  })
+  const heldSeconds = (performance.now() - started) / 1000
+  const bytes = (await redis.bytes()) - idleBytes
+  const starting = await queue.figures()
+  const settled = await queue.cpu()
+  await sleep(10_000)
+  const waiting = await queue.figures()
+  const waited = await queue.cpu()
+  const result = await cluster.release()
+  const ending = await queue.figures()
+  const after = await queue.cpu()
+  assertRewarded(result, rollouts)
+  cluster.end()
+  await queue.end()
+  console.log(`${rollouts} rollouts in flight after ${round1(heldSeconds)} s; all have ended, once`)
+  console.log(
+    `Redis: ${round1(bytes / 1024 / 1024)} MB, ${Math.round(bytes / rollouts)} bytes each`,
+  )
+  const processes = starting.map(({ kind }, n) => ({
+    kind,
+    mb: Math.round((waiting[n]?.rss ?? 0) / 1024 / 1024),
+    loopP99: [starting, waiting, ending].map((figures) => round1(figures[n]?.loopP99Ms ?? 0)),
+  }))
+  for (const { kind, mb, loopP99 } of processes) {
+    console.log(
+      `${kind}: ${mb} MB, event loop p99 ${loopP99.join(', ')} ms while they start, wait and end`,
+    )
+  }
+  const cpu = [...after].map(([kind, ms]) => ({
+    kind,
+    perRollout: round2((ms - (before.get(kind) ?? 0)) / rollouts),
+    waitingShare: round2(((waited.get(kind) ?? 0) - (settled.get(kind) ?? 0)) / 10_000),
+  }))
+  for (const { kind, perRollout, waitingShare } of cpu) {
+    console.log(
+      `${kind}: ${perRollout} ms of CPU per rollout; ${waitingShare} cores while all wait`,
+    )
+  }
+  printJson({ rollouts, bytes, processes, cpu })
+}
+
+function printCosts(costs: readonly Cost[]): void {
+  const pad = (cells: readonly (string | number)[]): string =>
+    cells.map((cell) => String(cell).padStart(11)).join('')
+  console.log(pad(['in flight', 'rollouts', 'per second', 'p50 (ms)', 'p99 (ms)', 'CPU (ms)']))
+  for (const cost of costs) {
+    const { inFlight, setup, perSecond, p50, p99, cpu, cpuOf } = cost
+    const parts = Object.entries(cpuOf).map(([kind, ms]) => `${kind} ${ms}`)
+    console.log(pad([inFlight, setup, perSecond, p50, p99, cpu]), ` ${parts.join(', ')}`)
+  }
+  for (const { inFlight } of rounds) {
+    const of = (name: string): Cost | undefined =>
+      costs.find((cost) => cost.setup === name && cost.inFlight === inFlight)
+    for (const beside of ['in process', 'workers']) {
+      const added = (key: 'p50' | 'cpu'): number =>
+        round2((of('queue')?.[key] ?? 0) - (of(beside)?.[key] ?? 0))
+      console.log(
+        `${inFlight} in flight, added to ${beside}: ${added('p50')} ms (goal: at most ${goals.p50}), ${added('cpu')} ms of CPU (goal: less than ${goals.cpu})`,
+      )
+    }
+  }
+}
+
+function printCommands(commands: Readonly<Record<string, number>>): void {
+  const outside = Object.entries(commands).filter(([name]) => !name.startsWith('lua '))
+  const sum = outside.reduce((total, [, count]) => total + count, 0)
+  console.log(`Redis is sent ${round1(sum)} commands per rollout, one after another:`)
+  for (const [name, count] of outside) console.log(`${String(count).padStart(8)}  ${name}`)
+}
+
+function printBytes({ inFlight, ended, left, recordsLeft }: Bytes): void {
+  console.log(
+    `bytes in Redis: ${inFlight} per rollout in flight, ${ended} when it has ended; when they have expired there is ${left} times what there was (goal: 1), and ${recordsLeft} records (goal: 0)`,
+  )
+}
+
+function printJson(figures: object): void {
+  console.log(JSON.stringify({ node: process.version, load: loadavg()[0], ...figures }))
+}
+
+function assertRewarded({ rewarded, failed, repeated }: LoadResult, rollouts: number): void {
+  if (rewarded === rollouts && repeated === 0) return
+  throw new Error(`${rewarded} ended with a reward, ${failed} without, ${repeated} twice`)
+}
+
+function quantile(figures: readonly number[], share: number): number {
+  const sorted = figures.toSorted((a, b) => a - b)
+  return round1(sorted[Math.floor(sorted.length * share)] ?? Number.NaN)
+}
+
+function round1(figure: number): number {
+  return Math.round(figure * 10) / 10
+}
+
+function round2(figure: number): number {
+  return Math.round(figure * 100) / 100
+}
+
+const [, , rollouts] = process.argv
+const redis = await MeasuredRedis.start()
+try {
+  if (rollouts === undefined) await measureAll(redis)
+  else await hold(redis, Number(rollouts))
+} finally {
+  await redis.end()
+}
+process.exit()
