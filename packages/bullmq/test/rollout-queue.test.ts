@@ -1,4 +1,4 @@
-import { RolloutQueue } from '@osmosis/bullmq'
+import { QueueKeys, RolloutQueue } from '@osmosis/bullmq'
 import { startRedis } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished, vi } from 'vitest'
 
@@ -154,6 +154,21 @@ it('says what it could not look at when its user may not', async () => {
   onTestFinished(async () => queue.close())
   expect(queue.warnings).toEqual([expect.stringContaining('could not be looked at')])
   expect(queue.address).toBe(redis.url)
+})
+
+it('warns of keys that can be read in a Redis off loopback', async () => {
+  const redis = await startRedis({ aof: true })
+  // Leads here, and is none of the loopback addresses.
+  const url = redis.url.replace('127.0.0.1', '0.0.0.0')
+  const queue = await RolloutQueue.open({ url, allowPlainKeys: true })
+  onTestFinished(async () => queue.close())
+  expect(queue.warnings).toEqual([
+    expect.stringContaining('are readable in the Redis at redis://0.0'),
+  ])
+  const keys = QueueKeys.parse(Buffer.alloc(32, 1).toString('base64'))
+  const sealed = await RolloutQueue.open({ url, keys })
+  onTestFinished(async () => sealed.close())
+  expect(sealed.warnings).toEqual([])
 })
 
 it('refuses plain keys off loopback, addresses that are none and a Redis that is not there', async () => {

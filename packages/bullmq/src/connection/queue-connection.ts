@@ -33,6 +33,7 @@ export class QueueConnection {
   /** Without user and password. */
   readonly address: string
   readonly #options: QueueConnectionOptions
+  readonly #isReadable: boolean
   readonly #opened: Redis[] = []
 
   /** @throws OsmosisError with code `invalid_config` */
@@ -49,7 +50,8 @@ export class QueueConnection {
     this.prefix = prefix
     this.keys = keys
     this.address = `${parsed.protocol}//${parsed.host}`
-    if (keys.encrypts || allowPlainKeys || isLoopback(parsed.hostname)) return
+    this.#isReadable = !keys.encrypts && !isLoopback(parsed.hostname)
+    if (!this.#isReadable || allowPlainKeys) return
     throw new OsmosisError(
       'invalid_config',
       `Keys of policies and callbacks would be readable in the Redis at ${this.address}. Give its fronts and workers a file of queue keys, or allow plain keys.`,
@@ -84,13 +86,19 @@ export class QueueConnection {
     } catch (error) {
       throw this.unavailable(error)
     }
+    const plain = this.#isReadable
+      ? [
+          `Keys of policies and callbacks are readable in the Redis at ${this.address}, for whoever reads that. Give fronts and workers a file of queue keys.`,
+        ]
+      : []
     let info: string
     try {
       info = await redis.info()
     } catch {
-      return [`Whether the Redis at ${this.address} keeps what it is given could not be looked at.`]
+      const unseen = `Whether the Redis at ${this.address} keeps what it is given could not be looked at.`
+      return [...plain, unseen]
     }
-    return this.#warnings(infoFields(info))
+    return [...plain, ...this.#warnings(infoFields(info))]
   }
 
   /** What a failure of Redis means for whoever wanted something of the queue. */
