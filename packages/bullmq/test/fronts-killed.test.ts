@@ -88,3 +88,39 @@ it('a caller that was not answered by a dead front repeats its request at anothe
   expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
   expect(controller.policyHeaders).toHaveLength(1)
 })
+
+it('a front is killed in the middle of many rollouts: each has one end, told by whoever is left', async () => {
+  const fronts = await startFronts()
+  const { a, b, redis, controller } = fronts
+  await a.close()
+  const doomed = await startServerProcess(script, { REDIS_URL: redis.url })
+  const ids = Array.from({ length: 100 }, (_, n) => `r${n}`)
+  await Promise.all(
+    ids.map(async (rollout_id, n) => {
+      const body = controller.rolloutBody({ rollout_id })
+      expect((await post(`${n % 2 ? doomed.url : b.url}/rollout`, body)).status).toBe(202)
+    }),
+  )
+  await controller.until(() => controller.callbacks.length > 40)
+  await doomed.end()
+
+  await expect
+    .poll(async () => b.get('/health'), { timeout: 20_000 })
+    .toMatchObject({ undelivered: 0, concurrency: { queued: 0, running: 0 } })
+  await controller.until(() => endsOf(controller).size === 200)
+  for (const bodies of endsOf(controller).values()) expect(bodies.size).toBe(1)
+  for (const id of ids) {
+    expect(await b.get(`/rollout/${id}/status`)).toMatchObject({ status: 'success', reward: 1 })
+  }
+  expect(controller.policyHeaders).toHaveLength(100)
+})
+
+/** What was told, by `idempotency-key`: more than one body would be a contradiction. */
+function endsOf({ callbacks }: FrontsUnderTest['controller']): Map<string, Set<string>> {
+  const ends = new Map<string, Set<string>>()
+  for (const { headers, body } of callbacks) {
+    const key = String(headers['idempotency-key'])
+    ends.set(key, (ends.get(key) ?? new Set()).add(JSON.stringify(body)))
+  }
+  return ends
+}

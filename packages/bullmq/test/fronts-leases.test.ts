@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import { post, told } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
@@ -106,6 +108,23 @@ it('a poll outlasts a restart of Redis', async () => {
 
   expect(await end).toMatchObject({ status: 'cancelled' })
   expect(await meanwhile).toMatchObject({ status: 'cancelled' })
+})
+
+it('no lease lapses because Redis was away for longer than it lasts', async () => {
+  const leases = { waitSeconds: 0.1, leaseSeconds: 3 }
+  const { a, b, redis, controller } = await startFronts({ aof: true, leases })
+  controller.hanging = true
+  const handle = await a.start()
+  await handle.until((status) => status === 'running')
+  await redis.kill()
+  expect((await handle.read()).status).toBe(503)
+  await sleep(3_000)
+  await redis.restart()
+  // Long enough for both fronts to look.
+  await sleep(1_000)
+
+  await expect.poll(async () => (await b.handle(handle).read()).status).toBe(200)
+  expect(await handle.once()).toMatchObject({ status: 'running' })
 })
 
 it('fronts keep no more results than they may, and let go of what was fetched first', async () => {
