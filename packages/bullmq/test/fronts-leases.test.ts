@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { post, told } from '@osmosis/testing/kit'
-import { expect, it } from 'vitest'
+import { Redis } from 'ioredis'
+import { expect, it, onTestFinished } from 'vitest'
 
 import { startFronts, workflowOf } from './fronts-under-test.ts'
 
@@ -155,4 +156,16 @@ it('results are forgotten when their time is up', async () => {
 
   await expect.poll(async () => (await b.handle(handle).read()).status).toBe(404)
   expect(await b.get('/health')).toMatchObject({ retained_results: 0 })
+})
+
+it('nothing is left of results whose time is up, although nobody asks', async () => {
+  const { a, redis } = await startFronts({
+    leases: { waitSeconds: 0.05, leaseSeconds: 0.1, retentionSeconds: 0.3 },
+  })
+  const handle = await a.start()
+  await handle.until()
+
+  const asked = new Redis(redis.url)
+  onTestFinished(() => asked.disconnect())
+  await expect.poll(async () => asked.keys('osmosis:kept*')).toEqual([])
 })

@@ -30,6 +30,8 @@ const scripts = {
     redis.call('ZADD', kept, now() + retention_ms, id)
     redis.call('HSET', sizes, id, #blob)
     redis.call('INCRBY', total, #blob)
+    -- Without fronts nobody forgets what has expired. Until then the last result keeps all of it.
+    for _, key in ipairs({ kept, sizes, total }) do redis.call('PEXPIRE', key, retention_ms) end
     changed()
     return 1`),
 
