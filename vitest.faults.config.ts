@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 
 import { testDefaults } from './vitest.shared.ts'
 
-// Kept out of `pnpm test`: it shows that the fault run would notice what it looks for.
+// Kept out of `pnpm test`: it shows that the fault runs would notice what they look for.
 export default defineConfig({
-  test: { ...testDefaults, name: 'faults', include: ['test/faults/*.test.ts'] },
+  test: { ...testDefaults, name: 'faults', include: ['test/{faults,distributed}/*.test.ts'] },
 })

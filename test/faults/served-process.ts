@@ -60,9 +60,10 @@ export class Program {
     child.stderr.on('data', listen)
     // Not 'exit': what it said last may be in the pipe still.
     child.once('close', (code, signal) => {
+      const wasUp = this.#isUp
       this.#isUp = false
       starting.reject(new Error(`the ${name} did not start: ${log}`))
-      if (this.#asked.has(child) && (code === 0 || signal === 'SIGKILL')) return
+      if (this.#asked.has(child) ? code === 0 || signal === 'SIGKILL' : !wasUp) return
       onTrouble(`the ${name} ended with ${code ?? signal}: ${log}`)
     })
     await starting.promise

@@ -1,0 +1,33 @@
+import { execFile } from 'node:child_process'
+import path from 'node:path'
+
+import { expect, it } from 'vitest'
+
+import { missingPrograms } from '../../packages/testing/kit/missing-programs.ts'
+
+/** Runs the program of the distributed run, as a person would. */
+async function distributedRun(args: readonly string[]): Promise<{ code: unknown; stdout: string }> {
+  const main = path.join(import.meta.dirname, 'main.ts')
+  return new Promise((resolve) => {
+    execFile(process.execPath, [main, ...args], (error, stdout) => {
+      resolve({ code: error?.code ?? 0, stdout })
+    })
+  })
+}
+
+it.skipIf(missingPrograms('redis-server').length > 0).each([
+  ['no mark', 'killed workers', /^WRONG killed-workers-\d+: asked the policy in two runs: /m],
+  ['no AOF', 'killed Redis', /^WRONG killed-Redis-\d+: has no end/m],
+  ['double', 'lost events', /^WRONG lost-events-\d+: \w+ was told as .* and as /m],
+])(
+  'what is broken on purpose (%s) makes a case fail (%s), and name its seed',
+  async (way, name, wrong) => {
+    const fixed = ['--rollouts', '150', '--seed', '7', '--patience', '20']
+    const { code, stdout } = await distributedRun([name, ...fixed, '--break', way])
+    expect(stdout).toMatch(wrong)
+    expect(stdout).toContain(
+      `again: test:distributed '${name}' --rollouts 150 --seed 7 --break '${way}'`,
+    )
+    expect(code).toBe(1)
+  },
+)

@@ -1,0 +1,216 @@
+import type { ToldFailure } from '../faults/account.ts'
+import { pick, type Chance } from '../faults/chance.ts'
+import { failsItself, type Plan } from '../faults/plan.ts'
+import type { Harm } from '../faults/served/harms.ts'
+import {
+  cutEvents,
+  killFronts,
+  killWorkers,
+  restartRedis,
+  stopWorkers,
+  type Incident,
+} from './incidents.ts'
+
+/** One way in which everything goes wrong. */
+export interface FaultCase {
+  /** Rollouts under way at a time, and those that a worker runs. Default: 64 and 32. */
+  readonly inFlight?: number
+  readonly concurrency?: number
+  /** How wrong the clocks of fronts and workers are. Seconds; default 0. */
+  readonly skewSeconds?: number
+  /** What is different about a rollout. */
+  readonly change?: (plan: Plan, index: number, chance: Chance) => Partial<Plan>
+  readonly incidents?: readonly Incident[]
+  /** Causes that a failure may name, besides what its rollout did itself. */
+  readonly causes?: readonly Cause[]
+  /** Of ends and faults: what has to be among them, or the case has shown nothing. */
+  readonly shows: readonly RegExp[]
+}
+
+interface Cause {
+  readonly text: RegExp
+  /** Default: any. */
+  readonly category?: string
+}
+
+const lost: Cause = {
+  text: /^the worker was lost after (\d+) model calls?;/,
+  category: 'agent_error',
+}
+const notGraded: Cause = {
+  text: /^the worker was lost; the rollout was in it, and is not graded$/,
+  category: 'agent_error',
+}
+const downedTwo: Cause = {
+  text: /^the worker was lost; it is the second worker that was lost with this rollout in it$/,
+  category: 'agent_error',
+}
+const losses = [lost, notGraded, downedTwo]
+/** Has a status of its own for those that fetch results, and then no category, and no text if it was queued. */
+const cancelled: Cause = { text: /^(cancelled)?$/ }
+const tooLate: Cause = {
+  text: /^(workflow|grader) exceeded its [\d.]+s deadline/,
+  category: 'timeout',
+}
+
+/** What rollouts fail with that do something to themselves or to their worker. */
+const harmful: Readonly<Partial<Record<Harm, readonly Cause[]>>> = {
+  throw: [{ text: /^thrown$/, category: 'agent_error' }],
+  exit: [{ text: /process\.exit/, category: 'agent_error' }],
+  rejection: [{ text: /forgotten await/, category: 'agent_error' }],
+  hang: [tooLate],
+  crash: losses,
+}
+
+const begunAgain = /^workers: a rollout is begun for the 2\. time$/
+
+export const faultCases = {
+  'killed workers': {
+    incidents: [killWorkers],
+    causes: losses,
+    shows: [/^failure: the worker was lost/, begunAgain],
+  },
+  'stopped workers': {
+    incidents: [stopWorkers],
+    causes: losses,
+    shows: [/^failure: the worker was lost/, begunAgain],
+  },
+  'killed fronts': {
+    incidents: [killFronts],
+    shows: [/^fleet: SIGKILL of a front/],
+  },
+  'killed Redis': {
+    incidents: [restartRedis],
+    shows: [/^fleet: SIGKILL of Redis/],
+  },
+  'lost events': {
+    incidents: [cutEvents],
+    shows: [/^fleet: events are lost/, /^fleet: all subscriptions/],
+  },
+  cancels: {
+    inFlight: 128,
+    concurrency: 16,
+    change: ({ id }, _, chance) =>
+      chance(id, 'cancelled') < 0.7 ? { cancelMs: chance(id, 'cancel at') * 4000 } : {},
+    shows: [
+      /^caller: cancels what is queued/,
+      /^caller: cancels what is running/,
+      /^caller: cancels what is grading/,
+      /^caller: cancels what is success/,
+    ],
+  },
+  deadlines: {
+    inFlight: 128,
+    concurrency: 16,
+    skewSeconds: 5,
+    change: ({ row }, index) => {
+      const [inQueue, inWorkflow, inGrading] = [0, 1, 2].map((rest) => index % 5 === rest)
+      if (inQueue) return { deadline: 0.4 }
+      if (inWorkflow) return { deadline: 4, row: { ...row, harm: 'hang', when: 'before asking' } }
+      if (!inGrading) return {}
+      return { graded: true, graderDeadline: 0.5, row: { ...row, harm: 'hang', when: 'grading' } }
+    },
+    causes: [tooLate],
+    shows: [/^failure: workflow exceeded .* spent queued/, /^failure: grader exceeded/],
+  },
+  'blocked event loops': {
+    change: ({ row }, index) =>
+      index % 120 === 20 ? { row: { ...row, harm: 'stall', when: 'before asking' } } : {},
+    causes: losses,
+    shows: [/^failure: the worker was lost/],
+  },
+  poison: {
+    change: ({ row }, index) => {
+      if (index % 160 === 20) return { row: { ...row, harm: 'crash', when: 'before asking' } }
+      if (index % 160 === 100) return { row: { ...row, harm: 'crash', when: 'between calls' } }
+      return index % 40 === 1 ? { row: { ...row, harm: 'exit', when: 'between calls' } } : {}
+    },
+    causes: losses,
+    shows: [/^failure: the worker was lost/, /second worker/, begunAgain],
+  },
+  everything: {
+    change: ({ id, row }, index, chance) => ({
+      ...(chance(id, 'cancelled') < 0.1 ? { cancelMs: chance(id, 'cancel at') * 3000 } : {}),
+      ...(index % 170 === 50 ? { row: { ...row, harm: 'crash', when: 'before asking' } } : {}),
+      ...(index % 20 === 3
+        ? { row: { ...row, harm: 'hang', when: 'grading' }, graderDeadline: 1 }
+        : {}),
+    }),
+    incidents: [killWorkers, stopWorkers, killFronts, restartRedis, cutEvents],
+    causes: losses,
+    shows: [
+      /^fleet: SIGKILL of a worker/,
+      /^fleet: SIGKILL of a front/,
+      /^fleet: SIGKILL of Redis/,
+    ],
+  },
+} as const satisfies Readonly<Record<string, FaultCase>>
+
+export type CaseName = keyof typeof faultCases
+
+export function isCaseName(name: string): name is CaseName {
+  return Object.hasOwn(faultCases, name)
+}
+
+/** An ordinary rollout, with what its case changes. */
+export function planOf(
+  name: CaseName,
+  index: number,
+  { chance, noteUrl }: { chance: Chance; noteUrl: string },
+): Plan {
+  const id = `${name.replaceAll(' ', '-')}-${index}`
+  const repeated = chance(id, 'repeat')
+  const isIdle = chance(id, 'idle') < 0.4
+  const plan: Plan = {
+    id,
+    kind: pick<Plan['kind']>(
+      chance(id, 'kind'),
+      [
+        ['client', 0.2],
+        ['poller', 0.3],
+      ],
+      'callbacks',
+    ),
+    row: {
+      calls: 1 + Math.floor(chance(id, 'calls') * 4),
+      noteUrl: `${noteUrl}/${id}/begun`,
+      ...(isIdle ? { idleMs: 100 + Math.floor(chance(id, 'idle for') * 900) } : {}),
+    },
+    graded: chance(id, 'graded') < 0.9,
+    cancelMs: undefined,
+    repeated: pick<Plan['repeated']>(
+      repeated,
+      [
+        ['same', 0.05],
+        ['other', 0.05],
+      ],
+      undefined,
+    ),
+    deadline: 90,
+  }
+  const { change }: FaultCase = faultCases[name]
+  return { ...plan, ...change?.(plan, index, chance) }
+}
+
+/** Why a failure of this case cannot be what it says. */
+export function doubtOf(name: CaseName): (failure: ToldFailure) => string | undefined {
+  const { causes = [] }: FaultCase = faultCases[name]
+  return ({ plan, text, category, wasCancelled, calls }) => {
+    // Whoever could not follow a rollout was not told why it failed.
+    if (text === 'looked up') return undefined
+    const possible = [
+      ...causes,
+      ...(wasCancelled || plan.cancelMs !== undefined ? [cancelled] : []),
+    ]
+    const { harm } = plan.row
+    if (harm !== undefined && failsItself(plan)) possible.push(...(harmful[harm] ?? []))
+    const cause = possible.find((one) => one.text.test(text))
+    if (cause === undefined) return 'failed with what nobody did'
+    if (category !== undefined && category !== (cause.category ?? category)) {
+      return 'is in another category'
+    }
+    const counted = Number(cause.text.exec(text)?.[1] ?? 0)
+    // The call that is counted last may not have left.
+    return counted > calls + 1 ? `asked ${calls} times, and counts more` : undefined
+  }
+}

@@ -1,0 +1,95 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { Redis } from 'ioredis'
+
+import type { Account } from '../faults/account.ts'
+import type { Chance } from '../faults/chance.ts'
+import { lockSeconds, type Fleet } from './fleet.ts'
+
+/** What incidents happen to. */
+interface IncidentParts {
+  readonly fleet: Fleet
+  readonly account: Account
+  readonly chance: Chance
+  /** Resolves when this part of all rollouts is over; false when all are. */
+  readonly reached: (part: number) => Promise<boolean>
+  /** Aborts when all rollouts are over. */
+  readonly signal: AbortSignal
+}
+
+/** What happens to a fleet while its rollouts are under way. */
+export type Incident = (parts: IncidentParts) => Promise<void>
+
+export const killWorkers: Incident = async ({ fleet, account, chance, reached }) => {
+  for (const part of [0.1, 0.3, 0.5, 0.7]) {
+    if (!(await reached(part))) return
+    account.fault('fleet: SIGKILL of a worker')
+    const worker = picked(fleet.workers, chance('killed', part))
+    await worker.end('SIGKILL')
+    await fleet.startAgain(worker)
+  }
+}
+
+export const stopWorkers: Incident = async ({ fleet, account, chance, reached }) => {
+  for (const part of [0.1, 0.5]) {
+    if (!(await reached(part))) return
+    account.fault('fleet: a worker stands still for longer than its lock')
+    const worker = picked(fleet.workers, chance('stopped', part))
+    worker.signal('SIGSTOP')
+    await sleep(lockSeconds * 2500)
+    worker.signal('SIGCONT')
+  }
+}
+
+export const killFronts: Incident = async ({ fleet, account, reached }) => {
+  for (const [turn, part] of [0.1, 0.4].entries()) {
+    if (!(await reached(part))) return
+    account.fault('fleet: SIGKILL of a front')
+    const front = picked(fleet.fronts, (turn % 2) / 2)
+    await front.end('SIGKILL')
+    await sleep(1000)
+    await fleet.startAgain(front)
+  }
+}
+
+export const restartRedis: Incident = async ({ fleet, account, reached }) => {
+  for (const part of [0.2, 0.6]) {
+    if (!(await reached(part))) return
+    account.fault('fleet: SIGKILL of Redis')
+    await fleet.redis.kill()
+    await sleep(1500)
+    await fleet.redis.restart()
+  }
+}
+
+/** Nobody hears anything, so that only looking helps. */
+export const cutEvents: Incident = async ({ fleet, account, signal }) => {
+  const redis = new Redis(fleet.redis.url)
+  // While Redis is away.
+  redis.on('error', () => {})
+  try {
+    for (let turn = 0; !signal.aborted; turn += 1) {
+      if (turn % 5 === 0) {
+        await redis.client('KILL', 'TYPE', 'PUBSUB').catch(() => undefined)
+        account.fault('fleet: all subscriptions are cut')
+      }
+      for (const stream of await streams(redis)) {
+        if ((await redis.xtrim(stream, 'MAXLEN', 0)) > 0) account.fault('fleet: events are lost')
+      }
+      await sleep(30)
+    }
+  } finally {
+    redis.disconnect()
+  }
+}
+
+async function streams(redis: Redis): Promise<string[]> {
+  const found: string[] = []
+  const batches = redis.scanStream({ type: 'stream', count: 10_000 }) as AsyncIterable<string[]>
+  for await (const keys of batches) found.push(...keys)
+  return found
+}
+
+function picked<T>(all: readonly T[], chance: number): T {
+  return all[Math.floor(chance * all.length)] as T
+}

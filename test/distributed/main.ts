@@ -1,0 +1,91 @@
+// Proves that rollouts on many machines have one end each, told as often as needed and never
+// differently, and ask the policy in one run alone, while workers, fronts and Redis are killed. Each
+// case has a Redis, two fronts and three workers of its own. Exit code 1 when something is wrong.
+//
+//   npx -y pnpm@12 run test:distributed [case …] [--rollouts <n>] [--seed <n>] [--times <n>]
+//     [--at-once <cases>] [--patience <seconds>] [--break <way>]
+import { parseArgs } from 'node:util'
+
+import { missingPrograms } from '../../packages/testing/kit/missing-programs.ts'
+import { isWayToBreak } from '../faults/broken-delivery.ts'
+import { printAccount } from '../faults/printed-account.ts'
+import { runCase, type Breakage } from './distributed-run.ts'
+import { faultCases, isCaseName, type CaseName, type FaultCase } from './fault-cases.ts'
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rollouts: { type: 'string', default: '500' },
+    seed: { type: 'string' },
+    /** How often each case is run, each time with the next seed. */
+    times: { type: 'string', default: '1' },
+    'at-once': { type: 'string', default: '2' },
+    /** How long a caller waits for the end of its rollout. */
+    patience: { type: 'string', default: '60' },
+    /** Breaks the product on purpose, which has to be noticed. */
+    break: { type: 'string' },
+  },
+})
+if (missingPrograms('redis-server').length > 0) {
+  console.log('Nothing was run: there is no redis-server here (apt-get install redis-server).')
+  process.exit(0)
+}
+const rollouts = Number(values.rollouts)
+const firstSeed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31))
+const patienceSeconds = Number(values.patience)
+const breaks = toBreakage(values.break)
+const names = positionals.map(toCaseName)
+const cases = names.length > 0 ? names : Object.keys(faultCases).map(toCaseName)
+
+const begun = performance.now()
+const runs = Array.from({ length: Number(values.times) }, (_, turn) =>
+  cases.map((name) => ({ name, seed: firstSeed + turn })),
+).flat()
+const wrong: string[] = []
+const queue = runs.values()
+await Promise.all(
+  Array.from({ length: Number(values['at-once']) }, async () => {
+    for (const { name, seed } of queue) await show(name, seed)
+  }),
+)
+console.log(`${runs.length} cases in ${secondsSince(begun)} s, ${wrong.length} of them wrong`)
+for (const again of wrong) console.log(`again: test:distributed ${again}`)
+process.exit(wrong.length > 0 ? 1 : 0)
+
+async function show(name: CaseName, seed: number): Promise<void> {
+  const since = performance.now()
+  const broken = breaks === undefined ? '' : ` --break '${breaks}'`
+  const again = `'${name}' --rollouts ${rollouts} --seed ${seed}${broken}`
+  let account
+  try {
+    account = await runCase({ name, rollouts, seed, patienceSeconds, breaks })
+  } catch (error) {
+    wrong.push(again)
+    return console.log(`\n=== ${name} with seed ${seed} could not be run:`, error)
+  }
+  const { shows }: FaultCase = faultCases[name]
+  const seen = [...account.faults.keys(), ...[...account.ends()].map(({ end = '' }) => end)]
+  for (const part of shows) {
+    if (breaks === undefined && !seen.some((one) => part.test(one)))
+      account.violated('-', `this has not happened: ${part.source}`)
+  }
+  const { length } = account.violations
+  if (length > 0) wrong.push(again)
+  console.log(`\n=== ${name}, ${rollouts} rollouts with seed ${seed}`)
+  printAccount(account)
+  return console.log(`${length} violations in ${secondsSince(since)} s`)
+}
+
+function toCaseName(name: string): CaseName {
+  if (isCaseName(name)) return name
+  throw new Error(`there is no case ${name}, but ${Object.keys(faultCases).join(', ')}`)
+}
+
+function toBreakage(way: string | undefined): Breakage | undefined {
+  if (way === undefined || way === 'no mark' || way === 'no AOF' || isWayToBreak(way)) return way
+  throw new Error(`there is no way to break called ${way}`)
+}
+
+function secondsSince(start: number): string {
+  return ((performance.now() - start) / 1000).toFixed(0)
+}

@@ -1,0 +1,44 @@
+// A worker that is broken on purpose: it asks the policy without having marked the rollout, so a
+// rollout that it is lost with is run a second time.
+import { parseArgs } from 'node:util'
+
+import { startRolloutWorker } from '@osmosis/bullmq'
+import { LocalBackend, type RolloutObserver, type RolloutRequest } from '@osmosis/core'
+
+import {
+  EchoedReward,
+  FaultyWorkflow,
+  graderConfig,
+  workflowConfig,
+} from '../faults/served/workflow.ts'
+
+const { values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    redis: { type: 'string', default: '' },
+    concurrency: { type: 'string', default: '' },
+    'lock-duration': { type: 'string', default: '' },
+    'code-version': { type: 'string', default: '' },
+  },
+})
+
+class UnmarkedBackend extends LocalBackend {
+  override async execute(request: RolloutRequest, observer: RolloutObserver): Promise<void> {
+    await super.execute(request, { ...observer, beforeFirstModelCall: async () => {} })
+  }
+}
+
+await startRolloutWorker({
+  url: values.redis,
+  backend: new UnmarkedBackend({
+    workflow: FaultyWorkflow,
+    workflowConfig,
+    grader: EchoedReward,
+    graderConfig,
+  }),
+  concurrency: Number(values.concurrency),
+  code: values['code-version'],
+  lockDurationMs: Number(values['lock-duration']) * 1000,
+  stalledIntervalMs: Number(values['lock-duration']) * 500,
+})
+console.log('Taking rollouts')
