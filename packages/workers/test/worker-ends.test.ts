@@ -2,7 +2,7 @@ import path from 'node:path'
 
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { createWorkerPool } from '@osmosis/workers'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { harmfulWorker, openPolicy, openPool, runRollout } from './pool-under-test.ts'
 
@@ -30,6 +30,14 @@ it.each(['speak-to-parent', 'leave-parent'])(
     expect(ends).toEqual([])
   },
 )
+
+it('workers share the memory that the container has, not that of its machine', async () => {
+  const limit = vi.spyOn(process, 'constrainedMemory').mockReturnValue(256 * 2 ** 20)
+  onTestFinished(() => limit.mockRestore())
+  const { pool } = await openPool({ workers: 2, stallTimeoutSeconds: 100 })
+  const { completion } = await runRollout(pool, 'allocate')
+  expect(completion.failure?.message).toMatch(/probably because its heap of 96 MiB was full; /)
+})
 
 it('an error of 10 MB is cut before it comes to the front, which would be busy reading it', async () => {
   const { pool } = await openPool({ workers: 1 })

@@ -265,6 +265,8 @@ function backoffMs(failures: number): number {
 
 function fairShareMegabytes(workers: number): number {
   const mebibyte = 2 ** 20
-  const share = (totalmem() * 0.75) / workers
+  // 0, or more than there is: nothing bounds this process but the machine.
+  const memory = Math.min(totalmem(), process.constrainedMemory() || Infinity)
+  const share = (memory * 0.75) / workers
   return Math.floor(Math.min(share, getHeapStatistics().heap_size_limit) / mebibyte)
 }
