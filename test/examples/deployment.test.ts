@@ -76,3 +76,17 @@ it.skipIf(missing.length > 0)(
     expect(stderr.split('\n').filter((line) => line.includes('osmosis.service'))).toEqual([])
   },
 )
+
+it('the image gets nothing that a workspace keeps out of git', () => {
+  const ignored = readFileSync(
+    path.join(root, 'packages/create/templates/workspace/gitignore'),
+    'utf8',
+  )
+  const left = read('Dockerfile.dockerignore')
+  for (const name of ignored.trim().split('\n')) expect(left).toContain(name)
+})
+
+it('the unit reads its keys as a user that is there before it starts, to whom the file can be given', () => {
+  expect(unit).toMatch(/^User=osmosis$/m)
+  expect(unit).not.toContain('DynamicUser')
+})
