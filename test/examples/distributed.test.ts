@@ -1,8 +1,9 @@
-import type { ChildProcess } from 'node:child_process'
+import { execFile, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 
 import { missingPrograms, startRedis } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -10,8 +11,9 @@ import { parse, parseAllDocuments } from 'yaml'
 
 import { commandLines } from '../repository/command-line.ts'
 import { blocksOf } from '../repository/documents.ts'
-import { listeningUrl, root, run, start } from './command.ts'
+import { listeningUrl, root, start } from './command.ts'
 
+const demo = 'examples/distributed/demo.ts'
 const missing = missingPrograms('redis-server')
 const needs = missing.length > 0 ? ' (needs redis-server)' : ''
 
@@ -193,9 +195,9 @@ it.skipIf(missing.length > 0)(
     const { scripts } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
       scripts: Record<string, string>
     }
-    const [command = '', ...args] = scripts['demo:distributed']?.split(' ') ?? []
-    const { code, stdout, stderr } = await run(command, args)
-    expect([code, stderr]).toEqual([0, ''])
+    expect(scripts['demo:distributed']).toBe(`node ${demo}`)
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, [demo], { cwd: root })
+    expect(stderr).toBe('')
     expect(stdout).toMatch(/: 100 rollouts have ended, and one worker is killed/)
     expect(stdout.match(/^demo-\d{3} {2}(?:success|failure) /gm)).toHaveLength(200)
     const again = Number(/^(\d+) were begun again/m.exec(stdout)?.[1])
@@ -207,3 +209,12 @@ it.skipIf(missing.length > 0)(
     expect(stdout).toContain('Nothing is missing, and nothing came twice.\n')
   },
 )
+
+it('the demo says what to install where there is no Redis', async () => {
+  const options = { cwd: root, env: { PATH: '/nowhere' } }
+  await expect(promisify(execFile)(process.execPath, [demo], options)).rejects.toMatchObject({
+    code: 1,
+    stderr:
+      'error: The demo needs redis-server on PATH: apt-get install redis-server (Debian, Ubuntu), or brew install redis (macOS).\n',
+  })
+})
