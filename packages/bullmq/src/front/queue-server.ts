@@ -1,4 +1,4 @@
-import type { EgressOptions } from '@osmosis/core'
+import { errorMessage, type EgressOptions } from '@osmosis/core'
 import type {
   CallbackRetryOptions,
   LeaseOptions,
@@ -122,7 +122,13 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
   const tell = async (rolloutId: string): Promise<void> => {
     const telling = teller.tell(rolloutId)
     work.start(async () => telling.catch(() => {}))
-    await telling
+    try {
+      await telling
+    } catch (error) {
+      const line = { rollout_id: rolloutId, error }
+      logger.warn(line, `results not told yet: ${errorMessage(error)}`)
+      throw error
+    }
   }
   return {
     ports: { intake, results, control },
