@@ -73,6 +73,21 @@ export class QueueConnection {
     return this.#open({ maxRetriesPerRequest: null })
   }
 
+  /** Hears what is said on a channel from now on, but for what is said while Redis is away. */
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+    // ioredis would subscribe again by itself, and leave nobody to handle that this failed.
+    const redis = this.#open({ maxRetriesPerRequest: null, autoResubscribe: false })
+    const subscribed = Promise.withResolvers<void>()
+    redis.on('ready', () => {
+      redis.subscribe(channel).then(
+        () => subscribed.resolve(),
+        () => {},
+      )
+    })
+    redis.on('message', (_channel, message) => onMessage(message))
+    await subscribed.promise
+  }
+
   /**
    * Sees whether Redis answers, and is one that keeps what it was given.
    *
@@ -149,6 +164,7 @@ export class QueueConnection {
     readonly maxRetriesPerRequest: number | null
     readonly commandTimeout?: number
     readonly lazyConnect?: boolean
+    readonly autoResubscribe?: boolean
   }): Redis {
     const { url, tls } = this.#options
     const redis = new Redis(url, {

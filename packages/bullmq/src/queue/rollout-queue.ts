@@ -79,7 +79,9 @@ export class RolloutQueue implements AsyncDisposable {
     this.#rollouts.on('error', () => {})
     this.#results.on('error', () => {})
     this.#flows.on('error', () => {})
-    this.#wakes = new Wakes(redis, connection.waiting(), prefix, (id) => this.records.key(id))
+    const wakes = new Wakes(redis, (id) => this.records.key(id))
+    connection.subscribe(`${prefix}:wake`, (message) => wakes.hear(message)).catch(() => {})
+    this.#wakes = wakes
     this.#sweep = new QueueSweep(redis, prefix, {
       records: this.records,
       runs: this.runs,

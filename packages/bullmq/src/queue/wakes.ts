@@ -18,16 +18,10 @@ export class Wakes {
 
   /**
    * @param redis - for the sweep
-   * @param subscriber - a connection for this alone
    */
-  constructor(redis: Redis, subscriber: Redis, prefix: string, key: (id: string) => string) {
+  constructor(redis: Redis, key: (id: string) => string) {
     this.#redis = redis
     this.#key = key
-    subscriber.subscribe(`${prefix}:wake`).catch(() => {})
-    subscriber.on('message', (_channel, message) => {
-      const space = message.indexOf(' ')
-      this.#wake(message.slice(space + 1), message.slice(0, space) as RolloutRecord['status'])
-    })
     this.#timer = setInterval(() => {
       this.#sweep().catch(() => {})
     }, sweepMs)
@@ -44,6 +38,12 @@ export class Wakes {
       this.#listeners.delete(id)
       this.#versions.delete(id)
     }
+  }
+
+  /** Takes what scripts say of a rollout: its status and its id. */
+  hear(message: string): void {
+    const space = message.indexOf(' ')
+    this.#wake(message.slice(space + 1), message.slice(0, space) as RolloutRecord['status'])
   }
 
   close(): void {

@@ -127,9 +127,7 @@ export class RolloutWorker implements AsyncDisposable {
     this.#loopDelay.enable()
     await this.#sayAlive()
     const { prefix } = this.#connection
-    const control = this.#connection.waiting()
-    await control.subscribe(`${prefix}:worker:${this.id}:control`)
-    control.on('message', (_channel, id) => {
+    await this.#connection.subscribe(`${prefix}:worker:${this.id}:control`, (id) => {
       this.#inside.look(id).catch(() => {})
     })
     await this.#jobs.waitUntilReady()
