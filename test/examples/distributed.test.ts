@@ -210,6 +210,12 @@ it.skipIf(missing.length > 0)(
   },
 )
 
+it('the image leaves out what is not for others, keys above all', () => {
+  const left = read('Dockerfile.dockerignore').split('\n')
+  expect(read('docker-compose.yml')).toMatch(/^ {4}file: secrets\//m)
+  expect(left).toEqual(expect.arrayContaining(['secrets/', '.env', '.git/', '**/node_modules/']))
+})
+
 it('the demo says what to install where there is no Redis', async () => {
   const options = { cwd: root, env: { PATH: '/nowhere' } }
   await expect(promisify(execFile)(process.execPath, [demo], options)).rejects.toMatchObject({

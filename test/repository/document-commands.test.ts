@@ -13,7 +13,15 @@ const create = readFileSync(path.join(root, 'packages/create/src/main.ts'), 'utf
 const workspace = readFileSync(path.join(root, 'packages/create/src/manifest.ts'), 'utf8')
 
 /** Of package managers, Vitest and scripts here. */
-const foreign = ['--save-dev', '--allow-build', '--isolate', '--project', '--test', '--update']
+const foreign = [
+  '--save-dev',
+  '--allow-build',
+  '--isolate',
+  '--project',
+  '--test',
+  '--times',
+  '--update',
+]
 const known = new Set([...flagNames(), ...(create.match(/--[a-z-]+/g) ?? []), ...foreign])
 
 /** Commands of the shell, which this repository has no say in. */
