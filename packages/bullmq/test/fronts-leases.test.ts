@@ -128,6 +128,26 @@ it('no lease lapses because Redis was away for longer than it lasts', async () =
   expect(await handle.once()).toMatchObject({ status: 'running' })
 })
 
+it('whoever is refused a lease while Redis goes away can ask again', async () => {
+  const { a, redis, controller } = await startFronts({ aof: true, workers: 0 })
+  const ask = async (n: number): Promise<number> => {
+    const { completion_callback_url: _, ...body } = controller.rolloutBody({ rollout_id: `r-${n}` })
+    return (await post(`${a.url}/rollout`, body)).status
+  }
+  const asked = Array.from({ length: 400 }, async (_, n) => ask(n))
+  await Promise.race(asked)
+  await redis.kill()
+  await redis.restart()
+
+  const again = async (first: Promise<number>, n: number): Promise<number> => {
+    let status = await first
+    while (status === 503) status = await ask(n)
+    return status
+  }
+  const statuses = await Promise.all(asked.map(async (first, n) => again(first, n)))
+  expect(new Set(statuses)).toStrictEqual(new Set([202]))
+})
+
 it('fronts keep no more results than they may, and let go of what was fetched first', async () => {
   const { a, b } = await startFronts({
     leases: { waitSeconds: 0.05, leaseSeconds: 0.1, maxRetained: 2 },

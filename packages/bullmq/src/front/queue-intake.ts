@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 import { errorMessage, isOsmosisError, type RolloutRequest } from '@osmosis/core'
-import type { TraceHeaders } from '@osmosis/core/http'
+import { wait, type TraceHeaders } from '@osmosis/core/http'
 import {
   digestOf,
   HttpRefusal,
@@ -40,6 +40,10 @@ export interface IntakeParts {
   readonly ending: AbortSignal
 }
 
+/** Between two looks whether Redis is back. Milliseconds. */
+const pauseMs = 250
+/** For Redis to be back, when it goes while a lease is being given. Milliseconds. */
+const finishMs = 30_000
 /** More ids than this are not listed. */
 const mostIds = 100_000
 
@@ -103,7 +107,12 @@ export class QueueIntake implements RolloutIntake {
     const lease = { tokenDigest, ms: leases.leaseSeconds * 1000 }
     // Its answer is not kept: nobody is given the token a second time.
     const options = { answer: '', gradesAtOnce: true, lease }
-    const result = await this.#accept(asked, rolloutId, trace, {}, options)
+    // Whoever is refused may ask again, and would find its id taken by what was written before Redis
+    // was gone, so what was begun is finished.
+    const signal = AbortSignal.any([this.#parts.ending, AbortSignal.timeout(finishMs)])
+    const result = await patiently(signal, async () =>
+      this.#accept(asked, rolloutId, trace, {}, options),
+    )
     if (result === 'full') throw refusals.full(429)
     if (result !== 'new') throw refusals.registered()
     return answer
@@ -157,6 +166,18 @@ export async function reached<T>(act: () => Promise<T>): Promise<T> {
     throw new HttpRefusal(422, [
       { type: 'value_error', loc: ['body'], msg: 'is nested too deeply' },
     ])
+  }
+}
+
+/** Tries again while Redis is away, until the signal is aborted. */
+export async function patiently<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await act()
+    } catch (error) {
+      if (!isUnavailable(error) || signal.aborted) throw error
+    }
+    await wait(pauseMs, signal).catch(() => {})
   }
 }
 

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto'
 
-import { startTimer, wait } from '@osmosis/core/http'
+import { startTimer } from '@osmosis/core/http'
 import type { LeasedResultBody } from '@osmosis/core/wire'
 import {
   digestOfToken,
@@ -12,7 +12,7 @@ import {
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import { hasEnded, type RolloutRecord } from '../records/rollout-record.ts'
 import type { FrontRecords } from './front-records.ts'
-import { isUnavailable, reached } from './queue-intake.ts'
+import { patiently, reached } from './queue-intake.ts'
 
 /** What results are fetched with. */
 export interface ResultParts {
@@ -20,9 +20,6 @@ export interface ResultParts {
   readonly frontRecords: FrontRecords
   readonly leases: LeaseSettings
 }
-
-/** Between two looks whether Redis is back. Milliseconds. */
-const pauseMs = 250
 
 /**
  * Where results of leased rollouts are fetched, at any front. A holder asks without end and gives up at
@@ -135,17 +132,5 @@ async function* untilAborted(
     yield* queue.watch(id, signal)
   } catch (error) {
     if (!signal.aborted) throw error
-  }
-}
-
-/** Tries again while Redis is away, until the signal is aborted. */
-async function patiently<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await act()
-    } catch (error) {
-      if (!isUnavailable(error) || signal.aborted) throw error
-    }
-    await wait(pauseMs, signal).catch(() => {})
   }
 }

@@ -45,6 +45,10 @@ export const deliveryScripts = {
     local lease_ms, token, most_leases, asks_front, request, delivery = unpack(ARGV, 11, 16)
     if redis.call('EXISTS', record) == 1 then
       local same = get('digest') == digest
+      -- Whoever knows the token asks again because it had no answer.
+      if same and token ~= '' and get('token_digest') == token then
+        return { 'new', get('answer'), get('job') or '' }
+      end
       return { same and 'known' or 'contradicted', get('answer'), get('job') or '' }
     end
     if most_queued ~= '' and redis.call('ZCARD', prefix .. ':queued') >= tonumber(most_queued) then
