@@ -379,3 +379,19 @@ it('answers at once that there is no Redis, and goes on when it is back', async 
     .poll(async () => queue.accept(entry()).catch(() => {}))
     .toMatchObject({ result: 'new' })
 })
+
+it('takes no worker for gone before that had time to find a Redis that was away', async () => {
+  const { queue, redis } = await openQueue()
+  const { records, runs } = queue
+  await records.accept(entry())
+  await runs.take('r1', taker('w1'))
+  const asked = lookInto(redis)
+  const upSeconds = async (): Promise<number> =>
+    Number(/uptime_in_seconds:(\d+)/.exec(await asked.info('server'))?.[1])
+  await expect.poll(upSeconds).toBeGreaterThanOrEqual(2)
+
+  // By now the worker could have been silent for this long, but not have come back.
+  const lockMs = (await upSeconds()) * 1000
+  expect(await runs.take('r1', taker('w2', { lockMs }))).toEqual({ what: 'busy' })
+  expect(await runs.take('r1', taker('w2', gone))).toMatchObject({ what: 'run' })
+})

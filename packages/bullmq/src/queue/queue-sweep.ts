@@ -4,7 +4,7 @@ import type { Redis } from 'ioredis'
 import { deliveryScripts } from '../records/record-scripts.ts'
 import { hasEnded } from '../records/rollout-record.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
-import { lostBeforeGraded, type RolloutRuns } from '../records/rollout-runs.ts'
+import { lostBeforeGraded, settledAfterMs, type RolloutRuns } from '../records/rollout-runs.ts'
 
 /** Between two sweeps of all fronts and workers together. Milliseconds. */
 const everyMs = 1_000
@@ -114,8 +114,7 @@ export class QueueSweep {
     const known = Object.entries(await this.#redis.hgetall(workers))
     for (const [worker, lockMs] of known) {
       if (await this.#redis.exists(`${this.#prefix}:worker:${worker}`)) continue
-      // Heartbeats could not be renewed while Redis was away.
-      if ((await this.#uptimeMs()) < Number(lockMs)) return
+      if ((await this.#uptimeMs()) < settledAfterMs(Number(lockMs))) return
       const held = `${this.#prefix}:held:${worker}`
       for (const id of await this.#redis.smembers(held)) await this.#endLost(id, worker, held)
       await this.#redis.hdel(workers, worker)

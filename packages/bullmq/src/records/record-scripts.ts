@@ -158,7 +158,7 @@ export const deliveryScripts = {
 /** What the runs of a rollout do to its record. Each is refused to a run that was given up. */
 export const runScripts = {
   take: script(`
-    local worker, token, code, lock_ms, knows = unpack(ARGV, 3, 7)
+    local worker, token, code, settled_ms, knows = unpack(ARGV, 3, 7)
     local most_downed, most_runs, grace_ms = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
     local status = get('status')
     if not status then return { 'gone' } end
@@ -179,10 +179,10 @@ export const runScripts = {
       if holder == worker and tonumber(knows) == run then return { 'mine', run } end
       if holder ~= worker then
         if redis.call('EXISTS', prefix .. ':worker:' .. holder) == 1 then return { 'busy', run } end
-        -- Heartbeats could not be renewed while Redis was away.
+        -- A Redis that was away does not know yet who lives.
         local info = redis.pcall('INFO', 'server')
         local up = type(info) == 'string' and info:match('uptime_in_seconds:(%d+)')
-        if up and up * 1000 < tonumber(lock_ms) then return { 'busy', run } end
+        if up and up * 1000 < tonumber(settled_ms) then return { 'busy', run } end
       end
       if get('cancel') then return { 'cancelled', run, get('cancel') } end
       if tonumber(get('asked')) == run then return { 'asked', run, get('calls') } end

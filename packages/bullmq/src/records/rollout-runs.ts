@@ -27,6 +27,8 @@ const mostDowned = 2
 const mostRuns = 5
 /** For a worker to end a rollout at its deadline, before others do. Milliseconds. */
 const graceMs = 5_000
+/** For a worker to find a Redis that is back. Milliseconds. */
+const longestReconnectMs = 5_000
 
 /** One run of a rollout. */
 export interface RunOf {
@@ -98,7 +100,7 @@ export class RolloutRuns {
   /** Begins the next run of a rollout, if there is to be one. */
   async take(id: string, taker: Taker): Promise<Taken> {
     const { worker, token, code, lockMs, running } = taker
-    const values = [worker, token, storedCode(code), lockMs, running ?? 0]
+    const values = [worker, token, storedCode(code), settledAfterMs(lockMs), running ?? 0]
     const limits = [mostDowned, mostRuns, graceMs]
     const reply = await this.#records.run(runScripts.take, id, [...values, ...limits])
     const [what, first, second, request, mayGrade, asksFront] = reply as (Buffer | number)[]
@@ -278,6 +280,14 @@ function lostAfterCalls(calls: number): OsmosisError {
     'worker_lost',
     `the worker was lost after ${counted}; a second run under its id would mix two trajectories, so there is none`,
   )
+}
+
+/**
+ * How long Redis has to be up before it can say that a worker is gone: while it was away no heartbeat
+ * could be renewed, and then workers have to find it again. Milliseconds.
+ */
+export function settledAfterMs(lockMs: number): number {
+  return lockMs + Math.min(lockMs, longestReconnectMs)
 }
 
 /** The worker that held the samples is gone. */
