@@ -32,6 +32,8 @@ export interface Queue {
   readonly prefix: string
   /** How long a worker may be silent. Milliseconds; undefined: what is the default. */
   readonly lockDurationMs?: number
+  /** Between two looks for workers that are silent. Milliseconds; undefined: what is the default. */
+  readonly stalledIntervalMs?: number
 }
 
 /** What a process says of itself. */

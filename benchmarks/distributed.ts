@@ -145,7 +145,8 @@ interface Recovery {
 /** Kills one of two workers, when half of the rollouts have asked the policy and half have not. */
 async function recover(redis: MeasuredRedis, lockDurationMs?: number): Promise<Recovery> {
   const each = 40
-  const lock = lockDurationMs === undefined ? {} : { lockDurationMs }
+  const lock =
+    lockDurationMs === undefined ? {} : { lockDurationMs, stalledIntervalMs: lockDurationMs / 2 }
   const prefix = `recovery-${lockDurationMs ?? 'default'}`
   const options = { prefix, workers: 2, concurrency: each, ...lock }
   const queue = await Deployment.overQueue(redis, options)
