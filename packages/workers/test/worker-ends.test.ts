@@ -39,6 +39,16 @@ it('workers share the memory that the container has, not that of its machine', a
   expect(completion.failure?.message).toMatch(/probably because its heap of 96 MiB was full; /)
 })
 
+it('a worker is ended before it takes what the whole container has', async () => {
+  const limit = vi.spyOn(process, 'constrainedMemory').mockReturnValue(256 * 2 ** 20)
+  onTestFinished(() => limit.mockRestore())
+  const { pool } = await openPool({ workers: 1, stallTimeoutSeconds: 100 })
+  const { completion } = await runRollout(pool, 'buffers')
+  expect(completion.failure?.message).toMatch(
+    /was ended because it took more than 448 MiB of memory; /,
+  )
+})
+
 it('an error of 10 MB is cut before it comes to the front, which would be busy reading it', async () => {
   const { pool } = await openPool({ workers: 1 })
   const { completion } = await runRollout(pool, 'throw-much')

@@ -1,4 +1,4 @@
-import { availableParallelism, totalmem } from 'node:os'
+import { availableParallelism } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 
 import { OsmosisError } from '@osmosis/core'
@@ -7,7 +7,7 @@ import { untilAborted, wait } from '@osmosis/core/http'
 import type { ReadyMessage } from '../protocol/worker-messages.ts'
 import type { RemoteRun, RunOrder } from './remote-run.ts'
 import type { WorkerEndReason } from './worker-end.ts'
-import { WorkerProcess, type WorkerProcessOptions } from './worker-process.ts'
+import { spendableBytes, WorkerProcess, type WorkerProcessOptions } from './worker-process.ts'
 
 /** How the workers of a pool are started. */
 export interface WorkerPoolOptions {
@@ -23,8 +23,9 @@ export interface WorkerPoolOptions {
   readonly stallTimeoutSeconds?: number | undefined
   /**
    * Limit of the heap of a worker. One that takes twice as much and 256 MiB of memory in all, with its
-   * buffers, is killed. MiB; default: what Node.js allows a process, but no more than three quarters of
-   * the machine's memory together.
+   * buffers, is killed, and so is one that takes three quarters of the memory of the machine, or of the
+   * container where that has less. MiB; default: what Node.js allows a process, but no more than these
+   * three quarters for all workers together.
    */
   readonly heapMegabytes?: number | undefined
   /** Called when a worker has ended, other than by closing, or its successor cannot start. */
@@ -265,8 +266,6 @@ function backoffMs(failures: number): number {
 
 function fairShareMegabytes(workers: number): number {
   const mebibyte = 2 ** 20
-  // 0, or more than there is: nothing bounds this process but the machine.
-  const memory = Math.min(totalmem(), process.constrainedMemory() || Infinity)
-  const share = (memory * 0.75) / workers
+  const share = spendableBytes() / workers
   return Math.floor(Math.min(share, getHeapStatistics().heap_size_limit) / mebibyte)
 }

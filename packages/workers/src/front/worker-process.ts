@@ -1,5 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { totalmem } from 'node:os'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 
@@ -23,7 +24,7 @@ export interface WorkerProcessOptions {
   readonly args: readonly string[]
   readonly execArgv: readonly string[]
   readonly stallTimeoutSeconds: number
-  /** Limit of the heap; twice as much and 256 in all ends the process, too. */
+  /** Limit of the heap; twice as much and 256 in all ends the process, too, if there is that much. */
   readonly heapMegabytes: number
 }
 
@@ -82,8 +83,11 @@ export class WorkerProcess {
     this.#child.on('message', (message: WorkerMessage) => this.#handle(message))
     this.ended = this.#watchEnd(options)
     this.#watchLoop(options)
-    const maxMemoryBytes = (heapMegabytes * 2 + spareMegabytes) * 2 ** 20
-    this.#send({ type: 'watch', beatMs: this.#tickMs, maxMemoryBytes })
+    this.#send({
+      type: 'watch',
+      beatMs: this.#tickMs,
+      maxMemoryBytes: maxMemoryBytes(heapMegabytes * 2 ** 20),
+    })
   }
 
   get pid(): number | undefined {
@@ -247,6 +251,21 @@ export class WorkerProcess {
     for (const { reject } of this.#questions.values()) reject(loss)
     for (const run of this.runs.values()) run.lose(loss)
   }
+}
+
+/**
+ * What workers may take together: three quarters of what the machine has, or its container. When a
+ * container runs out of memory, all of it may be ended, the front with it.
+ */
+export function spendableBytes(): number {
+  // 0, or more than there is: nothing bounds this process but the machine.
+  return Math.min(totalmem(), process.constrainedMemory() || Infinity) * 0.75
+}
+
+/** Where one of them is ended. Its heap may always get full. */
+function maxMemoryBytes(heapBytes: number): number {
+  const spareBytes = spareMegabytes * 2 ** 20
+  return Math.min(heapBytes * 2 + spareBytes, Math.max(heapBytes + spareBytes, spendableBytes()))
 }
 
 /** Code that allocates without end may take longer to fill its heap than it is waited for. */
