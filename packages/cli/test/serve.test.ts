@@ -133,6 +133,7 @@ describe('osmosis serve', () => {
     const refused = await osmosis(['serve', echo, '--port', '0', '--host', '0.0.0.0'])
     expect(refused.code).toBe(1)
     expect(refused.stderr).toMatch(/^error: .*0\.0\.0\.0.*key/)
+    expect(refused.stderr).toMatch(/--api-key-file.*--no-auth/)
     const open = startOsmosis(['serve', echo, '--port', '0', '--host', '0.0.0.0', '--no-auth'])
     await open.printed(/Listening on/)
   })

@@ -14,7 +14,7 @@ export function assertGuarded(host: string, requiresKey: boolean): void {
   if (requiresKey || isLoopback(host)) return
   throw new OsmosisError(
     'invalid_config',
-    `Refusing to listen on ${host} without an API key: anybody who reaches it could start rollouts. Set apiKey (OSMOSIS_ROLLOUT_SERVER_API_KEY), listen on 127.0.0.1, or say allowUnauthenticated if something else guards the server.`,
+    `Refusing to listen on ${host} without an API key: anybody who reaches it could start rollouts. Set apiKey (--api-key-file, OSMOSIS_ROLLOUT_SERVER_API_KEY), listen on 127.0.0.1, or say allowUnauthenticated (--no-auth) if something else guards the server.`,
   )
 }
 
