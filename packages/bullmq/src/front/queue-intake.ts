@@ -182,7 +182,7 @@ export async function patiently<T>(signal: AbortSignal, act: () => Promise<T>): 
 }
 
 /** Whether an error means that Redis does not answer now. */
-export function isUnavailable(error: unknown): boolean {
+function isUnavailable(error: unknown): boolean {
   return isOsmosisError(error) && error.code === 'queue_unavailable'
 }
 
