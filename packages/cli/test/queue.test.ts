@@ -78,6 +78,13 @@ describe.skipIf(missing.length > 0)(`over a queue${needs}`, () => {
     }
   })
 
+  it('a server says that nobody in particular has a rollout', async () => {
+    const redis = await startRedis()
+    const environment = { OSMOSIS_ROLLOUT_OTLP_ENDPOINT: 'http://127.0.0.1:9' }
+    const front = startOsmosis(['serve', echo, '--redis', redis.url, '--port', '0'], environment)
+    await front.printed(/ownership is not reported: every server of a queue has every rollout/)
+  })
+
   it('a worker of other code leaves rollouts to one of theirs, and both sides say so', async () => {
     const redis = await startRedis()
     await using controller = await new FakeController().start()

@@ -23,6 +23,10 @@ export async function serveQueue(spec: string, redis: string, flags: ServeFlags)
   assertWorkflowFlags(flags, loaded.file)
   const { queuePackage, connection, code, place } = await queueAccess(redis, flags, loaded.file)
   const { artifactRoot, instanceId, port } = environment
+  const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
+  if (environment.ownership !== undefined) {
+    logger.warn({}, 'ownership is not reported: every server of a queue has every rollout')
+  }
   const egress = egressOf(flags)
   const { backend, facts, check } = localWorkflow(loaded, { artifactRoot, egress })
   const queue = await queuePackage.RolloutQueue.open(connection)
@@ -32,7 +36,7 @@ export async function serveQueue(spec: string, redis: string, flags: ServeFlags)
     const server = queuePackage.createQueueServer({
       queue,
       code,
-      logger: createStderrLogger({ level: flags.logLevel, format: flags.logFormat }),
+      logger,
       apiKey,
       artifactRoot: flags.trajectories ? backend.artifactRoot : undefined,
       egress,
