@@ -174,15 +174,15 @@ it('a callback that nobody takes counts as undelivered until its time is over', 
 
 it('rollouts with a lower number of priority are run first', async () => {
   const { a, controller, worker } = await startFronts({ workers: 0, concurrency: 1 })
-  for (const [rollout_id, queue_priority] of Object.entries({
+  for (const [rollout_id, osmosis_priority] of Object.entries({
     last: 20,
     second: 10,
     third: 11,
   })) {
-    await a.post({ rollout_id, metadata: { queue_priority } })
+    await a.post({ rollout_id, metadata: { osmosis_priority } })
   }
   await a.post({ rollout_id: 'first' })
-  expect((await a.post({ rollout_id: 'none', metadata: { queue_priority: 0 } })).status).toBe(422)
+  expect((await a.post({ rollout_id: 'none', metadata: { osmosis_priority: 0 } })).status).toBe(422)
   await worker()
   await controller.until(() => controller.callbacks.length === 8)
 

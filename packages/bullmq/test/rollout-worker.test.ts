@@ -128,7 +128,7 @@ it('takes rollouts in the order of their priorities', async () => {
     ['sooner', 2],
     ['first', undefined],
   ] as const) {
-    const metadata = priority === undefined ? null : { queue_priority: priority }
+    const metadata = priority === undefined ? null : { osmosis_priority: priority }
     const asked = {
       ...request,
       rolloutId: id,
@@ -146,7 +146,7 @@ it('takes rollouts in the order of their priorities', async () => {
     'later',
   ])
   for (const wrong of [0, 1.5, 2_097_153, '1']) {
-    expect(() => queuePriority({ metadata: { queue_priority: wrong } })).toThrow(
+    expect(() => queuePriority({ metadata: { osmosis_priority: wrong } })).toThrow(
       /from 1 to 2097152/,
     )
   }

@@ -191,7 +191,7 @@ function priorityOf(request: RolloutRequest): number | undefined {
   try {
     return queuePriority(request)
   } catch (error) {
-    const loc = ['body', 'metadata', 'queue_priority']
+    const loc = ['body', 'metadata', 'osmosis_priority']
     throw new HttpRefusal(422, [{ type: 'value_error', loc, msg: errorMessage(error) }])
   }
 }

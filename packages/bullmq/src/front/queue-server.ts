@@ -60,7 +60,7 @@ const tellingAtOnce = 1_000
 /**
  * A front of a queue: the rollout server for rollouts that run on workers of any machine. Any number of
  * fronts serve the same rollouts, and it does not matter which one is asked; what one of them leaves
- * behind, others tell. `queue_priority` in the metadata of a rollout, a whole number from 1, puts it
+ * behind, others tell. `osmosis_priority` in the metadata of a rollout, a whole number from 1, puts it
  * behind those with lower numbers, and behind those without.
  *
  * @throws OsmosisError with code `invalid_config` for a key that nobody can present, a limit that is

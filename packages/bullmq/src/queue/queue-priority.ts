@@ -1,10 +1,10 @@
 import { OsmosisError, type RolloutRequest } from '@osmosis/core'
 
-const key = 'queue_priority'
+const key = 'osmosis_priority'
 const lowest = 2_097_152
 
 /**
- * The place of a rollout in the queue, as `queue_priority` of its metadata has it: a whole number from 1
+ * The place of a rollout in the queue, as `osmosis_priority` of its metadata has it: a whole number from 1
  * to 2,097,152. Rollouts without one come first, then those with 1, and so on; equal ones come in their
  * order.
  *
