@@ -198,3 +198,15 @@ it('leaves nothing in Redis but the memory of what has ended', async () => {
   )
   expect(rest).toEqual([])
 })
+
+it('hears of changes only where somebody waits for some', async () => {
+  const { redis } = await openQueue()
+  const other = await RolloutQueue.open({ url: redis.url })
+  onTestFinished(async () => other.close())
+  const client = lookInto(redis)
+  await other.accept(entry())
+  const seen = other.watch('r1', new AbortController().signal)
+  expect((await seen.next()).value).toMatchObject({ status: 'queued' })
+  const hearing = async (): Promise<unknown> => (await client.pubsub('NUMSUB', 'osmosis:wake'))[1]
+  await expect.poll(hearing).toBe(1)
+})

@@ -79,9 +79,11 @@ export class RolloutQueue implements AsyncDisposable {
     this.#rollouts.on('error', () => {})
     this.#results.on('error', () => {})
     this.#flows.on('error', () => {})
-    const wakes = new Wakes(redis, (id) => this.records.key(id))
-    connection.subscribe(`${prefix}:wake`, (message) => wakes.hear(message)).catch(() => {})
-    this.#wakes = wakes
+    this.#wakes = new Wakes(
+      redis,
+      async (onMessage) => connection.subscribe(`${prefix}:wake`, onMessage),
+      (id) => this.records.key(id),
+    )
     this.#sweep = new QueueSweep(redis, prefix, {
       records: this.records,
       runs: this.runs,

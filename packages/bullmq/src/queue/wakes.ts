@@ -5,6 +5,8 @@ import type { RolloutRecord } from '../records/rollout-record.ts'
 /** Called when a rollout may have changed; the status is a hint that may be missing or late. */
 export type WakeListener = (status?: RolloutRecord['status']) => void
 
+type Subscribe = (onMessage: (message: string) => void) => Promise<void>
+
 /** Between two looks at everything that is watched: messages may be lost. Milliseconds. */
 const sweepMs = 2_000
 
@@ -12,15 +14,20 @@ const sweepMs = 2_000
 export class Wakes {
   readonly #listeners = new Map<string, Set<WakeListener>>()
   readonly #redis: Redis
+  readonly #subscribe: Subscribe
   readonly #versions = new Map<string, string>()
   readonly #key: (id: string) => string
   readonly #timer: NodeJS.Timeout
+  /** Whether messages are heard, or never will be. */
+  #isHearing = false
 
   /**
    * @param redis - for the sweep
+   * @param subscribe - has what scripts say heard, from when it resolves on
    */
-  constructor(redis: Redis, key: (id: string) => string) {
+  constructor(redis: Redis, subscribe: Subscribe, key: (id: string) => string) {
     this.#redis = redis
+    this.#subscribe = subscribe
     this.#key = key
     this.#timer = setInterval(() => {
       this.#sweep().catch(() => {})
@@ -30,6 +37,7 @@ export class Wakes {
 
   /** @returns ends it */
   listen(id: string, listener: WakeListener): () => void {
+    this.#hear()
     const listeners = this.#listeners.get(id) ?? new Set()
     this.#listeners.set(id, listeners.add(listener))
     return () => {
@@ -40,14 +48,27 @@ export class Wakes {
     }
   }
 
-  /** Takes what scripts say of a rollout: its status and its id. */
-  hear(message: string): void {
-    const space = message.indexOf(' ')
-    this.#wake(message.slice(space + 1), message.slice(0, space) as RolloutRecord['status'])
+  close(): void {
+    this.#isHearing = true
+    clearInterval(this.#timer)
   }
 
-  close(): void {
-    clearInterval(this.#timer)
+  /** Not before somebody waits: most processes have nobody who does, and there are many messages. */
+  #hear(): void {
+    if (this.#isHearing) return
+    this.#isHearing = true
+    const onMessage = (message: string): void => {
+      const space = message.indexOf(' ')
+      this.#wake(message.slice(space + 1), message.slice(0, space) as RolloutRecord['status'])
+    }
+    this.#subscribe(onMessage)
+      // What was said before was not heard.
+      .then(() => this.#wakeAll())
+      .catch(() => {})
+  }
+
+  #wakeAll(): void {
+    for (const id of this.#listeners.keys()) this.#wake(id)
   }
 
   #wake(id: string, status?: RolloutRecord['status']): void {
