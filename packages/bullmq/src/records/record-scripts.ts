@@ -108,7 +108,8 @@ export const deliveryScripts = {
   keepCallback: script(`
     local kind, body = ARGV[3], ARGV[4]
     if redis.call('EXISTS', record) == 0 or get('told:' .. kind) then return false end
-    redis.call('HSETNX', record, 'callback:' .. kind, body)
+    -- A body is long, and whoever brought it has it.
+    if redis.call('HSETNX', record, 'callback:' .. kind, body) == 1 then return 1 end
     return get('callback:' .. kind)`),
 
   told: script(`

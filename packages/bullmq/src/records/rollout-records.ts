@@ -139,7 +139,8 @@ export class RolloutRecords {
       kind,
       this.seal(id, place, body),
     ])
-    return kept === null ? undefined : (this.open(id, place, kept as Buffer) as T)
+    if (kept === null) return undefined
+    return Buffer.isBuffer(kept) ? (this.open(id, place, kept) as T) : body
   }
 
   /** Something was told, or given up, for good. `how` is a word of the front's own. */
