@@ -175,6 +175,7 @@ export class QueueConnection {
     })
     // Commands fail with what happens; without a listener ioredis prints it.
     redis.on('error', () => {})
+    redis.on('connect', () => sendTogether(redis.stream))
     this.#opened.push(redis)
     // BullMQ makes itself a connection to block on, and forgets it when Redis is away at the end.
     const duplicate = redis.duplicate.bind(redis)
@@ -185,6 +186,27 @@ export class QueueConnection {
     }
     return redis
   }
+}
+
+/**
+ * Sends what is written in one turn of the event loop at its end, together: a write of its own for each
+ * command takes more time than all else that is done for it.
+ */
+function sendTogether(stream: Pick<Redis['stream'], 'write' | 'cork' | 'uncork'>): void {
+  const write = stream.write.bind(stream)
+  let isWaiting = false
+  const writeLater = (...args: Parameters<typeof write>): boolean => {
+    if (!isWaiting) {
+      isWaiting = true
+      stream.cork()
+      setImmediate(() => {
+        isWaiting = false
+        stream.uncork()
+      })
+    }
+    return write(...args)
+  }
+  stream.write = writeLater as typeof stream.write
 }
 
 function isLoopback(hostname: string): boolean {
