@@ -395,3 +395,20 @@ it('takes no worker for gone before that had time to find a Redis that was away'
   expect(await runs.take('r1', taker('w2', { lockMs }))).toEqual({ what: 'busy' })
   expect(await runs.take('r1', taker('w2', gone))).toMatchObject({ what: 'run' })
 })
+
+it('keeps in mind that a grading is to be told when its completion is told a second time', async () => {
+  const { queue } = await openQueue()
+  const { records, runs } = queue
+  await records.accept(entry())
+  const run = runOf(await runs.take('r1', taker('w1')))
+  await runs.settleWorkflow(run, succeeded, samples(), true)
+  expect(await queue.counts()).toMatchObject({ untold: 1 })
+  await records.told('r1', 'completion', 'acknowledged')
+  expect(await queue.counts()).toMatchObject({ untold: 0 })
+
+  await runs.settleGrading(run, graded)
+  await records.told('r1', 'completion', 'acknowledged')
+  expect(await queue.counts()).toMatchObject({ untold: 1 })
+  await records.finish('r1')
+  expect(await queue.counts()).toMatchObject({ untold: 0 })
+})

@@ -116,7 +116,8 @@ export const deliveryScripts = {
     local kind, how = ARGV[3], ARGV[4]
     if redis.call('EXISTS', record) == 0 then return 0 end
     redis.call('HDEL', record, 'callback:' .. kind)
-    redis.call('ZREM', prefix .. ':untold', id)
+    -- Of one that has ended there may be more: two fronts may tell the same, one of them late.
+    if listed[get('status')] then redis.call('ZREM', prefix .. ':untold', id) end
     set('told:' .. kind, how)
     changed()
     return 1`),
