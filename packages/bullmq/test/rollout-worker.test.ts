@@ -12,6 +12,7 @@ import {
 import { createBullBackend, queuePriority, startRolloutWorker } from '@osmosis/bullmq'
 import { startPolicyServer } from '@osmosis/testing'
 import { recordingLogger, type LogLine, type RedisServer } from '@osmosis/testing/kit'
+import { Queue } from 'bullmq'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { entry, lookInto, openQueue, request } from './queue-under-test.ts'
@@ -97,6 +98,23 @@ it('cancels what a worker runs, with the reason of whoever cancelled', async () 
     .poll(async () => (await queue.record('r2'))?.errorMessage)
     .toBe('the cluster is going down')
   await call.closed
+})
+
+it('runs a rollout once whose job comes back while it is being taken', async () => {
+  const { queue, redis } = await openQueue()
+  await using policy = await startPolicyServer(() => 'yes')
+  const asked = { ...request, chatCompletionsUrl: policy.url, grade: false }
+  const ids = Array.from({ length: 20 }, (_, n) => `r${n}`)
+  for (const id of ids) await queue.accept(entry({ id, request: { ...asked, rolloutId: id } }))
+  const jobs = new Queue('rollouts', { connection: { url: redis.url }, prefix: 'osmosis' })
+  onTestFinished(async () => jobs.close())
+  await jobs.addBulk(ids.map((id) => ({ name: 'rollout', data: { id } })))
+
+  await startWorker(redis, { concurrency: 100 })
+  await expect.poll(async () => jobs.getJobCountByTypes('wait', 'active')).toBe(0)
+  for (const id of ids) {
+    expect(await queue.record(id)).toMatchObject({ status: 'success', run: 1, calls: 1 })
+  }
 })
 
 it('refuses what was accepted for other code, says so once, and leaves it to a worker that has it', async () => {

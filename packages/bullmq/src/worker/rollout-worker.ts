@@ -67,6 +67,8 @@ export class RolloutWorker implements AsyncDisposable {
   readonly #loopDelay = monitorEventLoopDelay()
   readonly #leaving = new AbortController()
   readonly #lockMs: number
+  /** Rollouts that it is about to begin, by id. */
+  readonly #taking = new Map<string, Promise<unknown>>()
   readonly #refusedCodes = new Set<string>()
   /** When Redis last heard of this worker, by the clock of this process. */
   #heardAt = performance.now()
@@ -188,18 +190,21 @@ export class RolloutWorker implements AsyncDisposable {
   /** Settles with the workflow: a grading goes on without a job. */
   async #process(job: Job<RolloutJob>, token: string | undefined): Promise<void> {
     const { id } = job.data
-    const { code } = this.#options
-    const mine = this.#inside.get(id)
-    const taken = await this.#runs.take(id, {
-      worker: this.id,
-      token: randomUUID(),
-      code,
-      lockMs: this.#lockMs,
-      running: mine?.of.run,
-    })
+    // When its lock is lost, a job may come back to the worker that is about to take its rollout.
+    while (this.#taking.has(id)) await this.#taking.get(id)
+    const taking = this.#take(id)
+    this.#taking.set(
+      id,
+      taking.catch(() => {}),
+    )
+    let taken: Awaited<typeof taking>
+    try {
+      taken = await taking
+    } finally {
+      this.#taking.delete(id)
+    }
+    if (taken instanceof WorkerRun) return this.#waitFor(job, token, taken)
     switch (taken.what) {
-      case 'ended':
-        return
       case 'busy':
         return later(job, token, this.#lockMs / 2)
       case 'other-code':
@@ -210,32 +215,37 @@ export class RolloutWorker implements AsyncDisposable {
         await patiently(patienceMs, async () =>
           this.#runs.giveUp({ id, run: taken.run }, taken.reason),
         )
-        return
-      }
-      case 'mine':
-        return this.#waitFor(job, token, mine)
-      case 'run': {
-        this.#options.logger?.info({ rollout_id: id, run: taken.run }, 'rollout taken')
-        mine?.giveUp()
-        await mine?.over
-        const run = new WorkerRun(this.#parts, { id, run: taken.run }, taken)
-        this.#inside.add(run)
-        return this.#waitFor(job, token, run)
       }
     }
   }
 
-  async #waitFor(
-    job: Job<RolloutJob>,
-    token: string | undefined,
-    run: WorkerRun | undefined,
-  ): Promise<void> {
+  /** Resolves with the run that is going on here then, or with why there is none. */
+  async #take(id: string): Promise<WorkerRun | Exclude<Taken, { what: 'run' | 'mine' }>> {
+    const mine = this.#inside.get(id)
+    const taken = await this.#runs.take(id, {
+      worker: this.id,
+      token: randomUUID(),
+      code: this.#options.code,
+      lockMs: this.#lockMs,
+      running: mine?.of.run,
+    })
+    if (taken.what === 'mine') return mine ?? { what: 'ended' }
+    if (taken.what !== 'run') return taken
+    this.#options.logger?.info({ rollout_id: id, run: taken.run }, 'rollout taken')
+    mine?.giveUp()
+    await mine?.over
+    const run = new WorkerRun(this.#parts, { id, run: taken.run }, taken)
+    this.#inside.add(run)
+    return run
+  }
+
+  async #waitFor(job: Job<RolloutJob>, token: string | undefined, run: WorkerRun): Promise<void> {
     const { signal } = this.#leaving
     const left = Promise.withResolvers<'left'>()
     const onLeave = (): void => left.resolve('left')
     if (signal.aborted) onLeave()
     signal.addEventListener('abort', onLeave, { once: true })
-    const what = await Promise.race([run?.workflow, left.promise])
+    const what = await Promise.race([run.workflow, left.promise])
     signal.removeEventListener('abort', onLeave)
     if (what !== 'left') return
     await this.#inside.leave()
