@@ -13,7 +13,7 @@ import { attachedPrefix, queueNames, type RolloutJob } from '../queue/job-names.
 import { RolloutQueue } from '../queue/rollout-queue.ts'
 import { removeHeartbeat, writeHeartbeat } from '../queue/worker-list.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
-import { lostBeforeGraded, RolloutRuns, type RunOf } from '../records/rollout-runs.ts'
+import { lostBeforeGraded, RolloutRuns, type RunOf, type Taken } from '../records/rollout-runs.ts'
 import { ModelCallSlots } from './model-call-slots.ts'
 import { patiently } from '../queue/patience.ts'
 import { WorkerRun, type RunParts } from './worker-run.ts'
@@ -205,6 +205,8 @@ export class RolloutWorker implements AsyncDisposable {
     }
     if (taken instanceof WorkerRun) return this.#waitFor(job, token, taken)
     switch (taken.what) {
+      case 'ended':
+        return undefined
       case 'busy':
         return later(job, token, this.#lockMs / 2)
       case 'other-code':
