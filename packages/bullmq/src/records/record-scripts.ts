@@ -180,11 +180,13 @@ export const runScripts = {
       if status == 'grading' then return { 'ended' } end
       if holder == worker and tonumber(knows) == run then return { 'mine', run } end
       if holder ~= worker then
-        if redis.call('EXISTS', prefix .. ':worker:' .. holder) == 1 then return { 'busy', run } end
+        local silent_ms = redis.call('PTTL', prefix .. ':worker:' .. holder)
+        if silent_ms ~= -2 then return { 'busy', run, silent_ms } end
         -- A Redis that was away does not know yet who lives.
         local info = redis.pcall('INFO', 'server')
         local up = type(info) == 'string' and info:match('uptime_in_seconds:(%d+)')
-        if up and up * 1000 < tonumber(settled_ms) then return { 'busy', run } end
+        local left_ms = up and settled_ms - up * 1000 or 0
+        if left_ms > 0 then return { 'busy', run, left_ms } end
       end
       if get('cancel') then return { 'cancelled', run, get('cancel') } end
       if tonumber(get('asked')) == run then return { 'asked', run, get('calls') } end

@@ -62,7 +62,11 @@ export type Taken =
   /** Nothing: it has ended, or nobody knows it any more. */
   | { readonly what: 'ended' }
   /** Its worker lives: look again later. */
-  | { readonly what: 'busy' }
+  | {
+      readonly what: 'busy'
+      /** After this it counts as gone, unless it is heard of before. Milliseconds. */
+      readonly goneInMs: number
+    }
   /** It is going on in this worker. */
   | { readonly what: 'mine'; readonly run: number }
   /** It is for other code. */
@@ -118,7 +122,7 @@ export class RolloutRuns {
         }
       }
       case 'busy':
-        return { what: 'busy' }
+        return { what: 'busy', goneInMs: Number(second) }
       case 'mine':
         return { what: 'mine', run }
       case 'other-code':

@@ -208,7 +208,7 @@ export class RolloutWorker implements AsyncDisposable {
       case 'ended':
         return undefined
       case 'busy':
-        return later(job, token, this.#lockMs / 2)
+        return later(job, token, Math.min(taken.goneInMs + 1, this.#lockMs / 2))
       case 'other-code':
         this.#sayRefused(taken.code)
         return later(job, token, otherCodeMs)
