@@ -19,7 +19,7 @@ const { values, positionals } = parseArgs({
     seed: { type: 'string' },
     /** How often each case is run, each time with the next seed. */
     times: { type: 'string', default: '1' },
-    'at-once': { type: 'string', default: '2' },
+    'at-once': { type: 'string', default: '4' },
     /** How long a caller waits for the end of its rollout. */
     patience: { type: 'string', default: '60' },
     /** Breaks the product on purpose, which has to be noticed. */
