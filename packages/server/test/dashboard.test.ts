@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { LocalBackend } from '@osmosis/core'
+import { LocalBackend, type BackendWorkers } from '@osmosis/core'
 import { metricsIn, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
@@ -12,8 +12,8 @@ const root = path.resolve(import.meta.dirname, '../../..')
 /** Every metric there can be, with the labels of those that have a figure. */
 async function shownMetrics(): Promise<{ names: string[]; figures: string[] }> {
   class WithWorkers extends LocalBackend {
-    workers(): { running: number; restarts: Record<string, number> } {
-      return { running: 1, restarts: { exit: 1 } }
+    workers(): BackendWorkers {
+      return { running: 1, restarts: { exit: 1 }, residentBytes: 1, cpuSeconds: 1 }
     }
   }
   const backend = new WithWorkers({ workflow: AskOnce })

@@ -1,6 +1,11 @@
 import { once } from 'node:events'
 
-import { LocalBackend, requireRolloutContext, type AgentWorkflowContext } from '@osmosis/core'
+import {
+  LocalBackend,
+  requireRolloutContext,
+  type AgentWorkflowContext,
+  type BackendWorkers,
+} from '@osmosis/core'
 import {
   answerStream,
   metricsIn,
@@ -196,8 +201,13 @@ it('shows what the outbox keeps', async () => {
 
 it('shows the processes of a backend that has some', async () => {
   class WithWorkers extends LocalBackend {
-    workers(): { running: number; restarts: Record<string, number> } {
-      return { running: 2, restarts: { exit: 3, stall: 1 } }
+    workers(): BackendWorkers {
+      return {
+        running: 2,
+        restarts: { exit: 3, stall: 1 },
+        residentBytes: 150_000_000,
+        cpuSeconds: 12.5,
+      }
     }
   }
   await using running = await startServer({ backend: new WithWorkers({ workflow: AskOnce }) })
@@ -205,6 +215,8 @@ it('shows the processes of a backend that has some', async () => {
     osmosis_workers: 2,
     'osmosis_worker_restarts_total{reason="exit"}': 3,
     'osmosis_worker_restarts_total{reason="stall"}': 1,
+    osmosis_worker_resident_memory_bytes: 150_000_000,
+    osmosis_worker_cpu_seconds_total: 12.5,
   })
 })
 

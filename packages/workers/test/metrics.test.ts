@@ -35,3 +35,25 @@ it('the figures of a server know of model calls in its workers, and of workers t
     }).toStrictEqual({ calls: 3, good: 1, failed: 2, workers: 1, crashes: 1 })
   })
 })
+
+it('the figures of a server have the memory and the CPU time of its workers, also of ended ones', async () => {
+  await using controller = await new FakeController().start()
+  const { pool } = await openPool({ workers: 2, stallTimeoutSeconds: 2 })
+  const server = createRolloutServer({ backend: pool, logger: recordingLogger([]) })
+  await using listening = await serve(server, { port: 0, handleSignals: false })
+  const figure = async (name: string): Promise<number> => {
+    const text = await (await fetch(`${listening.url}/metrics`)).text()
+    return metricsIn(text).get(name) ?? Number.NaN
+  }
+  await vi.waitFor(async () => {
+    // Two processes of Node.js that have loaded the SDK.
+    expect(await figure('osmosis_worker_resident_memory_bytes')).toBeGreaterThan(60 * 2 ** 20)
+    expect(await figure('osmosis_worker_cpu_seconds_total')).toBeGreaterThan(0.1)
+  }, 10_000)
+
+  const before = await figure('osmosis_worker_cpu_seconds_total')
+  const initial_messages = [{ role: 'user', content: 'ask segfault' }]
+  await post(`${listening.url}/rollout`, controller.rolloutBody({ initial_messages }))
+  await controller.until(() => controller.callbacks.length === 2)
+  expect(await figure('osmosis_worker_cpu_seconds_total')).toBeGreaterThanOrEqual(before)
+})

@@ -46,7 +46,7 @@ describe('a worker that is killed while it loads for the first time', () => {
     })
     expect((await runRollout(pool, 'nothing')).completion.failure).toBeNull()
     expect(ends).toHaveLength(2)
-    expect(pool.workers()).toEqual({ running: 1, restarts: { killed: 2 } })
+    expect(pool.workers()).toMatchObject({ running: 1, restarts: { killed: 2 } })
   })
 
   it('is given up after three times, with the reason', async () => {

@@ -122,6 +122,10 @@ export interface BackendWorkers {
   readonly running: number
   /** How many were replaced so far, by why they ended: a few words of the backend's own. */
   readonly restarts: Readonly<Record<string, number>>
+  /** Memory of all that there are. Bytes, as they last said. */
+  readonly residentBytes: number
+  /** CPU time, user and system, of all there have been. Seconds, as they last said. */
+  readonly cpuSeconds: number
 }
 
 /** Which rollouts to cancel. */

@@ -27,6 +27,16 @@ export function showBackend(metrics: ServerMetrics, backend: ExecutionBackend): 
     'reason',
     () => workersOf(backend).restarts,
   )
+  metrics.gauge(
+    'osmosis_worker_resident_memory_bytes',
+    'Memory of all worker processes together.',
+    () => workersOf(backend).residentBytes,
+  )
+  metrics.counter(
+    'osmosis_worker_cpu_seconds_total',
+    'CPU time of all worker processes there have been, user and system.',
+    () => workersOf(backend).cpuSeconds,
+  )
 }
 
 /** Shows how leases stand. */
@@ -55,5 +65,5 @@ export function showLeases(metrics: ServerMetrics, leases: Leases): void {
 }
 
 function workersOf(backend: ExecutionBackend): BackendWorkers {
-  return backend.workers?.() ?? { running: 0, restarts: {} }
+  return backend.workers?.() ?? { running: 0, restarts: {}, residentBytes: 0, cpuSeconds: 0 }
 }

@@ -44,9 +44,14 @@ export class FrontChannel {
     if (process.connected) this.#send?.(message, undefined, undefined, () => {})
   }
 
+  /** Says that the event loop turns, and what the process takes. */
+  beat(): void {
+    this.post(toBeat())
+  }
+
   /** Resolves when all that was sent so far is in the hands of the operating system. */
   async flushed(): Promise<void> {
-    await this.written({ type: 'beat' })
+    await this.written(toBeat())
   }
 
   /**
@@ -58,4 +63,10 @@ export class FrontChannel {
       this.#send?.(message, undefined, undefined, done)
     })()
   }
+}
+
+function toBeat(): WorkerMessage {
+  const { user, system } = process.cpuUsage()
+  const cpuSeconds = (user + system) / 1e6
+  return { type: 'beat', residentBytes: process.memoryUsage.rss(), cpuSeconds }
 }

@@ -40,7 +40,7 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
   leaveSignalsToFront()
   const { beatMs, maxMemoryBytes } = await channel.watched
   startGuard(maxMemoryBytes)
-  setInterval(() => channel.post({ type: 'beat' }), beatMs).unref()
+  setInterval(() => channel.beat(), beatMs).unref()
   try {
     const { backend: options, facts = null, answer = refuse } = await load()
     const backend = new LocalBackend(options)

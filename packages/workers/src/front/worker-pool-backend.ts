@@ -88,10 +88,12 @@ export class WorkerPoolBackend implements ExecutionBackend, AsyncDisposable {
   /**
    * The workers there are, and how many were replaced so far: after an `exit`, an `uncaught` error, too
    * much `memory`, a `stall`, a native `crash`, another `signal`, when they were `killed` from outside,
-   * or did not `start`.
+   * or did not `start`. What they take they say up to once a second; one whose event loop is blocked
+   * says it later.
    */
   workers(): BackendWorkers {
-    return { running: this.#pool.pids.length, restarts: this.#pool.restarts }
+    const { pids, restarts, usage } = this.#pool
+    return { running: pids.length, restarts, ...usage }
   }
 
   /**

@@ -4,7 +4,7 @@ import { getHeapStatistics } from 'node:v8'
 import { OsmosisError } from '@osmosis/core'
 import { untilAborted, wait } from '@osmosis/core/http'
 
-import type { ReadyMessage } from '../protocol/worker-messages.ts'
+import type { ProcessUsage, ReadyMessage } from '../protocol/worker-messages.ts'
 import type { RemoteRun, RunOrder } from './remote-run.ts'
 import type { WorkerEndReason } from './worker-end.ts'
 import { spendableBytes, WorkerProcess, type WorkerProcessOptions } from './worker-process.ts'
@@ -76,6 +76,8 @@ export class WorkerPool {
   readonly #closing = new AbortController()
   #failedStarts = 0
   readonly #restarts: Partial<Record<WorkerEndReason, number>> = {}
+  /** Of workers that have ended. */
+  #pastCpuSeconds = 0
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options
@@ -92,6 +94,17 @@ export class WorkerPool {
   /** Workers that have been replaced so far, by why they ended. */
   get restarts(): Readonly<Partial<Record<WorkerEndReason, number>>> {
     return { ...this.#restarts }
+  }
+
+  /** What the workers take together; CPU time includes that of those before them. */
+  get usage(): ProcessUsage {
+    let residentBytes = 0
+    let cpuSeconds = this.#pastCpuSeconds
+    for (const { usage } of this.#workers) {
+      residentBytes += usage.residentBytes
+      cpuSeconds += usage.cpuSeconds
+    }
+    return { residentBytes, cpuSeconds }
   }
 
   /** The ids of the worker processes there are. */
@@ -152,6 +165,10 @@ export class WorkerPool {
     return worker
   }
 
+  #remove(worker: WorkerProcess): void {
+    if (this.#workers.delete(worker)) this.#pastCpuSeconds += worker.usage.cpuSeconds
+  }
+
   /** What cannot be loaded fails at once; that somebody killed the process says nothing about it. */
   async #startFirst(): Promise<WorkerProcess> {
     for (let starts = 1; ; starts += 1) {
@@ -161,7 +178,7 @@ export class WorkerPool {
         return worker
       } catch (error) {
         const { what, reason } = await worker.ended
-        this.#workers.delete(worker)
+        this.#remove(worker)
         if (reason !== 'killed' && reason !== 'signal') throw error
         this.#closing.signal.throwIfAborted()
         if (starts === mostFirstStarts) {
@@ -178,7 +195,7 @@ export class WorkerPool {
     let failures = 0
     for (let worker = first; ; worker = this.#add()) {
       const { runs } = await worker.ended
-      this.#workers.delete(worker)
+      this.#remove(worker)
       if (this.#closing.signal.aborted) return
       const started = await this.#hasStarted(worker)
       const livedMs = performance.now() - worker.startedAt

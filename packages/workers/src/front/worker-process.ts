@@ -11,6 +11,7 @@ import { portable } from '../protocol/portable.ts'
 import { receiveError } from '../protocol/sent-error.ts'
 import type {
   FrontMessage,
+  ProcessUsage,
   ReadyMessage,
   RunMessage,
   WorkerMessage,
@@ -66,6 +67,7 @@ export class WorkerProcess {
   #isReady = false
   #isGone = false
   #hasFinished = false
+  #usage: ProcessUsage = { residentBytes: 0, cpuSeconds: 0 }
   #killedFor: string | undefined
 
   /** @param onChange - called when it may have become able to take another rollout */
@@ -107,6 +109,11 @@ export class WorkerProcess {
   /** Whether the workflow of a rollout has ended in it. */
   get hasFinished(): boolean {
     return this.#hasFinished
+  }
+
+  /** What it last said that it takes. */
+  get usage(): ProcessUsage {
+    return this.#usage
   }
 
   /** Begins a run. */
@@ -154,6 +161,7 @@ export class WorkerProcess {
     this.#silentTicks = 0
     switch (message.type) {
       case 'beat':
+        this.#usage = message
         return
       case 'ready':
         this.#isReady = true

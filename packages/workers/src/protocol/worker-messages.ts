@@ -41,11 +41,18 @@ export type WorkerMessage =
   | ReadyMessage
   /** The entrypoint cannot be loaded. */
   | { readonly type: 'refused'; readonly error: SentError }
-  /** The event loop turns. */
-  | { readonly type: 'beat' }
+  /** The event loop turns; and what the process takes. */
+  | ({ readonly type: 'beat' } & ProcessUsage)
   | RunMessage
   | { readonly type: 'answer'; readonly question: number; readonly value: unknown }
   | { readonly type: 'no-answer'; readonly question: number; readonly error: SentError }
+
+/** What a process takes of its machine. */
+export interface ProcessUsage {
+  readonly residentBytes: number
+  /** User and system, since its start. */
+  readonly cpuSeconds: number
+}
 
 /** The entrypoint is loaded. */
 export interface ReadyMessage {
