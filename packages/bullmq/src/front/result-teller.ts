@@ -40,6 +40,8 @@ interface Known {
   readonly workflow: KeptWorkflow
   /** Undefined until there is one. */
   readonly grading: GradingOutcome | undefined
+  /** What the acknowledgement of the completion said, if that was told before. */
+  readonly report: string | undefined
 }
 
 /**
@@ -96,18 +98,21 @@ export class ResultTeller {
 
   /** Undefined when there is nothing to tell, yet or any more. */
   async #read(rolloutId: string): Promise<Known | undefined> {
-    const { records } = this.#parts.queue
+    const { queue, frontRecords } = this.#parts
+    const { records } = queue
     // Sent together, and answered in this order: what the record says has happened is there.
-    const [record, entry, workflow, grading] = await Promise.all([
+    const [record, entry, workflow, graded, report] = await Promise.all([
       records.read(rolloutId),
       records.entry(rolloutId),
       records.workflow(rolloutId),
       records.grading(rolloutId),
+      frontRecords.report(rolloutId),
     ])
     if (record === undefined || entry === undefined || workflow === undefined) return undefined
     const { request } = entry
     const delivery = entry.delivery as QueuedDelivery
-    return { record, request, delivery, workflow, grading: grading ?? ungraded(workflow, request) }
+    const grading = graded ?? ungraded(workflow, request)
+    return { record, request, delivery, workflow, grading, report }
   }
 
   async #tellCallbacks(
@@ -116,10 +121,9 @@ export class ResultTeller {
     trajectory: RolloutTrajectory,
   ): Promise<void> {
     const { queue, services, frontRecords, undeliveredMs } = this.#parts
-    const { record, request } = known
+    const { record, request, report } = known
     const isLastTry = Date.now() - record.admittedAt > undeliveredMs
     const kept = new KeptCallbacks(record.id, queue.records, isLastTry)
-    const report = await frontRecords.report(record.id)
     if (report !== undefined) trajectory.acknowledged(report)
     let said = ''
     const onAcknowledged = (text: string): void => {
