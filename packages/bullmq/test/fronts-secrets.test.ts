@@ -1,12 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 
-import { createQueueServer, QueueKeys, RolloutQueue } from '@osmosis/bullmq'
-import { recordingLogger, type LogLine } from '@osmosis/testing/kit'
+import { QueueKeys } from '@osmosis/bullmq'
 import type { Redis } from 'ioredis'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 
-import { code } from './front-code.ts'
 import { startFronts, workflowOf } from './fronts-under-test.ts'
 import { lookInto } from './queue-under-test.ts'
 
@@ -84,29 +82,4 @@ it('nothing that a caller entrusts to a queue with keys can be read in its Redis
   expect(await b.get('/rollout/called/status')).toMatchObject({
     err_message: expect.not.stringContaining(planted.policy),
   })
-})
-
-it('a front without the key of the others tells nothing of their rollouts, and says so', async () => {
-  const keys = new QueueKeys([randomBytes(32)])
-  const { a, b, redis, controller } = await startFronts({ workers: 0, connection: { keys } })
-  await a.post()
-  await Promise.all([a.close(), b.close()])
-  const strange = await RolloutQueue.open({
-    url: redis.url,
-    keys: new QueueKeys([randomBytes(32)]),
-  })
-  const log: LogLine[] = []
-  const logger = recordingLogger(log)
-  const server = createQueueServer({ queue: strange, code, logger, drainSeconds: 0 })
-  onTestFinished(async () => {
-    await server.close()
-    await strange.close()
-  })
-  await server.start()
-
-  await strange.cancel({ ids: ['r1'] })
-  await expect
-    .poll(() => log.map(({ message }) => message))
-    .toContainEqual(expect.stringMatching(/^results not told yet: .*need the same file of keys\.$/))
-  expect(controller.callbacks).toStrictEqual([])
 })

@@ -85,6 +85,10 @@ it('a front without Redis refuses at once, and works again when that is back', a
       body: { detail: 'the queue cannot be reached; retry later' },
     })
   }
+  const why = /^rollout refused: The Redis of the queue at .* does not answer: /
+  expect(a.log).toContainEqual(
+    expect.objectContaining({ level: 'warn', message: expect.stringMatching(why) }),
+  )
   expect((await fetch(`${a.url}/rollout/before/status`)).status).toBe(503)
   expect((await fetch(`${a.url}/health`)).status).toBe(503)
   expect((await post(`${a.url}/rollout/cancel`, { all: true })).status).toBe(503)

@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto'
+
 import { QueueKeys, RolloutQueue } from '@osmosis/bullmq'
 import { startRedis } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished, vi } from 'vitest'
@@ -166,7 +168,7 @@ it('warns of keys that can be read in a Redis off loopback', async () => {
     expect.stringContaining('are readable in the Redis at redis://0.0'),
   ])
   const keys = QueueKeys.parse(Buffer.alloc(32, 1).toString('base64'))
-  const sealed = await RolloutQueue.open({ url, keys })
+  const sealed = await RolloutQueue.open({ url, keys, prefix: 'sealed' })
   onTestFinished(async () => sealed.close())
   expect(sealed.warnings).toEqual([])
 })
@@ -175,8 +177,51 @@ it('refuses plain keys off loopback, addresses that are none and a Redis that is
   const code = (wanted: string): unknown => expect.objectContaining({ code: wanted })
   const open = async (url: string): Promise<RolloutQueue> => RolloutQueue.open({ url })
   await expect(open('redis://redis.example:6379')).rejects.toThrow(code('invalid_config'))
+  await expect(open('redis://redis.example:6379')).rejects.toThrow(
+    /--queue-key-file.*--allow-plain-keys/,
+  )
   await expect(open('http://127.0.0.1:6379')).rejects.toThrow(code('invalid_config'))
   await expect(open('redis://127.0.0.1:1')).rejects.toThrow(code('queue_unavailable'))
+})
+
+it('takes nobody in who has not the keys of the others, and changes keys in three steps', async () => {
+  const [old, next] = [randomBytes(32), randomBytes(32)]
+  const { url } = await startRedis({ aof: true })
+  const open = async (...keys: Buffer[]): Promise<void> => {
+    const queue = await RolloutQueue.open({ url, keys: new QueueKeys(keys) })
+    onTestFinished(async () => queue.close())
+  }
+  const stranger = {
+    code: 'invalid_config',
+    message: expect.stringContaining(
+      'encrypted with a key that is not among those of this process',
+    ),
+  }
+  await open(old)
+  for (const strange of [[next], []]) {
+    await expect(open(...strange)).rejects.toMatchObject(stranger)
+  }
+  await open(old, next)
+  await open(next, old)
+  await open(old, next)
+  await open(next, old)
+  await open(next)
+  await expect(open(old)).rejects.toMatchObject(stranger)
+})
+
+it('says why a Redis that is there cannot be used', async () => {
+  vi.spyOn(console, 'warn').mockImplementation(() => {})
+  const redis = await startRedis({ aof: true })
+  const rights = ['on', '>secret', '~*', '&*', '+@all', '-time']
+  await lookInto(redis).acl('SETUSER', 'rollouts', ...rights)
+  const open = async (user: string): Promise<RolloutQueue> =>
+    RolloutQueue.open({ url: redis.url.replace('//', `//${user}@`) })
+  await expect(open('rollouts:wrong')).rejects.toThrow(/ refuses: WRONGPASS /)
+  await expect(open('rollouts:secret')).rejects.toThrow(
+    / refuses: .*(permission|can't run this command)/,
+  )
+  const tls = RolloutQueue.open({ url: redis.url.replace('redis:', 'rediss:') })
+  await expect(tls).rejects.toThrow(/ does not answer: (?!Connection is closed)/)
 })
 
 it('leaves nothing in Redis but the memory of what has ended', async () => {
@@ -194,7 +239,7 @@ it('leaves nothing in Redis but the memory of what has ended', async () => {
     .toEqual([])
   for (const id of ids) await queue.records.forget(id)
   const rest = (await client.keys('*')).filter(
-    (key) => !/:(meta|events|id|marker|sweep|stalled-check)$/.test(key),
+    (key) => !/:(meta|events|id|keys|marker|sweep|stalled-check)$/.test(key),
   )
   expect(rest).toEqual([])
 })

@@ -180,6 +180,7 @@ it('runs no more rollouts at a time than the queue allows, on all workers togeth
     now -= 1
     return 'yes'
   })
+  await expect(queue.setMaxRollouts(0)).rejects.toMatchObject({ code: 'invalid_config' })
   await queue.setMaxRollouts(2)
   await Promise.all([startWorker(redis), startWorker(redis)])
   const asked = { ...request, chatCompletionsUrl: policy.url, grade: false }
@@ -284,7 +285,7 @@ it('leaves nothing in Redis when attached rollouts have ended', async () => {
   expect(ends).toEqual(Array.from({ length: 50 }, () => 'success'))
   await front.close()
   await worker.close()
-  const lasting = /:(meta|events|id|marker|sweep|stalled-check)$/
+  const lasting = /:(meta|events|id|keys|marker|sweep|stalled-check)$/
   await expect
     .poll(async () => (await lookInto(redis).keys('*')).filter((key) => !lasting.test(key)))
     .toEqual([])

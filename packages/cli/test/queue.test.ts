@@ -62,6 +62,18 @@ describe.skipIf(missing.length > 0)(`over a queue${needs}`, () => {
     }
   })
 
+  it('a server takes back the limit that another has set', async () => {
+    const redis = await startRedis({ aof: true })
+    const queue = ['--redis', redis.url]
+    const { command: limited } = await startFront([echo, ...queue, '--max-rollouts', '1'])
+    const { command: front, url } = await startFront([echo, ...queue, '--max-rollouts', 'none'])
+    const worker = await startWorker([echo, ...queue])
+    const sent = startOsmosis(['rollout', 'send', url, '-d', 'data/words.jsonl'])
+    expect(await sent.finished).toMatchObject({ code: 0 })
+    for (const { child } of [limited, front, worker]) child.kill('SIGTERM')
+    for (const { finished } of [limited, front, worker]) await finished
+  })
+
   it('both say at their start that a Redis may lose what it was given', async () => {
     const redis = await startRedis({ config: { 'maxmemory-policy': 'allkeys-lru' } })
     const queue = ['--redis', redis.url]

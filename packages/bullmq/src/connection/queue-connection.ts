@@ -1,7 +1,7 @@
 import type { ConnectionOptions } from 'node:tls'
 
-import { OsmosisError } from '@osmosis/core'
-import { Redis } from 'ioredis'
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import { Redis, ReplyError } from 'ioredis'
 
 import { QueueKeys } from './queue-keys.ts'
 
@@ -25,6 +25,16 @@ export interface QueueConnectionOptions {
 /** For an answer of a Redis that is there. Milliseconds. */
 const answerMs = 5_000
 const oldestVersion = [6, 2] as const
+const hungUp =
+  'it closes the connection. One that speaks TLS has an address that begins with rediss://.'
+/** How long it is remembered which keys a queue has that nobody takes part in. Milliseconds. */
+const keysKnownMs = 15 * 60_000
+
+// Needs what all other scripts need: whoever may not do this is told so before anything depends on it.
+const agree = `
+redis.call('TIME')
+redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+return redis.call('GET', KEYS[1])`
 
 /** The Redis of a queue. The caller closes it. */
 export class QueueConnection {
@@ -35,6 +45,8 @@ export class QueueConnection {
   readonly #options: QueueConnectionOptions
   readonly #isReadable: boolean
   readonly #opened: Redis[] = []
+  /** Why there was no connection the last time. */
+  #trouble: unknown
 
   /** @throws OsmosisError with code `invalid_config` */
   constructor(options: QueueConnectionOptions) {
@@ -54,7 +66,7 @@ export class QueueConnection {
     if (!this.#isReadable || allowPlainKeys) return
     throw new OsmosisError(
       'invalid_config',
-      `Keys of policies and callbacks would be readable in the Redis at ${this.address}. Give its fronts and workers a file of queue keys, or allow plain keys.`,
+      `Keys of policies and callbacks would be readable in the Redis at ${this.address}. Give its fronts and workers a file of queue keys (--queue-key-file), or allow plain keys (--allow-plain-keys).`,
     )
   }
 
@@ -89,7 +101,7 @@ export class QueueConnection {
   }
 
   /**
-   * Sees whether Redis answers, and is one that keeps what it was given.
+   * Sees whether Redis answers, is one that keeps what it was given, and has a queue with these keys.
    *
    * @returns what looks wrong, one sentence each
    * @throws OsmosisError with code `queue_unavailable` or `invalid_config`
@@ -97,9 +109,12 @@ export class QueueConnection {
   async check(redis: Redis): Promise<string[]> {
     try {
       if (redis.status === 'wait') await redis.connect()
-      await redis.ping()
+      await this.#agreeOnKeys(redis)
     } catch (error) {
-      throw this.unavailable(error)
+      if (isOsmosisError(error)) throw error
+      // What ioredis fails with says only that there is no connection.
+      const isHungUp = error instanceof Error && error.name === 'MaxRetriesPerRequestError'
+      throw this.unavailable(this.#trouble ?? (isHungUp ? new Error(hungUp) : error))
     }
     const plain = this.#isReadable
       ? [
@@ -116,12 +131,18 @@ export class QueueConnection {
     return [...plain, ...this.#warnings(infoFields(info))]
   }
 
+  /** Has it remembered which keys this queue has, for those who come later. */
+  async holdKeys(redis: Redis): Promise<void> {
+    await redis.set(this.#keysAt, this.keys.seal(this.prefix, this.#keysAt), 'PX', keysKnownMs)
+  }
+
   /** What a failure of Redis means for whoever wanted something of the queue. */
   unavailable(cause: unknown): OsmosisError {
     const why = cause instanceof Error ? cause.message : String(cause)
+    const what = cause instanceof ReplyError ? 'refuses' : 'does not answer'
     return new OsmosisError(
       'queue_unavailable',
-      `The Redis of the queue at ${this.address} does not answer: ${why}`,
+      `The Redis of the queue at ${this.address} ${what}: ${why}`,
       { cause },
     )
   }
@@ -132,6 +153,26 @@ export class QueueConnection {
       // To disconnect one that BullMQ has closed would hold the process for two seconds.
       if (redis.status !== 'end') redis.disconnect()
     }
+  }
+
+  get #keysAt(): string {
+    return `${this.prefix}:keys`
+  }
+
+  /** Whoever cannot read what others keep would only spoil it: its own outcomes nobody could read. */
+  async #agreeOnKeys(redis: Redis): Promise<void> {
+    const own = this.keys.seal(this.prefix, this.#keysAt)
+    const known = await redis.callBuffer('EVAL', agree, 1, this.#keysAt, own, keysKnownMs)
+    try {
+      this.keys.open(known as Buffer, this.#keysAt)
+    } catch (cause) {
+      throw new OsmosisError(
+        'invalid_config',
+        `The queue ${this.prefix} at ${this.address} is encrypted with a key that is not among those of this process, or only one of the two has keys. Fronts and workers of a queue need the same file of queue keys; for other keys end all of them, and wait ${keysKnownMs / 60_000} minutes or choose another prefix.`,
+        { cause },
+      )
+    }
+    await this.holdKeys(redis)
   }
 
   #warnings(info: ReadonlyMap<string, string>): string[] {
@@ -174,7 +215,9 @@ export class QueueConnection {
       retryStrategy: (times) => Math.min(50 * 2 ** times, 1_000),
     })
     // Commands fail with what happens; without a listener ioredis prints it.
-    redis.on('error', () => {})
+    redis.on('error', (error) => {
+      this.#trouble = error
+    })
     redis.on('connect', () => sendTogether(redis.stream))
     this.#opened.push(redis)
     // BullMQ makes itself a connection to block on, and forgets it when Redis is away at the end.

@@ -76,12 +76,15 @@ export class QueueIntake implements RolloutIntake {
     if (this.#parts.ending.aborted) throw refusals.ending()
     if (this.#fenced) throw refusals.drained()
     const rolloutId = asked.body.rollout_id ?? randomUUID()
-    const answer = await reached(async () =>
-      asked.kind === 'lease'
-        ? this.#acceptLease(asked, rolloutId, trace)
-        : this.#acceptCallbacks(asked, rolloutId, trace),
+    return reached(
+      async () =>
+        asked.kind === 'lease'
+          ? this.#acceptLease(asked, rolloutId, trace)
+          : this.#acceptCallbacks(asked, rolloutId, trace),
+      (why) => {
+        this.#parts.logger.warn({ rollout_id: rolloutId }, `rollout refused: ${why}`)
+      },
     )
-    return answer
   }
 
   async #acceptCallbacks(
@@ -157,11 +160,17 @@ export class QueueIntake implements RolloutIntake {
 }
 
 /** Does something that needs the queue, and refuses the request when that is not there. */
-export async function reached<T>(act: () => Promise<T>): Promise<T> {
+export async function reached<T>(
+  act: () => Promise<T>,
+  onUnreached: (why: string) => void = () => {},
+): Promise<T> {
   try {
     return await act()
   } catch (error) {
-    if (isUnavailable(error)) throw refusals.unavailable('the queue cannot be reached')
+    if (isUnavailable(error)) {
+      onUnreached(errorMessage(error))
+      throw refusals.unavailable('the queue cannot be reached')
+    }
     if (!(error instanceof RangeError)) throw error
     throw new HttpRefusal(422, [
       { type: 'value_error', loc: ['body'], msg: 'is nested too deeply' },

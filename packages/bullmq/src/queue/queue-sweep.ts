@@ -19,6 +19,8 @@ interface SweepParts {
   /** Removes the job of a rollout that has ended. */
   readonly release: (id: string) => Promise<void>
   readonly tell: (id: string) => Promise<void>
+  /** Has it remembered which keys the queue has. */
+  readonly holdKeys: () => Promise<void>
 }
 
 /**
@@ -54,6 +56,7 @@ export class QueueSweep {
     try {
       const turn = `${this.#prefix}:sweep`
       if ((await this.#redis.set(turn, 1, 'PX', everyMs - 100, 'NX')) === null) return
+      await this.#parts.holdKeys()
       const [seconds = '0', microseconds = '0'] = await this.#redis.time()
       const now = Number(seconds) * 1000 + Number(microseconds) / 1000
       for (const id of await this.#due('deadlines', now)) await this.#expire(id, now)

@@ -89,6 +89,7 @@ export class RolloutQueue implements AsyncDisposable {
       runs: this.runs,
       release: async (id) => this.#release(id),
       tell: async (id) => this.tell(id),
+      holdKeys: async () => connection.holdKeys(redis),
     })
   }
 
@@ -280,8 +281,19 @@ export class RolloutQueue implements AsyncDisposable {
     })
   }
 
-  /** Bounds how many rollouts run at the same time on all workers together; null: any number. */
+  /**
+   * Bounds how many rollouts run at the same time on all workers together; null: any number.
+   *
+   * @throws OsmosisError with code `invalid_config`; `queue_unavailable`
+   */
   async setMaxRollouts(most: number | null): Promise<void> {
+    // With anything else, BullMQ would take rollouts and never give them to anybody.
+    if (most !== null && !(Number.isInteger(most) && most > 0)) {
+      throw new OsmosisError(
+        'invalid_config',
+        `The most rollouts of a queue must be a whole number from 1, or null for any number, got ${JSON.stringify(most)}.`,
+      )
+    }
     await this.#asked(
       most === null
         ? this.#rollouts.removeGlobalConcurrency()

@@ -32,7 +32,8 @@ export async function serveQueue(spec: string, redis: string, flags: ServeFlags)
   const queue = await queuePackage.RolloutQueue.open(connection)
   const close = async (): Promise<void> => queue.close()
   try {
-    if (flags.maxRollouts !== undefined) await queue.setMaxRollouts(flags.maxRollouts)
+    const { maxRollouts: most } = flags
+    if (most !== undefined) await queue.setMaxRollouts(most === 'none' ? null : most)
     const server = queuePackage.createQueueServer({
       queue,
       code,

@@ -35,8 +35,8 @@ export interface ServeFlags extends ProcessFlags, QueueFlags {
   /** Name or address under which the platform reaches the server. */
   publicHost?: string
   publicPort?: number
-  /** Most rollouts of a queue that run at the same time, on all workers together; null for any number. */
-  maxRollouts?: number | null
+  /** Most rollouts of a queue that run at the same time, on all workers together; `none` for any number. */
+  maxRollouts?: number | 'none'
   /** Most rollouts of a queue that wait for a worker. */
   maxQueueDepth?: number
 }
@@ -114,8 +114,9 @@ export function addServeCommand(program: Command): void {
     })
 }
 
-function countOrNone(value: string): number | null {
-  return value === 'none' ? null : countFrom(1)(value)
+function countOrNone(value: string): number | 'none' {
+  // Commander takes null for a value that is missing.
+  return value === 'none' ? value : countFrom(1)(value)
 }
 
 function admissionStatus(value: string): 200 | 202 {
