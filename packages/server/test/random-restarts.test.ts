@@ -115,6 +115,7 @@ it('gives each of 400 rollouts one end while the server is killed again and agai
     'success, failure being graded',
     'success, success 1',
     'failure running',
+    'failure being graded',
     'success 1',
   ])
   const wrong = [...new Set([...sent, ...fetched])].filter((end) => !right.has(end))

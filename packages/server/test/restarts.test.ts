@@ -195,6 +195,22 @@ it('gives a rollout one end, and knows it, at whichever step on the disk the ser
   expect(steps).toStrictEqual(whole)
 })
 
+it('says of a leased rollout that it was being graded when the server was killed', async () => {
+  const outboxDir = await temporaryFolder()
+  await using controller = await new FakeController().start()
+  const metadata = { never: true, in: 'grader' }
+  const body = controller.rolloutBody({ metadata, completion_callback_url: undefined })
+  let lease: LeaseHandle
+  {
+    await using first = await startChild({ outboxDir, controller })
+    lease = await new LeaseClient(first).start(body)
+    await lease.until((status) => status === 'grading')
+  }
+  await using second = await startChild({ outboxDir, controller })
+  const again = new LeaseHandle(new LeaseClient(second), lease.accepted)
+  expect(await again.once()).toMatchObject({ status: 'failure', err_message: grading })
+})
+
 it('gives a leased rollout one end, at whichever step on the disk the server is killed', async () => {
   const outboxDir = await temporaryFolder()
   await using controller = await new FakeController().start()
@@ -233,6 +249,10 @@ it('gives a leased rollout one end, at whichever step on the disk the server is 
   // Five to accept it, three to keep its end; some were those of notes about the one before.
   expect(steps.length).toBeGreaterThan(8)
   expect(ends).toStrictEqual(
-    new Set([`failure agent_error ${running} undefined`, 'success null null 1']),
+    new Set([
+      `failure agent_error ${running} undefined`,
+      `failure agent_error ${grading} undefined`,
+      'success null null 1',
+    ]),
   )
 })

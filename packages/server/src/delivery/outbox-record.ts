@@ -72,6 +72,8 @@ const stepSchema = z.discriminatedUnion('line', [
     error_message: z.string().nullable(),
     json: z.string(),
   }),
+  /** Its workflow has ended well, and nothing was sent. */
+  z.object({ line: z.literal('grading') }),
   z.object({ line: z.literal('fetched') }),
 ])
 
@@ -100,6 +102,7 @@ export class OutboxRecord implements CallbackRecord {
   /** The last line may be half a line: readers leave that out, but none may follow it. */
   #torn = false
   #gone = false
+  #grading = false
   #end: KeptEnd | undefined
   #fetched = false
 
@@ -116,6 +119,11 @@ export class OutboxRecord implements CallbackRecord {
 
   get refused(): boolean {
     return this.#refused
+  }
+
+  /** Whether a rollout whose result is fetched has got as far as its grading. */
+  get grading(): boolean {
+    return this.#grading
   }
 
   get end(): KeptEnd | undefined {
@@ -147,6 +155,11 @@ export class OutboxRecord implements CallbackRecord {
     const step = { line: 'told', idempotency_key: callback.idempotencyKey, outcome } as const
     await this.#write(step, { sync: false })
     this.#apply(step)
+  }
+
+  /** Notes how far it has got. Not synced: it only says what the failure of an interrupted one is. */
+  async noteGrading(): Promise<void> {
+    await this.#write({ line: 'grading' }, { sync: false })
   }
 
   /** Keeps a result before it can be fetched. */
@@ -194,7 +207,8 @@ export class OutboxRecord implements CallbackRecord {
     } else if (step.line === 'end') {
       const { error_message, ...end } = step
       this.#end = { ...end, errorMessage: error_message }
-    } else this.#fetched = true
+    } else if (step.line === 'grading') this.#grading = true
+    else this.#fetched = true
   }
 
   async #write(step: Step, options: AppendOptions): Promise<void> {

@@ -16,6 +16,8 @@ export interface LeasedEnd {
 export interface LeaseRecord {
   /** Resolves when the end survives the process. Never rejects. */
   keepEnd(end: LeasedEnd): Promise<void>
+  /** Resolves when the next process knows that it is being graded. Never rejects. */
+  noteGrading(): Promise<void>
   /** Never rejects. */
   noteFetched(): Promise<void>
   /** Never rejects. */
@@ -58,6 +60,8 @@ export class LeasedRollout {
   #heardAt = performance.now()
   #timer: LongTimer
   #decided = false
+  /** What has to be on the disk before the end. */
+  #noted: Promise<void> | undefined
   #end: Omit<LeasedEnd, 'json'> | undefined
   #result: Uint8Array<ArrayBuffer> | undefined
   #fetchedAt: number | undefined
@@ -131,10 +135,12 @@ export class LeasedRollout {
     return this.#result
   }
 
+  /** With a record, that it is being graded is seen when it survives the process. */
   advance(phase: 'running' | 'grading'): void {
     if (this.#decided) return
-    this.#status = phase
-    this.#wake()
+    if (phase === 'grading') this.#noted = this.record?.noteGrading()
+    if (this.#noted === undefined) this.#show(phase)
+    else this.#noted.then(() => this.#show(phase)).catch(() => {})
   }
 
   /** Makes what the caller is about to publish the end; false when another one was decided on. */
@@ -147,7 +153,10 @@ export class LeasedRollout {
 
   /** Publishes the end that was decided on; with a record, as soon as that survives the process. */
   async publish(end: LeasedEnd): Promise<void> {
-    if (this.record !== undefined) await this.record.keepEnd(end)
+    if (this.record !== undefined) {
+      await this.#noted
+      await this.record.keepEnd(end)
+    }
     this.#publish(end)
   }
 
@@ -176,6 +185,12 @@ export class LeasedRollout {
     const stopped = stop()
     if (stopped !== 'not_found') this.#cancelled = stopped
     return this.#cancelled
+  }
+
+  #show(phase: 'running' | 'grading'): void {
+    if (this.#decided) return
+    this.#status = phase
+    this.#wake()
   }
 
   #publish({ json, status, reward, errorMessage }: LeasedEnd): void {

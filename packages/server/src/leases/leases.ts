@@ -55,7 +55,7 @@ export class Leases {
       if (tokenDigest === null) continue
       const identity = { rolloutId, tokenDigest, record }
       if (record.end === undefined) {
-        const { message } = restarted('running')
+        const { message } = restarted(record.grading ? 'being graded' : 'running')
         const lease = this.registry.begin(identity, () => undefined)
         this.#end(lease, { message, category: 'agent_error' })
       } else if (!this.registry.restore(identity, record.end, record.fetched)) {
