@@ -1,4 +1,5 @@
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import path from 'node:path'
 
 import {
   FakeController,
@@ -193,6 +194,42 @@ it('gives a rollout one end, and knows it, at whichever step on the disk the ser
   const forgetting = ['open', 'write', 'datasync', 'rm']
   const whole = [...accepting, ...keeping, ...noting, ...keeping, ...noting, ...forgetting, 'over']
   expect(steps).toStrictEqual(whole)
+})
+
+it('knows how rollouts ended that were told before the restart, for as long as it knows them', async () => {
+  const outboxDir = await temporaryFolder()
+  await using controller = await new FakeController().start()
+  const statusOf = async ({ url }: { url: string }, id: string): Promise<unknown> =>
+    (await fetch(`${url}/rollout/${id}/status`)).json()
+  const ids = ['good', 'bad', 'cancelled']
+  let before: unknown[]
+  {
+    await using first = await startChild({ outboxDir, controller })
+    await first.post({ rollout_id: 'good' })
+    await first.post({ rollout_id: 'bad', chat_completions_url: 'http://127.0.0.1:1' })
+    await first.post({ rollout_id: 'cancelled', metadata: { never: true } })
+    await post(`${first.url}/rollout/cancel`, { ids: ['cancelled'] })
+    await controller.until(() => ids.every((id) => told(controller, id).length === 2))
+    await vi.waitFor(async () => expect(await kept(outboxDir)).toStrictEqual([]))
+    before = await Promise.all(ids.map(async (id) => statusOf(first, id)))
+    expect(before).toMatchObject([
+      { status: 'success', reward: 1, err_message: null },
+      { status: 'failure', reward: null },
+      { status: 'cancelled', reward: null, err_message: 'cancelled' },
+    ])
+  }
+  {
+    await using second = await startChild({ outboxDir, controller })
+    expect(await Promise.all(ids.map(async (id) => statusOf(second, id)))).toStrictEqual(before)
+  }
+  // A line from before it said how the rollout ended.
+  const file = path.join(outboxDir, 'ended.jsonl')
+  const lines = (await readFile(file, 'utf8')).trim().split('\n')
+  const older = lines.map((line) => ({ ...(JSON.parse(line) as object), state: undefined }))
+  await writeFile(file, older.map((line) => JSON.stringify(line)).join('\n'))
+  await using third = await startChild({ outboxDir, controller })
+  expect(await statusOf(third, 'good')).toMatchObject({ status: 'unknown' })
+  expect((await third.post({ rollout_id: 'good', label: 'other' })).status).toBe(409)
 })
 
 it('says of a leased rollout that it was being graded when the server was killed', async () => {

@@ -1,3 +1,5 @@
+import type { RolloutState } from '@osmosis/core'
+import { rolloutStatusSchema } from '@osmosis/core/wire'
 import { z } from 'zod'
 
 import { shareRuns, type OutboxFolder } from './outbox-folder.ts'
@@ -8,6 +10,8 @@ export interface EndedRollout {
   readonly digest: string
   /** What a repeated request is answered: JSON. */
   readonly answer: string
+  /** How it ended; undefined where nobody can ask. */
+  readonly state?: RolloutState | undefined
   /** When it ended: milliseconds since 1970. */
   readonly at: number
 }
@@ -16,6 +20,13 @@ const lineSchema = z.object({
   key: z.string(),
   digest: z.string(),
   answer: z.string(),
+  state: z
+    .object({
+      status: rolloutStatusSchema,
+      reward: z.number().nullable(),
+      errorMessage: z.string().nullable(),
+    })
+    .optional(),
   at: z.number(),
 })
 

@@ -98,6 +98,7 @@ export class OutboxRecord implements CallbackRecord {
   /** Callbacks that were built and have not arrived, in their order. */
   readonly #waiting = new Map<string, Callback>()
   #ifInterrupted: readonly Callback[]
+  #latest: Callback | undefined
   #refused = false
   /** The last line may be half a line: readers leave that out, but none may follow it. */
   #torn = false
@@ -115,6 +116,11 @@ export class OutboxRecord implements CallbackRecord {
   /** Callbacks that are still to arrive, when nothing else is found out about the rollout. */
   get untold(): Callback[] {
     return [...this.#waiting.values(), ...this.#ifInterrupted]
+  }
+
+  /** The last callback of all, when nothing else is found out about the rollout. */
+  get last(): Callback | undefined {
+    return this.#ifInterrupted.at(-1) ?? this.#latest
   }
 
   get refused(): boolean {
@@ -145,6 +151,7 @@ export class OutboxRecord implements CallbackRecord {
     const step = { line: 'callback', callback: toEntry(callback), if_interrupted } as const
     await this.#write(step, { sync: true })
     this.#waiting.set(idempotencyKey, callback)
+    this.#latest = callback
     this.#ifInterrupted = next
     return callback
   }
@@ -200,6 +207,7 @@ export class OutboxRecord implements CallbackRecord {
       const { rolloutId } = this.acceptance
       const callback = fromEntry(step.callback, rolloutId)
       this.#waiting.set(callback.idempotencyKey, callback)
+      this.#latest = callback
       this.#ifInterrupted = step.if_interrupted.map((entry) => fromEntry(entry, rolloutId))
     } else if (step.line === 'told') {
       this.#waiting.delete(step.idempotency_key)

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import path from 'node:path'
 
-import { errorMessage } from '@osmosis/core'
+import { errorMessage, type RolloutState } from '@osmosis/core'
 
 import type { Logger } from '../logging/logger.ts'
 import { EndedRollouts, type EndedRollout } from './ended-rollouts.ts'
@@ -67,14 +67,15 @@ export class Outbox {
    * To be called when a rollout is over. Where everything about it was told, only the memory of it
    * is left; what is still to be told stays.
    *
+   * @param state - how it ended, for those who ask
    * @returns whether everything was told
    */
-  async finish(record: OutboxRecord): Promise<boolean> {
+  async finish(record: OutboxRecord, state: RolloutState | undefined): Promise<boolean> {
     if (record.untold.length > 0) return false
     const { rolloutId, key, digest, answer } = record.acceptance
     try {
       // First, so that at no time it is unknown.
-      if (answer !== null) await this.#ended.add({ key, digest, answer, at: Date.now() })
+      if (answer !== null) await this.#ended.add({ key, digest, answer, state, at: Date.now() })
     } catch (error) {
       const line = { rollout_id: rolloutId, error }
       this.#logger.error(line, `outbox is out of date: ${errorMessage(error)}`)

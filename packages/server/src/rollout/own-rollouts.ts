@@ -4,7 +4,7 @@ import type {
   RolloutSelector,
   RolloutState,
 } from '@osmosis/core'
-import type { RolloutMemory, TraceHeaders } from '@osmosis/core/http'
+import type { TraceHeaders } from '@osmosis/core/http'
 
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { LeasedRollout } from '../leases/leased-rollout.ts'
@@ -25,8 +25,6 @@ export interface OwnRolloutsParts {
   readonly requests: RolloutRequests
   readonly admission: Admission
   readonly leases: Leases
-  /** Rollouts of an earlier process. */
-  readonly earlier: Pick<RolloutMemory<RolloutState>, 'get'>
   readonly delivery: Pick<CallbackDelivery, 'undelivered'>
 }
 
@@ -54,9 +52,9 @@ export class OwnRollouts implements RolloutIntake, FetchedResults, RolloutContro
   }
 
   status(rolloutId: string): RolloutState {
-    const { leases, earlier, backend } = this.#parts
+    const { leases, admission, backend } = this.#parts
     return (
-      leases.registry.get(rolloutId)?.end ?? earlier.get(rolloutId) ?? backend.status(rolloutId)
+      leases.registry.get(rolloutId)?.end ?? admission.endOf(rolloutId) ?? backend.status(rolloutId)
     )
   }
 

@@ -1,5 +1,4 @@
-import type { ExecutionBackend, RolloutState } from '@osmosis/core'
-import { RolloutMemory } from '@osmosis/core/http'
+import type { ExecutionBackend } from '@osmosis/core'
 
 import type { ServerRoute } from '../http/server-route.ts'
 import type { ServerProtocol, ServerServices } from '../http/server-shell.ts'
@@ -66,32 +65,33 @@ export function rolloutRoutes(
   services: ServerServices,
 ): Pick<ServerProtocol, 'routes' | 'resume'> & Required<Pick<ServerProtocol, 'settle'>> {
   const { backend, trajectories = true } = options
-  const { logger, metrics, delivery } = services
+  const { logger, metrics, delivery, secrets } = services
   const files = new TrajectoryFiles(trajectories ? backend.artifactRoot : undefined, services)
   const leases = new Leases(options.leases, { ...services, backend })
   const { registry } = leases
   showBackend(metrics, backend)
   showLeases(metrics, leases)
   const ownership = options.ownership && new OwnershipLog(options.ownership, logger)
-  /** Rollouts of an earlier process, as their callers are told of them. */
-  const earlier = new RolloutMemory<RolloutState>()
   const admission = new Admission(services, {
     isFull: () => !backend.hasCapacity(),
     fullStatus: 429,
     otherBody: 'refuse',
     isTaken: (rolloutId) => registry.get(rolloutId) !== undefined,
+    endOf({ acceptance, last }) {
+      const state = backend.status(acceptance.rolloutId)
+      // The backend of another process ran it, or it took long to be told.
+      if (state.status === 'unknown' && last !== undefined) return toState(last)
+      const { errorMessage } = state
+      return { ...state, errorMessage: errorMessage && secrets.redactError(errorMessage) }
+    },
   })
 
   const requests = new RolloutRequests({ backend, files, leases, ownership, services })
-  const own = new OwnRollouts({ backend, requests, admission, leases, earlier, delivery })
+  const own = new OwnRollouts({ backend, requests, admission, leases, delivery })
 
   return {
     routes: portRoutes({ intake: own, results: own, control: own }, options, services),
     resume(left) {
-      for (const { acceptance, untold } of left.records) {
-        const last = untold.at(-1)
-        if (last !== undefined) earlier.end(acceptance.rolloutId, toState(last))
-      }
       leases.restore(left.records)
       admission.resume(left)
     },

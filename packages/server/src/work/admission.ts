@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 
-import { errorMessage } from '@osmosis/core'
+import { errorMessage, type RolloutState } from '@osmosis/core'
 import { RolloutMemory } from '@osmosis/core/http'
 
 import type { Callback, CallbackDelivery } from '../delivery/callback-delivery.ts'
@@ -34,6 +34,8 @@ export interface AdmissionRules {
   readonly otherBody: 'refuse' | 'ignore'
   /** Whether an id is in use although its rollout is over; default: none is. */
   readonly isTaken?: (rolloutId: string) => boolean
+  /** How a rollout with an outbox ended, without secrets; default: nobody asks. */
+  readonly endOf?: (record: OutboxRecord) => RolloutState
   /** How long an ended rollout is remembered. Milliseconds; default 15 minutes. */
   readonly rememberMs?: number | undefined
 }
@@ -84,6 +86,8 @@ interface AdmittedRollout {
   readonly digest: string
   /** Rejects when the rollout was not accepted after all. */
   readonly answer: Promise<string>
+  /** How it ended, where that is known for longer than its backend knows it. */
+  readonly state?: RolloutState | undefined
   /** Where its delivery was given up: tries once more. */
   readonly again?: () => void
 }
@@ -127,6 +131,11 @@ export class Admission {
     return [...this.#ids].slice(-mostIds)
   }
 
+  /** How a rollout ended that an outbox remembers, by what makes two requests the same rollout. */
+  endOf(key: string): RolloutState | undefined {
+    return this.#admitted.get(key)?.state
+  }
+
   /** Accepts nothing from now on. */
   fence(): void {
     this.#fenced = true
@@ -168,8 +177,8 @@ export class Admission {
    */
   resume({ records, ended }: Leftovers): void {
     const oldest = Date.now() - (this.#rules.rememberMs ?? defaultRememberMs)
-    for (const { key, digest, answer, at } of ended) {
-      if (at > oldest) this.#admitted.end(key, { digest, answer: Promise.resolve(answer) })
+    for (const { key, digest, answer, state, at } of ended) {
+      if (at > oldest) this.#admitted.end(key, { digest, answer: Promise.resolve(answer), state })
     }
     const sent = records.filter(({ acceptance }) => acceptance.answer !== null)
     if (sent.length === 0) return
@@ -177,7 +186,8 @@ export class Admission {
     this.#parts.logger.info(line, 'delivering results that an earlier process left')
     for (const record of sent) {
       const { digest, answer } = record.acceptance
-      this.#tellRest(record, { digest, answer: Promise.resolve(answer ?? '') })
+      const state = this.#rules.endOf?.(record)
+      this.#tellRest(record, { digest, answer: Promise.resolve(answer ?? ''), state })
     }
   }
 
@@ -191,9 +201,11 @@ export class Admission {
   }
 
   /** A rollout whose results were given up is known until they have arrived. */
-  async #finish(record: OutboxRecord, known: AdmittedRollout): Promise<void> {
+  async #finish(record: OutboxRecord, running: AdmittedRollout): Promise<void> {
     const { key } = record.acceptance
-    if ((await this.#parts.outbox?.finish(record)) !== false) this.#admitted.end(key, known)
+    const state = running.state ?? this.#rules.endOf?.(record)
+    const known = { ...running, state }
+    if ((await this.#parts.outbox?.finish(record, state)) !== false) this.#admitted.end(key, known)
     else this.#admitted.begin(key, { ...known, again: () => this.#tellRest(record, known) })
   }
 
