@@ -37,6 +37,7 @@ export class Fleet {
   readonly fronts: readonly ServedProcess[]
   readonly workers: readonly Program[]
   readonly #balancer: LossyProxy
+  readonly #starting = new Map<Program, Promise<void>>()
   #isClosing = false
 
   private constructor(
@@ -116,8 +117,19 @@ export class Fleet {
     return this.#balancer.url
   }
 
-  /** Starts a program that has ended, as whatever runs it would: until it stays. */
+  /** Starts a program that has ended, as whatever runs it would: once, until it stays. */
   async startAgain(program: Program): Promise<void> {
+    // A worker that ends by itself may be about to be killed as well.
+    const starting = this.#starting.get(program) ?? this.#startUntilUp(program)
+    this.#starting.set(program, starting)
+    try {
+      await starting
+    } finally {
+      this.#starting.delete(program)
+    }
+  }
+
+  async #startUntilUp(program: Program): Promise<void> {
     for (let tries = 0; !this.#isClosing; tries += 1) {
       try {
         return await program.start()
@@ -132,6 +144,7 @@ export class Fleet {
   /** Ends all, Redis last. */
   async close(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     this.#isClosing = true
+    await Promise.allSettled(this.#starting.values())
     await Promise.all([...this.workers, ...this.fronts].map(async (one) => one.end(signal)))
     await this.#balancer[Symbol.asyncDispose]()
     await this.redis.stop()
