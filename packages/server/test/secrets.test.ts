@@ -104,6 +104,24 @@ describe('the log', () => {
     ])
   })
 
+  it('says that a workflow failed whose error refuses to be read', async () => {
+    const refuse = (): never => {
+      throw new Error('not to be read')
+    }
+    const traps = { get: refuse, getPrototypeOf: refuse, ownKeys: refuse }
+    const unreadable = new Proxy(new Error(), traps)
+    await using running = await startServer({
+      workflow: workflowOf(() => Promise.reject(unreadable)),
+    })
+    await running.post()
+    await running.controller.bodies()
+    expect(running.log).toContainEqual({
+      level: 'warn',
+      message: expect.stringMatching(/^workflow failed: ./) as string,
+      fields: { rollout_id: 'r1', category: 'agent_error', error: '[cannot be read]' },
+    })
+  })
+
   it('may fail without harm to a rollout', async () => {
     const fail = (): never => {
       throw new Error('disk full')

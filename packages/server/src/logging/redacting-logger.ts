@@ -17,7 +17,7 @@ export function redactingLogger(logger: Logger, secrets: SecretValues): Logger {
         const clean = redacted(fields, secrets, 0) as LogFields
         logger[level](clean, secrets.redactError(message))
       } catch {
-        // A log line is not worth a rollout: what user code throws may refuse to be read.
+        // A log line is not worth a rollout.
       }
     }
   }
@@ -31,9 +31,14 @@ function redacted(value: unknown, secrets: SecretValues, depth: number): unknown
   }
   if (depth === deepest) return '…'
   const below = (inner: unknown): unknown => redacted(inner, secrets, depth + 1)
-  if (value instanceof Error) return below(describeError(value))
-  if (Array.isArray(value)) return value.map(below)
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, below(inner)]))
+  try {
+    if (value instanceof Error) return below(describeError(value))
+    if (Array.isArray(value)) return value.map(below)
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, below(inner)]))
+  } catch {
+    // What user code throws may refuse it; the rest of the line counts all the same.
+    return '[cannot be read]'
+  }
 }
 
 // Not its other fields: errors of HTTP clients carry whole requests, headers included. A stack begins
