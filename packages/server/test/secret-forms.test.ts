@@ -16,14 +16,18 @@ function hiding(...keys: string[]): SecretValues {
 }
 
 describe('a key', () => {
-  it('is hidden as it is, in a URL, in JSON and in base64', () => {
-    const key = 'sk/live+"5ö%~'
+  it('is hidden as it is, in a URL, in JSON, in HTML and in base64', () => {
+    const key = `sk/live+"5ö%~<&'>\\`
     const forms = [
       key,
       encodeURIComponent(key),
       encodeURIComponent(key).toLowerCase(),
       new URLSearchParams({ key }).toString().slice(4),
+      encodeURI(key),
+      encodeURI(key).replaceAll(/%../g, (hex) => hex.toLowerCase()),
       JSON.stringify(key).slice(1, -1),
+      JSON.stringify(JSON.stringify(key)).slice(3, -3),
+      'sk/live+&quot;5ö%~&lt;&amp;&#39;&gt;\\',
       Buffer.from(key).toString('base64'),
       Buffer.from(key).toString('base64url'),
     ]

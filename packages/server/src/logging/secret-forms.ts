@@ -1,12 +1,15 @@
 import { shortestValue } from './value-search.ts'
 
 /**
- * The forms in which a key turns up in text: as it is, in a URL, in JSON, and in base64, also within
- * a longer value such as the `user:key` of basic authentication.
+ * The forms in which a key turns up in text: as it is, in a URL, in JSON, also in JSON that is a
+ * string of JSON, in HTML, and in base64, also within a longer value such as the `user:key` of basic
+ * authentication. Most keys are the same in the first few of them, and cost no more.
  */
 export function formsOf(secret: string): string[] {
-  const forms = new Set([secret, JSON.stringify(secret).slice(1, -1)])
-  for (const inUrl of [encoded(secret), new URLSearchParams({ '': secret }).toString().slice(1)]) {
+  const inJson = inString(secret)
+  const forms = new Set([secret, inJson, inString(inJson), inHtml(secret)])
+  const query = new URLSearchParams({ '': secret }).toString().slice(1)
+  for (const inUrl of [encoded(secret, encodeURIComponent), encoded(secret, encodeURI), query]) {
     forms.add(inUrl)
     forms.add(inUrl.replaceAll(/%[0-9A-F]{2}/g, (hex) => hex.toLowerCase()))
   }
@@ -20,10 +23,26 @@ export function formsOf(secret: string): string[] {
   return [...forms].filter((form) => form.length >= shortestValue)
 }
 
+function inString(text: string): string {
+  return JSON.stringify(text).slice(1, -1)
+}
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '"': '&quot;',
+  '<': '&lt;',
+  '>': '&gt;',
+  "'": '&#39;',
+}
+
+function inHtml(text: string): string {
+  return text.replaceAll(/[&"<>']/g, (character) => entities[character] ?? character)
+}
+
 /** Half of a surrogate pair has no form in a URL. */
-function encoded(secret: string): string {
+function encoded(secret: string, encode: (text: string) => string): string {
   try {
-    return encodeURIComponent(secret)
+    return encode(secret)
   } catch {
     return secret
   }
