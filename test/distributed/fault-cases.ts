@@ -6,6 +6,7 @@ import {
   cutEvents,
   killFronts,
   killWorkers,
+  loseHeartbeats,
   restartRedis,
   stopWorkers,
   type Incident,
@@ -86,6 +87,11 @@ export const faultCases = {
   'lost events': {
     incidents: [cutEvents],
     shows: [/^fleet: events are lost/, /^fleet: all subscriptions/],
+  },
+  'lost heartbeats': {
+    incidents: [loseHeartbeats],
+    causes: losses,
+    shows: [/^fleet: heartbeats are lost/, /^failure: the worker was lost/],
   },
   cancels: {
     inFlight: 128,

@@ -83,6 +83,22 @@ export const cutEvents: Incident = async ({ fleet, account, signal }) => {
   }
 }
 
+/** Workers that live are taken for gone, again and again. */
+export const loseHeartbeats: Incident = async ({ fleet, account, signal }) => {
+  const redis = new Redis(fleet.redis.url)
+  redis.on('error', () => {})
+  try {
+    while (!signal.aborted) {
+      const keys = await redis.keys('osmosis:worker:*')
+      if (keys.length > 0) account.fault('fleet: heartbeats are lost')
+      if (keys.length > 0) await redis.del(keys)
+      await sleep(150)
+    }
+  } finally {
+    redis.disconnect()
+  }
+}
+
 async function streams(redis: Redis): Promise<string[]> {
   const found: string[] = []
   const batches = redis.scanStream({ type: 'stream', count: 10_000 }) as AsyncIterable<string[]>
