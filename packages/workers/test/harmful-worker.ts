@@ -62,6 +62,11 @@ const harms: Readonly<Record<string, () => unknown>> = {
   // What programs do that can also be started by a process manager.
   'speak-to-parent': () => process.send?.(null),
   'leave-parent': () => (process as { disconnect?(): void }).disconnect?.(),
+  'remove-listeners': () => {
+    const removed = (): void => {}
+    process.on('SIGUSR2', removed).removeAllListeners()
+    if (process.listeners('SIGUSR2').includes(removed)) throw new Error('it is still there')
+  },
   wait: async () => sleep(100_000),
   pause: async () => sleep(20),
 }

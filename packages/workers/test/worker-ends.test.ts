@@ -31,6 +31,16 @@ it.each(['speak-to-parent', 'leave-parent'])(
   },
 )
 
+it('user code that removes all listeners of its process removes its own', async () => {
+  const { pool, ends } = await openPool({ workers: 1 })
+  const { completion, pid } = await runRollout(pool, 'remove-listeners')
+  expect(completion.failure).toBeNull()
+  const thrown = await runRollout(pool, 'throw')
+  expect(thrown.completion.failure?.message).toMatch(/^the workflow threw an error that nobody/)
+  expect((await runRollout(pool, 'nothing')).pid).toBe(pid)
+  expect(ends).toEqual([])
+})
+
 it('workers share the memory that the container has, not that of its machine', async () => {
   const limit = vi.spyOn(process, 'constrainedMemory').mockReturnValue(256 * 2 ** 20)
   onTestFinished(() => limit.mockRestore())

@@ -38,6 +38,7 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
   sayLastWordsAtExit()
   containUserCode({ onUnattributed: (error) => endBecauseOf(error, channel) })
   leaveSignalsToFront()
+  keepListeners()
   const { beatMs, maxMemoryBytes } = await channel.watched
   startGuard(maxMemoryBytes)
   setInterval(() => channel.beat(), beatMs).unref()
@@ -91,6 +92,20 @@ function endProcess(): void {
 /** A terminal sends its signals to the whole group; whether and when it is over, the front decides. */
 function leaveSignalsToFront(): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+}
+
+/** User code that removes all listeners means its own: without those of now, this is no worker. */
+function keepListeners(): void {
+  const kept = new Map(process.eventNames().map((name) => [name, process.rawListeners(name)]))
+  const removeAllListeners = (...only: readonly (string | symbol)[]): NodeJS.Process => {
+    for (const name of only.length === 0 ? process.eventNames() : only) {
+      for (const listener of process.rawListeners(name)) {
+        if (!kept.get(name)?.includes(listener)) process.off(name, listener as () => void)
+      }
+    }
+    return process
+  }
+  Object.assign(process, { removeAllListeners })
 }
 
 function startGuard(maxMemoryBytes: number): void {
