@@ -7,8 +7,9 @@ import { expect, it } from 'vitest'
 async function faultRun(...args: string[]): Promise<{ code: unknown; stdout: string }> {
   const main = path.join(import.meta.dirname, 'main.ts')
   return new Promise((resolve) => {
-    execFile(process.execPath, [main, ...args], (error, stdout) => {
-      resolve({ code: error?.code ?? 0, stdout })
+    execFile(process.execPath, [main, ...args], (error, stdout, stderr) => {
+      // A run that broke says there why.
+      resolve({ code: error?.code ?? 0, stdout: stdout + stderr })
     })
   })
 }

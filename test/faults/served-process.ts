@@ -1,11 +1,13 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
 /** The command. */
 export const bin = path.resolve(import.meta.dirname, '../../packages/cli/src/bin.ts')
 const run = promisify(execFile)
+const mostTries = 20
 
 /** What a program is started as, and how it is known. */
 export interface ProgramOptions {
@@ -41,8 +43,22 @@ export class Program {
     return this.#isUp
   }
 
-  /** Resolves when it is ready, and rejects when it ends before. */
+  /**
+   * Resolves when it is ready, and rejects when it ends before. Its port may be taken for a moment: by
+   * a connection of another process, for which the system chose the same number.
+   */
   async start(): Promise<void> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.#startOnce()
+      } catch (error) {
+        if (tries === mostTries || !isPortTaken(error)) throw error
+        await sleep(500)
+      }
+    }
+  }
+
+  async #startOnce(): Promise<void> {
     const { args, env, name, ready, onTrouble } = this.#options
     const child = spawn(process.execPath, args, {
       cwd: import.meta.dirname,
@@ -135,4 +151,8 @@ export class ServedProcess extends Program {
       return false
     }
   }
+}
+
+function isPortTaken(error: unknown): boolean {
+  return error instanceof Error && /is taken by another program|EADDRINUSE/.test(error.message)
 }
