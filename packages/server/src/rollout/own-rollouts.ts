@@ -53,9 +53,10 @@ export class OwnRollouts implements RolloutIntake, FetchedResults, RolloutContro
 
   status(rolloutId: string): RolloutState {
     const { leases, admission, backend } = this.#parts
-    return (
-      leases.registry.get(rolloutId)?.end ?? admission.endOf(rolloutId) ?? backend.status(rolloutId)
-    )
+    const lease = leases.registry.get(rolloutId)
+    // An end that a restart could still contradict is none yet, whatever the execution says.
+    if (lease) return lease.end ?? { status: lease.status, reward: null, errorMessage: null }
+    return admission.endOf(rolloutId) ?? backend.status(rolloutId)
   }
 
   cancel(selector: RolloutSelector): Map<string, CancelDisposition> {
