@@ -68,6 +68,8 @@ export class BullRollout implements RolloutPhases {
         return record.has.workflow ? this.#queue.records.workflow(this.id) : undefined
       })
       const { outcome, samples } = kept
+      // A run may be over before anybody was woken by its beginning.
+      if (outcome.status === 'success' && live.status === 'queued') live.advance('running')
       if (outcome.status === 'success') return { outcome, samples, unasked: [] }
       const partialSamples = this.#partial()
       return { outcome: { ...outcome, partialSamples }, samples, unasked: [] }
