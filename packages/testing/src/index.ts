@@ -29,3 +29,4 @@ export {
 export { type PolicyScript, type PolicyServer, startPolicyServer } from './policy-server.ts'
 export { type ReceivedRequest } from './received-request.ts'
 export { sseOf } from './sse-text.ts'
+export { type FakeModel, type TrainedCall } from './trainers/trained-call.ts'
