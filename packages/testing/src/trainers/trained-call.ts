@@ -21,8 +21,14 @@ export interface TrainedCall {
 /**
  * What plays the model behind a fake trainer. Its whole answers carry `prompt_token_ids`, and `token_ids` and
  * `logprobs.content` in their only choice, as vLLM's do when it is asked for them.
+ *
+ * `rolloutId` is that of the asking rollout, as far as the endpoint knows it: of its URL, else the
+ * `x-rollout-id` header, else empty. A model that answers by it says the same in whatever order requests come.
  */
-export type FakeModel = (body: ChatCompletionRequest) => ChatCompletion | Promise<ChatCompletion>
+export type FakeModel = (
+  body: ChatCompletionRequest,
+  rolloutId: string,
+) => ChatCompletion | Promise<ChatCompletion>
 
 /**
  * What is to be trained of an answer.
