@@ -36,5 +36,6 @@ export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-fi
 export { LeasedDelivery, toLeasedEnd, type DeliveredLease } from './leases/leased-delivery.ts'
 export { leaseSettings, type LeaseSettings } from './leases/lease-registry.ts'
 export { digestOfToken, type LeasedEnd } from './leases/leased-rollout.ts'
+export { rowOf, type TrainerRow } from './run/row-of.ts'
 export { Admission, digestOf } from './work/admission.ts'
 export { refusals } from './work/refusals.ts'
