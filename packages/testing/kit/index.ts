@@ -37,3 +37,4 @@ export { startRedis, type RedisServer, type RedisServerOptions } from './redis-s
 export { resolveNames } from './resolve-names.ts'
 export { startServerProcess, type ServerProcess } from './server-process.ts'
 export { temporaryFolder } from './temporary-folder.ts'
+export { tokenAnswer } from './token-answer.ts'

@@ -30,3 +30,14 @@ export { type PolicyScript, type PolicyServer, startPolicyServer } from './polic
 export { type ReceivedRequest } from './received-request.ts'
 export { sseOf } from './sse-text.ts'
 export { type FakeModel, type TrainedCall } from './trainers/trained-call.ts'
+export {
+  FakeTrinity,
+  type FakeTrinityOptions,
+  type TrinityCall,
+  type UnrewardedCall,
+} from './trainers/fake-trinity.ts'
+export {
+  type TrainerFault,
+  type TrainerFaults,
+  type TrainerRequest,
+} from './trainers/trainer-http.ts'
