@@ -25,6 +25,7 @@ const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
   egress_refused: 'http_error',
   timeout: 'timeout',
   cancelled: 'agent_error',
+  withdrawn: 'agent_error',
   user_code_exit: 'agent_error',
   stray_error: 'agent_error',
   rollout_ended: 'agent_error',

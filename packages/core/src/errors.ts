@@ -20,6 +20,7 @@
  * | `egress_refused` | a server may not connect there, see `EgressOptions` |
  * | `timeout` | a deadline of the rollout passed |
  * | `cancelled` | somebody cancelled the rollout |
+ * | `withdrawn` | the trainer took the rollout back: the policy route of its own is gone |
  * | `user_code_exit` | user code called `process.exit` |
  * | `stray_error` | user code threw from a callback, or left a rejection unhandled |
  * | `rollout_ended` | a model call came after its rollout was over |
@@ -58,6 +59,7 @@ export type OsmosisErrorCode =
   | 'egress_refused'
   | 'timeout'
   | 'cancelled'
+  | 'withdrawn'
   | 'user_code_exit'
   | 'stray_error'
   | 'rollout_ended'

@@ -20,12 +20,14 @@ export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
 export type { PolicyCallOptions, PolicyClient } from './policy/policy-client.ts'
 export type { PolicyStream } from './policy/policy-stream.ts'
+export type { PolicyWire } from './policy/policy-wire.ts'
 export {
   getRolloutContext,
   requireRolloutContext,
   RolloutContext,
   type RolloutContextInit,
 } from './rollout-context.ts'
+export { oneReward, runToEnd, type RewardRule, type RolloutEnd } from './rollout-end.ts'
 export { toRolloutSample, type RolloutSample, type RolloutSampleInit } from './rollout-sample.ts'
 export type { SampleSource } from './sample-registry.ts'
 export { defineReward, isRewardFunction, type RewardFunction } from './scoring/define-reward.ts'
@@ -35,6 +37,7 @@ export {
   AgentWorkflow,
   type AgentWorkflowClass,
   type AgentWorkflowContext,
+  type RolloutGroup,
 } from './workflow/agent-workflow.ts'
 export type { AgentWorkflowOutput } from './workflow/workflow-output.ts'
 export {

@@ -4,5 +4,6 @@ export {
   type PolicyCallOptions,
   type PolicyClient,
 } from './policy/policy-client.ts'
+export type { PolicyWire } from './policy/policy-wire.ts'
 export type { WireTranscript } from './policy/transcript.ts'
 export { isRetryableStatus } from './policy/transport.ts'

@@ -16,6 +16,11 @@ export interface RolloutSample {
   readonly calls: readonly PolicyCall[]
   /** Set through the grader's context; null until then. */
   readonly reward: number | null
+  /**
+   * What each answered model call in `calls` was worth, where the grader said so: as many as there are
+   * calls without an error, in their order. Null without. Never sent in a callback.
+   */
+  readonly stepRewards: readonly (number | null)[] | null
   /** A label of the sample's own; the row's label is the grader's. */
   label: string | null
   /** True keeps the sample out of training: it needs no reward, and none is reported. */
@@ -38,6 +43,7 @@ export function toRolloutSample(init: RolloutSampleInit): RolloutSample {
     trajectoryMessages: init.trajectoryMessages ?? null,
     calls: [],
     reward: null,
+    stepRewards: null,
     label: init.label ?? null,
     removeSample: false,
     metrics: copyOfFields(init.metrics),
@@ -70,4 +76,23 @@ export function assertReward(sampleId: string, reward: unknown): asserts reward 
     'invalid_reward',
     `The reward of sample "${sampleId}" must be a finite number, got ${typeof reward === 'number' ? reward : `${typeof reward} ${JSON.stringify(reward) ?? ''}`.trim()}.`,
   )
+}
+
+/**
+ * Step rewards are finite numbers or null, one for each answered model call.
+ *
+ * @throws OsmosisError with code `invalid_reward`
+ */
+export function assertStepRewards(
+  { id, calls }: Pick<RolloutSample, 'id' | 'calls'>,
+  rewards: readonly unknown[],
+): void {
+  const answered = calls.filter(({ error }) => error === null).length
+  if (rewards.length !== answered) {
+    throw new OsmosisError(
+      'invalid_reward',
+      `Sample "${id}" has ${answered} answered model calls, got ${rewards.length} step rewards. Give one for each call without an error, in their order; null says nothing about a step.`,
+    )
+  }
+  for (const reward of rewards) if (reward !== null) assertReward(id, reward)
 }

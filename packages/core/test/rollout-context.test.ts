@@ -108,6 +108,7 @@ describe('samples', () => {
       calls: [],
       reward: null,
       label: null,
+      stepRewards: null,
       removeSample: false,
       metrics: {},
       extraFields: {},

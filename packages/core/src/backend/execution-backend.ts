@@ -1,8 +1,10 @@
 import type { ErrorCategory } from '../error-category.ts'
 import type { EgressOptions } from '../http/egress-policy.ts'
 import type { PolicyCall } from '../policy/call-log.ts'
+import type { PolicyWire } from '../policy/policy-wire.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
 import type { CancelDisposition, RolloutStatus } from '../wire/rollout-protocol.ts'
+import type { RolloutGroup } from '../workflow/agent-workflow.ts'
 import type { PromptMessage } from '../workflow/prompt-message.ts'
 
 /** One rollout to execute. */
@@ -16,6 +18,10 @@ export interface RolloutRequest {
   readonly chatCompletionsUrl: string
   /** Bearer of the policy. */
   readonly apiKey: string | undefined
+  /** How the policy wants to be asked. Default: streaming, see {@link PolicyWire}. */
+  readonly wire?: PolicyWire | undefined
+  /** The attempts at one row that this rollout is one of. Default: none. */
+  readonly group?: RolloutGroup | undefined
   /** Seconds the workflow may take, counted from `execute`: time in the queue is part of it. */
   readonly agentTimeoutSeconds: number | null
   /**

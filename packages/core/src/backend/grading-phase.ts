@@ -1,6 +1,7 @@
 import { OsmosisError } from '../errors.ts'
-import { assertReward, type RolloutSample } from '../rollout-sample.ts'
+import { assertReward, assertStepRewards, type RolloutSample } from '../rollout-sample.ts'
 import { cloneConfig } from '../workflow/config.ts'
+import type { RolloutGroup } from '../workflow/agent-workflow.ts'
 import type { GraderClass, GraderContext } from '../workflow/grader.ts'
 import type { MetadataOf } from '../workflow/metadata-schema.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
@@ -103,6 +104,10 @@ class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<TConfig, 
     return this.#live.request.rolloutId
   }
 
+  get group(): RolloutGroup | null {
+    return this.#live.request.group ?? null
+  }
+
   get artifactsDir(): string | null {
     return this.#live.artifacts.path
   }
@@ -126,6 +131,14 @@ class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<TConfig, 
     // Too late: the outcome has been reported without this grader.
     if (this.signal.aborted) return
     ;(sample as { reward: number | null }).reward = reward
+  }
+
+  setStepRewards(sampleId: string, rewards: readonly (number | null)[]): void {
+    const sample = this.#find(sampleId)
+    const steps = [...rewards]
+    assertStepRewards(sample, steps)
+    if (this.signal.aborted) return
+    ;(sample as { stepRewards: RolloutSample['stepRewards'] }).stepRewards = steps
   }
 
   removeSample(sampleId: string): void {

@@ -75,6 +75,7 @@ export async function runWorkflowPhase<TConfig>(
           config: copy,
           metadata: live.metadata as MetadataOf<TConfig>,
           rolloutId: request.rolloutId,
+          group: request.group ?? null,
           signal: deadline.signal,
           get artifactsDir() {
             return live.artifacts.path

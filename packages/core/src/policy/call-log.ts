@@ -10,6 +10,8 @@ import { ConversationTree, type MessageNode } from './conversation-tree.ts'
 
 /** One model call of a sample, measured. */
 export interface PolicyCall {
+  /** Id of the answer; null when there is none, or it has no id. */
+  readonly id: string | null
   /** When the request was made. Milliseconds since the epoch. */
   readonly startedAt: number
   /** From the request to the end of the answer, retries included. Milliseconds. */
@@ -151,6 +153,7 @@ export class CallRecorder {
     const end = this.#tree.answer(this.#requestEnd(), choice.message, hasOwnIds)
     this.#settle(end, {
       ...this.#figures(),
+      id: completion.id || null,
       finishReason: choice.finish_reason,
       usage: completion.usage ?? null,
       model: completion.model || null,
@@ -164,6 +167,7 @@ export class CallRecorder {
   fail(error: unknown): void {
     this.#settle(this.#requestEnd(), {
       ...this.#figures(),
+      id: null,
       finishReason: null,
       usage: null,
       model: null,

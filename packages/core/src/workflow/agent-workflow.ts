@@ -3,6 +3,16 @@ import type { PromptMessage } from './prompt-message.ts'
 
 const brand = Symbol.for('osmosis.agent-workflow')
 
+/** The attempts at one row that are compared with one another, and which of them a rollout is. */
+export interface RolloutGroup {
+  /** The same for all attempts of the group, and for no other. */
+  readonly id: string
+  /** Which attempt it is, from 1. */
+  readonly attempt: number
+  /** How many attempts there are; absent where whoever asks does not say. */
+  readonly size?: number | undefined
+}
+
 /** What a workflow gets to work on. The reference answer is not part of it: graders see that. */
 export interface AgentWorkflowContext<TConfig = unknown> {
   /** The row's prompt in chat completions form; a copy that may be changed. */
@@ -12,6 +22,8 @@ export interface AgentWorkflowContext<TConfig = unknown> {
   /** The row's metadata: what the config's `metadata` schema made of it, else as it is; null when it has none. */
   readonly metadata: MetadataOf<TConfig>
   readonly rolloutId: string
+  /** The group that the rollout is an attempt of; null without. */
+  readonly group: RolloutGroup | null
   /** Aborted at the deadline or cancellation of the rollout; pass it to everything that can be aborted. */
   readonly signal: AbortSignal
   /** A folder for files worth keeping, made when first asked for; null when it cannot be made. */

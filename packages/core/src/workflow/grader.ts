@@ -1,4 +1,5 @@
 import type { RolloutSample } from '../rollout-sample.ts'
+import type { RolloutGroup } from './agent-workflow.ts'
 import type { MetadataOf } from './metadata-schema.ts'
 
 const brand = Symbol.for('osmosis.grader')
@@ -19,6 +20,8 @@ export interface GraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
   readonly sample: RolloutSample
   readonly config: TConfig
   readonly rolloutId: string
+  /** The group that the rollout is an attempt of; null without. */
+  readonly group: RolloutGroup | null
   /** Aborted at the grader's deadline or the cancellation of the rollout. */
   readonly signal: AbortSignal
   /** The folder the workflow could keep files in; null when it cannot be made. */
@@ -31,6 +34,15 @@ export interface GraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
   setSampleReward(sampleId: string, reward: number): void
   /** Rewards the only sample. Throws what `sample` and `setSampleReward` throw. */
   setReward(reward: number): void
+  /**
+   * Says what each step of a sample was worth, for trainers that take more than one number: a number,
+   * or null for no statement, for each answered model call of the sample, in their order. It does not
+   * replace the sample's reward, and trainers that take one number per sample are not sent it. A
+   * later call replaces an earlier one.
+   *
+   * @throws OsmosisError with code `unknown_sample` or `invalid_reward`
+   */
+  setStepRewards(sampleId: string, rewards: readonly (number | null)[]): void
   /**
    * Keeps a sample out of training: it needs no reward, and none is reported.
    *

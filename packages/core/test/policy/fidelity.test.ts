@@ -251,6 +251,7 @@ describe('a turn of the policy that a framework sends back', () => {
             trajectoryMessages: null,
             calls: [],
             reward: null,
+            stepRewards: null,
             label: null,
             removeSample: false,
             metrics: {},

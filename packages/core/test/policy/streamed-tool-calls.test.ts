@@ -276,6 +276,7 @@ it('is the same in the record and for readers of the stream, whatever the deltas
           trajectoryMessages: null,
           calls: [],
           reward: null,
+          stepRewards: null,
           label: null,
           removeSample: false,
           metrics: {},

@@ -51,6 +51,7 @@ describe('the record of a sample', () => {
     })
     expect(recorded?.calls).toEqual(
       Array.from({ length: 2 }, (_, call) => ({
+        id: expect.stringMatching(/^chatcmpl-/),
         startedAt: expect.any(Number),
         durationMs: expect.any(Number),
         timeToFirstChunkMs: expect.any(Number),

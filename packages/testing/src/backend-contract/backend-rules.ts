@@ -12,6 +12,9 @@ export const backendRules = {
   'survives-uncloneable': 'what cannot leave a process costs no more than itself',
   'keeps-removed': 'a sample that is removed needs no reward',
   'keeps-conversations': 'samples have the conversation and the calls of their agent',
+  'keeps-steps':
+    'a grader may say what each answered model call was worth, and no other number of them',
+  'knows-groups': 'workflow and grader see the group of the rollout',
   'keeps-partial': 'a workflow that fails shows what was said until then',
   warns: 'what looks wrong but fails nothing is a warning',
   'ends-workflows': 'the deadline of a workflow holds, whatever its code does',

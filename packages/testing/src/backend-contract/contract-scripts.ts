@@ -67,6 +67,8 @@ export const workflowScripts = {
     await never
   },
   blocks: () => block(150),
+  'notes-group': ({ group }) =>
+    registerAs('main', { messages: [{ role: 'user', content: group }] }),
   'rich-sample': () => registerAs('main', richSample),
   'uncloneable-sample': () => registerAs('main', uncloneableSample()),
 } satisfies Record<string, (ctx: AgentWorkflowContext) => unknown>
@@ -80,6 +82,14 @@ export const graderScripts = {
     const [first = '', ...others] = ctx.samples.keys()
     ctx.removeSample(first)
     for (const id of others) ctx.setSampleReward(id, 0.5)
+  },
+  'rewards-steps': (ctx) => {
+    ctx.setReward(1)
+    ctx.setStepRewards('main', [0.5, null])
+  },
+  'notes-group': (ctx) => {
+    ctx.sample.metrics['group'] = ctx.group
+    ctx.setReward(1)
   },
   notes: (ctx) => {
     ctx.sample.metrics['seen'] = ctx.sample.messages.length

@@ -17,6 +17,7 @@ export const sampleCases = {
       ...richSample,
       trajectoryMessages: null,
       calls: [],
+      stepRewards: null,
       removeSample: false,
     }
     assert.deepEqual(rich.samples?.get('main')?.messages, richSample.messages)
@@ -28,6 +29,7 @@ export const sampleCases = {
       trajectoryMessages: null,
       calls: [],
       reward: 0.25,
+      stepRewards: null,
       label: 'noted',
       removeSample: false,
       metrics: { seen: 1 },
@@ -97,6 +99,35 @@ export const sampleCases = {
       assert.equal(headers['x-rollout-id'], 'conversation')
       assert.equal(headers['authorization'], 'Bearer the-key')
     }
+  },
+
+  'keeps-steps': async (open) => {
+    await using server = await startPolicyServer(['a1', 'a2'])
+    const backend = await open('unlimited')
+    const { grading } = await executeScripted(backend, {
+      does: 'asks-twice',
+      grades: 'rewards-steps',
+      chatCompletionsUrl: server.url,
+    })
+    const sample = grading?.samples.get('main')
+    assert.deepEqual([sample?.reward, sample?.stepRewards], [1, [0.5, null]])
+    const wrong = await executeScripted(backend, { grades: 'rewards-steps' })
+    assert.equal(wrong.grading?.failure?.category, 'validation_error')
+    assert.match(wrong.grading.failure.message, /has 0 answered model calls, got 2 step rewards/)
+  },
+
+  'knows-groups': async (open) => {
+    const backend = await open('unlimited')
+    const group = { id: 'row-7', attempt: 2, size: 4 }
+    const asked = { does: 'notes-group', grades: 'notes-group' } as const
+    const { grading } = await executeScripted(backend, { ...asked, group })
+    assert.deepEqual(grading?.samples.get('main')?.messages, [{ role: 'user', content: group }])
+    assert.deepEqual(grading.samples.get('main')?.metrics, { group })
+    const alone = await executeScripted(backend, asked)
+    assert.deepEqual(alone.grading?.samples.get('main')?.messages, [
+      { role: 'user', content: null },
+    ])
+    assert.deepEqual(alone.grading.samples.get('main')?.metrics, { group: null })
   },
 
   'keeps-partial': async (open) => {
