@@ -1,6 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
+import type { StatusResponseBody } from '@osmosis/core/wire'
 import {
   FakeController,
   LeaseClient,
@@ -43,6 +44,12 @@ const wholeEnds = {
   success: ['completion success', 'grader success 1'],
   'killed while running': [`completion agent_error ${running}`, `grader agent_error ${running}`],
   'killed while grading': ['completion success', `grader agent_error ${grading}`],
+}
+
+const underWay = new Set(['unknown', 'queued', 'running', 'grading'])
+
+async function statusOf({ url }: { url: string }, id: string): Promise<StatusResponseBody> {
+  return (await fetch(`${url}/rollout/${id}/status`)).json() as Promise<StatusResponseBody>
 }
 
 /** Names of files about rollouts that are not told in full. */
@@ -178,6 +185,7 @@ it('gives a rollout one end, and knows it, at whichever step on the disk the ser
       return 'over'
     })
     steps.push(await Promise.race([frozen, over]))
+    const before = await statusOf(child, rollout_id)
     await child.end()
     if (steps.at(-1) === 'over') break
     child = await startChild({ outboxDir, controller })
@@ -187,6 +195,9 @@ it('gives a rollout one end, and knows it, at whichever step on the disk the ser
     await vi.waitFor(async () => expect(await kept(outboxDir)).toStrictEqual([]))
     expect((await child.post({ rollout_id })).status).toBe(202)
     expect(Object.values(wholeEnds)).toContainEqual(told(controller, rollout_id))
+    // Whoever had asked for its status was told of no other end.
+    const after = await statusOf(child, rollout_id)
+    expect(underWay.has(before.status) ? after : before).toStrictEqual(after)
   }
   const accepting = ['open', 'write', 'sync', 'rename', 'sync']
   const keeping = ['open', 'write', 'datasync']
@@ -199,8 +210,6 @@ it('gives a rollout one end, and knows it, at whichever step on the disk the ser
 it('knows how rollouts ended that were told before the restart, for as long as it knows them', async () => {
   const outboxDir = await temporaryFolder()
   await using controller = await new FakeController().start()
-  const statusOf = async ({ url }: { url: string }, id: string): Promise<unknown> =>
-    (await fetch(`${url}/rollout/${id}/status`)).json()
   const ids = ['good', 'bad', 'cancelled']
   let before: unknown[]
   {

@@ -123,6 +123,11 @@ export class OutboxRecord implements CallbackRecord {
     return this.#ifInterrupted.at(-1) ?? this.#latest
   }
 
+  /** Whether a restart would end the rollout otherwise than it has ended, or will. */
+  get undecided(): boolean {
+    return this.#ifInterrupted.length > 0
+  }
+
   get refused(): boolean {
     return this.#refused
   }

@@ -3,6 +3,7 @@ import type {
   ExecutionBackend,
   RolloutSelector,
   RolloutState,
+  RolloutStatus,
 } from '@osmosis/core'
 import type { TraceHeaders } from '@osmosis/core/http'
 
@@ -27,6 +28,8 @@ export interface OwnRolloutsParts {
   readonly leases: Leases
   readonly delivery: Pick<CallbackDelivery, 'undelivered'>
 }
+
+const underWay: ReadonlySet<RolloutStatus> = new Set(['unknown', 'queued', 'running', 'grading'])
 
 /** The rollouts of this process, as the routes see them. */
 export class OwnRollouts implements RolloutIntake, FetchedResults, RolloutControl {
@@ -56,7 +59,9 @@ export class OwnRollouts implements RolloutIntake, FetchedResults, RolloutContro
     const lease = leases.registry.get(rolloutId)
     // An end that a restart could still contradict is none yet, whatever the execution says.
     if (lease) return lease.end ?? { status: lease.status, reward: null, errorMessage: null }
-    return admission.endOf(rolloutId) ?? backend.status(rolloutId)
+    const state = admission.endOf(rolloutId) ?? backend.status(rolloutId)
+    if (underWay.has(state.status) || !admission.isUndecided(rolloutId)) return state
+    return { status: 'grading', reward: null, errorMessage: null }
   }
 
   cancel(selector: RolloutSelector): Map<string, CancelDisposition> {

@@ -90,6 +90,8 @@ interface AdmittedRollout {
   readonly state?: RolloutState | undefined
   /** Where its delivery was given up: tries once more. */
   readonly again?: () => void
+  /** Where it is kept while it runs; undefined: in memory alone. */
+  record?: OutboxRecord
 }
 
 const defaultRememberMs = 15 * 60_000
@@ -136,6 +138,11 @@ export class Admission {
     return this.#admitted.get(key)?.state
   }
 
+  /** Whether a restart would end the rollout otherwise than it has ended, or will. */
+  isUndecided(key: string): boolean {
+    return this.#admitted.get(key)?.record?.undecided === true
+  }
+
   /** Accepts nothing from now on. */
   fence(): void {
     this.#fenced = true
@@ -166,8 +173,9 @@ export class Admission {
     else this.#refuseWhenFull(requested)
     // Nothing has been waited for since the first check, so no other request came in between.
     const { promise: answer, resolve, reject } = Promise.withResolvers<string>()
-    this.#admitted.begin(key, { digest, answer })
-    this.#start(key, { digest, answer }, requested).then(resolve, reject)
+    const admitted = { digest, answer }
+    this.#admitted.begin(key, admitted)
+    this.#start(key, admitted, requested).then(resolve, reject)
     return answer
   }
 
@@ -201,10 +209,13 @@ export class Admission {
   }
 
   /** A rollout whose results were given up is known until they have arrived. */
-  async #finish(record: OutboxRecord, running: AdmittedRollout): Promise<void> {
+  async #finish(
+    record: OutboxRecord,
+    { digest, answer, state: end }: AdmittedRollout,
+  ): Promise<void> {
     const { key } = record.acceptance
-    const state = running.state ?? this.#rules.endOf?.(record)
-    const known = { ...running, state }
+    const state = end ?? this.#rules.endOf?.(record)
+    const known = { digest, answer, state }
     if ((await this.#parts.outbox?.finish(record, state)) !== false) this.#admitted.end(key, known)
     else this.#admitted.begin(key, { ...known, again: () => this.#tellRest(record, known) })
   }
@@ -219,6 +230,7 @@ export class Admission {
       const prepared = isPromise(preparing) ? await preparing : preparing
       if (outbox !== undefined) {
         record = await this.#keep(outbox, { key, digest: known.digest }, requested, prepared)
+        known.record = record
       }
       // Others may have been started, or the end begun, while this one got ready.
       if (isPromise(preparing) || record !== undefined) this.#refuseWhenUnwelcome(requested)
