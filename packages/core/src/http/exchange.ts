@@ -13,14 +13,14 @@ import { headerOf } from './retry-after.ts'
 export async function exchange(
   dispatcher: Dispatcher,
   url: URL,
-  { headers, body, signal, closeConnection }: HttpRequest,
+  { headers, body, signal, closeConnection, method }: HttpRequest,
 ): Promise<HttpAnswer> {
   signal.throwIfAborted()
   const receiver = new Receiver(signal)
   const request: Dispatcher.DispatchOptions = {
     origin: url.origin,
     path: url.pathname + url.search,
-    method: body === undefined ? 'GET' : 'POST',
+    method: method ?? (body === undefined ? 'GET' : 'POST'),
     headers: headers as Record<string, string>,
     body: body ?? null,
     reset: closeConnection ?? false,

@@ -28,8 +28,10 @@ export interface TransportOptions {
   readonly dispatcher?: Dispatcher | undefined
 }
 
-/** One request: a POST, or a GET when it has no body. */
+/** One request. */
 export interface HttpRequest {
+  /** Default: POST, or GET when there is no body. */
+  readonly method?: 'GET' | 'POST' | 'PATCH' | undefined
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string | undefined
   /** The only limit of how long the answer may take. */

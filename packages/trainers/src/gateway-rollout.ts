@@ -1,0 +1,87 @@
+import { OsmosisError, type RolloutEnd } from '@osmosis/core'
+
+import type { TrainerRequest } from './trainer-client.ts'
+
+/** A rollout as the gateway of Agent Lightning keeps it. */
+export interface GatewayRollout {
+  readonly id: string
+  readonly input: unknown
+  readonly isTrain: boolean
+  readonly timeoutSeconds: number
+  readonly state: string
+  /** The attempt that is exported; undefined until somebody named one. */
+  readonly attempt: string | undefined
+  /** When its status was last changed. Seconds since the epoch, by the gateway's clock. */
+  readonly updatedAt: number
+}
+
+/** An attempt under which nothing is ever recorded. What names it as its last one trains nothing. */
+const voidAttempt = '0-void'
+
+/** What is changed of the status of a rollout. The gateway refuses names that it does not know. */
+export interface StatusChange {
+  readonly state?: 'running' | 'succeeded' | 'failed'
+  readonly last_attempt_id?: string
+  readonly error_message?: string
+}
+
+export function pathOf(id: string): string {
+  return `/api/rollouts/${encodeURIComponent(id)}`
+}
+
+export function patch(id: string, status: StatusChange): TrainerRequest {
+  return { method: 'PATCH', path: pathOf(id), body: { status } }
+}
+
+/**
+ * How a rollout ended, for the gateway. Its trainer looks at no state: it trains what is recorded under the
+ * last attempt, with 0 when that has no reward.
+ */
+export function finalStatus(end: RolloutEnd, attempt: string): StatusChange {
+  if (end.kind === 'rewarded') return { state: 'succeeded', last_attempt_id: attempt }
+  if (end.kind === 'removed') return { state: 'succeeded', last_attempt_id: voidAttempt }
+  return { state: 'failed', last_attempt_id: voidAttempt, error_message: end.message }
+}
+
+/** The gateway's own default. */
+const defaultTimeoutSeconds = 3600
+
+/** @throws OsmosisError with code `protocol_error` */
+export function gatewayRollouts(json: unknown): GatewayRollout[] {
+  if (!Array.isArray(json)) throw unexpected('no list of rollouts')
+  return json.map(gatewayRollout)
+}
+
+/**
+ * A rollout, or one with its attempts beside it.
+ *
+ * @throws OsmosisError with code `protocol_error`
+ */
+export function gatewayRollout(json: unknown): GatewayRollout {
+  const answer = objectOf(json)
+  const rollout = 'rollout' in answer ? objectOf(answer['rollout']) : answer
+  const { rollout_id: id, input, is_train: isTrain, config, status } = rollout
+  const { state, last_attempt_id: attempt, updated_at: updatedAt } = objectOf(status)
+  const { timeout_seconds: timeoutSeconds } = objectOf(config)
+  if (typeof id !== 'string' || typeof state !== 'string') throw unexpected('no rollout')
+  return {
+    id,
+    input,
+    isTrain: isTrain !== false,
+    timeoutSeconds: typeof timeoutSeconds === 'number' ? timeoutSeconds : defaultTimeoutSeconds,
+    state,
+    attempt: typeof attempt === 'string' ? attempt : undefined,
+    updatedAt: typeof updatedAt === 'number' ? updatedAt : Number.POSITIVE_INFINITY,
+  }
+}
+
+function objectOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? { ...value } : {}
+}
+
+function unexpected(what: string): OsmosisError {
+  return new OsmosisError(
+    'protocol_error',
+    `The answer of the gateway has ${what} in it: is it one of Agent Lightning v1?`,
+  )
+}

@@ -1,0 +1,6 @@
+export type { TrainerRow } from '@osmosis/server/internal'
+
+export { agentLightning, type AgentLightningOptions } from './agent-lightning.ts'
+export { runWorker, type TrainerWorkerOptions } from './run-worker.ts'
+export type { TrainerLink, TrainerTask } from './trainer-link.ts'
+export type { WorkerSummary } from './worker-summary.ts'

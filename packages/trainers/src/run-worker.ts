@@ -1,0 +1,216 @@
+import {
+  errorMessage,
+  isOsmosisError,
+  runToEnd,
+  type ExecutionBackend,
+  type RolloutEnd,
+} from '@osmosis/core'
+import { wait } from '@osmosis/core/http'
+import { silentLogger, type Logger } from '@osmosis/server'
+
+import type { TrainerLink, TrainerTask } from './trainer-link.ts'
+import { WakeUp } from './wake-up.ts'
+import { WorkerFigures, type WorkerSummary } from './worker-summary.ts'
+
+/** Options of {@link runWorker}. */
+export interface TrainerWorkerOptions {
+  /** Runs the rollouts. Whoever opened it closes it. */
+  readonly backend: ExecutionBackend
+  readonly link: TrainerLink
+  /** Most rollouts at the same time, those included whose end is being told. */
+  readonly concurrency: number
+  /** Ends the worker: it takes no more, lets rollouts go on for a while, and cancels the rest. */
+  readonly signal?: AbortSignal | undefined
+  /** How long rollouts may go on after that. Seconds; default 30. */
+  readonly drainSeconds?: number | undefined
+  /** Default: nothing is logged. */
+  readonly logger?: Logger | undefined
+  /** How often what was done so far is logged. Seconds; default 60. */
+  readonly summarySeconds?: number | undefined
+}
+
+/**
+ * Runs rollouts that a trainer hands out and tells it how they end, until there are no more or the
+ * signal aborts. Whatever ends it, no rollout is left open that the trainer can still be told of.
+ *
+ * @throws OsmosisError with code `unauthorized` when the trainer refuses the key, and what `claim` of
+ * the link throws; everything that was running has been cancelled then
+ */
+export async function runWorker(options: TrainerWorkerOptions): Promise<WorkerSummary> {
+  return new TrainerWorker(options).run()
+}
+
+interface RunningTask {
+  task: TrainerTask
+  /** Who wants it to end; undefined while nobody does. */
+  cancelledBy: 'trainer' | 'shutdown' | undefined
+}
+
+class TrainerWorker {
+  readonly #options: TrainerWorkerOptions
+  readonly #logger: Logger
+  readonly #figures = new WorkerFigures()
+  readonly #running = new Set<RunningTask>()
+  readonly #ending = new AbortController()
+  /** What made the worker end by itself. */
+  #fatal: { readonly error: unknown } | undefined
+  readonly #ended = new WakeUp()
+
+  constructor(options: TrainerWorkerOptions) {
+    this.#options = options
+    this.#logger = options.logger ?? silentLogger
+  }
+
+  async run(): Promise<WorkerSummary> {
+    const { signal, summarySeconds = 60 } = this.#options
+    const onAbort = (): void => this.#ending.abort()
+    if (signal?.aborted) onAbort()
+    signal?.addEventListener('abort', onAbort, { once: true })
+    const summary = setInterval(() => this.#logSummary('so far'), summarySeconds * 1000)
+    try {
+      await this.#take()
+      await this.#drain()
+    } finally {
+      clearInterval(summary)
+      signal?.removeEventListener('abort', onAbort)
+      this.#logSummary('in all')
+    }
+    if (this.#fatal) throw this.#fatal.error
+    return this.#figures
+  }
+
+  async #take(): Promise<void> {
+    const { concurrency, link } = this.#options
+    while (!this.#ending.signal.aborted) {
+      const free = concurrency - this.#running.size
+      if (free <= 0) {
+        await this.#oneMoreEnded()
+        continue
+      }
+      try {
+        const tasks = await link.claim(free, this.#ending.signal)
+        if (tasks === null) return
+        for (const task of tasks) this.#start(task)
+      } catch (error) {
+        if (!this.#ending.signal.aborted) this.#fail(error)
+      }
+    }
+  }
+
+  async #oneMoreEnded(): Promise<void> {
+    const ending = this.#ending.signal
+    ending.addEventListener('abort', this.#ended.now)
+    await this.#ended.next
+    ending.removeEventListener('abort', this.#ended.now)
+  }
+
+  #start(task: TrainerTask): void {
+    const running: RunningTask = { task, cancelledBy: undefined }
+    this.#running.add(running)
+    this.#runAndTell(running)
+      .catch((error: unknown) => {
+        this.#figures.untold += 1
+        if (isOsmosisError(error) && error.code === 'unauthorized') this.#fail(error)
+        const line = { rollout_id: task.request.rolloutId, error: errorMessage(error) }
+        this.#logger.error(line, `${this.#options.link.name} was not told how a rollout ended`)
+      })
+      .finally(() => {
+        this.#running.delete(running)
+        this.#ended.now()
+      })
+  }
+
+  async #runAndTell(running: RunningTask): Promise<void> {
+    const { link } = this.#options
+    let end = await this.#runOnce(running)
+    while (!this.#ending.signal.aborted && running.cancelledBy === undefined) {
+      const again = await link.retry?.(running.task, end)
+      if (!again) break
+      this.#figures.retried += 1
+      running.task = again
+      end = await this.#runOnce(running)
+    }
+    this.#figures.count(end)
+    this.#logEnd(running.task, end)
+    await link.complete(running.task, end)
+  }
+
+  /** One run of a task, from now until its end is known. */
+  async #runOnce(running: RunningTask): Promise<RolloutEnd> {
+    const { backend, link } = this.#options
+    const { task } = running
+    // It was taken while the worker was told to end.
+    if (this.#ending.signal.aborted) return shutdown
+    const over = new AbortController()
+    link
+      .watch?.(task, over.signal)
+      .then(() => over.signal.aborted || this.#cancel(running, 'trainer'))
+      .catch((error: unknown) => this.#logger.error({ error }, 'watching for withdrawal failed'))
+    const end = await runToEnd(backend, task.request)
+    over.abort()
+    if (end.kind === 'cancelled' && running.cancelledBy === 'shutdown') return shutdown
+    return link.asTold?.(end) ?? end
+  }
+
+  #cancel(running: RunningTask, by: 'trainer' | 'shutdown'): void {
+    running.cancelledBy ??= by
+    this.#options.backend.cancel({ ids: [running.task.request.rolloutId] })
+  }
+
+  /** Waits for what is running, and no longer than `drainSeconds`; then cancels it and tells that. */
+  async #drain(): Promise<void> {
+    const { drainSeconds = 30 } = this.#options
+    const isOver = new AbortController()
+    const patience = this.#patience(drainSeconds, isOver.signal)
+    while (this.#running.size > 0) await this.#ended.next
+    isOver.abort()
+    await patience
+  }
+
+  async #patience(drainSeconds: number, isOver: AbortSignal): Promise<void> {
+    try {
+      // There will be no more of them: what is running may take as long as it does.
+      if (!this.#ending.signal.aborted)
+        await aborted(AbortSignal.any([this.#ending.signal, isOver]))
+      if (!this.#fatal) await wait(drainSeconds * 1000, isOver)
+    } catch {
+      return
+    }
+    if (isOver.aborted) return
+    for (const running of this.#running) this.#cancel(running, 'shutdown')
+  }
+
+  #fail(error: unknown): void {
+    this.#fatal ??= { error }
+    this.#ending.abort()
+  }
+
+  #logEnd({ request }: TrainerTask, end: RolloutEnd): void {
+    const line = { rollout_id: request.rolloutId, end: end.kind }
+    if (end.kind === 'failed') {
+      this.#logger.warn({ ...line, category: end.category, error: end.message }, 'rollout failed')
+    } else if (end.kind === 'cancelled') {
+      this.#logger.info({ ...line, by: end.by, reason: end.message }, 'rollout cancelled')
+    } else {
+      this.#logger.debug(line, 'rollout ended')
+    }
+  }
+
+  #logSummary(when: string): void {
+    const line = { running: this.#running.size, ...this.#figures.line }
+    this.#logger.info(line, `rollouts for ${this.#options.link.name}, ${when}`)
+  }
+}
+
+const shutdown: RolloutEnd = {
+  kind: 'cancelled',
+  by: 'shutdown',
+  message: 'The worker was told to end.',
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return
+  await new Promise((resolve) => {
+    signal.addEventListener('abort', resolve, { once: true })
+  })
+}

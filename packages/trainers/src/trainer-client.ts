@@ -1,0 +1,168 @@
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import {
+  assertApiKey,
+  bearer,
+  boundedText,
+  createTransport,
+  retryRequest,
+  withTimeLimit,
+  type HttpAnswer,
+  type Transport,
+} from '@osmosis/core/http'
+
+/** Where a trainer is. */
+export interface TrainerClientOptions {
+  /** The trainer, as it stands behind "the" in messages. */
+  readonly name: string
+  /** Base URL, without a slash at the end. */
+  readonly url: string
+  /** Bearer; default: none is sent. */
+  readonly apiKey?: string | undefined
+  /** How long one request may take. Milliseconds; default 30 s. */
+  readonly requestMs?: number | undefined
+}
+
+/** A request to a trainer. */
+export interface TrainerRequest {
+  readonly method: 'GET' | 'POST' | 'PATCH'
+  /** With the query. */
+  readonly path: string
+  readonly body?: unknown
+}
+
+const never = new AbortController().signal
+/** Bytes. Lists have the rows of thousands of rollouts. */
+const longestAnswer = 512 * 1024 * 1024
+/** Milliseconds. No try to tell a trainer something starts later than this after the first one. */
+const tellingMs = 600_000
+
+/** Requests to the API of a trainer, whose answers are JSON. Whoever opens one closes it. */
+export class TrainerClient {
+  readonly #options: TrainerClientOptions
+  readonly #headers: Readonly<Record<string, string>>
+  readonly #transport: Transport
+  /** What has to be added to our clock for the trainer's. */
+  #clockOffsetMs = 0
+
+  /** @throws OsmosisError with code `invalid_config` for a URL or a key that cannot be sent */
+  constructor(options: TrainerClientOptions) {
+    const { name, url, apiKey } = options
+    if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+      throw new OsmosisError('invalid_config', `The ${name} has no http:// URL: "${url}".`)
+    }
+    assertApiKey(apiKey)
+    this.#options = { ...options, url: url.replace(/\/+$/, '') }
+    this.#headers = { 'content-type': 'application/json', ...bearer(apiKey) }
+    this.#transport = createTransport({
+      name,
+      codes: { unreachable: 'protocol_error', refused: 'protocol_error' },
+      // Thousands of rollouts may end at once; those that find no connection wait for one.
+      agent: { connections: 64 },
+    })
+  }
+
+  get url(): string {
+    return this.#options.url
+  }
+
+  /** Sends a request once. @throws OsmosisError with code `unauthorized`, `protocol_error` */
+  async send({ method, path, body }: TrainerRequest): Promise<unknown> {
+    const { name, url, requestMs: limitMs = 30_000 } = this.#options
+    const late = (): Error =>
+      new OsmosisError('protocol_error', `The ${name} did not answer within ${limitMs / 1000} s.`)
+    try {
+      return await withTimeLimit({ limitMs, outer: never, late }, async (signal) => {
+        const answer = await this.#transport.post(`${url}${path}`, {
+          method,
+          headers: this.#headers,
+          ...(body !== undefined && { body: JSON.stringify(body) }),
+          signal,
+        })
+        this.#readClock(answer)
+        const text = await boundedText(answer.body, longestAnswer)
+        if (text === undefined) throw new OsmosisError('protocol_error', `${name}: answer too long`)
+        return JSON.parse(text) as unknown
+      })
+    } catch (error) {
+      if (statusOf(error) !== 401 && statusOf(error) !== 403) throw error
+      const key = this.#options.apiKey === undefined ? 'wants a key' : 'refuses the key'
+      throw new OsmosisError('unauthorized', `The ${name} at ${url} ${key} (${statusOf(error)}).`)
+    }
+  }
+
+  /**
+   * Asks until there is an answer that is worth something.
+   *
+   * @param signal - ends the waiting between two tries
+   * @param onRetry - called with what went wrong before each further try
+   */
+  async ask(
+    request: TrainerRequest,
+    signal: AbortSignal,
+    onRetry: (error: unknown) => void = () => {},
+  ): Promise<unknown> {
+    return this.#retried(request, { signal, onRetry, totalMs: Number.POSITIVE_INFINITY })
+  }
+
+  /**
+   * Tells the trainer something, for up to ten minutes.
+   *
+   * @param signal - ends the waiting between two tries; default: nothing does
+   * @returns its answer; undefined when it no longer wants to know, which 404 and 409 mean
+   */
+  async tell(request: TrainerRequest, signal?: AbortSignal): Promise<unknown> {
+    try {
+      return await this.#retried(request, { totalMs: tellingMs, signal })
+    } catch (error) {
+      if (statusOf(error) === 404 || statusOf(error) === 409) return undefined
+      throw error
+    }
+  }
+
+  /** The time of the trainer, by its latest answer; our own until there is one. Seconds since the epoch. */
+  now(): number {
+    return (Date.now() + this.#clockOffsetMs) / 1000
+  }
+
+  #readClock({ headers }: HttpAnswer): void {
+    const date = headers instanceof Headers ? headers.get('date') : headers['date']
+    const time = typeof date === 'string' ? Date.parse(date) : Number.NaN
+    if (Number.isFinite(time)) this.#clockOffsetMs = time - Date.now()
+  }
+
+  async close(): Promise<void> {
+    await this.#transport.close()
+  }
+
+  async #retried(
+    request: TrainerRequest,
+    options: {
+      signal?: AbortSignal | undefined
+      totalMs: number
+      onRetry?: (error: unknown) => void
+    },
+  ): Promise<unknown> {
+    return retryRequest(async () => this.send(request), {
+      ...options,
+      retries: Number.POSITIVE_INFINITY,
+      minDelayMs: 500,
+      maxDelayMs: 15_000,
+      isRetryable: (error) => {
+        const isPassing = this.isPassing(error)
+        if (isPassing) options.onRetry?.(error)
+        return isPassing
+      },
+    })
+  }
+
+  /** Whether the same request may go well later. */
+  isPassing(error: unknown): boolean {
+    if (error instanceof SyntaxError) return false
+    return !isOsmosisError(error) || this.#transport.isPassing(error)
+  }
+}
+
+/** The status that an error is about, if it is about one. */
+export function statusOf(error: unknown): number | undefined {
+  return isOsmosisError(error) ? error.status : undefined
+}

@@ -1,0 +1,14 @@
+/** Lets any number of waiters know that something has changed, so that they look again. */
+export class WakeUp {
+  #next = Promise.withResolvers<void>()
+
+  /** Resolves with the next call of `now`. */
+  get next(): Promise<void> {
+    return this.#next.promise
+  }
+
+  readonly now = (): void => {
+    this.#next.resolve()
+    this.#next = Promise.withResolvers()
+  }
+}

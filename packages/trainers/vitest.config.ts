@@ -1,0 +1,5 @@
+import { defineConfig } from 'vitest/config'
+
+import { testDefaults } from '../../vitest.shared.ts'
+
+export default defineConfig({ test: testDefaults })
