@@ -8,6 +8,7 @@ export {
   type CallbackRecord,
   type DeliveryOutcome,
 } from './delivery/callback-delivery.ts'
+export { lockName, type ProcessLock } from './delivery/process-lock.ts'
 export type { OutboxRecord } from './delivery/outbox-record.ts'
 export { ownProcess } from './http/process-owner.ts'
 export { HttpRefusal } from './http/http-refusal.ts'

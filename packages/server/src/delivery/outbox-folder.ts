@@ -5,7 +5,7 @@ import path from 'node:path'
 import { ConcurrencyLimiter, errorMessage, OsmosisError } from '@osmosis/core'
 import { syncFolder, writeFileAtomically } from '@osmosis/core/files'
 
-import { lockFolder, type FolderLock } from './folder-lock.ts'
+import { lockFolder, type ProcessLock } from './process-lock.ts'
 
 /** Results may end by the thousand at once, and files that can be open are few. */
 const actsAtOnce = 16
@@ -28,7 +28,7 @@ export class OutboxFolder {
   readonly #slots = new ConcurrencyLimiter(actsAtOnce)
   readonly #acts = new Set<Promise<unknown>>()
   readonly #syncNames: () => Promise<void>
-  #lock: FolderLock | undefined
+  #lock: ProcessLock | undefined
 
   constructor(folder: string) {
     this.path = path.resolve(folder)

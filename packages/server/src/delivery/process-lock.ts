@@ -7,27 +7,33 @@ import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 
-/** A folder that no other process of this machine may use. */
-export interface FolderLock {
+/** Something that no other process of this machine may use. */
+export interface ProcessLock {
   release(): Promise<void>
 }
 
 /**
- * Locks an existing folder by listening on a local socket that belongs to it. The system closes
- * the socket with the process, however that ends, so a lock never outlives its owner. It is seen by
- * processes of the same machine or container.
+ * Locks an existing folder; see {@link lockName}.
  *
- * @throws OsmosisError with code `invalid_config` when another process holds it
+ * @throws OsmosisError with code `invalid_config` when somebody holds it
  */
-export async function lockFolder(folder: string): Promise<FolderLock> {
-  const address = lockAddress(await realpath(folder))
+export async function lockFolder(folder: string): Promise<ProcessLock> {
+  const inUse = `Another server uses the folder ${folder}. Give each server a folder of its own.`
+  return lockName(await realpath(folder), inUse)
+}
+
+/**
+ * Locks a name by listening on a local socket that belongs to it. The system closes the socket with
+ * the process, however that ends, so a lock never outlives its owner. It is seen by processes of the
+ * same machine or container.
+ *
+ * @param inUse - what to say when somebody holds it
+ * @throws OsmosisError with code `invalid_config` then
+ */
+export async function lockName(name: string, inUse: string): Promise<ProcessLock> {
+  const address = lockAddress(name)
   const server = (await listen(address)) ?? (await listenAfterCrash(address))
-  if (server === undefined) {
-    throw new OsmosisError(
-      'invalid_config',
-      `Another server uses the folder ${folder}. Give each server a folder of its own.`,
-    )
-  }
+  if (server === undefined) throw new OsmosisError('invalid_config', inUse)
   server.unref()
   return {
     release: async () => {
@@ -71,9 +77,9 @@ async function isAbandoned(address: string): Promise<boolean> {
   }
 }
 
-/** Names of sockets may have about 100 bytes, so it is not in the folder itself. */
-function lockAddress(folder: string): string {
-  const name = `osmosis-${createHash('sha256').update(folder).digest('hex').slice(0, 32)}`
+/** Names of sockets may have about 100 bytes, so it is in no folder of the user's. */
+function lockAddress(locked: string): string {
+  const name = `osmosis-${createHash('sha256').update(locked).digest('hex').slice(0, 32)}`
   // A name that is no file, and goes with its process.
   if (process.platform === 'linux') return `\0${name}`
   return process.platform === 'win32' ? `\\\\.\\pipe\\${name}` : path.join(tmpdir(), `${name}.sock`)
