@@ -7,6 +7,7 @@ import { assertHeaderSafeId } from './identifiers.ts'
 import type { PolicyCall } from './policy/call-log.ts'
 import { createPolicyClient, type PolicyClient } from './policy/policy-client.ts'
 import { policyBaseUrl } from './policy/headers.ts'
+import { PolicySample } from './policy-sample.ts'
 import type { RolloutSample } from './rollout-sample.ts'
 import { traces } from './tracing/rollout-trace.ts'
 import { SampleRegistry, type SampleSource } from './sample-registry.ts'
@@ -111,6 +112,20 @@ export class RolloutContext {
    */
   registerSampleSource(name: string, source: SampleSource): void {
     this.#registry.register(name, source)
+  }
+
+  /**
+   * Adds a sample whose messages are what goes over the wire under its name, in chat completions form, and
+   * gives the way to the policy for it. For frameworks without an adapter: hand them the client's
+   * `fetch` and `baseUrl`. An agent that never asked gives no sample, and a stream that failed fails the
+   * rollout, also when the framework kept silent about it.
+   *
+   * @throws OsmosisError with code `duplicate_sample` or `invalid_id`
+   */
+  registerPolicySample(name: string): PolicyClient {
+    const sample = new PolicySample(this.policy(name), this.#registry.log(name))
+    this.registerSampleSource(name, sample)
+    return sample.policy
   }
 
   /** The names registered so far, in order, whether or not their sources give a sample. */

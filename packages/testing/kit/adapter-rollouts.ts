@@ -51,7 +51,7 @@ export interface ExecuteOptions {
 
 /** Executes a workflow, or what one would run, with its grader as a backend does. */
 export async function execute(
-  server: PolicyServer,
+  server: { readonly url: string },
   workflow: AgentWorkflowClass | ((ctx: AgentWorkflowContext) => Promise<unknown>),
   options: ExecuteOptions = {},
 ): Promise<{ workflow: WorkflowOutcome; grading: GradingOutcome | undefined }> {

@@ -19,14 +19,14 @@ export function toWireAssistant(message: ChatMessage): ChatMessage {
 /**
  * Whether `echo` is the turn `said` after a framework carried it through its own data model:
  * arguments re-serialised, text in parts or dropped when it is nothing but white space, a refusal
- * among the text, thinking dropped.
+ * among the text, thinking dropped or all but its end.
  *
  * @param ids - false: tool calls may have other ids, because the policy gave them none
  */
 export function isEchoOf(said: AssistantMessage, echo: ChatMessage, ids = true): boolean {
   if (visibleText(echo) !== visibleText(said)) return false
-  const reasoning = thinking(echo)
-  if (reasoning && reasoning !== thinking(said)) return false
+  // The stream helper of the openai client keeps the last piece of fields that it does not know.
+  if (!(thinking(said) ?? '').endsWith(thinking(echo) ?? '')) return false
 
   const saidCalls = said.tool_calls ?? []
   const echoCalls = echo.tool_calls ?? []
@@ -34,6 +34,11 @@ export function isEchoOf(said: AssistantMessage, echo: ChatMessage, ids = true):
     saidCalls.length === echoCalls.length &&
     saidCalls.every((call, index) => isSameCall(call, echoCalls[index], ids))
   )
+}
+
+/** Whether an echo of a turn has all of its thinking. */
+export function hasWholeThinking(said: AssistantMessage, echo: ChatMessage): boolean {
+  return (thinking(said) ?? '') === (thinking(echo) ?? '')
 }
 
 /** What a turn is looked up by: the ids of its tool calls, or its text when it has none. */
@@ -48,16 +53,19 @@ function isSameCall(said: ChatToolCall, echo: ChatToolCall | undefined, ids: boo
     echo !== undefined &&
     (!ids || said.id === echo.id) &&
     said.function.name === echo.function.name &&
-    isSameArguments(said.function.arguments, echo.function.arguments)
+    isSameArguments(said.function.arguments, echo.function.arguments, ids)
   )
 }
 
-function isSameArguments(said: string, echo: unknown): boolean {
+/** @param ids - whether the calls have the same id */
+function isSameArguments(said: string, echo: unknown, ids: boolean): boolean {
   if (said === echo) return true
   const parsed = parseObject(said)
   const echoed = parseObject(echo)
-  // Frameworks that cannot carry malformed arguments replace them by an empty object.
-  if (parsed === undefined || echoed === undefined) return isDeepStrictEqual(parsed ?? {}, echoed)
+  if (echoed === undefined) return false
+  // Frameworks that cannot carry malformed arguments replace them: by an empty object, or by what can
+  // be read of them.
+  if (parsed === undefined) return ids || isDeepStrictEqual(echoed, {})
   return isDeepStrictEqual(parsed, echoed) || isDeepStrictEqual(jsonForm(parsed), jsonForm(echoed))
 }
 

@@ -1,5 +1,5 @@
 import type { AssistantMessage, ChatMessage } from '../wire/chat-completion.ts'
-import { isEchoOf, toWireAssistant, turnKey } from './assistant-turn.ts'
+import { hasWholeThinking, isEchoOf, toWireAssistant, turnKey } from './assistant-turn.ts'
 import { isAsIn, snapshotOf, type JsonSnapshot } from './json-snapshot.ts'
 
 /** One message at one place of a conversation. */
@@ -66,7 +66,8 @@ export class ConversationTree {
   #assistant(parent: MessageNode, message: ChatMessage): MessageNode {
     const turns = this.#turns.get(turnKey(message)) ?? []
     const echoed = turns.filter(({ said }) => said && isEchoOf(said, message))
-    const inPlace = echoed.find((node) => node.parent === parent)
+    const here = echoed.filter((node) => node.parent === parent)
+    const inPlace = here.find(({ said }) => said && hasWholeThinking(said, message)) ?? here[0]
     if (inPlace) return inPlace
     for (const node of childrenOf(parent)) {
       if (node.hasOwnIds && node.said && isEchoOf(node.said, message, false)) return node

@@ -129,6 +129,37 @@ describe('a turn of the policy that a framework sends back', () => {
     }
   })
 
+  it('keeps its thinking when the framework sends back the last piece of it', async () => {
+    const answers = [
+      { content: 'yes', reasoning_content: 'I should add.' },
+      { content: 'yes', reasoning_content: 'add.' },
+    ]
+    const { policy, client } = await conversation(...answers)
+    await client.complete({ messages: [prompt] })
+    await client.complete({ messages: [prompt] })
+    const echo: ChatMessage = { role: 'assistant', content: 'yes', reasoning_content: 'add.' }
+    await client.complete({ messages: [prompt, echo] })
+    // Where it was said like that as well, it is that.
+    expect(sentMessages(policy, 3)).toEqual([prompt, echo])
+
+    const other = await conversation(...answers.slice(0, 1))
+    await other.client.complete({ messages: [prompt] })
+    await other.client.complete({ messages: [prompt, echo] })
+    expect(sentMessages(other.policy, 2)).toEqual([prompt, { role: 'assistant', ...answers[0] }])
+  })
+
+  it('is known by the id of a call whose malformed arguments the framework repairs', async () => {
+    const said = toolCall('c1', '{"a": 1, "b')
+    const { policy, client } = await conversation({ tool_calls: [said] })
+    await client.complete({ messages: [prompt] })
+    const repaired = { role: 'assistant', content: '', tool_calls: [toolCall('c1', '{"a":1}')] }
+    await client.complete({ messages: [prompt, repaired as ChatMessage] })
+    expect(sentMessages(policy, 2)).toEqual([
+      prompt,
+      { role: 'assistant', content: null, tool_calls: [toolCall('c1', '{}')] },
+    ])
+  })
+
   it('keeps text that is nothing but white space when the framework drops it', async () => {
     const said = [{ content: '\n\n', tool_calls: [toolCall('c1', '{}')] }, { content: ' \n' }]
     const { policy, client } = await conversation(...said)
