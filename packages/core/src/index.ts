@@ -44,9 +44,11 @@ export {
   defineGraderConfig,
   defineWorkflowConfig,
   type BaseConfig,
+  type BaseGraderConfig,
   type BaseWorkflowConfig,
   type ConcurrencyConfig,
   type GraderConfig,
+  type GroupSettings,
   type WorkflowConfig,
 } from './workflow/config.ts'
 export {
@@ -55,6 +57,13 @@ export {
   type Entrypoint,
 } from './workflow/discover-entrypoint.ts'
 export { Grader, type GraderClass, type GraderContext } from './workflow/grader.ts'
+export {
+  GroupGrader,
+  type FailedMember,
+  type GroupGraderClass,
+  type GroupGraderContext,
+  type GroupMember,
+} from './workflow/group-grader.ts'
 export { lastAssistantText } from './workflow/last-assistant-text.ts'
 export {
   metadataProblems,

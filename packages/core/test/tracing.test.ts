@@ -1,11 +1,13 @@
 import {
   AgentWorkflow,
   Grader,
+  GroupGrader,
   LocalBackend,
   requireRolloutContext,
   toRolloutSample,
   type AgentWorkflowContext,
   type GraderContext,
+  type GroupGraderContext,
   type RolloutRequest,
 } from '@osmosis/core'
 import { answerStream, sendJson, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
@@ -54,21 +56,24 @@ class Judge extends Grader {
 
 async function run(url: string, overrides: Partial<RolloutRequest> = {}): Promise<void> {
   const backend = new LocalBackend({ workflow: Solve, grader: Judge, maxConcurrent: 100 })
-  await backend.execute(
-    {
-      rolloutId: 'r1',
-      initialMessages: [{ role: 'user', content: 'secret question' }],
-      label: 'yes',
-      metadata: null,
-      chatCompletionsUrl: url,
-      apiKey: 'llm-key',
-      agentTimeoutSeconds: null,
-      graderTimeoutSeconds: null,
-      grade: true,
-      ...overrides,
-    },
-    { workflowFinished: async () => {}, gradingFinished: async () => {} },
-  )
+  await backend.execute(requestTo(url, overrides), silent)
+}
+
+const silent = { workflowFinished: async () => {}, gradingFinished: async () => {} }
+
+function requestTo(url: string, overrides: Partial<RolloutRequest>): RolloutRequest {
+  return {
+    rolloutId: 'r1',
+    initialMessages: [{ role: 'user', content: 'secret question' }],
+    label: 'yes',
+    metadata: null,
+    chatCompletionsUrl: url,
+    apiKey: 'llm-key',
+    agentTimeoutSeconds: null,
+    graderTimeoutSeconds: null,
+    grade: true,
+    ...overrides,
+  }
 }
 
 /** Spans as a tree: a name and what is below it, in the order of their ends. */
@@ -170,6 +175,39 @@ it('rollouts at the same time have traces of their own', async () => {
     expect(own).toHaveLength(6)
     expect(new Set(own.map(({ attributes }) => attributes['osmosis.rollout.id'])).size).toBe(1)
   }
+})
+
+it('every member of a group has the grading in its trace, and user code is in that of the first', async () => {
+  const { url } = await answering()
+  class Ranks extends GroupGrader {
+    async gradeGroup({ members }: GroupGraderContext): Promise<void> {
+      trace.getTracer('user').startSpan('comparing').end()
+      for (const member of members) {
+        for (const id of member.samples.keys()) member.setSampleReward(id, member.attempt)
+      }
+    }
+  }
+  const backend = new LocalBackend({ workflow: Solve, grader: Ranks })
+  await Promise.all(
+    [1, 2].map((attempt) =>
+      backend.execute(
+        requestTo(url, { rolloutId: `r${attempt}`, group: { id: 'g', attempt, size: 2 } }),
+        silent,
+      ),
+    ),
+  )
+
+  const gradings = exporter.getFinishedSpans().filter(({ name }) => name === 'grade Ranks')
+  expect(
+    gradings.map(({ attributes, events }) => [
+      attributes['osmosis.rollout.id'],
+      events.map((event) => event.attributes?.['gen_ai.evaluation.score.value']),
+    ]),
+  ).toStrictEqual([
+    ['r1', [1, 1]],
+    ['r2', [2, 2]],
+  ])
+  expect(named('comparing').parentSpanContext?.spanId).toBe(gradings[0]?.spanContext().spanId)
 })
 
 it('spans of user code belong to the rollout, and nothing of it is left behind', async () => {

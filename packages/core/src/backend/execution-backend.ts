@@ -22,6 +22,11 @@ export interface RolloutRequest {
   readonly wire?: PolicyWire | undefined
   /** The attempts at one row that this rollout is one of. Default: none. */
   readonly group?: RolloutGroup | undefined
+  /**
+   * Categories of failures after which the caller runs this attempt of the group once more: its group
+   * goes on waiting for it then. Default: none, every failure is the end of the attempt.
+   */
+  readonly retriedAfter?: readonly ErrorCategory[] | undefined
   /** Seconds the workflow may take, counted from `execute`: time in the queue is part of it. */
   readonly agentTimeoutSeconds: number | null
   /**
@@ -149,6 +154,11 @@ export interface ExecutionBackend {
    * {@link EgressOptions}.
    */
   readonly egress?: EgressOptions | undefined
+  /**
+   * Whether it grades all attempts of a group together: then all of them must be executed by this one
+   * backend. Default: false.
+   */
+  readonly gradesGroups?: boolean | undefined
   /** Runs and grades one rollout. Never rejects: everything that happens goes to `observer`. */
   execute(request: RolloutRequest, observer: RolloutObserver): Promise<void>
   /** Whether one more rollout may be handed over now. */

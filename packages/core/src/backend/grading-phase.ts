@@ -16,17 +16,17 @@ type Samples = ReadonlyMap<string, RolloutSample>
 /** Runs the grader over the samples of a workflow that succeeded. Never rejects. */
 export async function runGradingPhase<TConfig, TWorkflowConfig>(
   live: LiveRollout,
-  { samples, unasked }: Pick<WorkflowResult, 'samples' | 'unasked'>,
+  result: WorkflowResult,
   slots: ConcurrencyLimiter,
   grader: GraderClass<TConfig, TWorkflowConfig> | undefined,
   config: TConfig,
 ): Promise<GradingOutcome> {
   const { request } = live
+  const { samples } = result
   let release: (() => void) | undefined
   let deadline: Deadline | undefined
   try {
-    live.ending.throwIfAborted()
-    if (samples.size === 0) throw noSamples(unasked)
+    assertSamples(live, result)
     if (grader === undefined) return notGraded(noGrader)
     if (request.label === null && request.metadata === null) return notGraded(nothingToGradeAgainst)
 
@@ -53,10 +53,19 @@ export async function runGradingPhase<TConfig, TWorkflowConfig>(
   }
 }
 
-const noGrader =
-  'There is no grader, so this rollout has no reward. Export a class that extends Grader from the entrypoint.'
+/** @throws why there is nothing to grade */
+export function assertSamples(
+  { ending }: LiveRollout,
+  { samples, unasked }: Pick<WorkflowResult, 'samples' | 'unasked'>,
+): void {
+  ending.throwIfAborted()
+  if (samples.size === 0) throw noSamples(unasked)
+}
 
-const nothingToGradeAgainst =
+const noGrader =
+  'There is no grader, so this rollout has no reward. Export a class that extends Grader or GroupGrader from the entrypoint.'
+
+export const nothingToGradeAgainst =
   'The row has neither a label nor metadata, so there is nothing to grade against. Add ground_truth or metadata to the dataset.'
 
 /** The workflow succeeded, but cannot be graded. */
@@ -65,7 +74,7 @@ function notGraded(why: string): GradingOutcome {
   return { status: 'failure', failure, samples: new Map() }
 }
 
-function assertRewarded({ id, reward, removeSample }: RolloutSample): void {
+export function assertRewarded({ id, reward, removeSample }: RolloutSample): void {
   if (removeSample) return
   if (reward === null) {
     throw new OsmosisError(
@@ -76,7 +85,11 @@ function assertRewarded({ id, reward, removeSample }: RolloutSample): void {
   assertReward(id, reward)
 }
 
-class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<TConfig, TWorkflowConfig> {
+/** The samples of one rollout, and how they get their rewards. */
+export class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<
+  TConfig,
+  TWorkflowConfig
+> {
   readonly samples: Samples
   readonly config: TConfig
   readonly signal: AbortSignal

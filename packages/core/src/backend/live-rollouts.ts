@@ -4,6 +4,7 @@ import { RolloutMemory } from '../http/rollout-memory.ts'
 import type { CancelDisposition } from '../wire/rollout-protocol.ts'
 import type {
   GradingOutcome,
+  RolloutFailure,
   RolloutObserver,
   RolloutSelector,
   RolloutState,
@@ -14,6 +15,8 @@ import type { WorkflowResult } from './workflow-phase.ts'
 /** The two phases of a rollout, wherever their code runs. Neither rejects. */
 export interface RolloutPhases {
   workflow(live: LiveRollout): Promise<WorkflowResult>
+  /** Called for a workflow that failed, when its outcome has been reported. */
+  workflowFailed?(live: LiveRollout, failure: RolloutFailure): void
   /** Called for a workflow that succeeded, when its outcome has been reported. */
   grading(live: LiveRollout, result: WorkflowResult): Promise<GradingOutcome>
 }
@@ -40,6 +43,7 @@ export class LiveRollouts {
 
     await observer.workflowFinished(outcome, samples)
     if (!grade) return
+    if (failure) phases.workflowFailed?.(live, failure)
     const grading: GradingOutcome = failure
       ? { status: 'failure', failure, samples: new Map() }
       : await phases.grading(live, result)

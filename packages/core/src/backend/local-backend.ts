@@ -7,6 +7,7 @@ import type { CancelDisposition } from '../wire/rollout-protocol.ts'
 import { beginRolloutTrace } from '../tracing/rollout-trace.ts'
 import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
 import type { GraderClass } from '../workflow/grader.ts'
+import { isGroupGraderClass, type GroupGraderClass } from '../workflow/group-grader.ts'
 import { ArtifactsFolder } from './artifacts-folder.ts'
 import { concurrencyLimits, hasRoom, wholeNumber } from './concurrency-limits.ts'
 import { ConcurrencyLimiter } from './concurrency-limiter.ts'
@@ -21,13 +22,17 @@ import type {
 import { runGradingPhase } from './grading-phase.ts'
 import { LiveRollout } from './live-rollout.ts'
 import { LiveRollouts, type RolloutPhases } from './live-rollouts.ts'
-import { runWorkflowPhase } from './workflow-phase.ts'
+import { RolloutGroups } from './rollout-groups.ts'
+import { runWorkflowPhase, type WorkflowResult } from './workflow-phase.ts'
 
 /** Options of {@link LocalBackend}. */
 export interface LocalBackendOptions<TWorkflowConfig, TGraderConfig> {
   workflow: AgentWorkflowClass<TWorkflowConfig>
   workflowConfig?: TWorkflowConfig | undefined
-  grader?: GraderClass<TGraderConfig, TWorkflowConfig> | undefined
+  grader?:
+    | GraderClass<TGraderConfig, TWorkflowConfig>
+    | GroupGraderClass<TGraderConfig, TWorkflowConfig>
+    | undefined
   graderConfig?: TGraderConfig | undefined
   /**
    * Workflows at the same time. Default: what the workflow's config says, where unset means
@@ -54,6 +59,8 @@ export class LocalBackend<
   readonly artifactRoot: string
   /** Where rollouts may connect to. */
   readonly egress: EgressOptions | undefined
+  /** Whether its grader is a GroupGrader. */
+  readonly gradesGroups: boolean
   readonly #workflowSlots: ConcurrencyLimiter
   readonly #maxQueueDepth: number | undefined
   readonly #workflowName: string
@@ -75,11 +82,25 @@ export class LocalBackend<
     if (maxQueueDepth !== undefined) wholeNumber('maxQueueDepth', maxQueueDepth)
     this.#workflowSlots = workflowSlots
     this.#maxQueueDepth = maxQueueDepth
-    this.#phases = {
-      workflow: async (live) =>
-        runWorkflowPhase(live, workflowSlots, { workflow, config: workflowConfig, egress }),
-      grading: async (live, result) =>
-        runGradingPhase(live, result, graderSlots, grader, graderConfig),
+    const workflowPhase = async (live: LiveRollout): Promise<WorkflowResult> =>
+      runWorkflowPhase(live, workflowSlots, { workflow, config: workflowConfig, egress })
+    this.gradesGroups = isGroupGraderClass(grader)
+    if (isGroupGraderClass<TGraderConfig, TWorkflowConfig>(grader)) {
+      const groups = new RolloutGroups({ grader, config: graderConfig, slots: graderSlots })
+      this.#phases = {
+        workflow: async (live) => {
+          groups.begin(live)
+          return workflowPhase(live)
+        },
+        workflowFailed: (live, failure) => groups.failed(live, failure),
+        grading: async (live, result) => groups.grade(live, result),
+      }
+    } else {
+      this.#phases = {
+        workflow: workflowPhase,
+        grading: async (live, result) =>
+          runGradingPhase(live, result, graderSlots, grader, graderConfig),
+      }
     }
   }
 

@@ -38,7 +38,7 @@ export function workflowDeadline(
 export function graderDeadline({
   rolloutId,
   graderTimeoutSeconds: limit,
-}: RolloutRequest): Deadline {
+}: Pick<RolloutRequest, 'rolloutId' | 'graderTimeoutSeconds'>): Deadline {
   return new Deadline(
     { rolloutId, part: 'grader' },
     limit,

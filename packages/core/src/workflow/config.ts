@@ -27,13 +27,32 @@ export interface BaseWorkflowConfig extends BaseConfig {
   readonly metadata?: MetadataSchema
 }
 
+/** How the attempts of a group are waited for. */
+export interface GroupSettings {
+  /**
+   * How long attempts are waited for that have not come yet, from when no other of the group runs. What
+   * has come until then is graded. At most a day. Seconds; default 300.
+   */
+  readonly waitSeconds?: number
+  /** The least attempts with samples that are graded: with fewer, all of them fail. Default: 2. */
+  readonly minSize?: number
+}
+
+/** What the config of a grader has besides. */
+export interface BaseGraderConfig extends BaseConfig {
+  /** For a GroupGrader. */
+  readonly group?: GroupSettings
+}
+
 /** A config made by {@link defineWorkflowConfig}. */
 export type WorkflowConfig<T extends BaseWorkflowConfig = BaseWorkflowConfig> = T & {
   readonly [brand]: 'workflow'
 }
 
 /** A config made by {@link defineGraderConfig}. */
-export type GraderConfig<T extends BaseConfig = BaseConfig> = T & { readonly [brand]: 'grader' }
+export type GraderConfig<T extends BaseGraderConfig = BaseGraderConfig> = T & {
+  readonly [brand]: 'grader'
+}
 
 /**
  * Declares the config of a workflow. Keys of your own are allowed and keep their types. Each
@@ -57,8 +76,31 @@ export function defineWorkflowConfig<T extends BaseWorkflowConfig>(config: T): W
  *
  * @throws OsmosisError with code `invalid_config`
  */
-export function defineGraderConfig<T extends BaseConfig>(config: T): GraderConfig<T> {
+export function defineGraderConfig<T extends BaseGraderConfig>(config: T): GraderConfig<T> {
+  const { waitSeconds, minSize } = groupSettings(config)
+  if (!(waitSeconds >= 0 && waitSeconds <= longestWaitSeconds)) {
+    throw new OsmosisError(
+      'invalid_config',
+      `group.waitSeconds of "${config.name}" must be a number of seconds from 0 to ${longestWaitSeconds}, got ${String(waitSeconds)}.`,
+    )
+  }
+  if (!(Number.isInteger(minSize) && minSize >= 1)) {
+    throw new OsmosisError(
+      'invalid_config',
+      `group.minSize of "${config.name}" must be a whole number of at least 1, got ${String(minSize)}.`,
+    )
+  }
   return branded('grader', config)
+}
+
+/** One attempt alone has nothing to be compared with. */
+const defaultGroup: Required<GroupSettings> = { waitSeconds: 300, minSize: 2 }
+
+const longestWaitSeconds = 86_400
+
+/** What the config of a group grader says, with what it leaves open. */
+export function groupSettings(config: unknown): Required<GroupSettings> {
+  return { ...defaultGroup, ...(config as Partial<BaseGraderConfig> | undefined)?.group }
 }
 
 /** What kind of config `value` is; undefined for anything else. */

@@ -2,18 +2,19 @@ import { OsmosisError } from '../errors.ts'
 import { isAgentWorkflowClass, type AgentWorkflowClass } from './agent-workflow.ts'
 import { configKind, type GraderConfig, type WorkflowConfig } from './config.ts'
 import { isGraderClass, type GraderClass } from './grader.ts'
+import { isGroupGraderClass, type GroupGraderClass } from './group-grader.ts'
 
 /** What an entrypoint module exports for the backend to run. */
 export interface Entrypoint {
   readonly workflow: AgentWorkflowClass
   readonly workflowConfig: WorkflowConfig | undefined
-  readonly grader: GraderClass | undefined
+  readonly grader: GraderClass | GroupGraderClass | undefined
   readonly graderConfig: GraderConfig | undefined
 }
 
 /**
  * Finds the workflow of a module by what it exports: exactly one concrete workflow, at most one
- * grader, at most one config of each kind. Several export names of one thing count once.
+ * grader (of rollouts or of groups), at most one config of each kind. Several export names of one thing count once.
  *
  * @param exports - the module's namespace object
  * @param file - how error messages name the module
@@ -58,7 +59,7 @@ export function discoverGrader(
 function partsBesides(found: FoundParts, file: string): Omit<Entrypoint, 'workflow'> {
   return {
     workflowConfig: atMostOne(found.workflowConfigs, 'workflow configs', file)[0]?.value,
-    grader: atMostOne(found.graders, 'Grader subclasses', file)[0]?.value,
+    grader: atMostOne(found.graders, 'graders', file)[0]?.value,
     graderConfig: atMostOne(found.graderConfigs, 'grader configs', file)[0]?.value,
   }
 }
@@ -70,7 +71,7 @@ interface Found<T> {
 
 interface FoundParts {
   workflows: Found<AgentWorkflowClass>[]
-  graders: Found<GraderClass>[]
+  graders: Found<GraderClass | GroupGraderClass>[]
   workflowConfigs: Found<WorkflowConfig>[]
   graderConfigs: Found<GraderConfig>[]
 }
@@ -82,7 +83,7 @@ function findAll(exports: Readonly<Record<string, unknown>>): FoundParts {
     if (seen.has(value)) continue
     seen.add(value)
     if (isAgentWorkflowClass(value)) found.workflows.push({ name, value })
-    else if (isGraderClass(value)) found.graders.push({ name, value })
+    else if (isGraderClass(value) || isGroupGraderClass(value)) found.graders.push({ name, value })
     const kind = configKind(value)
     if (kind === 'workflow') found.workflowConfigs.push({ name, value: value as WorkflowConfig })
     if (kind === 'grader') found.graderConfigs.push({ name, value: value as GraderConfig })

@@ -33,6 +33,21 @@ it('needs a name and a sensible limit', () => {
   }
 })
 
+it.each([
+  [{ waitSeconds: -1 }, 'waitSeconds'],
+  [{ waitSeconds: Number.NaN }, 'waitSeconds'],
+  [{ waitSeconds: 86_401 }, 'waitSeconds'],
+  [{ minSize: 0 }, 'minSize'],
+  [{ minSize: 1.5 }, 'minSize'],
+])('refuses %j for groups', (group, name) => {
+  expect(() => defineGraderConfig({ name: 'g', group })).toThrow(
+    expect.objectContaining({
+      code: 'invalid_config',
+      message: expect.stringContaining(`group.${name} of "g" must be a`),
+    }),
+  )
+})
+
 it('gives every rollout a copy of the data, and shares models and tools', async () => {
   class Model {
     readonly settings = { temperature: 1 }

@@ -5,11 +5,13 @@ import {
   discoverEntrypoint,
   discoverGrader,
   Grader,
+  GroupGrader,
 } from '@osmosis/core'
 import { expect, it } from 'vitest'
 
 // A query makes the loader run the module a second time, as a second installed copy would.
 const secondCopy = '../../src/workflow/agent-workflow.ts?copy'
+const secondGroupCopy = '../../src/workflow/group-grader.ts?copy'
 
 class Search extends AgentWorkflow {
   async run(): Promise<void> {}
@@ -99,7 +101,29 @@ it('finds the grader of a module without a workflow, also one of several by its 
   expect(() => discoverGrader(exports, 'graders.ts')).toThrow(
     expect.objectContaining({
       code: 'invalid_entrypoint',
-      message: expect.stringContaining('Several Grader subclasses are exported from graders.ts'),
+      message: expect.stringContaining('Several graders are exported from graders.ts'),
     }),
   )
+})
+
+it('takes a grader of groups where a grader would be, and not both', () => {
+  class Ranks extends GroupGrader {
+    async gradeGroup(): Promise<void> {}
+  }
+  expect(discoverEntrypoint({ Search, Ranks, GroupGrader }).grader).toBe(Ranks)
+  expect(discoverGrader({ Ranks, graderConfig })).toMatchObject({ grader: Ranks, graderConfig })
+  expect(() => discoverEntrypoint({ Search, Ranks, Exact }, 'main.ts')).toThrow(
+    'Several graders are exported from main.ts: Exact, Ranks.',
+  )
+})
+
+it('knows graders of groups of another installed copy of the package', async () => {
+  const copy = (await import(secondGroupCopy)) as {
+    GroupGrader: typeof GroupGrader
+  }
+  class Foreign extends copy.GroupGrader {
+    async gradeGroup(): Promise<void> {}
+  }
+  expect(Foreign.prototype).not.toBeInstanceOf(GroupGrader)
+  expect(discoverEntrypoint({ Search, Foreign }).grader).toBe(Foreign)
 })
