@@ -29,6 +29,16 @@ export {
 export { type PolicyScript, type PolicyServer, startPolicyServer } from './policy-server.ts'
 export { type ReceivedRequest } from './received-request.ts'
 export { sseOf } from './sse-text.ts'
+export {
+  FakeAgentLightning,
+  type FakeAgentLightningOptions,
+} from './trainers/fake-agent-lightning.ts'
+export {
+  type GatewayEvent,
+  type QueuedRollout,
+  type RolloutOnGateway,
+} from './trainers/gateway-store.ts'
+export { randomFaults } from './trainers/random-faults.ts'
 export { type FakeModel, type TrainedCall } from './trainers/trained-call.ts'
 export {
   FakeTrinity,
