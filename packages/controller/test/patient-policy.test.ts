@@ -48,6 +48,16 @@ it.each([
   expect([answer.status, await answer.text(), calls.length]).toEqual([status, `${status}`, count])
 })
 
+it('the last refusal no longer asks to wait: that was done here', async () => {
+  const headers = { 'retry-after': '1', 'retry-after-ms': '1', 'x-other': 'kept' }
+  const answer = await patientPolicy(giving([[429, headers]]).policy).respond(request)
+  expect(Object.fromEntries(answer.headers)).toMatchObject({ 'x-other': 'kept' })
+  expect([answer.headers.get('retry-after'), answer.headers.get('retry-after-ms')]).toEqual([
+    null,
+    null,
+  ])
+})
+
 it('what an endpoint wrote into an answer that asks to wait harms nothing', async () => {
   let calls = 0
   await using upstream = await startUpstream((outgoing) => {

@@ -64,6 +64,7 @@ describe('recordPolicy', () => {
       tools: null,
       calls: [
         {
+          id: expect.any(String),
           startedAt: expect.any(Number),
           durationMs: expect.any(Number),
           timeToFirstChunkMs: expect.any(Number),

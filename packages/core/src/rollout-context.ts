@@ -6,6 +6,8 @@ import { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import type { PolicyCall } from './policy/call-log.ts'
 import { createPolicyClient, type PolicyClient } from './policy/policy-client.ts'
+import type { PausedCalls } from './policy/paused-endpoint.ts'
+import type { PolicyWire } from './policy/policy-wire.ts'
 import { policyBaseUrl } from './policy/headers.ts'
 import { PolicySample } from './policy-sample.ts'
 import type { RolloutSample } from './rollout-sample.ts'
@@ -27,6 +29,8 @@ export interface RolloutContextInit {
   chatCompletionsUrl: string
   /** Bearer of the policy endpoint. */
   apiKey?: string | undefined
+  /** How the policy endpoint wants to be asked. Default: streaming, see {@link PolicyWire}. */
+  wire?: PolicyWire | undefined
   /** Aborts at the rollout's deadline or cancellation; default: never. */
   signal?: AbortSignal | undefined
   /**
@@ -36,6 +40,8 @@ export interface RolloutContextInit {
   beforeFirstModelCall?: (() => Promise<void>) | undefined
   /** For backends: see {@link RolloutObserver.modelCallBegins}. */
   modelCallBegins?: RolloutObserver['modelCallBegins'] | undefined
+  /** For backends: called when the endpoint says that the trainer withdrew the rollout, which has to end then. */
+  onWithdrawn?: ((reason: OsmosisError) => void) | undefined
   /** Where model calls may go; default: anywhere but where {@link EgressOptions} never lets them. */
   egress?: EgressOptions | undefined
 }
@@ -54,6 +60,9 @@ export class RolloutContext {
   readonly #beforeCall: (() => Promise<void>) | undefined
   readonly #callBegins: RolloutObserver['modelCallBegins'] | undefined
   readonly #egress: EgressPolicy
+  readonly #wire: PolicyWire | undefined
+  readonly #onWithdrawn: RolloutContextInit['onWithdrawn']
+  readonly #paused: PausedCalls = new Set()
   readonly #registry = new SampleRegistry()
   readonly #clients = new Map<string, PolicyClient>()
 
@@ -67,6 +76,8 @@ export class RolloutContext {
     this.#beforeCall = init.beforeFirstModelCall && once(init.beforeFirstModelCall)
     this.#callBegins = init.modelCallBegins
     this.#apiKey = init.apiKey || undefined
+    this.#wire = init.wire
+    this.#onWithdrawn = init.onWithdrawn
     this.#egress = EgressPolicy.of(init.egress)
     this.signal = init.signal ?? new AbortController().signal
   }
@@ -175,6 +186,9 @@ export class RolloutContext {
       chatCompletionsUrl: this.#chatCompletionsUrl,
       apiKey: this.#apiKey,
       egress: this.#egress,
+      wire: this.#wire,
+      paused: this.#paused,
+      onWithdrawn: this.#onWithdrawn,
       signal: this.signal,
       log: this.#registry.log(sampleId),
       beforeCall: this.#beforeCall,
@@ -188,6 +202,12 @@ export class RolloutContext {
   /** For backends: the model calls under ids that gave none of these samples. */
   callsOutside(samples: ReadonlyMap<string, RolloutSample>): readonly PolicyCall[] {
     return this.#registry.callsOutside(samples)
+  }
+
+  /** For backends: what the endpoint said to a model call that waits because it was asked to. */
+  get pausedBy(): OsmosisError | undefined {
+    const [first] = this.#paused
+    return first
   }
 
   /** How many model calls went through this rollout so far. */

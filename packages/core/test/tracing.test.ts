@@ -284,3 +284,19 @@ it('without a provider nothing is traced, and no header is added', async () => {
   expect(parents).toStrictEqual([undefined, undefined])
   expect(exporter.getFinishedSpans()).toStrictEqual([])
 })
+
+it('says what the policy was asked for: the model, the settings and the streaming of its wire', async () => {
+  const { url } = await startPolicyEndpoint((response) => {
+    const message = { role: 'assistant', content: 'ok' }
+    const choices = [{ index: 0, message, finish_reason: 'stop', logprobs: null }]
+    sendJson(response, 200, { id: 'c-1', created: 1, model: 'policy', choices })
+  })
+  await run(url, { wire: { stream: false, model: 'weights-3', body: { temperature: 1 } } })
+  const [call] = exporter.getFinishedSpans().filter(({ name }) => name === 'chat weights-3')
+  expect(call?.attributes).toMatchObject({
+    'gen_ai.request.model': 'weights-3',
+    'gen_ai.request.temperature': 1,
+    'gen_ai.response.id': 'c-1',
+  })
+  expect(call?.attributes).not.toHaveProperty('gen_ai.request.stream')
+})

@@ -8,8 +8,9 @@ const longestPauseMs = 60_000
 
 /**
  * A policy that does as an overloaded endpoint asks: after a 429 or 503 with `Retry-After` no call is made
- * until then, whoever made the one that was refused, and that one is made again, up to three times. All
- * other answers are passed on as they are. Whoever made `policy` still closes it.
+ * until then, whoever made the one that was refused, and that one is made again, up to three times. The
+ * last refusal is passed on without `Retry-After`, which would make its reader wait on; all other answers
+ * are passed on as they are. Whoever made `policy` still closes it.
  */
 export function patientPolicy(policy: PolicyModel): PolicyModel {
   let resumeAt = 0
@@ -27,9 +28,16 @@ export function patientPolicy(policy: PolicyModel): PolicyModel {
         if (pauseMs === undefined) return answer
         const until = performance.now() + Math.min(pauseMs, longestPauseMs)
         resumeAt = Math.max(resumeAt, until)
-        if (retries === mostRetries) return answer
+        if (retries === mostRetries) return withoutPause(answer)
         await answer.body?.cancel()
       }
     },
   }
+}
+
+function withoutPause({ body, status, headers }: Response): Response {
+  const left = new Headers(headers)
+  left.delete('retry-after')
+  left.delete('retry-after-ms')
+  return new Response(body, { status, headers: left })
 }

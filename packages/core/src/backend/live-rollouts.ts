@@ -89,7 +89,8 @@ export class LiveRollouts {
     // The same id may have been accepted again by a caller that keeps no record of ids.
     if (this.#live.get(rolloutId) === live) this.#live.delete(rolloutId)
     const cause = failure?.cause
-    const cancelled = isOsmosisError(cause) && cause.code === 'cancelled'
+    const cancelled =
+      isOsmosisError(cause) && (cause.code === 'cancelled' || cause.code === 'withdrawn')
     const [only, ...others] = samples.values()
     const graded = status === 'success' && others.length === 0 && only && !only.removeSample
     this.#finished.end(rolloutId, {

@@ -21,16 +21,27 @@ export class QueueClock {
   }
 }
 
-/** The deadline of a workflow. What has been queued elsewhere is taken off. */
+/**
+ * The deadline of a workflow. What has been queued elsewhere is taken off.
+ *
+ * @param pausedBy - gives what an endpoint said to a model call that waits as it was asked to
+ */
 export function workflowDeadline(
   { rolloutId, agentTimeoutSeconds: limit, queuedSeconds = 0 }: RolloutRequest,
   clock: QueueClock,
+  pausedBy?: () => OsmosisError | undefined,
 ): Deadline {
   const owner = { rolloutId, part: 'workflow' } as const
   return new Deadline(owner, limit === null ? null : limit - queuedSeconds, () => {
     const queued = clock.seconds
     const detail = queued >= 0.1 ? ` (${queued.toFixed(1)}s of it spent queued)` : ''
-    return new OsmosisError('timeout', `workflow exceeded its ${limit}s deadline${detail}`)
+    const said = pausedBy?.()?.message
+    const waiting =
+      said === undefined ? '' : ` while a model call waited as it was asked to: ${said}`
+    return new OsmosisError(
+      'timeout',
+      `workflow exceeded its ${limit}s deadline${detail}${waiting}`,
+    )
   })
 }
 

@@ -44,11 +44,11 @@ export async function runWorkflowPhase<TConfig>(
 ): Promise<WorkflowResult> {
   const { request } = live
   const clock = new QueueClock(request.queuedSeconds)
-  const deadline = workflowDeadline(request, clock)
-  live.enter(deadline)
-
   let release: (() => void) | undefined
   let started: RolloutContext | undefined
+  const deadline = workflowDeadline(request, clock, () => started?.pausedBy)
+  live.enter(deadline)
+
   try {
     release = await slots.acquire(deadline.signal)
     clock.stop()
@@ -63,6 +63,7 @@ export async function runWorkflowPhase<TConfig>(
       signal: deadline.signal,
       beforeFirstModelCall,
       modelCallBegins,
+      onWithdrawn: (reason) => live.end(reason),
     })
     started = context
     if (live.trace !== undefined) traces.set(context, live.trace)

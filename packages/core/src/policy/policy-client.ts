@@ -1,5 +1,5 @@
 import type { RolloutObserver } from '../backend/execution-backend.ts'
-import { OsmosisError } from '../errors.ts'
+import { isOsmosisError, OsmosisError } from '../errors.ts'
 import { completionsUrl } from '../http/completions-url.ts'
 import type { EgressPolicy } from '../http/egress-policy.ts'
 import { retryRequest } from '../http/retry.ts'
@@ -16,12 +16,11 @@ import { readAnswer, unreadable } from './answer-stream.ts'
 import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
 import { policyBaseUrl, policyHeaders } from './headers.ts'
+import { type PausedCalls, untilResumed } from './paused-endpoint.ts'
 import { createPolicyFetch } from './policy-fetch.ts'
 import { type PolicyStream, policyStream, stoppedReading } from './policy-stream.ts'
+import { type PolicyWire, wireRequest, wireSettings } from './policy-wire.ts'
 import { policyTransport } from './transport.ts'
-
-/** The name that every request gives as its model; the endpoint knows which weights that means. */
-export const policyModelName = 'osmosis-rollout'
 
 /** Options of one model call. */
 export interface PolicyCallOptions {
@@ -42,11 +41,13 @@ export interface PolicyClient {
   /** Base URL of the policy, without `/chat/completions`. */
   readonly baseUrl: string
   /**
-   * Asks the policy and hands out the chunks of its answer as they come, then the whole of it.
+   * Asks the policy and hands out the chunks of its answer as they come, then the whole of it. While
+   * the endpoint answers 429 or 503 with `Retry-After` the call waits as it is asked to, a minute at
+   * a time; that uses up no retry.
    *
    * @throws OsmosisError with code `policy_http_error`, `policy_unreachable`,
    * `policy_stream_error`, `egress_refused` or `invalid_request`; the signal's reason when aborted; the deadline or
-   * cancellation of the rollout (`timeout`, `cancelled`, `rollout_ended`)
+   * cancellation of the rollout (`timeout`, `cancelled`, `withdrawn`, `rollout_ended`)
    */
   stream(request: ChatCompletionRequest, options?: PolicyCallOptions): PolicyStream
   /** Asks the policy and resolves with its whole answer. Throws what `stream` throws. */
@@ -60,6 +61,8 @@ export interface PolicyClient {
 
 /** What a client needs to know of its rollout. */
 export interface PolicyClientInit {
+  /** How the endpoint wants to be asked. */
+  readonly wire?: PolicyWire | undefined
   readonly rolloutId: string
   readonly sampleId: string
   readonly chatCompletionsUrl: string
@@ -71,6 +74,10 @@ export interface PolicyClientInit {
   readonly callBegins?: RolloutObserver['modelCallBegins'] | undefined
   /** Awaited before each call leaves. */
   readonly beforeCall?: (() => Promise<void>) | undefined
+  /** Calls that wait as the endpoint asks are in it meanwhile. */
+  readonly paused?: PausedCalls | undefined
+  /** Called when the endpoint says that the trainer withdrew the rollout, which is then to be ended. */
+  readonly onWithdrawn?: ((reason: OsmosisError) => void) | undefined
   /** Where calls are traced; undefined when nobody wants traces. */
   readonly trace?: RolloutTrace | undefined
 }
@@ -80,12 +87,13 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
   const url = completionsUrl(baseUrl)
   const endpoint = url.href
   const transport = policyTransport(init.egress)
+  const wire = wireSettings(init.wire)
 
   const tracedCall = (): TracedCall => ({
     sampleId: init.sampleId,
     endpoint: url,
-    model: policyModelName,
-    streams: true,
+    model: wire.model,
+    streams: wire.stream,
   })
 
   /** @param handOut - whether somebody wants to see the chunks, beside the whole of the answer */
@@ -105,10 +113,11 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
       signal.throwIfAborted()
       assertOneAnswer(request)
       call = init.log.begin(request.messages)
-      traced = init.trace?.call(tracedCall(), request)
+      const sent = wireRequest(wire, request)
+      traced = init.trace?.call(tracedCall(), sent)
       const headers = { ...options.headers, ...traced?.headers() }
       ended = await init.callBegins?.({ endpoint, signal })
-      const { contentType, body } = await ask(request, call, { ...options, headers }, signal)
+      const { contentType, body } = await ask(sent, call, { ...options, headers }, signal)
       for await (const chunks of readAnswer(contentType, body)) {
         for (const chunk of chunks) {
           signal.throwIfAborted()
@@ -154,13 +163,20 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
   ): Promise<HttpAnswer> {
     const { beforeCall } = init
     if (beforeCall !== undefined) await untilAborted(signal, beforeCall)
-    const body = requestBody(request, call.messagesJson())
+    const body = bodyOf(request, call.messagesJson())
     const headers = policyHeaders(init, options.headers)
     // Only until the answer begins: asking again after that would be a second sample.
     return retryRequest(
-      async (attempt) => {
-        call.attempts = attempt
-        return transport.post(url, { headers, body, signal })
+      async () => {
+        const send = async (): Promise<HttpAnswer> => {
+          call.attempts += 1
+          try {
+            return await transport.post(url, { headers, body, signal })
+          } catch (error) {
+            throw wire.ownRoute && isGone(error) ? withdrawn(error) : error
+          }
+        }
+        return untilResumed(send, transport.isPassing, { signal, paused: init.paused })
       },
       {
         retries: options.retries ?? 2,
@@ -170,6 +186,18 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
         isRetryable: transport.isPassing,
       },
     )
+  }
+
+  /** The rollout ends with it, whatever user code makes of the call that failed. */
+  function withdrawn(cause: OsmosisError): OsmosisError {
+    const { status = 404 } = cause
+    const reason = new OsmosisError(
+      'withdrawn',
+      `The trainer withdrew the rollout: the policy route that is its own answered ${status}.`,
+      { cause, status },
+    )
+    init.onWithdrawn?.(reason)
+    return reason
   }
 
   const stream: PolicyClient['stream'] = (request, options = {}) =>
@@ -192,16 +220,13 @@ function answeredCall(call: MeasuredCall, answer: CompletionAccumulator): Answer
   return { call, responseId: id || undefined, message: choices[0]?.message }
 }
 
-/** The endpoint may be streaming-only, so every request streams. */
-function requestBody(request: ChatCompletionRequest, messagesJson: string): string {
-  const { messages: _messages, ...rest } = request
-  const settings = JSON.stringify({
-    ...rest,
-    model: policyModelName,
-    stream: true,
-    stream_options: { ...(rest['stream_options'] as object | undefined), include_usage: true },
-  })
-  return `${settings.slice(0, -1)},"messages":${messagesJson}}`
+function isGone(error: unknown): error is OsmosisError {
+  return isOsmosisError(error) && (error.status === 404 || error.status === 410)
+}
+
+function bodyOf(request: ChatCompletionRequest, messagesJson: string): string {
+  const { messages: _messages, ...settings } = request
+  return `${JSON.stringify(settings).slice(0, -1)},"messages":${messagesJson}}`
 }
 
 function assertOneAnswer({ messages, n }: ChatCompletionRequest): void {

@@ -1,3 +1,8 @@
+import type { ChatCompletionRequest } from '../wire/chat-completion.ts'
+
+/** The name that every request gives as its model unless its rollout has another. */
+export const policyModelName = 'osmosis-rollout'
+
 /** How the endpoint of a rollout's policy wants to be asked. */
 export interface PolicyWire {
   /**
@@ -17,4 +22,46 @@ export interface PolicyWire {
    * ends it with code `withdrawn`. Default: false.
    */
   readonly ownRoute?: boolean | undefined
+}
+
+/** How one endpoint is asked. */
+export interface WireSettings extends PolicyWire {
+  readonly stream: boolean
+  readonly model: string
+}
+
+export function wireSettings({ stream, model, ...wire }: PolicyWire = {}): WireSettings {
+  return { ...wire, stream: stream ?? true, model: model ?? policyModelName }
+}
+
+/** The request as the endpoint is to get it. */
+export function wireRequest(
+  { stream, model, body = {} }: WireSettings,
+  { stream_options: streamOptions, ...asked }: ChatCompletionRequest,
+): ChatCompletionRequest {
+  const { messages, n } = asked
+  const request: ChatCompletionRequest = {
+    ...without(asked, body),
+    ...body,
+    messages,
+    n,
+    model,
+    stream,
+  }
+  delete request['stream_options']
+  if (stream) {
+    request['stream_options'] = { ...(streamOptions as object | undefined), include_usage: true }
+  }
+  return request
+}
+
+/** Two names of one setting: where the trainer says either, the agent says neither. */
+const limits = ['max_tokens', 'max_completion_tokens']
+
+function without(
+  asked: ChatCompletionRequest,
+  body: Readonly<Record<string, unknown>>,
+): Partial<ChatCompletionRequest> {
+  if (!limits.some((name) => name in body)) return asked
+  return Object.fromEntries(Object.entries(asked).filter(([name]) => !limits.includes(name)))
 }

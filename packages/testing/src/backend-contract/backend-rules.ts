@@ -14,10 +14,14 @@ export const backendRules = {
   'keeps-conversations': 'samples have the conversation and the calls of their agent',
   'keeps-steps':
     'a grader may say what each answered model call was worth, and no other number of them',
+  'asks-as-wired':
+    'the policy is asked as the request says, and what it gives to learn from is kept',
   'knows-groups': 'workflow and grader see the group of the rollout',
   'keeps-partial': 'a workflow that fails shows what was said until then',
   warns: 'what looks wrong but fails nothing is a warning',
   'ends-workflows': 'the deadline of a workflow holds, whatever its code does',
+  'ends-withdrawn':
+    'a policy route that was its own and is gone ends a rollout, whatever its code does',
   'counts-queue': 'time in the queue is part of the deadline, and the text names it',
   'ends-graders': 'the deadline of a grader is its own, and keeps the samples',
   'cancels-workflows': 'cancelling ends what is queued and what runs, and says which was which',

@@ -23,6 +23,10 @@ export const workflowScripts = {
     await ask('main', 'q1')
     await ask('main', 'q2')
   },
+  'asks-and-forgives': async () => {
+    register('main')
+    await ask('main', 'q1').catch(() => {})
+  },
   'asks-and-throws': async () => {
     await ask('main', 'q1')
     throw new Error('after the answer')

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
 
+import type { OsmosisError } from '@osmosis/core'
+
+import { fault } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'
 import { executeScripted, type BackendCase } from './backend-case.ts'
 import type { BackendRule } from './backend-rules.ts'
@@ -33,6 +36,20 @@ export const endingCases = {
     assert.equal(asking.completion.failure?.category, 'timeout')
     const [call] = server.requests
     if (call) await call.closed
+  },
+
+  'ends-withdrawn': async (open) => {
+    await using server = await startPolicyServer(() => fault.status(410))
+    const { completion } = await executeScripted(await open('unlimited'), {
+      does: 'asks-and-forgives',
+      chatCompletionsUrl: server.url,
+      wire: { ownRoute: true },
+    })
+    const withdrawn = /^The trainer withdrew the rollout: .* answered 410\.$/
+    assertFailure(completion.failure, withdrawn, 'agent_error')
+    const { code, status } = (completion.failure?.cause ?? {}) as Partial<OsmosisError>
+    assert.deepEqual([code, status], ['withdrawn', 410])
+    assert.equal(server.requests.length, 1)
   },
 
   'counts-queue': async (open) => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 
 import { toTelemetryJson } from '@osmosis/core/http'
 
+import { fault } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'
 import { executeScripted, type BackendCase } from './backend-case.ts'
 import type { BackendRule } from './backend-rules.ts'
@@ -114,6 +115,30 @@ export const sampleCases = {
     const wrong = await executeScripted(backend, { grades: 'rewards-steps' })
     assert.equal(wrong.grading?.failure?.category, 'validation_error')
     assert.match(wrong.grading.failure.message, /has 0 answered model calls, got 2 step rewards/)
+  },
+
+  'asks-as-wired': async (open) => {
+    const logprobs = { content: [{ token: 'a1', logprob: -0.25 }] }
+    const message = { role: 'assistant', content: 'a1' }
+    const choice = { index: 0, message, finish_reason: 'stop', logprobs, token_ids: [7, 8] }
+    const completion = { id: 'answer-1', model: 'm', choices: [choice], prompt_token_ids: [1, 2] }
+    await using server = await startPolicyServer(({ body }) =>
+      body['stream'] === true
+        ? fault.status(400)
+        : fault.status(200, { body: { ...completion, created: 1, object: 'chat.completion' } }),
+    )
+    const { grading } = await executeScripted(await open('unlimited'), {
+      does: 'asks',
+      chatCompletionsUrl: server.url,
+      wire: { stream: false, model: 'weights', body: { temperature: 0.5, logprobs: true } },
+    })
+    const { messages: _, ...asked } = server.requests[0]?.body ?? {}
+    assert.deepEqual(asked, { model: 'weights', stream: false, temperature: 0.5, logprobs: true })
+    const [call] = grading?.samples.get('main')?.calls ?? []
+    assert.deepEqual(
+      [call?.id, call?.promptTokenIds, call?.completionTokenIds, call?.logprobs],
+      ['answer-1', [1, 2], [7, 8], logprobs],
+    )
   },
 
   'knows-groups': async (open) => {
