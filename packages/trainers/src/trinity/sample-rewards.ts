@@ -1,0 +1,53 @@
+import type { RolloutEnd, RolloutSample } from '@osmosis/core'
+
+import type { CallReward, EndedGroup } from './trinity-journal.ts'
+
+/** What the explorer is told of a rollout: the rewards of its samples' answered calls. */
+export function rewardsOf(end: RolloutEnd): CallReward[] {
+  return end.kind === 'rewarded' ? [...end.samples.values()].flatMap(sampleRewards) : []
+}
+
+/** How many answered calls of a rollout have no id, so that no reward can name them. */
+export function callsWithoutId(end: RolloutEnd): number {
+  if (end.kind !== 'rewarded') return 0
+  const calls = [...end.samples.values()].flatMap((sample) => sample.calls)
+  return calls.filter(({ id, error }) => error === null && id === null).length
+}
+
+/** Calls that the grader gave no reward of their own have that of the sample. */
+function sampleRewards({ calls, reward, stepRewards }: RolloutSample): CallReward[] {
+  const byReward = new Map<number, string[]>()
+  for (const [step, { id }] of calls.filter(({ error }) => error === null).entries()) {
+    const own = stepRewards?.[step] ?? reward
+    if (id === null || own === null) continue
+    const ids = byReward.get(own) ?? []
+    ids.push(id)
+    byReward.set(own, ids)
+  }
+  return [...byReward].map(([own, ids]) => ({ ids, reward: own }))
+}
+
+/** The same groups without ids that occur more than once, and these: nobody knows which call has them. */
+export function withoutRepeatedIds(
+  groups: readonly EndedGroup[],
+  isUsed: (id: string) => boolean,
+): { groups: EndedGroup[]; repeated: ReadonlySet<string> } {
+  const seen = new Set<string>()
+  const repeated = new Set<string>()
+  for (const id of groups.flatMap(({ attempts }) => attempts.flat()).flatMap(({ ids }) => ids)) {
+    if (seen.has(id) || isUsed(id)) repeated.add(id)
+    seen.add(id)
+  }
+  if (repeated.size === 0) return { groups: [...groups], repeated }
+  const unique = ({ ids, reward }: CallReward): CallReward => ({
+    ids: ids.filter((id) => !repeated.has(id)),
+    reward,
+  })
+  return {
+    groups: groups.map(({ group, attempts }) => ({
+      group,
+      attempts: attempts.map((calls) => calls.map(unique).filter(({ ids }) => ids.length > 0)),
+    })),
+    repeated,
+  }
+}
