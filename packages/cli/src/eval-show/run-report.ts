@@ -1,9 +1,17 @@
 import path from 'node:path'
 
 import { formatCount, formatQuantity, type RunStore } from '@osmosis/eval'
-import { compareRuns, findings, rolloutName, type RunManifest } from '@osmosis/eval/analysis'
+import {
+  compareRuns,
+  type Finding,
+  findings,
+  rolloutName,
+  type RunManifest,
+} from '@osmosis/eval/analysis'
 
 import { failureLines } from './failure-lines.ts'
+import { historyBreaks, type HistoryBreak } from './history-breaks.ts'
+import { readinessLines } from './readiness-lines.ts'
 import { figureLines, scoreLines } from './report-figures.ts'
 import { osmosisCommand, quoted } from './shell-command.ts'
 import {
@@ -17,11 +25,16 @@ import {
 } from './shown-run.ts'
 import { onOneLine, outputWidth, packed, plain, styled, wrapped } from './terminal-text.ts'
 
+/** A model that a run evaluated, with what is read of its conversations. */
+interface ReportedModel extends ShownModel {
+  readonly breaks: readonly HistoryBreak[]
+}
+
 /** A run with the models that it evaluated. */
 export interface ReportedRun {
   readonly state: RunState
   /** What is reported first; behind it the baseline, where there is one. */
-  readonly models: readonly [ShownModel, ...ShownModel[]]
+  readonly models: readonly [ReportedModel, ...ReportedModel[]]
   /** The words behind `osmosis` that go on with it. Default: those in its manifest. */
   readonly goOn?: readonly string[]
 }
@@ -36,8 +49,10 @@ export async function endedRunReport(
 ): Promise<string> {
   const run: RunFacts = { location, manifest, events, name: path.basename(location) }
   const baseline =
-    manifest.inputs.model.baseline === null ? [] : [await endedModel(run, 'baseline')]
-  const models = [await endedModel(run, 'primary'), ...baseline] as const
+    manifest.inputs.model.baseline === null
+      ? []
+      : [await reported(await endedModel(run, 'baseline'))]
+  const models = [await reported(await endedModel(run, 'primary')), ...baseline] as const
   // Why it is incomplete is an error of the command, and stands on stderr.
   const state = { ...runState(run, false), reason: null }
   return runReport({ state, models, goOn }, outputWidth())
@@ -53,9 +68,14 @@ export async function openReportedRun(first: ShownRun): Promise<ReportedRun> {
   const isWhole = first.name === reader.name
   const hasBaseline = isWhole && reader.manifest.inputs.model.baseline !== null
   const baseline = hasBaseline
-    ? [await openShownRun({ location: reader.location, variant: 'baseline' })]
+    ? [await reported(await openShownRun({ location: reader.location, variant: 'baseline' }))]
     : []
-  return { state: runState(reader, reader.writer() !== null), models: [first, ...baseline] }
+  const models = [await reported(first), ...baseline] as const
+  return { state: runState(reader, reader.writer() !== null), models }
+}
+
+async function reported<T extends ShownModel>(model: T): Promise<T & ReportedModel> {
+  return { ...model, breaks: await historyBreaks(model.reader.location, model.events) }
 }
 
 /** The report of a run for people; without a line feed at the end. */
@@ -71,6 +91,12 @@ export function runReport(run: ReportedRun, width: number): string {
     ...others.map((baseline) => comparisonLines(baseline, first, width)),
     ...run.models.map((model) => failureLines(model, several, width)),
     ...run.models.map((model) => findingLines(model, several, width)),
+    ...run.models.map((model) =>
+      readinessLines(model, model.breaks, {
+        of: several ? `: ${modelTitle(model)}` : '',
+        width,
+      }),
+    ),
     footLines(run),
   ]
   return sections
@@ -130,9 +156,18 @@ function comparisonLines(baseline: ShownModel, own: ShownModel, width: number): 
   ]
 }
 
+/** Failures have a section of their own, what matters to trainers too, and what did not pass a line below. */
+const saidElsewhere = new Set<Finding['key']>([
+  'failed',
+  'notpassed',
+  'rows',
+  'cut',
+  'rewritten',
+  'nocalls',
+])
+
 function findingLines(run: ShownModel, several: boolean, width: number): string[] {
-  // Failures have a section of their own, with an example of each, and what did not pass a line below.
-  const found = findings(run.table).filter(({ key }) => key !== 'failed' && key !== 'notpassed')
+  const found = findings(run.table).filter(({ key }) => !saidElsewhere.has(key))
   if (found.length === 0) return []
   const of = several ? `: ${modelTitle(run)}` : ''
   return [

@@ -16,7 +16,7 @@ export interface QueryTerm {
 type ItemTest = (item: number) => boolean
 
 const kinds = ['never', 'signal', 'always', 'flat']
-const states = ['passed', 'notpassed', ...kinds, 'noted', ...signs, ...unearnedReasons]
+const states = ['passed', 'notpassed', 'novalue', ...kinds, 'noted', ...signs, ...unearnedReasons]
 
 /** What a part means, not yet negated; a sentence where it means nothing. */
 export function itemTest(
@@ -64,6 +64,7 @@ function stateTest(value: string, table: RunTable): ItemTest | string {
   const state = value.toLowerCase()
   if (state === 'passed') return (item) => table.passed(item)
   if (state === 'notpassed') return (item) => !table.passed(item) && table.counts(item)
+  if (state === 'novalue') return (item) => table.value(item) === null && table.counts(item)
   if (state === 'noted') return (item) => table.note(item) !== undefined
   if (kinds.includes(state)) return (item) => table.group(item).kind === state
   if (signs.includes(state as Sign)) return (item) => table.has(item, state as Sign)

@@ -51,6 +51,7 @@ test.each([
   ['', [0, 1, 2, 3]],
   ['is:passed', [0]],
   ['is:notpassed', [1, 2, 3]],
+  ['is:novalue', [3]],
   ['is:signal', [0, 1]],
   ['is:flat', [2, 3]],
   ['is:stuck', [1]],
