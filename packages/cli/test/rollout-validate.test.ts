@@ -57,6 +57,13 @@ async function validate(...args: readonly string[]): Promise<Report> {
   return { code, findings: all.map(({ level, check, message }) => `${level} ${check}: ${message}`) }
 }
 
+const takenByAll = [
+  'ok Osmosis: takes it over callbacks and over leases',
+  'ok Agent Lightning: takes it: osmosis worker --agent-lightning',
+  'ok POST /run: takes it: osmosis serve --run',
+  'ok Trinity: takes it, each sample with its own reward: osmosis worker --trinity',
+]
+
 const good = [
   'ok config: configs/eval/one.toml',
   'ok entrypoint: exports a workflow',
@@ -68,11 +75,11 @@ describe('osmosis rollout validate', () => {
     workspaceOf(`sample('main'); await say('main')`)
     expect(await validate('one')).toEqual({
       code: 0,
-      findings: [...good, 'ok reward: 1 for main'],
+      findings: [...good, 'ok reward: 1 for main', ...takenByAll],
     })
     const { code, stdout } = await run(['rollout', 'validate', 'one'])
     expect(code).toBe(0)
-    expect(stdout).toMatch(/^one\nok {4}config {7}configs\/eval\/one\.toml\n/)
+    expect(stdout).toMatch(/^one\nok {4}config {11}configs\/eval\/one\.toml\n/)
   })
 
   it('names an agent that asks a model of its own', async () => {
@@ -93,9 +100,14 @@ describe('osmosis rollout validate', () => {
     workspaceOf(`sample('main'); await say('main'); sample('critic'); await say('critic')`)
     const two = await validate('one')
     expect(two.code).toBe(0)
-    expect(two.findings).toContain(
-      'warn samples: The rollout has 2 samples: main, critic. Trainers that fetch results take one.',
-    )
+    const oneReward =
+      'takes one reward per rollout, and this one has several samples: main, critic.'
+    expect(two.findings.slice(-4)).toStrictEqual([
+      'warn Osmosis: takes all samples (main, critic) over callbacks; results that are fetched have room for one.',
+      `warn Agent Lightning: ${oneReward}`,
+      `warn POST /run: ${oneReward}`,
+      takenByAll.at(-1),
+    ])
 
     workspaceOf(`sample('main'); await say('main')`, {}, '')
     const none = await validate('one')
@@ -110,6 +122,21 @@ describe('osmosis rollout validate', () => {
     const { code, findings } = await validate('one')
     expect(code).toBe(0)
     expect(findings.at(-1)).toMatch(/^warn history: .* \(sample main\): training splits/)
+  })
+
+  it('names what a trainer would lose of the requests', async () => {
+    workspaceOf(
+      `sample('main'); const ask = { messages: [...messages], temperature: 0 }
+       await rollout.policy('main').complete(ask); await rollout.policy('main').complete(ask)`,
+    )
+    const { code, findings } = await validate('one')
+    expect(code).toBe(0)
+    expect(findings).toContain(
+      'warn sampling: The agent asks for temperature 0. Where the trainer does not set its own, all attempts at a row would be alike, and none would teach.',
+    )
+    expect(findings).toContain(
+      'warn Agent Lightning: trains only the last of several model calls with one prompt, and there are such calls (sample main).',
+    )
   })
 
   it('names an entrypoint without a grader, and one without a workflow', async () => {
@@ -182,6 +209,7 @@ export const loop = new Loop()`,
       'ok entrypoint: exports an agent loop',
       'ok model calls: 1 reached the policy',
       'fail reward: There is no reward for the conversation.',
+      'ok trainers: Osmosis trains agent loops. Agent Lightning, Trinity and POST /run take workflows.',
     ])
     expect(await validate('-m', 'loop.ts:loop')).toEqual({
       code: 0,

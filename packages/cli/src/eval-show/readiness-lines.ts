@@ -55,10 +55,10 @@ export function readinessLines(
 
 /** One attempt a row leaves the most important question open. */
 function verdict(remarks: readonly Remark[]): string {
-  const has = (tone: Remark['tone']): boolean => remarks.some((remark) => remark.tone === tone)
-  if (has('bad')) return styled('red', 'no')
-  if (has('open')) return 'not known'
-  return has('warn') ? styled('yellow', 'yes, with losses') : styled('green', 'yes')
+  const tones = new Set(remarks.map(({ tone }) => tone))
+  if (tones.has('bad')) return styled('red', 'no')
+  if (tones.has('open')) return 'not known'
+  return tones.has('warn') ? styled('yellow', 'yes, with losses') : styled('green', 'yes')
 }
 
 /** Of the largest groups; smaller ones show how much the size matters. */

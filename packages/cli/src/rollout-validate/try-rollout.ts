@@ -15,6 +15,7 @@ import { startServerProcess, type ServerProcess } from '../eval-run/server-proce
 import { fail, ok, warn, type Finding } from '../findings.ts'
 import type { Redaction } from '../redaction.ts'
 import type { EntrypointKind } from '../server-channel.ts'
+import { hearRequests, trainerFindings, type HeardRequests } from './trainer-findings.ts'
 
 /** How a rollout went. */
 export interface TriedRollout {
@@ -27,6 +28,7 @@ export interface TriedRollout {
   readonly rewritten: readonly string[]
   /** Why the policy did not answer. */
   readonly policyTrouble: string | null
+  readonly requests: HeardRequests
 }
 
 interface TriedSample {
@@ -55,7 +57,8 @@ export async function tryRollout(
   const { entrypoint, folder } = plan
   const { redaction, signal } = parts
   const env = { ...parts.environment, ...plan.env, ...plan.secrets }
-  const policy = recordPolicy(parts.policy)
+  const listener = hearRequests(parts.policy)
+  const policy = recordPolicy(listener.policy)
   const rolloutId = `validate-${randomUUID()}`
   const recording = policy.record(rolloutId)
   const options = { entrypoint, folder, env, redaction }
@@ -63,7 +66,8 @@ export async function tryRollout(
     try {
       const run = server.kind === 'workflow' ? runWorkflow : runLoop
       const ended = await run(plan, { server, policy, rolloutId, signal })
-      return { ...ended, kind: server.kind, ...heard(recording) }
+      const requests = listener.heard()
+      return { ...ended, kind: server.kind, ...heard(recording), requests }
     } catch (error) {
       throw await server.explain(error)
     }
@@ -164,7 +168,7 @@ export function triedFindings(tried: TriedRollout): readonly Finding[] {
   if (status !== 'success') {
     const reason = errorMessage ?? 'no reason was given'
     findings.push(fail('rollout', `The rollout ended with ${status}: ${reason}`))
-  } else findings.push(...sampleFindings(tried))
+  } else findings.push(...sampleFindings(tried), ...trainerFindings(tried))
   if (rewritten.length > 0) {
     const ids = rewritten.filter((id) => id !== '').join(', ')
     findings.push(
@@ -190,12 +194,6 @@ function* sampleFindings({ kind, samples }: TriedRollout): Generator<Finding> {
   if (samples.length === 0) yield fail('samples', 'The rollout ended without a sample.')
   else if (kept.length === 0) {
     yield warn('samples', 'The grader removed every sample: there is nothing to train on.')
-  } else if (kept.length > 1) {
-    yield warn(
-      'samples',
-      `The rollout has ${kept.length} samples: ${kept.map(({ id }) => id).join(', ')}. Trainers that fetch results take one.`,
-      'Keep the one that is to be trained: ctx.removeSample(id) in the grader for the others.',
-    )
   }
   if (without.length > 0) {
     yield fail(

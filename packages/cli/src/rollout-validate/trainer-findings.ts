@@ -1,0 +1,103 @@
+import type { PolicyModel } from '@osmosis/controller'
+
+import { ok, warn, type Finding } from '../findings.ts'
+import type { TriedRollout } from './try-rollout.ts'
+
+/** What trainers care about in the requests of a rollout. */
+export interface HeardRequests {
+  /** Ids of samples that sent one prompt twice. */
+  readonly repeated: readonly string[]
+  /** Whether some request asked for temperature 0. */
+  readonly greedy: boolean
+}
+
+/** Listens to the requests of a rollout on their way to `policy`. */
+export function hearRequests(policy: PolicyModel): {
+  readonly policy: PolicyModel
+  readonly heard: () => HeardRequests
+} {
+  const prompts = new Map<string, string>()
+  const repeated = new Set<string>()
+  let greedy = false
+  return {
+    policy: {
+      ...policy,
+      respond: async (request) => {
+        const { sampleId, body } = request
+        greedy ||= body['temperature'] === 0
+        const prompt = JSON.stringify(body['messages'])
+        if (prompts.has(prompt)) repeated.add(sampleId)
+        prompts.set(prompt, sampleId)
+        return policy.respond(request)
+      },
+    },
+    heard: () => ({ repeated: [...repeated], greedy }),
+  }
+}
+
+/** What each trainer makes of a rollout that went like this. */
+export function trainerFindings({ kind, samples, requests }: TriedRollout): readonly Finding[] {
+  if (kind === 'agent-loop') return [loops]
+  const kept = samples.filter(({ isRemoved }) => !isRemoved)
+  const severalSamples = kept.length > 1 ? kept.map(({ id }) => id).join(', ') : undefined
+  const findings = greedyFindings(requests)
+  return [
+    ...findings,
+    severalSamples === undefined
+      ? ok('Osmosis', 'takes it over callbacks and over leases')
+      : warn(
+          'Osmosis',
+          `takes all samples (${severalSamples}) over callbacks; results that are fetched have room for one.`,
+          'Keep the one that is to be trained: ctx.removeSample(id) in the grader for the others.',
+        ),
+    ...agentLightningFindings(severalSamples, requests),
+    severalSamples === undefined
+      ? ok('POST /run', 'takes it: osmosis serve --run')
+      : warn('POST /run', oneNumber(severalSamples), rewardRule),
+    ok('Trinity', 'takes it, each sample with its own reward: osmosis worker --trinity'),
+  ]
+}
+
+const loops = ok(
+  'trainers',
+  'Osmosis trains agent loops. Agent Lightning, Trinity and POST /run take workflows.',
+)
+
+const rewardRule = 'Say which it is: --reward mean, --reward sum or --reward <sample id>.'
+
+function oneNumber(samples: string): string {
+  return `takes one reward per rollout, and this one has several samples: ${samples}.`
+}
+
+function greedyFindings({ greedy }: HeardRequests): Finding[] {
+  if (!greedy) return []
+  return [
+    warn(
+      'sampling',
+      'The agent asks for temperature 0. Where the trainer does not set its own, all attempts at a row would be alike, and none would teach.',
+      'Leave temperature, top_p and the like to the trainer.',
+    ),
+  ]
+}
+
+function agentLightningFindings(
+  severalSamples: string | undefined,
+  { repeated }: HeardRequests,
+): Finding[] {
+  const findings: Finding[] = []
+  if (severalSamples !== undefined) {
+    findings.push(warn('Agent Lightning', oneNumber(severalSamples), rewardRule))
+  }
+  if (repeated.length > 0) {
+    const ids = repeated.filter((id) => id !== '').join(', ')
+    findings.push(
+      warn(
+        'Agent Lightning',
+        `trains only the last of several model calls with one prompt, and there are such calls${ids === '' ? '' : ` (sample ${ids})`}.`,
+        'Change the prompt between tries, e.g. by saying what was wrong with the first answer.',
+      ),
+    )
+  }
+  if (findings.length > 0) return findings
+  return [ok('Agent Lightning', 'takes it: osmosis worker --agent-lightning')]
+}
