@@ -1,0 +1,231 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+import type { FakeTrinity, TrinityCall } from '@osmosis/testing'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { trinity } from '@osmosis/trainers'
+import { expect, test } from 'vitest'
+
+import {
+  rowsOf,
+  scriptedBackend,
+  startExplorer,
+  train,
+  type Script,
+  type Scripts,
+} from './scripted-attempts.ts'
+
+const byPlace: Scripts = (row, attempt): Script => ({ reward: row + attempt / 10 })
+
+async function newJournal(): Promise<string> {
+  return path.join(await temporaryFolder(), 'folder', 'run.jsonl')
+}
+
+function groupOf(line: string): number | undefined {
+  return (JSON.parse(line) as { group?: number }).group
+}
+
+/** Every attempt was trained in one rollout, with the reward of its place, and each group in one commit. */
+function expectExactly(explorer: FakeTrinity, rows: number, attempts: number, calls = 2): void {
+  const trained = explorer.trained()
+  expect(new Set(trained.map(({ id }) => id)).size).toBe(trained.length)
+  const places = Array.from({ length: rows * attempts }, (_, index) => {
+    const [row, attempt] = [Math.floor(index / attempts), (index % attempts) + 1]
+    return {
+      group: `0-${row}`,
+      run: attempt,
+      rollouts: 1,
+      rewards: Array.from({ length: calls }, () => row + attempt / 10),
+    }
+  })
+  expect(placesOf(trained)).toEqual(places)
+  for (const commit of explorer.commits()) {
+    for (const group of new Set(commit.map((call) => call.group))) {
+      expect(commit.filter((call) => call.group === group)).toHaveLength(attempts * calls)
+    }
+  }
+}
+
+function placesOf(trained: readonly TrinityCall[]): unknown[] {
+  const places = Map.groupBy(trained, ({ group, run }) => `${group} ${run}`)
+  return [...places.values()]
+    .map((calls) => ({
+      group: calls[0]?.group ?? '',
+      run: calls[0]?.run ?? 0,
+      rollouts: new Set(calls.map(({ rolloutId }) => rolloutId)).size,
+      rewards: calls.map(({ reward }) => reward),
+    }))
+    .toSorted((a, b) => a.group.localeCompare(b.group) || a.run - b.run)
+}
+
+type Phase = 'looking for the model' | 'asking' | 'asked' | 'grading' | 'rewarding' | 'committing'
+
+test.each<[Phase]>([
+  ['looking for the model'],
+  ['asking'],
+  ['asked'],
+  ['grading'],
+  ['rewarding'],
+  ['committing'],
+])(
+  'a worker that is ended while %s leaves nothing open, and the next one goes on',
+  async (phase) => {
+    const ending = new AbortController()
+    let rewards = 0
+    const isReached = (now: Phase): boolean => {
+      if (now === phase) ending.abort()
+      return now === phase
+    }
+    await using explorer = await startExplorer({
+      faults: ({ path: route }) => {
+        if (route === '/v1/models' && !ending.signal.aborted && isReached('looking for the model'))
+          return 503
+        // The first one asks whether this is an explorer; the fourth is in the middle of a batch.
+        if (route === '/feedback' && (rewards += 1) === 4) isReached('rewarding')
+        return undefined
+      },
+      onCommit: () => void isReached('committing'),
+    })
+    const journalFile = await newJournal()
+    const first = scriptedBackend(byPlace)
+    let graded = 0
+    first.onPhase = (now) => {
+      if (now === 'workflow' && phase === 'asking') explorer.pause()
+      if (now === 'workflow') isReached('asking')
+      if (now === 'asked') isReached('asked')
+      if (now === 'grader' && (graded += 1) === 2) isReached('grading')
+    }
+    const signal = ending.signal
+    const ended = await train(explorer, { scripted: first, journalFile, signal, drainSeconds: 0 })
+    expect(signal.aborted).toBe(true)
+    expect(first.running).toBe(0)
+    const committed = ['rewarding', 'committing'].includes(phase) ? 1 : 0
+    expect(explorer.commits()).toHaveLength(committed)
+    expect(explorer.waiting()).toEqual([])
+    expect(ended.summary.untold).toBe(0)
+
+    explorer.resume()
+    const { scripted } = await train(explorer, { scripts: byPlace, journalFile })
+    expectExactly(explorer, 4, 3)
+    expect(scripted.graded).toHaveLength(12 - committed * 6)
+  },
+)
+
+test('rollouts that end in time after a signal are kept, and their batch is committed', async () => {
+  const ending = new AbortController()
+  await using explorer = await startExplorer()
+  const scripted = scriptedBackend(byPlace)
+  scripted.onPhase = (phase) => {
+    if (phase === 'asked') ending.abort()
+  }
+  const { summary } = await train(explorer, { scripted, signal: ending.signal, drainSeconds: 30 })
+  expect(summary.ends).toEqual({ rewarded: 6, removed: 0, failed: 0, cancelled: 0 })
+  expectExactly(explorer, 2, 3)
+})
+
+test('a worker that is killed again and again trains each attempt once, with its reward', async () => {
+  const journal = await newJournal()
+  let worker: ChildProcess | undefined
+  const seen = new Map<string, number>()
+  // In the middle of model calls, at rewards, at commits, and at the very start.
+  const isDeadly = (route: string, n: number): boolean =>
+    (route === '/commit' && n <= 2) ||
+    (route === '/feedback' && [2, 6, 20].includes(n)) ||
+    (route === '/v1/models' && n === 2) ||
+    (route === '/v1/chat/completions' && [5, 21, 40, 70].includes(n))
+  await using explorer = await startExplorer({
+    faults: ({ path: route }) => {
+      seen.set(route, (seen.get(route) ?? 0) + 1)
+      if (isDeadly(route, seen.get(route) ?? 0)) worker?.kill('SIGKILL')
+      return undefined
+    },
+  })
+  const program = fileURLToPath(new URL('killed-worker.ts', import.meta.url))
+  const exits: unknown[] = []
+  do {
+    worker = spawn(process.execPath, [program, explorer.url, journal], { stdio: 'inherit' })
+    exits.push((await once(worker, 'exit')).find((end) => end !== null))
+  } while (exits.at(-1) === 'SIGKILL')
+  expect(exits.at(-1)).toBe(0)
+  expect(exits.length).toBeGreaterThanOrEqual(10)
+  expectExactly(explorer, 6, 4)
+})
+
+test('wherever a kill has cut the journal, the next start goes on behind the last whole line', async () => {
+  await using explorer = await startExplorer()
+  const journalFile = await newJournal()
+  const options = { dataset: rowsOf(4), attempts: 2, groupsPerCommit: 2 }
+  const kept = { ...options, journalFile, scripts: byPlace }
+  await train(explorer, kept)
+  const text = await readFile(journalFile, 'utf8')
+  const trained = explorer.trained()
+  expect(text.trimEnd().split('\n')).toHaveLength(1 + 4 + 2)
+
+  const head = text.indexOf('\n') + 1
+  for (let bytes = head; bytes <= text.length; bytes += 7) {
+    await writeFile(journalFile, text.slice(0, bytes))
+    const ended = text.slice(head, bytes).split('\n').slice(0, -1).map(groupOf)
+    const link = trinity({ url: explorer.url, journalFile, runName: 'other', ...options })
+    const next = await link.claim(2, AbortSignal.timeout(60_000))
+    await link[Symbol.asyncDispose]()
+    const missing = [0, 1, 2, 3].find((group) => !ended.includes(group))
+    const expected = missing === undefined ? undefined : `run.2-0-${missing}`
+    expect(next?.[0]?.request.group?.id).toBe(expected)
+  }
+  expect(explorer.trained()).toEqual(trained)
+})
+
+test('a run that is over stays so, and goes on for another epoch', async () => {
+  await using explorer = await startExplorer()
+  const journalFile = await newJournal()
+  await train(explorer, { journalFile })
+  const again = await train(explorer, { journalFile })
+  expect(again.scripted.graded).toEqual([])
+  expect(again.lines.find(({ level }) => level === 'warn')?.message).toBe(
+    'all groups have been committed: delete the journal to train again',
+  )
+  const { scripted } = await train(explorer, { journalFile, epochs: 2 })
+  expect(new Set(scripted.graded.map(({ group }) => group))).toEqual(
+    new Set(['1-0', '1-1', '1-2', '1-3']),
+  )
+})
+
+test('refuses the journal of a run over other rows, with other attempts, or that cannot be read', async () => {
+  await using explorer = await startExplorer()
+  const journalFile = await newJournal()
+  await train(explorer, { journalFile })
+  const refusal = async (options: Parameters<typeof train>[1]): Promise<unknown> =>
+    train(explorer, { journalFile, ...options }).catch((error: unknown) => error)
+  expect(await refusal({ dataset: rowsOf(5) })).toMatchObject({
+    code: 'invalid_config',
+    message: `The run that the journal ${journalFile} belongs to is over other rows (4; there are 5 now). Go on with what it was begun with, or begin a new run with another journal.`,
+  })
+  expect(await refusal({ attempts: 2 })).toMatchObject({
+    message: expect.stringContaining('has 3 attempts of each row, not 2') as string,
+  })
+  await writeFile(journalFile, 'a note\n')
+  expect(await refusal({})).toMatchObject({
+    code: 'invalid_config',
+    message: `${journalFile} is no journal of a run that can be read: line 1 is not JSON.`,
+  })
+  expect(await readFile(journalFile, 'utf8')).toBe('a note\n')
+})
+
+test('refuses a journal that another worker writes to', async () => {
+  await using explorer = await startExplorer()
+  await using other = await startExplorer()
+  const journalFile = await newJournal()
+  const scripted = scriptedBackend(byPlace)
+  let second: Promise<unknown> | undefined
+  scripted.onPhase = () => {
+    second ??= train(other, { journalFile }).catch((error: unknown) => error)
+  }
+  await train(explorer, { scripted, journalFile })
+  expect(await second).toMatchObject({
+    code: 'invalid_config',
+    message: `Another worker writes to the journal ${journalFile}.`,
+  })
+})
