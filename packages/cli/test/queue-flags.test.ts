@@ -39,7 +39,7 @@ it.each([
   {
     name: 'a worker without a queue',
     args: ['worker', echo],
-    said: 'Name the queue that the worker takes rollouts from: --redis <url>.',
+    said: 'Name what the worker takes rollouts from: --redis <url> or --agent-lightning <url>.',
   },
   {
     name: 'an address that is no Redis',

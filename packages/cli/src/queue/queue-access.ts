@@ -48,14 +48,16 @@ export async function queueAccess(
 /**
  * The workflow of an entrypoint.
  *
+ * @param what - what needs one
  * @throws OsmosisError with code `invalid_config` for an agent loop
  */
 export function onlyWorkflow(
   loaded: LoadedEntrypoint,
+  what = 'A queue',
 ): Extract<LoadedEntrypoint, { kind: 'workflow' }> {
   if (loaded.kind === 'workflow') return loaded
   throw invalid(
-    `A queue is for workflows, and ${loaded.file} exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.`,
+    `${what} is for workflows, and ${loaded.file} exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.`,
   )
 }
 

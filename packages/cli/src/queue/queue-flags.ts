@@ -32,7 +32,8 @@ export function assertQueueFlags(flags: ServeFlags): void {
   )
 }
 
-function refuseOneOf(
+/** @throws OsmosisError with code `invalid_config` that says what is wrong with the first flag that is given */
+export function refuseOneOf(
   flags: Readonly<Record<string, unknown>>,
   sentence: (flag: string) => string,
 ): void {

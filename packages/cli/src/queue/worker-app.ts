@@ -1,4 +1,3 @@
-import type { RolloutWorker } from '@osmosis/bullmq'
 import type { ExecutionBackend } from '@osmosis/core'
 import { healthResponseSchema, type HealthResponseBody } from '@osmosis/core/wire'
 import type { Logger, ServableApp } from '@osmosis/server'
@@ -9,9 +8,18 @@ import {
   type ServerRoute,
 } from '@osmosis/server/internal'
 
+/** What takes rollouts, whoever hands them out. */
+interface RunningWorker {
+  readonly id: string
+  /** How many rollouts it has. */
+  readonly active: number
+  /** Ends it; what runs may go on until `patience` aborts. */
+  close(patience: AbortSignal): Promise<void>
+}
+
 /** What a {@link createWorkerApp} is about. */
 export interface WorkerAppOptions {
-  readonly worker: RolloutWorker
+  readonly worker: RunningWorker
   readonly backend: ExecutionBackend
   /** Most rollouts at the same time. */
   readonly concurrency: number

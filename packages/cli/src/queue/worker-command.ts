@@ -1,7 +1,5 @@
-import { OsmosisError } from '@osmosis/core'
-import { createStderrLogger, readServerEnvironment, serve } from '@osmosis/server'
+import { createStderrLogger, readServerEnvironment, serve, type Logger } from '@osmosis/server'
 import { ownProcess } from '@osmosis/server/internal'
-import type { WorkerEnd } from '@osmosis/workers'
 
 import { completeEnvironment } from '../environment.ts'
 import { loadEntrypoint } from '../serve/load-entrypoint.ts'
@@ -12,36 +10,38 @@ import { workflowInWorkers } from '../serve/workflow-in-workers.ts'
 import { workflowText } from '../serve/workflow-port.ts'
 import { onlyWorkflow, queueAccess, shortCode } from './queue-access.ts'
 import { createWorkerApp } from './worker-app.ts'
+import { rolloutSource } from './worker-flags.ts'
 import type { WorkerFlags } from './worker-options.ts'
 
 /** Of a workflow that sets no limit. */
-const defaultConcurrency = 64
+export const defaultConcurrency = 64
 /** Between two looks for workers that are silent. */
 const longestStalledMs = 5_000
 
 /**
- * Runs rollouts that servers of a queue have accepted, until a signal ends the process.
+ * Runs rollouts of a queue or of a trainer, as the flags say, until a signal ends the process.
  *
  * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint`; `queue_unavailable` when the
- * Redis does not answer
+ * Redis does not answer, `unauthorized` when the trainer refuses the key
  */
 export async function workerCommand(entrypoint: string, flags: WorkerFlags): Promise<void> {
-  const { redis, port, host, lockDuration } = flags
-  if (redis === undefined) {
-    throw new OsmosisError(
-      'invalid_config',
-      'Name the queue that the worker takes rollouts from: --redis <url>.',
-    )
-  }
+  const source = rolloutSource(flags)
   assertWorkerFlags(flags)
   completeEnvironment()
+  if (source === 'trainer') {
+    const { trainerWorker } = await import('../trainer/trainer-worker.ts')
+    await trainerWorker(entrypoint, flags)
+  } else {
+    await queueWorker(entrypoint, source.redis, flags)
+  }
+}
+
+/** Runs rollouts that servers of a queue have accepted. */
+async function queueWorker(entrypoint: string, redis: string, flags: WorkerFlags): Promise<void> {
+  const { port, host, lockDuration } = flags
   const { queuePackage, connection, code, place } = await queueAccess(redis, flags, entrypoint)
   const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
-  const served = await runnableWorkflow(entrypoint, flags, (end) => {
-    const { pid, what, rollouts, restartMs } = end
-    logger.warn({ pid, rollouts, restart_ms: restartMs }, `a worker process ended: ${what}`)
-  })
-  const { backend, facts, close } = served
+  const { backend, facts, close } = await runnableWorkflow(entrypoint, flags, logger)
   try {
     const concurrency = backend.load().maxConcurrent ?? defaultConcurrency
     const worker = await queuePackage.startRolloutWorker({
@@ -83,15 +83,20 @@ function timesOf(lockSeconds: number): { lockDurationMs: number; stalledInterval
   return { lockDurationMs, stalledIntervalMs: Math.min(longestStalledMs, lockDurationMs / 2) }
 }
 
-async function runnableWorkflow(
+/** The workflow that a worker runs, in this process or in processes of its own. */
+export async function runnableWorkflow(
   entrypoint: string,
   flags: WorkerFlags,
-  onWorkerEnd: (end: WorkerEnd) => void,
+  logger: Logger,
 ): Promise<ServedWorkflow> {
   const { artifactRoot } = readServerEnvironment()
   const options = { artifactRoot, egress: egressOf(flags), maxConcurrent: flags.concurrency }
-  if (flags.workers !== undefined) {
-    return workflowInWorkers({ spec: entrypoint, ...options }, flags, onWorkerEnd)
+  if (flags.workers === undefined) {
+    const what = flags.redis === undefined ? 'What a trainer hands out' : 'A queue'
+    return localWorkflow(onlyWorkflow(await loadEntrypoint(entrypoint), what), options)
   }
-  return localWorkflow(onlyWorkflow(await loadEntrypoint(entrypoint)), options)
+  return workflowInWorkers({ spec: entrypoint, ...options }, flags, (end) => {
+    const { pid, what, rollouts, restartMs } = end
+    logger.warn({ pid, rollouts, restart_ms: restartMs }, `a worker process ended: ${what}`)
+  })
 }

@@ -8,10 +8,11 @@ import {
   positiveSeconds,
   type ProcessFlags,
 } from '../serve/process-options.ts'
+import { addTrainerOptions, type TrainerFlags } from '../trainer/trainer-options.ts'
 import { addQueueOptions, type QueueFlags } from './queue-options.ts'
 
 /** Flags of `osmosis worker`. */
-export interface WorkerFlags extends ProcessFlags, QueueFlags {
+export interface WorkerFlags extends ProcessFlags, QueueFlags, TrainerFlags {
   concurrency?: number
   /** Seconds. */
   lockDuration?: number
@@ -26,8 +27,13 @@ export interface WorkerFlags extends ProcessFlags, QueueFlags {
 export function addWorkerCommand(program: Command): void {
   const command = program
     .command('worker')
-    .description('run the rollouts of a workflow that servers with --redis have accepted')
-    .argument('<entrypoint>', 'the module that the servers serve, in the same version')
+    .description(
+      'run the rollouts of a workflow that servers with --redis have accepted, or that a trainer hands out',
+    )
+    .argument(
+      '<entrypoint>',
+      'the module of the workflow; for a queue that which the servers serve, in the same version',
+    )
   addQueueOptions(command, 'take rollouts over this Redis')
     .option(
       '--concurrency <n>',
@@ -44,6 +50,7 @@ export function addWorkerCommand(program: Command): void {
       'most model calls to one policy endpoint at the same time, on all workers together (default: any number)',
       countFrom(1),
     )
+  addTrainerOptions(command)
   addWorkerOptions(command, 'worker')
     .option('--port <port>', 'port for /health and /metrics (default: none)', portNumber)
     .option('--host <address>', 'address of that port', '127.0.0.1')

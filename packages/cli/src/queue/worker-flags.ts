@@ -1,0 +1,47 @@
+import { OsmosisError } from '@osmosis/core'
+
+import { refuseOneOf } from './queue-flags.ts'
+import type { WorkerFlags } from './worker-options.ts'
+
+/**
+ * Where a worker takes its rollouts from.
+ *
+ * @throws OsmosisError with code `invalid_config` for flags of `worker` that do not fit together
+ */
+export function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string } {
+  const sources = { '--redis': flags.redis, '--agent-lightning': flags.agentLightning }
+  const given = Object.entries(sources).flatMap(([flag, url]) => (url === undefined ? [] : [flag]))
+  const all = new Intl.ListFormat('en', { type: 'disjunction' }).format(
+    Object.keys(sources).map((flag) => `${flag} <url>`),
+  )
+  if (given.length === 0) throw invalid(`Name what the worker takes rollouts from: ${all}.`)
+  if (given.length > 1) {
+    throw invalid(`${given.join(' and ')} exclude each other: a worker has one source of rollouts.`)
+  }
+  const ofTrainers = {
+    '--retries': flags.retries,
+    '--reward': flags.reward,
+    '--rows': flags.rows,
+  }
+  if (flags.redis !== undefined) {
+    refuseOneOf(
+      ofTrainers,
+      (flag) => `${flag} is about a trainer: the servers of a queue decide it.`,
+    )
+    return { redis: flags.redis }
+  }
+  const ofQueues = {
+    '--redis-prefix': flags.redisPrefix,
+    '--queue-key-file': flags.queueKeyFile,
+    '--allow-plain-keys': flags.allowPlainKeys,
+    '--code-version': flags.codeVersion,
+    '--lock-duration': flags.lockDuration,
+    '--max-model-calls': flags.maxModelCalls,
+  }
+  refuseOneOf(ofQueues, (flag) => `${flag} is about a queue: it goes with --redis.`)
+  return 'trainer'
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}

@@ -1,0 +1,62 @@
+import { randomUUID } from 'node:crypto'
+
+import { createStderrLogger, serve, type ListeningServer } from '@osmosis/server'
+import { ownProcess } from '@osmosis/server/internal'
+import { runWorker } from '@osmosis/trainers'
+
+import { createWorkerApp } from '../queue/worker-app.ts'
+import { defaultConcurrency, runnableWorkflow } from '../queue/worker-command.ts'
+import type { WorkerFlags } from '../queue/worker-options.ts'
+import { workflowText } from '../serve/workflow-port.ts'
+import { openTrainer } from './open-trainer.ts'
+
+/**
+ * Runs rollouts that a trainer hands out, until a signal ends the process or there are no more.
+ *
+ * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint`; `unauthorized` when the trainer
+ * refuses the key
+ */
+export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Promise<void> {
+  const { port, host, drainTimeout: drainSeconds } = flags
+  const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
+  const link = await openTrainer(flags, logger)
+  const { backend, facts, close } = await runnableWorkflow(entrypoint, flags, logger)
+  const concurrency = backend.load().maxConcurrent ?? defaultConcurrency
+  const ending = new AbortController()
+  const { signal } = ending
+  const running = runWorker({ backend, link, concurrency, signal, drainSeconds, logger })
+  const worker = {
+    id: randomUUID(),
+    get active(): number {
+      const { queued, running: active } = backend.load()
+      return queued + active
+    },
+    async close(patience: AbortSignal): Promise<void> {
+      patience.addEventListener('abort', () => backend.shutdown())
+      ending.abort()
+      // What it failed with is the error of the command.
+      await running.catch(() => {})
+    },
+  }
+  const app = createWorkerApp({ worker, backend, concurrency, drainSeconds, logger })
+  let listening: ListeningServer | undefined
+  try {
+    const lines = [
+      `Running ${workflowText(facts)}, ${concurrency} at a time`,
+      `Taking rollouts from ${link.name}`,
+    ]
+    if (port === undefined) {
+      ownProcess(async (options) => app.drain(options), app.logger)
+    } else {
+      listening = await serve(app, { port, host, allowUnauthenticated: true })
+      lines.push(`Listening on ${listening.url}`)
+    }
+    process.stdout.write(`${lines.join('\n')}\n`)
+    await running
+  } finally {
+    ending.abort()
+    await listening?.close()
+    await link[Symbol.asyncDispose]()
+    await close()
+  }
+}

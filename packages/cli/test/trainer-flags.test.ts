@@ -1,0 +1,48 @@
+import { expect, it } from 'vitest'
+
+import { inWorkspace, run as osmosis } from './in-process.ts'
+
+inWorkspace()
+
+const echo = 'rollouts/echo/main.ts'
+const lightning = ['--agent-lightning', 'http://127.0.0.1:1']
+
+it.each([
+  {
+    name: 'a worker that takes rollouts from nowhere',
+    args: ['worker', echo],
+    said: 'Name what the worker takes rollouts from: --redis <url> or --agent-lightning <url>.',
+  },
+  {
+    name: 'two sources of rollouts',
+    args: ['worker', echo, ...lightning, '--redis', 'redis://127.0.0.1:1'],
+    said: '--redis and --agent-lightning exclude each other: a worker has one source of rollouts.',
+  },
+  {
+    name: 'a flag of queues beside a trainer',
+    args: ['worker', echo, ...lightning, '--lock-duration', '3'],
+    said: '--lock-duration is about a queue: it goes with --redis.',
+  },
+  {
+    name: 'a flag of trainers beside a queue',
+    args: ['worker', echo, '--redis', 'redis://127.0.0.1:1', '--reward', 'mean'],
+    said: '--reward is about a trainer: the servers of a queue decide it.',
+  },
+  {
+    name: 'a trainer without a URL',
+    args: ['worker', echo, '--agent-lightning', 'gateway:8080'],
+    said: 'The gateway of Agent Lightning has no http:// URL: "gateway:8080".',
+  },
+  {
+    name: 'a module of rows that has none',
+    args: ['worker', echo, ...lightning, '--rows', echo],
+    said: "rollouts/echo/main.ts has no export 'rows'. Its exports: EchoGrader, EchoWorkflow.",
+  },
+  {
+    name: 'an agent loop',
+    args: ['worker', 'rollouts/agent-loops/adder.ts', ...lightning],
+    said: 'What a trainer hands out is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.',
+  },
+])('refuses $name', async ({ args, said }) => {
+  expect(await osmosis(args)).toEqual({ code: 1, stdout: '', stderr: `error: ${said}\n` })
+})

@@ -1,0 +1,331 @@
+import { FakeAgentLightning, type QueuedRollout, type TrainerFaults } from '@osmosis/testing'
+import {
+  recordingLogger,
+  startServerProcess,
+  type LogLine,
+  type ServerProcess,
+} from '@osmosis/testing/kit'
+import {
+  agentLightning,
+  runWorker,
+  type AgentLightningOptions,
+  type WorkerSummary,
+} from '@osmosis/trainers'
+import { describe, expect, onTestFinished, test } from 'vitest'
+
+import { model, plannedAgent, row, type PlannedAgent } from './planned-agent.ts'
+
+const apiKey = 'gateway-key'
+
+interface Gateway {
+  readonly fake: FakeAgentLightning
+  readonly ids: readonly string[]
+}
+
+async function gateway(
+  rollouts: readonly QueuedRollout[],
+  options: { faults?: TrainerFaults; model?: typeof model } = {},
+): Promise<Gateway> {
+  const fake = await FakeAgentLightning.start({ model, apiKey, ...options })
+  onTestFinished(async () => fake.close())
+  return { fake, ids: fake.enqueue(rollouts) }
+}
+
+interface Worker {
+  readonly done: Promise<WorkerSummary>
+  readonly log: LogLine[]
+  /** Has it end, and resolves when it has. */
+  stop(): Promise<WorkerSummary>
+}
+
+function startWorker(
+  fake: FakeAgentLightning,
+  agent: PlannedAgent,
+  options: Partial<AgentLightningOptions> & { concurrency?: number; drainSeconds?: number } = {},
+): Worker {
+  const { concurrency = 32, drainSeconds = 0, ...rest } = options
+  const log: LogLine[] = []
+  const logger = recordingLogger(log)
+  const link = agentLightning({
+    url: fake.url,
+    apiKey,
+    lookSeconds: 0.02,
+    watchSeconds: 0.05,
+    logger,
+    ...rest,
+  })
+  const ending = new AbortController()
+  const { signal } = ending
+  const { backend } = agent
+  const done = runWorker({ backend, link, concurrency, signal, drainSeconds, logger })
+  done.catch(() => {})
+  const stop = async (): Promise<WorkerSummary> => {
+    ending.abort()
+    return done
+  }
+  onTestFinished(async () => {
+    await stop().catch(() => {})
+    await link[Symbol.asyncDispose]()
+  })
+  return { done, log, stop }
+}
+
+/** Rewards of the rows that would be trained, by rollout. */
+function trainedRewards(fake: FakeAgentLightning): Record<string, number[]> {
+  const rewards: Record<string, number[]> = {}
+  for (const { rolloutId, reward } of fake.trained()) (rewards[rolloutId] ??= []).push(reward)
+  return rewards
+}
+
+describe('what is trained of each end', () => {
+  test.each([
+    ['rewarded', row({ reward: 0.5 }), 'succeeded', [0.5, 0.5]],
+    ['rewarded with 0', row({ reward: 0 }), 'succeeded', [0, 0]],
+    ['removed', row({ grading: 'removes' }), 'succeeded', undefined],
+    ['failed after two calls', row({ afterwards: 'throws' }), 'failed', undefined],
+    ['failed in its grader', row({ grading: 'throws' }), 'failed', undefined],
+    ['without an answered call', row({ calls: 0 }), 'failed', undefined],
+    ['too late', { ...row({ afterwards: 'hangs' }), timeoutSeconds: 1 }, 'failed', undefined],
+  ])('%s', async (_end, { timeoutSeconds, ...input }: Record<string, unknown>, state, rewards) => {
+    const late = typeof timeoutSeconds === 'number' ? { timeoutSeconds } : {}
+    const { fake, ids } = await gateway([{ input, ...late }])
+    const [id = ''] = ids
+    startWorker(fake, plannedAgent())
+    await fake.allEnded()
+    expect(fake.rollout(id).state).toBe(state)
+    expect(trainedRewards(fake)[id]).toEqual(rewards)
+  })
+
+  test('validation is run with the mode of validation, and rewarded', async () => {
+    const asked: unknown[] = []
+    const { fake, ids } = await gateway([{ input: row({ reward: 0.7 }), isTrain: false }], {
+      model: async (body, rolloutId) => {
+        asked.push(body['temperature'])
+        return model(body, rolloutId)
+      },
+    })
+    startWorker(fake, plannedAgent())
+    await fake.allEnded()
+    const events = fake.rollout(ids[0] ?? '').events.filter(({ kind }) => kind === 'reward')
+    expect(events).toMatchObject([{ value: 0.7 }])
+    expect(asked).toEqual([0, 0])
+    expect(fake.trained()).toEqual([])
+  })
+
+  test('a row that cannot be run has failed, and says why', async () => {
+    const { fake, ids } = await gateway([{ input: { nothing: 1 } }, { input: 'no row at all' }])
+    const { log } = startWorker(fake, plannedAgent())
+    await fake.allEnded()
+    const [first] = ids.map((id) => fake.rollout(id))
+    expect(first).toMatchObject({ state: 'failed', errorMessage: /has no prompt/ })
+    expect(log.filter(({ message }) => message === 'a row cannot be run')).toHaveLength(2)
+  })
+
+  test('rows of unusual columns are read by a function', async () => {
+    const { fake, ids } = await gateway([{ input: { frage: 'Was?' } }])
+    const rows: AgentLightningOptions['rows'] = ({ frage }) => ({
+      messages: [{ role: 'user', content: String(frage) }],
+      label: null,
+      metadata: { reward: 0.25 },
+    })
+    startWorker(fake, plannedAgent(), { rows })
+    await fake.allEnded()
+    expect(trainedRewards(fake)).toEqual({ [String(ids[0])]: [0.25, 0.25] })
+  })
+})
+
+describe('the one reward of several samples', () => {
+  const input = row({ samples: ['a', 'b'], calls: 1, reward: 2 })
+
+  test('is their mean, their sum or that of one, as one chooses', async () => {
+    for (const [reward, expected] of [
+      ['mean', 2],
+      ['sum', 4],
+      [{ sampleId: 'b' }, 2],
+    ] as const) {
+      const { fake, ids } = await gateway([{ input }])
+      const worker = startWorker(fake, plannedAgent(), { reward })
+      await fake.allEnded()
+      expect(trainedRewards(fake)).toEqual({ [String(ids[0])]: [expected, expected] })
+      await worker.stop()
+    }
+  })
+
+  test('is none when nobody has chosen: the rollout has failed, and nothing is trained', async () => {
+    const { fake, ids } = await gateway([{ input }])
+    const worker = startWorker(fake, plannedAgent())
+    await fake.allEnded()
+    expect(fake.rollout(String(ids[0]))).toMatchObject({ state: 'failed', errorMessage: /mean/ })
+    expect(fake.trained()).toEqual([])
+    expect((await worker.stop()).ends).toMatchObject({ rewarded: 0, failed: 1 })
+  })
+})
+
+describe('a retry', () => {
+  test('after an error of the endpoint is trained alone, under an attempt of its own', async () => {
+    let refused = 0
+    const { fake, ids } = await gateway([{ input: row({ reward: 0.5 }) }], {
+      model: async (body, rolloutId) => {
+        if (body.messages.length > 2 && (refused += 1) <= 3) throw new Error('out of memory')
+        return model(body, rolloutId)
+      },
+    })
+    const agent = plannedAgent()
+    const worker = startWorker(fake, agent)
+    await fake.allEnded()
+    const { lastAttempt, events } = fake.rollout(String(ids[0]))
+    expect(agent.begun).toHaveLength(2)
+    expect(lastAttempt).toMatch(/^1-/)
+    expect(events.filter(({ attempt }) => attempt !== lastAttempt)).toHaveLength(1)
+    expect(trainedRewards(fake)).toEqual({ [String(ids[0])]: [0.5, 0.5] })
+    expect(await worker.stop()).toMatchObject({ retried: 1, ends: { rewarded: 1, failed: 0 } })
+  })
+
+  test('is not made for what the agent did, nor more often than wanted', async () => {
+    const { fake } = await gateway([{ input: row({ afterwards: 'throws' }) }, { input: row() }], {
+      model: async (body, rolloutId) => {
+        if (rolloutId === 'rollout-1') throw new Error('out of memory')
+        return model(body, rolloutId)
+      },
+    })
+    const agent = plannedAgent()
+    startWorker(fake, agent)
+    await fake.allEnded()
+    expect(agent.begun.toSorted()).toEqual(['rollout-0', 'rollout-1', 'rollout-1'])
+    expect(fake.trained()).toEqual([])
+  })
+})
+
+describe('the trainer', () => {
+  test('deletes a rollout: its agent is stopped', async () => {
+    const { fake, ids } = await gateway([{ input: row({ afterwards: 'hangs' }) }])
+    const agent = plannedAgent((_phase, id) => fake.remove(id))
+    const worker = startWorker(fake, agent)
+    await expect.poll(() => agent.stopped).toEqual(ids)
+    expect((await worker.stop()).ends).toMatchObject({ cancelled: 1 })
+    expect(fake.trained()).toEqual([])
+  })
+
+  test('deletes one that asks: its next model call ends it', async () => {
+    const { fake } = await gateway([{ input: row() }], {
+      model: async (body, rolloutId) => {
+        fake.remove(rolloutId)
+        return model(body, rolloutId)
+      },
+    })
+    const worker = startWorker(fake, plannedAgent(), { watchSeconds: 600 })
+    await expect
+      .poll(() => worker.log.filter(({ message }) => message === 'rollout cancelled'))
+      .toHaveLength(1)
+    expect((await worker.stop()).ends).toMatchObject({ cancelled: 1, failed: 0 })
+  })
+
+  test('pauses in the middle of rollouts, which costs nothing', async () => {
+    let paused: Promise<void> | undefined
+    const { fake } = await gateway(
+      Array.from({ length: 20 }, () => ({ input: row({ calls: 3 }) })),
+      {
+        model: async (body, rolloutId) => {
+          paused ??= fake.pause(3_000, 1)
+          return model(body, rolloutId)
+        },
+      },
+    )
+    const agent = plannedAgent()
+    startWorker(fake, agent)
+    await fake.allEnded()
+    expect(agent.begun).toHaveLength(20)
+    expect(Object.values(trainedRewards(fake))).toEqual(Array.from({ length: 20 }, () => [1, 1, 1]))
+  })
+
+  test('is warned of what it would drop: calls with the same prompt', async () => {
+    const { fake } = await gateway([{ input: row({ repeats: true }) }])
+    const worker = startWorker(fake, plannedAgent())
+    await fake.allEnded()
+    expect(fake.trained()).toHaveLength(1)
+    expect(worker.log).toContainEqual(
+      expect.objectContaining({ level: 'warn', message: expect.stringContaining('same prompt') }),
+    )
+  })
+})
+
+describe('workers', () => {
+  test('share a queue: of 200 rollouts none is run twice', async () => {
+    const { fake, ids } = await gateway(
+      Array.from({ length: 200 }, (_, n) => ({ input: row({ reward: n }) })),
+    )
+    const agents = [plannedAgent(), plannedAgent()]
+    for (const agent of agents) startWorker(fake, agent, { concurrency: 8 })
+    await fake.allEnded()
+    const begun = agents.flatMap((agent) => agent.begun)
+    expect(begun.toSorted()).toEqual(ids.toSorted())
+    expect(agents.map(({ mostRunning }) => mostRunning <= 8)).toEqual([true, true])
+    expect(agents.every((agent) => agent.begun.length > 0)).toBe(true)
+    expect(trainedRewards(fake)).toEqual(Object.fromEntries(ids.map((id, n) => [id, [n, n]])))
+  })
+
+  test('end what nobody runs any more, and nothing of it is trained', async () => {
+    const { fake, ids } = await gateway([{ input: row(), timeoutSeconds: 1 }])
+    const [id = ''] = ids
+    const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
+    const claim = JSON.stringify({ status: { state: 'running', last_attempt_id: '0' } })
+    await fetch(`${fake.url}/api/rollouts/${id}`, { method: 'PATCH', headers, body: claim })
+    const route = `/proxy/rollout/${id}/attempt/0/mode/train/openai/v1/chat/completions`
+    await fetch(fake.url + route, { method: 'POST', headers, body: '{"messages":[]}' })
+    const claimedAt = fake.rollout(id).updatedAt
+
+    startWorker(fake, plannedAgent(), { abandonedAfterSeconds: 1 })
+    await fake.allEnded()
+    expect(fake.rollout(id).state).toBe('failed')
+    expect(fake.rollout(id).updatedAt - claimedAt).toBeGreaterThan(1)
+    expect(fake.trained()).toEqual([])
+  })
+
+  test('that are killed leave nothing behind that another does not end, and nothing of it is trained', async () => {
+    let killed: ServerProcess | undefined
+    const { fake, ids } = await gateway(
+      Array.from({ length: 20 }, (_, n) => ({
+        input: row({ reward: n, calls: 3 }),
+        timeoutSeconds: 4,
+      })),
+      {
+        model: async (body, rolloutId) => {
+          // In the middle of some rollouts; those that are told of their answers are no more.
+          if (fake.rollouts.flatMap(({ events }) => events).length > 20) killed?.kill('SIGKILL')
+          return model(body, rolloutId)
+        },
+      },
+    )
+    const script = new URL('worker-process.ts', import.meta.url)
+    const env = { GATEWAY_URL: fake.url, GATEWAY_KEY: apiKey }
+    killed = await startServerProcess(script, env)
+    await killed.exit
+    const left = fake.rollouts.filter(({ state }) => state === 'running').map(({ id }) => id)
+    expect(left.length).toBeGreaterThan(0)
+
+    await startServerProcess(script, env)
+    await fake.allEnded()
+    const rewards = trainedRewards(fake)
+    for (const [n, id] of ids.entries()) {
+      const state = fake.rollout(id).state
+      expect([id, state]).toEqual([id, left.includes(id) ? 'failed' : 'succeeded'])
+      expect([id, rewards[id]]).toEqual([id, left.includes(id) ? undefined : [n, n, n]])
+    }
+  })
+
+  test('with a wrong key end with one clear line', async () => {
+    const { fake } = await gateway([{ input: row() }])
+    const worker = startWorker(fake, plannedAgent(), { apiKey: 'another' })
+    await expect(worker.done).rejects.toMatchObject({
+      code: 'unauthorized',
+      message: `The gateway of Agent Lightning at ${fake.url} refuses the key (401).`,
+    })
+    expect(worker.log.filter(({ level }) => ['warn', 'error'].includes(level))).toEqual([])
+  })
+
+  test('end where there is no gateway, and say so', async () => {
+    const { fake } = await gateway([])
+    const worker = startWorker(fake, plannedAgent(), { url: `${fake.url}/elsewhere` })
+    await expect(worker.done).rejects.toMatchObject({ code: 'protocol_error' })
+  })
+})

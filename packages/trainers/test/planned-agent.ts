@@ -1,0 +1,129 @@
+import {
+  AgentWorkflow,
+  defineWorkflowConfig,
+  Grader,
+  LocalBackend,
+  requireRolloutContext,
+  toRolloutSample,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/wire'
+import type { FakeModel } from '@osmosis/testing'
+import { tokenAnswer } from '@osmosis/testing/kit'
+
+/** What an agent does with a row, which is what the row says. */
+export interface Plan {
+  /** Default: 2. */
+  readonly calls?: number
+  /** Default: `main` alone. */
+  readonly samples?: readonly string[]
+  /** What happens after the calls; default: it is done. */
+  readonly afterwards?: 'throws' | 'hangs'
+  /** The reward of each sample; default: 1. */
+  readonly reward?: number
+  /** What the grader does; default: it gives the reward. */
+  readonly grading?: 'removes' | 'throws' | 'hangs'
+  /** Whether the second call repeats the prompt of the first. */
+  readonly repeats?: boolean
+}
+
+/** What a planned agent lets a test know. */
+export interface PlannedAgent {
+  readonly backend: LocalBackend
+  /** The rollouts whose workflow was begun, in that order. */
+  readonly begun: readonly string[]
+  /** The rollouts that were told to stop before they had ended. */
+  readonly stopped: readonly string[]
+  /** Most that were running at the same time. */
+  readonly mostRunning: number
+}
+
+/** A row with a plan, for a trainer's queue. */
+export function row(plan: Plan = {}): Record<string, unknown> {
+  return { question: 'What is it?', answer: 'it', ...plan }
+}
+
+export const model: FakeModel = (body) => tokenAnswer(body, { content: 'it is' })
+
+/**
+ * An agent that does what the row says.
+ *
+ * @param heard - called for each phase of a rollout: its calls are made, or its grading begins
+ */
+export function plannedAgent(
+  heard: (phase: 'running' | 'grading', rolloutId: string) => void = () => {},
+): PlannedAgent {
+  const begun: string[] = []
+  const stopped: string[] = []
+  let running = 0
+  let mostRunning = 0
+
+  class PlannedWorkflow extends AgentWorkflow {
+    override async run(ctx: AgentWorkflowContext): Promise<void> {
+      begun.push(ctx.rolloutId)
+      running += 1
+      mostRunning = Math.max(mostRunning, running)
+      try {
+        await askAll(ctx)
+        heard('running', ctx.rolloutId)
+        if (planOf(ctx).afterwards === 'throws') throw new Error('the sandbox is gone')
+        if (planOf(ctx).afterwards === 'hangs') await stop(ctx)
+      } finally {
+        running -= 1
+      }
+    }
+  }
+
+  class PlannedGrader extends Grader {
+    override async grade(ctx: GraderContext): Promise<void> {
+      const { grading, reward = 1 } = planOf(ctx)
+      heard('grading', ctx.rolloutId)
+      if (grading === 'throws') throw new Error('the judge is ill')
+      if (grading === 'hangs') await stop(ctx)
+      for (const id of ctx.samples.keys()) {
+        if (grading === 'removes') ctx.removeSample(id)
+        else ctx.setSampleReward(id, reward)
+      }
+    }
+  }
+
+  async function stop({ rolloutId, signal }: AgentWorkflowContext | GraderContext): Promise<void> {
+    await new Promise((resolve) => {
+      signal.addEventListener('abort', resolve)
+    })
+    stopped.push(rolloutId)
+    throw new Error('it was told to stop')
+  }
+
+  const workflowConfig = defineWorkflowConfig({ name: 'planned', concurrency: {} })
+  return {
+    backend: new LocalBackend({ workflow: PlannedWorkflow, workflowConfig, grader: PlannedGrader }),
+    begun,
+    stopped,
+    get mostRunning() {
+      return mostRunning
+    },
+  }
+}
+
+async function askAll(ctx: AgentWorkflowContext): Promise<void> {
+  const { calls = 2, samples = ['main'], repeats = false } = planOf(ctx)
+  const context = requireRolloutContext('the test')
+  for (const sampleId of samples) {
+    const messages = [...ctx.prompt, { role: 'user', content: sampleId }] as ChatMessage[]
+    context.registerSampleSource(sampleId, {
+      getSample: (id) => toRolloutSample({ id, messages }),
+    })
+    for (let n = 0; n < calls; n += 1) {
+      const answer = await context.policy(sampleId).complete({ messages })
+      if (repeats) continue
+      messages.push(...answer.choices.map(({ message }) => message))
+      messages.push({ role: 'user', content: `Go on, ${n}.` })
+    }
+  }
+}
+
+function planOf(ctx: { readonly metadata: unknown }): Plan {
+  return ctx.metadata ?? {}
+}
