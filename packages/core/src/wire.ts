@@ -42,6 +42,20 @@ export {
   type LeasedRolloutRequestInput,
 } from './wire/leased-results.ts'
 export {
+  flushRequestSchema,
+  flushResponseSchema,
+  runCallSchema,
+  runRequestSchema,
+  runResponseSchema,
+  runSampleSchema,
+  type FlushRequestBody,
+  type FlushResponseBody,
+  type RunCallBody,
+  type RunRequestBody,
+  type RunResponseBody,
+  type RunSampleBody,
+} from './wire/run-protocol.ts'
+export {
   cancelDispositionSchema,
   cancelRequestSchema,
   cancelResponseSchema,

@@ -39,6 +39,12 @@ export {
   type RolloutOnGateway,
 } from './trainers/gateway-store.ts'
 export { randomFaults } from './trainers/random-faults.ts'
+export {
+  FakeMiles,
+  type FakeMilesOptions,
+  type MilesRollout,
+  type MilesRow,
+} from './trainers/fake-miles.ts'
 export { type FakeModel, type TrainedCall } from './trainers/trained-call.ts'
 export {
   FakeTrinity,

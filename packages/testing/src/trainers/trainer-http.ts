@@ -14,7 +14,7 @@ export interface TrainerRequest {
   readonly signal: AbortSignal
 }
 
-/** What a fake trainer answers: a status, headers, and a body that goes out as JSON. */
+/** What a fake trainer answers: a status, headers, and a body that goes out as JSON, or text as it is. */
 export interface TrainerAnswer {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
@@ -62,7 +62,7 @@ export async function startTrainerHttp(
       if (fault === 'lost answer') return void incoming.socket.destroy()
       const { status, headers, body } = given
       outgoing.writeHead(status, { 'content-type': 'application/json', ...headers })
-      outgoing.end(JSON.stringify(body ?? {}))
+      outgoing.end(typeof body === 'string' ? body : JSON.stringify(body ?? {}))
     }
     exchange().catch(() => outgoing.destroy())
   })
