@@ -35,7 +35,7 @@ export type RewardRule = 'single' | 'mean' | 'sum' | { readonly sampleId: string
  * @param observer - hears everything that happens, as of `execute`
  */
 export async function runToEnd(
-  backend: ExecutionBackend,
+  backend: Pick<ExecutionBackend, 'execute'>,
   request: RolloutRequest,
   observer: Partial<RolloutObserver> = {},
 ): Promise<RolloutEnd> {

@@ -20,4 +20,6 @@ export {
 } from './rollout/rollout-server.ts'
 export type { OwnershipOptions } from './ownership/ownership-log.ts'
 export type { RolloutProtocolOptions } from './rollout/rollout-routes.ts'
+export type { RunAnswerRules } from './run/run-answer.ts'
+export type { RunOptions } from './run/runs.ts'
 export type { LifeHooks } from './work/server-life.ts'

@@ -1,3 +1,4 @@
+import { runResponseSchema, type RunResponseBody } from '@osmosis/core/wire'
 import * as fc from 'fast-check'
 import { post } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
@@ -92,6 +93,58 @@ it('answers every leased body for /rollout with a documented status, and stays u
   seen.delete(409)
   expect(seen).toStrictEqual(new Set([202, 422]))
   expect((await post(`${url}/rollout/cancel`, { all: true })).status).toBe(200)
+})
+
+it('answers every body for /run with a documented status, and a reward only where one was earned', async () => {
+  await using running = await startServer({ run: true })
+  const { chat_completions_url } = running.controller.rolloutBody()
+  const valid = {
+    question: 'Is it?',
+    answer: 'yes',
+    base_url: chat_completions_url,
+    model: 'openai/model',
+    sampling_params: { temperature: 1 },
+    max_seq_len: 100,
+    session_server_instance_id: 'one',
+    trace: true,
+  }
+  const seen = new Set<number>()
+
+  await fc.assert(
+    fc.asyncProperty(
+      fc.oneof(
+        mostlyValid(valid, ['question', 'base_url', 'model']),
+        value,
+        fc.string(),
+        fc.json(),
+      ),
+      async (body) => {
+        const response = await post(`${running.url}/run`, body)
+        seen.add(response.status)
+        const answer = (await response.json()) as RunResponseBody
+        if (response.status !== 200) return
+        expect(runResponseSchema.safeParse(answer).error).toBeUndefined()
+        expect('reward' in answer).toBe(answer.exit_status === 'completed')
+      },
+    ),
+    { numRuns: 300 },
+  )
+  expect(seen).toStrictEqual(new Set([200, 422]))
+  expect((await fetch(`${running.url}/health`)).status).toBe(200)
+})
+
+it('answers every body for /flush with a documented status', async () => {
+  await using running = await startServer({ run: true })
+  const valid = { session_server_instance_id: 'one' }
+
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(mostlyValid(valid), value, fc.string()), async (body) => {
+      const response = await post(`${running.url}/flush`, body)
+      await response.body?.cancel()
+      expect([200, 422]).toContain(response.status)
+    }),
+    { numRuns: 200 },
+  )
 })
 
 it('answers every body for /drain with a documented status', async () => {

@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest'
 
-import { startServer } from './running-server.ts'
+import { startServer, type RunningServerOptions } from './running-server.ts'
 
 interface Document {
   openapi: string
   paths: Record<string, Record<string, { responses: Record<string, unknown>; security?: unknown }>>
 }
 
-async function describedBy(options?: { admissionStatus: 200 }): Promise<Document> {
+async function describedBy(options?: RunningServerOptions): Promise<Document> {
   await using running = await startServer(options)
   return (await (await fetch(`${running.url}/openapi.json`)).json()) as Document
 }
@@ -34,6 +34,31 @@ it('describes every route with every status, in OpenAPI 3.1', async () => {
     ['get /metrics', '200 401', bearer],
     ['get /openapi.json', '200 401', bearer],
   ])
+})
+
+it('describes what is served for trainers that wait, where it is', async () => {
+  const { paths } = await describedBy({ run: true })
+  const statuses = (path: string): string =>
+    Object.keys(paths[path]?.['post']?.responses ?? {}).join(' ')
+  expect(statuses('/run')).toBe('200 401 413 422 429 503')
+  expect(statuses('/flush')).toBe('200 401 413 422')
+  expect(paths['/run']?.['post']).toMatchObject({
+    requestBody: {
+      content: { 'application/json': { schema: { required: ['base_url', 'model'] } } },
+    },
+    responses: {
+      200: {
+        content: {
+          'application/json': {
+            schema: {
+              required: ['exit_status', 'eval_report', 'agent_metrics'],
+              properties: { trace: { type: 'array' }, reward: { type: 'number' } },
+            },
+          },
+        },
+      },
+    },
+  })
 })
 
 it('describes the request of a rollout as its schemas have it', async () => {

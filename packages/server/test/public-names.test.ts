@@ -37,6 +37,7 @@ it('exports what servers of other rollout protocols are built on', () => {
       'portRoutes',
       'reachableUrl',
       'refusals',
+      'rowOf',
       'showBackend',
       'toLeasedEnd',
       'toRolloutRequest',

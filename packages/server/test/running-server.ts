@@ -16,6 +16,7 @@ import {
 } from '@osmosis/core'
 import {
   createRolloutServer,
+  type HttpLimits,
   type RolloutServer,
   type RolloutServerOptions,
   serve,
@@ -41,6 +42,7 @@ export interface RunningServerOptions extends Partial<RolloutServerOptions> {
   maxConcurrent?: number
   maxQueueDepth?: number
   egress?: EgressOptions | undefined
+  limits?: HttpLimits
   /** Default: a folder that ends with the server. */
   artifactRoot?: string
 }
@@ -53,6 +55,7 @@ export async function startServer(options: RunningServerOptions = {}): Promise<R
     maxConcurrent,
     maxQueueDepth,
     egress,
+    limits,
     artifactRoot: _,
     ...serverOptions
   } = options
@@ -74,7 +77,7 @@ export async function startServer(options: RunningServerOptions = {}): Promise<R
     logger: recordingLogger(log),
     ...serverOptions,
   })
-  const listening = await serve(server, { port: 0, handleSignals: false })
+  const listening = await serve(server, { port: 0, handleSignals: false, limits })
   return {
     controller,
     server,

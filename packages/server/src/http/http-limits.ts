@@ -25,6 +25,8 @@ const defaults = {
   keepAliveSeconds: 75,
   maxConnections: 10_000,
 }
+/** A connection in which nothing moves is probed after this time. */
+const probeAfterMs = 60_000
 /** How often a refused connection is logged. */
 const warnEveryMs = 60_000
 
@@ -39,6 +41,10 @@ export function timesOf(limits: HttpLimits = {}): ServerOptions {
     headersTimeout: headersSeconds * 1000,
     requestTimeout: requestSeconds * 1000,
     keepAliveTimeout: keepAliveSeconds * 1000,
+    // An answer may take an hour: routers must not forget its connection, and a caller that is gone
+    // without a word is noticed.
+    keepAlive: true,
+    keepAliveInitialDelay: probeAfterMs,
     // Late requests are looked for this often.
     connectionsCheckingInterval: Math.min(5, headersSeconds / 2, requestSeconds / 2) * 1000,
   }

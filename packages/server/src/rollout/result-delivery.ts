@@ -1,8 +1,11 @@
 import {
   errorCategory,
   errorMessage,
+  type GradingOutcome,
   type RolloutFailure,
   type RolloutObserver,
+  type RolloutSample,
+  type WorkflowOutcome,
 } from '@osmosis/core'
 
 import type { Logger } from '../logging/logger.ts'
@@ -48,5 +51,49 @@ export class OutcomeLog {
     const line = { rollout_id: this.#rolloutId, category, error: cause }
     this.#logger.warn(line, `${phase} failed: ${message}`)
     return { message, category, cause }
+  }
+}
+
+/** Reports to whoever waits in this process, with secrets removed. */
+export class AwaitedDelivery implements ResultDelivery {
+  readonly #observer: RolloutObserver
+  readonly #log: OutcomeLog
+  #failed = false
+  complete = false
+
+  constructor(
+    rolloutId: string,
+    observer: RolloutObserver,
+    services: { logger: Logger; secrets: SecretValues },
+  ) {
+    this.#observer = observer
+    this.#log = new OutcomeLog(rolloutId, services)
+  }
+
+  phaseChanged(phase: 'running' | 'grading'): void {
+    this.#observer.phaseChanged?.(phase)
+  }
+
+  async workflowFinished(
+    outcome: WorkflowOutcome,
+    samples?: ReadonlyMap<string, RolloutSample>,
+  ): Promise<void> {
+    for (const warning of outcome.warnings) this.#log.warn(warning)
+    const failure = this.#log.failure('workflow', outcome.failure)
+    this.#failed = failure !== null
+    await this.#observer.workflowFinished({ ...outcome, failure }, samples)
+  }
+
+  async gradingFinished(outcome: GradingOutcome): Promise<void> {
+    this.complete = true
+    // A workflow that failed is reported again as the reason why nothing was graded.
+    const failure = this.#failed ? outcome.failure : this.#log.failure('grading', outcome.failure)
+    await this.#observer.gradingFinished({ ...outcome, failure })
+  }
+
+  async backendEnded(error: unknown): Promise<void> {
+    const failure = toBackendFailure(error)
+    await this.workflowFinished({ status: 'failure', failure, warnings: [] })
+    this.complete = true
   }
 }

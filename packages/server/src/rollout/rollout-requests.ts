@@ -3,7 +3,10 @@ import { randomUUID } from 'node:crypto'
 import {
   errorMessage,
   type ExecutionBackend,
+  runToEnd,
   type PromptMessage,
+  type RolloutEnd,
+  type RolloutObserver,
   type RolloutRequest,
 } from '@osmosis/core'
 import { inTrace, type TraceHeaders } from '@osmosis/core/http'
@@ -20,7 +23,7 @@ import type { Leases } from '../leases/leases.ts'
 import type { OwnershipLog } from '../ownership/ownership-log.ts'
 import type { RequestedRollout } from '../work/admission.ts'
 import { CountedDelivery } from './counted-delivery.ts'
-import type { ResultDelivery } from './result-delivery.ts'
+import { AwaitedDelivery, type ResultDelivery } from './result-delivery.ts'
 import type { AskedRollout } from './rollout-ports.ts'
 import { ifInterrupted, RolloutCallbacks, type CallbackTargets } from './rollout-callbacks.ts'
 import type { RolloutTrajectory, TrajectoryFiles } from './trajectory-files.ts'
@@ -96,6 +99,18 @@ export class RolloutRequests {
         }
       },
     }
+  }
+
+  /** For a caller that waits: runs it to its end. Never rejects. */
+  async toEnd(
+    request: RolloutRequest,
+    observer: Pick<RolloutObserver, 'phaseChanged'>,
+  ): Promise<RolloutEnd> {
+    const { files, services } = this.#parts
+    const trajectory = files.begin(request, null)
+    const execute = async (asked: RolloutRequest, results: RolloutObserver): Promise<void> =>
+      this.#run(asked, new AwaitedDelivery(asked.rolloutId, results, services), trajectory)
+    return runToEnd({ execute }, request, observer)
   }
 
   /** Hands a rollout to the backend; resolves when its results have been seen to. */

@@ -5,6 +5,8 @@ import type { ServerProtocol, ServerServices } from '../http/server-shell.ts'
 import type { LeaseOptions } from '../leases/lease-registry.ts'
 import { Leases } from '../leases/leases.ts'
 import { resultRoute } from '../leases/result-route.ts'
+import { runRoutes } from '../run/run-routes.ts'
+import { Runs, type RunOptions } from '../run/runs.ts'
 import { OwnershipLog, type OwnershipOptions } from '../ownership/ownership-log.ts'
 import { Admission } from '../work/admission.ts'
 import { acceptRoute } from './accept-route.ts'
@@ -36,6 +38,11 @@ export interface RolloutProtocolOptions {
    * where it has one; default true.
    */
   trajectories?: boolean | undefined
+  /**
+   * Whether `POST /run` and `POST /flush` are served as well, for trainers that wait for the answer;
+   * default false.
+   */
+  run?: boolean | RunOptions | undefined
 }
 
 /** The routes of the rollout protocol: each translates between the wire and one port behind it. */
@@ -64,7 +71,7 @@ export function rolloutRoutes(
   options: RolloutProtocolOptions,
   services: ServerServices,
 ): Pick<ServerProtocol, 'routes' | 'resume'> & Required<Pick<ServerProtocol, 'settle'>> {
-  const { backend, trajectories = true } = options
+  const { backend, trajectories = true, run = false } = options
   const { logger, metrics, delivery, secrets } = services
   const files = new TrajectoryFiles(trajectories ? backend.artifactRoot : undefined, services)
   const leases = new Leases(options.leases, { ...services, backend })
@@ -87,10 +94,17 @@ export function rolloutRoutes(
   })
 
   const requests = new RolloutRequests({ backend, files, leases, ownership, services })
+  const runs =
+    run === false
+      ? undefined
+      : new Runs(run === true ? {} : run, { backend, admission, requests, logger })
   const own = new OwnRollouts({ backend, requests, admission, leases, delivery })
 
   return {
-    routes: portRoutes({ intake: own, results: own, control: own }, options, services),
+    routes: [
+      ...portRoutes({ intake: own, results: own, control: own }, options, services),
+      ...(runs === undefined ? [] : runRoutes(runs, services.egress)),
+    ],
     resume(left) {
       leases.restore(left.records)
       admission.resume(left)

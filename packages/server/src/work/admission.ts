@@ -52,6 +52,11 @@ export interface RequestedRollout {
    * its id is free again when the rollout is over, unless somebody else has taken it.
    */
   readonly repeatable?: boolean
+  /**
+   * Whether an outbox keeps it, where there is one (default). What is answered on the connection that
+   * asks for it ends with the process, and nobody is left to tell.
+   */
+  readonly kept?: boolean
   /** Whether its result has room; default: it needs none. */
   readonly hasRoom?: () => boolean
   /** Keys that came with it, kept out of everything that is written while it runs. */
@@ -221,14 +226,14 @@ export class Admission {
   }
 
   async #start(key: string, known: AdmittedRollout, requested: RequestedRollout): Promise<string> {
-    const { rolloutId, secrets, prepare, repeatable = true } = requested
+    const { rolloutId, secrets, prepare, repeatable = true, kept = true } = requested
     const { logger, work, outbox } = this.#parts
     const forgetSecrets = this.#parts.secrets.add(...secrets)
     let record: OutboxRecord | undefined
     try {
       const preparing = prepare()
       const prepared = isPromise(preparing) ? await preparing : preparing
-      if (outbox !== undefined) {
+      if (outbox !== undefined && kept) {
         record = await this.#keep(outbox, { key, digest: known.digest }, requested, prepared)
         known.record = record
       }

@@ -1,0 +1,99 @@
+import {
+  errorMessage,
+  oneReward,
+  type PolicyCall,
+  type RewardRule,
+  type RolloutEnd,
+  type RolloutSample,
+} from '@osmosis/core'
+import type { RunCallBody, RunResponseBody, RunSampleBody } from '@osmosis/core/wire'
+
+/** How the end of a rollout becomes one number. */
+export interface RunAnswerRules {
+  /** What the reward of a rollout with several samples is; default: it must keep exactly one. */
+  reward?: RewardRule | undefined
+}
+
+/** What an answer is made with besides. */
+interface RunAnswerParts extends RunAnswerRules {
+  /** From the request to the end of the rollout. */
+  readonly seconds: number
+  readonly traced: boolean
+}
+
+/** Most token ids and logprobs of an answer, which are some 80 MB of JSON. */
+const mostNumbers = 8_000_000
+
+/** The body that answers `POST /run`: JSON. */
+export function toRunAnswer(end: RolloutEnd, { seconds, reward, traced }: RunAnswerParts): string {
+  const body: RunResponseBody = {
+    ...endFields(end, reward, traced),
+    agent_metrics: { total_time: seconds },
+  }
+  return JSON.stringify(body)
+}
+
+type EndFields = Omit<RunResponseBody, 'agent_metrics'>
+
+function endFields(end: RolloutEnd, rule: RewardRule | undefined, traced: boolean): EndFields {
+  switch (end.kind) {
+    case 'rewarded':
+      try {
+        const reward = oneReward(end, rule)
+        const trace = traced ? { trace: toTrace(end.samples) } : {}
+        return { reward, exit_status: 'completed', eval_report: {}, ...trace }
+      } catch (error) {
+        return failed('validation_error', errorMessage(error))
+      }
+    case 'removed':
+      return { exit_status: 'removed', eval_report: {} }
+    case 'failed':
+      return failed(end.category, end.message)
+    case 'cancelled':
+      return { exit_status: 'cancelled', eval_report: { err_message: end.message } }
+  }
+}
+
+function failed(err_category: string, err_message: string): EndFields {
+  return { exit_status: 'failed', eval_report: { err_message, err_category } }
+}
+
+function toTrace(samples: ReadonlyMap<string, RolloutSample>): RunSampleBody[] {
+  let numbers = 0
+  return [...samples.values()].map(({ id, reward, calls, stepRewards }) => {
+    const answered = calls.filter(({ error }) => error === null)
+    for (const { promptTokenIds, completionTokenIds } of answered) {
+      numbers += (promptTokenIds?.length ?? 0) + 2 * (completionTokenIds?.length ?? 0)
+    }
+    if (numbers > mostNumbers) {
+      throw new RangeError(
+        `The trace of this rollout has more than ${mostNumbers} token ids and logprobs, which is all that an answer has room for. Make fewer model calls, or train with an endpoint that records them itself.`,
+      )
+    }
+    return {
+      sample_id: id,
+      // Kept samples have one: the end of the rollout says so.
+      reward: reward ?? 0,
+      calls: answered.map((call, at) => toCall(call, stepRewards?.[at] ?? null)),
+    }
+  })
+}
+
+function toCall(call: PolicyCall, stepReward: number | null): RunCallBody {
+  return {
+    id: call.id,
+    prompt_token_ids: call.promptTokenIds && [...call.promptTokenIds],
+    completion_token_ids: call.completionTokenIds && [...call.completionTokenIds],
+    logprobs: logprobsOf(call),
+    extends_previous: call.extendsPrevious,
+    finish_reason: call.finishReason,
+    step_reward: stepReward,
+  }
+}
+
+function logprobsOf({ logprobs }: PolicyCall): number[] | null {
+  const entries = logprobs?.content
+  if (!Array.isArray(entries)) return null
+  const numbers = entries.map((entry) => (entry as { logprob?: unknown } | null)?.logprob)
+  return numbers.every((logprob) => typeof logprob === 'number') ? numbers : null
+}

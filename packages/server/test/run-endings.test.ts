@@ -1,0 +1,294 @@
+import type { GraderContext } from '@osmosis/core'
+import type { ChatCompletion, ChatCompletionRequest, HealthResponseBody } from '@osmosis/core/wire'
+import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing'
+import {
+  post,
+  sendJson,
+  startPolicyEndpoint,
+  told,
+  tokenAnswer,
+  type PolicyEndpoint,
+} from '@osmosis/testing/kit'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { askPolicy, graderOf, OneForYes, startServer, workflowOf } from './running-server.ts'
+
+const row = { question: 'Is it?', answer: 'yes' }
+
+async function startMiles(options: Partial<FakeMilesOptions> = {}): Promise<FakeMiles> {
+  const model: FakeMilesOptions['model'] = (body) => tokenAnswer(body, { content: 'yes' })
+  const miles = await FakeMiles.start({ model, retries: 0, ...options })
+  onTestFinished(async () => miles.close())
+  return miles
+}
+
+/** Lets a test wait until so many have come somewhere, and then lets them all go on. */
+class Gate {
+  #count = 0
+  readonly #come = new Set<() => void>()
+  readonly #open = Promise.withResolvers<void>()
+
+  /** For user code: what is cancelled goes on as well. */
+  async pass(signal: AbortSignal): Promise<void> {
+    this.#count += 1
+    for (const look of this.#come) look()
+    const { promise: cancelled, reject } = Promise.withResolvers<never>()
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
+    await Promise.race([this.#open.promise, cancelled])
+  }
+
+  async reachedBy(count: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const look = (): void => {
+      if (this.#count >= count) resolve()
+    }
+    this.#come.add(look)
+    look()
+    await promise
+  }
+
+  open(): void {
+    this.#open.resolve()
+  }
+}
+
+/** Resolves when a rollout waits for a slot. */
+async function untilQueued(url: string): Promise<void> {
+  const read = async (): Promise<number> => {
+    const health = (await (await fetch(`${url}/health`)).json()) as HealthResponseBody
+    return health.concurrency.queued
+  }
+  await expect.poll(read).toBe(1)
+}
+
+const waitingIn = (gate: Gate): ReturnType<typeof workflowOf> =>
+  workflowOf(async (ctx) => {
+    await askPolicy(ctx)
+    await gate.pass(ctx.signal)
+  })
+
+describe('POST /flush', () => {
+  it('cancels what its instance has asked for, and nothing else', async () => {
+    const gate = new Gate()
+    await using server = await startServer({ run: true, workflow: waitingIn(gate) })
+    const [one, other] = [
+      await startMiles({ instanceId: 'one', filter: true }),
+      await startMiles({ instanceId: 'other', filter: true }),
+    ]
+    const flushed = one.generate(server.url, [row], { attempts: 2 })
+    const kept = other.generate(server.url, [row], { attempts: 2 })
+    await gate.reachedBy(4)
+    expect(await one.flush(server.url)).toBe(2)
+    expect((await flushed).map(({ answer }) => answer)).toMatchObject([
+      { exit_status: 'cancelled', eval_report: { err_message: expect.any(String) as string } },
+      { exit_status: 'cancelled' },
+    ])
+    gate.open()
+    expect((await kept).map(({ answer }) => answer?.exit_status)).toStrictEqual([
+      'completed',
+      'completed',
+    ])
+    expect(one.trained()).toStrictEqual([])
+    expect(other.trained()).toHaveLength(2)
+    expect(await one.flush(server.url)).toBe(0)
+    expect(await one.flush(server.url, 'nobody')).toBe(0)
+  })
+
+  it('refuses a body without an instance', async () => {
+    await using server = await startServer({ run: true })
+    expect((await post(`${server.url}/flush`, {})).status).toBe(422)
+    expect((await post(`${server.url}/flush`, { session_server_instance_id: '' })).status).toBe(422)
+  })
+})
+
+describe('a server that ends', () => {
+  it('waits for the answers of what is going on, whether queued, running or being graded', async () => {
+    const [workflow, grading] = [new Gate(), new Gate()]
+    const server = await startServer({
+      run: true,
+      maxConcurrent: 1,
+      workflow: workflowOf(async (ctx) => {
+        await askPolicy(ctx)
+        if (ctx.metadata?.['phase'] !== 'grading') await workflow.pass(ctx.signal)
+      }),
+      grader: graderOf(async (ctx: GraderContext) => {
+        if (ctx.metadata?.['phase'] === 'grading') await grading.pass(ctx.signal)
+        ctx.setReward(1)
+      }),
+    })
+    const miles = await startMiles()
+    const generated = [miles.generate(server.url, [{ ...row, phase: 'grading' }])]
+    await grading.reachedBy(1)
+    generated.push(miles.generate(server.url, [row]))
+    await workflow.reachedBy(1)
+    generated.push(miles.generate(server.url, [row]))
+    await untilQueued(server.url)
+
+    const ended = server.server.drain()
+    const late = await miles.generate(server.url, [row])
+    expect(late).toMatchObject([{ answer: null, calls: [] }])
+    grading.open()
+    workflow.open()
+    for (const [rollout] of await Promise.all(generated)) {
+      expect(rollout?.answer).toMatchObject({ exit_status: 'completed', reward: 1 })
+    }
+    await ended
+    await server[Symbol.asyncDispose]()
+  })
+
+  it.each(['workflow', 'grading', 'queue', 'model call'])(
+    'cancels what outlasts its wait in the %s, and no reward is told',
+    async (phase) => {
+      const gate = new Gate()
+      const forever = new AbortController().signal
+      const server = await startServer({
+        run: true,
+        maxConcurrent: 1,
+        drainSeconds: 0.05,
+        workflow: workflowOf(async (ctx) => {
+          await askPolicy(ctx)
+          if (phase === 'workflow' || phase === 'queue') await gate.pass(ctx.signal)
+        }),
+        grader: graderOf(async (ctx: GraderContext) => {
+          if (phase === 'grading') await gate.pass(ctx.signal)
+          ctx.setReward(1)
+        }),
+      })
+      const miles = await startMiles({
+        filter: true,
+        model: async (body) => {
+          if (phase === 'model call') await gate.pass(forever)
+          return tokenAnswer(body, { content: 'yes' })
+        },
+      })
+      const generated = [miles.generate(server.url, [row])]
+      await gate.reachedBy(1)
+      if (phase === 'queue') {
+        generated.push(miles.generate(server.url, [row]))
+        await untilQueued(server.url)
+      }
+      await server[Symbol.asyncDispose]()
+      for (const [rollout] of await Promise.all(generated)) {
+        expect(rollout?.answer).toMatchObject({ exit_status: 'cancelled' })
+        expect(rollout?.answer).not.toHaveProperty('reward')
+      }
+      expect(miles.trained()).toStrictEqual([])
+    },
+  )
+})
+
+describe('trace', () => {
+  const ask = (miles: FakeMiles, change: object = {}): object => ({
+    ...row,
+    base_url: miles.url.replace(/$/, '/sessions/g1-1/v1'),
+    model: 'openai/model',
+    trace: true,
+    ...change,
+  })
+
+  /** A policy that records nothing, as its trainer sees it. */
+  async function policy(
+    answer: (body: ChatCompletionRequest, n: number) => ChatCompletion,
+  ): Promise<PolicyEndpoint> {
+    return startPolicyEndpoint((response, n, { body }) => sendJson(response, 200, answer(body, n)))
+  }
+
+  it('answers with what is to be trained, and asks the policy for it', async () => {
+    const { url, requests } = await policy((body, n) =>
+      tokenAnswer(body, { content: 'ab' }, `c${n}`),
+    )
+    await using server = await startServer({
+      run: { reward: 'mean' },
+      workflow: workflowOf(async (ctx) => {
+        await askPolicy(ctx, 'a')
+        await askPolicy(ctx, 'b')
+        await askPolicy(ctx, 'c')
+      }),
+      grader: graderOf((ctx: GraderContext) => {
+        ctx.setSampleReward('a', 1)
+        ctx.setStepRewards('a', [0.75])
+        ctx.setSampleReward('b', 2)
+        ctx.removeSample('c')
+      }),
+    })
+    const body = { ...row, base_url: url, model: 'openai/model', trace: true }
+    const answer = await told(await post(`${server.url}/run`, body))
+    const ids = Array.from('{"content":"ab"}', (letter) => letter.codePointAt(0))
+    const call = {
+      prompt_token_ids: expect.arrayContaining([91]) as number[],
+      completion_token_ids: ids,
+      logprobs: ids.map(() => -0.5),
+      extends_previous: true,
+      finish_reason: 'stop',
+      step_reward: null,
+    }
+    expect(answer).toStrictEqual({
+      status: 200,
+      body: {
+        reward: 1.5,
+        exit_status: 'completed',
+        eval_report: {},
+        agent_metrics: { total_time: expect.any(Number) as number },
+        trace: [
+          { sample_id: 'a', reward: 1, calls: [{ ...call, id: 'c1', step_reward: 0.75 }] },
+          { sample_id: 'b', reward: 2, calls: [{ ...call, id: 'c2' }] },
+        ],
+      },
+    })
+    expect(requests).toHaveLength(3)
+    for (const request of requests) {
+      expect(request.body).toMatchObject({ logprobs: true, return_token_ids: true })
+    }
+  })
+
+  it('has nothing to train where there is no reward', async () => {
+    const { url } = await policy((body) => tokenAnswer(body, { content: 'ab' }))
+    await using server = await startServer({
+      run: true,
+      grader: graderOf(() => {
+        throw new Error('no judge')
+      }),
+    })
+    const body = { ...row, base_url: url, model: 'model', trace: true }
+    const answer = await told(await post(`${server.url}/run`, body))
+    expect(answer.body).toMatchObject({ exit_status: 'failed' })
+    expect(answer.body).not.toHaveProperty('trace')
+  })
+
+  it('says with null what a policy did not tell', async () => {
+    const { url } = await policy((body) => {
+      const answer = tokenAnswer(body, { content: 'ab' })
+      const { prompt_token_ids: _, ...rest } = answer
+      const choices = rest.choices.map(({ token_ids: _ids, ...choice }) => choice)
+      return { ...rest, choices: choices.map((choice) => ({ ...choice, logprobs: null })) }
+    })
+    await using server = await startServer({ run: true, grader: OneForYes })
+    const body = { ...row, base_url: url, model: 'model', trace: true }
+    const answer = (await (await post(`${server.url}/run`, body)).json()) as {
+      trace: { calls: object[] }[]
+    }
+    expect(answer.trace[0]?.calls).toMatchObject([
+      { prompt_token_ids: null, completion_token_ids: null, logprobs: null },
+    ])
+  })
+
+  it('runs each request, although all ask the same policy', async () => {
+    const { url, requests } = await policy((body) => tokenAnswer(body, { content: 'ab' }))
+    await using server = await startServer({ run: true })
+    const base_url = url.replace('/v1', '/sessions/shared/v1')
+    const body = { ...row, base_url, model: 'model', trace: true }
+    for (let n = 0; n < 2; n += 1) {
+      expect((await post(`${server.url}/run`, body)).status).toBe(200)
+    }
+    expect(requests).toHaveLength(2)
+  })
+
+  it('takes a policy that does not know the model for a failure, not for a withdrawal', async () => {
+    const miles = await startMiles()
+    await using server = await startServer({ run: true })
+    const shared = await told(await post(`${server.url}/run`, ask(miles)))
+    expect(shared.body).toMatchObject({ exit_status: 'failed' })
+    const own = await told(await post(`${server.url}/run`, ask(miles, { trace: false })))
+    expect(own.body).toMatchObject({ exit_status: 'cancelled' })
+  })
+})

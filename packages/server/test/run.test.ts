@@ -1,0 +1,355 @@
+import { readdir } from 'node:fs/promises'
+
+import { AgentWorkflow, type AgentWorkflowContext, type GraderContext } from '@osmosis/core'
+import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing'
+import { post, temporaryFolder, told, tokenAnswer } from '@osmosis/testing/kit'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+import {
+  askPolicy,
+  graderOf,
+  startServer,
+  workflowOf,
+  type RunningServer,
+  type RunningServerOptions,
+} from './running-server.ts'
+
+type Body = Parameters<FakeMilesOptions['model']>[0]
+
+const yes: FakeMilesOptions['model'] = (body) => tokenAnswer(body, { content: 'yes' })
+const row = { question: 'Is it?', answer: 'yes', level: 3 }
+
+/** A trainer that asks once for what it gets no answer to. */
+async function startMiles(options: Partial<FakeMilesOptions> = {}): Promise<FakeMiles> {
+  const miles = await FakeMiles.start({ model: yes, retries: 0, ...options })
+  onTestFinished(async () => miles.close())
+  return miles
+}
+
+async function running(options: RunningServerOptions = {}): Promise<RunningServer> {
+  return startServer({ run: true, ...options })
+}
+
+class AskTwice extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    await askPolicy(ctx, 'a')
+    await askPolicy(ctx, 'b')
+  }
+}
+
+/** A workflow that asks and then waits for its end. */
+function asksAndWaits(
+  seen: { aborted?: boolean } = {},
+): NonNullable<RunningServerOptions['workflow']> {
+  return workflowOf(async (ctx) => {
+    await askPolicy(ctx)
+    await new Promise((_, reject) => {
+      ctx.signal.addEventListener('abort', () => {
+        seen.aborted = true
+        reject(ctx.signal.reason as Error)
+      })
+    })
+  })
+}
+
+describe('POST /run', () => {
+  it('runs a row to its end, and answers with the reward that is trained', async () => {
+    const asked: Body[] = []
+    const seen: unknown[] = []
+    const miles = await startMiles({
+      model: (body) => (asked.push(body), yes(body, '')),
+      modelName: 'Qwen/Qwen3-4B',
+    })
+    await using server = await running({
+      workflow: workflowOf(async (ctx) => {
+        seen.push(ctx.metadata, ctx.group)
+        await askPolicy(ctx)
+      }),
+      grader: graderOf((ctx: GraderContext) => ctx.setReward(ctx.label === 'yes' ? 0.25 : 0)),
+    })
+    const [rollout] = await miles.generate(server.url, [row])
+
+    expect(rollout?.answer).toStrictEqual({
+      reward: 0.25,
+      exit_status: 'completed',
+      eval_report: {},
+      agent_metrics: { total_time: expect.any(Number) as number },
+    })
+    expect(miles.trained()).toMatchObject([{ group: 'g1', rolloutId: 'g1-1', reward: 0.25 }])
+    expect(String.fromCodePoint(...(miles.trained()[0]?.ids ?? []))).toBe('{"content":"yes"}')
+    expect(seen).toStrictEqual([{ level: 3 }, null])
+    expect(asked).toMatchObject([
+      { model: 'Qwen/Qwen3-4B', messages: [{ role: 'user', content: 'Is it?' }], temperature: 1 },
+    ])
+  })
+
+  it('has the last word of the trainer on sampling, in the words of chat completions', async () => {
+    const asked: Body[] = []
+    const miles = await startMiles({
+      model: (body) => (asked.push(body), yes(body, '')),
+      samplingParams: {
+        temperature: 0.5,
+        max_new_tokens: 7,
+        min_new_tokens: 2,
+        sampling_seed: 4,
+        top_k: -1,
+        stop: null,
+        n: 8,
+        model: 'other',
+        tools: [],
+        constructor: 1,
+      },
+      maxSeqLen: 100,
+    })
+    await using server = await running()
+    await miles.generate(server.url, [row], { attempts: 2 })
+
+    const {
+      messages: _,
+      model,
+      stream: _s,
+      stream_options: _o,
+      ...settings
+    } = asked[0] ?? { messages: [] }
+    expect(model).toBe('model')
+    expect(settings).toStrictEqual({
+      temperature: 0.5,
+      max_tokens: 7,
+      min_tokens: 2,
+      seed: 4,
+      top_k: -1,
+    })
+    const dropped = server.log.filter(({ message }) => message.includes('left out'))
+    expect(dropped.map(({ fields }) => fields)).toStrictEqual([
+      { names: ['n', 'model', 'tools', 'constructor'] },
+    ])
+  })
+
+  it('gives a removed rollout no reward', async () => {
+    const miles = await startMiles({ filter: true })
+    await using server = await running({
+      grader: graderOf((ctx: GraderContext) => ctx.removeSample(ctx.sample.id)),
+    })
+    const [rollout] = await miles.generate(server.url, [row])
+    expect(rollout?.answer).toMatchObject({ exit_status: 'removed', eval_report: {} })
+    expect(rollout?.answer).not.toHaveProperty('reward')
+    expect(rollout?.calls).toHaveLength(1)
+    expect(miles.trained()).toStrictEqual([])
+  })
+
+  it('gives a rollout that failed after two calls no reward, so that its group is not trained', async () => {
+    const workflow = workflowOf(async (ctx) => {
+      await askPolicy(ctx, 'a')
+      await askPolicy(ctx, 'b')
+      if (ctx.metadata?.['level'] === 3) throw new Error('the sandbox is gone')
+    })
+    const grader = graderOf((ctx: GraderContext) => {
+      for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
+    })
+    await using server = await running({ workflow, grader, run: { reward: 'mean' } })
+    for (const filter of [true, false]) {
+      const miles = await startMiles({ filter })
+      const [failed, other] = await miles.generate(server.url, [row, { ...row, level: 1 }])
+      expect(failed?.answer).toStrictEqual({
+        exit_status: 'failed',
+        eval_report: {
+          err_message: expect.stringContaining('the sandbox is gone') as string,
+          err_category: 'agent_error',
+        },
+        agent_metrics: { total_time: expect.any(Number) as number },
+      })
+      expect(failed?.calls).toHaveLength(2)
+      expect(other?.answer).toMatchObject({ exit_status: 'completed', reward: 1 })
+      // Without the filter the trainer makes up a 0, whatever it was answered.
+      const rewards = miles.trained().map(({ group, reward }) => [group, reward])
+      expect(new Set(rewards.map(String))).toStrictEqual(
+        new Set(filter ? ['g2,1'] : ['g1,0', 'g2,1']),
+      )
+    }
+  })
+
+  it('fails a rollout without a model call, which is not trained with any trainer', async () => {
+    const miles = await startMiles()
+    await using server = await running({
+      workflow: workflowOf(() => [{ role: 'user', content: 'a' }]),
+    })
+    const [rollout] = await miles.generate(server.url, [row])
+    expect(rollout?.answer).toMatchObject({ exit_status: 'failed' })
+    expect(miles.trained()).toStrictEqual([])
+  })
+
+  it.each([
+    ['default', {}, 'failed', undefined],
+    ['mean', { reward: 'mean' }, 'completed', 2],
+    ['sum', { reward: 'sum' }, 'completed', 4],
+    ['of one sample', { reward: { sampleId: 'b' } }, 'completed', 3],
+    ['of one that there is not', { reward: { sampleId: 'c' } }, 'failed', undefined],
+  ] as const)('reduces two samples to one number: %s', async (_, run, status, reward) => {
+    const miles = await startMiles()
+    await using server = await running({
+      run,
+      workflow: AskTwice,
+      grader: graderOf((ctx: GraderContext) => {
+        ctx.setSampleReward('a', 1)
+        ctx.setSampleReward('b', 3)
+      }),
+    })
+    const [rollout] = await miles.generate(server.url, [row])
+    expect(rollout?.answer?.exit_status).toBe(status)
+    expect(rollout?.answer?.reward).toBe(reward)
+    const category = rollout?.answer?.eval_report.err_category
+    expect(category).toBe(status === 'failed' ? 'validation_error' : undefined)
+  })
+
+  it('cancels a rollout whose trainer hangs up, and takes the session for used', async () => {
+    const seen: { aborted?: boolean } = {}
+    let asked = 0
+    const called = Promise.withResolvers<void>()
+    const miles = await startMiles({
+      model: (body) => {
+        asked += 1
+        called.resolve()
+        return yes(body, '')
+      },
+    })
+    await using server = await running({ workflow: asksAndWaits(seen) })
+    const hangUp = new AbortController()
+    const generated = miles.generate(server.url, [row], { signal: hangUp.signal })
+    await called.promise
+    hangUp.abort()
+    expect(await generated).toMatchObject([{ answer: null }])
+    // Whoever asks again in the session learns the end of the first rollout, and there is no second.
+    const again = await post(`${server.url}/run`, {
+      question: 'Is it?',
+      base_url: `${miles.url}/sessions/g1-1/v1`,
+      model: 'openai/model',
+    })
+    expect(await again.json()).toMatchObject({ exit_status: 'cancelled' })
+    expect(seen.aborted).toBe(true)
+    expect(asked).toBe(1)
+  })
+
+  it('answers a session that lost its answer with the same, and runs nothing again', async () => {
+    let runs = 0
+    await using server = await running({
+      workflow: workflowOf(async (ctx) => {
+        runs += 1
+        await askPolicy(ctx)
+      }),
+    })
+    const miles = await startMiles()
+    const [rollout] = await miles.generate(server.url, [row])
+    const again = await post(`${server.url}/run`, {
+      ...row,
+      base_url: `${miles.url}/sessions/g1-1/v1`,
+      model: 'openai/model',
+    })
+    expect(await again.json()).toStrictEqual(rollout?.answer)
+    expect(runs).toBe(1)
+  })
+
+  it('names the group of a row, and counts its attempts', async () => {
+    const seen: unknown[] = []
+    const workflow = workflowOf(async (ctx) => {
+      seen.push(ctx.group)
+      await askPolicy(ctx)
+    })
+    for (const groupSize of [undefined, 2]) {
+      await using server = await running({ workflow, run: { groupColumn: 'id', groupSize } })
+      const miles = await startMiles()
+      await miles.generate(server.url, [{ ...row, id: 7 }], { attempts: 2 })
+      await miles.generate(server.url, [{ ...row, id: 7 }, row])
+    }
+    expect(seen).toStrictEqual([
+      { id: '7', attempt: 1 },
+      { id: '7', attempt: 2 },
+      { id: '7', attempt: 3 },
+      null,
+      { id: '7/1', attempt: 1, size: 2 },
+      { id: '7/1', attempt: 2, size: 2 },
+      { id: '7/2', attempt: 1, size: 2 },
+      null,
+    ])
+  })
+
+  it('is not cut by the limits for requests and idle connections', async () => {
+    const miles = await startMiles()
+    await using server = await running({
+      limits: { headersSeconds: 0.2, requestSeconds: 0.4, keepAliveSeconds: 0.1 },
+      workflow: workflowOf(async (ctx) => {
+        await askPolicy(ctx)
+        await new Promise((resolve) => setTimeout(resolve, 1500))
+      }),
+    })
+    const [rollout] = await miles.generate(server.url, [row])
+    expect(rollout?.answer).toMatchObject({ exit_status: 'completed', reward: 1 })
+  })
+
+  it.each([
+    ['no prompt', { question: undefined }, /The row has no prompt: it needs one of the columns/],
+    ['a prompt of another form', { question: 5 }, /The column question must be text or a list/],
+    ['no policy', { base_url: undefined }, /Field required/],
+    ['a policy that is no URL', { base_url: 'nowhere' }, /must be an http or https URL/],
+    ['no model', { model: '' }, /must name the model/],
+    ['a row with a column trace', { trace: 'of thought' }, /must be true or false/],
+    ['wrong parameters', { sampling_params: [] }, /sampling_params/],
+  ])('refuses a body with %s', async (_, change, text) => {
+    await using server = await running()
+    const body = { ...row, base_url: 'http://127.0.0.1:9/v1', model: 'openai/m', ...change }
+    const answer = await told(await post(`${server.url}/run`, body))
+    expect(answer.status).toBe(422)
+    expect(JSON.stringify(answer.body)).toMatch(text)
+  })
+
+  it('refuses what is nested too deeply', async () => {
+    await using server = await running()
+    const deep = `${'['.repeat(20_000)}${']'.repeat(20_000)}`
+    const answer = await post(
+      `${server.url}/run`,
+      `{"question":"a","answer":${deep},"base_url":"http://127.0.0.1:9/v1","model":"m"}`,
+    )
+    expect(await told(answer)).toMatchObject({ status: 422 })
+  })
+
+  it('is there only where it is asked for, and asks for the key', async () => {
+    await using closed = await startServer()
+    expect((await post(`${closed.url}/run`, row)).status).toBe(404)
+    await using guarded = await running({ apiKey: 'key' })
+    expect((await post(`${guarded.url}/run`, row)).status).toBe(401)
+    expect((await post(`${guarded.url}/flush`, row)).status).toBe(401)
+    const miles = await startMiles({ apiKey: 'key' })
+    const [rollout] = await miles.generate(guarded.url, [row])
+    expect(rollout?.answer).toMatchObject({ exit_status: 'completed' })
+  })
+
+  it('keeps secrets out of what it says of a failure', async () => {
+    const miles = await startMiles({ apiKey: 'key-of-the-server' })
+    await using server = await running({
+      apiKey: 'key-of-the-server',
+      workflow: workflowOf(() => {
+        throw new Error('refused: key-of-the-server')
+      }),
+    })
+    const [rollout] = await miles.generate(server.url, [row])
+    expect(rollout?.answer?.eval_report.err_message).toMatch(/^refused: /)
+    expect(JSON.stringify([rollout?.answer, server.log])).not.toContain('key-of-the-server')
+  })
+
+  it('leaves nothing in the outbox, which has nobody to tell', async () => {
+    const outboxDir = await temporaryFolder()
+    const miles = await startMiles()
+    await using server = await running({ outboxDir })
+    await miles.generate(server.url, [row])
+    expect((await readdir(outboxDir)).filter((name) => name.includes('rollout'))).toStrictEqual([])
+  })
+
+  it('counts what it runs with all the rest', async () => {
+    const miles = await startMiles()
+    await using server = await running()
+    await miles.generate(server.url, [row], { attempts: 2 })
+    const figures = await (await fetch(`${server.url}/metrics`)).text()
+    expect(figures).toContain('osmosis_http_requests_total{route="/run",status="200"} 2')
+    expect(figures).toMatch(/osmosis_rollouts_ended_total\{outcome="success",.*\} 2/)
+    expect(figures).toMatch(/osmosis_policy_calls_total\{.*\} 2/)
+  })
+})
