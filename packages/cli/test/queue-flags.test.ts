@@ -17,6 +17,11 @@ it.each([
     said: '--outbox and --redis exclude each other: the queue keeps what is accepted until it is told in full.',
   },
   {
+    name: 'rollouts whose answer is their result over a queue',
+    args: [...served, '--run'],
+    said: '--run and --redis exclude each other: the answer of POST /run is its result, which ends with the server that was asked, and a queue keeps rollouts for longer. Serve it without a queue, with --workers for more processes.',
+  },
+  {
     name: 'worker processes of a server that runs nothing',
     args: [...served, '--workers', '2'],
     said: '--workers goes to osmosis worker: with --redis the server runs no rollouts.',

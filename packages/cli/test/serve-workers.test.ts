@@ -1,6 +1,9 @@
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
+import type { RunResponseBody } from '@osmosis/core/wire'
+import { FakeMiles } from '@osmosis/testing'
+import { post, sendJson, startPolicyEndpoint, tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { inWorkspace, run as osmosis } from './in-process.ts'
@@ -36,6 +39,39 @@ it('serves a workflow in worker processes as in its own, and ends with them on S
   )
   expect(code).toBe(0)
 })
+
+it.each([[[]], [['--workers', '2']]])(
+  'serves rollouts whose answer is their result with --run, here or in workers: %j',
+  async (args) => {
+    const flags = ['--port', '0', '--no-trajectories', '--run', '--group-column', 'id', ...args]
+    const command = startOsmosis(['serve', echo, ...flags])
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    await using miles = await FakeMiles.start({
+      model: (body, rolloutId) => tokenAnswer(body, { content: rolloutId }),
+      filter: true,
+    })
+    const row = { prompt: 'Say your name.', label: 'g1-1', id: 1 }
+    const rollouts = await miles.generate(url, [row], { attempts: 2 })
+    expect(rollouts.map(({ answer }) => answer?.reward)).toStrictEqual([1, 0])
+    expect(miles.trained()).toHaveLength(2)
+    // What a policy says that records nothing comes back with its ids, from workers as well.
+    const policy = await startPolicyEndpoint((response, _, { body }) =>
+      sendJson(response, 200, tokenAnswer(body, { content: 'g1-1' })),
+    )
+    const asked = { ...row, base_url: policy.url, model: 'openai/model', trace: true }
+    const answer = (await (await post(`${url}/run`, asked)).json()) as RunResponseBody
+    expect(answer).toMatchObject({ exit_status: 'completed', reward: 1 })
+    const [call] = answer.trace?.[0]?.calls ?? []
+    expect(call?.completion_token_ids).toHaveLength('{"content":"g1-1"}'.length)
+    expect(call?.logprobs).toHaveLength('{"content":"g1-1"}'.length)
+    command.child.kill('SIGTERM')
+    const { code, stdout } = await command.finished
+    expect(stdout.split('\n')[1]).toBe(
+      'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: docs/serving.md has the filter',
+    )
+    expect(code).toBe(0)
+  },
+)
 
 it('a server is not started with an entrypoint that no worker can load', async () => {
   const folder = temporaryWorkspace({})

@@ -155,6 +155,22 @@ describe('osmosis serve refuses', () => {
     )
   })
 
+  it('flags about POST /run where it is not served', async () => {
+    const about =
+      'error: --reward, --group-column and --group-size are about POST /run: pass --run as well.\n'
+    expect(await fails(echo, '--reward', 'mean')).toBe(about)
+    expect(await fails(echo, '--group-column', 'id')).toBe(about)
+    expect(await fails(echo, '--run', '--group-size', '8')).toBe(
+      'error: --group-size is about groups: say with --group-column what names them.\n',
+    )
+    expect(await fails('rollouts/agent-loops/adder.ts', '--run')).toBe(
+      'error: --run is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop.\n',
+    )
+    expect(await fails(echo, '--run', '--host', '0.0.0.0', '--port', '0')).toMatch(
+      /^error: Refusing to listen on 0\.0\.0\.0 without an API key/,
+    )
+  })
+
   it('a file that is not there', async () => {
     expect(await fails('nowhere.ts')).toBe(
       `error: There is no entrypoint file ${path.join(workspace, 'nowhere.ts')}.\n`,

@@ -21,6 +21,11 @@ export function assertQueueFlags(flags: ServeFlags): void {
     (flag) =>
       `${flag} and --redis exclude each other: the queue keeps what is accepted until it is told in full.`,
   )
+  refuseOneOf(
+    { '--run': flags.run || undefined },
+    (flag) =>
+      `${flag} and --redis exclude each other: the answer of POST /run is its result, which ends with the server that was asked, and a queue keeps rollouts for longer. Serve it without a queue, with --workers for more processes.`,
+  )
   const ofWorkers = {
     '--workers': flags.workers,
     '--stall-timeout': flags.stallTimeout,

@@ -4,6 +4,7 @@ import {
   createStderrLogger,
   readServerEnvironment,
   type RolloutServer,
+  type RunOptions,
 } from '@osmosis/server'
 import type { WorkerEnd } from '@osmosis/workers'
 
@@ -39,6 +40,7 @@ export async function serveCommand(
   }
   assertRegistrationFlags(flags)
   assertQueueFlags(flags)
+  assertRunFlags(flags)
   completeEnvironment()
   if (flags.redis !== undefined) {
     const { serveQueue } = await import('../queue/serve-queue.ts')
@@ -48,8 +50,9 @@ export async function serveCommand(
   assertWorkerFlags(flags)
   const loaded = await loadEntrypoint(spec)
   if (loaded.kind === 'workflow') return serveWorkflow(loaded, flags)
-  if (flags.admissionStatus === undefined) return serveAgentLoop(loaded, flags)
-  throw invalid(`--admission-status is for workflows, and ${loaded.file} exports an agent loop.`)
+  const foreign = flags.admissionStatus === undefined ? flags.run && '--run' : '--admission-status'
+  if (!foreign) return serveAgentLoop(loaded, flags)
+  throw invalid(`${foreign} is for workflows, and ${loaded.file} exports an agent loop.`)
 }
 
 /** @throws OsmosisError with code `invalid_config` for limits of workers that there are none of */
@@ -59,6 +62,18 @@ export function assertWorkerFlags({ workers, stallTimeout, workerMemory }: Proce
   throw invalid(
     '--stall-timeout and --worker-memory are limits of workers: pass --workers as well.',
   )
+}
+
+/** @throws OsmosisError with code `invalid_config` for flags about rollouts that are not served */
+function assertRunFlags({ run, reward, groupColumn, groupSize }: ServeFlags): void {
+  if (!run && [reward, groupColumn, groupSize].some((flag) => flag !== undefined)) {
+    throw invalid(
+      '--reward, --group-column and --group-size are about POST /run: pass --run as well.',
+    )
+  }
+  if (groupSize !== undefined && groupColumn === undefined) {
+    throw invalid('--group-size is about groups: say with --group-column what names them.')
+  }
 }
 
 /** @param what - a workflow that is loaded, or how it is named when workers are to load it */
@@ -93,13 +108,23 @@ async function serveWorkflow(
       drainSeconds: flags.drainTimeout,
       admissionStatus: flags.admissionStatus,
       trajectories: flags.trajectories,
+      run: flags.run === true && runOptions(flags),
     })
-    await openWorkflowPort(server, served, { flags, port: environment.port })
+    const lines = flags.run ? [aboutRun] : []
+    await openWorkflowPort(server, served, { flags, port: environment.port, lines })
   } catch (error) {
     await close()
     throw error
   }
 }
+
+function runOptions({ reward, groupColumn, groupSize }: ServeFlags): RunOptions {
+  return { reward, groupColumn, groupSize }
+}
+
+/** What whoever trains over `POST /run` has to know before the first step. */
+const aboutRun =
+  'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: docs/serving.md has the filter'
 
 function invalid(message: string): OsmosisError {
   return new OsmosisError('invalid_config', message)

@@ -1,3 +1,4 @@
+import type { RewardRule } from '@osmosis/core'
 import { InvalidArgumentError, type Command } from 'commander'
 
 import { countFrom, portNumber } from '../flag-values.ts'
@@ -30,6 +31,14 @@ export interface ServeFlags extends ProcessFlags, QueueFlags {
   admissionStatus?: 200 | 202
   /** False with `--no-trajectories`. */
   trajectories: boolean
+  /** Serves rollouts whose answer is their result as well. */
+  run?: boolean
+  /** The one number of a rollout with several samples. */
+  reward?: RewardRule
+  /** Column that names the group of a row. */
+  groupColumn?: string
+  /** Attempts of a group. */
+  groupSize?: number
   /** Tells the platform where the agent loop is served. */
   register?: boolean
   /** Name or address under which the platform reaches the server. */
@@ -82,6 +91,7 @@ export function addServeCommand(program: Command): void {
       '--no-trajectories',
       'write no document of what a rollout said (default: one each, below $_OSMOSIS_ROLLOUT_ARTIFACT_ROOT or ~/.osmosis)',
     )
+  addRunOptions(command)
   addEgressOptions(command, 'model calls and callbacks')
     .option(
       '--register',
@@ -112,6 +122,34 @@ export function addServeCommand(program: Command): void {
       const { serveCommand } = await import('./serve-command.ts')
       await serveCommand(entrypoint, flags)
     })
+}
+
+function addRunOptions(command: Command): void {
+  command
+    .option(
+      '--run',
+      'serve POST /run and POST /flush as well, for trainers that wait for the answer, as Miles does',
+    )
+    .option(
+      '--reward <rule>',
+      'reward of a rollout of --run with several samples: mean, sum, or the id of a sample (default: it must have one sample)',
+      rewardRule,
+    )
+    .option(
+      '--group-column <name>',
+      'column of the rows of --run that names their group (default: they belong to none)',
+    )
+    .option(
+      '--group-size <n>',
+      'how many attempts a group of --group-column has, for graders that see them all (default: any number)',
+      countFrom(1),
+    )
+}
+
+/** The value of `--reward`. */
+function rewardRule(value: string): RewardRule {
+  if (value === 'single' || value === 'mean' || value === 'sum') return value
+  return { sampleId: value }
 }
 
 function countOrNone(value: string): number | 'none' {
