@@ -1,81 +1,9 @@
-import { FakeAgentLightning, type QueuedRollout, type TrainerFaults } from '@osmosis/testing'
-import {
-  recordingLogger,
-  startServerProcess,
-  type LogLine,
-  type ServerProcess,
-} from '@osmosis/testing/kit'
-import {
-  agentLightning,
-  runWorker,
-  type AgentLightningOptions,
-  type WorkerSummary,
-} from '@osmosis/trainers'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import type { AgentLightningOptions } from '@osmosis/trainers'
+import { startServerProcess, type ServerProcess } from '@osmosis/testing/kit'
+import { describe, expect, test } from 'vitest'
 
-import { model, plannedAgent, row, type PlannedAgent } from './planned-agent.ts'
-
-const apiKey = 'gateway-key'
-
-interface Gateway {
-  readonly fake: FakeAgentLightning
-  readonly ids: readonly string[]
-}
-
-async function gateway(
-  rollouts: readonly QueuedRollout[],
-  options: { faults?: TrainerFaults; model?: typeof model } = {},
-): Promise<Gateway> {
-  const fake = await FakeAgentLightning.start({ model, apiKey, ...options })
-  onTestFinished(async () => fake.close())
-  return { fake, ids: fake.enqueue(rollouts) }
-}
-
-interface Worker {
-  readonly done: Promise<WorkerSummary>
-  readonly log: LogLine[]
-  /** Has it end, and resolves when it has. */
-  stop(): Promise<WorkerSummary>
-}
-
-function startWorker(
-  fake: FakeAgentLightning,
-  agent: PlannedAgent,
-  options: Partial<AgentLightningOptions> & { concurrency?: number; drainSeconds?: number } = {},
-): Worker {
-  const { concurrency = 32, drainSeconds = 0, ...rest } = options
-  const log: LogLine[] = []
-  const logger = recordingLogger(log)
-  const link = agentLightning({
-    url: fake.url,
-    apiKey,
-    lookSeconds: 0.02,
-    watchSeconds: 0.05,
-    logger,
-    ...rest,
-  })
-  const ending = new AbortController()
-  const { signal } = ending
-  const { backend } = agent
-  const done = runWorker({ backend, link, concurrency, signal, drainSeconds, logger })
-  done.catch(() => {})
-  const stop = async (): Promise<WorkerSummary> => {
-    ending.abort()
-    return done
-  }
-  onTestFinished(async () => {
-    await stop().catch(() => {})
-    await link[Symbol.asyncDispose]()
-  })
-  return { done, log, stop }
-}
-
-/** Rewards of the rows that would be trained, by rollout. */
-function trainedRewards(fake: FakeAgentLightning): Record<string, number[]> {
-  const rewards: Record<string, number[]> = {}
-  for (const { rolloutId, reward } of fake.trained()) (rewards[rolloutId] ??= []).push(reward)
-  return rewards
-}
+import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'
+import { model, plannedAgent, row } from './planned-agent.ts'
 
 describe('what is trained of each end', () => {
   test.each([

@@ -1,0 +1,153 @@
+import { randomFaults, type TrainerFaults, type TrainerRequest } from '@osmosis/testing'
+import { describe, expect, test } from 'vitest'
+
+import { gateway, startWorker, trainedRewards } from './gateway-worker.ts'
+import { model, plannedAgent, row, type Plan } from './planned-agent.ts'
+
+/** What a request to the gateway is for. */
+function purposeOf({ method, path, body }: TrainerRequest): string {
+  if (path.startsWith('/proxy/')) return 'model call'
+  if (path.endsWith('/events')) return 'reward'
+  if (method === 'GET') return path === '/api/rollouts' ? 'look' : 'look at one'
+  const { state } = body['status'] as { state?: string }
+  return state === 'running' ? 'claim' : 'end'
+}
+
+test.each(['claim', 'model call', 'reward', 'end'])(
+  'a lost answer to the first %s of each rollout changes nothing',
+  async (purpose) => {
+    const faulty = new Set<string>()
+    const faults: TrainerFaults = (request) => {
+      const [, id = ''] = /(rollout-\d+)/.exec(request.path) ?? []
+      if (purposeOf(request) !== purpose || faulty.has(id)) return undefined
+      faulty.add(id)
+      return 'lost answer'
+    }
+    const rollouts = Array.from({ length: 10 }, (_, n) => ({ input: row({ reward: n }) }))
+    const { fake, ids } = await gateway(rollouts, { faults })
+    const agent = plannedAgent()
+    startWorker(fake, agent)
+    await fake.allEnded()
+    expect(faulty.size).toBe(10)
+    expect(agent.begun.toSorted()).toEqual(ids)
+    expect(trainedRewards(fake)).toEqual(Object.fromEntries(ids.map((id, n) => [id, [n, n]])))
+  },
+)
+
+test('while every tenth request fails, each rollout is told once, with its own reward or none', async () => {
+  const plans: readonly Plan[] = Array.from({ length: 120 }, (_, n) => {
+    if (n % 6 === 4) return { afterwards: 'throws' }
+    if (n % 6 === 5) return { grading: 'removes' }
+    return { reward: n }
+  })
+  const rollouts = plans.map((plan) => ({ input: row(plan) }))
+  const { fake, ids } = await gateway(rollouts, { faults: randomFaults(0.1, 7) })
+  const agents = [plannedAgent(), plannedAgent()]
+  const workers = agents.map((agent) => startWorker(fake, agent, { concurrency: 20, retries: 5 }))
+  await fake.allEnded()
+  const expected = ids.flatMap((id, n) => {
+    const { reward } = plans[n] ?? {}
+    return reward === undefined ? [] : [[id, [reward, reward]]]
+  })
+  expect(trainedRewards(fake)).toEqual(Object.fromEntries(expected))
+  const summaries = await Promise.all(workers.map(async (worker) => worker.stop()))
+  const ends = summaries.flatMap((summary) => Object.values(summary.ends))
+  expect(ends.reduce((sum, count) => sum + count)).toBe(120)
+  expect(summaries.map(({ untold }) => untold)).toEqual([0, 0])
+})
+
+describe('a worker that is told to end leaves nothing open', () => {
+  const plans: readonly Plan[] = [
+    ...Array.from({ length: 6 }, (_, n) => ({ reward: n })),
+    { afterwards: 'hangs' },
+    { grading: 'hangs' },
+    { afterwards: 'throws' },
+    { grading: 'removes' },
+  ]
+
+  test.each([
+    ['it looks', 'look', 1],
+    ['it claims the first', 'claim', 1],
+    ['it claims others', 'claim', 5],
+    ['the first model call is made', 'model call', 1],
+    ['others are made', 'model call', 9],
+    ['the first reward is told', 'reward', 1],
+    ['others are told', 'reward', 4],
+    ['the first end is told', 'end', 1],
+    ['others are told', 'end', 4],
+  ])('when %s (%s %i)', async (_when, purpose, count) => {
+    for (const fault of [undefined, 'reset', 'lost answer', 503] as const) {
+      let stop = (): void => {}
+      let seen = 0
+      const faults: TrainerFaults = (request) => {
+        if (purposeOf(request) !== purpose || (seen += 1) !== count) return undefined
+        stop()
+        return fault
+      }
+      const { fake } = await gateway(
+        plans.map((plan) => ({ input: row(plan) })),
+        { faults },
+      )
+      const agent = plannedAgent()
+      const worker = startWorker(fake, agent, { concurrency: 5 })
+      const ended = Promise.withResolvers<void>()
+      stop = () => void worker.stop().then(() => ended.resolve(), ended.reject)
+      await ended.promise
+      const open = fake.rollouts.filter(({ state }) => state === 'running')
+      expect([fault, open]).toEqual([fault, []])
+      const rewards = trainedRewards(fake)
+      for (const [n, { id, state }] of fake.rollouts.entries()) {
+        const { reward } = plans[n] ?? {}
+        const isTrained = state === 'succeeded' && reward !== undefined
+        expect([fault, id, rewards[id]]).toEqual([
+          fault,
+          id,
+          isTrained ? [reward, reward] : undefined,
+        ])
+      }
+    }
+  })
+
+  test('in the middle of a grading', async () => {
+    const { fake, ids } = await gateway([{ input: row({ grading: 'hangs' }) }])
+    const grading = Promise.withResolvers<void>()
+    const agent = plannedAgent((phase) => {
+      if (phase === 'grading') grading.resolve()
+    })
+    const worker = startWorker(fake, agent)
+    await grading.promise
+    await worker.stop()
+    await expect.poll(() => agent.stopped).toEqual(ids)
+    expect(fake.rollouts).toMatchObject([{ state: 'failed' }])
+    expect(fake.trained()).toEqual([])
+  })
+
+  test('while model calls wait for the end of a pause', async () => {
+    const { fake } = await gateway([{ input: row() }])
+    const over = fake.pause(2_000, 600)
+    const agent = plannedAgent()
+    const worker = startWorker(fake, agent)
+    await fake.until(() => agent.begun.length === 1)
+    expect((await worker.stop()).ends).toMatchObject({ cancelled: 1 })
+    expect(fake.rollouts).toMatchObject([{ state: 'failed', events: [] }])
+    await over
+  })
+
+  test('and lets what is running go on for as long as it was told', async () => {
+    const begun = Promise.withResolvers<void>()
+    const goOn = Promise.withResolvers<void>()
+    const { fake, ids } = await gateway([{ input: row() }], {
+      model: async (body) => {
+        begun.resolve()
+        await goOn.promise
+        return model(body, '')
+      },
+    })
+    const worker = startWorker(fake, plannedAgent(), { drainSeconds: 30 })
+    await begun.promise
+    const stopped = worker.stop()
+    goOn.resolve()
+    expect((await stopped).ends).toMatchObject({ rewarded: 1, cancelled: 0 })
+    expect(trainedRewards(fake)).toEqual({ [String(ids[0])]: [1, 1] })
+  })
+})
