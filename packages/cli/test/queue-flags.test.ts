@@ -44,7 +44,7 @@ it.each([
   {
     name: 'a worker without a queue',
     args: ['worker', echo],
-    said: 'Name what the worker takes rollouts from: --redis <url> or --agent-lightning <url>.',
+    said: 'Name what the worker takes rollouts from: --redis <url>, --agent-lightning <url>, or --trinity <url>.',
   },
   {
     name: 'an address that is no Redis',

@@ -6,12 +6,13 @@ inWorkspace()
 
 const echo = 'rollouts/echo/main.ts'
 const lightning = ['--agent-lightning', 'http://127.0.0.1:1']
+const trinity = ['--trinity', 'http://127.0.0.1:1', '--attempts', '8', '--groups-per-commit', '4']
 
 it.each([
   {
     name: 'a worker that takes rollouts from nowhere',
     args: ['worker', echo],
-    said: 'Name what the worker takes rollouts from: --redis <url> or --agent-lightning <url>.',
+    said: 'Name what the worker takes rollouts from: --redis <url>, --agent-lightning <url>, or --trinity <url>.',
   },
   {
     name: 'two sources of rollouts',
@@ -32,6 +33,26 @@ it.each([
     name: 'a trainer without a URL',
     args: ['worker', echo, '--agent-lightning', 'gateway:8080'],
     said: 'The gateway of Agent Lightning has no http:// URL: "gateway:8080".',
+  },
+  {
+    name: 'a flag of Trinity beside Agent Lightning',
+    args: ['worker', echo, ...lightning, '--attempts', '8'],
+    said: '--attempts is about Trinity: it goes with --trinity.',
+  },
+  {
+    name: 'a flag of Agent Lightning beside Trinity',
+    args: ['worker', echo, ...trinity, '--reward', 'mean'],
+    said: '--reward is about Agent Lightning: it goes with --agent-lightning.',
+  },
+  {
+    name: 'Trinity without a dataset',
+    args: ['worker', echo, ...trinity],
+    said: 'Say what Trinity is trained on: --dataset <file> --attempts <n> --groups-per-commit <n>.',
+  },
+  {
+    name: 'a dataset that is not there',
+    args: ['worker', echo, ...trinity, '--dataset', 'none.jsonl'],
+    said: 'Cannot read the dataset none.jsonl: there is no such file',
   },
   {
     name: 'a module of rows that has none',

@@ -9,7 +9,11 @@ import type { WorkerFlags } from './worker-options.ts'
  * @throws OsmosisError with code `invalid_config` for flags of `worker` that do not fit together
  */
 export function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string } {
-  const sources = { '--redis': flags.redis, '--agent-lightning': flags.agentLightning }
+  const sources = {
+    '--redis': flags.redis,
+    '--agent-lightning': flags.agentLightning,
+    '--trinity': flags.trinity,
+  }
   const given = Object.entries(sources).flatMap(([flag, url]) => (url === undefined ? [] : [flag]))
   const all = new Intl.ListFormat('en', { type: 'disjunction' }).format(
     Object.keys(sources).map((flag) => `${flag} <url>`),
@@ -18,18 +22,30 @@ export function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis:
   if (given.length > 1) {
     throw invalid(`${given.join(' and ')} exclude each other: a worker has one source of rollouts.`)
   }
-  const ofTrainers = {
+  const ofAgentLightning = {
     '--retries': flags.retries,
     '--reward': flags.reward,
     '--rows': flags.rows,
   }
+  const ofTrinity = {
+    '--dataset': flags.dataset,
+    '--attempts': flags.attempts,
+    '--groups-per-commit': flags.groupsPerCommit,
+    '--epochs': flags.epochs,
+    '--journal': flags.journal,
+  }
   if (flags.redis !== undefined) {
     refuseOneOf(
-      ofTrainers,
+      { ...ofAgentLightning, ...ofTrinity },
       (flag) => `${flag} is about a trainer: the servers of a queue decide it.`,
     )
     return { redis: flags.redis }
   }
+  const [trainer, ofOthers] =
+    flags.trinity === undefined
+      ? ['Trinity: it goes with --trinity.', ofTrinity]
+      : ['Agent Lightning: it goes with --agent-lightning.', ofAgentLightning]
+  refuseOneOf(ofOthers, (flag) => `${flag} is about ${trainer}`)
   const ofQueues = {
     '--redis-prefix': flags.redisPrefix,
     '--queue-key-file': flags.queueKeyFile,

@@ -1,23 +1,56 @@
 import { OsmosisError, type RewardRule } from '@osmosis/core'
 import type { Logger } from '@osmosis/server'
-import { agentLightning, type AgentLightningOptions, type TrainerLink } from '@osmosis/trainers'
+import {
+  agentLightning,
+  trinity,
+  type AgentLightningOptions,
+  type TrainerLink,
+} from '@osmosis/trainers'
 
 import { loadExports, namedExport } from '../module-export.ts'
 import type { TrainerFlags } from './trainer-options.ts'
+
+/** A trainer whose rollouts are to be run. */
+export interface OpenTrainer {
+  readonly link: TrainerLink
+  /** How many of them have to be able to run at the same time. */
+  readonly leastConcurrency: number
+}
 
 /**
  * The link to the trainer that the flags name.
  *
  * @throws OsmosisError with code `invalid_config`, also when they name none; `invalid_entrypoint` for a
- * module of rows that cannot be used
+ * module of rows that cannot be used, `invalid_dataset` for a dataset that cannot be read
  */
-export async function openTrainer(flags: TrainerFlags, logger: Logger): Promise<TrainerLink> {
+export async function openTrainer(flags: TrainerFlags, logger: Logger): Promise<OpenTrainer> {
+  if (flags.trinity !== undefined) return openTrinity(flags.trinity, flags, logger)
   const { agentLightning: url, retries } = flags
   if (url === undefined) throw new OsmosisError('invalid_config', 'No trainer is named.')
   // oxlint-disable-next-line node/no-process-env
   const apiKey = process.env['OSMOSIS_TRAINER_KEY'] || undefined
   const rows = flags.rows === undefined ? undefined : await loadRows(flags.rows)
-  return agentLightning({ url, apiKey, retries, reward: rewardRule(flags.reward), rows, logger })
+  const reward = rewardRule(flags.reward)
+  return {
+    link: agentLightning({ url, apiKey, retries, reward, rows, logger }),
+    leastConcurrency: 1,
+  }
+}
+
+async function openTrinity(url: string, flags: TrainerFlags, logger: Logger): Promise<OpenTrainer> {
+  const { dataset: file, attempts, groupsPerCommit, epochs, journal: journalFile } = flags
+  if (file === undefined || attempts === undefined || groupsPerCommit === undefined) {
+    throw new OsmosisError(
+      'invalid_config',
+      'Say what Trinity is trained on: --dataset <file> --attempts <n> --groups-per-commit <n>.',
+    )
+  }
+  const { readDataset } = await import('@osmosis/eval')
+  const dataset = await readDataset(file)
+  return {
+    link: trinity({ url, dataset, attempts, groupsPerCommit, epochs, journalFile, logger }),
+    leastConcurrency: attempts,
+  }
 }
 
 function rewardRule(given: string | undefined): RewardRule | undefined {

@@ -12,6 +12,16 @@ export interface TrainerFlags {
   reward?: string
   /** Module that reads the trainer's rows. */
   rows?: string
+  /** The explorer of Trinity-RFT, as a URL. */
+  trinity?: string
+  /** File with the rows that Trinity is trained on. */
+  dataset?: string
+  /** At each row, in an epoch. */
+  attempts?: number
+  groupsPerCommit?: number
+  epochs?: number
+  /** File that keeps how far training with Trinity has come. */
+  journal?: string
 }
 
 /** Adds the flags that say which trainer a worker takes rollouts from. */
@@ -33,5 +43,32 @@ export function addTrainerOptions(command: Command): Command {
     .option(
       '--rows <module>',
       'a module whose function rows turns a row of the trainer into { messages, label, metadata } (default: columns of the usual names)',
+    )
+    .option(
+      '--trinity <url>',
+      'train over a dataset with the explorer of Trinity-RFT that serves there; one worker for an explorer',
+    )
+    .option(
+      '--dataset <file>',
+      'the rows to train on with Trinity: a .jsonl, .csv or .parquet file, as evaluations read it',
+    )
+    .option(
+      '--attempts <n>',
+      'run each row so often with Trinity; the attempts at a row are a group',
+      countFrom(1),
+    )
+    .option(
+      '--groups-per-commit <n>',
+      'hand Trinity the rewards of so many groups at a time, when all of them have ended',
+      countFrom(1),
+    )
+    .option(
+      '--epochs <n>',
+      'go through the dataset so often with Trinity (default: 1)',
+      countFrom(1),
+    )
+    .option(
+      '--journal <file>',
+      'keep there how far training with Trinity has come, so that the next start goes on from there (default: it begins with the first row)',
     )
 }

@@ -19,9 +19,11 @@ import { openTrainer } from './open-trainer.ts'
 export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Promise<void> {
   const { port, host, drainTimeout: drainSeconds } = flags
   const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
-  const link = await openTrainer(flags, logger)
+  const { link, leastConcurrency } = await openTrainer(flags, logger)
   const { backend, facts, close } = await runnableWorkflow(entrypoint, flags, logger)
-  const concurrency = backend.load().maxConcurrent ?? defaultConcurrency
+  const slots = backend.load().maxConcurrent ?? defaultConcurrency
+  // More of them wait for a slot, or for others of their group.
+  const concurrency = Math.max(slots, leastConcurrency)
   const ending = new AbortController()
   const { signal } = ending
   const running = runWorker({ backend, link, concurrency, signal, drainSeconds, logger })
@@ -38,11 +40,11 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
       await running.catch(() => {})
     },
   }
-  const app = createWorkerApp({ worker, backend, concurrency, drainSeconds, logger })
+  const app = createWorkerApp({ worker, backend, concurrency: slots, drainSeconds, logger })
   let listening: ListeningServer | undefined
   try {
     const lines = [
-      `Running ${workflowText(facts)}, ${concurrency} at a time`,
+      `Running ${workflowText(facts)}, ${slots} at a time`,
       `Taking rollouts from ${link.name}`,
     ]
     if (port === undefined) {

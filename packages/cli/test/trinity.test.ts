@@ -1,0 +1,134 @@
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
+
+import { FakeTrinity, type FakeTrinityOptions } from '@osmosis/testing'
+import { temporaryFolder, tokenAnswer } from '@osmosis/testing/kit'
+import { expect, it, onTestFinished } from 'vitest'
+
+import { startOsmosis, type RunningCommand } from './osmosis.ts'
+
+const echo = 'rollouts/echo/main.ts'
+
+async function explorer(options: Partial<FakeTrinityOptions> = {}): Promise<FakeTrinity> {
+  const fake = await FakeTrinity.start({
+    model: (body) => tokenAnswer(body, { content: 'hello' }),
+    ...options,
+  })
+  onTestFinished(async () => fake.close())
+  return fake
+}
+
+/** Every second row asks for what the model does not say. */
+async function datasetOf(rows: number, format: 'jsonl' | 'csv' = 'jsonl'): Promise<string> {
+  const file = path.join(await temporaryFolder(), `rows.${format}`)
+  const labels = Array.from({ length: rows }, (_, row) => (row % 2 === 0 ? 'hello' : 'goodbye'))
+  const lines =
+    format === 'csv'
+      ? ['user_prompt,ground_truth', ...labels.map((label) => `say it,${label}`)]
+      : labels.map((label) => JSON.stringify({ user_prompt: 'say it', ground_truth: label }))
+  await writeFile(file, `${lines.join('\n')}\n`)
+  return file
+}
+
+function startWorker(fake: FakeTrinity, dataset: string, ...flags: string[]): RunningCommand {
+  const batch = ['--attempts', '4', '--groups-per-commit', '2', '--log-format', 'json']
+  return startOsmosis([
+    'worker',
+    echo,
+    '--trinity',
+    fake.url,
+    '--dataset',
+    dataset,
+    ...batch,
+    ...flags,
+  ])
+}
+
+/** Rewards of the groups, by their `task_id`. */
+function rewardsOf(fake: FakeTrinity): Record<string, number[]> {
+  const groups = Map.groupBy(fake.trained(), ({ group }) => group)
+  return Object.fromEntries(
+    [...groups].map(([group, calls]) => [group, calls.map((call) => call.reward)]),
+  )
+}
+
+it.each(['jsonl', 'csv'] as const)(
+  'trains over a .%s file, and ends when all is committed',
+  async (format) => {
+    const fake = await explorer()
+    const worker = startWorker(
+      fake,
+      await datasetOf(3, format),
+      '--epochs',
+      '2',
+      '--concurrency',
+      '2',
+    )
+    const { code, stdout, stderr } = await worker.finished
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: `Running EchoWorkflow of ${echo} (EchoGrader), 2 at a time\nTaking rollouts from Trinity at ${fake.url}\n`,
+    })
+    expect(rewardsOf(fake)).toEqual({
+      '0-0': [1, 1, 1, 1],
+      '0-1': [0, 0, 0, 0],
+      '0-2': [1, 1, 1, 1],
+      '1-0': [1, 1, 1, 1],
+      '1-1': [0, 0, 0, 0],
+      '1-2': [1, 1, 1, 1],
+    })
+    expect(fake.commits().map((calls) => calls.length)).toEqual([8, 8, 8])
+    expect(stderr).toContain('"rewarded":24')
+    expect(stderr).toContain('"committed":6,"of":6')
+  },
+)
+
+it('ends on SIGTERM with the exit code 0, and the next start goes on at the next row', async () => {
+  let worker: RunningCommand | undefined
+  let asked = 0
+  const fake = await explorer({
+    faults: ({ path: route }) => {
+      // In the middle of the second batch.
+      if (route === '/v1/chat/completions' && (asked += 1) === 11) {
+        fake.pause()
+        worker?.child.kill('SIGTERM')
+      }
+      return undefined
+    },
+  })
+  const dataset = await datasetOf(5)
+  const journal = path.join(await temporaryFolder(), 'run.jsonl')
+  worker = startWorker(fake, dataset, '--journal', journal, '--drain-timeout', '0')
+  expect((await worker.finished).code).toBe(0)
+  expect(Object.keys(rewardsOf(fake))).toEqual(['0-0', '0-1'])
+  expect(fake.waiting()).toEqual([])
+
+  fake.resume()
+  worker = undefined
+  const next = await startWorker(fake, dataset, '--journal', journal).finished
+  expect(next.code).toBe(0)
+  expect(next.stderr).toContain(
+    '"committed":2,"of":5,"msg":"going on where the last start has ended"',
+  )
+  expect(rewardsOf(fake)).toEqual({
+    '0-0': [1, 1, 1, 1],
+    '0-1': [0, 0, 0, 0],
+    '0-2': [1, 1, 1, 1],
+    '0-3': [0, 0, 0, 0],
+    '0-4': [1, 1, 1, 1],
+  })
+  const runs = fake.trained().map(({ group, run }) => `${group} ${run}`)
+  expect(new Set(runs).size).toBe(20)
+})
+
+it('ends with one line when there is no explorer at that URL', async () => {
+  const fake = await explorer({
+    faults: ({ path: route }) => (route === '/feedback' ? 404 : undefined),
+  })
+  const { code, stderr } = await startWorker(fake, await datasetOf(1), '--log-level', 'error')
+    .finished
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: `error: ${fake.url} is not the explorer of Trinity-RFT in serve mode: it has no /feedback.\n`,
+  })
+})
