@@ -57,3 +57,16 @@ export {
   type TrainerFaults,
   type TrainerRequest,
 } from './trainers/trainer-http.ts'
+export {
+  FakeOsmosis,
+  type FakeOsmosisOptions,
+  type TrainingRollout,
+  type TrainingRow,
+} from './trainers/fake-osmosis.ts'
+export { learn } from './training/learn.ts'
+export {
+  TinyPolicy,
+  type SavedTinyPolicy,
+  type UpdateOptions,
+  type WeighedCall,
+} from './training/tiny-policy.ts'
