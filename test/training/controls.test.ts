@@ -1,0 +1,42 @@
+import type { TrainedCall } from '@osmosis/testing'
+import { expect, it } from 'vitest'
+
+import { handWritten } from './agents/hand-written.ts'
+import { train } from './train.ts'
+import { osmosis } from './trainer-under-test.ts'
+
+const run = { seed: 3, agent: handWritten, iterations: 15 }
+
+it('learns nothing from the rewards of other rollouts', async () => {
+  const trainer = osmosis('callbacks')
+  const curve = await train({ ...run, trainer, teach: withShuffledRewards })
+  expect(Math.max(...curve.map(({ reward }) => reward))).toBeLessThan(0.35)
+})
+
+it('learns to use a tool with which two of five rollouts fail, when failures are left out', async () => {
+  const curve = await train({ ...run, trainer: osmosis('callbacks'), failing: 0.4 })
+  expect(curve.at(-1)?.toolUse).toBeGreaterThan(0.5)
+})
+
+it('learns never to use the tool, when the same failures count as zeros', async () => {
+  const trainer = osmosis('callbacks', 0)
+  const curve = await train({ ...run, trainer, failing: 0.4, failuresAs: 0 })
+  expect(curve.at(-1)?.toolUse).toBeLessThan(0.1)
+})
+
+/** Each rollout gets the reward of another one. */
+function withShuffledRewards(calls: readonly TrainedCall[]): TrainedCall[] {
+  const rewards = new Map(calls.map(({ rolloutId, reward }) => [rolloutId, reward]))
+  const ids = [...rewards.keys()].toSorted()
+  // By the last digits of a multiplicative hash, which has nothing to do with groups and attempts.
+  const strangers = ids.toSorted((a, b) => hash(a) - hash(b))
+  const given = new Map(ids.map((id, at) => [id, rewards.get(strangers[at] ?? id) ?? 0]))
+  return calls.map((call) => ({ ...call, reward: given.get(call.rolloutId) ?? 0 }))
+}
+
+function hash(text: string): number {
+  return Array.from(text).reduce(
+    (sum, letter) => Math.imul(sum ^ (letter.codePointAt(0) ?? 0), 0x01000193) >>> 0,
+    0x811c9dc5,
+  )
+}

@@ -1,0 +1,85 @@
+import { createHash } from 'node:crypto'
+
+import {
+  AgentWorkflow,
+  Grader,
+  LocalBackend,
+  lastAssistantText,
+  type AgentWorkflowContext,
+  type GraderContext,
+  type PolicyCall,
+} from '@osmosis/core'
+import type { TrainingRow } from '@osmosis/testing'
+
+import type { AskForCode } from './agents/ask-for-code.ts'
+
+const letters = ['a', 'b', 'c', 'd']
+
+/** One row for each code of two letters. All ask the same, so a policy cannot know a code by its row. */
+export const rows: readonly TrainingRow[] = letters
+  .flatMap((first) => letters.map((second) => first + second))
+  .map((code) => ({
+    initialMessages: [{ role: 'user', content: 'What is the code of the door?' }],
+    label: code,
+    metadata: { code },
+  }))
+
+/** What the rollout server knows of a rollout that was graded. */
+export interface GradedRollout {
+  readonly code: string
+  readonly reward: number
+  readonly calls: readonly PolicyCall[]
+}
+
+/** How the rollouts of a training run go on the side of their server. */
+export interface DoorRollouts {
+  readonly backend: LocalBackend
+  /** By rollout id. */
+  readonly graded: Map<string, GradedRollout>
+}
+
+/**
+ * Rollouts of an agent that looks for codes of doors. Reward: the share of letters that are right.
+ *
+ * `failing` is the share of rollouts that fail *because* they have used the tool, when all is said.
+ */
+export function doorRollouts(agent: AskForCode, failing: number): DoorRollouts {
+  const graded = new Map<string, GradedRollout>()
+
+  class OpenDoor extends AgentWorkflow {
+    async run(ctx: AgentWorkflowContext): Promise<unknown> {
+      const code = String(ctx.metadata?.['code'])
+      let reads = 0
+      const readNote = (): string => {
+        reads += 1
+        return code
+      }
+      const said = await agent(ctx, readNote)
+      if (reads > 0 && chance(ctx.rolloutId) < failing) throw new Error('The light went out.')
+      return said
+    }
+  }
+
+  class RightLetters extends Grader {
+    async grade(ctx: GraderContext): Promise<void> {
+      const code = ctx.label ?? ''
+      const said = lastAssistantText(ctx.sample)
+      const right = letterPairs(code, said).filter(([letter, guess]) => letter === guess)
+      const reward = right.length / code.length
+      graded.set(ctx.rolloutId, { code, reward, calls: ctx.sample.calls })
+      ctx.setReward(reward)
+    }
+  }
+
+  const backend = new LocalBackend({ workflow: OpenDoor, grader: RightLetters, maxConcurrent: 32 })
+  return { backend, graded }
+}
+
+function letterPairs(code: string, said: string): [string, string | undefined][] {
+  return Array.from(code, (letter, at) => [letter, said[at]])
+}
+
+/** From 0 to below 1, and the same for the same rollout. */
+function chance(rolloutId: string): number {
+  return createHash('sha256').update(rolloutId).digest().readUInt32BE() / 2 ** 32
+}

@@ -1,0 +1,76 @@
+// A test of the test: whatever changes between the policy and the trainer is noticed.
+import type { FakeModel, TrainedCall } from '@osmosis/testing'
+import { expect, it } from 'vitest'
+
+import { handWritten } from './agents/hand-written.ts'
+import { train } from './train.ts'
+import { osmosis, type OpenTrainer } from './trainer-under-test.ts'
+
+const honest = osmosis('callbacks')
+const run = { seed: 3, agent: handWritten, iterations: 1 }
+
+it.each<[string, (calls: readonly TrainedCall[]) => TrainedCall[]]>([
+  ['rewards of two rollouts that are exchanged', exchanged('reward')],
+  ['token ids of another rollout', exchanged('ids')],
+  ['logprobs of another rollout', exchanged('logprobs')],
+  ['a prompt of another rollout', exchanged('promptIds')],
+  ['a call that is lost', (calls) => calls.slice(1)],
+  ['a call that is trained twice', (calls) => [...calls, ...calls.slice(0, 1)]],
+])('notices %s', async (_, tamper) => {
+  const trainer = tampering(tamper)
+  const message = 'what is trained is what the policy said'
+  await expect(train({ ...run, trainer })).rejects.toThrow(message)
+})
+
+it('notices rollouts that are in the group of another row', async () => {
+  const trainer = tampering(exchanged('group'))
+  await expect(train({ ...run, trainer })).rejects.toThrow('a group was asked for one code')
+})
+
+it('notices failures that are trained', async () => {
+  const trainer = osmosis('callbacks', 0)
+  const message = 'what is trained is what the policy said'
+  await expect(train({ ...run, trainer, failing: 0.4 })).rejects.toThrow(message)
+})
+
+it('notices an endpoint that answers with other logprobs than the policy', async () => {
+  const trainer: OpenTrainer = async (model, backend) => honest(withoutDoubt(model), backend)
+  const message = 'the calls of samples are those that the policy answered'
+  await expect(train({ ...run, trainer })).rejects.toThrow(message)
+})
+
+function tampering(tamper: (calls: readonly TrainedCall[]) => TrainedCall[]): OpenTrainer {
+  return async (model, backend) => {
+    const trainer = await honest(model, backend)
+    return {
+      runBatch: async (rows, attempts) => trainer.runBatch(rows, attempts),
+      trained: () => tamper(trainer.trained()),
+      [Symbol.asyncDispose]: async () => trainer[Symbol.asyncDispose](),
+    }
+  }
+}
+
+/** Gives the first call what the next one has that differs there, and the other way round. */
+function exchanged(key: keyof TrainedCall): (calls: readonly TrainedCall[]) => TrainedCall[] {
+  return (calls) => {
+    const [first] = calls
+    const other = calls.find((call) => JSON.stringify(call[key]) !== JSON.stringify(first?.[key]))
+    if (first === undefined || other === undefined) throw new Error(`all have the same ${key}`)
+    const given = new Map([
+      [first, { ...first, [key]: other[key] }],
+      [other, { ...other, [key]: first[key] }],
+    ])
+    return calls.map((call) => given.get(call) ?? call)
+  }
+}
+
+function withoutDoubt(model: FakeModel): FakeModel {
+  return async (body, rolloutId) => {
+    const answer = await model(body, rolloutId)
+    const choices = answer.choices.map((choice) => ({
+      ...choice,
+      logprobs: { content: (choice.logprobs?.content ?? []).map(() => ({ logprob: 0 })) },
+    }))
+    return { ...answer, choices }
+  }
+}

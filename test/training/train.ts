@@ -1,0 +1,149 @@
+import type { PolicyCall } from '@osmosis/core'
+import { learn, TinyPolicy, type FakeModel, type TrainedCall } from '@osmosis/testing'
+import { expect } from 'vitest'
+
+import type { AskForCode } from './agents/ask-for-code.ts'
+import { doorRollouts, rows, type GradedRollout } from './door-rollouts.ts'
+import type { OpenTrainer } from './trainer-under-test.ts'
+
+const attempts = 8
+
+/** What a training run is made of. */
+export interface TrainingOptions {
+  readonly seed: number
+  readonly agent: AskForCode
+  readonly trainer: OpenTrainer
+  /** Updates of the policy, at most. */
+  readonly iterations: number
+  /** Ends the run as soon as the mean reward is that high. Default: it goes on. */
+  readonly until?: number
+  /** Share of the rollouts with tool calls that fail. Default: 0. */
+  readonly failing?: number
+  /** What the trainer gives rollouts that have no reward. Default: null, it leaves them out. */
+  readonly failuresAs?: number | null
+  /** What the policy is taught, in place of what was trained. */
+  readonly teach?: (calls: readonly TrainedCall[]) => readonly TrainedCall[]
+}
+
+/** How the rollouts of one version of the policy went. */
+export interface Iteration {
+  /** Mean of the rollouts that have one. */
+  readonly reward: number
+  /** Share of the rollouts that called the tool. */
+  readonly toolUse: number
+}
+
+type SaidCall = Pick<TrainedCall, 'promptIds' | 'ids' | 'logprobs'>
+
+/**
+ * Trains a tiny policy through a trainer, and resolves with one iteration more than there were updates. After
+ * each iteration what the trainer would train, and what the rollout server has logged, has to be what the policy said.
+ */
+export async function train(options: TrainingOptions): Promise<Iteration[]> {
+  const {
+    seed,
+    agent,
+    iterations,
+    until = Infinity,
+    failing = 0,
+    teach = (calls) => calls,
+  } = options
+  const policy = new TinyPolicy({ seed })
+  const said = new Map<string, SaidCall[]>()
+  const model: FakeModel = (body, rolloutId) => {
+    const answer = policy.complete(body, rolloutId)
+    said.set(rolloutId, [...(said.get(rolloutId) ?? []), saidIn(answer)])
+    return answer
+  }
+  const { backend, graded } = doorRollouts(agent, failing)
+  await using trainer = await options.trainer(model, backend)
+
+  const curve: Iteration[] = []
+  let known = 0
+  for (;;) {
+    said.clear()
+    graded.clear()
+    await trainer.runBatch(rows, attempts)
+    const all = trainer.trained()
+    const trained = all.slice(known)
+    known = all.length
+    expectWhatWasSaid(said, graded, trained, options.failuresAs ?? null)
+    const iteration = iterationOf(said, graded)
+    curve.push(iteration)
+    if (iteration.reward >= until || curve.length > iterations) return curve
+    learn(policy, teach(trained))
+  }
+}
+
+function saidIn(answer: Awaited<ReturnType<FakeModel>>): SaidCall {
+  const [choice] = answer.choices
+  const promptIds = answer.prompt_token_ids ?? []
+  return { promptIds, ids: choice?.token_ids ?? [], logprobs: logprobsOf(choice?.logprobs ?? null) }
+}
+
+function expectWhatWasSaid(
+  said: ReadonlyMap<string, readonly SaidCall[]>,
+  graded: ReadonlyMap<string, GradedRollout>,
+  trained: readonly TrainedCall[],
+  failuresAs: number | null,
+): void {
+  expect(said.size, 'every rollout asks the policy').toBe(rows.length * attempts)
+  const logged = [...graded].map(([id, { calls }]) => [id, calls.map(loggedIn)])
+  const saidByGraded = [...graded.keys()].map((id) => [id, said.get(id)])
+  expect(logged, 'the calls of samples are those that the policy answered').toEqual(saidByGraded)
+
+  const expected = [...said].flatMap(([rolloutId, calls]) => {
+    const reward = graded.get(rolloutId)?.reward ?? failuresAs
+    return reward === null ? [] : calls.map((call) => ({ rolloutId, reward, ...call }))
+  })
+  const rewarded = trained.map(({ group: _group, ...call }) => call)
+  expect(
+    inOrder(rewarded),
+    'what is trained is what the policy said, with the reward it got',
+  ).toEqual(inOrder(expected))
+  const asked = trained.map(({ group, rolloutId }) => `${group} ${graded.get(rolloutId)?.code}`)
+  const groups = new Set(trained.map(({ group }) => group))
+  if (failuresAs === null) {
+    expect(new Set(asked).size, 'a group was asked for one code').toBe(groups.size)
+  }
+  for (const calls of said.values()) {
+    for (const [at, { promptIds, ids }] of calls.entries()) {
+      const next = calls[at + 1]?.promptIds ?? [...promptIds, ...ids]
+      const begun = next.slice(0, promptIds.length + ids.length)
+      expect(begun, 'a prompt goes on with the words of the policy').toEqual([...promptIds, ...ids])
+    }
+  }
+}
+
+function loggedIn({ promptTokenIds, completionTokenIds, logprobs }: PolicyCall): SaidCall {
+  return {
+    promptIds: promptTokenIds ?? [],
+    ids: completionTokenIds ?? [],
+    logprobs: logprobsOf(logprobs),
+  }
+}
+
+function logprobsOf(logprobs: PolicyCall['logprobs']): number[] {
+  const entries = (logprobs?.content ?? []) as { logprob: number }[]
+  return entries.map(({ logprob }) => logprob)
+}
+
+function inOrder<Call extends { rolloutId: string; promptIds: readonly number[] }>(
+  calls: readonly Call[],
+): Call[] {
+  return calls.toSorted(
+    (a, b) => a.rolloutId.localeCompare(b.rolloutId) || a.promptIds.length - b.promptIds.length,
+  )
+}
+
+function iterationOf(
+  said: ReadonlyMap<string, readonly SaidCall[]>,
+  graded: ReadonlyMap<string, GradedRollout>,
+): Iteration {
+  const rewards = [...graded.values()].map(({ reward }) => reward)
+  const withTool = [...said.values()].filter((calls) => calls.length > 1)
+  return {
+    reward: rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length,
+    toolUse: withTool.length / said.size,
+  }
+}
