@@ -22,7 +22,7 @@ it('the README shows the example as it is', () => {
 it('the commands at the top of the README are scripts of the workspace', () => {
   const [commands = ''] = codeBlocks('bash')
   const names = [...commands.matchAll(/^npx -y pnpm@12 (\S+)/gm)].map(([, name]) => name)
-  expect(names).toEqual(['demo', 'test'])
+  expect(names).toEqual(['demo', 'demo:train', 'test'])
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
   expect(Object.keys(scripts)).toEqual(expect.arrayContaining(names))
 })

@@ -1,0 +1,117 @@
+// An agent that learns while you watch: its policy is evaluated, trained for some iterations, and
+// evaluated again. Everything is real but the size of the policy and the cluster: agent, grader, rollout
+// server, callbacks, token ids and logprobs.
+//
+//   npx -y pnpm@12 run demo:train [--iterations <n>] [--output <folder of runs>]
+import { execFile } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { parseArgs, promisify } from 'node:util'
+
+import { readDataset, type DatasetRow } from '@osmosis/eval'
+import { FakeOsmosis, learn, type FakeModel } from '@osmosis/testing'
+
+import { startOsmosis, stop } from '../distributed/processes.ts'
+import { LearningCurve } from './learning-curve.ts'
+import { policyFile } from './policy-file.ts'
+import { policy } from './untrained.ts'
+
+const agent = 'examples/train/main.ts'
+const dataset = 'examples/train/doors.jsonl'
+const attempts = 8
+
+const { values: flags } = parseArgs({
+  options: {
+    iterations: { type: 'string', default: '15' },
+    output: { type: 'string', default: 'examples/.osmosis/evals' },
+  },
+})
+const root = path.resolve(import.meta.dirname, '../..')
+const say = (text: string): void => void process.stdout.write(`${text}\n`)
+
+try {
+  await demo()
+} catch (error) {
+  process.stderr.write(`error: ${(error as Error).message}\n`)
+  process.exitCode = 1
+}
+process.exit()
+
+async function demo(): Promise<void> {
+  const rows = await readDataset(path.join(root, dataset))
+  say(
+    `${rows.length} doors, ${attempts} attempts at each: the agent is asked for a code of two letters, and`,
+  )
+  say('one tool reads the note with it. The policy starts from random weights.\n')
+  await Promise.all([
+    evaluate('doors-before', 'untrained.ts'),
+    train(rows, Number(flags.iterations)),
+  ])
+  mkdirSync(path.dirname(policyFile), { recursive: true })
+  writeFileSync(policyFile, JSON.stringify(policy))
+  await evaluate('doors-after', 'trained.ts')
+
+  say(`\n${await osmosis('eval', 'compare', 'doors-before', 'doors-after', '--metric', 'reward')}`)
+  const command = (words: string): string => `npx osmosis ${words} --output ${flags.output}`
+  say(`One conversation   ${command('eval show doors-before 7.1')}`)
+  say(`The same, trained  ${command('eval show doors-after 7.1')}`)
+  say(`In the browser     ${command('eval view')}`)
+}
+
+async function train(rows: readonly DatasetRow[], iterations: number): Promise<void> {
+  const server = await startOsmosis(
+    ['serve', agent, '--port', '0', '--no-trajectories', '--log-level', 'error'],
+    /Listening on (\S+)/,
+  )
+  const curve = new LearningCurve()
+  let answers = 0
+  const model: FakeModel = (body, rolloutId) => {
+    answers += 1
+    curve.running(policy.version, answers)
+    return policy.complete(body, rolloutId)
+  }
+  const url = server.found[1] ?? ''
+  const cluster = await FakeOsmosis.start({ model, server: { url }, rewards: 'callbacks' })
+  let known = 0
+  for (let iteration = 0; iteration <= iterations; iteration += 1) {
+    answers = 0
+    const rollouts = await cluster.runBatch(rows, attempts)
+    const rewards = rollouts.flatMap((rollout) => [...rollout.rewards.values()])
+    const readers = rollouts.filter(({ calls }) => calls > 1)
+    curve.ended(iteration, average(rewards), readers.length / rollouts.length)
+    const recorded = cluster.trained()
+    // Of the last iteration the rewards are looked at, and nothing is learnt.
+    if (iteration < iterations) learn(policy, recorded.slice(known))
+    known = recorded.length
+  }
+  await cluster.close()
+  await stop(server)
+}
+
+async function evaluate(name: string, policyModule: string): Promise<void> {
+  const who = ['-m', agent, '-d', dataset, '--policy', `examples/train/${policyModule}`]
+  await osmosis(
+    'eval',
+    'run',
+    ...who,
+    '--n',
+    String(attempts),
+    '--name',
+    name,
+    '--fresh',
+    '--quiet',
+  )
+}
+
+/** Runs the command, and resolves with what it printed. */
+async function osmosis(...args: readonly string[]): Promise<string> {
+  const command = path.join(root, 'node_modules/.bin/osmosis')
+  const { stdout } = await promisify(execFile)(command, [...args, '--output', flags.output], {
+    cwd: root,
+  })
+  return stdout
+}
+
+function average(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length
+}

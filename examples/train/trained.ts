@@ -1,0 +1,10 @@
+// The policy as the last training has left it.
+import { readFileSync } from 'node:fs'
+
+import { TinyPolicy, type SavedTinyPolicy } from '@osmosis/testing'
+
+import { policyFile } from './policy-file.ts'
+
+export const policy = TinyPolicy.from(
+  JSON.parse(readFileSync(policyFile, 'utf8')) as SavedTinyPolicy,
+)

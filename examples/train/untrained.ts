@@ -1,0 +1,4 @@
+// The policy before its training.
+import { TinyPolicy } from '@osmosis/testing'
+
+export const policy = new TinyPolicy({ seed: 1 })
