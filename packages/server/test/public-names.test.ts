@@ -32,6 +32,7 @@ it('exports what servers of other rollout protocols are built on', () => {
       'jsonAnswer',
       'jsonTextAnswer',
       'leaseSettings',
+      'lockName',
       'newLease',
       'ownProcess',
       'portRoutes',
