@@ -2,6 +2,7 @@ import {
   AgentWorkflow,
   defineWorkflowConfig,
   Grader,
+  GroupGrader,
   LocalBackend,
   OsmosisError,
   requireRolloutContext,
@@ -53,6 +54,22 @@ async function startWorker(
   onTestFinished(async () => worker.close())
   return worker
 }
+
+it('a grader of groups is refused: a queue spreads their attempts', async () => {
+  class Ranks extends GroupGrader {
+    async gradeGroup(): Promise<void> {}
+  }
+  const options = { url: 'redis://127.0.0.1:1', concurrency: 1, code: 'c1' }
+  await expect(
+    startRolloutWorker({
+      ...options,
+      backend: new LocalBackend({ workflow: Asks, workflowConfig, grader: Ranks }),
+    }),
+  ).rejects.toMatchObject({
+    code: 'invalid_config',
+    message: expect.stringContaining('a GroupGrader has to see all of them'),
+  })
+})
 
 it('runs a rollout, waits for its front, grades it and has each outcome told', async () => {
   const { queue, redis } = await openQueue()

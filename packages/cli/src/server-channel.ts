@@ -14,6 +14,8 @@ export interface ListeningMessage {
   readonly isConfigured: boolean
   /** How many rollouts it grades at once; null for any number. */
   readonly graderSlots: number | null
+  /** How many attempts at a row its grader has to see together; null when it judges each alone. */
+  readonly groupMinSize: number | null
 }
 
 /** True for a {@link ListeningMessage}. */

@@ -35,9 +35,14 @@ export { adoptGrading, originalGrading } from './regrade/adopt-grading.ts'
 export { type FunctionGradingOptions, gradeByFunction } from './regrade/grade-by-function.ts'
 export { gradeByGrader, type StoredGrading } from './regrade/grade-by-grader.ts'
 export { gradedEvents } from './regrade/graded-events.ts'
-export { regradeRun, type RegradeOptions, type Regrading } from './regrade/regrade-run.ts'
 export {
-  type GradeRollout,
+  regradeRun,
+  wholeGroups,
+  type RegradeOptions,
+  type Regrading,
+} from './regrade/regrade-run.ts'
+export {
+  type GradeRollouts,
   type RolloutGrade,
   type StoredRollout,
 } from './regrade/rollout-grade.ts'

@@ -10,6 +10,7 @@ import {
   Grader,
   type GraderClass,
   type GraderContext,
+  type GroupGraderClass,
   LocalBackend,
   requireRolloutContext,
   toRolloutSample,
@@ -38,7 +39,7 @@ export interface RunningServer extends AsyncDisposable {
 
 export interface RunningServerOptions extends Partial<RolloutServerOptions> {
   workflow?: AgentWorkflowClass
-  grader?: GraderClass | null
+  grader?: GraderClass | GroupGraderClass | null
   maxConcurrent?: number
   maxQueueDepth?: number
   egress?: EgressOptions | undefined

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import type { BeginningModelCall, ExecutionBackend } from '@osmosis/core'
+import { OsmosisError, type BeginningModelCall, type ExecutionBackend } from '@osmosis/core'
 import type { Logger } from '@osmosis/server'
 import { DelayedError, WaitingError, Worker, type Job } from 'bullmq'
 
@@ -330,6 +330,12 @@ export class RolloutWorker implements AsyncDisposable {
  * @throws OsmosisError with code `invalid_config`; `queue_unavailable` when Redis does not answer
  */
 export async function startRolloutWorker(options: RolloutWorkerOptions): Promise<RolloutWorker> {
+  if (options.backend.gradesGroups) {
+    throw new OsmosisError(
+      'invalid_config',
+      'A queue spreads the attempts at a row over its workers, and a GroupGrader has to see all of them: run it without a queue.',
+    )
+  }
   const queue = await RolloutQueue.open(options)
   for (const warning of queue.warnings) options.logger?.warn({}, warning)
   const worker = new RolloutWorker(options, new QueueConnection(options), queue)

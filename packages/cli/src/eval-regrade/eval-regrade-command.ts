@@ -9,6 +9,7 @@ import {
   originalGrading,
   openRun,
   regradeRun,
+  wholeGroups,
   type RunReader,
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
@@ -154,7 +155,7 @@ async function gradeOnce(prepared: Preparation, signal: AbortSignal): Promise<nu
 }
 
 async function grade(
-  { run, grading, events, surroundings }: Preparation,
+  { run, grading, events: selected, surroundings }: Preparation,
   { signal, onFile }: { readonly signal: AbortSignal; readonly onFile: (file: string) => void },
 ): Promise<ToldRegrading> {
   const grader = new GraderProcess({ ...surroundings, onFile })
@@ -162,14 +163,16 @@ async function grade(
   signal.addEventListener('abort', onAbort, { once: true })
   try {
     signal.throwIfAborted()
-    const { name, warnings } = await grader.load()
+    const { name, warnings, gradesGroups } = await grader.load()
+    const events = gradesGroups ? wholeGroups(run, selected) : selected
     for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`)
     const startedAt = performance.now()
     const progress = new CountLine(events.length)
     const regrading = await regradeRun(run, {
       events,
+      gradesGroups,
       signal,
-      grade: async (rollout) => surroundings.redaction.data(await grader.grade(rollout)),
+      grade: async (rollouts) => surroundings.redaction.data(await grader.grade(rollouts)),
       onGrade: () => progress.count(),
     })
     progress.end()

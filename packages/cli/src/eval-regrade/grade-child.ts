@@ -12,13 +12,13 @@ import { loadGrader, type GraderOrder, type LoadedGrader } from './load-grader.t
 /** What the process is told: first with what to grade, then what. */
 export type ToGrader =
   | { readonly type: 'load'; readonly order: GraderOrder }
-  | { readonly type: 'grade'; readonly id: number; readonly rollout: StoredRollout }
+  | { readonly type: 'grade'; readonly id: number; readonly rollouts: readonly StoredRollout[] }
 
 /** What it answers. */
 export type FromGrader =
-  | { readonly type: 'loaded'; readonly name: string; readonly warnings: readonly string[] }
+  | ({ readonly type: 'loaded' } & Omit<LoadedGrader, 'grade'>)
   | { readonly type: 'failed'; readonly message: string }
-  | { readonly type: 'graded'; readonly id: number; readonly grade: RolloutGrade }
+  | { readonly type: 'graded'; readonly id: number; readonly grades: readonly RolloutGrade[] }
   /** Files of the user that were loaded, while they are; absolute. */
   | { readonly type: 'files'; readonly files: readonly string[] }
 
@@ -49,12 +49,13 @@ async function answer(message: ToGrader): Promise<void> {
   if (message.type === 'load') {
     try {
       grader = await loadGrader(message.order)
-      say({ type: 'loaded', name: grader.name, warnings: grader.warnings })
+      const { grade: _, ...facts } = grader
+      say({ type: 'loaded', ...facts })
     } catch (error) {
       say({ type: 'failed', message: errorMessage(error) })
     }
   } else if (grader !== undefined) {
-    say({ type: 'graded', id: message.id, grade: await grader.grade(message.rollout) })
+    say({ type: 'graded', id: message.id, grades: await grader.grade(message.rollouts) })
   }
 }
 

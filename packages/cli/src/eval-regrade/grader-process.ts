@@ -22,21 +22,22 @@ export interface GraderProcessOptions {
 }
 
 interface Task {
-  readonly rollout: StoredRollout
-  readonly resolve: (grade: RolloutGrade) => void
+  /** Graded together. */
+  readonly rollouts: readonly StoredRollout[]
+  readonly resolve: (grades: readonly RolloutGrade[]) => void
   readonly reject: (error: unknown) => void
 }
 
 type Loaded = Extract<FromGrader, { type: 'loaded' }>
 
-/** Rollouts that the process has at once; how many of them it grades at a time is its own matter. */
+/** Rollouts, or groups of them, that the process has at once; how many of them it grades at a time is its own matter. */
 const mostInFlight = 64
 /** How long a process may be silent beyond the deadline of a grader. Milliseconds. */
 const patienceMs = 5_000
 
 /**
  * Grades in a process of its own. When that ends, or is blocked beyond the grader's deadline, a new one
- * gets what it had, one rollout at a time, so that only the one at fault goes without a grade.
+ * gets what it had, one rollout or group at a time, so that only the one at fault goes without a grade.
  */
 export class GraderProcess {
   readonly #options: GraderProcessOptions
@@ -70,9 +71,9 @@ export class GraderProcess {
     return promise
   }
 
-  grade(rollout: StoredRollout): Promise<RolloutGrade> {
+  grade(rollouts: readonly StoredRollout[]): Promise<readonly RolloutGrade[]> {
     return new Promise((resolve, reject) => {
-      this.#queue.push({ rollout, resolve, reject })
+      this.#queue.push({ rollouts, resolve, reject })
       if (this.#closed === undefined) this.#pump()
       else this.#failAll(this.#closed)
     })
@@ -108,7 +109,7 @@ export class GraderProcess {
           for (const file of message.files) onFile(file)
           return
         case 'graded':
-          this.#finish(message.id, message.grade)
+          this.#finish(message.id, message.grades)
           return
         case 'loaded':
         case 'failed':
@@ -139,7 +140,7 @@ export class GraderProcess {
       if (task === undefined) break
       const id = (this.#lastId += 1)
       this.#inFlight.set(id, task)
-      this.#send(child, { type: 'grade', id, rollout: task.rollout })
+      this.#send(child, { type: 'grade', id, rollouts: task.rollouts })
     }
     this.#watchSilence()
   }
@@ -149,22 +150,23 @@ export class GraderProcess {
     child.send(message, () => {})
   }
 
-  #finish(id: number, grade: RolloutGrade): void {
+  #finish(id: number, grades: readonly RolloutGrade[]): void {
     const task = this.#inFlight.get(id)
     if (task === undefined) return
     this.#inFlight.delete(id)
     this.#suspects.delete(task)
-    task.resolve(grade)
+    task.resolve(grades)
     this.#pump()
   }
 
   /** Goes on with a new process. */
   #replace(why: string, type = 'grader_failed'): void {
+    const failed: RolloutGrade = { reward: null, error: why, error_type: type }
     const [first, ...others] = this.#inFlight.values()
     this.#inFlight.clear()
     if (first !== undefined && others.length === 0) {
       this.#suspects.delete(first)
-      first.resolve({ reward: null, error: why, error_type: type })
+      first.resolve(first.rollouts.map(() => failed))
     } else if (first !== undefined) {
       for (const task of [first, ...others]) this.#suspects.add(task)
       this.#queue.unshift(first, ...others)

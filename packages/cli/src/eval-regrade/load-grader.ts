@@ -5,11 +5,12 @@ import {
   OsmosisError,
   type Entrypoint,
 } from '@osmosis/core'
+import { isGroupGraderClass } from '@osmosis/core/backend'
 import {
   gradeByFunction,
   gradeByGrader,
   toScorer,
-  type GradeRollout,
+  type GradeRollouts,
   type StoredGrading,
 } from '@osmosis/eval'
 import type { RunInputs } from '@osmosis/eval/analysis'
@@ -29,7 +30,9 @@ export interface GraderOrder extends Pick<StoredGrading, 'timeoutSeconds' | 'art
 export interface LoadedGrader {
   /** Of the class or the function. */
   readonly name: string
-  readonly grade: GradeRollout
+  readonly grade: GradeRollouts
+  /** Whether it grades the attempts at a row together. */
+  readonly gradesGroups: boolean
   /** What it may lack, a sentence each. */
   readonly warnings: readonly string[]
 }
@@ -49,7 +52,12 @@ export async function loadGrader(order: GraderOrder): Promise<LoadedGrader> {
   const { grader, ...own } = discoverGrader(loaded.exports, loaded.file, chosen)
   if (grader === undefined) return functionOf(loaded, chosen, order)
   const { configs, warnings } = await configsFor(own, order)
-  return { name: grader.name, grade: gradeByGrader({ ...order, ...configs, grader }), warnings }
+  return {
+    name: grader.name,
+    grade: gradeByGrader({ ...order, ...configs, grader }),
+    gradesGroups: isGroupGraderClass(grader),
+    warnings,
+  }
 }
 
 type Configs = Pick<Entrypoint, 'graderConfig' | 'workflowConfig'>
@@ -93,7 +101,7 @@ function functionOf(
     const advice =
       grader === null
         ? 'Name one with --grader: a file with a class that extends Grader, or <file>:<eval function>.'
-        : 'Export one class that extends Grader, or an eval function.'
+        : 'Export one class that extends Grader or GroupGrader, or an eval function.'
     throw invalid(`${file} exports no grader. ${advice}`)
   }
   if (others.length > 0) {
@@ -111,6 +119,7 @@ function functionOf(
   return {
     name: key,
     grade: gradeByFunction(toScorer(key, value), { kind, timeoutSeconds }),
+    gradesGroups: false,
     warnings: [],
   }
 }

@@ -88,34 +88,58 @@ export function unmatchedRetry(
   return `No rollout failed with ${retryFailed}: those that failed did with ${[...types].join(', ')}.`
 }
 
+/**
+ * Widens `runAgain` to all items of a group, a row and a model, when one of them is to be run: what is
+ * graded together runs together.
+ */
+export function runsWithGroup(
+  { earlier, rows, n }: ChosenRun,
+  runAgain: (event: ItemEvent) => boolean,
+): (event: ItemEvent) => boolean {
+  const groups = earlier === undefined ? [] : [...pendingGroups(earlier, { rows, n }, runAgain)]
+  const open = new Set(groups.map(({ row, tag }) => groupKey(row, tag)))
+  return (event) => runAgain(event) || open.has(groupKey(event.source_row_index, event.model_tag))
+}
+
+function groupKey(row: number, tag: string | undefined): string {
+  return `${row} ${tag ?? ''}`
+}
+
 /** How many items of a run are still to be run. */
 export function countPending(
   { earlier, rows, n }: ChosenRun,
-  { flags, inputs }: Pick<WantedRun, 'flags' | 'inputs'>,
+  { model }: KnownInputs,
+  runAgain: (event: ItemEvent) => boolean,
 ): number {
-  const isCompared = inputs.model.baseline !== null
-  if (earlier === undefined) return rows.length * n * (isCompared ? 2 : 1)
-  return pendingOf(earlier, { rows, n }, runsAgain(flags))
+  if (earlier === undefined) return rows.length * n * (model.baseline === null ? 1 : 2)
+  return pendingOf(earlier, { rows, n }, runAgain)
 }
 
-function pendingOf(
+function pendingOf(...args: Parameters<typeof pendingGroups>): number {
+  let sum = 0
+  for (const { pending } of pendingGroups(...args)) sum += pending
+  return sum
+}
+
+/** The rows and models that have items to run, and how many. */
+function* pendingGroups(
   { events, manifest }: RunReader,
   { rows, n }: Pick<ChosenRun, 'rows' | 'n'>,
   runAgain: (event: ItemEvent) => boolean,
-): number {
-  const tags =
-    manifest.inputs.model.baseline === null ? [undefined] : (['primary', 'baseline'] as const)
-  let pending = 0
-  for (const { source_row } of rows) {
-    for (let run_index = 0; run_index < n; run_index++) {
-      for (const tag of tags) {
-        const place = { source_row_index: source_row, run_index }
+): Generator<{ readonly row: number; readonly tag: string | undefined; readonly pending: number }> {
+  const isCompared = manifest.inputs.model.baseline !== null
+  const tags = isCompared ? (['primary', 'baseline'] as const) : [undefined]
+  for (const { source_row: row } of rows) {
+    for (const tag of tags) {
+      let pending = 0
+      for (let run_index = 0; run_index < n; run_index++) {
+        const place = { source_row_index: row, run_index }
         const event = events.get(itemKey(tag === undefined ? place : { ...place, model_tag: tag }))
         if (event === undefined || runAgain(event)) pending += 1
       }
+      if (pending > 0) yield { row, tag, pending }
     }
   }
-  return pending
 }
 
 function newRun(name: string, { plan }: WantedRun): ChosenRun {

@@ -9,6 +9,7 @@ import {
   type RunStore,
   type Scorer,
 } from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
 
 import { readEnvironment } from '../environment.ts'
 import { endedRunReport } from '../eval-show/run-report.ts'
@@ -17,7 +18,14 @@ import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { Redaction } from '../redaction.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
 import { keepYoungGenerationSmall } from '../young-generation.ts'
-import { chooseRun, countPending, runsAgain, unmatchedRetry, type ChosenRun } from './choose-run.ts'
+import {
+  chooseRun,
+  countPending,
+  runsAgain,
+  runsWithGroup,
+  unmatchedRetry,
+  type ChosenRun,
+} from './choose-run.ts'
 import { chooseModels, type ComparedModels } from './compared-models.ts'
 import { confirmStart } from './confirm-start.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
@@ -25,7 +33,7 @@ import { planEvaluation, type EvaluationPlan } from './evaluation-plan.ts'
 import { loadScorers } from './load-scorers.ts'
 import { beginRun, openEarlierRun } from './open-run.ts'
 import { preflightModels } from './preflight-models.ts'
-import { inFlightText, planText } from './plan-text.ts'
+import { inFlightText, planText, runAgainText } from './plan-text.ts'
 import { ProgressLine } from './progress-line.ts'
 import { goOnWords } from './go-on-words.ts'
 import { exitCodeOf } from './run-verdict.ts'
@@ -119,7 +127,7 @@ function keysOf({ primary, baseline }: ComparedModels): string[] {
 async function start(prepared: Preparation, interrupt: AbortSignal): Promise<number> {
   const { plan, flags, models, run, say } = prepared
   say(planText(plan, run, models))
-  const pending = countPending(run, prepared)
+  const pending = countPending(run, prepared.inputs, runsAgain(flags))
   if (flags.dryRun) {
     const served = await serve(prepared, interrupt)
     say(inFlightText(served.inFlight))
@@ -148,6 +156,7 @@ async function start(prepared: Preparation, interrupt: AbortSignal): Promise<num
         store ??= await beginRun(run, { plan, inputs, kind: served.kind, goOn }, flags)
         served.logTo(path.join(store.location, 'logs.txt'))
         say(inFlightText(served.inFlight))
+        sayWhatRunsAgain(prepared, served)
         const ended = await evaluate(prepared, { store, served, interrupt })
         const advice = await served.advise()
         if (advice !== undefined) say(advice)
@@ -175,8 +184,25 @@ async function serve(
   { models, plan, flags, environment, redaction, run }: Preparation,
   signal: AbortSignal,
 ): Promise<ServedModels> {
-  const runFolder = run.location
-  return serveModels(models, { plan, flags, environment, redaction, runFolder, signal })
+  const { location: runFolder, n: attempts } = run
+  return serveModels(models, { plan, flags, environment, redaction, runFolder, attempts, signal })
+}
+
+/** Which of the items that have ended are run again; graded together, all of a group are when one is. */
+function againOf(
+  { run, flags }: Preparation,
+  served?: ServedModels,
+): (event: ItemEvent) => boolean {
+  const runAgain = runsAgain(flags)
+  return served?.gradesGroups ? runsWithGroup(run, runAgain) : runAgain
+}
+
+function sayWhatRunsAgain(prepared: Preparation, served: ServedModels): void {
+  const { run, flags, inputs, say } = prepared
+  const more =
+    countPending(run, inputs, againOf(prepared, served)) -
+    countPending(run, inputs, runsAgain(flags))
+  if (more > 0) say(runAgainText(more))
 }
 
 /** Runs what is left to do; without `served` there is nothing. */
@@ -193,7 +219,7 @@ async function evaluate(
   const { manifest } = store
   const idle = { run: () => Promise.reject(new Error('nothing is served')) }
   const output = flags.quiet || served === undefined ? undefined : process.stderr
-  const runAgain = runsAgain(flags)
+  const runAgain = againOf(prepared, served)
   const progress = new ProgressLine(output, {
     passThreshold: plan.passThreshold,
     scoreName: scorers[0]?.name,
@@ -202,7 +228,7 @@ async function evaluate(
   const { baseline } = models
   const redact = <T>(data: T): T => redaction.data(data)
   served?.watch({
-    items: countPending(run, prepared),
+    items: countPending(run, prepared.inputs, runAgain),
     isUnchanged: () => hasItsCode(prepared),
     say: (line) => progress.say(redaction.text(line)),
   })
@@ -218,6 +244,7 @@ async function evaluate(
       scorers,
       n: manifest.n,
       maxInFlight: served?.inFlight.limit ?? 1,
+      gradesGroups: served?.gradesGroups ?? false,
       passThreshold: plan.passThreshold,
       maxCostUsd: flags.maxCost,
       signal: AbortSignal.any(signals),

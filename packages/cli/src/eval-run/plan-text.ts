@@ -46,6 +46,14 @@ export function inFlightText({ limit, why }: InFlight): string {
   return field('In flight', `${formatCount(limit)} at a time: ${why}`)
 }
 
+/** @param count - rollouts that have ended and are not left out */
+export function runAgainText(count: number): string {
+  return field(
+    'Run again',
+    `${formatQuantity(count, 'rollout')} that had ended: the grader sees the attempts at a row together`,
+  )
+}
+
 function field(label: string, value: string): string {
   return `  ${label.padEnd(11)}${value}`
 }

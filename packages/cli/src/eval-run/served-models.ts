@@ -47,6 +47,8 @@ export interface ServeModelsOptions {
   readonly redaction: Redaction
   /** The folder of the run, which gets its artifacts; it need not be there yet. */
   readonly runFolder: string
+  /** Attempts at each row. */
+  readonly attempts: number
   /** Gives up starting. */
   readonly signal: AbortSignal
 }
@@ -58,6 +60,8 @@ export interface ServedModels {
   readonly baseline: EvaluatedModel | undefined
   readonly kind: ServerProcess['kind']
   readonly inFlight: InFlight
+  /** Whether the attempts at a row are graded together. */
+  readonly gradesGroups: boolean
   /** Writes what the processes of the entrypoint print to the end of a file. */
   readonly logTo: (file: string) => void
   /** Aborted, with the reason, when a process of the entrypoint ends. */
@@ -79,16 +83,19 @@ export interface ServedModels {
  */
 export async function serveModels(
   { primary, baseline }: ComparedModels,
-  { plan, flags, environment, redaction, runFolder, signal }: ServeModelsOptions,
+  options: ServeModelsOptions,
 ): Promise<ServedModels> {
+  const { plan, flags, environment, redaction, runFolder, signal } = options
   const { entrypoint, folder, secrets, queue } = plan
   const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
   const env = { ...environment, ...plan.env, ...secrets, ...artifacts }
   const traces = flags.log === undefined ? {} : { traces: flags.log }
   const queueArgs = queue === undefined ? {} : { queueArgs: queue.serveArgs }
   const inOneProcess = { entrypoint, folder, env, redaction, ...traces, ...queueArgs }
-  const options = flags.workers ? { ...inOneProcess, workers: flags.workers } : inOneProcess
-  const server = await startServerProcess(options, signal)
+  const server = await startServerProcess(
+    flags.workers ? { ...inOneProcess, workers: flags.workers } : inOneProcess,
+    signal,
+  )
   const rollouts = new SpreadRollouts(server, (workers, stopped) =>
     startServerProcess({ ...inOneProcess, workers, stallTimeoutSeconds: anyStallSeconds }, stopped),
   )
@@ -106,10 +113,12 @@ export async function serveModels(
     return { name: chosen.name, policy: watched, runner: spread(driver.runnerOf, rollouts) }
   }
   try {
-    assertFlagsFit(server, plan, flags)
+    assertFlagsFit(server, options)
     await assertRowsFit(server, plan)
-    const inFlight = await inFlightOf(plan, flags, server)
+    const inFlight = forGroups(await inFlightOf(plan, flags, server), server, options)
+    const gradesGroups = server.groupMinSize !== null
     const maySpread =
+      !gradesGroups &&
       flags.workers === undefined &&
       queue === undefined &&
       server.kind === 'workflow' &&
@@ -119,6 +128,7 @@ export async function serveModels(
       baseline: baseline && (await toModel(baseline)),
       kind: server.kind,
       inFlight,
+      gradesGroups,
       logTo: (file) => rollouts.logTo(file),
       died: rollouts.died,
       watch: (run) => {
@@ -134,15 +144,21 @@ export async function serveModels(
 }
 
 function assertFlagsFit(
-  { kind }: ServerProcess,
-  { rollout, graderTimeoutSeconds }: EvaluationPlan,
-  { maxTurns }: EvalRunFlags,
+  { kind, groupMinSize }: ServerProcess,
+  { plan, flags, attempts }: ServeModelsOptions,
 ): void {
+  const { rollout, graderTimeoutSeconds } = plan
+  const { maxTurns } = flags
   if (kind === 'workflow' && maxTurns !== undefined) {
     throw invalid(`--max-turns is for agent loops, and ${rollout} exports a workflow.`)
   }
   if (kind === 'agent-loop' && graderTimeoutSeconds !== null) {
     throw invalid(`grader_timeout_s is for workflows, and ${rollout} exports an agent loop.`)
+  }
+  if (groupMinSize !== null && attempts < groupMinSize) {
+    throw invalid(
+      `The grader of ${rollout} compares the attempts at a row and needs at least ${groupMinSize} of them (group.minSize of its config), and this run has ${attempts}: pass --n ${groupMinSize} or more.`,
+    )
   }
 }
 
@@ -243,6 +259,17 @@ async function inFlightOf(
   if (wanted !== null) return { limit: wanted, why: asked }
   const why = slots === 0 ? 'the queue has no worker yet' : 'nothing sets a limit'
   return { limit: defaultInFlight, why }
+}
+
+/** Attempts that are graded together are started together, even if some of them wait for a slot. */
+function forGroups(
+  inFlight: InFlight,
+  { groupMinSize }: ServerProcess,
+  { attempts }: ServeModelsOptions,
+): InFlight {
+  if (groupMinSize === null || inFlight.limit >= attempts) return inFlight
+  const why = `raised from ${inFlight.limit}, because the grader sees the ${attempts} attempts at a row together`
+  return { limit: attempts, why }
 }
 
 /** How many rollouts a server runs at once; null for any number. */

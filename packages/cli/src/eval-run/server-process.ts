@@ -56,6 +56,8 @@ export interface ServerProcess extends AsyncDisposable {
   readonly isConfigured: boolean
   /** How many rollouts it grades at once; null for any number. */
   readonly graderSlots: number | null
+  /** How many attempts at a row it has to grade together; null when it grades each alone. */
+  readonly groupMinSize: number | null
   /** Writes everything that the process prints to the end of a file; what it has printed so far, too. */
   readonly logTo: (file: string) => void
   /** Aborted, with the reason, when the process ends. */
@@ -104,7 +106,7 @@ export async function startServerProcess(
   const close = (): Promise<void> => (closing ??= end(child, ended))
 
   try {
-    const { url, kind, hasSchema, isConfigured, graderSlots } = await Promise.race([
+    const { url, kind, hasSchema, isConfigured, graderSlots, groupMinSize } = await Promise.race([
       listening(child),
       ended.then((how): never => {
         throw new OsmosisError(
@@ -121,6 +123,7 @@ export async function startServerProcess(
       metadataCheck: hasSchema ? metadataCheckBy(child) : undefined,
       isConfigured,
       graderSlots,
+      groupMinSize,
       logTo: output.logTo,
       died: died.signal,
       explain: (failure) => explain(failure, died.signal, ended),

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 
 import type * as bullmq from '@osmosis/bullmq'
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { isGroupGraderClass } from '@osmosis/core/backend'
 
 import { entrypointDigest } from '../serve/entrypoint-digest.ts'
 import type { LoadedEntrypoint } from '../serve/load-entrypoint.ts'
@@ -53,11 +54,25 @@ export async function queueAccess(
  */
 export function onlyWorkflow(
   loaded: LoadedEntrypoint,
-  what = 'A queue',
+  what: string,
 ): Extract<LoadedEntrypoint, { kind: 'workflow' }> {
   if (loaded.kind === 'workflow') return loaded
   throw invalid(
     `${what} is for workflows, and ${loaded.file} exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.`,
+  )
+}
+
+/**
+ * The workflow of an entrypoint whose rollouts go over a queue.
+ *
+ * @throws OsmosisError with code `invalid_config` for an agent loop, and for a grader of groups
+ */
+export function queuedWorkflow(loaded: LoadedEntrypoint): ReturnType<typeof onlyWorkflow> {
+  const workflow = onlyWorkflow(loaded, 'A queue')
+  const { grader } = workflow.entrypoint
+  if (!isGroupGraderClass(grader)) return workflow
+  throw invalid(
+    `A queue spreads the attempts at a row over its workers, and ${grader.name} of ${loaded.file} is a GroupGrader, which has to see all of them: leave out --redis.`,
   )
 }
 

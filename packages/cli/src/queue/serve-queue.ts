@@ -6,7 +6,7 @@ import { serverKeys } from '../serve/server-keys.ts'
 import type { ServeFlags } from '../serve/serve-options.ts'
 import { localWorkflow } from '../serve/served-workflow.ts'
 import { assertWorkflowFlags, openWorkflowPort } from '../serve/workflow-port.ts'
-import { onlyWorkflow, queueAccess, shortCode, workersText } from './queue-access.ts'
+import { queueAccess, queuedWorkflow, shortCode, workersText } from './queue-access.ts'
 
 /**
  * Serves the rollouts of a workflow that workers of a queue run, until a signal ends the process. The
@@ -19,7 +19,7 @@ import { onlyWorkflow, queueAccess, shortCode, workersText } from './queue-acces
 export async function serveQueue(spec: string, redis: string, flags: ServeFlags): Promise<void> {
   const environment = readServerEnvironment()
   const apiKey = serverKeys(flags, environment.apiKey)
-  const loaded = onlyWorkflow(await loadEntrypoint(spec))
+  const loaded = queuedWorkflow(await loadEntrypoint(spec))
   assertWorkflowFlags(flags, loaded.file)
   const { queuePackage, connection, code, place } = await queueAccess(redis, flags, loaded.file)
   const { artifactRoot, instanceId, port } = environment

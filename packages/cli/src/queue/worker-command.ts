@@ -8,7 +8,7 @@ import { assertWorkerFlags } from '../serve/serve-command.ts'
 import { localWorkflow, type ServedWorkflow } from '../serve/served-workflow.ts'
 import { workflowInWorkers } from '../serve/workflow-in-workers.ts'
 import { workflowText } from '../serve/workflow-port.ts'
-import { onlyWorkflow, queueAccess, shortCode } from './queue-access.ts'
+import { onlyWorkflow, queueAccess, queuedWorkflow, shortCode } from './queue-access.ts'
 import { createWorkerApp } from './worker-app.ts'
 import { rolloutSource } from './worker-flags.ts'
 import type { WorkerFlags } from './worker-options.ts'
@@ -92,8 +92,10 @@ export async function runnableWorkflow(
   const { artifactRoot } = readServerEnvironment()
   const options = { artifactRoot, egress: egressOf(flags), maxConcurrent: flags.concurrency }
   if (flags.workers === undefined) {
-    const what = flags.redis === undefined ? 'What a trainer hands out' : 'A queue'
-    return localWorkflow(onlyWorkflow(await loadEntrypoint(entrypoint), what), options)
+    const loaded = await loadEntrypoint(entrypoint)
+    const isQueued = flags.redis !== undefined
+    const what = 'What a trainer hands out'
+    return localWorkflow(isQueued ? queuedWorkflow(loaded) : onlyWorkflow(loaded, what), options)
   }
   return workflowInWorkers({ spec: entrypoint, ...options }, flags, (end) => {
     const { pid, what, rollouts, restartMs } = end

@@ -48,6 +48,7 @@ export async function serveAgentLoop(
     hasSchema: false,
     isConfigured: false,
     graderSlots: null,
+    groupMinSize: null,
   })
   if (registration === undefined) return
   announceRegistration(app, { ...registration, port: flags.publicPort ?? listening.port })

@@ -7,7 +7,7 @@ import {
   type ExecutionBackend,
   type WorkflowConfig,
 } from '@osmosis/core'
-import { concurrencyLimits } from '@osmosis/core/backend'
+import { concurrencyLimits, groupSettings, isGroupGraderClass } from '@osmosis/core/backend'
 import type { MetadataCheck } from '@osmosis/eval'
 
 /** What is said of a served workflow; plain data, because it may come from another process. */
@@ -24,6 +24,8 @@ export interface WorkflowFacts {
   readonly isConfigured: boolean
   /** How many rollouts are graded at once; null for any number. */
   readonly graderSlots: number | null
+  /** How many attempts at a row its grader has to see together; null when it judges each alone. */
+  readonly groupMinSize: number | null
 }
 
 /** What the server says of the backend, wherever that is. */
@@ -56,7 +58,7 @@ export function localWorkflow(
 }
 
 export function factsOf(entrypoint: Entrypoint, file: string): WorkflowFacts {
-  const { workflow, workflowConfig, grader } = entrypoint
+  const { workflow, workflowConfig, grader, graderConfig } = entrypoint
   return {
     file,
     workflow: workflow.name,
@@ -64,6 +66,7 @@ export function factsOf(entrypoint: Entrypoint, file: string): WorkflowFacts {
     hasSchema: workflowConfig?.metadata !== undefined,
     isConfigured: workflowConfig !== undefined,
     graderSlots: concurrencyLimits(entrypoint).graders,
+    groupMinSize: isGroupGraderClass(grader) ? groupSettings(graderConfig).minSize : null,
   }
 }
 

@@ -37,13 +37,15 @@ export async function openWorkflowPort(
   ]
   process.stdout.write(`${said.join('\n')}\n`)
   answerMetadataChecks(check)
-  const { hasSchema, isConfigured, graderSlots } = facts
-  announceListening(listening, { kind: 'workflow', hasSchema, isConfigured, graderSlots })
+  const { hasSchema, isConfigured, graderSlots, groupMinSize } = facts
+  const served = { hasSchema, isConfigured, graderSlots, groupMinSize }
+  announceListening(listening, { kind: 'workflow', ...served })
 }
 
 /** What is run, for people. */
-export function workflowText({ workflow, file, grader }: WorkflowFacts): string {
-  return `${workflow} of ${file} (${grader ?? 'no grader: rollouts get no reward'})`
+export function workflowText({ workflow, file, grader, groupMinSize }: WorkflowFacts): string {
+  const how = groupMinSize === null ? '' : ', which grades the attempts at a row together'
+  return `${workflow} of ${file} (${grader ?? 'no grader: rollouts get no reward'}${how})`
 }
 
 /** @throws OsmosisError with code `invalid_config` for flags that are for agent loops */

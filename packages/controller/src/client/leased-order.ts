@@ -33,6 +33,7 @@ export function toLeasedRequest(order: LeasedOrder): LeasedRolloutRequestBody {
     agent_timeout_sec: order.agentTimeoutSeconds ?? null,
     grader_timeout_sec: order.graderTimeoutSeconds ?? null,
     extra_fields: order.extraFields ?? null,
+    ...(order.group ? { group: order.group } : {}),
   })
   if (parsed.success) return parsed.data
   const faults = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)

@@ -1,4 +1,4 @@
-import { OsmosisError } from '@osmosis/core'
+import { OsmosisError, type RolloutGroup } from '@osmosis/core'
 import { rolloutRequestSchema, type RolloutRequestBody } from '@osmosis/core/wire'
 
 /** One rollout to run: a dataset row and how long it may take. */
@@ -11,6 +11,11 @@ export interface RolloutOrder {
   readonly label?: string | null
   /** Reaches workflow and grader. Default: null. */
   readonly metadata?: Readonly<Record<string, unknown>> | null
+  /**
+   * Which attempt at which row it is, for workflows and graders of this SDK. A GroupGrader needs the size
+   * as well. Default: none, and the key is not sent.
+   */
+  readonly group?: RolloutGroup | null
   /** Copied by the server into the archived trajectory. Default: null. */
   readonly extraFields?: Readonly<Record<string, unknown>> | null
   /** Budget of the workflow, queue time included. Seconds. Default: null, unbounded. */
@@ -58,6 +63,7 @@ export function toRolloutRequest(
     agent_timeout_sec: order.agentTimeoutSeconds ?? null,
     grader_timeout_sec: order.graderTimeoutSeconds ?? null,
     extra_fields: order.extraFields ?? null,
+    ...(order.group ? { group: order.group } : {}),
   }
   // JSON would turn an infinite timeout into null, which means unbounded, without a word.
   const parsed = rolloutRequestSchema.safeParse(body)

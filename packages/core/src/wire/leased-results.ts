@@ -33,6 +33,7 @@ export const leasedRolloutRequestSchema = z.object({
   agent_timeout_sec: shape.agent_timeout_sec,
   grader_timeout_sec: shape.grader_timeout_sec,
   extra_fields: shape.extra_fields,
+  group: shape.group,
 })
 export type LeasedRolloutRequestBody = z.infer<typeof leasedRolloutRequestSchema>
 /** What a caller has to write of it. */

@@ -30,6 +30,15 @@ const errorCategory = z.enum(['timeout', 'validation_error', 'http_error', 'agen
 
 const terminalStatus = z.enum(['success', 'failure'])
 
+/** The attempts at one row that a rollout is one of. A key of this SDK: other servers ignore it. */
+const rolloutGroup = z.object({
+  id: z.string().min(1, 'must not be empty'),
+  /** From 1. */
+  attempt: z.int().min(1),
+  /** How many attempts there are. */
+  size: z.int().min(1).nullish(),
+})
+
 /** Body of `POST /rollout`. */
 export const rolloutRequestSchema = z.object({
   rollout_id: rolloutIdSchema.nullish(),
@@ -53,6 +62,7 @@ export const rolloutRequestSchema = z.object({
   agent_timeout_sec: timeoutSeconds.nullish(),
   grader_timeout_sec: timeoutSeconds.nullish(),
   extra_fields: jsonObject.nullish(),
+  group: rolloutGroup.nullish(),
 })
 export type RolloutRequestBody = z.infer<typeof rolloutRequestSchema>
 

@@ -91,10 +91,22 @@ describe('the body of POST /rollout', () => {
     ['agent_timeout_sec', Number.POSITIVE_INFINITY],
     ['grader_timeout_sec', Number.NaN],
     ['extra_fields', 'x'],
+    ['group', 'g'],
+    ['group', { id: '', attempt: 1 }],
+    ['group', { id: 'g' }],
+    ['group', { id: 'g', attempt: 0 }],
+    ['group', { id: 'g', attempt: 1, size: 1.5 }],
   ])('refuses %s: %j and says which key it was', (key, value) => {
     const { error } = rolloutRequestSchema.safeParse({ ...minimal, [key]: value })
     expect(error?.issues.map((issue) => issue.path[0])).toEqual([key])
   })
+
+  it.each([null, { id: 'g', attempt: 2, size: null }, { id: 'g', attempt: 2, size: 8 }])(
+    'takes the group %j',
+    (group) => {
+      expect(rolloutRequestSchema.parse({ ...minimal, group })).toMatchObject({ group })
+    },
+  )
 
   it('takes timeouts that are already over', () => {
     const body = { ...minimal, agent_timeout_sec: -1, grader_timeout_sec: 0 }

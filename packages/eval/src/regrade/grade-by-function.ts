@@ -7,7 +7,13 @@ import { lastAnswer } from '../run/loop-runner.ts'
 import { checkedScore } from '../scoring/score-item.ts'
 import { toEvalInput, type Scorer } from '../scoring/scorer.ts'
 import type { GradedSample } from '../store/run-store.ts'
-import { failedGrade, gradeOf, type GradeRollout, type StoredRollout } from './rollout-grade.ts'
+import {
+  failedGrade,
+  gradeOf,
+  type GradeRollouts,
+  type RolloutGrade,
+  type StoredRollout,
+} from './rollout-grade.ts'
 
 /** Options of {@link gradeByFunction}. */
 export interface FunctionGradingOptions {
@@ -18,8 +24,8 @@ export interface FunctionGradingOptions {
 }
 
 /** Grades stored samples by an eval function: its score of each sample that was kept is the reward. */
-export function gradeByFunction(scorer: Scorer, options: FunctionGradingOptions): GradeRollout {
-  return async (rollout) => {
+export function gradeByFunction(scorer: Scorer, options: FunctionGradingOptions): GradeRollouts {
+  const grade = async (rollout: StoredRollout): Promise<RolloutGrade> => {
     const samples = Object.entries(rollout.graded.samples)
     const kept = samples.filter(([, { removed }]) => !removed)
     try {
@@ -40,6 +46,7 @@ export function gradeByFunction(scorer: Scorer, options: FunctionGradingOptions)
       return failedGrade(errorCategory(error), errorMessage(error))
     }
   }
+  return async (rollouts) => Promise.all(rollouts.map(grade))
 }
 
 async function scoreSample(

@@ -1,18 +1,27 @@
 import {
   AgentWorkflow,
   LocalBackend,
+  OsmosisError,
   requireRolloutContext,
   toRolloutSample,
   type AgentWorkflowContext,
   type Entrypoint,
+  type ErrorCategory,
   type GradingOutcome,
+  type OsmosisErrorCode,
   type RolloutRequest,
   type RolloutSample,
 } from '@osmosis/core'
 
 import { meanMetrics } from '../run/kept-item.ts'
 import type { GradedSample } from '../store/run-store.ts'
-import { failedGrade, gradeOf, type GradeRollout, type RolloutGrade } from './rollout-grade.ts'
+import {
+  failedGrade,
+  gradeOf,
+  type GradeRollouts,
+  type RolloutGrade,
+  type StoredRollout,
+} from './rollout-grade.ts'
 
 /** A grader with the configs that it and its context are made of. */
 export interface StoredGrading extends Pick<Entrypoint, 'graderConfig' | 'workflowConfig'> {
@@ -28,13 +37,15 @@ export interface StoredGrading extends Pick<Entrypoint, 'graderConfig' | 'workfl
  * backend of the server runs a workflow that gives it the samples as they were. Samples that were
  * taken out of training stay out, unless the grader sets their `removeSample` to false.
  */
-export function gradeByGrader(options: StoredGrading): GradeRollout {
-  const waiting = new Map<string, Readonly<Record<string, GradedSample>>>()
+export function gradeByGrader(options: StoredGrading): GradeRollouts {
+  const waiting = new Map<string, StoredRollout>()
 
   class StoredSamples extends AgentWorkflow {
     async run({ rolloutId }: AgentWorkflowContext): Promise<void> {
+      const stored = waiting.get(rolloutId)
+      if (stored?.failure !== undefined) throw asThrown(stored.failure)
       const rollout = requireRolloutContext('a re-grading')
-      for (const [id, sample] of Object.entries(waiting.get(rolloutId) ?? {})) {
+      for (const [id, sample] of Object.entries(stored?.graded.samples ?? {})) {
         rollout.registerSampleSource(id, { getSample: () => toSample(id, sample) })
       }
     }
@@ -48,16 +59,30 @@ export function gradeByGrader(options: StoredGrading): GradeRollout {
     graderConfig,
     artifactRoot,
   })
-  return async ({ rolloutId, graded }) => {
-    const { label, metadata, samples } = graded
-    waiting.set(rolloutId, samples)
+  const grade = async (stored: StoredRollout): Promise<RolloutGrade> => {
+    const { rolloutId, group } = stored
+    const { label, metadata } = stored.graded
+    waiting.set(rolloutId, stored)
     try {
-      const request = { ...storedRequest, rolloutId, label, metadata }
+      const request = { ...storedRequest, rolloutId, group, label, metadata }
       return await gradedBy(backend, { ...request, graderTimeoutSeconds: timeoutSeconds })
     } finally {
       waiting.delete(rolloutId)
     }
   }
+  return async (rollouts) => Promise.all(rollouts.map(grade))
+}
+
+/** An error of the category that a rollout failed with. */
+function asThrown({ category, message }: NonNullable<StoredRollout['failure']>): Error {
+  const code = codes[category]
+  return code === undefined ? new Error(message) : new OsmosisError(code, message)
+}
+
+const codes: Partial<Record<ErrorCategory, OsmosisErrorCode>> = {
+  timeout: 'timeout',
+  validation_error: 'invalid_request',
+  http_error: 'policy_unreachable',
 }
 
 /** Of a rollout that is over: its workflow has nothing to ask, and graders have no way to. */

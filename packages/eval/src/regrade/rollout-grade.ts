@@ -1,3 +1,5 @@
+import type { RolloutFailure, RolloutGroup } from '@osmosis/core'
+
 import type { GradedRollout } from '../store/run-store.ts'
 import type { Grade } from '../store/side-files.ts'
 
@@ -13,10 +15,17 @@ export interface StoredRollout {
   readonly graded: GradedRollout
   /** The rewards that the samples have, by sample id. */
   readonly rewards: Readonly<Record<string, number | null>>
+  /** Which attempt at which row it is. */
+  readonly group: Required<RolloutGroup>
+  /** Why it has no samples: it is shown to a grader of groups beside the others. Default: it has. */
+  readonly failure?: Pick<RolloutFailure, 'category' | 'message'>
 }
 
-/** Grades a stored rollout. What goes wrong in user code is a grade with an `error`. */
-export type GradeRollout = (rollout: StoredRollout) => Promise<RolloutGrade>
+/**
+ * Grades stored rollouts, and gives a grade for each: a single one, or those of a model at a row where
+ * groups are graded. What goes wrong in user code is a grade with an `error`.
+ */
+export type GradeRollouts = (rollouts: readonly StoredRollout[]) => Promise<readonly RolloutGrade[]>
 
 /** The grade of a rollout of which these samples were kept, each with its reward. */
 export function gradeOf(

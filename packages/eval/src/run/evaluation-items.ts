@@ -10,29 +10,45 @@ export interface ItemRange {
   readonly rows: readonly DatasetRow[]
   readonly attempts: number
   readonly models: readonly ModelTag[]
+  /** Whether the attempts at a row are graded together. */
+  readonly gradesGroups: boolean
 }
 
-/** All items by row, attempt and model, one at a time: millions of them need no memory. */
-function* evaluationItems({ rows, attempts, models }: ItemRange): Generator<EvaluationItem, void> {
-  for (const [rowIndex, row] of rows.entries()) {
-    for (let runIndex = 0; runIndex < attempts; runIndex++) {
-      for (const model of models) {
-        const rolloutId = toRolloutId(row, runIndex, model)
-        yield { rolloutId, row, rowIndex, runIndex, model }
-      }
-    }
-  }
-}
-
-/** Those that have not ended yet, or are to be run again. */
+/**
+ * Those that have not ended yet, or are to be run again, by row, attempt and model, one at a time:
+ * millions of them need no memory. Attempts that are graded together come together, by row and model, and
+ * all of them when one is to be run: what a group grader says of some says nothing beside others.
+ */
 export function* pendingItems(
   range: ItemRange,
   ended: ReadonlyMap<string, ItemEvent>,
   runAgain: (event: ItemEvent) => boolean,
-): Generator<EvaluationItem, void> {
-  for (const item of evaluationItems(range)) {
-    const event = ended.get(keyOf(item))
-    if (event === undefined || runAgain(event)) yield item
+): Generator<readonly EvaluationItem[], void> {
+  for (const items of evaluationItems(range)) {
+    const isPending = items.some((item) => {
+      const event = ended.get(keyOf(item))
+      return event === undefined || runAgain(event)
+    })
+    if (isPending) yield items
+  }
+}
+
+function* evaluationItems(range: ItemRange): Generator<readonly EvaluationItem[], void> {
+  const { rows, attempts, models, gradesGroups } = range
+  // Of this start: the group of an earlier one is another.
+  const start = randomUUID().slice(0, 8)
+  const runs = Array.from({ length: attempts }, (_, runIndex) => runIndex)
+  for (const [rowIndex, row] of rows.entries()) {
+    const toItem = (runIndex: number, model: ModelTag): EvaluationItem => {
+      const id = `eval-${row.sourceRowIndex}${tagOf(model)}-${start}`
+      const group = { id, attempt: runIndex + 1, size: attempts }
+      return { rolloutId: toRolloutId(row, runIndex, model), row, rowIndex, runIndex, model, group }
+    }
+    if (gradesGroups) {
+      for (const model of models) yield runs.map((runIndex) => toItem(runIndex, model))
+    } else {
+      for (const runIndex of runs) for (const model of models) yield [toItem(runIndex, model)]
+    }
   }
 }
 
@@ -45,6 +61,9 @@ function keyOf({ row, runIndex, model }: EvaluationItem): string {
 }
 
 function toRolloutId({ sourceRowIndex }: DatasetRow, runIndex: number, model: ModelTag): string {
-  const tag = model === 'primary' ? '' : `-${model}`
-  return `eval-${sourceRowIndex}-run-${runIndex}${tag}-${randomUUID().slice(0, 8)}`
+  return `eval-${sourceRowIndex}-run-${runIndex}${tagOf(model)}-${randomUUID().slice(0, 8)}`
+}
+
+function tagOf(model: ModelTag): string {
+  return model === 'primary' ? '' : `-${model}`
 }

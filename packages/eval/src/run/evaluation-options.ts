@@ -39,8 +39,13 @@ export interface EvaluationOptions {
   readonly scorers?: readonly Scorer[]
   /** Attempts per row and model. Default: 1. */
   readonly n?: number
-  /** How many items may run at once. Default: 1. */
+  /** How many items may run at once. Default: 1; `n` at least with `gradesGroups`. */
   readonly maxInFlight?: number
+  /**
+   * Whether the attempts of a model at a row are graded together, by a GroupGrader: they are started
+   * together then, and all of them are run again when one is. Default: false.
+   */
+  readonly gradesGroups?: boolean
   /** The least reward, or score, of an item that passes. Default: 1. */
   readonly passThreshold?: number
   /**

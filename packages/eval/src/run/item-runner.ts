@@ -1,4 +1,5 @@
 import type { TokenUsage } from '@osmosis/controller'
+import type { RolloutGroup } from '@osmosis/core'
 
 import type { DatasetRow } from '../dataset/dataset-row.ts'
 import type { ItemStatus } from './item-record.ts'
@@ -17,6 +18,8 @@ export interface EvaluationItem {
   /** The attempt, from 0. */
   readonly runIndex: number
   readonly model: ModelTag
+  /** The attempts of this model at this row, and which of them it is. */
+  readonly group: Required<RolloutGroup>
 }
 
 /** A conversation that came out of an item, for eval functions to score. */

@@ -14,6 +14,9 @@ import { runWorkerPool } from './worker-pool.ts'
  * Runs every row `n` times by every model, row by row, at most `maxInFlight` items at once, scores
  * what succeeds, and resolves to what came of it. Rollouts that fail are records, not errors.
  *
+ * With `gradesGroups` the attempts of a model at a row are run at the same time, so that none of them waits
+ * for one that has not begun; a group of which some have not ended is run again as a whole.
+ *
  * With a `store` every end is kept before it is acknowledged, and what the store has already is not run.
  *
  * No further item is started when the server cannot be reached, answers with 5xx or refuses the key,
@@ -26,12 +29,13 @@ import { runWorkerPool } from './worker-pool.ts'
  * throws, after items under way were cancelled
  */
 export async function runEvaluation(options: EvaluationOptions): Promise<EvaluationResult> {
-  const { store, n = 1, maxInFlight = 1 } = options
+  const { store, n = 1, maxInFlight = 1, gradesGroups = false } = options
   assertPositiveInteger('n', n)
   assertPositiveInteger('maxInFlight', maxInFlight)
   const models = new Map<ModelTag, EvaluatedModel>([['primary', options.model]])
   if (options.baseline !== undefined) models.set('baseline', options.baseline)
-  const range: ItemRange = { rows: options.rows, attempts: n, models: [...models.keys()] }
+  const { rows } = options
+  const range: ItemRange = { rows, attempts: n, models: [...models.keys()], gradesGroups }
   const snapshots = store && new RunSnapshotFiles(store, models.size > 1)
   const state = new EvaluationState(
     {
@@ -64,11 +68,18 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
     }
   }
 
+  async function together(group: readonly EvaluationItem[]): Promise<void> {
+    const ended = await Promise.allSettled(group.map(work))
+    const failure = ended.find((end) => end.status === 'rejected')
+    if (failure) throw failure.reason
+  }
+
   const { runAgain = () => false, redact = (data) => data } = options
-  const size = Math.min(maxInFlight, state.total)
+  const most = gradesGroups ? Math.max(1, Math.floor(maxInFlight / n)) : maxInFlight
+  const size = Math.min(most, state.total)
   const items = pendingItems(range, store?.events ?? new Map(), runAgain)
   try {
-    await runWorkerPool(items, work, { size, halted: () => ends.halted })
+    await runWorkerPool(items, together, { size, halted: () => ends.halted })
     if (!ends.halted) await ends.settle()
   } finally {
     stop.release()

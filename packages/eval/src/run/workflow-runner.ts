@@ -76,7 +76,7 @@ export function workflowRunner(
 }
 
 function toRolloutOrder(
-  { rolloutId, row, rowIndex, runIndex }: EvaluationItem,
+  { rolloutId, row, rowIndex, runIndex, group }: EvaluationItem,
   { agentTimeoutSeconds = null, graderTimeoutSeconds = null }: WorkflowRunnerOptions,
 ): RolloutOrder {
   return {
@@ -85,6 +85,7 @@ function toRolloutOrder(
     label: row.label,
     metadata: row.metadata,
     extraFields: { row_index: rowIndex, run_index: runIndex },
+    group,
     agentTimeoutSeconds: agentTimeoutSeconds,
     graderTimeoutSeconds: graderTimeoutSeconds,
     timeoutMs: deadlineSeconds(agentTimeoutSeconds, graderTimeoutSeconds) * 1000,

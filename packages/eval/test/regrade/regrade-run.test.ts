@@ -1,4 +1,4 @@
-import { Grader, type GraderContext } from '@osmosis/core'
+import { Grader, GroupGrader, type GraderContext, type GroupGraderContext } from '@osmosis/core'
 import {
   adoptGrading,
   createRun,
@@ -8,8 +8,11 @@ import {
   openRun,
   regradeRun,
   toScorer,
+  wholeGroups,
   type EndedItem,
-  type GradeRollout,
+  type GradeRollouts,
+  type RegradeOptions,
+  type Regrading,
   type RunReader,
 } from '@osmosis/eval'
 import type { RunManifest } from '@osmosis/eval/analysis'
@@ -29,7 +32,9 @@ async function storedRun(
   return openRun(store.location)
 }
 
-const half: GradeRollout = async () => ({ reward: 0.5, error: null })
+const half: GradeRollouts = async (rollouts) => rollouts.map(() => ({ reward: 0.5, error: null }))
+
+const group = { id: '0 primary', attempt: 1, size: 1 }
 
 const timeoutSeconds = null
 
@@ -60,8 +65,8 @@ describe('regradeRun', () => {
     const { grades, pending } = await regradeRun(run, {
       maxInFlight: 1,
       signal: stop.signal,
-      grade: async ({ rolloutId }) => {
-        if (rolloutId !== 'rollout-0-1') return { reward: 0.5, error: null }
+      grade: async (rollouts) => {
+        if (rollouts[0]?.rolloutId !== 'rollout-0-1') return half(rollouts)
         stop.abort(new Error('enough'))
         return new Promise(() => {})
       },
@@ -110,6 +115,75 @@ describe('gradeByGrader', () => {
   })
 })
 
+describe('a grader of groups', () => {
+  const seen: GroupGraderContext[] = []
+  class Ranks extends GroupGrader {
+    async gradeGroup(ctx: GroupGraderContext): Promise<void> {
+      seen.push(ctx)
+      for (const member of ctx.members) member.setReward(member.attempt / ctx.group.size)
+    }
+  }
+
+  async function ranked(run: RunReader, options: Partial<RegradeOptions> = {}): Promise<Regrading> {
+    seen.length = 0
+    const grade = gradeByGrader({
+      grader: Ranks,
+      graderConfig: undefined,
+      workflowConfig: undefined,
+      timeoutSeconds,
+      artifactRoot: await temporaryFolder(),
+    })
+    return regradeRun(run, { grade, gradesGroups: true, ...options })
+  }
+
+  it('gets the attempts of each row and model, however few are graded at once', async () => {
+    const isCompared = { model_tag: 'baseline' } as const
+    const run = await storedRun(
+      [0, 1].flatMap((row) =>
+        [0, 1].flatMap((n) => [itemOf(row, n), itemOf(row, n, '', isCompared)]),
+      ),
+      madeManifest({ n: 2 }),
+    )
+    const { grades, pending } = await ranked(run, { maxInFlight: 1 })
+    expect(pending).toEqual([])
+    // By row, attempt and model.
+    expect(grades.map(({ reward }) => reward)).toEqual([0.5, 0.5, 1, 1, 0.5, 0.5, 1, 1])
+    const ids = seen.map((ctx) => ctx.group.id)
+    expect(new Set(ids)).toEqual(new Set(['0 primary', '0 baseline', '1 primary', '1 baseline']))
+    expect(seen.map(({ complete }) => complete)).toEqual([true, true, true, true])
+  })
+
+  it('sees what failed, leaves out groups that have not ended, and takes whole groups', async () => {
+    const failed = { status: 'failed', reward: null, error_type: 'timeout' } as const
+    const event = madeEvent(0, 1, { ...failed, error_message: 'too slow' })
+    const run = await storedRun(
+      [
+        itemOf(0, 0),
+        { event, trajectories: null, graded: null },
+        itemOf(0, 2),
+        itemOf(1, 0),
+        itemOf(1, 1),
+      ],
+      madeManifest({ n: 3 }),
+    )
+    const [first] = run.sortedEvents
+    const events = wholeGroups(run, first === undefined ? [] : [first])
+    expect(events.map(({ run_index: n }) => n)).toEqual([0, 1, 2])
+    const { grades, failed: unjudged } = await ranked(run, { events })
+    expect(grades.map(({ reward }) => reward)).toEqual([1 / 3, 1])
+    expect(unjudged.map(({ run_index: n }) => n)).toEqual([1])
+    expect(seen[0]?.failed).toEqual([
+      { attempt: 2, rolloutId: event.rollout_id, category: 'timeout', message: 'too slow' },
+    ])
+
+    const all = await ranked(run)
+    expect(all.pending.map(({ row_index: row, run_index: n }) => [row, n])).toEqual([
+      [1, 0],
+      [1, 1],
+    ])
+  })
+})
+
 describe('gradeByFunction', () => {
   it('scores each sample that was kept; one without a score leaves none', async () => {
     const sample = { label: null, metrics: {}, extra_fields: {} }
@@ -132,11 +206,13 @@ describe('gradeByFunction', () => {
     })
     const grade = gradeByFunction(scorer, { kind: 'workflow', timeoutSeconds })
     const rewards = { a: 0.5, b: 0.5, c: null }
-    expect(await grade({ rolloutId: 'r', graded, rewards })).toEqual({
-      reward: 0.5,
-      samples: { a: 1, b: 0, c: null },
-      error: null,
-    })
+    expect(await grade([{ rolloutId: 'r', graded, rewards, group }])).toEqual([
+      {
+        reward: 0.5,
+        samples: { a: 1, b: 0, c: null },
+        error: null,
+      },
+    ])
     expect(seen).toMatchObject([
       { solutionStr: 'right', reward: 0.5, metadata: { topic: 'sums', level: 2 } },
       { solutionStr: 'wrong' },
@@ -145,18 +221,22 @@ describe('gradeByFunction', () => {
       toScorer('nan', () => Number.NaN),
       { kind: 'workflow', timeoutSeconds },
     )
-    expect(await broken({ rolloutId: 'r', graded, rewards })).toEqual({
-      reward: null,
-      error: 'it must return a finite number, got NaN',
-      error_type: 'validation_error',
-    })
+    expect(await broken([{ rolloutId: 'r', graded, rewards, group }])).toEqual([
+      {
+        reward: null,
+        error: 'it must return a finite number, got NaN',
+        error_type: 'validation_error',
+      },
+    ])
     const none = { ...graded, samples: { c: graded.samples.c } }
-    expect(await grade({ rolloutId: 'r', graded: none, rewards })).toEqual({
-      reward: null,
-      skipped: true,
-      samples: { c: null },
-      error: null,
-    })
+    expect(await grade([{ rolloutId: 'r', graded: none, rewards, group }])).toEqual([
+      {
+        reward: null,
+        skipped: true,
+        samples: { c: null },
+        error: null,
+      },
+    ])
   })
 
   it('ends a function that takes too long', async () => {
@@ -164,11 +244,13 @@ describe('gradeByFunction', () => {
     const grade = gradeByFunction(scorer, { kind: 'workflow', timeoutSeconds: 0.02 })
     const { graded } = itemOf(0, 0)
     if (graded === null) throw new Error('expected samples')
-    expect(await grade({ rolloutId: 'r', graded, rewards: {} })).toEqual({
-      reward: null,
-      error: 'the eval function exceeded its 0.02s deadline',
-      error_type: 'timeout',
-    })
+    expect(await grade([{ rolloutId: 'r', graded, rewards: {}, group }])).toEqual([
+      {
+        reward: null,
+        error: 'the eval function exceeded its 0.02s deadline',
+        error_type: 'timeout',
+      },
+    ])
   })
 })
 

@@ -36,12 +36,18 @@ describe('orders', () => {
         label: '42',
         metadata: { level: 1 },
         extraFields: { row_index: 0, run_index: runIndex },
+        group: {
+          id: expect.stringMatching(/^eval-7-[0-9a-f]{8}$/),
+          attempt: runIndex + 1,
+          size: 2,
+        },
         agentTimeoutSeconds: 20,
         graderTimeoutSeconds: 5,
         timeoutMs: 85_000,
       })),
     )
     expect(orders[0]?.rolloutId).not.toBe(orders[1]?.rolloutId)
+    expect(orders[0]?.group?.id).toBe(orders[1]?.group?.id)
   })
 
   it.each([

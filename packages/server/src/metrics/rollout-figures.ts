@@ -28,7 +28,7 @@ export class RolloutFigures {
     })
     this.#durations = new Histogram({
       name: 'osmosis_rollout_phase_seconds',
-      help: 'Time of rollouts in the queue, in their workflow or loop, and in grading with the wait for a slot of the grader.',
+      help: 'Time of rollouts in the queue, in their workflow or loop, and in grading with the wait for a slot of the grader and for the rest of their group.',
       labelNames: ['phase'],
       buckets,
       registers,

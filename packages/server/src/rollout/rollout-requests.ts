@@ -177,6 +177,7 @@ export function toRolloutRequest(
     grade:
       asked.kind === 'lease' ? asked.body.grade : (asked.body.grader_callback_url ?? null) !== null,
     traceHeaders,
+    group: body.group ? { ...body.group, size: body.group.size ?? undefined } : undefined,
   }
 }
 

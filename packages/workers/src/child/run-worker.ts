@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { Worker } from 'node:worker_threads'
 
-import { errorMessage, LocalBackend, type LocalBackendOptions } from '@osmosis/core'
+import { errorMessage, LocalBackend, OsmosisError, type LocalBackendOptions } from '@osmosis/core'
 import { concurrencyLimits } from '@osmosis/core/backend'
 import { codePlace, containUserCode } from '@osmosis/core/containment'
 
@@ -45,6 +45,7 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
   try {
     const { backend: options, facts = null, answer = refuse } = await load()
     const backend = new LocalBackend(options)
+    if (backend.gradesGroups) throw oneProcessOnly(options.grader?.name ?? 'The grader')
     const runs = new WorkerRuns(backend, channel)
     channel.onMessage((message) => handle(message, { channel, runs, answer }))
     const { workflows, graders } = concurrencyLimits(options)
@@ -71,6 +72,14 @@ function handle(message: LaterMessage, { channel, runs, answer }: WorkerParts): 
   answer(value).then(
     (answered) => channel.post({ type: 'answer', question, value: answered }),
     (error: unknown) => channel.post({ type: 'no-answer', question, error: sendError(error) }),
+  )
+}
+
+/** The attempts of a group would be in several workers, and each of those would wait for the others. */
+function oneProcessOnly(grader: string): OsmosisError {
+  return new OsmosisError(
+    'invalid_config',
+    `${grader} is a GroupGrader, which sees all attempts at a row together, so one process has to run them all: leave out the workers (--workers).`,
   )
 }
 
