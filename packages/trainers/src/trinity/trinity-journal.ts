@@ -130,7 +130,7 @@ export class TrinityJournal {
 async function appendAfter(before: Promise<void>, file: FileHandle, line: string): Promise<void> {
   await before
   try {
-    await file.appendFile(line)
+    await file.writeFile(line)
     await file.datasync()
   } catch (cause) {
     const why = `The journal of the run could not be written: ${errorMessage(cause)}`

@@ -144,7 +144,7 @@ export class TrinityLink implements TrainerLink {
   async #beginBatch(journal: TrinityJournal, signal: AbortSignal): Promise<void> {
     const { attempts, groupsPerCommit } = this.#options
     // It may have been restarted, with another model.
-    this.#modelName = await this.#explorer.modelName(signal)
+    this.#modelName = await untilAborted(signal, async () => this.#explorer.modelName(signal))
     if (this.#batchEnd === 0) {
       await untilAborted(signal, async () => this.#explorer.assertTakesFeedback())
     }

@@ -1,4 +1,6 @@
-// A worker of its own process, to be killed: `node killed-worker.ts <explorer> <journal>`.
+// A worker of its own process, to be killed. Where it is and what it keeps come through the environment.
+import { once } from 'node:events'
+
 import {
   AgentWorkflow,
   Grader,
@@ -23,7 +25,14 @@ class ByPlace extends Grader {
   }
 }
 
-const [, , url = '', journalFile = ''] = process.argv
+const { EXPLORER: url = '', JOURNAL: journalFile = '' } = process.env
+process.stdout.write('ready\n')
+if (process.env['WAITS_FOR_DISK']) {
+  // The test says when its disk stands still. Nothing else keeps the process alive until then.
+  process.channel?.ref()
+  await once(process, 'message')
+  process.channel?.unref()
+}
 const dataset = Array.from({ length: 6 }, (_, row) => ({
   initialMessages: [{ role: 'user', content: `row ${row}` }],
   label: null,

@@ -5,8 +5,8 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 import type { FakeTrinity, TrinityCall } from '@osmosis/testing'
-import { temporaryFolder } from '@osmosis/testing/kit'
-import { trinity } from '@osmosis/trainers'
+import { HttpPeer, startServerProcess, temporaryFolder } from '@osmosis/testing/kit'
+import { runWorker, trinity } from '@osmosis/trainers'
 import { expect, test } from 'vitest'
 
 import {
@@ -26,6 +26,12 @@ async function newJournal(): Promise<string> {
 
 function groupOf(line: string): number | undefined {
   return (JSON.parse(line) as { group?: number }).group
+}
+
+const program = new URL('killed-worker.ts', import.meta.url)
+
+function environmentOf({ url }: FakeTrinity, journal: string): NodeJS.ProcessEnv {
+  return { ...process.env, EXPLORER: url, JOURNAL: journal }
 }
 
 /** Every attempt was trained in one rollout, with the reward of its place, and each group in one commit. */
@@ -143,15 +149,90 @@ test('a worker that is killed again and again trains each attempt once, with its
       return undefined
     },
   })
-  const program = fileURLToPath(new URL('killed-worker.ts', import.meta.url))
   const exits: unknown[] = []
   do {
-    worker = spawn(process.execPath, [program, explorer.url, journal], { stdio: 'inherit' })
+    worker = spawn(process.execPath, [fileURLToPath(program)], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+      env: environmentOf(explorer, journal),
+    })
     exits.push((await once(worker, 'exit')).find((end) => end !== null))
   } while (exits.at(-1) === 'SIGKILL')
   expect(exits.at(-1)).toBe(0)
   expect(exits.length).toBeGreaterThanOrEqual(10)
   expectExactly(explorer, 6, 4)
+})
+
+test('a worker that is killed in the middle of any step of its disk trains each attempt once', async () => {
+  await using explorer = await startExplorer()
+  const journal = await newJournal()
+  const steps: string[] = []
+  // Each start gets further than the one before, from its very first step on.
+  for (let count = 0; explorer.commits().length < 3; count += 1) {
+    const env = { ...environmentOf(explorer, journal), WAITS_FOR_DISK: '1' }
+    const worker = await startServerProcess(program, env)
+    const ended = worker.exit.then(() => 'its end')
+    steps.push(await Promise.race([worker.freezeDisk(count), ended]))
+    await worker.end()
+  }
+  expect(new Set(steps)).toEqual(new Set(['open', 'write', 'sync', 'rename', 'datasync']))
+  expectExactly(explorer, 6, 4)
+})
+
+test('a full disk ends the worker, and the next one goes on with what was committed', async () => {
+  let fill: (() => Promise<void>) | undefined
+  await using explorer = await startExplorer({ onCommit: async () => fill?.() })
+  const journal = await newJournal()
+  const worker = await startServerProcess(program, environmentOf(explorer, journal))
+  fill = async () => worker.fillDisk()
+  const [code] = await worker.exit
+  expect(code).toBe(1)
+  expect(explorer.commits()).toHaveLength(1)
+
+  fill = undefined
+  const next = spawn(process.execPath, [fileURLToPath(program)], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: environmentOf(explorer, journal),
+  })
+  expect(await once(next, 'exit')).toEqual([0, null])
+  expectExactly(explorer, 6, 4)
+})
+
+test('a commit that is refused ends the worker, and the next one commits the same', async () => {
+  let refusals = 0
+  await using explorer = await startExplorer({
+    faults: ({ path: route }) => (route === '/commit' && (refusals += 1) === 1 ? 404 : undefined),
+  })
+  const journalFile = await newJournal()
+  await expect(train(explorer, { scripts: byPlace, journalFile })).rejects.toMatchObject({
+    code: 'protocol_error',
+    message: `${explorer.url} is not the explorer of Trinity-RFT in serve mode: it has no /commit.`,
+  })
+  expect(explorer.trained()).toEqual([])
+  const { scripted } = await train(explorer, { scripts: byPlace, journalFile })
+  expect(scripted.graded).toHaveLength(6)
+  expectExactly(explorer, 4, 3)
+})
+
+test('a worker ends at once while the explorer does not answer', async () => {
+  class Silent extends HttpPeer {
+    protected receive(): void {
+      this.wake()
+    }
+  }
+  const ending = new AbortController()
+  await using silent = await new Silent().start()
+  const { signal } = ending
+  await using link = trinity({
+    url: silent.url,
+    dataset: rowsOf(1),
+    attempts: 1,
+    groupsPerCommit: 1,
+  })
+  const { backend } = scriptedBackend(byPlace)
+  const ended = runWorker({ backend, link, concurrency: 1, signal })
+  await silent.until(() => silent.received > 0)
+  ending.abort()
+  expect((await ended).ends.rewarded).toBe(0)
 })
 
 test('wherever a kill has cut the journal, the next start goes on behind the last whole line', async () => {
