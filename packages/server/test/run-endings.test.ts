@@ -275,8 +275,8 @@ describe('trace', () => {
   it('runs each request, although all ask the same policy', async () => {
     const { url, requests } = await policy((body) => tokenAnswer(body, { content: 'ab' }))
     await using server = await startServer({ run: true })
-    const base_url = url.replace('/v1', '/sessions/shared/v1')
-    const body = { ...row, base_url, model: 'model', trace: true }
+    const shared = { session_server_instance_id: 'one', base_url: url, model: 'model' }
+    const body = { ...row, ...shared, trace: true }
     for (let n = 0; n < 2; n += 1) {
       expect((await post(`${server.url}/run`, body)).status).toBe(200)
     }

@@ -2,7 +2,14 @@ import { readdir } from 'node:fs/promises'
 
 import { AgentWorkflow, type AgentWorkflowContext, type GraderContext } from '@osmosis/core'
 import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing'
-import { post, temporaryFolder, told, tokenAnswer } from '@osmosis/testing/kit'
+import {
+  post,
+  sendJson,
+  startPolicyEndpoint,
+  temporaryFolder,
+  told,
+  tokenAnswer,
+} from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 import {
@@ -223,6 +230,7 @@ describe('POST /run', () => {
       question: 'Is it?',
       base_url: `${miles.url}/sessions/g1-1/v1`,
       model: 'openai/model',
+      session_server_instance_id: 'instance-1',
     })
     expect(await again.json()).toMatchObject({ exit_status: 'cancelled' })
     expect(seen.aborted).toBe(true)
@@ -243,6 +251,7 @@ describe('POST /run', () => {
       ...row,
       base_url: `${miles.url}/sessions/g1-1/v1`,
       model: 'openai/model',
+      session_server_instance_id: 'instance-1',
     })
     expect(await again.json()).toStrictEqual(rollout?.answer)
     expect(runs).toBe(1)
@@ -320,6 +329,16 @@ describe('POST /run', () => {
     const miles = await startMiles({ apiKey: 'key' })
     const [rollout] = await miles.generate(guarded.url, [row])
     expect(rollout?.answer).toMatchObject({ exit_status: 'completed' })
+  })
+
+  it('asks the policy with the key that it is given, and keeps that to itself', async () => {
+    const policy = await startPolicyEndpoint((response) => sendJson(response, 401, {}))
+    await using server = await running()
+    const body = { ...row, base_url: policy.url, model: 'm', api_key: 'key-of-the-policy' }
+    const answer = await (await post(`${server.url}/run`, body)).text()
+    expect(policy.requests[0]?.headers.authorization).toBe('Bearer key-of-the-policy')
+    expect(JSON.parse(answer)).toMatchObject({ exit_status: 'failed' })
+    expect(answer + JSON.stringify(server.log)).not.toContain('key-of-the-policy')
   })
 
   it('keeps secrets out of what it says of a failure', async () => {

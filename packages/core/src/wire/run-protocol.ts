@@ -18,11 +18,13 @@ export const runRequestSchema = z.looseObject({
   base_url: rolloutRequestSchema.shape.chat_completions_url,
   /** The name that the policy is asked under, with or without `openai/` in front of it. */
   model: z.string().min(1, 'must name the model'),
+  /** Bearer of the policy. Default: none is sent. */
+  api_key: z.string().min(1, 'must be omitted or a non-empty string').nullish(),
   /** Settings of each model call: those of chat completions, or the names that inference servers have. */
   sampling_params: jsonObject.nullish(),
   /** Tokens that the trainer keeps of a session. It cuts what it recorded; nothing is cut here. */
   max_seq_len: z.number().positive().nullish(),
-  /** What `POST /flush` names. */
+  /** What `POST /flush` names. The `base_url` beside it is a session that is for one rollout alone. */
   session_server_instance_id: z.string().nullish(),
   /** Where the trainer finds the session again; not used here. */
   session_server_id: z.unknown().optional(),

@@ -43,9 +43,6 @@ export interface RunParts {
   readonly logger: Logger
 }
 
-/** A policy of one rollout alone. */
-const sessionUrl = /\/sessions\/[^/]+\/v1\/?$/
-
 /** Groups are counted until so many others have come. */
 const mostGroups = 10_000
 
@@ -74,7 +71,7 @@ export class Runs {
    */
   async run(body: RunRequestBody, trace: TraceHeaders, gone: AbortSignal): Promise<string> {
     const { base_url: url } = body
-    if (body.trace === true || !sessionUrl.test(url)) return this.#run(body, trace, gone)
+    if (!isSession(body)) return this.#run(body, trace, gone)
     const known = this.#sessions.get(url)
     if (known !== undefined) {
       this.#parts.logger.warn({ url }, 'a session asks again; answered with what it was answered')
@@ -114,7 +111,7 @@ export class Runs {
         body,
         repeatable: false,
         kept: false,
-        secrets: [],
+        secrets: [body.api_key],
         prepare: () => {
           // Who was turned away before is no attempt.
           const request = { ...asked, group: this.#groupOf(row) }
@@ -145,6 +142,7 @@ export class Runs {
     const {
       base_url: url,
       model,
+      api_key: key,
       sampling_params: parameters,
       max_seq_len: _length,
       session_server_instance_id: _instance,
@@ -163,7 +161,7 @@ export class Runs {
       label,
       metadata,
       chatCompletionsUrl: url,
-      apiKey: undefined,
+      apiKey: key ?? undefined,
       agentTimeoutSeconds,
       graderTimeoutSeconds,
       grade: true,
@@ -217,6 +215,11 @@ const mostNames = 100
 
 /** What a model call has to ask for so that its answer can be trained. */
 const recorded = { logprobs: true, return_token_ids: true }
+
+/** Whether the policy of a rollout is a session of a session server, which records that rollout alone. */
+function isSession({ session_server_instance_id: instance, trace }: RunRequestBody): boolean {
+  return trace !== true && instance !== null && instance !== undefined
+}
 
 function readRow(row: Readonly<Record<string, unknown>>): TrainerRow {
   try {
