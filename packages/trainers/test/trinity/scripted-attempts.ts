@@ -4,7 +4,6 @@ import {
   LocalBackend,
   requireRolloutContext,
   type AgentWorkflowContext,
-  type GraderClass,
   type GraderContext,
   type GroupGraderClass,
 } from '@osmosis/core'
@@ -56,10 +55,10 @@ export interface ScriptedBackend {
   onPhase: (phase: 'workflow' | 'asked' | 'grader', rolloutId: string) => void
 }
 
-/** @param ownGrader - takes the place of the one that goes by script */
+/** @param options - `grader` takes the place of the one that goes by script */
 export function scriptedBackend(
   scripts: Scripts,
-  ownGrader?: GroupGraderClass | GraderClass,
+  options: { grader?: GroupGraderClass; maxConcurrent?: number } = {},
 ): ScriptedBackend {
   class Scripted extends AgentWorkflow {
     async run(ctx: AgentWorkflowContext): Promise<void> {
@@ -104,8 +103,8 @@ export function scriptedBackend(
       }
     }
   }
-  const grader = ownGrader ?? ByScript
-  const backend = new LocalBackend({ workflow: Scripted, grader, maxConcurrent: 64 })
+  const { grader = ByScript, maxConcurrent = 64 } = options
+  const backend = new LocalBackend({ workflow: Scripted, grader, maxConcurrent })
   const scripted: ScriptedBackend = { backend, graded: [], running: 0, onPhase: () => {} }
   return scripted
 }

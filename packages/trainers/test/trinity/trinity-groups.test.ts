@@ -33,7 +33,7 @@ test('all attempts of a group are judged together, a second try among them, at t
   const seen: SeenGroup[] = []
   const scripted = scriptedBackend(
     (row, attempt) => (row === 1 && attempt === 2 ? { end: 'throws', isFirstTry: true } : {}),
-    comparing(seen, byRank),
+    { grader: comparing(seen, byRank), maxConcurrent: 1 },
   )
   const { summary } = await train(explorer, { scripted, dataset: rowsOf(3), concurrency: 3 })
   expect(summary).toMatchObject({ retried: 1, ends: { rewarded: 9 } })
@@ -53,7 +53,7 @@ test('a group is judged without an attempt that failed twice', async () => {
   const seen: SeenGroup[] = []
   const scripted = scriptedBackend(
     (row, attempt) => (row === 0 && attempt === 1 ? { end: 'throws' } : {}),
-    comparing(seen, byRank),
+    { grader: comparing(seen, byRank) },
   )
   const { summary } = await train(explorer, { scripted, dataset: rowsOf(2), concurrency: 4 })
   expect(summary.ends).toMatchObject({ rewarded: 5, failed: 1 })
@@ -73,7 +73,7 @@ test('nothing of a group is trained whose grader throws', async () => {
     if ((ctx.metadata as { row: number }).row === 0) throw new Error('the judge is gone')
     byRank(ctx)
   }
-  const scripted = scriptedBackend(() => ({}), comparing([], judge))
+  const scripted = scriptedBackend(() => ({}), { grader: comparing([], judge) })
   const { summary } = await train(explorer, { scripted, dataset: rowsOf(3) })
   expect(summary.ends).toMatchObject({ rewarded: 6, failed: 3 })
   expect(new Set(explorer.trained().map(({ group }) => group))).toEqual(new Set(['0-1', '0-2']))
