@@ -1,6 +1,7 @@
 // What backends are made of, for the other `@osmosis` packages. Not part of the promised API: names
 // here may change in any version.
 export { ArtifactsFolder } from './backend/artifacts-folder.ts'
+export { isCancellation } from './backend/cancellation.ts'
 export {
   concurrencyLimits,
   hasRoom,

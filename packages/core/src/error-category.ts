@@ -26,6 +26,7 @@ const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
   timeout: 'timeout',
   cancelled: 'agent_error',
   withdrawn: 'agent_error',
+  lease_expired: 'agent_error',
   user_code_exit: 'agent_error',
   stray_error: 'agent_error',
   rollout_ended: 'agent_error',

@@ -21,6 +21,7 @@
  * | `timeout` | a deadline of the rollout passed |
  * | `cancelled` | somebody cancelled the rollout |
  * | `withdrawn` | the trainer took the rollout back: the policy route of its own is gone |
+ * | `lease_expired` | nobody asked for the result of the rollout in time |
  * | `user_code_exit` | user code called `process.exit` |
  * | `stray_error` | user code threw from a callback, or left a rejection unhandled |
  * | `rollout_ended` | a model call came after its rollout was over |
@@ -60,6 +61,7 @@ export type OsmosisErrorCode =
   | 'timeout'
   | 'cancelled'
   | 'withdrawn'
+  | 'lease_expired'
   | 'user_code_exit'
   | 'stray_error'
   | 'rollout_ended'

@@ -1,3 +1,4 @@
+import { cancellerOf } from './backend/cancellation.ts'
 import type {
   ExecutionBackend,
   GradingOutcome,
@@ -8,7 +9,7 @@ import type {
 } from './backend/execution-backend.ts'
 import { toFailure } from './backend/workflow-phase.ts'
 import type { ErrorCategory } from './error-category.ts'
-import { isOsmosisError, OsmosisError } from './errors.ts'
+import { OsmosisError } from './errors.ts'
 import { assertReward, type RolloutSample } from './rollout-sample.ts'
 
 /** The one end of a rollout, as trainers are told it. A failure is never a reward. */
@@ -129,16 +130,10 @@ function endOf(
 }
 
 function endOfFailure({ cause, category, message }: RolloutFailure): RolloutEnd {
-  const by = isOsmosisError(cause) ? cancelledBy[cause.code] : undefined
+  const by = cancellerOf(cause)
   return by === undefined
     ? { kind: 'failed', category, message }
     : { kind: 'cancelled', by, message }
-}
-
-const cancelledBy: Partial<Record<string, 'trainer' | 'shutdown' | 'lease'>> = {
-  cancelled: 'trainer',
-  withdrawn: 'trainer',
-  server_shutdown: 'shutdown',
 }
 
 /** Only what the observer has: a backend waits for nobody where nobody listens. */

@@ -125,7 +125,7 @@ describe('the end of a rollout', () => {
     })
   })
 
-  it('names who cancelled it: the trainer, or a shutdown', async () => {
+  it('names who cancelled it: the trainer, a lease that ran out, or a shutdown', async () => {
     const ended = async (end: (backend: LocalBackend) => void): Promise<RolloutEnd> => {
       const backend: LocalBackend = new LocalBackend({
         workflow: workflow(async () => {
@@ -139,6 +139,12 @@ describe('the end of a rollout', () => {
       kind: 'cancelled',
       by: 'trainer',
       message: 'cancelled',
+    })
+    const reason = new OsmosisError('lease_expired', 'polling lease expired')
+    expect(await ended((backend) => backend.cancel({ all: true }, reason))).toEqual({
+      kind: 'cancelled',
+      by: 'lease',
+      message: 'polling lease expired',
     })
     expect(await ended((backend) => backend.shutdown())).toMatchObject({
       kind: 'cancelled',

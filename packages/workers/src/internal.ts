@@ -1,6 +1,6 @@
 // How rollouts are sent to other processes, for the other `@osmosis` packages. Not part of the promised
 // API: names here may change in any version.
-export { portable } from './protocol/portable.ts'
+export { portable, sendSamples } from './protocol/portable.ts'
 export {
   receiveError,
   receiveFailure,

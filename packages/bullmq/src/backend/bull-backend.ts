@@ -5,6 +5,7 @@ import type {
   CancelDisposition,
   EgressOptions,
   ExecutionBackend,
+  OsmosisError,
   RolloutObserver,
   RolloutRequest,
   RolloutSelector,
@@ -102,8 +103,8 @@ export class BullBackend implements ExecutionBackend, AsyncDisposable {
     return this.#rollouts.status(rolloutId)
   }
 
-  cancel(selector: RolloutSelector): Map<string, CancelDisposition> {
-    return this.#rollouts.cancel(selector)
+  cancel(selector: RolloutSelector, reason?: OsmosisError): Map<string, CancelDisposition> {
+    return this.#rollouts.cancel(selector, reason)
   }
 
   shutdown(): void {

@@ -67,6 +67,6 @@ export class LeaseKeeper {
     if (!(await frontRecords.publish(rolloutId, end, leases.retentionSeconds * 1000))) return
     this.#lapsed += 1
     logger.warn({ rollout_id: rolloutId }, message)
-    await queue.cancel({ ids: [rolloutId] }, new OsmosisError('cancelled', message))
+    await queue.cancel({ ids: [rolloutId] }, new OsmosisError('lease_expired', message))
   }
 }

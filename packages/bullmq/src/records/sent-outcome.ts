@@ -1,12 +1,12 @@
-import {
-  isOsmosisError,
-  type GradingOutcome,
-  type RolloutFailure,
-  type RolloutSample,
-  type WorkflowOutcome,
-} from '@osmosis/core'
+import type { GradingOutcome, RolloutFailure, RolloutSample, WorkflowOutcome } from '@osmosis/core'
+import { isCancellation } from '@osmosis/core/backend'
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
-import { portable, receiveFailure, sendFailure, type SentFailure } from '@osmosis/workers/internal'
+import {
+  receiveFailure,
+  sendFailure,
+  sendSamples,
+  type SentFailure,
+} from '@osmosis/workers/internal'
 
 import type { RolloutRecords } from './rollout-records.ts'
 
@@ -45,16 +45,9 @@ export function sealOutcome(
   outcome: Omit<SentOutcome, 'samples'>,
   samples: Samples,
 ): Buffer {
-  const all = [...samples.values()]
-  try {
-    const sent = all.map((sample) => portable(sample) as RolloutSample)
-    return records.seal(id, field, { ...outcome, samples: sent } satisfies SentOutcome)
-  } catch {
-    // Whatever cannot be cloned or is too deep: conversations are optional, the outcome is not.
-    const bare = { messages: [], trajectoryMessages: null, calls: [], metrics: {}, extraFields: {} }
-    const sent = all.map((sample) => ({ ...sample, ...bare }))
-    return records.seal(id, field, { ...outcome, samples: sent } satisfies SentOutcome)
-  }
+  return sendSamples(samples, (sent) =>
+    records.seal(id, field, { ...outcome, samples: sent } satisfies SentOutcome),
+  )
 }
 
 /** @param partial - what was said in a workflow that failed, as far as it is known yet */
@@ -85,7 +78,6 @@ export function phaseEnd(failure: RolloutFailure | null, samples: Samples): Phas
     const reward = others.length === 0 && only && !only.removeSample ? only.reward : null
     return { status: 'success', reward, message: null }
   }
-  const { cause } = failure
-  const status = isOsmosisError(cause) && cause.code === 'cancelled' ? 'cancelled' : 'failure'
+  const status = isCancellation(failure.cause) ? 'cancelled' : 'failure'
   return { status, reward: null, message: beginningOf(failure.message, errorTextBytes) }
 }

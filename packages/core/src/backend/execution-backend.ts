@@ -1,4 +1,5 @@
 import type { ErrorCategory } from '../error-category.ts'
+import type { OsmosisError } from '../errors.ts'
 import type { EgressOptions } from '../http/egress-policy.ts'
 import type { PolicyCall } from '../policy/call-log.ts'
 import type { PolicyWire } from '../policy/policy-wire.ts'
@@ -170,8 +171,10 @@ export interface ExecutionBackend {
   /**
    * Cancels rollouts that have not ended. The result has every id of an `ids` selector, and for
    * other selectors the ids of the rollouts that were cancelled.
+   *
+   * @param reason - what they fail with. Default: `cancelled`
    */
-  cancel(selector: RolloutSelector): Map<string, CancelDisposition>
+  cancel(selector: RolloutSelector, reason?: OsmosisError): Map<string, CancelDisposition>
   /** Fails everything that is still going on because the process is about to end. */
   shutdown(): void
 }

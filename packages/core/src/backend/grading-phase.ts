@@ -151,7 +151,8 @@ export class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<
     const steps = [...rewards]
     assertStepRewards(sample, steps)
     if (this.signal.aborted) return
-    ;(sample as { stepRewards: RolloutSample['stepRewards'] }).stepRewards = steps
+    const known = sample.calls.length > 0 ? steps : null
+    ;(sample as { stepRewards: RolloutSample['stepRewards'] }).stepRewards = known
   }
 
   removeSample(sampleId: string): void {

@@ -1,7 +1,8 @@
-import { isOsmosisError, OsmosisError } from '../errors.ts'
+import { OsmosisError } from '../errors.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import { RolloutMemory } from '../http/rollout-memory.ts'
 import type { CancelDisposition } from '../wire/rollout-protocol.ts'
+import { isCancellation } from './cancellation.ts'
 import type {
   GradingOutcome,
   RolloutFailure,
@@ -57,7 +58,10 @@ export class LiveRollouts {
     return this.#finished.get(rolloutId) ?? { status: 'unknown', reward: null, errorMessage: null }
   }
 
-  cancel(selector: RolloutSelector): Map<string, CancelDisposition> {
+  cancel(
+    selector: RolloutSelector,
+    reason = new OsmosisError('cancelled', 'cancelled'),
+  ): Map<string, CancelDisposition> {
     const dispositions = new Map<string, CancelDisposition>()
     for (const id of this.#select(selector)) {
       const live = this.#live.get(id)
@@ -66,7 +70,7 @@ export class LiveRollouts {
         continue
       }
       dispositions.set(id, live.status === 'queued' ? 'cancelled_queued' : 'cancelled_running')
-      live.end(new OsmosisError('cancelled', 'cancelled'))
+      live.end(reason)
     }
     return dispositions
   }
@@ -88,13 +92,10 @@ export class LiveRollouts {
     const { rolloutId } = live.request
     // The same id may have been accepted again by a caller that keeps no record of ids.
     if (this.#live.get(rolloutId) === live) this.#live.delete(rolloutId)
-    const cause = failure?.cause
-    const cancelled =
-      isOsmosisError(cause) && (cause.code === 'cancelled' || cause.code === 'withdrawn')
     const [only, ...others] = samples.values()
     const graded = status === 'success' && others.length === 0 && only && !only.removeSample
     this.#finished.end(rolloutId, {
-      status: cancelled ? 'cancelled' : status,
+      status: isCancellation(failure?.cause) ? 'cancelled' : status,
       reward: graded ? only.reward : null,
       errorMessage: failure && beginningOf(failure.message, errorTextBytes),
     })

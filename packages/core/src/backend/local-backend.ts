@@ -143,8 +143,8 @@ export class LocalBackend<
     return this.#rollouts.status(rolloutId)
   }
 
-  cancel(selector: RolloutSelector): Map<string, CancelDisposition> {
-    return this.#rollouts.cancel(selector)
+  cancel(selector: RolloutSelector, reason?: OsmosisError): Map<string, CancelDisposition> {
+    return this.#rollouts.cancel(selector, reason)
   }
 
   shutdown(): void {

@@ -2,8 +2,12 @@ import { toTelemetryJson } from '../http/telemetry-json.ts'
 import type { PolicyCall } from '../policy/call-log.ts'
 import type { TrajectoryFinalMetrics, TrajectoryMetrics } from './atif.ts'
 
-/** What our own log knows of a model call. What an endpoint sends in another form is left out. */
-export function callMetrics(call: PolicyCall): TrajectoryMetrics {
+/**
+ * What our own log knows of a model call. What an endpoint sends in another form is left out.
+ *
+ * @param stepReward - what the grader said that the call was worth; null when it said nothing
+ */
+export function callMetrics(call: PolicyCall, stepReward: number | null = null): TrajectoryMetrics {
   const { usage, promptTokenIds, completionTokenIds } = call
   const details = fieldsOf(usage?.['prompt_tokens_details'])
   return withoutNulls({
@@ -15,6 +19,8 @@ export function callMetrics(call: PolicyCall): TrajectoryMetrics {
     completion_token_ids: toWholeNumbers(completionTokenIds),
     logprobs: toLogprobs(call),
     extra: withoutNulls({
+      response_id: call.id,
+      step_reward: stepReward,
       latency_ms: Math.round(call.durationMs),
       time_to_first_chunk_ms:
         call.timeToFirstChunkMs === null ? null : Math.round(call.timeToFirstChunkMs),

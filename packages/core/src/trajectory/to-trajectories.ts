@@ -81,7 +81,7 @@ function toTrajectory(
 ): Trajectory {
   const { rolloutId } = rollout
   const { steps, stepOf } = conversationOf(rollout, sample)
-  const measured = sample.calls.map((call) => ({ call, metrics: callMetrics(call) }))
+  const measured = measuredCalls(sample)
   const without = layOverCalls(stepOf, measured)
   const agentSteps = steps.filter(({ source }) => source === 'agent')
   const reported = report?.calls ?? []
@@ -127,6 +127,18 @@ function toTrajectory(
       },
     },
   }
+}
+
+/** Step rewards belong to the answered calls, in their order. */
+function measuredCalls({
+  calls,
+  stepRewards,
+}: RolloutSample): { readonly call: PolicyCall; readonly metrics: TrajectoryMetrics }[] {
+  const rewards = stepRewards?.values()
+  return calls.map((call) => {
+    const reward = call.error === null ? rewards?.next().value : null
+    return { call, metrics: callMetrics(call, reward) }
+  })
 }
 
 /** The conversation as the policy saw it; without one, what the framework kept; else the prompt. */

@@ -38,7 +38,7 @@ describe('the document of a sample', () => {
       [first, answer({ content: '42' }, { usage })],
       [[{ role: 'tool', tool_call_id: 'c1', content: '42' }]],
     )
-    const graded = { ...sample, reward: 1, metrics: { turns: 2 } }
+    const graded = { ...sample, reward: 1, stepRewards: [0.5, null], metrics: { turns: 2 } }
     const document = documentOf(
       ended({
         label: '42',
@@ -75,6 +75,8 @@ describe('the document of a sample', () => {
             completion_token_ids: [4, 5],
             logprobs: [-0.5, 0],
             extra: {
+              response_id: 'x',
+              step_reward: 0.5,
               latency_ms: expect.any(Number),
               time_to_first_chunk_ms: expect.any(Number),
               attempts: 1,
@@ -119,8 +121,10 @@ describe('the document of a sample', () => {
       { status: 400, error: { message: 'too long' } },
       answer({ content: 'a2' }, { usage }),
     ])
-    const { steps, extra } = documentOf(ended({ samples: samples(sample) }))
+    const rewarded = { ...sample, stepRewards: [0.25] }
+    const { steps, extra } = documentOf(ended({ samples: samples(rewarded) }))
     expect(steps.map(({ message }) => message)).toEqual(['q1', 'a2'])
+    expect(steps[1]?.metrics?.extra).toMatchObject({ response_id: 'x', step_reward: 0.25 })
     expect(extra?.['osmosis']).toMatchObject({
       calls_without_step: [
         { error: expect.stringContaining('too long'), started_at: expect.any(String) },

@@ -1,4 +1,4 @@
-import type { ExecutionBackend, RolloutSelector } from '@osmosis/core'
+import { OsmosisError, type ExecutionBackend, type RolloutSelector } from '@osmosis/core'
 import type { CancelDisposition } from '@osmosis/core/wire'
 
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
@@ -104,7 +104,7 @@ export class Leases {
     if (!this.#end(lease, { message, category: 'lease_expired' })) return
     this.#lapsed += 1
     this.#services.logger.warn({ rollout_id: lease.rolloutId }, message)
-    this.#stop(lease.rolloutId)
+    this.#stop(lease.rolloutId, new OsmosisError('lease_expired', message))
   }
 
   #end(
@@ -117,8 +117,8 @@ export class Leases {
     return true
   }
 
-  readonly #stop = (rolloutId: string): CancelDisposition =>
-    this.#services.backend.cancel({ ids: [rolloutId] }).get(rolloutId) ?? 'not_found'
+  readonly #stop = (rolloutId: string, reason?: OsmosisError): CancelDisposition =>
+    this.#services.backend.cancel({ ids: [rolloutId] }, reason).get(rolloutId) ?? 'not_found'
 }
 
 /** When its rollout ended; milliseconds since 1970. */

@@ -1,4 +1,5 @@
-import { isOsmosisError, type RolloutFailure } from '@osmosis/core'
+import type { RolloutFailure } from '@osmosis/core'
+import { isCancellation } from '@osmosis/core/backend'
 import { Counter, Histogram, type Registry } from 'prom-client'
 
 /** What a rollout is doing: waiting for a slot, running its workflow or loop, being graded. */
@@ -103,6 +104,5 @@ function categoryOf(failure: Pick<RolloutFailure, 'category'> | null): string {
 
 function outcomeOf(failure: Pick<RolloutFailure, 'cause'> | null): RolloutOutcomeName {
   if (failure === null) return 'success'
-  const { cause } = failure
-  return isOsmosisError(cause) && cause.code === 'cancelled' ? 'cancelled' : 'failure'
+  return isCancellation(failure.cause) ? 'cancelled' : 'failure'
 }

@@ -10,6 +10,7 @@ export const backendRules = {
   'names-what-is-missing': 'what cannot be graded says what is missing',
   'keeps-samples': 'samples are reported as they are, and as the grader left them',
   'survives-uncloneable': 'what cannot leave a process costs no more than itself',
+  'keeps-calls': 'a conversation that cannot be sent costs no model call of its sample',
   'keeps-removed': 'a sample that is removed needs no reward',
   'keeps-conversations': 'samples have the conversation and the calls of their agent',
   'keeps-steps':
@@ -24,7 +25,8 @@ export const backendRules = {
     'a policy route that was its own and is gone ends a rollout, whatever its code does',
   'counts-queue': 'time in the queue is part of the deadline, and the text names it',
   'ends-graders': 'the deadline of a grader is its own, and keeps the samples',
-  'cancels-workflows': 'cancelling ends what is queued and what runs, and says which was which',
+  'cancels-workflows':
+    'cancelling ends what is queued and what runs, says which was which, and why',
   'cancels-between': 'cancelling while a controller is waited for fails the grading only',
   'cancels-gradings': 'cancelling ends a grading, and the workflow stays a success',
   'selects-rollouts': 'rollouts are selected by id, prefix, or all of them',

@@ -23,6 +23,16 @@ export const workflowScripts = {
     await ask('main', 'q1')
     await ask('main', 'q2')
   },
+  'asks-thrice': async () => {
+    register('main')
+    for (const question of ['q1', 'q2', 'q3']) await ask('main', question)
+  },
+  'nests-too-deeply': async () => {
+    let nested: unknown[] = []
+    for (let depth = 0; depth < 2_000; depth += 1) nested = [nested]
+    registerAs('main', { messages: [nested] })
+    await ask('main', 'q1')
+  },
   'asks-and-forgives': async () => {
     register('main')
     await ask('main', 'q1').catch(() => {})

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 
-import type { OsmosisError } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
 
 import { fault } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'
@@ -105,6 +105,12 @@ export const endingCases = {
     assert.deepEqual(Object.fromEntries(backend.cancel({ ids: ['first'] })), {
       first: 'not_found',
     })
+    const leased = executeScripted(backend, { does: 'asks', rolloutId: 'leased', ...policy })
+    await server.waitForRequest(1)
+    backend.cancel({ all: true }, new OsmosisError('lease_expired', 'polling lease expired'))
+    const { failure } = (await leased).completion
+    assertFailure(failure, 'polling lease expired', 'agent_error')
+    assert.equal((failure?.cause as Partial<OsmosisError> | undefined)?.code, 'lease_expired')
   },
 
   'cancels-between': async (open) => {

@@ -60,6 +60,16 @@ export const sampleCases = {
     })
   },
 
+  'keeps-calls': async (open) => {
+    await using server = await startPolicyServer(['a1'])
+    const { grading } = await executeScripted(await open('unlimited'), {
+      does: 'nests-too-deeply',
+      chatCompletionsUrl: server.url,
+    })
+    const [call] = grading?.samples.get('main')?.calls ?? []
+    assert.deepEqual([call?.error, call?.finishReason], [null, 'stop'])
+  },
+
   'keeps-removed': async (open) => {
     const backend = await open('unlimited')
     const { grading } = await executeScripted(backend, {
@@ -103,7 +113,7 @@ export const sampleCases = {
   },
 
   'keeps-steps': async (open) => {
-    await using server = await startPolicyServer(['a1', 'a2'])
+    await using server = await startPolicyServer(() => 'answer')
     const backend = await open('unlimited')
     const { grading } = await executeScripted(backend, {
       does: 'asks-twice',
@@ -112,9 +122,17 @@ export const sampleCases = {
     })
     const sample = grading?.samples.get('main')
     assert.deepEqual([sample?.reward, sample?.stepRewards], [1, [0.5, null]])
-    const wrong = await executeScripted(backend, { grades: 'rewards-steps' })
-    assert.equal(wrong.grading?.failure?.category, 'validation_error')
-    assert.match(wrong.grading.failure.message, /has 0 answered model calls, got 2 step rewards/)
+    for (const does of ['asks', 'asks-thrice'] as const) {
+      const { grading: wrong } = await executeScripted(backend, {
+        does,
+        grades: 'rewards-steps',
+        chatCompletionsUrl: server.url,
+      })
+      assert.equal(wrong?.failure?.category, 'validation_error')
+      assert.match(wrong.failure.message, /has [13] answered model calls, got 2 step rewards/)
+    }
+    const unasked = await executeScripted(backend, { grades: 'rewards-steps' })
+    assert.equal(unasked.grading?.samples.get('main')?.stepRewards, null)
   },
 
   'asks-as-wired': async (open) => {

@@ -6,7 +6,7 @@ import type {
   WorkflowOutcome,
 } from '@osmosis/core'
 
-import { portable } from '../protocol/portable.ts'
+import { sendSamples } from '../protocol/portable.ts'
 import { receiveError, sendFailure } from '../protocol/sent-error.ts'
 import type { RunMessage } from '../protocol/worker-messages.ts'
 import { CallAnnouncements } from './call-announcements.ts'
@@ -105,22 +105,6 @@ export class WorkerRuns {
     message: Extract<RunMessage, { samples: readonly RolloutSample[] }>,
     samples: Samples,
   ): void {
-    const all = [...samples.values()]
-    try {
-      this.#channel.post({
-        ...message,
-        samples: all.map((sample) => portable(sample) as RolloutSample),
-      })
-    } catch {
-      // Whatever cannot be cloned or is too deep: conversations are optional, the outcome is not.
-      const bare = {
-        messages: [],
-        trajectoryMessages: null,
-        calls: [],
-        metrics: {},
-        extraFields: {},
-      }
-      this.#channel.post({ ...message, samples: all.map((sample) => ({ ...sample, ...bare })) })
-    }
+    sendSamples(samples, (sent) => this.#channel.post({ ...message, samples: sent }))
   }
 }

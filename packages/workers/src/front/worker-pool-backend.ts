@@ -5,6 +5,7 @@ import {
   type CancelDisposition,
   type EgressOptions,
   type ExecutionBackend,
+  type OsmosisError,
   type RolloutObserver,
   type RolloutRequest,
   type RolloutSelector,
@@ -72,8 +73,8 @@ export class WorkerPoolBackend implements ExecutionBackend, AsyncDisposable {
     return this.#rollouts.status(rolloutId)
   }
 
-  cancel(selector: RolloutSelector): Map<string, CancelDisposition> {
-    return this.#rollouts.cancel(selector)
+  cancel(selector: RolloutSelector, reason?: OsmosisError): Map<string, CancelDisposition> {
+    return this.#rollouts.cancel(selector, reason)
   }
 
   shutdown(): void {

@@ -1,5 +1,7 @@
 import { types } from 'node:util'
 
+import type { RolloutSample } from '@osmosis/core'
+
 /** Values nested deeper than this overflow the stack of whoever encodes them. */
 const deepest = 1000
 
@@ -16,6 +18,28 @@ const nothing = Symbol('left out')
 export function portable(value: unknown): unknown {
   const result = new Reduction().value(value)
   return result === nothing ? undefined : result
+}
+
+/**
+ * Sends samples as they are, as far as that can be done. Conversations and fields are given up first,
+ * because they can be nested too deeply or hold what cannot be cloned, then the model calls: the
+ * outcome is needed in any case.
+ */
+export function sendSamples<T>(
+  samples: ReadonlyMap<string, RolloutSample>,
+  send: (samples: readonly RolloutSample[]) => T,
+): T {
+  const all = [...samples.values()]
+  const bare = { messages: [], trajectoryMessages: null, metrics: {}, extraFields: {} }
+  try {
+    return send(all.map((sample) => portable(sample) as RolloutSample))
+  } catch {
+    try {
+      return send(all.map((sample) => portable({ ...sample, ...bare }) as RolloutSample))
+    } catch {
+      return send(all.map((sample) => ({ ...sample, ...bare, calls: [] })))
+    }
+  }
 }
 
 class Reduction {
