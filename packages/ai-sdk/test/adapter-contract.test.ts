@@ -78,3 +78,13 @@ const streaming: AdapterUnderTest = {
 runAdapterContract({ describe, it }, 'OsmosisToolLoopAgent', agentClass)
 runAdapterContract({ describe, it }, 'generateText', generating)
 runAdapterContract({ describe, it }, 'streamText', streaming)
+
+const withoutStreams = { streams: false, concurrentRollouts: 10 }
+runAdapterContract({ describe, it }, 'OsmosisToolLoopAgent without streams', {
+  ...agentClass,
+  ...withoutStreams,
+})
+runAdapterContract({ describe, it }, 'streamText without streams', {
+  ...streaming,
+  ...withoutStreams,
+})

@@ -7,11 +7,7 @@ import { isNewestSdk } from './running-sdk.ts'
 
 const openaiAgents: AdapterUnderTest = {
   async run({ name, prompt, tools = [], signal }) {
-    const agent = new OsmosisAgent({
-      name,
-      model: new OsmosisRolloutModel(),
-      tools: tools.map(sdkTool),
-    })
+    const agent = agentOf(name, tools)
     const session = new OsmosisMemorySession({ name })
     const result = await run(agent, prompt, { session, ...(signal ? { signal } : {}) })
     return result.finalOutput ?? ''
@@ -21,6 +17,12 @@ const openaiAgents: AdapterUnderTest = {
   // Keeping many apart is no matter of the version: the newest runs them all.
   concurrentRollouts: isNewestSdk ? 400 : 50,
 }
+
+function agentOf(name: string, tools: readonly ContractTool[]): OsmosisAgent {
+  return new OsmosisAgent({ name, model: new OsmosisRolloutModel(), tools: tools.map(sdkTool) })
+}
+
+const withoutStreams = { streams: false, concurrentRollouts: 10 }
 
 function sdkTool({ name, description, parameters, execute }: ContractTool) {
   return tool({
@@ -33,3 +35,20 @@ function sdkTool({ name, description, parameters, execute }: ContractTool) {
 }
 
 runAdapterContract({ describe, it }, 'openai-agents', openaiAgents)
+runAdapterContract({ describe, it }, 'openai-agents without streams', {
+  ...openaiAgents,
+  ...withoutStreams,
+})
+runAdapterContract({ describe, it }, 'openai-agents that stream, without streams', {
+  ...openaiAgents,
+  ...withoutStreams,
+  async run({ name, prompt, tools = [], signal }) {
+    const agent = agentOf(name, tools)
+    const session = new OsmosisMemorySession({ name })
+    const settings = { session, stream: true as const, ...(signal ? { signal } : {}) }
+    const result = await run(agent, prompt, settings)
+    await result.completed
+    // What an aborted run has is not finished, and the SDK would say so.
+    return signal?.aborted ? '' : (result.finalOutput ?? '')
+  },
+})

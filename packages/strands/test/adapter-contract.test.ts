@@ -29,3 +29,8 @@ function strandsTool({ name, description, parameters, execute }: ContractTool): 
 }
 
 runAdapterContract({ describe, it }, 'strands', strands)
+runAdapterContract({ describe, it }, 'strands without streams', {
+  ...strands,
+  streams: false,
+  concurrentRollouts: 10,
+})

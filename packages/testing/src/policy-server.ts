@@ -22,6 +22,8 @@ export type PolicyScript =
 export interface PolicyServer extends AsyncDisposable {
   /** Base URL: what a rollout gets as its chat completions URL, without `/chat/completions`. */
   readonly url: string
+  /** Whether it streams; a rollout of one that does not needs `wire: { stream: false }`. */
+  readonly streams: boolean
   /** Every request so far, in order of arrival. */
   readonly requests: readonly ReceivedRequest[]
   /** Resolves with request number `n`, counted from 0, once it is here. */
@@ -43,11 +45,19 @@ export async function startPolicyServer(
   options: {
     /** Default: 0, any free port. */
     readonly port?: number
+    /** False: a request for a stream is answered 400, as some gateways of trainers do. Default: true. */
+    readonly streams?: boolean
   } = {},
 ): Promise<PolicyServer> {
+  const { port: askedPort = 0, streams = true } = options
   const requests: ReceivedRequest[] = []
   const waiting = new Map<number, PromiseWithResolvers<ReceivedRequest>>()
   let closing: Promise<void> | undefined
+
+  function refusesStream({ body }: ReceivedRequest): StatusReply | undefined {
+    const asksForStream = body['stream'] === true || body['stream_options'] !== undefined
+    return !streams && asksForStream ? failure(400, 'streams are not supported') : undefined
+  }
 
   async function exchange(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const over = new AbortController()
@@ -60,7 +70,7 @@ export async function startPolicyServer(
     const request = await receive(incoming, outgoing, () => wasCut || closing !== undefined)
     const n = requests.push(request) - 1
     waiting.get(n)?.resolve(request)
-    const reply = await replyTo(script, request, n)
+    const reply = refusesStream(request) ?? (await replyTo(script, request, n))
     const { faults } = isFaulty(reply) ? reply : { faults: {} }
     const delivery = isStatus(reply) ? statusDelivery(reply) : answerDelivery(reply, request)
     await deliver(delivery, faults, { outgoing, signal: over.signal, cut })
@@ -71,7 +81,7 @@ export async function startPolicyServer(
   })
   const listening = Promise.withResolvers<void>()
   server.once('error', listening.reject)
-  server.listen({ host: '127.0.0.1', port: options.port ?? 0, backlog }, listening.resolve)
+  server.listen({ host: '127.0.0.1', port: askedPort, backlog }, listening.resolve)
   await listening.promise
   const { port } = server.address() as AddressInfo
 
@@ -85,6 +95,7 @@ export async function startPolicyServer(
   const close = (): Promise<void> => (closing ??= shutDown())
   return {
     url: `http://127.0.0.1:${port}${basePath}`,
+    streams,
     requests,
     waitForRequest: async (n) => {
       const arrived = requests[n]

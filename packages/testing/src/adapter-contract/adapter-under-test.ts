@@ -34,6 +34,8 @@ export interface AdapterUnderTest {
   callPlaceholder(): unknown
   /** Rules the framework cannot keep, each with the reason; their cases are skipped. */
   readonly exempt?: Readonly<Partial<Record<ContractRule, string>>>
+  /** Whether the policy of the suite streams. Default: true. */
+  readonly streams?: boolean
   /** How many rollouts of two agents run at once to prove `never-crosses`. Default: 400. */
   readonly concurrentRollouts?: number
 }

@@ -20,7 +20,12 @@ export const contractKey = 'contract-key'
 
 /** A rollout whose policy is `server`. */
 export function contractRollout(server: PolicyServer, rolloutId = 'rollout-1'): RolloutContext {
-  return new RolloutContext({ rolloutId, chatCompletionsUrl: server.url, apiKey: contractKey })
+  return new RolloutContext({
+    rolloutId,
+    chatCompletionsUrl: server.url,
+    apiKey: contractKey,
+    wire: { stream: server.streams },
+  })
 }
 
 /** The messages of a request, as they came over the wire. */
@@ -82,6 +87,7 @@ export async function executeRollout(
       metadata: null,
       chatCompletionsUrl: server.url,
       apiKey: contractKey,
+      wire: { stream: server.streams },
       agentTimeoutSeconds,
       graderTimeoutSeconds: null,
       grade: true,

@@ -16,7 +16,7 @@ const callAdd = {
 /** An error ends the run, is reported once, and never becomes an answer. */
 export const failureCases = {
   'retries-before-answer': async (adapter) => {
-    await using server = await startPolicyServer([fault.status(503), 'done'])
+    await using server = await startPolicyServer([fault.status(503), 'done'], adapter)
     const text = await contractRollout(server).run(async () =>
       adapter.run({ name: 'solver', prompt: 'go' }),
     )
@@ -25,7 +25,7 @@ export const failureCases = {
   },
 
   'refused-once': async (adapter) => {
-    await using server = await startPolicyServer(() => fault.status(401))
+    await using server = await startPolicyServer(() => fault.status(401), adapter)
     const run = contractRollout(server).run(async () =>
       adapter.run({ name: 'solver', prompt: 'go' }),
     )
@@ -34,7 +34,7 @@ export const failureCases = {
   },
 
   'stays-within-egress': async (adapter) => {
-    await using server = await startPolicyServer(() => 'this is out of reach')
+    await using server = await startPolicyServer(() => 'this is out of reach', adapter)
     const rollout = new RolloutContext({
       rolloutId: 'rollout-1',
       chatCompletionsUrl: server.url,
@@ -47,7 +47,10 @@ export const failureCases = {
 
   'cut-is-no-answer': async (adapter) => {
     const answer = 'an answer of which only half will ever arrive'
-    await using server = await startPolicyServer(() => fault.on(answer, { cutAfterBytes: 700 }))
+    await using server = await startPolicyServer(
+      () => fault.on(answer, { cutAfterBytes: adapter.streams === false ? 70 : 700 }),
+      adapter,
+    )
     const { workflow, grading } = await executeRollout(server, async () =>
       adapter.run({ name: 'solver', prompt: 'go' }),
     )
@@ -58,7 +61,7 @@ export const failureCases = {
   },
 
   'keeps-failed-runs': async (adapter) => {
-    await using server = await startPolicyServer([callAdd, fault.status(400)])
+    await using server = await startPolicyServer([callAdd, fault.status(400)], adapter)
     const rollout = contractRollout(server)
     const run = rollout.run(async () =>
       adapter.run({ name: 'solver', prompt: 'go', tools: [addTool] }),
@@ -70,7 +73,7 @@ export const failureCases = {
   },
 
   'aborts-for-real': async (adapter) => {
-    await using server = await startPolicyServer([callAdd, fault.hang('body')])
+    await using server = await startPolicyServer([callAdd, fault.hang('body')], adapter)
     const rollout = contractRollout(server)
     const abort = new AbortController()
     const run = rollout.run(async () =>
@@ -88,7 +91,7 @@ export const failureCases = {
   },
 
   'ends-at-deadline': async (adapter) => {
-    await using server = await startPolicyServer(() => fault.hang('headers'))
+    await using server = await startPolicyServer(() => fault.hang('headers'), adapter)
     const { workflow } = await executeRollout(
       server,
       async () => adapter.run({ name: 'solver', prompt: 'go' }),

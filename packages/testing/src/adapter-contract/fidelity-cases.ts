@@ -144,7 +144,7 @@ async function converse(
   adapter: AdapterUnderTest,
   replies: readonly Reply[],
 ): Promise<Conversation> {
-  await using server = await startPolicyServer(replies)
+  await using server = await startPolicyServer(replies, adapter)
   const rollout = contractRollout(server)
   await rollout.run(async () => adapter.run({ name: 'solver', prompt: 'go', tools: [addTool] }))
   assert.equal(server.requests.length, replies.length)

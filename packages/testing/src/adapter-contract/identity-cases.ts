@@ -17,7 +17,7 @@ import type { ContractRule } from './contract-rules.ts'
 /** Which rollout and which sample a call belongs to. */
 export const identityCases = {
   'gives-sample': async (adapter) => {
-    await using server = await startPolicyServer(['done'])
+    await using server = await startPolicyServer(['done'], adapter)
     const rollout = contractRollout(server)
     await rollout.run(async () => adapter.run({ name: 'solver', prompt: 'go' }))
     const samples = await rollout.getSamples()
@@ -26,7 +26,7 @@ export const identityCases = {
   },
 
   'carries-identity': async (adapter) => {
-    await using server = await startPolicyServer([callAdd, 'done'])
+    await using server = await startPolicyServer([callAdd, 'done'], adapter)
     await contractRollout(server).run(async () =>
       adapter.run({ name: 'solver', prompt: 'go', tools: [addTool] }),
     )
@@ -37,18 +37,18 @@ export const identityCases = {
       assert.equal(headers['x-sample-id'], 'solver')
       assert.equal(headers['authorization'], `Bearer ${contractKey}`)
       assert.equal(body['model'], 'osmosis-rollout')
-      assert.equal(body['stream'], true)
+      assert.equal(body['stream'], server.streams)
     }
   },
 
   'keeps-agents-apart': async (adapter) => {
-    await using server = await startPolicyServer(answerOwnName)
+    await using server = await startPolicyServer(answerOwnName, adapter)
     await contractRollout(server).run(async () => runPair(adapter, 'rollout-1'))
     assertNothingCrossed(server.requests, 4)
   },
 
   'refuses-duplicates': async (adapter) => {
-    await using server = await startPolicyServer([])
+    await using server = await startPolicyServer([], adapter)
     const rollout = contractRollout(server)
     const constructTwice = rollout.run(async () => {
       await adapter.construct('solver')
@@ -74,7 +74,7 @@ export const identityCases = {
   },
 
   'never-crosses': async (adapter) => {
-    await using server = await startPolicyServer(answerOwnName)
+    await using server = await startPolicyServer(answerOwnName, adapter)
     const rollouts = Array.from(
       { length: adapter.concurrentRollouts ?? 400 },
       (_, index) => `rollout-${index}`,

@@ -10,7 +10,7 @@ import type { ContractRule } from './contract-rules.ts'
 /** What was never said by the policy is not graded. */
 export const unaskedCases = {
   'leaves-out-unasked': async (adapter) => {
-    await using server = await startPolicyServer(['done'])
+    await using server = await startPolicyServer(['done'], adapter)
     const { grading } = await executeRollout(server, async () => {
       await adapter.construct('critic')
       await adapter.run({ name: 'solver', prompt: 'go' })
@@ -20,7 +20,7 @@ export const unaskedCases = {
   },
 
   'names-unasked': async (adapter) => {
-    await using server = await startPolicyServer([])
+    await using server = await startPolicyServer([], adapter)
     const { grading } = await executeRollout(server, async () => {
       await adapter.construct('solver')
       await adapter.construct('critic')
@@ -31,7 +31,7 @@ export const unaskedCases = {
   },
 
   'unawaited-is-no-success': async (adapter) => {
-    await using server = await startPolicyServer(['done'])
+    await using server = await startPolicyServer(['done'], adapter)
     let left: Promise<unknown> = Promise.resolve()
     const { grading } = await executeRollout(server, async () => {
       left = Promise.allSettled([adapter.run({ name: 'solver', prompt: 'go' })])
