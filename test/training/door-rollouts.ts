@@ -5,6 +5,7 @@ import {
   Grader,
   LocalBackend,
   lastAssistantText,
+  requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
   type PolicyCall,
@@ -34,20 +35,27 @@ export interface GradedRollout {
 /** How the rollouts of a training run go on the side of their server. */
 export interface DoorRollouts {
   readonly backend: LocalBackend
-  /** By rollout id. */
+  /** By the names of rollouts. */
   readonly graded: Map<string, GradedRollout>
 }
 
 /**
  * Rollouts of an agent that looks for codes of doors. Reward: the share of letters that are right.
  *
- * `failing` is the share of rollouts that fail *because* they have used the tool, when all is said.
+ * `failing` is the share of rollouts that fail *because* they have used the tool, when all is said. `nameOf`
+ * makes names of rollouts from what their trainer calls them.
  */
-export function doorRollouts(agent: AskForCode, failing: number): DoorRollouts {
+export function doorRollouts(
+  agent: AskForCode,
+  { failing, nameOf }: { readonly failing: number; readonly nameOf: (id: string) => string },
+): DoorRollouts {
+  const names = new Map<string, string>()
   const graded = new Map<string, GradedRollout>()
 
   class OpenDoor extends AgentWorkflow {
     async run(ctx: AgentWorkflowContext): Promise<unknown> {
+      const name = nameOf(callerOf(ctx))
+      names.set(ctx.rolloutId, name)
       const code = String(ctx.metadata?.['code'])
       let reads = 0
       const readNote = (): string => {
@@ -55,7 +63,7 @@ export function doorRollouts(agent: AskForCode, failing: number): DoorRollouts {
         return code
       }
       const said = await agent(ctx, readNote)
-      if (reads > 0 && chance(ctx.rolloutId) < failing) throw new Error('The light went out.')
+      if (reads > 0 && chance(name) < failing) throw new Error('The light went out.')
       return said
     }
   }
@@ -66,7 +74,11 @@ export function doorRollouts(agent: AskForCode, failing: number): DoorRollouts {
       const said = lastAssistantText(ctx.sample)
       const right = letterPairs(code, said).filter(([letter, guess]) => letter === guess)
       const reward = right.length / code.length
-      graded.set(ctx.rolloutId, { code, reward, calls: ctx.sample.calls })
+      graded.set(names.get(ctx.rolloutId) ?? ctx.rolloutId, {
+        code,
+        reward,
+        calls: ctx.sample.calls,
+      })
       ctx.setReward(reward)
     }
   }
@@ -79,7 +91,14 @@ function letterPairs(code: string, said: string): [string, string | undefined][]
   return Array.from(code, (letter, at) => [letter, said[at]])
 }
 
+/** What the trainer calls a rollout: Miles knows it by the session in the URL of its policy. */
+function callerOf({ rolloutId }: AgentWorkflowContext): string {
+  const { chatCompletionsUrl } = requireRolloutContext('OpenDoor')
+  const [, session] = /\/sessions\/([^/]+)\//.exec(chatCompletionsUrl) ?? []
+  return session ?? rolloutId
+}
+
 /** From 0 to below 1, and the same for the same rollout. */
-function chance(rolloutId: string): number {
-  return createHash('sha256').update(rolloutId).digest().readUInt32BE() / 2 ** 32
+function chance(name: string): number {
+  return createHash('sha256').update(name).digest().readUInt32BE() / 2 ** 32
 }

@@ -5,7 +5,8 @@ import { handWritten } from './agents/hand-written.ts'
 import { openaiAgents } from './agents/openai-agents.ts'
 import { strands } from './agents/strands.ts'
 import { train, type Iteration } from './train.ts'
-import { osmosis } from './trainer-under-test.ts'
+import { miles, osmosis } from './trainer-under-test.ts'
+import { lightning, trinityServe } from './worked-trainers.ts'
 
 const goal = 0.7
 
@@ -23,13 +24,16 @@ describe('whatever is between the policy and the trainer,', () => {
   let first: Promise<Iteration[]> | undefined
 
   it.each([
-    ['OpenAI Agents', 'callbacks', openaiAgents],
-    ['Strands', 'callbacks', strands],
-    ['AI SDK', 'callbacks', aiSdk],
-    ['a hand-written loop', 'leases', handWritten],
-  ] as const)('%s and %s teach exactly the same', async (_, rewards, agent) => {
+    ['the OpenAI Agents SDK', 'callbacks', openaiAgents, osmosis('callbacks')],
+    ['Strands Agents', 'callbacks', strands, osmosis('callbacks')],
+    ['the AI SDK', 'callbacks', aiSdk, osmosis('callbacks')],
+    ['a hand-written loop', 'leases', handWritten, osmosis('leases')],
+    ['the OpenAI Agents SDK', 'Agent Lightning', openaiAgents, lightning],
+    ['Strands Agents', 'Trinity', strands, trinityServe],
+    ['the AI SDK', 'Miles', aiSdk, miles],
+  ])('%s and %s teach exactly the same', async (_, _trainer, agent, trainer) => {
     first ??= train({ ...short, agent: handWritten, trainer: osmosis('callbacks') })
-    const curve = await train({ ...short, agent, trainer: osmosis(rewards) })
+    const curve = await train({ ...short, agent, trainer })
     expect(curve.at(-1)?.reward).toBeGreaterThanOrEqual(goal)
     expect(curve).toEqual(await first)
   })

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 
 import { handWritten } from './agents/hand-written.ts'
 import { train } from './train.ts'
-import { osmosis, type OpenTrainer } from './trainer-under-test.ts'
+import { osmosis, type TrainerUnderTest } from './trainer-under-test.ts'
 
 const honest = osmosis('callbacks')
 const run = { seed: 3, agent: handWritten, iterations: 1 }
@@ -34,19 +34,21 @@ it('notices failures that are trained', async () => {
 })
 
 it('notices an endpoint that answers with other logprobs than the policy', async () => {
-  const trainer: OpenTrainer = async (model, backend) => honest(withoutDoubt(model), backend)
+  const trainer: TrainerUnderTest = {
+    open: async (model, backend) => honest.open(withoutDoubt(model), backend),
+  }
   const message = 'the calls of samples are those that the policy answered'
   await expect(train({ ...run, trainer })).rejects.toThrow(message)
 })
 
-function tampering(tamper: (calls: readonly TrainedCall[]) => TrainedCall[]): OpenTrainer {
-  return async (model, backend) => {
-    const trainer = await honest(model, backend)
-    return {
-      runBatch: async (rows, attempts) => trainer.runBatch(rows, attempts),
-      trained: () => tamper(trainer.trained()),
-      [Symbol.asyncDispose]: async () => trainer[Symbol.asyncDispose](),
-    }
+function tampering(
+  tamper: (calls: readonly TrainedCall[]) => readonly TrainedCall[],
+): TrainerUnderTest {
+  return {
+    async open(model, backend) {
+      const trainer = await honest.open(model, backend)
+      return { ...trainer, trained: () => tamper(trainer.trained()) }
+    },
   }
 }
 

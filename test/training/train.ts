@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 
 import type { AskForCode } from './agents/ask-for-code.ts'
 import { doorRollouts, rows, type GradedRollout } from './door-rollouts.ts'
-import type { OpenTrainer } from './trainer-under-test.ts'
+import type { TrainerUnderTest } from './trainer-under-test.ts'
 
 const attempts = 8
 
@@ -12,7 +12,7 @@ const attempts = 8
 export interface TrainingOptions {
   readonly seed: number
   readonly agent: AskForCode
-  readonly trainer: OpenTrainer
+  readonly trainer: TrainerUnderTest
   /** Updates of the policy, at most. */
   readonly iterations: number
   /** Ends the run as soon as the mean reward is that high. Default: it goes on. */
@@ -48,15 +48,17 @@ export async function train(options: TrainingOptions): Promise<Iteration[]> {
     failing = 0,
     teach = (calls) => calls,
   } = options
+  const { nameOf = (rolloutId) => rolloutId } = options.trainer
   const policy = new TinyPolicy({ seed })
   const said = new Map<string, SaidCall[]>()
-  const model: FakeModel = (body, rolloutId) => {
+  const model: FakeModel = (body, id) => {
+    const rolloutId = nameOf(id)
     const answer = policy.complete(body, rolloutId)
     said.set(rolloutId, [...(said.get(rolloutId) ?? []), saidIn(answer)])
     return answer
   }
-  const { backend, graded } = doorRollouts(agent, failing)
-  await using trainer = await options.trainer(model, backend)
+  const { backend, graded } = doorRollouts(agent, { failing, nameOf })
+  await using trainer = await options.trainer.open(model, backend)
 
   const curve: Iteration[] = []
   let known = 0
@@ -65,7 +67,7 @@ export async function train(options: TrainingOptions): Promise<Iteration[]> {
     graded.clear()
     await trainer.runBatch(rows, attempts)
     const all = trainer.trained()
-    const trained = all.slice(known)
+    const trained = all.slice(known).map((call) => ({ ...call, rolloutId: nameOf(call.rolloutId) }))
     known = all.length
     expectWhatWasSaid(said, graded, trained, options.failuresAs ?? null)
     const iteration = iterationOf(said, graded)
@@ -96,7 +98,13 @@ function expectWhatWasSaid(
     const reward = graded.get(rolloutId)?.reward ?? failuresAs
     return reward === null ? [] : calls.map((call) => ({ rolloutId, reward, ...call }))
   })
-  const rewarded = trained.map(({ group: _group, ...call }) => call)
+  const rewarded = trained.map(({ rolloutId, reward, promptIds, ids, logprobs }) => ({
+    rolloutId,
+    reward,
+    promptIds,
+    ids,
+    logprobs,
+  }))
   expect(
     inOrder(rewarded),
     'what is trained is what the policy said, with the reward it got',

@@ -1,34 +1,81 @@
 import type { ExecutionBackend } from '@osmosis/core'
-import { createRolloutServer, serve, silentLogger } from '@osmosis/server'
-import { FakeOsmosis, type FakeModel, type TrainedCall, type TrainingRow } from '@osmosis/testing'
+import { createRolloutServer, serve, silentLogger, type ListeningServer } from '@osmosis/server'
+import {
+  FakeMiles,
+  FakeOsmosis,
+  type FakeModel,
+  type TrainedCall,
+  type TrainingRow,
+} from '@osmosis/testing'
 
-/** A trainer with everything between it and the rollouts of a backend. */
-export interface TrainerUnderTest extends AsyncDisposable {
+/** A trainer that is running, with everything between it and the rollouts of a backend. */
+export interface OpenTrainer extends AsyncDisposable {
   /** Runs each row so many times, as a group, and resolves when all rollouts have ended. */
   runBatch(rows: readonly TrainingRow[], attempts: number): Promise<unknown>
   /** What it would have trained so far. */
   trained(): readonly TrainedCall[]
 }
 
-/** Opens a trainer whose model calls `model` answers, and whose rollouts `backend` executes. */
-export type OpenTrainer = (model: FakeModel, backend: ExecutionBackend) => Promise<TrainerUnderTest>
+/** A way from rollouts to a trainer. */
+export interface TrainerUnderTest {
+  /** Opens a trainer whose model calls `model` answers, and whose rollouts `backend` executes. */
+  open(model: FakeModel, backend: ExecutionBackend): Promise<OpenTrainer>
+  /**
+   * `<batch>-<row>-<attempt>`, each from 1, of a rollout, by what the trainer calls it: whatever trains, the policy
+   * says the same to the same rollout. Default: that is what it calls it.
+   */
+  readonly nameOf?: (rolloutId: string) => string
+}
 
 /** Osmosis, with rewards in callbacks or under leases. `fillWith`: see `FakeOsmosis`. */
 export function osmosis(
   rewards: 'callbacks' | 'leases',
   fillWith: number | null = null,
-): OpenTrainer {
-  return async (model, backend) => {
-    const server = createRolloutServer({ backend, logger: silentLogger, trajectories: false })
-    const listening = await serve(server, { port: 0, host: '127.0.0.1' })
-    const fake = await FakeOsmosis.start({ model, server: listening, rewards, fillWith })
+): TrainerUnderTest {
+  return {
+    async open(model, backend) {
+      const server = await serveRollouts(backend)
+      const fake = await FakeOsmosis.start({ model, server, rewards, fillWith })
+      return {
+        runBatch: async (rows, attempts) => fake.runBatch(rows, attempts),
+        trained: () => fake.trained(),
+        async [Symbol.asyncDispose]() {
+          await fake.close()
+          await server.close()
+        },
+      }
+    },
+  }
+}
+
+/** Miles, which trains whatever was recorded: what got no reward with 0. */
+export const miles: TrainerUnderTest = {
+  async open(model, backend) {
+    const server = await serveRollouts(backend)
+    const fake = await FakeMiles.start({ model })
     return {
-      runBatch: async (rows, attempts) => fake.runBatch(rows, attempts),
+      runBatch: async (rows, attempts) =>
+        fake.generate(
+          server.url,
+          rows.map(({ initialMessages: messages, ...row }) => ({ messages, ...row })),
+          { attempts },
+        ),
       trained: () => fake.trained(),
       async [Symbol.asyncDispose]() {
         await fake.close()
-        await listening.close()
+        await server.close()
       },
     }
-  }
+  },
+  // It counts its groups, 16 in each batch.
+  nameOf(sessionId) {
+    const [, group = '', attempt] = /^g(\d+)-(\d+)$/.exec(sessionId) ?? []
+    const before = Number(group) - 1
+    return `${Math.floor(before / 16) + 1}-${(before % 16) + 1}-${attempt}`
+  },
+}
+
+async function serveRollouts(backend: ExecutionBackend): Promise<ListeningServer> {
+  const options = { backend, logger: silentLogger, trajectories: false, run: true }
+  return serve(createRolloutServer(options), { port: 0, host: '127.0.0.1' })
 }

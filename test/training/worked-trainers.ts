@@ -1,0 +1,111 @@
+// Trainers that a worker fetches rollouts from.
+import type { ExecutionBackend, PromptMessage } from '@osmosis/core'
+import { FakeAgentLightning, FakeTrinity } from '@osmosis/testing'
+import { agentLightning, runWorker, trinity, type TrainerLink } from '@osmosis/trainers'
+
+import type { TrainerUnderTest } from './trainer-under-test.ts'
+
+const concurrency = 128
+
+/** Agent Lightning, which fills missing rewards with 0: `void` is what keeps failures out. */
+export const lightning: TrainerUnderTest = {
+  async open(model, backend) {
+    const fake = await FakeAgentLightning.start({ model })
+    const worker = startWorker(backend, agentLightning({ url: fake.url, lookSeconds: 0.02 }))
+    let batches = 0
+    return {
+      async runBatch(rows, attempts) {
+        batches += 1
+        const queued = rows.flatMap(({ initialMessages: messages, ...row }, at) => {
+          const group = `${batches}-${at + 1}`
+          return Array.from({ length: attempts }, (_, n) => ({
+            id: `${group}-${n + 1}`,
+            group,
+            input: { messages, ...row },
+          }))
+        })
+        fake.enqueue(queued)
+        await Promise.race([fake.allEnded(), worker.failed])
+      },
+      trained: () => fake.trained(),
+      async [Symbol.asyncDispose]() {
+        await worker.end()
+        await fake.close()
+      },
+    }
+  },
+}
+
+/** Trinity, which asks for nothing: its worker goes through the rows, batch by batch. */
+export const trinityServe: TrainerUnderTest = {
+  async open(model, backend) {
+    let committed = Promise.withResolvers<void>()
+    let next = Promise.withResolvers<void>()
+    const fake = await FakeTrinity.start({
+      model,
+      // The weights are being updated until the next batch is wanted.
+      async onCommit() {
+        next = Promise.withResolvers()
+        committed.resolve()
+        await next.promise
+      },
+    })
+    let worker: StartedWorker | undefined
+    return {
+      async runBatch(rows, attempts) {
+        committed = Promise.withResolvers()
+        next.resolve()
+        worker ??= startWorker(
+          backend,
+          trinity({
+            url: fake.url,
+            dataset: rows.map(({ initialMessages, label = null, metadata = null }) => ({
+              initialMessages: initialMessages as PromptMessage[],
+              label,
+              metadata,
+            })),
+            attempts,
+            groupsPerCommit: rows.length,
+            epochs: 1000,
+            runName: 'doors',
+          }),
+        )
+        await Promise.race([committed.promise, worker.failed])
+      },
+      trained: () => fake.trained(),
+      async [Symbol.asyncDispose]() {
+        const ended = worker?.end()
+        next.resolve()
+        await ended
+        await fake.close()
+      },
+    }
+  },
+  nameOf(rolloutId) {
+    const [, epoch, row, attempt] = /^doors-(\d+)-(\d+)-(\d+)$/.exec(rolloutId) ?? []
+    return `${Number(epoch) + 1}-${Number(row) + 1}-${attempt}`
+  },
+}
+
+interface StartedWorker {
+  /** Rejects when the worker does; never resolves. */
+  readonly failed: Promise<never>
+  end(): Promise<void>
+}
+
+function startWorker(backend: ExecutionBackend, link: TrainerLink): StartedWorker {
+  const ending = new AbortController()
+  const { signal } = ending
+  const failed = Promise.withResolvers<never>()
+  const working = runWorker({ backend, link, concurrency, signal, drainSeconds: 0 }).catch(
+    failed.reject,
+  )
+  return {
+    failed: failed.promise,
+    async end() {
+      ending.abort()
+      await working
+      await link[Symbol.asyncDispose]()
+    },
+  }
+}
