@@ -28,7 +28,7 @@ it.each([
 
 it.each([
   ['Osmosis, if it filled missing rewards', osmosis('callbacks', 0)],
-  ['Miles, without the filter of docs/training', miles],
+  ['Miles, unless groups with a failure are dropped', miles],
 ])(
   'learns never to use the tool, when the same failures count as zeros: %s',
   async (_, trainer) => {
