@@ -52,18 +52,18 @@ function rewardsOf(fake: FakeTrinity): Record<string, number[]> {
   )
 }
 
-it.each(['jsonl', 'csv'] as const)(
-  'trains over a .%s file, and ends when all is committed',
-  async (format) => {
+it.each([
+  { format: 'jsonl', where: 'in its process', flags: ['--concurrency', '2'] },
+  {
+    format: 'csv',
+    where: 'in processes of their own',
+    flags: ['--concurrency', '2', '--workers', '2'],
+  },
+] as const)(
+  'trains over a .$format file with rollouts $where, and ends when all is committed',
+  async ({ format, flags }) => {
     const fake = await explorer()
-    const worker = startWorker(
-      fake,
-      await datasetOf(3, format),
-      '--epochs',
-      '2',
-      '--concurrency',
-      '2',
-    )
+    const worker = startWorker(fake, await datasetOf(3, format), '--epochs', '2', ...flags)
     const { code, stdout, stderr } = await worker.finished
     expect({ code, stdout }).toEqual({
       code: 0,

@@ -236,17 +236,17 @@ export class TrinityLink implements TrainerLink {
       )
     }
     const figures = { groups: groups.length, attempts: 0, calls: 0 }
-    for (const { group, attempts } of groups) {
-      const told = attempts.flatMap((rewards, index) =>
-        rewards.map(async (calls) => {
+    const rewarded = groups.flatMap(({ group, attempts }) =>
+      attempts.map(async (rewards, index) => {
+        if (rewards.length > 0) figures.attempts += 1
+        for (const calls of rewards) {
           for (const id of calls.ids) this.#remember(id)
           figures.calls += calls.ids.length
           await this.#explorer.reward(this.#taskId(group), index + 1, calls)
-        }),
-      )
-      figures.attempts += attempts.filter((rewards) => rewards.length > 0).length
-      await Promise.all(told)
-    }
+        }
+      }),
+    )
+    await Promise.all(rewarded)
     await this.#explorer.commit()
     await journal.batchCommitted(this.#batchEnd)
     const line = { ...figures, committed: this.#batchEnd, of: this.#groups }
