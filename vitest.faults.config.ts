@@ -4,5 +4,9 @@ import { testDefaults } from './vitest.shared.ts'
 
 // Kept out of `pnpm test`: it shows that the fault runs would notice what they look for.
 export default defineConfig({
-  test: { ...testDefaults, name: 'faults', include: ['test/{faults,distributed}/*.test.ts'] },
+  test: {
+    ...testDefaults,
+    name: 'faults',
+    include: ['test/{faults,distributed,trainers}/*.test.ts'],
+  },
 })

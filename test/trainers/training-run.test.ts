@@ -1,0 +1,27 @@
+import { execFile } from 'node:child_process'
+import path from 'node:path'
+
+import { expect, it } from 'vitest'
+
+/** Runs the program of the training run, as a person would. */
+async function trainingRun(args: readonly string[]): Promise<{ code: unknown; stdout: string }> {
+  const main = path.join(import.meta.dirname, 'main.ts')
+  return new Promise((resolve) => {
+    execFile(process.execPath, [main, ...args], (error, stdout) => {
+      resolve({ code: error?.code ?? 0, stdout })
+    })
+  })
+}
+
+it.each([
+  ['zeros', /^WRONG rollout-\d+ \(throws\): was trained with 0, although it had no reward$/m],
+  ['swaps', /^WRONG rollout-\d+ \(rewarded\): was trained with [\d.]+ instead of [\d.]+$/m],
+  ['forgets', /^WRONG rollout-\d+ \([\w ]+\): has no end, and is running$/m],
+  ['no reaping', /^WRONG rollout-\d+ \([\w ]+\): has no end, and is running$/m],
+])('a worker that is broken on purpose (%s) is noticed', async (way, wrong) => {
+  const times = ['--pause', '1', '--timeout', '8', '--abandoned', '2', '--patience', '10']
+  const args = ['--rollouts', '120', '--concurrency', '16', '--seed', '7', ...times]
+  const { code, stdout } = await trainingRun([...args, '--break', way])
+  expect(stdout).toMatch(wrong)
+  expect(code).toBe(1)
+})
