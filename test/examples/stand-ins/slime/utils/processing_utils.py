@@ -1,0 +1,2 @@
+def load_tokenizer(checkpoint, trust_remote_code):
+    return checkpoint

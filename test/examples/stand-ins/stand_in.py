@@ -1,0 +1,48 @@
+"""What plays the model server of a trainer: letters are tokens, and what is said is a function of what was asked."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+LOGPROB = -0.5
+
+
+def rendered(messages):
+    text = "".join(f"{message['role']}:{message['content']};" for message in messages)
+    # Each prompt goes on with the one before it and its answer.
+    return [ord(letter) for letter in f"{text}assistant:"]
+
+
+def said(messages):
+    return "".join(message["content"][-1] for message in messages if message["role"] == "user")
+
+
+def completion(messages):
+    ids = [ord(letter) for letter in said(messages)]
+    logprobs = {"content": [{"token": "", "logprob": LOGPROB} for _ in ids]}
+    message = {"role": "assistant", "content": said(messages)}
+    choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": logprobs, "token_ids": ids}
+    answer = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "policy"}
+    return {**answer, "choices": [choice], "prompt_token_ids": rendered(messages)}
+
+
+def serve(answer):
+    """Serves answer(path, headers, body) -> (status, body) on loopback; returns the URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            status, answered = answer(self.path, self.headers, body)
+            text = json.dumps(answered).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_):
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{http.server_port}"

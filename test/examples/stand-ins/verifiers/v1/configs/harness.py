@@ -1,0 +1,2 @@
+class HarnessConfig:
+    pass
