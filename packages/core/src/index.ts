@@ -19,6 +19,7 @@ export type { EgressOptions } from './http/egress-policy.ts'
 export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
 export type { PolicyCallOptions, PolicyClient } from './policy/policy-client.ts'
+export { createPolicyProxy, type PolicyProxy } from './policy/policy-proxy.ts'
 export type { PolicyStream } from './policy/policy-stream.ts'
 export type { PolicyWire } from './policy/policy-wire.ts'
 export {

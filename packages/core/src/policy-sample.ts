@@ -13,19 +13,16 @@ export class PolicySample implements SampleSource {
   /** The way to the policy, for the framework. */
   readonly policy: PolicyClient
   readonly #log: CallLog
-  /** The signals of the streams that have not ended. */
+  /** The signals of the calls that have not ended. */
   readonly #open = new Set<AbortSignal | undefined>()
-  /** `seenUpTo`: how many streams had begun by then. */
+  /** `seenUpTo`: how many calls had begun by then. */
   #failed: { error: Error; seenUpTo: number } | undefined
   #begun = 0
 
   constructor(policy: PolicyClient, log: CallLog) {
     this.#log = log
-    const stream: PolicyClient['stream'] = (request, options) => {
-      const answer = policy.stream(request, options)
-      // A failure is an exception to whoever waits for a whole answer: only streams need watching.
-      return request['stream'] === true ? this.#watched(answer, options?.signal) : answer
-    }
+    const stream: PolicyClient['stream'] = (request, options) =>
+      this.#watched(policy.stream(request, options), options?.signal)
     this.policy = { ...policy, fetch: createPolicyFetch({ stream }) }
   }
 
@@ -33,13 +30,16 @@ export class PolicySample implements SampleSource {
     return toRolloutSample({ id, messages: wireTranscript(this.#log)?.messages ?? [] })
   }
 
-  /** Frameworks may end a stream that failed as if that were an answer, and nobody has to read one. */
+  /**
+   * Frameworks make a text of an error that happens in a tool, and an empty answer of one that happens in a
+   * stream; and nobody has to read a stream.
+   */
   unnoticedError(): Error | undefined {
     if (this.#failed) return this.#failed.error
     if ([...this.#open].every((signal) => signal?.aborted)) return undefined
     return new OsmosisError(
       'rollout_ended',
-      'The workflow returned while an answer of the policy was being streamed: read streams to their end, and await everything the workflow starts.',
+      'The workflow returned while the policy was answering: read streams to their end, and await everything the workflow starts.',
     )
   }
 

@@ -128,8 +128,8 @@ export class RolloutContext {
   /**
    * Adds a sample whose messages are what goes over the wire under its name, in chat completions form, and
    * gives the way to the policy for it. For frameworks without an adapter: hand them the client's
-   * `fetch` and `baseUrl`. An agent that never asked gives no sample, and a stream that failed fails the
-   * rollout, also when the framework kept silent about it.
+   * `fetch` and `baseUrl`. An agent that never asked gives no sample. A call of that `fetch` that failed, and
+   * after which none was answered, fails the rollout, whatever the framework made of the error.
    *
    * @throws OsmosisError with code `duplicate_sample` or `invalid_id`
    */

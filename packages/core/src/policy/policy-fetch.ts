@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto'
+
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
 import type {
   ChatCompletion,
@@ -62,7 +64,10 @@ function jsonResponse(
     async pull(controller) {
       let next = await chunks.next()
       while (!next.done) next = await chunks.next()
-      controller.enqueue(new TextEncoder().encode(JSON.stringify(await completion)))
+      const { id, ...answer } = await completion
+      // Frameworks tell messages apart by it: answers without one would replace each other.
+      const json = JSON.stringify({ id: id || `chatcmpl-${randomUUID()}`, ...answer })
+      controller.enqueue(new TextEncoder().encode(json))
       controller.close()
     },
   })

@@ -44,6 +44,21 @@ describe('the fetch of a policy client', () => {
     expect(policy.requests[0]?.headers).not.toHaveProperty('openai-organization')
   })
 
+  it('gives answers an id of their own when the policy gave none', async () => {
+    const anonymous = answerStream('ok').replaceAll('"id":"chatcmpl-1",', '')
+    const policy = await startPolicyEndpoint((response) => sendStream(response, anonymous))
+    const ask = async (): Promise<string> => {
+      const response = await policyFetch(policy.url)(
+        `${policy.url}/chat/completions`,
+        post({ messages }),
+      )
+      return ((await response.json()) as { id: string }).id
+    }
+    const ids = [await ask(), await ask()]
+    expect(new Set(ids).size).toBe(2)
+    expect(ids).toEqual([expect.stringMatching(/^chatcmpl-.{36}$/), expect.any(String)])
+  })
+
   it('streams when a stream was asked for', async () => {
     const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('ok')))
     const response = await policyFetch(policy.url)(

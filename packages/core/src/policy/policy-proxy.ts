@@ -1,0 +1,85 @@
+import { randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
+
+import { errorMessage } from '../error-category.ts'
+import { isOsmosisError } from '../errors.ts'
+import { getRolloutContext } from '../rollout-context.ts'
+import type { PolicyClient } from './policy-client.ts'
+
+/** A policy under a URL of its own, see {@link createPolicyProxy}. */
+export interface PolicyProxy extends AsyncDisposable {
+  /** Base URL, without `/chat/completions`. It holds a secret, so only who is told it can ask. */
+  readonly url: string
+  /** Ends the calls that are under way. Has no effect the second time. */
+  close(): Promise<void>
+}
+
+/**
+ * Serves the policy of a sample on the loopback interface, for SDKs that take a base URL and no `fetch`,
+ * and for child processes in any language. What is asked there is asked by `policy`, with all that it
+ * promises; the keys and headers of the caller are ignored. It closes when the rollout is over, if nobody
+ * did before.
+ */
+export async function createPolicyProxy(policy: Pick<PolicyClient, 'fetch'>): Promise<PolicyProxy> {
+  const secret = randomUUID()
+  const rolloutSignal = getRolloutContext()?.signal
+  rolloutSignal?.throwIfAborted()
+  const server = createServer((request, response) => {
+    const isKnown = request.url?.startsWith(`/${secret}/`)
+    if (isKnown) answer(policy, request, response).catch(() => response.destroy())
+    else response.writeHead(404).end()
+  })
+  await listening(server)
+  const { port } = server.address() as AddressInfo
+  const closed = Promise.withResolvers<void>()
+  const stop = (): void => {
+    server.close(() => closed.resolve())
+    server.closeAllConnections()
+  }
+  rolloutSignal?.addEventListener('abort', stop, { once: true })
+  const close = async (): Promise<void> => {
+    rolloutSignal?.removeEventListener('abort', stop)
+    stop()
+    return closed.promise
+  }
+  const url = `http://127.0.0.1:${port}/${secret}/v1`
+  return { url, close, [Symbol.asyncDispose]: close }
+}
+
+async function listening(server: Server): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', resolve)
+  })
+}
+
+async function answer(
+  policy: Pick<PolicyClient, 'fetch'>,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const gone = new AbortController()
+  response.once('close', () => gone.abort())
+  let answered: Response
+  try {
+    const body = request.method === 'POST' ? await text(request) : null
+    const { method = 'GET', url = '/' } = request
+    answered = await policy.fetch(new URL(url, 'http://127.0.0.1').href, {
+      method,
+      body,
+      signal: gone.signal,
+    })
+  } catch (error) {
+    const status = isOsmosisError(error) && error.code === 'invalid_request' ? 400 : 502
+    const refusal = { error: { message: errorMessage(error) } }
+    const headers = { 'content-type': 'application/json', 'x-should-retry': 'false' }
+    response.writeHead(status, headers).end(JSON.stringify(refusal))
+    return
+  }
+  response.writeHead(answered.status, Object.fromEntries(answered.headers))
+  // An answer that breaks off here breaks off there.
+  await pipeline(answered.body as AsyncIterable<Uint8Array>, response)
+}

@@ -1,0 +1,116 @@
+import { request } from 'node:http'
+
+import { createPolicyProxy, requireRolloutContext, RolloutContext } from '@osmosis/core'
+import {
+  answerStream,
+  chunk,
+  execute,
+  sendJson,
+  sendStream,
+  startPolicyEndpoint,
+} from '@osmosis/testing/kit'
+import { expect, it, onTestFinished } from 'vitest'
+
+type Respond = Parameters<typeof startPolicyEndpoint>[0]
+
+/** A rollout on an endpoint that answers like this, and where its policy is served. */
+async function proxied(respond: Respond) {
+  const policy = await startPolicyEndpoint(respond)
+  const over = new AbortController()
+  const rollout = new RolloutContext({
+    rolloutId: 'r',
+    chatCompletionsUrl: policy.url,
+    apiKey: 'key',
+    signal: over.signal,
+  })
+  const proxy = await rollout.run(async () =>
+    createPolicyProxy(rollout.registerPolicySample('main')),
+  )
+  onTestFinished(() => proxy.close())
+  return { policy, rollout, proxy, over }
+}
+
+const post = (body: object, headers: Record<string, string> = {}): RequestInit => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json', ...headers },
+  body: JSON.stringify(body),
+})
+const messages = [{ role: 'user', content: 'hi' }]
+
+it('asks the policy under the sample, whatever the caller says it is', async () => {
+  const { policy, rollout, proxy } = await proxied((response) =>
+    sendStream(response, answerStream('ok')),
+  )
+  const headers = { authorization: 'Bearer sk-own', 'x-sample-id': 'other' }
+  const whole = await fetch(`${proxy.url}/chat/completions`, post({ messages }, headers))
+  expect(await whole.json()).toMatchObject({ choices: [{ message: { content: 'ok' } }] })
+  const streamed = await fetch(`${proxy.url}/chat/completions`, post({ messages, stream: true }))
+  expect(streamed.headers.get('content-type')).toBe('text/event-stream')
+  expect(await streamed.text()).toMatch(/"content":"ok"[^]*data: \[DONE\]\n\n$/)
+  expect(policy.requests[0]?.headers).toMatchObject({
+    authorization: 'Bearer key',
+    'x-rollout-id': 'r',
+    'x-sample-id': 'main',
+  })
+  const sample = (await rollout.getSamples()).get('main')
+  expect(sample?.calls).toHaveLength(2)
+})
+
+it('passes on what the policy refuses, and refuses what it does not know', async () => {
+  const { policy, proxy } = await proxied((response) =>
+    sendJson(response, 400, { error: { message: 'too long' } }),
+  )
+  const refused = await fetch(`${proxy.url}/chat/completions`, post({ messages }))
+  expect([refused.status, refused.headers.get('x-should-retry')]).toEqual([400, 'false'])
+  expect(await refused.json()).toMatchObject({
+    error: { message: expect.stringContaining('too long') },
+  })
+  const other = await fetch(`${proxy.url}/models`)
+  expect([other.status, await other.json()]).toEqual([
+    400,
+    { error: { message: expect.stringContaining('POST …/chat/completions only') } },
+  ])
+  const { origin } = new URL(proxy.url)
+  const stranger = await fetch(`${origin}/v1/chat/completions`, post({ messages }))
+  expect(stranger.status).toBe(404)
+  expect(policy.requests).toHaveLength(1)
+})
+
+it('breaks off where the policy breaks off', async () => {
+  const { proxy } = await proxied((response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.write(`data: ${JSON.stringify(chunk({ role: 'assistant', content: 'hel' }))}\n\n`)
+    setImmediate(() => response.destroy())
+  })
+  const answer = await fetch(`${proxy.url}/chat/completions`, post({ messages, stream: true }))
+  await expect(answer.text()).rejects.toThrow('terminated')
+})
+
+it('ends the call of a caller that went away', async () => {
+  const asked = Promise.withResolvers<void>()
+  const { policy, proxy } = await proxied(() => asked.resolve())
+  const call = request(`${proxy.url}/chat/completions`, { method: 'POST' })
+  call.on('error', () => {})
+  call.end(JSON.stringify({ messages }))
+  await asked.promise
+  call.destroy()
+  await expect(policy.requests[0]?.closed).resolves.toBeUndefined()
+})
+
+it('is closed with its rollout', async () => {
+  const { proxy, over } = await proxied(() => {})
+  over.abort()
+  await expect(fetch(`${proxy.url}/chat/completions`, post({ messages }))).rejects.toThrow(
+    'fetch failed',
+  )
+})
+
+it('fails the rollout of an agent that made nothing of an error', async () => {
+  const policy = await startPolicyEndpoint((response) => sendJson(response, 401, {}))
+  const { workflow } = await execute(policy, async () => {
+    const sample = requireRolloutContext('The test').registerPolicySample('main')
+    const proxy = await createPolicyProxy(sample)
+    await fetch(`${proxy.url}/chat/completions`, post({ messages }))
+  })
+  expect(workflow).toMatchObject({ status: 'failure', failure: { category: 'http_error' } })
+})
