@@ -20,6 +20,9 @@ describe.each([
   'examples/rollouts/multiply-openai-agents/main.ts',
   'examples/rollouts/multiply-strands/main.ts',
   'examples/rollouts/multiply-ai-sdk/main.ts',
+  'examples/rollouts/multiply-openai/main.ts',
+  'examples/rollouts/multiply-langgraph/main.ts',
+  'examples/rollouts/multiply-mastra/main.ts',
 ])('%s', (entrypoint) => {
   it('is driven by any HTTP client that plays the controller', async () => {
     const answers: Answer[] = [
@@ -29,7 +32,10 @@ describe.each([
         tool_calls: [call('c1', '{ "a" : 12.0,  "b": 3 }'), call('c2', '{"b": 3,"a": 1.2e1}')],
       },
       { content: null, tool_calls: [call('c3', '{"a": 12345678901234567890, "b": 1}')] },
-      { content: null, tool_calls: [call('c4', '{"a": 12, "b"')] },
+      // A graph of LangGraph.js takes such a turn for one without tool calls, and ends.
+      ...(entrypoint.includes('langgraph')
+        ? []
+        : [{ content: null, tool_calls: [call('c4', '{"a": 12, "b"')] }]),
       { content: 'The product is below.\n#### 36' },
     ]
     await using controller = await startPlainController(answers)
@@ -57,10 +63,7 @@ describe.each([
 
     const { received } = controller
     expect(received.map(({ kind }) => kind)).toEqual([
-      'policy',
-      'policy',
-      'policy',
-      'policy',
+      ...answers.map(() => 'policy'),
       'completion',
       'grader',
     ])
@@ -82,15 +85,20 @@ describe.each([
         onTheWire(answers[turn - 1]),
       ])
     }
-    expect(requests[3]?.messages.filter(isToolResult).map(({ content }) => content)).toEqual([
+    expect(
+      requests
+        .at(-1)
+        ?.messages.filter(isToolResult)
+        .map(({ content }) => content),
+    ).toEqual([
       '36',
       '36',
       // The tool works with doubles; only the conversation keeps every digit.
       String(Number('12345678901234567890')),
-      expect.any(String),
+      ...answers.slice(3).map(() => expect.any(String) as unknown),
     ])
 
-    const [completion, grader] = received.slice(4)
+    const [completion, grader] = received.slice(answers.length)
     expect([completion?.headers.authorization, grader?.headers.authorization]).toEqual([
       'Bearer controller-key',
       'Bearer controller-key',

@@ -7,22 +7,36 @@ import { root } from './command.ts'
 
 const read = (file: string): string => readFileSync(path.join(root, file), 'utf8')
 
+const otherFrameworks = ['openai', 'langgraph', 'mastra']
+
+/** Where the programs of a guide are, in the order in which it shows them. */
+function programsOf(guide: string): string[] {
+  const name = path.basename(guide, '.md')
+  if (name !== 'any-framework') return [`packages/${name}/test/migration`]
+  return otherFrameworks.map((framework) => `test/any-framework/migration/${framework}`)
+}
+
 // The programs themselves are compiled and run by the tests of the adapter.
 it.each(globSync('docs/migrating/*.md', { cwd: root }))(
-  '%s shows exactly the difference between the two programs of its adapter',
+  '%s shows exactly the difference between the programs before and after',
   (guide) => {
-    const [, diff = ''] = /```diff\n([^]*?)```\n/.exec(read(guide)) ?? []
-    const lines = diff.split('\n').slice(0, -1)
-    const side = (marks: string): string =>
-      lines
-        .filter((line) => line === '' || marks.includes(line.charAt(0)))
-        .map((line) => `${line.slice(1)}\n`)
-        .join('')
-    const programs = `packages/${path.basename(guide, '.md')}/test/migration`
-
-    expect(lines.filter((line) => line !== '' && !' +-'.includes(line.charAt(0)))).toEqual([])
-    expect(side(' -')).toBe(read(`${programs}/before.ts`))
-    expect(side(' +')).toBe(read(`${programs}/after.ts`))
+    const diffs = [...read(guide).matchAll(/```diff\n([^]*?)```\n/g)].map(([, diff = '']) => diff)
+    const shown = diffs.map((diff) => {
+      const lines = diff.split('\n').slice(0, -1)
+      expect(lines.filter((line) => line !== '' && !' +-'.includes(line.charAt(0)))).toEqual([])
+      const side = (marks: string): string =>
+        lines
+          .filter((line) => line === '' || marks.includes(line.charAt(0)))
+          .map((line) => `${line.slice(1)}\n`)
+          .join('')
+      return { before: side(' -'), after: side(' +') }
+    })
+    expect(shown).toEqual(
+      programsOf(guide).map((programs) => ({
+        before: read(`${programs}/before.ts`),
+        after: read(`${programs}/after.ts`),
+      })),
+    )
   },
 )
 

@@ -1,0 +1,48 @@
+import { Agent } from '@mastra/core/agent'
+import type { MastraModelConfig } from '@mastra/core/llm'
+import { createTool } from '@mastra/core/tools'
+import { rolloutModel, toModelMessages } from '@osmosis/ai-sdk'
+import {
+  AgentWorkflow,
+  Grader,
+  lastAssistantText,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
+import { z } from 'zod'
+
+const multiply = createTool({
+  id: 'multiply',
+  description: 'Multiply two numbers.',
+  inputSchema: z.object({ a: z.number(), b: z.number() }),
+  execute: async ({ a, b }) => String(a * b),
+})
+
+const agent = new Agent({
+  id: 'multiply-agent',
+  name: 'Multiply agent',
+  instructions: 'Use the multiply tool when arithmetic is required.',
+  // Mastra's types are those of an older AI SDK, which knows one finish reason less.
+  model: rolloutModel('multiply-agent') as MastraModelConfig,
+  tools: { multiply },
+})
+
+export class MultiplyWorkflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    await agent.generate(toModelMessages(ctx.prompt), {
+      maxSteps: 8,
+      modelSettings: { temperature: 1, topP: 1, maxOutputTokens: 4096 },
+      abortSignal: ctx.signal,
+    })
+  }
+}
+
+export class MultiplyGrader extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    for (const [sampleId, sample] of ctx.samples) {
+      const [, answer = ''] = /####\s*([-+]?\d*\.?\d+)/.exec(lastAssistantText(sample)) ?? []
+      const error = Math.abs(parseFloat(answer) - parseFloat(ctx.label ?? ''))
+      ctx.setSampleReward(sampleId, error < 0.01 ? 1 : 0)
+    }
+  }
+}
