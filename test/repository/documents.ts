@@ -70,8 +70,14 @@ export function linkPackages(folder: string): void {
   const imported = programs.flatMap(({ text }) => importsOf(text).map(({ specifier }) => specifier))
   const packages = imported.filter((name) => !isBuiltin(name)).map(packageOf)
   const places = globSync('{.,packages/*,examples/rollouts/*}/node_modules', { cwd: root })
-  const besides = ['@ai-sdk/openai', '@osmosis/cli', '@types/node', 'typescript']
-  for (const name of new Set([...packages, ...besides])) {
+  const frameworks = [
+    '@langchain/core',
+    '@langchain/langgraph',
+    '@langchain/openai',
+    '@mastra/core',
+  ]
+  const besides = ['@ai-sdk/openai', '@osmosis/cli', '@types/node', 'openai', 'typescript']
+  for (const name of new Set([...packages, ...frameworks, ...besides])) {
     const own = name.replace(/^@osmosis\//, 'packages/')
     const found = [own, ...places.map((place) => path.join(place, name))].find((place) =>
       existsSync(path.join(root, place)),
