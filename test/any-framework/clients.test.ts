@@ -39,14 +39,24 @@ it('the openai client does not ask again what the policy refused, whatever its r
   expect(server.requests).toHaveLength(1)
 })
 
-it('the time limit of the openai client ends a call, and its retries are second samples', async () => {
+it('the time limit of the openai client ends a call, and its retries ask again', async () => {
   await using server = await startPolicyServer(() => fault.hang('headers'))
-  const ask = (client: OpenAI) => client.chat.completions.create({ model: 'gpt-4.1', messages })
-  const once = await execute(server, async () => ask(openaiClient({ timeout: 20, maxRetries: 0 })))
-  expect(once.workflow).toMatchObject({ failure: { message: 'Request timed out.' } })
-  expect(server.requests).toHaveLength(1)
-  await execute(server, async () => ask(openaiClient({ timeout: 20, maxRetries: 1 })))
-  expect(server.requests).toHaveLength(3)
+  let asked = 0
+  const ask = async (maxRetries: number): Promise<unknown> => {
+    const { baseUrl, fetch: policy } =
+      requireRolloutContext('The agent').registerPolicySample('main')
+    const fetch: typeof globalThis.fetch = async (...call) => {
+      asked += 1
+      return policy(...call)
+    }
+    const client = new OpenAI({ baseURL: baseUrl, fetch, apiKey: 'k', timeout: 20, maxRetries })
+    return client.chat.completions.create({ model: 'gpt-4.1', messages })
+  }
+  const { workflow } = await execute(server, async () => ask(0))
+  expect(workflow).toMatchObject({ failure: { message: 'Request timed out.' } })
+  expect(asked).toBe(1)
+  await execute(server, async () => ask(1))
+  expect(asked).toBe(3)
 })
 
 it('a model of LangChain asks again after an answer that broke off, unless it has no retries', async () => {
