@@ -9,7 +9,7 @@ test.each(multiplyAgents)(
   'with %s, Miles trains what was rewarded, and with its filter nothing of a group with a failure',
   async (_name, exports) => {
     const backend = new LocalBackend(discoverEntrypoint(exports))
-    const server = createRolloutServer({ backend, run: true, logger: false })
+    const server = createRolloutServer({ backend, run: true, trajectories: false, logger: false })
     await using listening = await serve(server, { port: 0, handleSignals: false })
     const { url } = listening
     await using miles = await FakeMiles.start({ model: multiplyModel })

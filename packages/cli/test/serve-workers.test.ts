@@ -73,6 +73,27 @@ it.each([[[]], [['--workers', '2']]])(
   },
 )
 
+it('a grader that compares attempts is served with --run only where groups are named', async () => {
+  const folder = temporaryWorkspace({})
+  const file = path.join(folder, 'rollouts/echo/ranked.ts')
+  writeFileSync(
+    file,
+    `import { GroupGrader } from '@osmosis/core'
+import { EchoWorkflow } from './main.ts'
+export class Workflow extends EchoWorkflow {}
+export class RankGrader extends GroupGrader { async gradeGroup() {} }
+`,
+  )
+  const args = ['serve', file, '--port', '0', '--run', '--group-column', 'id']
+  const { code, stderr } = await startOsmosis(args).finished
+  expect(code).toBe(1)
+  expect(stderr).toContain(
+    'compares the attempts at a row: say with --group-column and --group-size which rollouts of POST /run are attempts at the same one.',
+  )
+  const named = startOsmosis([...args, '--group-size', '2'])
+  await named.printed(/Listening on (\S+)/)
+})
+
 it('a server is not started with an entrypoint that no worker can load', async () => {
   const folder = temporaryWorkspace({})
   writeFileSync(path.join(folder, 'broken.ts'), 'throw new Error("half an entrypoint")\n')

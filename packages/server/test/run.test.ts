@@ -1,6 +1,12 @@
 import { readdir } from 'node:fs/promises'
 
-import { AgentWorkflow, type AgentWorkflowContext, type GraderContext } from '@osmosis/core'
+import {
+  AgentWorkflow,
+  GroupGrader,
+  type AgentWorkflowContext,
+  type GraderContext,
+  type GroupGraderContext,
+} from '@osmosis/core'
 import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing'
 import {
   post,
@@ -279,6 +285,42 @@ describe('POST /run', () => {
       { id: '7/2', attempt: 1, size: 2 },
       null,
     ])
+  })
+
+  it('has the attempts at a row judged together, and none of them rewarded that failed', async () => {
+    class BestOfAll extends GroupGrader {
+      async gradeGroup({ members, failed }: GroupGraderContext): Promise<void> {
+        for (const member of members) member.setReward(member.attempt / 10 + failed.length)
+      }
+    }
+    const workflow = workflowOf(async (ctx) => {
+      await askPolicy(ctx)
+      if (ctx.group?.attempt === 2) throw new Error('the sandbox is gone')
+    })
+    const run = { groupColumn: 'id', groupSize: 3 }
+    await using server = await running({ workflow, grader: BestOfAll, run })
+    const miles = await startMiles()
+    const rollouts = await miles.generate(server.url, [{ ...row, id: 7 }], { attempts: 3 })
+    const ends = rollouts.map(({ answer }) => `${answer?.exit_status} ${answer?.reward}`)
+    expect(ends.toSorted()).toStrictEqual(['completed 1.1', 'completed 1.3', 'failed undefined'])
+  })
+
+  it('answers each rollout once while model calls are refused and broken off', async () => {
+    let n = 0
+    let runs = 0
+    const faults = [undefined, 'reset', undefined, undefined, 503, undefined, undefined] as const
+    const miles = await startMiles({ faults: () => faults[(n += 1) % faults.length] })
+    await using server = await running({
+      workflow: workflowOf(async (ctx) => {
+        runs += 1
+        await askPolicy(ctx)
+      }),
+    })
+    const rollouts = await miles.generate(server.url, [row, row, row, row, row], { attempts: 10 })
+    const ends = new Set(rollouts.map(({ answer }) => answer?.exit_status))
+    expect(ends).toStrictEqual(new Set(['completed']))
+    expect(runs).toBe(50)
+    expect(miles.trained().map(({ reward }) => reward)).toStrictEqual(Array(50).fill(1))
   })
 
   it('is not cut by the limits for requests and idle connections', async () => {

@@ -15,7 +15,7 @@ import { assertRegistrationFlags } from './registration.ts'
 import { serveAgentLoop } from './serve-agent-loop.ts'
 import { egressOf, type ProcessFlags } from './process-options.ts'
 import type { ServeFlags } from './serve-options.ts'
-import { localWorkflow } from './served-workflow.ts'
+import { localWorkflow, type WorkflowFacts } from './served-workflow.ts'
 import { serverKeys } from './server-keys.ts'
 import { workflowInWorkers } from './workflow-in-workers.ts'
 import { assertWorkflowFlags, openWorkflowPort } from './workflow-port.ts'
@@ -76,6 +76,17 @@ function assertRunFlags({ run, reward, groupColumn, groupSize }: ServeFlags): vo
   }
 }
 
+/** @throws OsmosisError with code `invalid_config` where every rollout of `POST /run` would fail */
+function assertGroupsAreNamed(
+  { run, groupSize }: ServeFlags,
+  { file, groupMinSize }: WorkflowFacts,
+): void {
+  if (!run || groupMinSize === null || groupSize !== undefined) return
+  throw invalid(
+    `The grader of ${file} compares the attempts at a row: say with --group-column and --group-size which rollouts of POST /run are attempts at the same one.`,
+  )
+}
+
 /** @param what - a workflow that is loaded, or how it is named when workers are to load it */
 async function serveWorkflow(
   what: { entrypoint: Entrypoint; file: string } | string,
@@ -98,6 +109,7 @@ async function serveWorkflow(
   const { backend, facts, close } = served
   try {
     assertWorkflowFlags(flags, facts.file)
+    assertGroupsAreNamed(flags, facts)
     server = createRolloutServer({
       logger,
       backend,
