@@ -4,7 +4,7 @@
 //
 //   npx -y pnpm@12 run demo:train [--iterations <n>] [--output <folder of runs>]
 import { execFile } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseArgs, promisify } from 'node:util'
 
@@ -53,8 +53,9 @@ async function demo(): Promise<void> {
 
   say(`\n${await osmosis('eval', 'compare', 'doors-before', 'doors-after', '--metric', 'reward')}`)
   const command = (words: string): string => `npx osmosis ${words} --output ${flags.output}`
-  say(`One conversation   ${command('eval show doors-before 7.1')}`)
-  say(`The same, trained  ${command('eval show doors-after 7.1')}`)
+  const item = learntItem()
+  say(`One conversation   ${command(`eval show doors-before ${item}`)}`)
+  say(`The same, trained  ${command(`eval show doors-after ${item}`)}`)
   say(`In the browser     ${command('eval view')}`)
 }
 
@@ -72,6 +73,7 @@ async function train(rows: readonly DatasetRow[], iterations: number): Promise<v
   }
   const url = server.found[1] ?? ''
   const cluster = await FakeOsmosis.start({ model, server: { url }, rewards: 'callbacks' })
+  const began = performance.now()
   let known = 0
   for (let iteration = 0; iteration <= iterations; iteration += 1) {
     answers = 0
@@ -84,6 +86,10 @@ async function train(rows: readonly DatasetRow[], iterations: number): Promise<v
     if (iteration < iterations) learn(policy, recorded.slice(known))
     known = recorded.length
   }
+  const seconds = ((performance.now() - began) / 1000).toFixed(1)
+  say(
+    `\n${rows.length * attempts * (iterations + 1)} rollouts and ${iterations} updates in ${seconds} s`,
+  )
   await cluster.close()
   await stop(server)
 }
@@ -101,6 +107,28 @@ async function evaluate(name: string, policyModule: string): Promise<void> {
     '--fresh',
     '--quiet',
   )
+}
+
+/** An attempt that got nothing before, and everything after. */
+function learntItem(): string {
+  const before = rewardsOf('doors-before')
+  const after = [...rewardsOf('doors-after')]
+  const [learnt = ['0.1']] = after.filter(([item, to]) => to === 1 && before.get(item) === 0)
+  return learnt[0]
+}
+
+/** By row and attempt, as `eval show` takes them. */
+function rewardsOf(run: string): ReadonlyMap<string, number> {
+  const index = path.resolve(root, flags.output, run, 'index.jsonl')
+  const lines = readFileSync(index, 'utf8').trimEnd().split('\n')
+  const items = lines.map((line) => JSON.parse(line) as IndexLine)
+  return new Map(items.map((item) => [`${item.row_index}.${item.run_index + 1}`, item.reward]))
+}
+
+interface IndexLine {
+  readonly row_index: number
+  readonly run_index: number
+  readonly reward: number
 }
 
 /** Runs the command, and resolves with what it printed. */

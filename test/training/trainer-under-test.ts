@@ -9,7 +9,7 @@ import {
 } from '@osmosis/testing'
 
 /** A trainer that is running, with everything between it and the rollouts of a backend. */
-export interface OpenTrainer extends AsyncDisposable {
+interface OpenTrainer extends AsyncDisposable {
   /** Runs each row so many times, as a group, and resolves when all rollouts have ended. */
   runBatch(rows: readonly TrainingRow[], attempts: number): Promise<unknown>
   /** What it would have trained so far. */
