@@ -18,7 +18,8 @@ export {
   type RolloutRecord,
   type ToldKind,
 } from './records/rollout-record.ts'
-export { type KeptWorkflow, type RolloutRecords } from './records/rollout-records.ts'
+export { type KeptWorkflow, type RecordFields } from './records/record-fields.ts'
+export { type RolloutRecords } from './records/rollout-records.ts'
 export {
   type RolloutRuns,
   type RunOf,
@@ -26,9 +27,10 @@ export {
   type Settled,
   type Taken,
   type Taker,
+  type Tries,
 } from './records/rollout-runs.ts'
 export { type RecordScript, type ScriptValue } from './records/record-scripts.ts'
-export { type Samples } from './records/sent-outcome.ts'
+export { type Samples } from './records/kept-samples.ts'
 export { createQueueServer, type QueueServerOptions } from './front/queue-server.ts'
 export {
   startRolloutWorker,

@@ -24,7 +24,9 @@ it.each(['completion', 'grader'] as const)(
     const fronts = await startFronts()
     const { controller } = fronts
     controller.answers[kind] = [() => {}]
-    const doomed = await alone(fronts)
+    // Conversations are not kept with each body that repeats them.
+    const content = '“Is it?” '.repeat(500)
+    const doomed = await alone(fronts, { initial_messages: [{ role: 'user', content }] })
     await controller.until(() => controller.callbacks.some((callback) => callback.kind === kind))
     await doomed.end()
     const tried = controller.callbacks.at(-1)

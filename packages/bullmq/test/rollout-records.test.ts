@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-import { OsmosisError } from '@osmosis/core'
+import { OsmosisError, toRolloutSample } from '@osmosis/core'
 import { QueueKeys, type RolloutQueue, type Taken } from '@osmosis/bullmq'
 import { expect, it } from 'vitest'
 
@@ -109,6 +109,30 @@ it('takes a rollout from acceptance to its last outcome, and gives each back', a
   expect(await records.grading('r1')).toEqual(graded)
   expect(await records.read('r1')).toMatchObject({ status: 'success', reward: 1 })
   expect(await queue.counts()).toMatchObject({ queued: 0, running: 0, grading: 0, untold: 1 })
+})
+
+it('keeps a conversation once, unless the grader changed it', async () => {
+  const { queue, redis } = await openQueue()
+  const { records, runs } = queue
+  const long = (): string => randomBytes(20_000).toString('base64')
+  const said = new Map(
+    ['a', 'b'].map((id) => [id, toRolloutSample({ id, messages: [{ content: long() }] })]),
+  )
+  await records.accept(entry())
+  const run = runOf(await runs.take('r1', taker('w1')))
+  await runs.settleWorkflow(run, succeeded, said, true)
+  const rewarded = new Map([...said].map(([id, sample]) => [id, { ...sample, reward: 1 }]))
+  const [a, b] = rewarded.values()
+  if (a === undefined || b === undefined) throw new Error('two samples')
+  ;(b.messages as unknown[]).push({ content: 'changed by its grader' })
+  b.extraFields['why'] = 'so'
+  await runs.settleGrading(run, { ...graded, samples: rewarded })
+
+  expect((await records.grading('r1'))?.samples).toEqual(rewarded)
+  const size = async (field: string): Promise<number> =>
+    lookInto(redis).hstrlen('osmosis:rollout:r1', field)
+  expect(await size('samples')).toBeGreaterThan(40_000)
+  expect(await size('grading')).toBeLessThan(25_000)
 })
 
 it('keeps a failure with its cause and with what was said until then', async () => {
@@ -225,8 +249,8 @@ it('gives a rollout to no worker that speaks another version of the protocol', a
   const { queue, redis } = await openQueue()
   const { runs, records } = queue
   await records.accept(entry())
-  await lookInto(redis).hset('osmosis:rollout:r1', 'code', '2:c1')
-  const code = 'c1 (queue protocol 2)'
+  await lookInto(redis).hset('osmosis:rollout:r1', 'code', '1:c1')
+  const code = 'c1 (queue protocol 1)'
   expect(await runs.take('r1', taker('w1'))).toEqual({ what: 'other-code', code })
 })
 

@@ -14,7 +14,7 @@ import {
 import { queuePriority } from '../queue/queue-priority.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { RolloutRecord } from '../records/rollout-record.ts'
-import { samplesOf, type Samples } from '../records/sent-outcome.ts'
+import type { Samples } from '../records/kept-samples.ts'
 import { patiently } from '../queue/patience.ts'
 
 /** For a worker to report the end of what was ended. Milliseconds. */
@@ -156,7 +156,7 @@ export class BullRollout implements RolloutPhases {
       const kept = await this.#queue.records.workflow(this.id)
       return (await kept?.outcome.partialSamples) ?? new Map()
     } catch {
-      return samplesOf({ samples: [] })
+      return new Map()
     }
   }
 

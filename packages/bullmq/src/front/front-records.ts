@@ -43,10 +43,6 @@ const scripts = {
   rewordError: script(`
     if get('error') then set('error', ARGV[3]) end`),
 
-  /** What an acknowledgement said, for whoever writes the documents. */
-  keepReport: script(`
-    if get('delivery') then set('report', ARGV[3]) end`),
-
   /** What was told is not everything. */
   notTold: script(`
     if redis.call('EXISTS', record) == 1 then toTell() end`),
@@ -79,11 +75,6 @@ const scripts = {
     forgetExpired()
     return { redis.call('ZCARD', kept), redis.call('GET', total) or '0' }`),
 }
-
-/** Of a rollout; `allowed` is when its grading might begin. */
-export type StateTimes = Readonly<
-  Partial<Record<'running' | 'grading' | 'allowed' | 'success' | 'failure' | 'cancelled', number>>
->
 
 /** What fronts keep in the queue for one another, beside the records themselves. */
 export class FrontRecords {
@@ -120,18 +111,6 @@ export class FrontRecords {
     return answered ?? 'queued'
   }
 
-  /** Keeps what the acknowledgement of a completion said. */
-  async keepReport(rolloutId: string, text: string): Promise<void> {
-    const blob = this.#records.seal(rolloutId, 'report', text)
-    await this.#records.run(scripts.keepReport, rolloutId, [blob])
-  }
-
-  async report(rolloutId: string): Promise<string | undefined> {
-    const key = this.#records.key(rolloutId)
-    const blob = await this.#records.ask((redis) => redis.hgetBuffer(key, 'report'))
-    return blob === null ? undefined : (this.#records.open(rolloutId, 'report', blob) as string)
-  }
-
   /** Has the status of a rollout say this of its failure. */
   async rewordError(rolloutId: string, message: string): Promise<void> {
     const sealed = this.#records.sealError(rolloutId, message)
@@ -146,19 +125,6 @@ export class FrontRecords {
   /** Somebody is telling the results of these rollouts: nobody has to be reminded of them. */
   async beingTold(rolloutIds: readonly string[]): Promise<void> {
     await this.#records.run(scripts.beingTold, 'any', rolloutIds)
-  }
-
-  /** When a rollout entered each of its states. Milliseconds of the clock of Redis. */
-  async times(rolloutId: string): Promise<StateTimes> {
-    const key = this.#records.key(rolloutId)
-    const states = ['running', 'grading', 'allowed', 'success', 'failure', 'cancelled'] as const
-    const fields = states.map((state) => `at:${state}`)
-    const values = await this.#records.ask((redis) => redis.hmget(key, ...fields))
-    const known = states.flatMap((state, n) => {
-      const at = values[n]
-      return typeof at === 'string' ? [[state, Number(at)] as const] : []
-    })
-    return Object.fromEntries(known)
   }
 
   /** Whether one more leased rollout has room, if need be in the place of a result that was fetched. */

@@ -1,7 +1,20 @@
 import type { Callback, CallbackRecord, DeliveryOutcome } from '@osmosis/server/internal'
 
+import type { Samples } from '../records/kept-samples.ts'
 import type { ToldKind } from '../records/rollout-record.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
+
+/** What the callbacks of one rollout are kept with. */
+export interface KeptCallbacksOptions {
+  readonly rolloutId: string
+  readonly records: RolloutRecords
+  /** Those of the grading, as the record has them. */
+  readonly samples: Samples
+  /** What became of this one is noted by whoever has it told, with what follows. */
+  readonly last: ToldKind
+  /** Whether one that is given up is not tried again. */
+  readonly isLastTry: boolean
+}
 
 /**
  * The callbacks of one rollout, kept in the queue: whichever front builds one first, that one is sent
@@ -10,17 +23,18 @@ import type { RolloutRecords } from '../records/rollout-records.ts'
 export class KeptCallbacks implements CallbackRecord {
   /** What this front gives up, the next one that has the job sends. */
   readonly passesOn = true
-  readonly #rolloutId: string
-  readonly #records: RolloutRecords
-  /** Whether one that is given up is not tried again. */
-  readonly #isLastTry: boolean
+  readonly #options: KeptCallbacksOptions
+  #lastTold: DeliveryOutcome | undefined
   #gaveUp = false
   #failure: Error | undefined
 
-  constructor(rolloutId: string, records: RolloutRecords, isLastTry: boolean) {
-    this.#rolloutId = rolloutId
-    this.#records = records
-    this.#isLastTry = isLastTry
+  constructor(options: KeptCallbacksOptions) {
+    this.#options = options
+  }
+
+  /** What became of the last one, if it was told here and is not noted yet. */
+  get lastTold(): DeliveryOutcome | undefined {
+    return this.#lastTold
   }
 
   /** Whether one of them is to be tried again later. */
@@ -28,24 +42,39 @@ export class KeptCallbacks implements CallbackRecord {
     return this.#gaveUp
   }
 
-  /** @throws the error of the queue that kept one from being sent or noted */
-  assertKept(): void {
-    if (this.#failure !== undefined) throw this.#failure
-  }
-
   async keep(callback: Callback): Promise<Callback | undefined> {
     const { kind, body } = callback
+    const { rolloutId, records, samples } = this.#options
+    const conversations = new Conversations(samples)
     return this.#try(async () => {
-      const first = await this.#records.keepCallback(this.#rolloutId, kind as ToldKind, body)
-      return first === undefined ? undefined : { ...callback, body: first }
+      const own = conversations.cutFrom(body)
+      const first = await records.keepCallback(rolloutId, kind as ToldKind, own)
+      if (first === undefined || first === own) return first && callback
+      return { ...callback, body: conversations.putInto(first) }
     })
   }
 
   async told({ kind }: Callback, outcome: DeliveryOutcome): Promise<void> {
-    if (outcome === 'gave_up' && !this.#isLastTry) this.#gaveUp = true
-    else {
-      await this.#try(async () => this.#records.told(this.#rolloutId, kind as ToldKind, outcome))
-    }
+    const { last, isLastTry } = this.#options
+    if (outcome === 'gave_up' && !isLastTry) this.#gaveUp = true
+    else if (kind === last) this.#lastTold = outcome
+    else await this.#note(kind as ToldKind, outcome)
+  }
+
+  /**
+   * Notes what became of the last one when it is not all: nothing follows that would note it.
+   *
+   * @throws the error of the queue that kept one from being sent or noted
+   */
+  async assertKept(): Promise<void> {
+    if (this.#failure === undefined && !this.#gaveUp) return
+    if (this.#lastTold !== undefined) await this.#note(this.#options.last, this.#lastTold)
+    if (this.#failure !== undefined) throw this.#failure
+  }
+
+  async #note(kind: ToldKind, outcome: DeliveryOutcome): Promise<void> {
+    const { rolloutId, records } = this.#options
+    await this.#try(async () => records.told(rolloutId, kind, outcome))
   }
 
   async #try<T>(act: () => Promise<T>): Promise<T | undefined> {
@@ -55,5 +84,47 @@ export class KeptCallbacks implements CallbackRecord {
       this.#failure ??= error instanceof Error ? error : new Error(String(error))
       return undefined
     }
+  }
+}
+
+/** A text, and in the place of each conversation that was cut out the id of its sample. */
+type CutText = readonly (string | { readonly sample: string })[]
+
+/** Characters. To cut out less saves nothing. */
+const shortest = 1024
+
+/** Conversations are in a record once, and need not be kept with each body that repeats them. */
+class Conversations {
+  readonly #samples: Samples
+
+  constructor(samples: Samples) {
+    this.#samples = samples
+  }
+
+  cutFrom(body: string): CutText {
+    let rest: CutText = [body]
+    for (const [sample, { messages }] of this.#samples) {
+      const text = jsonOf(messages)
+      if (text.length < shortest || text.length > body.length) continue
+      rest = rest.flatMap((part) => {
+        if (typeof part !== 'string') return [part]
+        return part.split(text).flatMap((piece, n) => (n === 0 ? [piece] : [{ sample }, piece]))
+      })
+    }
+    return rest
+  }
+
+  putInto(cut: CutText): string {
+    const text = (sample: string): string => jsonOf(this.#samples.get(sample)?.messages)
+    return cut.map((part) => (typeof part === 'string' ? part : text(part.sample))).join('')
+  }
+}
+
+/** The same for the same value, whoever encodes it; '' for what has none, and is in no body. */
+function jsonOf(messages: unknown): string {
+  try {
+    return JSON.stringify(messages) ?? ''
+  } catch {
+    return ''
   }
 }

@@ -73,9 +73,8 @@ export class QueueControl implements RolloutControl {
   async #redacted(rolloutId: string, text: string | null): Promise<string | null> {
     if (text === null) return null
     const { queue, services } = this.#parts
-    const entry = await queue.records.entry(rolloutId)
-    const delivery = entry?.delivery as QueuedDelivery | undefined
-    const forget = services.secrets.add(entry?.request.apiKey, delivery?.targets?.apiKey)
+    const delivery = (await queue.records.delivery(rolloutId)) as QueuedDelivery | undefined
+    const forget = services.secrets.add(delivery?.apiKey, delivery?.targets?.apiKey)
     try {
       return services.secrets.redactError(text)
     } finally {

@@ -25,6 +25,10 @@ export interface QueuedDelivery {
   /** Where callbacks go; undefined: the result is fetched. */
   readonly targets?: CallbackTargets
   readonly extraFields: Readonly<Record<string, unknown>> | null
+  /** Of its request, which is long and need not be opened for what is short in it. */
+  readonly grade: boolean
+  readonly apiKey: RolloutRequest['apiKey']
+  readonly traceHeaders: RolloutRequest['traceHeaders']
 }
 
 /** What an intake works with. */
@@ -133,6 +137,9 @@ export class QueueIntake implements RolloutIntake {
     const delivery: QueuedDelivery = {
       ...(targets === undefined ? {} : { targets }),
       extraFields: asked.body.extra_fields ?? null,
+      grade: request.grade,
+      apiKey: request.apiKey,
+      traceHeaders: request.traceHeaders,
     }
     const entry = {
       id: rolloutId,

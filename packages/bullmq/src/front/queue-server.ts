@@ -120,7 +120,7 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
 
   /** For a drain to wait for. */
   const tell = async (rolloutId: string): Promise<void> => {
-    const telling = teller.tell(rolloutId)
+    const telling = teller.tell(rolloutId, true)
     work.start(async () => telling.catch(() => {}))
     try {
       await telling

@@ -1,8 +1,9 @@
-import type { GradingOutcome, RolloutObserver, RolloutRequest } from '@osmosis/core'
+import type { RolloutObserver } from '@osmosis/core'
 import { inTrace } from '@osmosis/core/http'
 import {
   LeasedDelivery,
   RolloutCallbacks,
+  type CallbackTargets,
   type TrajectoryFiles,
   type LeaseSettings,
   type RolloutTrajectory,
@@ -10,13 +11,19 @@ import {
 } from '@osmosis/server/internal'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
-import { hasEnded, type RolloutRecord } from '../records/rollout-record.ts'
-import type { KeptWorkflow } from '../records/rollout-records.ts'
-import type { Samples } from '../records/sent-outcome.ts'
+import { hasEnded } from '../records/rollout-record.ts'
+import type { Samples } from '../records/kept-samples.ts'
+import type { RolloutRecords } from '../records/rollout-records.ts'
 import { KeptCallbacks } from './kept-callbacks.ts'
-import type { FrontRecords, StateTimes } from './front-records.ts'
+import type { FrontRecords } from './front-records.ts'
+import { readRollout, type KnownRollout, type StateTimes } from './known-rollout.ts'
 import { QueuedEnd } from './queued-end.ts'
 import type { QueuedDelivery } from './queue-intake.ts'
+
+type Targets = NonNullable<QueuedDelivery['targets']>
+
+/** Of a rollout without documents. */
+const unwritten = { initialMessages: [], label: null, metadata: null }
 
 /** Between two notes of what is being told. Milliseconds. */
 const everyMs = 5_000
@@ -30,18 +37,6 @@ export interface TellerParts {
   readonly services: ServerServices
   /** How long a callback is tried again after it was given up. Milliseconds since its acceptance. */
   readonly undeliveredMs: number
-}
-
-/** What is known of a rollout when something of it is told. */
-interface Known {
-  readonly record: RolloutRecord
-  readonly request: RolloutRequest
-  readonly delivery: QueuedDelivery
-  readonly workflow: KeptWorkflow
-  /** Undefined until there is one. */
-  readonly grading: GradingOutcome | undefined
-  /** What the acknowledgement of the completion said, if that was told before. */
-  readonly report: string | undefined
 }
 
 /**
@@ -69,71 +64,97 @@ export class ResultTeller {
     clearInterval(this.#timer)
   }
 
-  /** @throws Error when something is left to be told later */
-  async tell(rolloutId: string): Promise<void> {
+  /**
+   * @param mayHaveEnded - a hint: whether the rollout has ended
+   * @throws Error when something is left to be told later
+   */
+  async tell(rolloutId: string, mayHaveEnded: boolean): Promise<void> {
     this.#telling.add(rolloutId)
     try {
-      await this.#tell(rolloutId)
+      await this.#tell(rolloutId, mayHaveEnded)
     } finally {
       this.#telling.delete(rolloutId)
     }
   }
 
-  async #tell(rolloutId: string): Promise<void> {
-    const known = await this.#read(rolloutId)
+  async #tell(rolloutId: string, mayHaveEnded: boolean): Promise<void> {
+    const { queue, files } = this.#parts
+    const known = await readRollout(queue.records, rolloutId, mayHaveEnded, files.areWritten)
     if (known === undefined) return
-    const { request, delivery } = known
+    const { record, delivery } = known
+    const { targets, apiKey, traceHeaders = {}, extraFields } = delivery
     const { secrets } = this.#parts.services
-    const forgetSecrets = secrets.add(request.apiKey, delivery.targets?.apiKey)
+    const forgetSecrets = secrets.add(apiKey, targets?.apiKey)
+    let endedMeanwhile = false
     try {
-      await inTrace(request.traceHeaders ?? {}, async () => {
-        const trajectory = this.#parts.files.begin(request, delivery.extraFields)
-        if (delivery.targets === undefined) await this.#tellLease(known, trajectory)
-        else await this.#tellCallbacks(known, delivery.targets, trajectory)
+      await inTrace(traceHeaders, async () => {
+        const trajectory = files.begin(known.request ?? { ...unwritten, rolloutId }, extraFields)
+        if (targets === undefined) await this.#tellLease(known, trajectory)
+        else if (hasEnded(record)) await this.#tellEnd(known, targets, trajectory)
+        else endedMeanwhile = await this.#tellCompletion(known, targets, trajectory)
       })
     } finally {
       forgetSecrets()
     }
+    if (endedMeanwhile) await this.#tell(rolloutId, true)
   }
 
-  /** Undefined when there is nothing to tell, yet or any more. */
-  async #read(rolloutId: string): Promise<Known | undefined> {
-    const { queue, frontRecords } = this.#parts
-    const { records } = queue
-    // Sent together, and answered in this order: what the record says has happened is there.
-    const [record, entry, workflow, graded, report] = await Promise.all([
-      records.read(rolloutId),
-      records.entry(rolloutId),
-      records.workflow(rolloutId),
-      records.grading(rolloutId),
-      frontRecords.report(rolloutId),
-    ])
-    if (record === undefined || entry === undefined || workflow === undefined) return undefined
-    const { request } = entry
-    const delivery = entry.delivery as QueuedDelivery
-    const grading = graded ?? ungraded(workflow, request)
-    return { record, request, delivery, workflow, grading, report }
+  /** @returns whether the rollout has ended meanwhile */
+  async #tellCompletion(
+    known: KnownRollout,
+    targets: Targets,
+    trajectory: RolloutTrajectory,
+  ): Promise<boolean> {
+    const { records } = this.#parts.queue
+    const { id } = known.record
+    let report: string | undefined
+    const kept = await this.#tellCallbacks(known, 'completion', trajectory, {
+      ...targets,
+      onAcknowledged: (text) => {
+        trajectory.acknowledged(text)
+        report = text
+      },
+    })
+    await kept.assertKept()
+    // Whatever became of the completion: it is tried again with the grading.
+    return records.allowGrading(id, { told: kept.lastTold, report })
+  }
+
+  async #tellEnd(
+    known: KnownRollout,
+    targets: Targets,
+    trajectory: RolloutTrajectory,
+  ): Promise<void> {
+    const last = targets.graderUrl === null ? 'completion' : 'grader'
+    if (known.report !== undefined) trajectory.acknowledged(known.report)
+    const onAcknowledged = (text: string): void => trajectory.acknowledged(text)
+    const kept = await this.#tellCallbacks(known, last, trajectory, { ...targets, onAcknowledged })
+    await kept.assertKept()
+    await trajectory.write()
+    if (kept.gaveUp) {
+      await this.#parts.frontRecords.notTold(known.record.id)
+      throw new Error('not every callback was acknowledged')
+    }
+    const how = kept.lastTold
+    await this.#finish(known, how && { kind: last, how })
   }
 
   async #tellCallbacks(
-    known: Known,
-    targets: NonNullable<QueuedDelivery['targets']>,
+    known: KnownRollout,
+    last: 'completion' | 'grader',
     trajectory: RolloutTrajectory,
-  ): Promise<void> {
-    const { queue, services, frontRecords, undeliveredMs } = this.#parts
-    const { record, request, report } = known
-    const isLastTry = Date.now() - record.admittedAt > undeliveredMs
-    const kept = new KeptCallbacks(record.id, queue.records, isLastTry)
-    if (report !== undefined) trajectory.acknowledged(report)
-    let said = ''
-    const onAcknowledged = (text: string): void => {
-      trajectory.acknowledged(text)
-      said = text
-    }
-    const callbacks = new RolloutCallbacks(
-      { ...targets, onAcknowledged },
-      { ...services, record: kept },
-    )
+    targets: CallbackTargets,
+  ): Promise<KeptCallbacks> {
+    const { queue, services, undeliveredMs } = this.#parts
+    const { record, grading } = known
+    const kept = new KeptCallbacks({
+      rolloutId: record.id,
+      records: queue.records,
+      samples: grading?.samples ?? new Map(),
+      last,
+      isLastTry: Date.now() - record.admittedAt > undeliveredMs,
+    })
+    const callbacks = new RolloutCallbacks(targets, { ...services, record: kept })
     // What was told is in the log already.
     const isTold = record.told['completion'] !== undefined
     const observer: RolloutObserver = {
@@ -143,31 +164,19 @@ export class ResultTeller {
       gradingFinished: async (outcome) => callbacks.gradingFinished(outcome),
     }
     await this.#replay(known, trajectory.observing(observer))
-    kept.assertKept()
-    if (hasEnded(record)) {
-      await trajectory.write()
-      if (kept.gaveUp) {
-        await frontRecords.notTold(record.id)
-        throw new Error('not every callback was acknowledged')
-      }
-      await this.#finish(known)
-      return
-    }
-    // Whatever became of the completion: it is tried again with the grading.
-    if (said !== '') await frontRecords.keepReport(record.id, said)
-    if (request.grade) await queue.records.allowGrading(record.id)
+    return kept
   }
 
-  async #tellLease(known: Known, trajectory: RolloutTrajectory): Promise<void> {
+  async #tellLease(known: KnownRollout, trajectory: RolloutTrajectory): Promise<void> {
     const { services, frontRecords, leases } = this.#parts
-    const { record, request } = known
+    const { record, delivery } = known
     if (!hasEnded(record)) return
     const keep = (): Promise<void> => trajectory.write()
     const end = new QueuedEnd(record, async (decided) =>
       frontRecords.publish(record.id, decided, leases.retentionSeconds * 1000),
     )
     const { logger, secrets } = services
-    const options = { graded: request.grade, keep, logger, secrets, stop: nothing }
+    const options = { graded: delivery.grade, keep, logger, secrets, stop: nothing }
     await this.#replay(known, trajectory.observing(new LeasedDelivery(end, options)))
     end.assertPublished()
     await trajectory.write()
@@ -175,37 +184,36 @@ export class ResultTeller {
   }
 
   /** Reports what happened, as the backend would have that ran the rollout. */
-  async #replay({ workflow, grading }: Known, observer: RolloutObserver): Promise<void> {
+  async #replay({ workflow, grading }: KnownRollout, observer: RolloutObserver): Promise<void> {
     await observer.workflowFinished(workflow.outcome, workflow.samples)
     if (grading !== undefined) await observer.gradingFinished(grading)
   }
 
-  async #finish(known: Known): Promise<void> {
+  /** @param last - what was told last, if that is not noted yet */
+  async #finish(
+    known: KnownRollout,
+    last?: Parameters<RolloutRecords['finish']>[2],
+  ): Promise<void> {
     const { queue, leases, services, frontRecords } = this.#parts
-    const { record } = known
+    const { id, kind, errorMessage } = known.record
     await this.#count(known)
-    if (record.errorMessage !== null) {
+    if (errorMessage !== null) {
       // Its keys are forgotten with it.
-      await frontRecords.rewordError(record.id, services.secrets.redactError(record.errorMessage))
+      await frontRecords.rewordError(id, services.secrets.redactError(errorMessage))
     }
-    const { retentionSeconds } = leases
-    await queue.records.finish(
-      record.id,
-      record.kind === 'lease' ? retentionSeconds * 1000 : undefined,
-    )
-    services.logger.info({ rollout_id: record.id }, 'rollout ended')
+    const keepMs = kind === 'lease' ? leases.retentionSeconds * 1000 : undefined
+    await queue.records.finish(id, keepMs, last)
+    services.logger.info({ rollout_id: id }, 'rollout ended')
   }
 
-  async #count({ record, workflow, grading }: Known): Promise<void> {
-    const { frontRecords, services } = this.#parts
-    const { metrics } = services
+  async #count({ record, workflow, grading, times }: KnownRollout): Promise<void> {
+    const { metrics } = this.#parts.services
     const { outcome, samples } = workflow
     const partial: Samples = (await outcome.partialSamples) ?? new Map()
     for (const { calls } of [...samples.values(), ...partial.values()]) {
       for (const call of calls) metrics.policy.count(call)
     }
     for (const call of outcome.otherCalls ?? []) metrics.policy.count(call)
-    const times = await frontRecords.times(record.id)
     const failure = grading === undefined ? outcome.failure : grading.failure
     metrics.rollouts.count(failure, phaseSeconds(record.admittedAt, times))
   }
@@ -213,15 +221,6 @@ export class ResultTeller {
 
 /** Whoever decides the end of a lease early stops its rollout as well. */
 function nothing(): void {}
-
-/** A workflow that failed is reported again as the reason why nothing was graded. */
-function ungraded(
-  { outcome: { failure } }: KeptWorkflow,
-  { grade }: RolloutRequest,
-): GradingOutcome | undefined {
-  if (failure === null || !grade) return undefined
-  return { status: 'failure', failure, samples: new Map() }
-}
 
 function phaseSeconds(admittedAt: number, times: StateTimes): Record<string, number> {
   const { running, grading, allowed } = times

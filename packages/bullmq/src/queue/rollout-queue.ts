@@ -192,7 +192,7 @@ export class RolloutQueue implements AsyncDisposable {
    * @returns begins no more of it; what is being told goes on
    */
   tellResults(
-    tell: (id: string) => Promise<void>,
+    tell: (id: string) => Promise<unknown>,
     concurrency: number,
     lockMs = 10_000,
   ): () => void {

@@ -27,6 +27,13 @@ end
 local function toTell()
   if get('kind') ~= 'attached' then redis.call('ZADD', prefix .. ':untold', now(), id) end
 end
+local function told(kind, how)
+  redis.call('HDEL', record, 'callback:' .. kind)
+  -- Of one that has ended there may be more: two fronts may tell the same, one of them late.
+  if listed[get('status')] then redis.call('ZREM', prefix .. ':untold', id) end
+  set('told:' .. kind, how)
+  changed()
+end
 local function tellWorker()
   local worker = get('worker')
   if worker then redis.call('PUBLISH', prefix .. ':worker:' .. worker .. ':control', id) end
@@ -92,11 +99,15 @@ export const deliveryScripts = {
     return redis.call('DEL', record)`),
 
   allowGrading: script(`
+    local how, report = ARGV[3], ARGV[4]
     local status = get('status')
-    if not status or not listed[status] then return 0 end
+    if not status then return 0 end
+    if how ~= '' then told('completion', how) end
+    if report ~= '' and get('delivery') then set('report', report) end
+    if not listed[status] then return 1 end
     set('may_grade', 1, 'at:allowed', now())
     tellWorker()
-    return 1`),
+    return 0`),
 
   /** What the front says to the first model call. */
   answerFirstCall: script(`
@@ -113,13 +124,8 @@ export const deliveryScripts = {
     return get('callback:' .. kind)`),
 
   told: script(`
-    local kind, how = ARGV[3], ARGV[4]
     if redis.call('EXISTS', record) == 0 then return 0 end
-    redis.call('HDEL', record, 'callback:' .. kind)
-    -- Of one that has ended there may be more: two fronts may tell the same, one of them late.
-    if listed[get('status')] then redis.call('ZREM', prefix .. ':untold', id) end
-    set('told:' .. kind, how)
-    changed()
+    told(ARGV[3], ARGV[4])
     return 1`),
 
   /** Somebody asked for the result of a lease. */
@@ -148,13 +154,15 @@ export const deliveryScripts = {
 
   /** Nothing more is to be told: what is left answers repetitions and status. */
   finish: script(`
+    local keep_ms, kind, how = ARGV[3], ARGV[4], ARGV[5]
     if redis.call('EXISTS', record) == 0 then return 0 end
-    redis.call('HDEL', record, 'request', 'delivery', 'workflow', 'partial', 'grading', 'cancel',
-      'token', 'limit', 'began', 'asked', 'downed', 'report', 'first_call')
+    if kind ~= '' then told(kind, how) end
+    redis.call('HDEL', record, 'request', 'delivery', 'workflow', 'samples', 'partial', 'grading',
+      'cancel', 'token', 'limit', 'began', 'asked', 'downed', 'report', 'first_call')
     for _, list in ipairs({ ':leases', ':attached', ':deadlines', ':untold' }) do
       redis.call('ZREM', prefix .. list, id)
     end
-    return redis.call('PEXPIRE', record, ARGV[3])`),
+    return redis.call('PEXPIRE', record, keep_ms)`),
 }
 
 /** What the runs of a rollout do to its record. Each is refused to a run that was given up. */
@@ -233,7 +241,7 @@ export const runScripts = {
 
   /** The outcome of a phase, from the run that is current, or from whoever gives that run up. */
   settle: script(`
-    local run, phase, outcome, status, reward, message, gives_up = unpack(ARGV, 3, 9)
+    local run, phase, outcome, samples, status, reward, message, gives_up = unpack(ARGV, 3, 10)
     local before = get('status')
     if not before then return 'gone' end
     if get('settled:' .. phase) == run then return 'kept' end
@@ -245,6 +253,7 @@ export const runScripts = {
     if get('cancel') and (status == 'success' or status == 'grading') then return 'cancelled' end
     -- The run that is given up has not said so itself.
     set(phase, outcome, 'settled:' .. phase, gives_up == '1' and '-' or run)
+    if samples ~= '' then set('samples', samples) end
     if reward ~= '' then set('reward', reward) end
     if message ~= '' then set('error', message) end
     local worker = get('worker')

@@ -1,9 +1,10 @@
-import type { GradingOutcome, RolloutRequest, WorkflowOutcome } from '@osmosis/core'
+import type { GradingOutcome, RolloutRequest } from '@osmosis/core'
 import { portable, sendError } from '@osmosis/workers/internal'
 import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'
 import { storedCode } from './code-versions.ts'
+import { RecordFields, workflowFields, type KeptWorkflow } from './record-fields.ts'
 import { deliveryScripts, type RecordScript, type ScriptValue } from './record-scripts.ts'
 import {
   readRecord,
@@ -14,24 +15,11 @@ import {
   type RolloutRecord,
   type ToldKind,
 } from './rollout-record.ts'
-import {
-  receiveGrading,
-  receiveWorkflow,
-  samplesOf,
-  type Samples,
-  type SentOutcome,
-} from './sent-outcome.ts'
 
 /** How long a record may be without a job: its acceptance was never answered then. Milliseconds. */
 const jobless = 120_000
 /** How long an ended rollout is known. Milliseconds. */
 const endedForMs = 15 * 60_000
-
-/** What an outcome of a workflow is told with. */
-export interface KeptWorkflow {
-  readonly outcome: WorkflowOutcome
-  readonly samples: Samples
-}
 
 /**
  * What there is of rollouts in Redis: a hash each, the only truth about it. Everything else, jobs and
@@ -85,42 +73,69 @@ export class RolloutRecords {
 
   /** Undefined for a rollout that is not known. */
   async read(id: string): Promise<RolloutRecord | undefined> {
-    const values = await this.ask((redis) => redis.hmget(this.key(id), ...recordFields))
-    const record = readRecord(id, values)
-    const sealed = record?.errorMessage
-    if (record === undefined || typeof sealed !== 'string') return record
-    const errorMessage = this.open(id, 'error', Buffer.from(sealed, 'base64')) as string
-    return { ...record, errorMessage }
+    return (await this.readWith(id, []))?.record
+  }
+
+  /**
+   * A rollout and more of its fields, as they are at the same time. Undefined for one that is not
+   * known.
+   */
+  async readWith(
+    id: string,
+    fields: readonly string[],
+  ): Promise<{ readonly record: RolloutRecord; readonly more: RecordFields } | undefined> {
+    const all = [...recordFields, ...fields]
+    const values = await this.ask((redis) => redis.hmgetBuffer(this.key(id), ...all))
+    const small = values.slice(0, recordFields.length).map((value) => value?.toString() ?? null)
+    const record = readRecord(id, small)
+    if (record === undefined) return undefined
+    const { errorMessage: sealed } = record
+    const errorMessage =
+      sealed === null ? null : (this.open(id, 'error', Buffer.from(sealed, 'base64')) as string)
+    const more = new Map(fields.map((field, n) => [field, values[recordFields.length + n] ?? null]))
+    return { record: { ...record, errorMessage }, more: new RecordFields(this, id, more) }
   }
 
   /** What a front gave with the rollout, and what it is; undefined when that is not kept any more. */
   async entry(
     id: string,
   ): Promise<{ readonly request: RolloutRequest; readonly delivery: unknown } | undefined> {
-    const [request, delivery] = await this.#open(id, 'request', 'delivery')
-    return request === undefined ? undefined : { request: request as RolloutRequest, delivery }
+    const fields = await this.#fields(id, ['request', 'delivery'])
+    const request = fields.open('request')
+    if (request === undefined) return undefined
+    return { request: request as RolloutRequest, delivery: fields.open('delivery') }
+  }
+
+  /** What a front gave with the rollout; undefined when that is not kept any more. */
+  async delivery(id: string): Promise<unknown> {
+    return (await this.#fields(id, ['delivery'])).open('delivery')
   }
 
   /** The outcome of the workflow; undefined until there is one, and when it is not kept any more. */
   async workflow(id: string): Promise<KeptWorkflow | undefined> {
-    const [sent, partial] = await this.#open(id, 'workflow', 'partial')
-    if (sent === undefined) return undefined
-    const said = partial === undefined ? new Map() : samplesOf(partial as SentOutcome)
-    return {
-      outcome: receiveWorkflow(sent as SentOutcome, Promise.resolve(said)),
-      samples: samplesOf(sent as SentOutcome),
-    }
+    return (await this.#fields(id, workflowFields)).workflow()
   }
 
   /** The outcome of the grading; undefined until there is one, and when it is not kept any more. */
   async grading(id: string): Promise<GradingOutcome | undefined> {
-    const [sent] = await this.#open(id, 'grading')
-    return sent === undefined ? undefined : receiveGrading(sent as SentOutcome)
+    const fields = await this.#fields(id, ['grading', 'samples'])
+    return fields.grading(fields.samples())
   }
 
-  /** The grader may begin: the outcome of the workflow has arrived where it had to. */
-  async allowGrading(id: string): Promise<void> {
-    await this.run(deliveryScripts.allowGrading, id)
+  /**
+   * The grader may begin: the outcome of the workflow has arrived where it had to.
+   *
+   * @param completion - what became of that callback, if it was told just now, and what its
+   * acknowledgement said, for whoever writes the documents
+   * @returns whether the rollout has ended meanwhile
+   */
+  async allowGrading(
+    id: string,
+    completion: { readonly told?: string | undefined; readonly report?: string | undefined } = {},
+  ): Promise<boolean> {
+    const { told = '', report = '' } = completion
+    const sealed = report === '' ? '' : this.seal(id, 'report', report)
+    return Number(await this.run(deliveryScripts.allowGrading, id, [told, sealed])) === 1
   }
 
   /** Lets the first model call of a rollout leave that asks its front, or fails it with an error. */
@@ -162,8 +177,7 @@ export class RolloutRecords {
 
   /** The end of a lease; undefined until it is decided. */
   async endOf(id: string): Promise<unknown> {
-    const [end] = await this.#open(id, 'end')
-    return end
+    return (await this.#fields(id, ['end'])).open('end')
   }
 
   /** The end of a lease was fetched. */
@@ -171,9 +185,17 @@ export class RolloutRecords {
     await this.run(deliveryScripts.fetched, id)
   }
 
-  /** All is told: only what answers repetitions is kept, for `keepMs`. */
-  async finish(id: string, keepMs: number = endedForMs): Promise<void> {
-    await this.run(deliveryScripts.finish, id, [keepMs])
+  /**
+   * All is told: only what answers repetitions is kept, for `keepMs`.
+   *
+   * @param last - what was told last, if that is not noted yet
+   */
+  async finish(
+    id: string,
+    keepMs: number = endedForMs,
+    last?: { readonly kind: ToldKind; readonly how: string },
+  ): Promise<void> {
+    await this.run(deliveryScripts.finish, id, [keepMs, last?.kind ?? '', last?.how ?? ''])
   }
 
   /** Forgets a rollout at once. */
@@ -220,10 +242,8 @@ export class RolloutRecords {
     }
   }
 
-  async #open(id: string, ...fields: string[]): Promise<unknown[]> {
-    const blobs = await this.ask((redis) => redis.hmgetBuffer(this.key(id), ...fields))
-    return blobs.map((blob, n) =>
-      blob === null ? undefined : this.open(id, fields[n] ?? '', blob),
-    )
+  async #fields(id: string, names: readonly string[]): Promise<RecordFields> {
+    const blobs = await this.ask((redis) => redis.hmgetBuffer(this.key(id), ...names))
+    return new RecordFields(this, id, new Map(names.map((name, n) => [name, blobs[n] ?? null])))
   }
 }

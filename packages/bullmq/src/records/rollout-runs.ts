@@ -6,20 +6,13 @@ import {
   type WorkflowOutcome,
 } from '@osmosis/core'
 import { toFailure } from '@osmosis/core/backend'
-import { receiveError, sendError, type SentError } from '@osmosis/workers/internal'
+import { receiveError, sendError, sendFailure, type SentError } from '@osmosis/workers/internal'
 
 import { shownCode, storedCode } from './code-versions.ts'
 import { runScripts } from './record-scripts.ts'
+import { digestsOf, packSamples, type LongDigests, type Samples } from './kept-samples.ts'
 import type { RolloutRecords } from './rollout-records.ts'
-import {
-  phaseEnd,
-  sealOutcome,
-  sendGrading,
-  sendWorkflow,
-  type PhaseEnd,
-  type Samples,
-  type SentOutcome,
-} from './sent-outcome.ts'
+import { phaseEnd, sendWorkflow, type PhaseEnd, type SentGrading } from './sent-outcome.ts'
 
 /** Workers that a rollout may bring down. */
 const mostDowned = 2
@@ -82,6 +75,11 @@ export type Settled =
   /** It was a success, and the rollout was cancelled before: nothing was written. */
   | 'cancelled'
 
+/** Asks something until there is an answer. */
+export type Tries = <T>(ask: () => Promise<T>) => Promise<T>
+
+const once: Tries = async (ask) => ask()
+
 /** How a rollout stands, for the worker that runs it. */
 export interface RunState {
   /** Whether this run counts. */
@@ -96,6 +94,8 @@ export interface RunState {
 /** What runs of rollouts write. Whatever comes of a run that was given up is refused. */
 export class RolloutRuns {
   readonly #records: RolloutRecords
+  /** What is kept of the samples that runs of this process have left to be graded. */
+  readonly #left = new WeakMap<RunOf, LongDigests>()
 
   constructor(records: RolloutRecords) {
     this.#records = records
@@ -160,27 +160,48 @@ export class RolloutRuns {
     await this.#records.run(runScripts.count, id, [run])
   }
 
-  /** Writes the outcome of the workflow. `grades`: a success is followed by its grading. */
+  /**
+   * Writes the outcome of the workflow. `grades`: a success is followed by its grading.
+   *
+   * @param of - to be given to {@link RolloutRuns.settleGrading} as well, which writes only what is new then
+   * @param tries - asks until there is an answer; default: once
+   */
   async settleWorkflow(
     of: RunOf,
     outcome: WorkflowOutcome,
     samples: Samples,
     grades: boolean,
+    tries: Tries = once,
   ): Promise<Settled> {
     const end = phaseEnd(outcome.failure, new Map())
     const status = end.status === 'success' && grades ? 'grading' : end.status
-    return this.#settle(of, 'workflow', sendWorkflow(outcome), samples, { ...end, status })
+    const { blob, digests } = packSamples(samples, (kept) => ({
+      blob: kept.length === 0 ? ('' as const) : this.#records.seal(of.id, 'samples', kept),
+      digests: digestsOf(kept),
+    }))
+    this.#left.set(of, digests)
+    const sent = this.#records.seal(of.id, 'workflow', sendWorkflow(outcome))
+    return tries(async () => this.#settle(of, 'workflow', sent, blob, { ...end, status }))
   }
 
   /** Writes what was said in a workflow that failed. */
   async settlePartial({ id, run }: RunOf, samples: Samples): Promise<void> {
-    const blob = sealOutcome(this.#records, id, 'partial', { failure: null }, samples)
+    const blob = packSamples(samples, (kept) => this.#records.seal(id, 'partial', kept))
     await this.#records.run(runScripts.partial, id, [run, blob])
   }
 
-  async settleGrading(of: RunOf, outcome: GradingOutcome): Promise<Settled> {
-    const { failure, samples } = outcome
-    return this.#settle(of, 'grading', sendGrading(outcome), samples, phaseEnd(failure, samples))
+  /** @param tries - asks until there is an answer; default: once */
+  async settleGrading(
+    of: RunOf,
+    { failure, samples }: GradingOutcome,
+    tries: Tries = once,
+  ): Promise<Settled> {
+    const sent = packSamples(
+      samples,
+      (kept) => this.#sealGrading(of.id, { failure: sendFailure(failure), samples: kept }),
+      this.#left.get(of),
+    )
+    return tries(async () => this.#settle(of, 'grading', sent, '', phaseEnd(failure, samples)))
   }
 
   /**
@@ -193,10 +214,11 @@ export class RolloutRuns {
     const outcome = { status: 'failure', failure, warnings: [] } as const
     const { status } = (await this.#records.read(of.id)) ?? {}
     if (status !== 'grading') {
-      return this.#settle(of, 'workflow', sendWorkflow(outcome), new Map(), end, true)
+      const sent = this.#records.seal(of.id, 'workflow', sendWorkflow(outcome))
+      return this.#settle(of, 'workflow', sent, '', end, true)
     }
-    const samples = (await this.#records.workflow(of.id))?.samples ?? new Map()
-    return this.#settle(of, 'grading', sendGrading({ ...outcome, samples }), samples, end, true)
+    const grading = { failure: sendFailure(failure), samples: undefined }
+    return this.#settle(of, 'grading', this.#sealGrading(of.id, grading), '', end, true)
   }
 
   /** How a run stands; see {@link RunState}. */
@@ -228,7 +250,7 @@ export class RolloutRuns {
     const { status, message } = phaseEnd(failure, new Map())
     const reply = await this.#records.run(runScripts.cancel, id, [
       this.#records.seal(id, 'cancel', sendError(reason)),
-      sealOutcome(this.#records, id, 'workflow', outcome, new Map()),
+      this.#records.seal(id, 'workflow', outcome),
       this.#records.sealError(id, message),
       status,
       byId ? 1 : 0,
@@ -243,15 +265,16 @@ export class RolloutRuns {
   async #settle(
     { id, run }: RunOf,
     phase: 'workflow' | 'grading',
-    outcome: Omit<SentOutcome, 'samples'>,
-    samples: Samples,
+    outcome: Buffer,
+    samples: Buffer | '',
     { status, reward, message }: Omit<PhaseEnd, 'status'> & { readonly status: string },
     givesUp = false,
   ): Promise<Settled> {
     const reply = await this.#records.run(runScripts.settle, id, [
       run,
       phase,
-      sealOutcome(this.#records, id, phase, outcome, samples),
+      outcome,
+      samples,
       status,
       reward ?? '',
       this.#records.sealError(id, message),
@@ -259,6 +282,10 @@ export class RolloutRuns {
     ])
     const settled = String(reply)
     return settled === 'kept' || settled === 'cancelled' ? settled : 'stale'
+  }
+
+  #sealGrading(id: string, sent: SentGrading): Buffer {
+    return this.#records.seal(id, 'grading', sent)
   }
 
   #firstCall(id: string, blob: Buffer): RunState['firstCall'] {

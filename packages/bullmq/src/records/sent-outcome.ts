@@ -1,23 +1,22 @@
-import type { GradingOutcome, RolloutFailure, RolloutSample, WorkflowOutcome } from '@osmosis/core'
+import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/core'
 import { isCancellation } from '@osmosis/core/backend'
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
-import {
-  receiveFailure,
-  sendFailure,
-  sendSamples,
-  type SentFailure,
-} from '@osmosis/workers/internal'
+import { receiveFailure, sendFailure, type SentFailure } from '@osmosis/workers/internal'
 
-import type { RolloutRecords } from './rollout-records.ts'
+import { unpackSamples, type KeptSample, type Samples } from './kept-samples.ts'
 
-export type Samples = ReadonlyMap<string, RolloutSample>
-
-/** The outcome of a phase as it is kept. */
-export interface SentOutcome {
+/** The outcome of a workflow as it is kept, beside its samples. */
+export interface SentWorkflow {
   readonly failure: SentFailure | null
-  readonly samples: readonly RolloutSample[]
   readonly warnings?: WorkflowOutcome['warnings']
   readonly otherCalls?: WorkflowOutcome['otherCalls']
+}
+
+/** The outcome of a grading as it is kept. */
+export interface SentGrading {
+  readonly failure: SentFailure | null
+  /** Undefined: all of them as the workflow left them. */
+  readonly samples: readonly KeptSample[] | undefined
 }
 
 /** How a phase ended, as it is read in a record. */
@@ -28,31 +27,14 @@ export interface PhaseEnd {
   readonly message: string | null
 }
 
-export function sendWorkflow(outcome: WorkflowOutcome): Omit<SentOutcome, 'samples'> {
+export function sendWorkflow(outcome: WorkflowOutcome): SentWorkflow {
   const { failure, warnings, otherCalls } = outcome
   return { failure: sendFailure(failure), warnings, otherCalls }
 }
 
-export function sendGrading({ failure }: GradingOutcome): Omit<SentOutcome, 'samples'> {
-  return { failure: sendFailure(failure) }
-}
-
-/** Packs an outcome. */
-export function sealOutcome(
-  records: Pick<RolloutRecords, 'seal'>,
-  id: string,
-  field: string,
-  outcome: Omit<SentOutcome, 'samples'>,
-  samples: Samples,
-): Buffer {
-  return sendSamples(samples, (sent) =>
-    records.seal(id, field, { ...outcome, samples: sent } satisfies SentOutcome),
-  )
-}
-
 /** @param partial - what was said in a workflow that failed, as far as it is known yet */
 export function receiveWorkflow(
-  sent: SentOutcome,
+  sent: SentWorkflow,
   partial: Promise<Samples> = Promise.resolve(new Map()),
 ): WorkflowOutcome {
   const failure = receiveFailure(sent.failure)
@@ -62,14 +44,12 @@ export function receiveWorkflow(
     : { status: 'failure', failure, warnings, otherCalls, partialSamples: partial }
 }
 
-export function receiveGrading(sent: SentOutcome): GradingOutcome {
+/** @param workflow - the samples as the workflow left them */
+export function receiveGrading(sent: SentGrading, workflow: Samples): GradingOutcome {
   const failure = receiveFailure(sent.failure)
   const status = failure === null ? 'success' : 'failure'
-  return { status, failure, samples: samplesOf(sent) }
-}
-
-export function samplesOf({ samples }: Pick<SentOutcome, 'samples'>): Samples {
-  return new Map(samples.map((sample) => [sample.id, sample]))
+  const samples = sent.samples === undefined ? workflow : unpackSamples(sent.samples, workflow)
+  return { status, failure, samples }
 }
 
 export function phaseEnd(failure: RolloutFailure | null, samples: Samples): PhaseEnd {

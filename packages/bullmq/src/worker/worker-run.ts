@@ -10,8 +10,15 @@ import {
 } from '@osmosis/core'
 import { toFailure } from '@osmosis/core/backend'
 
-import type { RolloutRuns, RunOf, RunState, Taken } from '../records/rollout-runs.ts'
-import type { Samples } from '../records/sent-outcome.ts'
+import type { Samples } from '../records/kept-samples.ts'
+import type {
+  RolloutRuns,
+  RunOf,
+  RunState,
+  Settled,
+  Taken,
+  Tries,
+} from '../records/rollout-runs.ts'
 import { patiently } from '../queue/patience.ts'
 
 /** What the runs of a worker share. */
@@ -117,14 +124,16 @@ export class WorkerRun {
   async #workflowFinished(said: WorkflowOutcome, samples: Samples): Promise<void> {
     const { runs } = this.#parts
     const outcome = this.#explained(said)
-    const settled = await this.#settled(async () =>
-      runs.settleWorkflow(this.of, outcome, samples, this.#request.grade),
+    const settled = await this.#settled(async (tries) =>
+      runs.settleWorkflow(this.of, outcome, samples, this.#request.grade, tries),
     )
     if (settled === 'cancelled') {
       const reason = (await this.#patiently(async () => runs.look(this.of))).cancel ?? givenUp
       this.#end(reason)
       const cancelled = failed(reason)
-      await this.#settled(async () => runs.settleWorkflow(this.of, cancelled, new Map(), false))
+      await this.#settled(async (tries) =>
+        runs.settleWorkflow(this.of, cancelled, new Map(), false, tries),
+      )
     }
     const partial = await said.partialSamples
     if (settled === 'kept' && partial !== undefined) {
@@ -135,13 +144,13 @@ export class WorkerRun {
   async #gradingFinished(said: GradingOutcome): Promise<void> {
     const { runs, tell } = this.#parts
     const { samples } = said
-    const settled = await this.#settled(async () =>
-      runs.settleGrading(this.of, this.#explained(said)),
+    const settled = await this.#settled(async (tries) =>
+      runs.settleGrading(this.of, this.#explained(said), tries),
     )
     if (settled === 'cancelled') {
       const reason = (await this.#patiently(async () => runs.look(this.of))).cancel ?? givenUp
       const outcome = { ...failed(reason), samples }
-      await this.#settled(async () => runs.settleGrading(this.of, outcome))
+      await this.#settled(async (tries) => runs.settleGrading(this.of, outcome, tries))
     }
     if (settled !== 'stale') tell(this.of.id)
   }
@@ -154,9 +163,9 @@ export class WorkerRun {
     return failure.cause.code === 'cancelled' ? { ...outcome, failure: toFailure(reason) } : outcome
   }
 
-  async #settled(settle: () => ReturnType<RolloutRuns['settleGrading']>): Promise<string> {
+  async #settled(settle: (tries: Tries) => Promise<Settled>): Promise<string> {
     if (this.#isGivenUp) return 'stale'
-    const settled = await this.#patiently(settle)
+    const settled = await settle(async (ask) => this.#patiently(ask))
     if (settled === 'stale') this.giveUp()
     return settled
   }

@@ -43,8 +43,13 @@ export class TrajectoryFiles {
     this.#services = services
   }
 
+  /** Whether there are any. */
+  get areWritten(): boolean {
+    return this.#root !== undefined
+  }
+
   /** @param extraFields - those of the request; callers find their rows again by them */
-  begin(request: RolloutRequest, extraFields: EndedRollout['extraFields']): RolloutTrajectory {
+  begin(request: DocumentedRequest, extraFields: EndedRollout['extraFields']): RolloutTrajectory {
     const root = this.#root
     const write =
       root === undefined
@@ -63,11 +68,17 @@ export class TrajectoryFiles {
   }
 }
 
+/** What documents have of a request. */
+type DocumentedRequest = Pick<
+  RolloutRequest,
+  'rolloutId' | 'initialMessages' | 'label' | 'metadata'
+>
+
 type WriteFiles = (rollout: EndedRollout) => Promise<void>
 
 /** What the documents of one rollout will say, taken down while it goes on. Nothing here throws. */
 export class RolloutTrajectory {
-  readonly #request: RolloutRequest
+  readonly #request: DocumentedRequest
   readonly #extraFields: EndedRollout['extraFields']
   readonly #services: TrajectoryServices
   readonly #writeFiles: WriteFiles | undefined
@@ -79,7 +90,7 @@ export class RolloutTrajectory {
   #written: Promise<void> | undefined
 
   constructor(
-    request: RolloutRequest,
+    request: DocumentedRequest,
     extraFields: EndedRollout['extraFields'],
     services: TrajectoryServices,
     writeFiles: WriteFiles | undefined,
