@@ -26,7 +26,7 @@ export async function traceOf(url: string, id: string): Promise<string> {
   const redis = new Redis(url)
   try {
     const keys = await allKeys(redis)
-    const own = keys.filter((key) => key.endsWith(id) || key.endsWith(`${id}.tell`))
+    const own = keys.filter((key) => isAbout(key, id))
     const found = await Promise.all(
       own.map(async (key) => {
         if ((await redis.type(key)) !== 'hash') return key
@@ -52,7 +52,11 @@ async function holds(redis: Redis, key: string, id: string): Promise<boolean> {
         : type === 'set'
           ? await redis.smembers(key)
           : []
-  return members.some((member) => member.endsWith(id) || member.endsWith(`${id}.tell`))
+  return members.some((member) => isAbout(member, id))
+}
+
+function isAbout(name: string, id: string): boolean {
+  return [id, `${id}.tell`, `${id}.end`].some((end) => name.endsWith(end))
 }
 
 async function allKeys(redis: Redis): Promise<string[]> {

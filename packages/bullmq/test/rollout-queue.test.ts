@@ -62,11 +62,12 @@ it('ends a rollout whose worker does not end it at its deadline', async () => {
 
 it('fails a grading whose worker is gone, keeps its samples and has that told', async () => {
   const { queue } = await openQueue()
-  const told = tellInto(queue)
+  const told: unknown[] = []
+  queue.tellResults(async (id) => told.push((await queue.record(id))?.status), 10)
   await queue.records.accept(entry())
   const run = runOf(await queue.runs.take('r1', taker('w1')))
   await queue.runs.settleWorkflow(run, succeeded, samples(), true)
-  await expect.poll(() => told).toEqual(['r1'])
+  await expect.poll(() => told).toEqual(['grading', 'failure'])
   expect(await queue.record('r1')).toMatchObject({
     status: 'failure',
     errorMessage: 'the worker was lost; the rollout was in it, and is not graded',
@@ -107,6 +108,61 @@ it('forgets an acceptance that nobody finished', async () => {
   await lookInto(redis).zadd('osmosis:jobless', 0, 'r1')
   await expect.poll(async () => queue.record('r1')).toBeUndefined()
   expect(await queue.counts()).toMatchObject({ queued: 0 })
+})
+
+it('keeps an acceptance that has a job, and one that ended without a worker', async () => {
+  const { queue, redis } = await openQueue()
+  await queue.accept(entry())
+  await queue.accept(entry({ id: 'r2' }))
+  await queue.cancel({ ids: ['r2'] })
+  const client = lookInto(redis)
+  await client.zadd('osmosis:jobless', 0, 'r1', 0, 'r2')
+  await expect.poll(async () => client.exists('osmosis:jobless')).toBe(0)
+  expect(await queue.record('r1')).toMatchObject({ status: 'queued' })
+  expect(await queue.record('r2')).toMatchObject({ status: 'cancelled' })
+})
+
+it('has results told by the front that accepted the rollout, and no job made of them', async () => {
+  const { queue, redis } = await openQueue()
+  const told: string[] = []
+  const tellAt = (front: string, at: RolloutQueue): (() => void) =>
+    at.tellResults(async (id) => void told.push(`${front} ${id}`), 10)
+  const other = await RolloutQueue.open({ url: redis.url })
+  onTestFinished(async () => other.close())
+  tellAt('other', other)
+  const stop = tellAt('own', queue)
+  const client = lookInto(redis)
+  const fronts = async (): Promise<number> =>
+    (await client.pubsub('CHANNELS', 'osmosis:front:*')).length
+  await expect.poll(fronts).toBe(2)
+  await queue.accept(entry({ id: 'a' }))
+  await queue.accept(entry({ id: 'b' }))
+  await queue.cancel({ ids: ['a'] })
+  await expect.poll(() => told).toEqual(['own a'])
+  expect(await client.keys('osmosis:results:r-*')).toEqual([])
+
+  stop()
+  await expect.poll(fronts).toBe(1)
+  await queue.cancel({ ids: ['b'] })
+  await expect.poll(() => told).toEqual(['own a', 'other b'])
+})
+
+it('has an end told that comes while the completion is told by job', async () => {
+  const { queue } = await openQueue()
+  const told: unknown[] = []
+  const completion = Promise.withResolvers<void>()
+  queue.tellResults(async (id) => {
+    const { status } = (await queue.record(id)) ?? {}
+    told.push(status)
+    if (status === 'grading') await completion.promise
+  }, 10)
+  await queue.records.accept(entry())
+  const run = runOf(await queue.runs.take('r1', taker('w1')))
+  await queue.runs.settleWorkflow(run, succeeded, samples(), true)
+  await expect.poll(() => told).toEqual(['grading'])
+  await queue.runs.settleGrading(run, graded)
+  completion.resolve()
+  await expect.poll(() => told).toEqual(['grading', 'success'])
 })
 
 it('shows each change of a rollout to whoever watches it, also at another front', async () => {

@@ -85,8 +85,12 @@ export class QueueConnection {
     return this.#open({ maxRetriesPerRequest: null })
   }
 
-  /** Hears what is said on a channel from now on, but for what is said while Redis is away. */
-  async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+  /**
+   * Hears what is said on a channel from now on, but for what is said while Redis is away.
+   *
+   * @returns ends it
+   */
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<() => void> {
     // ioredis would subscribe again by itself, and leave nobody to handle that this failed.
     const redis = this.#open({ maxRetriesPerRequest: null, autoResubscribe: false })
     const subscribed = Promise.withResolvers<void>()
@@ -98,6 +102,11 @@ export class QueueConnection {
     })
     redis.on('message', (_channel, message) => onMessage(message))
     await subscribed.promise
+    return () => {
+      const at = this.#opened.indexOf(redis)
+      if (at >= 0) this.#opened.splice(at, 1)
+      redis.disconnect()
+    }
   }
 
   /**

@@ -45,11 +45,12 @@ const scripts = {
 
   /** What was told is not everything. */
   notTold: script(`
-    if redis.call('EXISTS', record) == 1 then toTell() end`),
+    if redis.call('EXISTS', record) == 1 then toTell(true) end`),
 
   /** Somebody is telling these: nobody has to be reminded of them. */
   beingTold: script(`
-    for n = 3, #ARGV do redis.call('ZADD', prefix .. ':untold', 'XX', now(), ARGV[n]) end`),
+    local due = now() + ARGV[3]
+    for n = 4, #ARGV do redis.call('ZADD', prefix .. ':untold', 'XX', due, ARGV[n]) end`),
 
   /** Whether one more leased rollout has room, if need be in the place of a result that was fetched. */
   makeRoom: script(`${shared}
@@ -122,9 +123,9 @@ export class FrontRecords {
     await this.#records.run(scripts.notTold, rolloutId)
   }
 
-  /** Somebody is telling the results of these rollouts: nobody has to be reminded of them. */
-  async beingTold(rolloutIds: readonly string[]): Promise<void> {
-    await this.#records.run(scripts.beingTold, 'any', rolloutIds)
+  /** Somebody is telling the results of these rollouts: for `ms` nobody has to be reminded of them. */
+  async beingTold(rolloutIds: readonly string[], ms: number): Promise<void> {
+    await this.#records.run(scripts.beingTold, 'any', [ms, ...rolloutIds])
   }
 
   /** Whether one more leased rollout has room, if need be in the place of a result that was fetched. */

@@ -104,6 +104,7 @@ interface Front {
 
 function toFront(options: QueueServerOptions, services: ServerServices): Front {
   const { queue, code, maxQueueDepth, undeliveredSeconds = 86_400 } = options
+  const { lockDurationMs: lockMs = 10_000 } = options
   const { logger, metrics, ending, work } = services
   const leases = leaseSettings(options.leases)
   const frontRecords = new FrontRecords(queue.records)
@@ -114,13 +115,13 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
   const keeper = new LeaseKeeper(parts)
   const files = new TrajectoryFiles(options.artifactRoot, services)
   const undeliveredMs = undeliveredSeconds * 1000
-  const teller = new ResultTeller({ ...parts, files, services, undeliveredMs })
+  const teller = new ResultTeller({ ...parts, files, services, lockMs, undeliveredMs })
   showQueue(metrics, queue, frontRecords, keeper)
   for (const warning of queue.warnings) logger.warn({}, warning)
 
   /** For a drain to wait for. */
-  const tell = async (rolloutId: string): Promise<void> => {
-    const telling = teller.tell(rolloutId, true)
+  const tell = async (rolloutId: string, mayHaveEnded: boolean): Promise<void> => {
+    const telling = teller.tell(rolloutId, mayHaveEnded)
     work.start(async () => telling.catch(() => {}))
     try {
       await telling
@@ -136,7 +137,7 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
       if (ending.aborted) return
       keeper.start()
       teller.start()
-      const stop = queue.tellResults(tell, tellingAtOnce, options.lockDurationMs)
+      const stop = queue.tellResults(tell, tellingAtOnce, lockMs)
       ending.addEventListener('abort', () => {
         keeper.close()
         stop()

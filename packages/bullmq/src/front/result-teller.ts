@@ -25,9 +25,6 @@ type Targets = NonNullable<QueuedDelivery['targets']>
 /** Of a rollout without documents. */
 const unwritten = { initialMessages: [], label: null, metadata: null }
 
-/** Between two notes of what is being told. Milliseconds. */
-const everyMs = 5_000
-
 /** What results are told with. */
 export interface TellerParts {
   readonly queue: RolloutQueue
@@ -35,6 +32,8 @@ export interface TellerParts {
   readonly leases: LeaseSettings
   readonly files: TrajectoryFiles
   readonly services: ServerServices
+  /** How long this front may be silent before others tell what it was telling. Milliseconds. */
+  readonly lockMs: number
   /** How long a callback is tried again after it was given up. Milliseconds since its acceptance. */
   readonly undeliveredMs: number
 }
@@ -53,11 +52,12 @@ export class ResultTeller {
   }
 
   start(): void {
+    const { frontRecords, lockMs } = this.#parts
     this.#timer = setInterval(() => {
       if (this.#telling.size === 0) return
       // What fails is done the next time.
-      this.#parts.frontRecords.beingTold([...this.#telling]).catch(() => {})
-    }, everyMs).unref()
+      frontRecords.beingTold([...this.#telling], lockMs * 1.5).catch(() => {})
+    }, lockMs / 2).unref()
   }
 
   close(): void {

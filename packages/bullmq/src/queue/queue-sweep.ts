@@ -1,15 +1,13 @@
 import { OsmosisError } from '@osmosis/core'
 import type { Redis } from 'ioredis'
 
-import { deliveryScripts } from '../records/record-scripts.ts'
+import { deliveryScripts, untoldMs } from '../records/record-scripts.ts'
 import { hasEnded } from '../records/rollout-record.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
 import { lostBeforeGraded, settledAfterMs, type RolloutRuns } from '../records/rollout-runs.ts'
 
 /** Between two sweeps of all fronts and workers together. Milliseconds. */
 const everyMs = 1_000
-/** How long an outcome may be without anybody who tells it. Milliseconds. */
-const untoldMs = 15_000
 const atATime = 500
 
 /** What a sweep works with. */
@@ -18,6 +16,8 @@ interface SweepParts {
   readonly runs: RolloutRuns
   /** Removes the job of a rollout that has ended. */
   readonly release: (id: string) => Promise<void>
+  /** Whether a rollout has a job. */
+  readonly isQueued: (id: string) => Promise<boolean>
   readonly tell: (id: string) => Promise<void>
   /** Has it remembered which keys the queue has. */
   readonly holdKeys: () => Promise<void>
@@ -60,11 +60,9 @@ export class QueueSweep {
       const [seconds = '0', microseconds = '0'] = await this.#redis.time()
       const now = Number(seconds) * 1000 + Number(microseconds) / 1000
       for (const id of await this.#due('deadlines', now)) await this.#expire(id, now)
-      for (const id of await this.#due('jobless', now)) {
-        await this.#parts.records.run(deliveryScripts.abandon, id)
-      }
+      for (const id of await this.#due('jobless', now)) await this.#abandon(id)
       for (const id of await this.#due('attached', now)) await this.#detach(id)
-      for (const id of await this.#due('untold', now - untoldMs)) await this.#remind(id, now)
+      for (const id of await this.#due('untold', now)) await this.#remind(id, now)
       await this.#endLostGradings()
     } finally {
       this.#sweeping = false
@@ -93,8 +91,15 @@ export class QueueSweep {
   }
 
   async #remind(id: string, now: number): Promise<void> {
-    await this.#redis.zadd(`${this.#prefix}:untold`, 'XX', now, id)
+    await this.#redis.zadd(`${this.#prefix}:untold`, 'XX', now + untoldMs, id)
     await this.#parts.tell(id)
+  }
+
+  /** It was not taken for long: it still waits, or whoever wrote its record could not add its job. */
+  async #abandon(id: string): Promise<void> {
+    const { records, isQueued } = this.#parts
+    const script = (await isQueued(id)) ? deliveryScripts.hasJob : deliveryScripts.abandon
+    await records.run(script, id)
   }
 
   /** Its front is gone, and nobody else would want what comes of it. */
@@ -125,13 +130,12 @@ export class QueueSweep {
   }
 
   async #endLost(id: string, worker: string, held: string): Promise<void> {
-    const { records, runs, tell } = this.#parts
+    const { records, runs } = this.#parts
     const record = await records.read(id)
     const isHere = record?.worker === worker || record?.worker === '-'
     if (record?.status === 'grading' && isHere) {
       const { cancel } = await runs.look(record)
       await runs.giveUp(record, cancel ?? lostBeforeGraded())
-      if (record.kind !== 'attached') await tell(id)
     }
     await this.#redis.srem(held, id)
   }

@@ -1,6 +1,6 @@
 import { OsmosisError, type CancelDisposition, type RolloutSelector } from '@osmosis/core'
 import { startTimer } from '@osmosis/core/http'
-import { FlowProducer, Queue, Worker, type JobsOptions } from 'bullmq'
+import { Queue, Worker, type JobsOptions } from 'bullmq'
 import type { Redis } from 'ioredis'
 
 import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
@@ -14,6 +14,7 @@ import { RolloutRecords } from '../records/rollout-records.ts'
 import { RolloutRuns } from '../records/rollout-runs.ts'
 import { jobIdOf, queueNames, type RolloutJob } from './job-names.ts'
 import { QueueSweep } from './queue-sweep.ts'
+import { Telling } from './telling.ts'
 import { Wakes, type WakeListener } from './wakes.ts'
 import { readWorkers, type QueueWorker } from './worker-list.ts'
 
@@ -24,7 +25,6 @@ const again = { attempts: 1_000_000, removeOnComplete: true, removeOnFail: true 
 const rolloutOptions = {
   ...again,
   backoff: { type: 'fixed', delay: 1_000 },
-  ignoreDependencyOnFailure: true,
 } as const satisfies JobsOptions
 const resultOptions = {
   ...again,
@@ -58,10 +58,13 @@ export class RolloutQueue implements AsyncDisposable {
   readonly runs: RolloutRuns
   readonly #rollouts: Queue<RolloutJob>
   readonly #results: Queue<RolloutJob>
-  readonly #flows: FlowProducer
   readonly #wakes: Wakes
   readonly #sweep: QueueSweep
   readonly #tellers: Worker[] = []
+  /** That this process is, if it tells results. */
+  #front: { readonly id: string; readonly ms: number } | undefined
+  /** Whether there was no room the last time. */
+  #isFull = false
   #closing: Promise<void> | undefined
 
   private constructor(connection: QueueConnection, redis: Redis, warnings: readonly string[]) {
@@ -69,16 +72,14 @@ export class RolloutQueue implements AsyncDisposable {
     this.address = connection.address
     this.#connection = connection
     this.records = new RolloutRecords(connection, redis)
-    this.runs = new RolloutRuns(this.records)
+    this.runs = new RolloutRuns(this.records, (id, hasEnded) => this.#passOn(id, { hasEnded }))
     const { prefix } = connection
     const options = { connection: redis, prefix, skipVersionCheck: true, streams: { events } }
     this.#rollouts = new Queue(queueNames.rollouts, options)
     this.#results = new Queue(queueNames.results, options)
-    this.#flows = new FlowProducer({ connection: redis, prefix, skipVersionCheck: true })
     // What fails is thrown where it was asked for.
     this.#rollouts.on('error', () => {})
     this.#results.on('error', () => {})
-    this.#flows.on('error', () => {})
     this.#wakes = new Wakes(
       redis,
       async (onMessage) => connection.subscribe(`${prefix}:wake`, onMessage),
@@ -88,6 +89,7 @@ export class RolloutQueue implements AsyncDisposable {
       records: this.records,
       runs: this.runs,
       release: async (id) => this.#release(id),
+      isQueued: async (id) => (await this.#rollouts.getJob(jobIdOf(id))) !== undefined,
       tell: async (id) => this.tell(id),
       holdKeys: async () => connection.holdKeys(redis),
     })
@@ -105,7 +107,7 @@ export class RolloutQueue implements AsyncDisposable {
       const queue = new RolloutQueue(connection, redis, await connection.check(redis))
       // Whoever loses Redis before that never finds it again.
       await Promise.all(
-        [queue.#rollouts, queue.#results, queue.#flows].map(async (part) => part.waitUntilReady()),
+        [queue.#rollouts, queue.#results].map(async (part) => part.waitUntilReady()),
       )
       return queue
     } catch (error) {
@@ -115,36 +117,27 @@ export class RolloutQueue implements AsyncDisposable {
   }
 
   /**
-   * Accepts a rollout: for good when this resolves with `new`, and not at all when it throws, unless
-   * the same is asked for again, which then finishes what was begun.
+   * Accepts a rollout: for good when this resolves with `new`. When it throws nobody knows, as after any
+   * answer that is lost, and to ask for the same again finishes what was begun.
    *
    * @throws OsmosisError with code `queue_unavailable`
    */
   async accept(entry: RolloutEntry, limits: AcceptLimits = {}): Promise<Acceptance> {
-    const { id, kind, priority } = entry
-    const { hasJob, ...acceptance } = await this.records.accept(entry, limits)
+    const accepting = this.records.accept(entry, limits, this.#front)
+    // Sent with the record, and so done after it. A job without a record, or one more for the same, does
+    // no harm, but while there is no room they would be too many.
+    const adding = this.#isFull ? undefined : this.#add(entry)
+    const [acceptance] = await Promise.all([accepting, adding])
     const { result } = acceptance
-    if (hasJob || (result !== 'new' && result !== 'known')) return acceptance
-    const rollout = {
-      name: 'rollout',
-      queueName: queueNames.rollouts,
-      data: { id } satisfies RolloutJob,
-      opts: {
-        ...rolloutOptions,
-        jobId: jobIdOf(id),
-        ...(priority === undefined ? {} : { priority }),
-      },
-    }
-    const results = {
-      name: 'results',
-      queueName: queueNames.results,
-      data: { id } satisfies RolloutJob,
-      opts: { ...resultOptions, jobId: jobIdOf(id) },
-      children: [rollout],
-    }
-    await this.#asked(this.#flows.add(kind === 'attached' ? rollout : results))
-    await this.records.dispatched(id)
+    this.#isFull = result === 'full'
+    if (adding === undefined && (result === 'new' || result === 'known')) await this.#add(entry)
     return acceptance
+  }
+
+  async #add({ id, priority }: RolloutEntry): Promise<void> {
+    const options = { ...rolloutOptions, jobId: jobIdOf(id) }
+    const ordered = priority === undefined ? options : { ...options, priority }
+    await this.#asked(this.#rollouts.add('rollout', { id }, ordered))
   }
 
   /** A rollout as it stands; undefined for one that is not known. */
@@ -177,8 +170,13 @@ export class RolloutQueue implements AsyncDisposable {
   }
 
   /** Has the results of a rollout told (again): somebody's `tell` is called for it. */
-  async tell(id: string): Promise<void> {
-    const options = { ...resultOptions, jobId: `${jobIdOf(id)}.tell` }
+  async tell(
+    id: string,
+    { hasEnded = false, delayMs = 0 }: { hasEnded?: boolean; delayMs?: number } = {},
+  ): Promise<void> {
+    // While the completion is told, a job for the end must not pass for the same.
+    const jobId = `${jobIdOf(id)}.${hasEnded ? 'end' : 'tell'}`
+    const options = { ...resultOptions, jobId, delay: delayMs }
     await this.#asked(this.#results.add('tell', { id }, options))
   }
 
@@ -192,25 +190,46 @@ export class RolloutQueue implements AsyncDisposable {
    * @returns begins no more of it; what is being told goes on
    */
   tellResults(
-    tell: (id: string) => Promise<unknown>,
+    tell: (id: string, mayHaveEnded: boolean) => Promise<unknown>,
     concurrency: number,
     lockMs = 10_000,
   ): () => void {
-    const teller = new Worker<RolloutJob>(queueNames.results, async ({ data }) => tell(data.id), {
-      connection: this.#connection.waiting(),
-      prefix: this.#connection.prefix,
-      skipVersionCheck: true,
-      concurrency,
-      lockDuration: lockMs,
-      stalledInterval: lockMs / 2,
-      maxStalledCount: again.attempts,
-      settings: {
-        backoffStrategy: (attempts) => Math.min(500 * 2 ** attempts, longestPauseMs),
+    const passOn = (id: string, hasEnded: boolean, delayMs: number): void =>
+      this.#passOn(id, { hasEnded, delayMs })
+    const telling = new Telling({ tell, mostAtOnce: concurrency, passOn })
+    const { prefix } = this.#connection
+    const hearing = this.#connection
+      .subscribe(`${prefix}:front:${telling.id}`, (message) => telling.hear(message))
+      .then((stop) => {
+        this.#front = { id: telling.id, ms: lockMs * 1.5 }
+        return stop
+      })
+    const teller = new Worker<RolloutJob>(
+      queueNames.results,
+      async ({ data }) => telling.tell(data.id, true),
+      {
+        connection: this.#connection.waiting(),
+        prefix,
+        skipVersionCheck: true,
+        concurrency,
+        lockDuration: lockMs,
+        stalledInterval: lockMs / 2,
+        maxStalledCount: again.attempts,
+        settings: {
+          backoffStrategy: (attempts) => Math.min(500 * 2 ** attempts, longestPauseMs),
+        },
       },
-    })
+    )
     teller.on('error', () => {})
     this.#tellers.push(teller)
     return () => {
+      hearing
+        .then((stop) => {
+          this.#front = undefined
+          stop()
+          return undefined
+        })
+        .catch(() => {})
       teller.close().catch(() => {})
     }
   }
@@ -332,9 +351,14 @@ export class RolloutQueue implements AsyncDisposable {
     return (await Promise.all(lists)).flat()
   }
 
-  /** The job of a rollout that has ended is of no use; without it, its results are told. */
+  /** The job of a rollout that has ended is of no use. */
   async #release(id: string): Promise<void> {
     await this.#asked(this.#rollouts.remove(jobIdOf(id)))
+  }
+
+  /** A sweep finds what nobody could be asked to tell. */
+  #passOn(id: string, job: { hasEnded: boolean; delayMs?: number }): void {
+    this.tell(id, job).catch(() => {})
   }
 
   async #asked<T>(answer: Promise<T>): Promise<T> {

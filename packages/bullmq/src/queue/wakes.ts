@@ -5,7 +5,7 @@ import type { RolloutRecord } from '../records/rollout-record.ts'
 /** Called when a rollout may have changed; the status is a hint that may be missing or late. */
 export type WakeListener = (status?: RolloutRecord['status']) => void
 
-type Subscribe = (onMessage: (message: string) => void) => Promise<void>
+type Subscribe = (onMessage: (message: string) => void) => Promise<unknown>
 
 /** Between two looks at everything that is watched: messages may be lost. Milliseconds. */
 const sweepMs = 2_000

@@ -4,6 +4,9 @@ export type ScriptValue = string | number | Buffer
 /** One step of a record, in Lua, that nothing can come between. */
 export type RecordScript = string
 
+/** How long an outcome may be without anybody who tells it. Milliseconds. */
+export const untoldMs = 15_000
+
 // Keys beside that of the record are made of the prefix here: with Redis Cluster the prefix has braces.
 const shared = `
 local record, prefix, id = KEYS[1], ARGV[1], ARGV[2]
@@ -24,8 +27,14 @@ local function changed()
   redis.call('HINCRBY', record, 'version', 1)
   redis.call('PUBLISH', prefix .. ':wake', get('status') .. ' ' .. id)
 end
-local function toTell()
-  if get('kind') ~= 'attached' then redis.call('ZADD', prefix .. ':untold', now(), id) end
+-- Has an outcome told by the front that accepted the rollout, which has some time for it. Gives whether
+-- that front hears it; otherwise any other has to be asked.
+local function toTell(waits)
+  if get('kind') == 'attached' or get('status') == 'grading' and get('may_grade') then return 1 end
+  redis.call('ZADD', prefix .. ':untold', now() + (get('tell_ms') or ${untoldMs}), id)
+  if waits then return 1 end
+  local channel = prefix .. ':front:' .. (get('front') or '')
+  return redis.call('PUBLISH', channel, get('status') .. ' ' .. id)
 end
 local function told(kind, how)
   redis.call('HDEL', record, 'callback:' .. kind)
@@ -49,20 +58,21 @@ export function script(source: string): RecordScript {
 export const deliveryScripts = {
   accept: script(`
     local kind, digest, answer, code, may_grade, limit_ms, most_queued, keep_ms = unpack(ARGV, 3, 10)
-    local lease_ms, token, most_leases, asks_front, request, delivery = unpack(ARGV, 11, 16)
+    local lease_ms, token, most_leases, asks_front, front, tell_ms = unpack(ARGV, 11, 16)
+    local request, delivery = ARGV[17], ARGV[18]
     if redis.call('EXISTS', record) == 1 then
       local same = get('digest') == digest
       -- Whoever knows the token asks again because it had no answer.
       if same and token ~= '' and get('token_digest') == token then
-        return { 'new', get('answer'), get('job') or '' }
+        return { 'new', get('answer') }
       end
-      return { same and 'known' or 'contradicted', get('answer'), get('job') or '' }
+      return { same and 'known' or 'contradicted', get('answer') }
     end
     if most_queued ~= '' and redis.call('ZCARD', prefix .. ':queued') >= tonumber(most_queued) then
-      return { 'full', '', '' }
+      return { 'full', '' }
     end
     if most_leases ~= '' and redis.call('ZCARD', prefix .. ':leases') >= tonumber(most_leases) then
-      return { 'full', '', '' }
+      return { 'full', '' }
     end
     local admitted = now()
     set('kind', kind, 'digest', digest, 'answer', answer, 'code', code, 'admitted_at', admitted,
@@ -70,6 +80,7 @@ export const deliveryScripts = {
     if may_grade == '1' then set('may_grade', 1) end
     if asks_front == '1' then set('asks_front', 1) end
     if token ~= '' then set('token_digest', token) end
+    if front ~= '' then set('front', front, 'tell_ms', tell_ms) end
     if lease_ms ~= '' then
       local list = kind == 'attached' and ':attached' or ':leases'
       set('heard_at', admitted, 'lease_ms', lease_ms)
@@ -81,10 +92,10 @@ export const deliveryScripts = {
     end
     enter('queued')
     redis.call('ZADD', prefix .. ':jobless', admitted + keep_ms, id)
-    return { 'new', answer, '' }`),
+    return { 'new', answer }`),
 
-  /** The record has a job. */
-  dispatched: script(`
+  /** The record has a job, and stays. */
+  hasJob: script(`
     if redis.call('EXISTS', record) == 0 then return 0 end
     set('job', 1)
     return redis.call('ZREM', prefix .. ':jobless', id)`),
@@ -92,7 +103,8 @@ export const deliveryScripts = {
   /** Nobody was answered that it is accepted: whoever wanted to is gone. */
   abandon: script(`
     redis.call('ZREM', prefix .. ':jobless', id)
-    if get('job') then return 0 end
+    -- Taken, or ended without a worker.
+    if get('job') or get('status') ~= 'queued' then return 0 end
     for _, list in ipairs({ ':queued', ':deadlines', ':leases', ':attached' }) do
       redis.call('ZREM', prefix .. list, id)
     end
@@ -159,7 +171,7 @@ export const deliveryScripts = {
     if kind ~= '' then told(kind, how) end
     redis.call('HDEL', record, 'request', 'delivery', 'workflow', 'samples', 'partial', 'grading',
       'cancel', 'token', 'limit', 'began', 'asked', 'downed', 'report', 'first_call')
-    for _, list in ipairs({ ':leases', ':attached', ':deadlines', ':untold' }) do
+    for _, list in ipairs({ ':jobless', ':leases', ':attached', ':deadlines', ':untold' }) do
       redis.call('ZREM', prefix .. list, id)
     end
     return redis.call('PEXPIRE', record, keep_ms)`),
@@ -228,9 +240,10 @@ export const runScripts = {
 
   /** The mark: the first model call may leave. */
   mark: script(`
-    local run, status = tonumber(ARGV[3]), get('status')
+    local run, begun, status = tonumber(ARGV[3]), ARGV[4], get('status')
     if tonumber(get('run')) ~= run or get('cancel') then return 0 end
     if status ~= 'queued' and status ~= 'running' then return 0 end
+    if tonumber(get('asked')) ~= run then redis.call('HINCRBY', record, 'calls', begun) end
     set('asked', run)
     if get('asks_front') then changed() end
     return 1`),
@@ -242,9 +255,11 @@ export const runScripts = {
   /** The outcome of a phase, from the run that is current, or from whoever gives that run up. */
   settle: script(`
     local run, phase, outcome, samples, status, reward, message, gives_up = unpack(ARGV, 3, 10)
+    local waits = ARGV[11] == '1'
     local before = get('status')
     if not before then return 'gone' end
-    if get('settled:' .. phase) == run then return 'kept' end
+    -- Whoever asks again does not know who has heard of it.
+    if get('settled:' .. phase) == run then return waits and 'kept' or 'unheard' end
     if get('run') ~= run then return 'stale' end
     local in_workflow = before == 'queued' or before == 'running'
     if phase == 'workflow' and not in_workflow then return 'stale' end
@@ -265,13 +280,13 @@ export const runScripts = {
     end
     redis.call('ZREM', prefix .. ':deadlines', id)
     enter(status)
-    toTell()
+    local heard = toTell(waits)
     if gives_up == '1' then
       redis.call('HINCRBY', record, 'run', 1)
       tellWorker()
     end
     changed()
-    return 'kept'`),
+    return heard == 0 and 'unheard' or 'kept'`),
 
   /** The worker ends before the rollout does, and is no longer to be waited for. */
   leave: script(`
@@ -281,10 +296,10 @@ export const runScripts = {
 
   /** What was said in a workflow that failed. */
   partial: script(`
-    if get('settled:workflow') ~= ARGV[3] or not get('request') then return 0 end
+    if get('settled:workflow') ~= ARGV[3] or not get('request') then return 'stale' end
     set('partial', ARGV[4], 'has_partial', 1)
     changed()
-    return 1`),
+    return toTell() == 0 and 'unheard' or 'kept'`),
 
   /** Ends a rollout that no run has, and asks the worker of any other to end it. */
   cancel: script(`
@@ -304,7 +319,6 @@ export const runScripts = {
     set('workflow', outcome, 'settled:workflow', '-', 'run', 1, 'error', message)
     redis.call('ZREM', prefix .. ':deadlines', id)
     enter(status)
-    toTell()
     changed()
-    return { said, 'ended' }`),
+    return { said, toTell() == 0 and 'unheard' or 'ended' }`),
 }

@@ -36,14 +36,19 @@ export class RolloutRecords {
     this.#redis = redis
   }
 
-  /** Accepts a rollout, or says what stands under its id already. */
+  /**
+   * Accepts a rollout, or says what stands under its id already.
+   *
+   * @param front - who tells its results, and how many milliseconds it may take until others do
+   */
   async accept(
     entry: RolloutEntry,
     limits: AcceptLimits = {},
-  ): Promise<Acceptance & { readonly hasJob: boolean }> {
+    front?: { readonly id: string; readonly ms: number },
+  ): Promise<Acceptance> {
     const { id, request, lease } = entry
     const { agentTimeoutSeconds: limit, queuedSeconds = 0 } = request
-    const [result, answer, job] = (await this.run(deliveryScripts.accept, id, [
+    const [result, answer] = (await this.run(deliveryScripts.accept, id, [
       entry.kind,
       entry.digest,
       entry.answer,
@@ -56,19 +61,15 @@ export class RolloutRecords {
       lease?.tokenDigest ?? '',
       limits.mostLeases ?? '',
       entry.asksFront === true ? 1 : 0,
+      front?.id ?? '',
+      front?.ms ?? '',
       this.seal(id, 'request', portable(request)),
       this.seal(id, 'delivery', portable(entry.delivery)),
     ])) as Buffer[]
     return {
       result: String(result) as Acceptance['result'],
       answer: String(answer),
-      hasJob: job?.length !== 0,
     }
-  }
-
-  /** The record has a job, and stays. */
-  async dispatched(id: string): Promise<void> {
-    await this.run(deliveryScripts.dispatched, id)
   }
 
   /** Undefined for a rollout that is not known. */

@@ -75,6 +75,20 @@ export type Settled =
   /** It was a success, and the rollout was cancelled before: nothing was written. */
   | 'cancelled'
 
+type Phase = 'workflow' | 'grading'
+
+/** What is written at the end of a phase. */
+interface WrittenPhase {
+  readonly outcome: Buffer
+  /** Default: there are none beside the outcome. */
+  readonly samples?: Buffer | ''
+  readonly end: Omit<PhaseEnd, 'status'> & { readonly status: string }
+  /** Whether the run ends with it, and not by its own account. Default: false. */
+  readonly givesUp?: boolean
+  /** Whether more is to be written before it is told. Default: false. */
+  readonly waits?: boolean
+}
+
 /** Asks something until there is an answer. */
 export type Tries = <T>(ask: () => Promise<T>) => Promise<T>
 
@@ -94,11 +108,14 @@ export interface RunState {
 /** What runs of rollouts write. Whatever comes of a run that was given up is refused. */
 export class RolloutRuns {
   readonly #records: RolloutRecords
+  readonly #unheard: (id: string, hasEnded: boolean) => void
   /** What is kept of the samples that runs of this process have left to be graded. */
   readonly #left = new WeakMap<RunOf, LongDigests>()
 
-  constructor(records: RolloutRecords) {
+  /** @param unheard - has results told that no front has heard of */
+  constructor(records: RolloutRecords, unheard: (id: string, hasEnded: boolean) => void) {
     this.#records = records
+    this.#unheard = unheard
   }
 
   /** Begins the next run of a rollout, if there is to be one. */
@@ -145,9 +162,13 @@ export class RolloutRuns {
     return Number(await this.#records.run(runScripts.begin, id, [run])) === 1
   }
 
-  /** The mark: resolves with whether the first model call may leave. */
-  async mark({ id, run }: RunOf): Promise<boolean> {
-    return Number(await this.#records.run(runScripts.mark, id, [run])) === 1
+  /**
+   * The mark: resolves with whether the first model call may leave.
+   *
+   * @param begun - model calls that have begun before it; default: 0
+   */
+  async mark({ id, run }: RunOf, begun = 0): Promise<boolean> {
+    return Number(await this.#records.run(runScripts.mark, id, [run, begun])) === 1
   }
 
   /** The run is not finished by its worker, which is not waited for any more. */
@@ -155,13 +176,14 @@ export class RolloutRuns {
     await this.#records.run(runScripts.leave, id, [run])
   }
 
-  /** A model call has begun. */
+  /** A model call has begun, after the mark. */
   async count({ id, run }: RunOf): Promise<void> {
     await this.#records.run(runScripts.count, id, [run])
   }
 
   /**
-   * Writes the outcome of the workflow. `grades`: a success is followed by its grading.
+   * Writes the outcome of the workflow. `grades`: a success is followed by its grading. A failure with
+   * `partialSamples` is told when {@link RolloutRuns.settlePartial} has written these.
    *
    * @param of - to be given to {@link RolloutRuns.settleGrading} as well, which writes only what is new then
    * @param tries - asks until there is an answer; default: once
@@ -181,13 +203,16 @@ export class RolloutRuns {
     }))
     this.#left.set(of, digests)
     const sent = this.#records.seal(of.id, 'workflow', sendWorkflow(outcome))
-    return tries(async () => this.#settle(of, 'workflow', sent, blob, { ...end, status }))
+    const waits = outcome.partialSamples !== undefined
+    const written = { outcome: sent, samples: blob, end: { ...end, status }, waits }
+    return tries(async () => this.#settle(of, 'workflow', written))
   }
 
   /** Writes what was said in a workflow that failed. */
   async settlePartial({ id, run }: RunOf, samples: Samples): Promise<void> {
     const blob = packSamples(samples, (kept) => this.#records.seal(id, 'partial', kept))
-    await this.#records.run(runScripts.partial, id, [run, blob])
+    const reply = await this.#records.run(runScripts.partial, id, [run, blob])
+    if (String(reply) === 'unheard') this.#unheard(id, true)
   }
 
   /** @param tries - asks until there is an answer; default: once */
@@ -201,7 +226,8 @@ export class RolloutRuns {
       (kept) => this.#sealGrading(of.id, { failure: sendFailure(failure), samples: kept }),
       this.#left.get(of),
     )
-    return tries(async () => this.#settle(of, 'grading', sent, '', phaseEnd(failure, samples)))
+    const written = { outcome: sent, end: phaseEnd(failure, samples) }
+    return tries(async () => this.#settle(of, 'grading', written))
   }
 
   /**
@@ -215,10 +241,10 @@ export class RolloutRuns {
     const { status } = (await this.#records.read(of.id)) ?? {}
     if (status !== 'grading') {
       const sent = this.#records.seal(of.id, 'workflow', sendWorkflow(outcome))
-      return this.#settle(of, 'workflow', sent, '', end, true)
+      return this.#settle(of, 'workflow', { outcome: sent, end, givesUp: true })
     }
-    const grading = { failure: sendFailure(failure), samples: undefined }
-    return this.#settle(of, 'grading', this.#sealGrading(of.id, grading), '', end, true)
+    const sent = this.#sealGrading(of.id, { failure: sendFailure(failure), samples: undefined })
+    return this.#settle(of, 'grading', { outcome: sent, end, givesUp: true })
   }
 
   /** How a run stands; see {@link RunState}. */
@@ -256,20 +282,16 @@ export class RolloutRuns {
       byId ? 1 : 0,
     ])
     const [disposition, ended] = reply as Buffer[]
+    if (ended?.toString() === 'unheard') this.#unheard(id, true)
     return {
       disposition: String(disposition) as CancelDisposition,
       hasEnded: ended !== undefined,
     }
   }
 
-  async #settle(
-    { id, run }: RunOf,
-    phase: 'workflow' | 'grading',
-    outcome: Buffer,
-    samples: Buffer | '',
-    { status, reward, message }: Omit<PhaseEnd, 'status'> & { readonly status: string },
-    givesUp = false,
-  ): Promise<Settled> {
+  async #settle({ id, run }: RunOf, phase: Phase, written: WrittenPhase): Promise<Settled> {
+    const { outcome, samples = '', end, givesUp = false, waits = false } = written
+    const { status, reward, message } = end
     const reply = await this.#records.run(runScripts.settle, id, [
       run,
       phase,
@@ -279,9 +301,12 @@ export class RolloutRuns {
       reward ?? '',
       this.#records.sealError(id, message),
       givesUp ? 1 : 0,
+      waits ? 1 : 0,
     ])
     const settled = String(reply)
-    return settled === 'kept' || settled === 'cancelled' ? settled : 'stale'
+    if (settled === 'unheard') this.#unheard(id, status !== 'grading')
+    if (settled === 'unheard' || settled === 'kept') return 'kept'
+    return settled === 'cancelled' ? settled : 'stale'
   }
 
   #sealGrading(id: string, sent: SentGrading): Buffer {

@@ -9,7 +9,7 @@ import { DelayedError, WaitingError, Worker, type Job } from 'bullmq'
 
 import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
 import { closeJobs } from './close-jobs.ts'
-import { attachedPrefix, queueNames, type RolloutJob } from '../queue/job-names.ts'
+import { queueNames, type RolloutJob } from '../queue/job-names.ts'
 import { RolloutQueue } from '../queue/rollout-queue.ts'
 import { removeHeartbeat, writeHeartbeat } from '../queue/worker-list.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
@@ -85,7 +85,10 @@ export class RolloutWorker implements AsyncDisposable {
     this.#queue = queue
     this.#lockMs = lockDurationMs
     this.#records = new RolloutRecords(connection, redis)
-    this.#runs = new RolloutRuns(this.#records)
+    this.#runs = new RolloutRuns(this.#records, (id, hasEnded) => {
+      // A sweep finds what nobody was asked to tell.
+      queue.tell(id, { hasEnded }).catch(() => {})
+    })
     this.#inside = new WorkerRuns(this.#runs)
     const { backend, modelCallsPerEndpoint: limit } = options
     this.#slots =
@@ -96,11 +99,7 @@ export class RolloutWorker implements AsyncDisposable {
       backend,
       runs: this.#runs,
       patienceMs,
-      callBegins: async (of, call) => this.#callBegins(of, call),
-      tell: (id) => {
-        // A sweep finds what nobody was asked to tell.
-        if (!id.startsWith(attachedPrefix)) queue.tell(id).catch(() => {})
-      },
+      callBegins: async (...begun) => this.#callBegins(...begun),
     }
     this.#jobs = new Worker(queueNames.rollouts, async (job, token) => this.#process(job, token), {
       connection: connection.waiting(),
@@ -255,13 +254,14 @@ export class RolloutWorker implements AsyncDisposable {
     throw new WaitingError()
   }
 
-  async #callBegins(of: RunOf, call: BeginningModelCall): Promise<() => void> {
+  /** @param isMarked - whether the mark was set, which counts what has begun before */
+  async #callBegins(of: RunOf, call: BeginningModelCall, isMarked: boolean): Promise<() => void> {
     // Nothing was heard for so long that others may have taken over.
     if (performance.now() - this.#heardAt > this.#lockMs) {
       // A rollout goes on while Redis is away.
       await Promise.race([this.#inside.look(of.id), sleep(lookMs)])
     }
-    this.#runs.count(of).catch(() => {})
+    if (isMarked) this.#runs.count(of).catch(() => {})
     return (await this.#slots?.begin(call)) ?? (() => {})
   }
 
@@ -288,7 +288,6 @@ export class RolloutWorker implements AsyncDisposable {
       const record = await this.#records.read(id)
       if (record?.status !== 'grading' || record.worker !== this.id) continue
       await this.#runs.giveUp(record, lostBeforeGraded())
-      this.#parts.tell(id)
     }
   }
 

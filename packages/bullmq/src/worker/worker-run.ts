@@ -28,9 +28,11 @@ export interface RunParts {
   /** How long an outcome waits for Redis. Milliseconds. */
   readonly patienceMs: number
   /** Called before each model call, see {@link RolloutObserver.modelCallBegins}. */
-  readonly callBegins: (of: RunOf, call: BeginningModelCall) => Promise<() => void>
-  /** Has what is known of a rollout told. */
-  readonly tell: (id: string) => void
+  readonly callBegins: (
+    of: RunOf,
+    call: BeginningModelCall,
+    isMarked: boolean,
+  ) => Promise<() => void>
 }
 
 /** One run of a rollout in this worker: what its backend reports goes into the record, while it counts. */
@@ -47,6 +49,8 @@ export class WorkerRun {
   /** Why it is ended early. */
   #ending: OsmosisError | undefined
   #isGivenUp = false
+  /** Model calls that have begun before the mark, which counts them; undefined from then on. */
+  #begun: number | undefined = 0
 
   constructor(parts: RunParts, of: RunOf, taken: Extract<Taken, { what: 'run' }>) {
     const { request, mayGrade, asksFront } = taken
@@ -98,7 +102,9 @@ export class WorkerRun {
         if (phase === 'running') runs.begin(this.of).catch(() => {})
       },
       beforeFirstModelCall: async () => {
-        if (await this.#patiently(async () => runs.mark(this.of))) {
+        const begun = this.#begun
+        this.#begun = undefined
+        if (await this.#patiently(async () => runs.mark(this.of, begun))) {
           return this.#firstCall.promise
         }
         const state = await this.#patiently(async () => runs.look(this.of))
@@ -107,7 +113,9 @@ export class WorkerRun {
       },
       modelCallBegins: async (call) => {
         if (this.#isGivenUp) throw givenUp
-        return callBegins(this.of, call)
+        const isMarked = this.#begun === undefined
+        if (this.#begun !== undefined) this.#begun += 1
+        return callBegins(this.of, call, isMarked)
       },
       workflowFinished: async (outcome, samples = new Map()) => {
         hasFailed = outcome.status === 'failure'
@@ -142,7 +150,7 @@ export class WorkerRun {
   }
 
   async #gradingFinished(said: GradingOutcome): Promise<void> {
-    const { runs, tell } = this.#parts
+    const { runs } = this.#parts
     const { samples } = said
     const settled = await this.#settled(async (tries) =>
       runs.settleGrading(this.of, this.#explained(said), tries),
@@ -152,7 +160,6 @@ export class WorkerRun {
       const outcome = { ...failed(reason), samples }
       await this.#settled(async (tries) => runs.settleGrading(this.of, outcome, tries))
     }
-    if (settled !== 'stale') tell(this.of.id)
   }
 
   /** The backend only knows that it was cancelled; the record knows why. */
