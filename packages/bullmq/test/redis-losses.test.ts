@@ -19,7 +19,7 @@ import { startPolicyServer } from '@osmosis/testing'
 import { startRedis, type RedisServer } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
-import { entry, lookInto, request } from './queue-under-test.ts'
+import { entry, lookInto, request, runOf, samples, succeeded, taker } from './queue-under-test.ts'
 
 const lockDurationMs = 2_000
 
@@ -194,6 +194,24 @@ it('answers that the queue is not available while Redis stands still', async () 
   await expect
     .poll(async () => (await queue.accept(entry()).catch(() => undefined))?.answer)
     .toBe('{"accepted":true}')
+})
+
+it('takes each step of a rollout in a Redis that has forgotten all scripts meanwhile', async () => {
+  const redis = await startRedis()
+  const queue = await RolloutQueue.open({ url: redis.url })
+  onTestFinished(async () => queue.close())
+  const client = lookInto(redis)
+  const pass = async (id: string): Promise<void> => {
+    await queue.accept(entry({ id }))
+    const run = runOf(await queue.runs.take(id, taker('w1')), id)
+    expect(await queue.runs.begin(run)).toBe(true)
+    expect(await queue.runs.mark(run)).toBe(true)
+    expect(await queue.runs.settleWorkflow(run, succeeded, samples(), false)).toBe('kept')
+  }
+  await pass('r1')
+  await pass('r2')
+  await client.script('FLUSH')
+  await pass('r3')
 })
 
 it('ends fronts and workers although Redis is gone', async () => {

@@ -1,8 +1,9 @@
-import { hash } from 'node:crypto'
 import { deserialize, serialize } from 'node:v8'
 
 import type { RolloutSample } from '@osmosis/core'
-import { portable } from '@osmosis/workers/internal'
+import { sendSamples } from '@osmosis/workers/internal'
+
+import { leavesOf, type Leaves } from './leaves.ts'
 
 export type Samples = ReadonlyMap<string, RolloutSample>
 
@@ -17,32 +18,51 @@ export interface KeptSample {
   readonly long: Uint8Array | undefined
 }
 
-/** Digests of the long parts of samples, by the ids of these. */
-export type LongDigests = ReadonlyMap<string, string>
+/** What was in the long parts of samples when they were kept, by the ids of these. */
+export type LeftSamples = ReadonlyMap<string, Leaves>
 
 /**
  * Takes samples apart, so that what is long in them is packed and sent once.
  *
  * @param pack - packs what is kept
- * @param known - of the samples as the workflow left them: what has not changed since is left out
+ * @param left - as the workflow left them: what has not changed since is left out
+ * @returns `isWhole`: false when what is long could not be kept
  */
 export function packSamples<T>(
   samples: Samples,
   pack: (kept: readonly KeptSample[]) => T,
-  known?: LongDigests,
-): T {
-  const all = [...samples.values()]
-  try {
-    return pack(all.map((sample) => keptSample(portable(sample) as RolloutSample, known)))
-  } catch {
-    // Whatever cannot be cloned or is too deep: conversations are optional, the outcome is not.
-    const bare = { messages: [], trajectoryMessages: null, calls: [], metrics: {}, extraFields: {} }
-    return pack(all.map((sample) => keptSample({ ...sample, ...bare }, known)))
-  }
+  left: LeftSamples = new Map(),
+): { readonly packed: T; readonly isWhole: boolean } {
+  const unchanged = [...samples.values()].filter((one) => isSame(one, left.get(one.id)))
+  const same = new Set(unchanged.map(({ id }) => id))
+  const changed = new Map(
+    [...samples].map(([key, sample]) => [
+      key,
+      same.has(sample.id) ? { ...sample, ...nothingLong } : sample,
+    ]),
+  )
+  const all = [...changed.values()]
+  let isWhole = true
+  const packed = sendSamples(changed, (sent) => {
+    isWhole = sent.every((sample, n) => lengthsOf(sample) === lengthsOf(all[n]))
+    return pack(
+      sent.map((sample) => {
+        const { messages: _, trajectoryMessages: __, calls: ___, ...rest } = sample
+        return { rest, long: same.has(rest.id) ? undefined : serialize(longOf(sample)) }
+      }),
+    )
+  })
+  return { packed, isWhole }
 }
 
-export function digestsOf(kept: readonly KeptSample[]): LongDigests {
-  return new Map(kept.map(({ rest, long }) => [rest.id, long === undefined ? '' : digest(long)]))
+/** What is in samples now. */
+export function leftSamples(samples: Samples): LeftSamples {
+  return new Map(
+    [...samples.values()].flatMap((sample) => {
+      const leaves = leavesOf(longOf(sample))
+      return leaves === undefined ? [] : [[sample.id, leaves] as const]
+    }),
+  )
 }
 
 /** @param workflow - the samples as the workflow left them */
@@ -56,10 +76,17 @@ export function unpackSamples(kept: readonly KeptSample[], workflow: Samples = n
   )
 }
 
-function keptSample(sample: RolloutSample, known: LongDigests | undefined): KeptSample {
-  const { messages: _, trajectoryMessages: __, calls: ___, ...rest } = sample
-  const long = serialize(longOf(sample))
-  return { rest, long: known?.get(sample.id) === digest(long) ? undefined : long }
+const nothingLong = { messages: [], trajectoryMessages: null, calls: [] }
+
+function isSame(sample: RolloutSample, before: Leaves | undefined): boolean {
+  const now = before && leavesOf(longOf(sample))
+  if (now === undefined || now.length !== before?.length) return false
+  return now.every((leaf, n) => Object.is(leaf, before[n]))
+}
+
+/** What is long is kept, or is not there at all. */
+function lengthsOf(sample: RolloutSample | undefined): string {
+  return longParts.map((name) => sample?.[name]?.length).join(' ')
 }
 
 /** Sources are user code, and may have left some out. */
@@ -68,8 +95,4 @@ function longOf(sample: RolloutSample | undefined): Partial<LongParts> {
     sample !== undefined && name in sample ? [[name, sample[name]] as const] : [],
   )
   return Object.fromEntries(parts)
-}
-
-function digest(bytes: Uint8Array): string {
-  return hash('sha256', bytes, 'base64')
 }

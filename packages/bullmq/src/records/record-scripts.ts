@@ -51,7 +51,8 @@ end
 
 /** @param source - what all scripts share goes before it */
 export function script(source: string): RecordScript {
-  return shared + source
+  const lines = (shared + source).split('\n').map((line) => line.trim())
+  return lines.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
 }
 
 /** Acceptance, and what delivery does to a record. */
@@ -250,7 +251,7 @@ export const runScripts = {
 
   count: script(`
     if tonumber(get('run')) ~= tonumber(ARGV[3]) then return 0 end
-    return redis.call('HINCRBY', record, 'calls', 1)`),
+    return redis.call('HINCRBY', record, 'calls', ARGV[4])`),
 
   /** The outcome of a phase, from the run that is current, or from whoever gives that run up. */
   settle: script(`

@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'
 import { storedCode } from './code-versions.ts'
+import { KnownScripts } from './known-scripts.ts'
 import { RecordFields, workflowFields, type KeptWorkflow } from './record-fields.ts'
 import { deliveryScripts, type RecordScript, type ScriptValue } from './record-scripts.ts'
 import {
@@ -29,11 +30,13 @@ const endedForMs = 15 * 60_000
  */
 export class RolloutRecords {
   readonly #redis: Redis
+  readonly #scripts: KnownScripts
   readonly #connection: QueueConnection
 
   constructor(connection: QueueConnection, redis: Redis) {
     this.#connection = connection
     this.#redis = redis
+    this.#scripts = new KnownScripts(redis)
   }
 
   /**
@@ -222,16 +225,22 @@ export class RolloutRecords {
     return this.#connection.keys.open(blob, `${field} of rollout ${id}`)
   }
 
+  /** Takes one step of a record. */
   async run(
     script: RecordScript,
     id: string,
     values: readonly ScriptValue[] = [],
   ): Promise<unknown> {
-    const { prefix } = this.#connection
-    const all = [1, this.key(id), prefix, id, ...values]
-    // Whole each time: by their digest, Redis knows scripts only until it is restarted, and a second
-    // message would come too late from a process that is about to end.
-    return this.ask(async (redis) => redis.callBuffer('EVAL', script, ...all))
+    return this.ask(async () => this.#scripts.run(script, this.#valuesOf(id, values)))
+  }
+
+  /** Takes a step that is done when its one message has arrived, whatever becomes of this process. */
+  async runAtOnce(
+    script: RecordScript,
+    id: string,
+    values: readonly ScriptValue[],
+  ): Promise<unknown> {
+    return this.ask(async () => this.#scripts.runWhole(script, this.#valuesOf(id, values)))
   }
 
   /** Asks Redis. */
@@ -241,6 +250,10 @@ export class RolloutRecords {
     } catch (error) {
       throw this.#connection.unavailable(error)
     }
+  }
+
+  #valuesOf(id: string, values: readonly ScriptValue[]): ScriptValue[] {
+    return [1, this.key(id), this.#connection.prefix, id, ...values]
   }
 
   async #fields(id: string, names: readonly string[]): Promise<RecordFields> {

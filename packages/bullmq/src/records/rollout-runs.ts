@@ -10,7 +10,7 @@ import { receiveError, sendError, sendFailure, type SentError } from '@osmosis/w
 
 import { shownCode, storedCode } from './code-versions.ts'
 import { runScripts } from './record-scripts.ts'
-import { digestsOf, packSamples, type LongDigests, type Samples } from './kept-samples.ts'
+import { leftSamples, packSamples, type LeftSamples, type Samples } from './kept-samples.ts'
 import type { RolloutRecords } from './rollout-records.ts'
 import { phaseEnd, sendWorkflow, type PhaseEnd, type SentGrading } from './sent-outcome.ts'
 
@@ -20,6 +20,8 @@ const mostDowned = 2
 const mostRuns = 5
 /** For a worker to end a rollout at its deadline, before others do. Milliseconds. */
 const graceMs = 5_000
+/** Until model calls are counted in a record: most of them take longer. Milliseconds. */
+const countMs = 20
 /** For a worker to find a Redis that is back. Milliseconds. */
 const longestReconnectMs = 5_000
 
@@ -109,8 +111,11 @@ export interface RunState {
 export class RolloutRuns {
   readonly #records: RolloutRecords
   readonly #unheard: (id: string, hasEnded: boolean) => void
+  /** Model calls that are to be counted, by run. */
+  readonly #counted = new Map<RunOf, number>()
+  #counting: NodeJS.Timeout | undefined
   /** What is kept of the samples that runs of this process have left to be graded. */
-  readonly #left = new WeakMap<RunOf, LongDigests>()
+  readonly #left = new WeakMap<RunOf, LeftSamples>()
 
   /** @param unheard - has results told that no front has heard of */
   constructor(records: RolloutRecords, unheard: (id: string, hasEnded: boolean) => void) {
@@ -159,7 +164,7 @@ export class RolloutRuns {
 
   /** User code is about to run. */
   async begin({ id, run }: RunOf): Promise<boolean> {
-    return Number(await this.#records.run(runScripts.begin, id, [run])) === 1
+    return Number(await this.#records.runAtOnce(runScripts.begin, id, [run])) === 1
   }
 
   /**
@@ -168,7 +173,7 @@ export class RolloutRuns {
    * @param begun - model calls that have begun before it; default: 0
    */
   async mark({ id, run }: RunOf, begun = 0): Promise<boolean> {
-    return Number(await this.#records.run(runScripts.mark, id, [run, begun])) === 1
+    return Number(await this.#records.runAtOnce(runScripts.mark, id, [run, begun])) === 1
   }
 
   /** The run is not finished by its worker, which is not waited for any more. */
@@ -176,9 +181,10 @@ export class RolloutRuns {
     await this.#records.run(runScripts.leave, id, [run])
   }
 
-  /** A model call has begun, after the mark. */
-  async count({ id, run }: RunOf): Promise<void> {
-    await this.#records.run(runScripts.count, id, [run])
+  /** A model call has begun, after the mark. Said soon, and before anything of the run that follows. */
+  count(of: RunOf): void {
+    this.#counted.set(of, (this.#counted.get(of) ?? 0) + 1)
+    this.#counting ??= setTimeout(() => this.#sendCounts(), countMs)
   }
 
   /**
@@ -197,11 +203,10 @@ export class RolloutRuns {
   ): Promise<Settled> {
     const end = phaseEnd(outcome.failure, new Map())
     const status = end.status === 'success' && grades ? 'grading' : end.status
-    const { blob, digests } = packSamples(samples, (kept) => ({
-      blob: kept.length === 0 ? ('' as const) : this.#records.seal(of.id, 'samples', kept),
-      digests: digestsOf(kept),
-    }))
-    this.#left.set(of, digests)
+    const { packed: blob, isWhole } = packSamples(samples, (kept) =>
+      kept.length === 0 ? ('' as const) : this.#records.seal(of.id, 'samples', kept),
+    )
+    if (isWhole && status === 'grading') this.#left.set(of, leftSamples(samples))
     const sent = this.#records.seal(of.id, 'workflow', sendWorkflow(outcome))
     const waits = outcome.partialSamples !== undefined
     const written = { outcome: sent, samples: blob, end: { ...end, status }, waits }
@@ -210,8 +215,8 @@ export class RolloutRuns {
 
   /** Writes what was said in a workflow that failed. */
   async settlePartial({ id, run }: RunOf, samples: Samples): Promise<void> {
-    const blob = packSamples(samples, (kept) => this.#records.seal(id, 'partial', kept))
-    const reply = await this.#records.run(runScripts.partial, id, [run, blob])
+    const { packed } = packSamples(samples, (kept) => this.#records.seal(id, 'partial', kept))
+    const reply = await this.#records.run(runScripts.partial, id, [run, packed])
     if (String(reply) === 'unheard') this.#unheard(id, true)
   }
 
@@ -221,12 +226,12 @@ export class RolloutRuns {
     { failure, samples }: GradingOutcome,
     tries: Tries = once,
   ): Promise<Settled> {
-    const sent = packSamples(
+    const { packed } = packSamples(
       samples,
       (kept) => this.#sealGrading(of.id, { failure: sendFailure(failure), samples: kept }),
       this.#left.get(of),
     )
-    const written = { outcome: sent, end: phaseEnd(failure, samples) }
+    const written = { outcome: packed, end: phaseEnd(failure, samples) }
     return tries(async () => this.#settle(of, 'grading', written))
   }
 
@@ -289,9 +294,20 @@ export class RolloutRuns {
     }
   }
 
+  /** Together: each write of its own costs more than what it says. */
+  #sendCounts(): void {
+    clearTimeout(this.#counting)
+    this.#counting = undefined
+    for (const [{ id, run }, calls] of this.#counted) {
+      this.#records.run(runScripts.count, id, [run, calls]).catch(() => {})
+    }
+    this.#counted.clear()
+  }
+
   async #settle({ id, run }: RunOf, phase: Phase, written: WrittenPhase): Promise<Settled> {
     const { outcome, samples = '', end, givesUp = false, waits = false } = written
     const { status, reward, message } = end
+    this.#sendCounts()
     const reply = await this.#records.run(runScripts.settle, id, [
       run,
       phase,

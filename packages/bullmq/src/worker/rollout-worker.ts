@@ -261,7 +261,7 @@ export class RolloutWorker implements AsyncDisposable {
       // A rollout goes on while Redis is away.
       await Promise.race([this.#inside.look(of.id), sleep(lookMs)])
     }
-    if (isMarked) this.#runs.count(of).catch(() => {})
+    if (isMarked) this.#runs.count(of)
     return (await this.#slots?.begin(call)) ?? (() => {})
   }
 
