@@ -124,6 +124,11 @@ it('callbacks that a front could not deliver are delivered by another one, word 
   await a.post()
   await controller.until(() => controller.callbacks.length > 2)
   await Promise.all([a.close(), b.close()])
+  const lines = [...a.log, ...b.log]
+  expect(lines.filter(({ level }) => level === 'error')).toStrictEqual([])
+  expect(lines).toContainEqual(
+    expect.objectContaining({ level: 'info', message: 'callback left to another server' }),
+  )
   const tried = controller.callbacks.splice(0).map(({ body }) => JSON.stringify(body))
   controller.otherwise = () => undefined
 

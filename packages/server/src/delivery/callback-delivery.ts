@@ -214,7 +214,7 @@ export class CallbackDelivery {
       return 'acknowledged'
     }
     const { onAcknowledged } = callback
-    const outcome = await this.#tryUntilKnown({ ...first, onAcknowledged })
+    const outcome = await this.#tryUntilKnown({ ...first, onAcknowledged }, kept?.record)
     this.#note(callback, outcome, kept?.record)
     await kept?.record.told(callback, outcome)
     return outcome
@@ -237,7 +237,10 @@ export class CallbackDelivery {
     if (outcome !== 'acknowledged' && !isPending) this.#lost += 1
   }
 
-  async #tryUntilKnown(callback: Callback): Promise<DeliveryOutcome> {
+  async #tryUntilKnown(
+    callback: Callback,
+    kept: CallbackRecord | undefined,
+  ): Promise<DeliveryOutcome> {
     const line = { rollout_id: callback.rolloutId, callback: callback.kind }
     let attempts = 0
     try {
@@ -266,10 +269,10 @@ export class CallbackDelivery {
       )
     } catch (error) {
       const outcome = this.#isPassing(error) || this.#closing.signal.aborted ? 'gave_up' : 'refused'
-      this.#logger.error(
-        { ...line, attempts, outcome, reason: errorMessage(error) },
-        'callback not delivered',
-      )
+      const why = { ...line, attempts, outcome, reason: errorMessage(error) }
+      const isLeft = kept?.passesOn === true && this.#closing.signal.aborted
+      if (isLeft) this.#logger.info(why, 'callback left to another server')
+      else this.#logger.error(why, 'callback not delivered')
       return outcome
     }
     return this.#acknowledged({ ...line, attempts })
