@@ -25,7 +25,7 @@ export interface TrainerAnswer {
  * What goes wrong with a request: the connection is reset before the trainer has seen it (`reset`), or after
  * it has taken effect (`lost answer`), or it is answered with this error status and has no effect.
  */
-export type TrainerFault = 'reset' | 'lost answer' | 404 | 429 | 500 | 502 | 503
+export type TrainerFault = 'reset' | 'lost answer' | 404 | 422 | 429 | 500 | 502 | 503
 
 /** Decides about each request what goes wrong with it; undefined for nothing. */
 export type TrainerFaults = (

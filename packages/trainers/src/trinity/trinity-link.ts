@@ -89,7 +89,18 @@ export class TrinityLink implements TrainerLink {
   async retry(task: TrainerTask, end: RolloutEnd): Promise<TrainerTask | null> {
     const attempt = this.#handedOut.get(task.key)
     if (end.kind !== 'failed' || attempt === undefined || attempt.isSecondTry) return null
+    if (end.category === 'http_error') await this.#untilThere()
     return this.#task({ ...attempt, isSecondTry: true })
+  }
+
+  /** An explorer that is away for some minutes would cost each attempt both of its tries. */
+  async #untilThere(): Promise<void> {
+    const signal = this.#ending ?? AbortSignal.abort()
+    try {
+      this.#modelName = await untilAborted(signal, async () => this.#explorer.modelName(signal))
+    } catch {
+      // The worker is ending, or the second try will tell what is wrong.
+    }
   }
 
   async complete(task: TrainerTask, end: RolloutEnd): Promise<void> {

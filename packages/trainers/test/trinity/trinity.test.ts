@@ -163,6 +163,55 @@ test('one request in ten fails, before or after its effect: each rollout is told
   expect(explorer.commits().map((calls) => groupsOf(calls).length)).toEqual([6, 6, 6, 6])
 })
 
+test('second tries wait for an explorer that is away, so that no attempt is lost to that', async () => {
+  let asked = 0
+  let looks = 0
+  const isAway = (): boolean => asked >= 5 && looks < 3
+  await using explorer = await startExplorer({
+    faults: ({ path: route }) => {
+      if (route === '/v1/chat/completions') asked += 1
+      if (!isAway()) return undefined
+      if (route === '/v1/models') looks += 1
+      return 503
+    },
+  })
+  const { scripted, summary } = await train(explorer)
+  expect(looks).toBeGreaterThanOrEqual(3)
+  expect(summary.retried).toBeGreaterThan(0)
+  expect(summary.ends).toEqual({ rewarded: 12, removed: 0, failed: 0, cancelled: 0 })
+  expect(trainedAs(explorer.trained())).toEqual(earned(scripted.graded))
+})
+
+test('a reward that is refused costs its own calls alone, and that is said', async () => {
+  let rewards = 0
+  await using explorer = await startExplorer({
+    faults: ({ path: route }) => (route === '/feedback' && (rewards += 1) === 3 ? 422 : undefined),
+  })
+  const { lines } = await train(explorer)
+  expect(explorer.trained()).toHaveLength(24 - 2)
+  expect(lines.filter(({ level }) => level === 'error')).toMatchObject([
+    {
+      message: 'the Trinity explorer refused a reward: these calls are not trained',
+      fields: { calls: 2 },
+    },
+  ])
+})
+
+test('says so when answers of the model have no id', async () => {
+  await using explorer = await startExplorer({
+    model: (body) => tokenAnswer(body, { content: 'ok' }, ''),
+  })
+  const { lines } = await train(explorer, { dataset: rowsOf(1), attempts: 1 })
+  expect(explorer.trained()).toEqual([])
+  expect(lines.filter(({ level }) => level === 'error')).toEqual([
+    {
+      level: 'error',
+      message: 'answers of the model have no id: they cannot be rewarded',
+      fields: { rollout_id: 'run-0-0-1', calls: 2 },
+    },
+  ])
+})
+
 test('says so when the model gives several answers the same id, and trains none of them', async () => {
   let count = 0
   const explorer = await FakeTrinity.start({
