@@ -48,6 +48,8 @@ export interface AgentLightningOptions {
 
 /** Rollouts that are known to wait are asked for again after this. Milliseconds. */
 const stockMs = 2_000
+/** How long one rollout is asked for, while others go on. Milliseconds. */
+const claimMs = 60_000
 /** For a last look at a gateway that does not answer, when the worker ends. Milliseconds. */
 const lastLookMs = 10_000
 /** More than one worker takes, so that several do not all want the same. */
@@ -100,17 +102,17 @@ class AgentLightningLink implements TrainerLink {
 
   async claim(free: number, signal: AbortSignal): Promise<readonly TrainerTask[]> {
     this.#watch.start()
-    for (;;) {
-      if (this.#failure) throw this.#failure.error
-      if (signal.aborted) await Promise.all(this.#claiming)
-      if (signal.aborted || this.#ready.length > 0) return this.#ready.splice(0)
+    if (this.#ready.length === 0) {
       try {
         await this.#beginClaims(free - this.#claiming.size, signal)
-        await this.#somethingToDo(signal)
+        await this.#claimedOrLate(signal)
       } catch (error) {
         if (!signal.aborted) throw error
       }
     }
+    if (signal.aborted) await Promise.all(this.#claiming)
+    if (this.#failure) throw this.#failure.error
+    return this.#ready.splice(0)
   }
 
   /** Begins as many as wanted, of those that are known to wait; asks for them when none are. */
@@ -135,14 +137,15 @@ class AgentLightningLink implements TrainerLink {
     }
   }
 
-  async #somethingToDo(signal: AbortSignal): Promise<void> {
+  /** Waits for a claim, but not for one that takes long: more may be wanted by then. */
+  async #claimedOrLate(signal: AbortSignal): Promise<void> {
     if (this.#ready.length > 0) return
-    if (this.#claiming.size > 0) {
-      await this.#claimed.next
-    } else {
-      const { lookSeconds = 1 } = this.#options
-      await wait(this.#lookedAt + lookSeconds * 1000 - performance.now(), signal)
-    }
+    const { lookSeconds = 1 } = this.#options
+    const late = new AbortController()
+    const isOver = AbortSignal.any([signal, late.signal])
+    const waiting = wait(lookSeconds * 1000, isOver).catch(() => {})
+    await (this.#claiming.size > 0 ? Promise.race([this.#claimed.next, waiting]) : waiting)
+    late.abort()
   }
 
   async #look(signal: AbortSignal): Promise<void> {
@@ -172,7 +175,10 @@ class AgentLightningLink implements TrainerLink {
       }
     } catch (error) {
       this.#held.delete(rollout.id)
-      throw error
+      if (isOsmosisError(error) && error.code === 'unauthorized') throw error
+      const line = { rollout_id: rollout.id, error: errorMessage(error) }
+      this.#logger.error(line, 'a rollout could not be taken')
+      return
     }
     try {
       this.#ready.push(this.#toTask(held))
@@ -199,7 +205,8 @@ class AgentLightningLink implements TrainerLink {
       const onRetry = (): void => {
         tries += 1
       }
-      await this.#client.ask(request, signal, onRetry)
+      const patience = AbortSignal.any([signal, AbortSignal.timeout(claimMs)])
+      await this.#client.ask(request, patience, onRetry)
       return true
     } catch (error) {
       const status = statusOf(error)

@@ -1,4 +1,5 @@
 import { OsmosisError, type RolloutEnd } from '@osmosis/core'
+import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import type { TrainerRequest } from './trainer-client.ts'
 
@@ -40,7 +41,8 @@ export function patch(id: string, status: StatusChange): TrainerRequest {
 export function finalStatus(end: RolloutEnd, attempt: string): StatusChange {
   if (end.kind === 'rewarded') return { state: 'succeeded', last_attempt_id: attempt }
   if (end.kind === 'removed') return { state: 'succeeded', last_attempt_id: voidAttempt }
-  return { state: 'failed', last_attempt_id: voidAttempt, error_message: end.message }
+  const message = beginningOf(end.message, errorTextBytes)
+  return { state: 'failed', last_attempt_id: voidAttempt, error_message: message }
 }
 
 /** The gateway's own default. */

@@ -81,7 +81,7 @@ export class TrainerClient {
         this.#readClock(answer)
         const text = await boundedText(answer.body, longestAnswer)
         if (text === undefined) throw new OsmosisError('protocol_error', `${name}: answer too long`)
-        return JSON.parse(text) as unknown
+        return text === '' ? null : (JSON.parse(text) as unknown)
       })
     } catch (error) {
       if (statusOf(error) !== 401 && statusOf(error) !== 403) throw error

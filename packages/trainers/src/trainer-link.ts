@@ -15,7 +15,8 @@ export interface TrainerLink extends AsyncDisposable {
   /** The trainer, for people: `Agent Lightning at http://127.0.0.1:8080`. */
   readonly name: string
   /**
-   * Takes rollouts; waits until there is at least one. A trainer that cannot be reached is asked again.
+   * Takes rollouts; waits for at least one. What waits for long returns none now and then, and is called
+   * again: more may be free by then. A trainer that cannot be reached is asked again.
    *
    * @param free - most that may be taken, at least 1
    * @param signal - ends the waiting. What was taken until then is still handed out, to be given back

@@ -56,6 +56,17 @@ test('while every tenth request fails, each rollout is told once, with its own r
   expect(summaries.map(({ untold }) => untold)).toEqual([0, 0])
 })
 
+test('a rollout that cannot be taken holds up neither the others nor the end of the worker', async () => {
+  const faults: TrainerFaults = (request) =>
+    purposeOf(request) === 'claim' && request.path.endsWith('/rollout-0') ? 500 : undefined
+  const rollouts = Array.from({ length: 5 }, () => ({ input: row() }))
+  const { fake } = await gateway(rollouts, { faults })
+  const worker = startWorker(fake, plannedAgent(), { concurrency: 2 })
+  await fake.until(() => fake.rollouts.slice(1).every(({ state }) => state === 'succeeded'))
+  expect((await worker.stop()).ends).toMatchObject({ rewarded: 4 })
+  expect(fake.rollout('rollout-0').state).toBe('queuing')
+})
+
 describe('a worker that is told to end leaves nothing open', () => {
   const plans: readonly Plan[] = [
     ...Array.from({ length: 6 }, (_, n) => ({ reward: n })),

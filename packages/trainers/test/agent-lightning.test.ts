@@ -49,6 +49,15 @@ describe('what is trained of each end', () => {
     expect(log.filter(({ message }) => message === 'a row cannot be run')).toHaveLength(2)
   })
 
+  test('what a failure says is cut, and its end is told', async () => {
+    const { fake, ids } = await gateway([{ input: row({ afterwards: 'throws at length' }) }])
+    startWorker(fake, plannedAgent())
+    await fake.allEnded()
+    const { errorMessage } = fake.rollout(String(ids[0]))
+    expect(errorMessage).toMatch(/^the sandbox is gone.*characters in all\]$/s)
+    expect(Buffer.byteLength(errorMessage ?? '')).toBeLessThanOrEqual(8 * 1024)
+  })
+
   test('rows of unusual columns are read by a function', async () => {
     const { fake, ids } = await gateway([{ input: { frage: 'Was?' } }])
     const rows: AgentLightningOptions['rows'] = ({ frage }) => ({

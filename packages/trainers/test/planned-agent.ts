@@ -19,7 +19,7 @@ export interface Plan {
   /** Default: `main` alone. */
   readonly samples?: readonly string[]
   /** What happens after the calls; default: it is done. */
-  readonly afterwards?: 'throws' | 'hangs'
+  readonly afterwards?: 'throws' | 'throws at length' | 'hangs'
   /** The reward of each sample; default: 1. */
   readonly reward?: number
   /** What the grader does; default: it gives the reward. */
@@ -68,6 +68,9 @@ export function plannedAgent(
         await askAll(ctx)
         heard('running', ctx.rolloutId)
         if (planOf(ctx).afterwards === 'throws') throw new Error('the sandbox is gone')
+        if (planOf(ctx).afterwards === 'throws at length') {
+          throw new Error('the sandbox is gone '.repeat(100_000))
+        }
         if (planOf(ctx).afterwards === 'hangs') await stop(ctx)
       } finally {
         running -= 1
