@@ -199,6 +199,21 @@ describe('a grader of groups is refused', () => {
     expect(await served.finished).toMatchObject({ code: 1, stderr: `error: ${said}\n` })
   }, 30_000)
 
+  it('for a trainer that gives no groups, or too small ones', async () => {
+    const { root } = workspaceOfGroups()
+    const refused = async (flags: string): Promise<string> => {
+      const words = `worker rollouts/ranked/main.ts ${flags}`.split(' ')
+      return (await run(words, { OSMOSIS_TRAINER_KEY: 'key' }, root)).stderr
+    }
+    expect(await refused('--agent-lightning http://127.0.0.1:1')).toBe(
+      'error: RankGrader is a GroupGrader, which judges the attempts at a row together, and Agent Lightning at http://127.0.0.1:1 does not say which rollouts belong together: use a Grader.\n',
+    )
+    const trinity = '--trinity http://127.0.0.1:1 --dataset data/words.jsonl --groups-per-commit 1'
+    expect(await refused(`${trinity} --attempts 1`)).toContain(
+      'there are 1 of them, and it needs 2 (group.minSize of its config): raise --attempts.',
+    )
+  }, 30_000)
+
   it('over a queue', async () => {
     const { root } = workspaceOfGroups()
     const redis = [

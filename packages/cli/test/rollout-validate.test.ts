@@ -245,3 +245,26 @@ export const loop = new (class extends RolloutAgentLoop {
     expect(stderr).toMatch(message)
   })
 })
+
+it('a grader of groups is tried with a group, and said to which trainers it suits', async () => {
+  const grader = `import { GroupGrader } from '@osmosis/core'
+export { One, config } from '../one/main.js'
+export class Compares extends GroupGrader {
+  async gradeGroup({ members }) { for (const member of members) member.setReward(member.attempt) }
+}
+`
+  workspaceOf("sample('main')\n await say('main')", {
+    'rollouts/two/main.js': grader,
+    'configs/eval/two.toml': evalConfig('two').replace('main.ts', 'main.js'),
+  })
+  const { code, findings } = await validate('two')
+  expect(code).toBe(0)
+  expect(findings).toEqual(
+    expect.arrayContaining([
+      'warn Osmosis: takes it only where the controller sends `group` with each rollout: others get no reward.',
+      'warn Agent Lightning: gives no groups, which the grader needs: no rollout gets a reward.',
+      'warn POST /run: gives no groups, which the grader needs: no rollout gets a reward.',
+      'ok Trinity: takes it, with groups: osmosis worker --trinity',
+    ]),
+  )
+}, 30_000)

@@ -23,9 +23,9 @@ export function hearRequests(policy: PolicyModel): {
     policy: {
       ...policy,
       respond: async (request) => {
-        const { sampleId, body } = request
+        const { rolloutId, sampleId, body } = request
         greedy ||= body['temperature'] === 0
-        const prompt = JSON.stringify(body['messages'])
+        const prompt = JSON.stringify([rolloutId, body['messages']])
         if (prompts.has(prompt)) repeated.add(sampleId)
         prompts.set(prompt, sampleId)
         return policy.respond(request)
@@ -36,11 +36,17 @@ export function hearRequests(policy: PolicyModel): {
 }
 
 /** What each trainer makes of a rollout that went like this. */
-export function trainerFindings({ kind, samples, requests }: TriedRollout): readonly Finding[] {
+export function trainerFindings({
+  kind,
+  samples,
+  requests,
+  gradesGroups,
+}: TriedRollout): readonly Finding[] {
   if (kind === 'agent-loop') return [loops]
   const kept = samples.filter(({ isRemoved }) => !isRemoved)
   const severalSamples = kept.length > 1 ? kept.map(({ id }) => id).join(', ') : undefined
   const findings = greedyFindings(requests)
+  if (gradesGroups) return [...findings, ...groupFindings]
   return [
     ...findings,
     severalSamples === undefined
@@ -62,6 +68,21 @@ const loops = ok(
   'trainers',
   'Osmosis trains agent loops. Agent Lightning, Trinity and POST /run take workflows.',
 )
+
+const useGrader = 'For this trainer, export a class that extends Grader instead of GroupGrader.'
+
+/** Who gives a GroupGrader the groups that it judges. */
+const groupFindings = [
+  warn(
+    'Osmosis',
+    'takes it only where the controller sends `group` with each rollout: others get no reward.',
+    useGrader,
+  ),
+  ...['Agent Lightning', 'POST /run'].map((trainer) =>
+    warn(trainer, 'gives no groups, which the grader needs: no rollout gets a reward.', useGrader),
+  ),
+  ok('Trinity', 'takes it, with groups: osmosis worker --trinity'),
+]
 
 const rewardRule = 'Say which it is: --reward mean, --reward sum or --reward <sample id>.'
 

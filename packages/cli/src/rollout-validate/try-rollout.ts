@@ -5,6 +5,7 @@ import {
   createTrainer,
   recordPolicy,
   type PolicyModel,
+  type RolloutOutcome,
   type RolloutRecording,
 } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
@@ -29,6 +30,8 @@ export interface TriedRollout {
   /** Why the policy did not answer. */
   readonly policyTrouble: string | null
   readonly requests: HeardRequests
+  /** Whether the attempts at a row are graded together. */
+  readonly gradesGroups: boolean
 }
 
 interface TriedSample {
@@ -67,7 +70,8 @@ export async function tryRollout(
       const run = server.kind === 'workflow' ? runWorkflow : runLoop
       const ended = await run(plan, { server, policy, rolloutId, signal })
       const requests = listener.heard()
-      return { ...ended, kind: server.kind, ...heard(recording), requests }
+      const gradesGroups = server.groupMinSize !== null
+      return { ...ended, kind: server.kind, ...heard(recording), requests, gradesGroups }
     } catch (error) {
       throw await server.explain(error)
     }
@@ -88,18 +92,24 @@ async function runWorkflow(plan: EvaluationPlan, parts: RunParts): Promise<Ended
   const { initialMessages, label, metadata } = firstRow(plan)
   const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
   return closing(await createController({ policy, server }), async (controller) => {
-    const outcome = await controller.run(
-      {
-        rolloutId,
-        initialMessages: initialMessages.map((message) => ({ ...message })),
-        label,
-        metadata,
-        agentTimeoutSeconds,
-        graderTimeoutSeconds,
-        timeoutMs: limitMs(agentTimeoutSeconds, graderTimeoutSeconds),
-      },
-      { signal },
-    )
+    const size = server.groupMinSize ?? 1
+    const attempt = async (number: number): Promise<RolloutOutcome> =>
+      controller.run(
+        {
+          rolloutId: number === 1 ? rolloutId : `${rolloutId}-${number}`,
+          initialMessages: initialMessages.map((message) => ({ ...message })),
+          label,
+          metadata,
+          group: { id: rolloutId, attempt: number, size },
+          agentTimeoutSeconds,
+          graderTimeoutSeconds,
+          timeoutMs: limitMs(agentTimeoutSeconds, graderTimeoutSeconds),
+        },
+        { signal },
+      )
+    // A grader of groups says nothing of one attempt alone.
+    const others = Array.from({ length: size - 1 }, (_, index) => attempt(index + 2))
+    const [outcome] = await Promise.all([attempt(1), ...others])
     const samples = [...outcome.samples.values()].map(({ id, reward, removeSample }) => ({
       id,
       reward,

@@ -15,6 +15,8 @@ export interface OpenTrainer {
   readonly link: TrainerLink
   /** How many of them have to be able to run at the same time. */
   readonly leastConcurrency: number
+  /** How many attempts at a row it has; null when it does not say which belong together. */
+  readonly attempts: number | null
 }
 
 /**
@@ -34,6 +36,7 @@ export async function openTrainer(flags: TrainerFlags, logger: Logger): Promise<
   return {
     link: agentLightning({ url, apiKey, retries, reward, rows, logger }),
     leastConcurrency: 1,
+    attempts: null,
   }
 }
 
@@ -50,6 +53,7 @@ async function openTrinity(url: string, flags: TrainerFlags, logger: Logger): Pr
   return {
     link: trinity({ url, dataset, attempts, groupsPerCommit, epochs, journalFile, logger }),
     leastConcurrency: attempts,
+    attempts,
   }
 }
 

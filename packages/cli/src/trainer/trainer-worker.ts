@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
+import { OsmosisError } from '@osmosis/core'
 import { createStderrLogger, serve, type ListeningServer } from '@osmosis/server'
 import { ownProcess } from '@osmosis/server/internal'
 import { runWorker } from '@osmosis/trainers'
@@ -7,6 +8,7 @@ import { runWorker } from '@osmosis/trainers'
 import { createWorkerApp } from '../queue/worker-app.ts'
 import { defaultConcurrency, runnableWorkflow } from '../queue/worker-command.ts'
 import type { WorkerFlags } from '../queue/worker-options.ts'
+import type { WorkflowFacts } from '../serve/served-workflow.ts'
 import { workflowText } from '../serve/workflow-port.ts'
 import { openTrainer } from './open-trainer.ts'
 
@@ -19,8 +21,14 @@ import { openTrainer } from './open-trainer.ts'
 export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Promise<void> {
   const { port, host, drainTimeout: drainSeconds } = flags
   const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
-  const { link, leastConcurrency } = await openTrainer(flags, logger)
+  const { link, leastConcurrency, attempts } = await openTrainer(flags, logger)
   const { backend, facts, close } = await runnableWorkflow(entrypoint, flags, logger)
+  const problem = groupProblem(facts, link.name, attempts)
+  if (problem !== undefined) {
+    await link[Symbol.asyncDispose]()
+    await close()
+    throw new OsmosisError('invalid_config', problem)
+  }
   const slots = backend.load().maxConcurrent ?? defaultConcurrency
   // More of them wait for a slot, or for others of their group.
   const concurrency = Math.max(slots, leastConcurrency)
@@ -61,4 +69,18 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
     await link[Symbol.asyncDispose]()
     await close()
   }
+}
+
+/** Why the grader could not judge a single rollout; undefined when it can. */
+function groupProblem(
+  { groupMinSize, grader }: WorkflowFacts,
+  trainer: string,
+  attempts: number | null,
+): string | undefined {
+  if (groupMinSize === null || (attempts ?? 0) >= groupMinSize) return undefined
+  const why =
+    attempts === null
+      ? `${trainer} does not say which rollouts belong together: use a Grader.`
+      : `there are ${attempts} of them, and it needs ${groupMinSize} (group.minSize of its config): raise --attempts.`
+  return `${grader} is a GroupGrader, which judges the attempts at a row together, and ${why}`
 }

@@ -31,7 +31,7 @@ export interface BaseWorkflowConfig extends BaseConfig {
 export interface GroupSettings {
   /**
    * How long attempts are waited for that have not come yet, from when no other of the group runs. What
-   * has come until then is graded. At most a day. Seconds; default 300.
+   * has come until then is graded. At most a day. Seconds; default 1800.
    */
   readonly waitSeconds?: number
   /** The least attempts with samples that are graded: with fewer, all of them fail. Default: 2. */
@@ -94,7 +94,7 @@ export function defineGraderConfig<T extends BaseGraderConfig>(config: T): Grade
 }
 
 /** One attempt alone has nothing to be compared with. */
-const defaultGroup: Required<GroupSettings> = { waitSeconds: 300, minSize: 2 }
+const defaultGroup: Required<GroupSettings> = { waitSeconds: 1800, minSize: 2 }
 
 const longestWaitSeconds = 86_400
 
