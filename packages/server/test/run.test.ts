@@ -352,6 +352,43 @@ describe('POST /run', () => {
     expect(JSON.stringify(answer.body)).toMatch(text)
   })
 
+  it('refuses a policy that the server may not connect to', async () => {
+    await using server = await running({ egress: { privateAddresses: 'refuse' } })
+    const body = { ...row, base_url: 'http://127.0.0.1:9/v1', model: 'm' }
+    const answer = await told(await post(`${server.url}/run`, body))
+    expect(answer.status).toBe(422)
+    expect(JSON.stringify(answer.body)).toContain('this server does not connect there')
+  })
+
+  it('turns away what there is no room for, and runs it when it comes again', async () => {
+    const release = Promise.withResolvers<void>()
+    let asked = 0
+    const miles = await startMiles({
+      retries: 60,
+      retryMs: 20,
+      model: async (body) => {
+        asked += 1
+        await release.promise
+        return yes(body, '')
+      },
+    })
+    await using server = await running({ maxConcurrent: 1, maxQueueDepth: 1 })
+    const generated = miles.generate(server.url, [row], { attempts: 3 })
+    const queued = async (): Promise<unknown> => (await fetch(`${server.url}/health`)).json()
+    await expect.poll(queued).toMatchObject({ concurrency: { queued: 1, running: 1 } })
+    const body = { ...row, base_url: 'http://127.0.0.1:9/v1', model: 'm' }
+    const refused = await post(`${server.url}/run`, body)
+    expect([refused.status, refused.headers.get('retry-after')]).toStrictEqual([429, '5'])
+    release.resolve()
+    const ends = (await generated).map(({ answer, calls }) => [answer?.exit_status, calls.length])
+    expect(ends).toStrictEqual([
+      ['completed', 1],
+      ['completed', 1],
+      ['completed', 1],
+    ])
+    expect(asked).toBe(3)
+  })
+
   it('refuses what is nested too deeply', async () => {
     await using server = await running()
     const deep = `${'['.repeat(20_000)}${']'.repeat(20_000)}`
