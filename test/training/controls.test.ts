@@ -37,11 +37,11 @@ it.each([
   },
 )
 
-/** Each rollout gets the reward of another one. */
+/** Deals the rewards of all rollouts out anew. */
 function withShuffledRewards(calls: readonly TrainedCall[]): TrainedCall[] {
   const rewards = new Map(calls.map(({ rolloutId, reward }) => [rolloutId, reward]))
   const ids = [...rewards.keys()].toSorted()
-  // By the last digits of a multiplicative hash, which has nothing to do with groups and attempts.
+  // A hash has nothing to do with groups and attempts.
   const strangers = ids.toSorted((a, b) => hash(a) - hash(b))
   const given = new Map(ids.map((id, at) => [id, rewards.get(strangers[at] ?? id) ?? 0]))
   return calls.map((call) => ({ ...call, reward: given.get(call.rolloutId) ?? 0 }))

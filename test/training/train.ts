@@ -1,10 +1,10 @@
-import type { PolicyCall } from '@osmosis/core'
 import { learn, TinyPolicy, type FakeModel, type TrainedCall } from '@osmosis/testing'
 import { expect } from 'vitest'
 
 import type { AskForCode } from './agents/ask-for-code.ts'
 import { doorRollouts, rows, type GradedRollout } from './door-rollouts.ts'
 import type { TrainerUnderTest } from './trainer-under-test.ts'
+import { expectWhatWasSaid, saidIn, type SaidCall } from './what-was-said.ts'
 
 const attempts = 8
 
@@ -32,8 +32,6 @@ export interface Iteration {
   /** Share of the rollouts that called the tool. */
   readonly toolUse: number
 }
-
-type SaidCall = Pick<TrainedCall, 'promptIds' | 'ids' | 'logprobs'>
 
 /**
  * Trains a tiny policy through a trainer, and resolves with one iteration more than there were updates. After
@@ -69,79 +67,13 @@ export async function train(options: TrainingOptions): Promise<Iteration[]> {
     const all = trainer.trained()
     const trained = all.slice(known).map((call) => ({ ...call, rolloutId: nameOf(call.rolloutId) }))
     known = all.length
-    expectWhatWasSaid(said, graded, trained, options.failuresAs ?? null)
+    expect(said.size, 'every rollout asks the policy').toBe(rows.length * attempts)
+    expectWhatWasSaid(said, { graded, trained, failuresAs: options.failuresAs ?? null })
     const iteration = iterationOf(said, graded)
     curve.push(iteration)
     if (iteration.reward >= until || curve.length > iterations) return curve
     learn(policy, teach(trained))
   }
-}
-
-function saidIn(answer: Awaited<ReturnType<FakeModel>>): SaidCall {
-  const [choice] = answer.choices
-  const promptIds = answer.prompt_token_ids ?? []
-  return { promptIds, ids: choice?.token_ids ?? [], logprobs: logprobsOf(choice?.logprobs ?? null) }
-}
-
-function expectWhatWasSaid(
-  said: ReadonlyMap<string, readonly SaidCall[]>,
-  graded: ReadonlyMap<string, GradedRollout>,
-  trained: readonly TrainedCall[],
-  failuresAs: number | null,
-): void {
-  expect(said.size, 'every rollout asks the policy').toBe(rows.length * attempts)
-  const logged = [...graded].map(([id, { calls }]) => [id, calls.map(loggedIn)])
-  const saidByGraded = [...graded.keys()].map((id) => [id, said.get(id)])
-  expect(logged, 'the calls of samples are those that the policy answered').toEqual(saidByGraded)
-
-  const expected = [...said].flatMap(([rolloutId, calls]) => {
-    const reward = graded.get(rolloutId)?.reward ?? failuresAs
-    return reward === null ? [] : calls.map((call) => ({ rolloutId, reward, ...call }))
-  })
-  const rewarded = trained.map(({ rolloutId, reward, promptIds, ids, logprobs }) => ({
-    rolloutId,
-    reward,
-    promptIds,
-    ids,
-    logprobs,
-  }))
-  expect(
-    inOrder(rewarded),
-    'what is trained is what the policy said, with the reward it got',
-  ).toEqual(inOrder(expected))
-  const asked = trained.map(({ group, rolloutId }) => `${group} ${graded.get(rolloutId)?.code}`)
-  const groups = new Set(trained.map(({ group }) => group))
-  if (failuresAs === null) {
-    expect(new Set(asked).size, 'a group was asked for one code').toBe(groups.size)
-  }
-  for (const calls of said.values()) {
-    for (const [at, { promptIds, ids }] of calls.entries()) {
-      const next = calls[at + 1]?.promptIds ?? [...promptIds, ...ids]
-      const begun = next.slice(0, promptIds.length + ids.length)
-      expect(begun, 'a prompt goes on with the words of the policy').toEqual([...promptIds, ...ids])
-    }
-  }
-}
-
-function loggedIn({ promptTokenIds, completionTokenIds, logprobs }: PolicyCall): SaidCall {
-  return {
-    promptIds: promptTokenIds ?? [],
-    ids: completionTokenIds ?? [],
-    logprobs: logprobsOf(logprobs),
-  }
-}
-
-function logprobsOf(logprobs: PolicyCall['logprobs']): number[] {
-  const entries = (logprobs?.content ?? []) as { logprob: number }[]
-  return entries.map(({ logprob }) => logprob)
-}
-
-function inOrder<Call extends { rolloutId: string; promptIds: readonly number[] }>(
-  calls: readonly Call[],
-): Call[] {
-  return calls.toSorted(
-    (a, b) => a.rolloutId.localeCompare(b.rolloutId) || a.promptIds.length - b.promptIds.length,
-  )
 }
 
 function iterationOf(
