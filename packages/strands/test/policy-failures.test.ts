@@ -14,7 +14,7 @@ import { describe, expect, test } from 'vitest'
 
 import { kindsOf, policyAgent } from './rollout.ts'
 
-const tooMany = fault.status(429, { headers: { 'retry-after': '0' } })
+const tooMany = fault.status(429)
 
 async function failureOf(
   status: number,
