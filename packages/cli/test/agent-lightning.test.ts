@@ -1,22 +1,31 @@
+import { writeFileSync } from 'node:fs'
+import path from 'node:path'
+
 import { FakeAgentLightning } from '@osmosis/testing'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
-import { startOsmosis, type RunningCommand } from './osmosis.ts'
+import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
 
 const apiKey = 'gateway-key'
 const echo = 'rollouts/echo/main.ts'
 
-async function gateway(rows: number, timeoutSeconds = 60): Promise<FakeAgentLightning> {
+async function gateway(
+  rows: number,
+  { before = () => {}, answers = true } = {},
+): Promise<FakeAgentLightning> {
   const fake = await FakeAgentLightning.start({
     apiKey,
-    model: (body) => tokenAnswer(body, { content: 'hello' }),
+    model: async (body) => {
+      before()
+      if (!answers) await new Promise(() => {})
+      return tokenAnswer(body, { content: 'hello' })
+    },
   })
   onTestFinished(async () => fake.close())
   fake.enqueue(
     Array.from({ length: rows }, () => ({
       input: { prompt: 'hello', answer: 'hello' },
-      timeoutSeconds,
     })),
   )
   return fake
@@ -70,4 +79,33 @@ it('ends with one line when the key is wrong', async () => {
   })
   const without = await startOsmosis(args).finished
   expect(without.stderr).toContain('wants a key (401)')
+})
+
+it('cancels on SIGTERM what has not ended in time, and tells the gateway', async () => {
+  const asked = Promise.withResolvers<void>()
+  const fake = await gateway(3, { before: asked.resolve, answers: false })
+  const worker = await startWorker(fake, '--drain-timeout', '0')
+  await asked.promise
+  await fake.until(() => fake.rollouts.every(({ state }) => state === 'running'))
+  worker.child.kill('SIGTERM')
+  expect((await worker.finished).code).toBe(0)
+  expect(fake.rollouts.map(({ state }) => state)).toEqual(['failed', 'failed', 'failed'])
+  expect(fake.trained()).toEqual([])
+})
+
+it('reads rows with a function of the user', async () => {
+  const fake = await gateway(0)
+  fake.enqueue([{ input: { task: 'hello', solution: 'hello' } }])
+  const rows = path.join(temporaryFolder(), 'rows.ts')
+  writeFileSync(
+    rows,
+    `export const rows = ({ task, solution }: Record<string, string>) => ({
+      messages: [{ role: 'user', content: task }],
+      label: solution,
+      metadata: {},
+    })`,
+  )
+  await startWorker(fake, '--rows', rows)
+  await fake.allEnded()
+  expect(fake.trained()).toMatchObject([{ reward: 1 }])
 })

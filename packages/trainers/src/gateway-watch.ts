@@ -78,13 +78,14 @@ export class GatewayWatch {
   async #lookOnce(): Promise<void> {
     const { client, held } = this.#options
     const path = `/api/rollouts?state_in=running&limit=${mostRunning}`
+    const askedAt = performance.now()
     const listed = gatewayRollouts(await client.send({ method: 'GET', path }))
     const running = new Set(listed.map(({ id }) => id))
     for (const rollout of listed) {
       if (!held.has(rollout.id) && this.#isAbandoned(rollout)) await this.#giveUp(rollout)
     }
     for (const one of held.values()) {
-      if (!running.has(one.rollout.id)) await this.#lookAt(one)
+      if (one.claimedAt < askedAt && !running.has(one.rollout.id)) await this.#lookAt(one)
     }
   }
 

@@ -177,6 +177,8 @@ class TrainerWorker {
       return
     }
     if (isOver.aborted) return
+    const line = { running: this.#running.size }
+    this.#logger.info(line, 'what has not ended is cancelled, and the trainer is told')
     for (const running of this.#running) this.#cancel(running, 'shutdown')
   }
 

@@ -24,6 +24,8 @@ export interface Plan {
   readonly reward?: number
   /** What the grader does; default: it gives the reward. */
   readonly grading?: 'removes' | 'throws' | 'hangs'
+  /** Whether what was said is changed before the last call. */
+  readonly rewrites?: boolean
   /** Whether the second call repeats the prompt of the first. */
   readonly repeats?: boolean
 }
@@ -111,7 +113,7 @@ export function plannedAgent(
 }
 
 async function askAll(ctx: AgentWorkflowContext): Promise<void> {
-  const { calls = 2, samples = ['main'], repeats = false } = planOf(ctx)
+  const { calls = 2, samples = ['main'], repeats = false, rewrites = false } = planOf(ctx)
   const context = requireRolloutContext('the test')
   for (const sampleId of samples) {
     const messages = [...ctx.prompt, { role: 'user', content: sampleId }] as ChatMessage[]
@@ -119,6 +121,7 @@ async function askAll(ctx: AgentWorkflowContext): Promise<void> {
       getSample: (id) => toRolloutSample({ id, messages }),
     })
     for (let n = 0; n < calls; n += 1) {
+      if (rewrites && n === calls - 1) messages.splice(0, 1, { role: 'user', content: 'In short.' })
       const answer = await context.policy(sampleId).complete({ messages })
       if (repeats) continue
       messages.push(...answer.choices.map(({ message }) => message))

@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest'
+
+import { gateway, startWorker } from './gateway-worker.ts'
+import { model, plannedAgent, row } from './planned-agent.ts'
+
+test('a worker says what it has done, and how much of it a trainer cannot use as it is', async () => {
+  const { fake } = await gateway(
+    [
+      { input: row() },
+      { input: row({ rewrites: true }) },
+      { input: row({ grading: 'removes' }) },
+      { input: row({ afterwards: 'throws' }) },
+    ],
+    {
+      model: async (body, rolloutId) => {
+        const answer = await model(body, rolloutId)
+        if (body.messages.length > 2 && rolloutId === 'rollout-0') {
+          for (const choice of answer.choices) choice.finish_reason = 'length'
+        }
+        return answer
+      },
+    },
+  )
+  const worker = startWorker(fake, plannedAgent())
+  await fake.allEnded()
+  const summary = await worker.stop()
+  expect(summary).toMatchObject({
+    ends: { rewarded: 2, removed: 1, failed: 1, cancelled: 0 },
+    retried: 0,
+    untold: 0,
+    samples: 2,
+    rewritten: 1,
+    calls: 4,
+    cutOff: 1,
+  })
+  expect(worker.log.at(-1)).toEqual({
+    level: 'info',
+    message: `rollouts for Agent Lightning at ${fake.url}, in all`,
+    fields: {
+      running: 0,
+      rewarded: 2,
+      removed: 1,
+      failed: 1,
+      cancelled: 0,
+      retried: 0,
+      untold: 0,
+      history_rewritten_share: 0.5,
+      cut_off_share: 0.25,
+    },
+  })
+})
+
+test('no more rollouts are taken than may run at the same time', async () => {
+  const { fake } = await gateway(Array.from({ length: 40 }, () => ({ input: row() })))
+  let most = 0
+  const agent = plannedAgent(() => {
+    const taken = fake.rollouts.filter(({ state }) => state === 'running')
+    most = Math.max(most, taken.length)
+  })
+  startWorker(fake, agent, { concurrency: 4 })
+  await fake.allEnded()
+  expect(most).toBe(4)
+})
