@@ -23,7 +23,7 @@ import { runGradingPhase } from './grading-phase.ts'
 import { LiveRollout } from './live-rollout.ts'
 import { LiveRollouts, type RolloutPhases } from './live-rollouts.ts'
 import { RolloutGroups } from './rollout-groups.ts'
-import { runWorkflowPhase, type WorkflowResult } from './workflow-phase.ts'
+import { runWorkflowPhase, toFailure, type WorkflowResult } from './workflow-phase.ts'
 
 /** Options of {@link LocalBackend}. */
 export interface LocalBackendOptions<TWorkflowConfig, TGraderConfig> {
@@ -66,6 +66,8 @@ export class LocalBackend<
   readonly #workflowName: string
   readonly #rollouts = new LiveRollouts()
   readonly #phases: RolloutPhases
+  /** Undefined when each rollout is graded alone. */
+  readonly #groups: RolloutGroups<TGraderConfig, TWorkflowConfig> | undefined
 
   /** @throws OsmosisError with code `invalid_config` */
   constructor(options: LocalBackendOptions<TWorkflowConfig, TGraderConfig>) {
@@ -87,6 +89,7 @@ export class LocalBackend<
     this.gradesGroups = isGroupGraderClass(grader)
     if (isGroupGraderClass<TGraderConfig, TWorkflowConfig>(grader)) {
       const groups = new RolloutGroups({ grader, config: graderConfig, slots: graderSlots })
+      this.#groups = groups
       this.#phases = {
         workflow: async (live) => {
           groups.begin(live)
@@ -125,6 +128,8 @@ export class LocalBackend<
       const run = async (): Promise<void> => this.#rollouts.run(live, observer, this.#phases)
       await (trace === undefined ? run() : trace.run(run))
     } finally {
+      // Of an observer that has thrown: the others of its group must not wait for it.
+      this.#groups?.failed(live, toFailure(new Error('The rollout ended without a result.')))
       trace?.end()
       signal?.removeEventListener('abort', end)
     }

@@ -32,11 +32,11 @@ const terminalStatus = z.enum(['success', 'failure'])
 
 /** The attempts at one row that a rollout is one of. A key of this SDK: other servers ignore it. */
 const rolloutGroup = z.object({
-  id: z.string().min(1, 'must not be empty'),
+  id: z.string().min(1, 'must not be empty').max(1000),
   /** From 1. */
-  attempt: z.int().min(1),
+  attempt: z.int().min(1).max(100_000),
   /** How many attempts there are. */
-  size: z.int().min(1).nullish(),
+  size: z.int().min(1).max(100_000).nullish(),
 })
 
 /** Body of `POST /rollout`. */

@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm'
 import { LocalBackend, type GroupGraderContext } from '@osmosis/core'
 import { describe, expect, it } from 'vitest'
 
-import { registerSamples, run, workflow } from '../rollouts.ts'
+import { registerSamples, request, run, workflow } from '../rollouts.ts'
 import { endOf, GroupRuns, groupGrader, rankMembers } from './groups.ts'
 
 /** A gate that is opened from outside. */
@@ -209,6 +209,23 @@ describe('a member without samples', () => {
     expect(endOf(await first)).toBe(0.5)
     expect(runs.seen[0]?.failed).toMatchObject([{ rolloutId: 'second try' }])
   })
+})
+
+it('a member whose observer throws is not waited for', async () => {
+  const runs = new GroupRuns()
+
+  const others = [2, 3].map((attempt) => runs.run('g', attempt, 3))
+  const broken = runs.backend.execute(
+    request({ rolloutId: 'g-1', group: { id: 'g', attempt: 1, size: 3 } }),
+    {
+      workflowFinished: async () => Promise.reject(new Error('the disk is full')),
+      gradingFinished: async () => {},
+    },
+  )
+  await expect(broken).rejects.toThrow('the disk is full')
+
+  expect((await Promise.all(others)).map(endOf)).toStrictEqual([2 / 3, 1])
+  expect(runs.seen[0]?.failed).toMatchObject([{ attempt: 1 }])
 })
 
 describe('an attempt that does not come', () => {

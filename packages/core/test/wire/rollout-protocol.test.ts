@@ -96,6 +96,7 @@ describe('the body of POST /rollout', () => {
     ['group', { id: 'g' }],
     ['group', { id: 'g', attempt: 0 }],
     ['group', { id: 'g', attempt: 1, size: 1.5 }],
+    ['group', { id: 'g', attempt: 1, size: 1e9 }],
   ])('refuses %s: %j and says which key it was', (key, value) => {
     const { error } = rolloutRequestSchema.safeParse({ ...minimal, [key]: value })
     expect(error?.issues.map((issue) => issue.path[0])).toEqual([key])
