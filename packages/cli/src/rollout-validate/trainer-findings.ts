@@ -78,8 +78,15 @@ const groupFindings = [
     'takes it only where the controller sends `group` with each rollout: others get no reward.',
     useGrader,
   ),
-  ...['Agent Lightning', 'POST /run'].map((trainer) =>
-    warn(trainer, 'gives no groups, which the grader needs: no rollout gets a reward.', useGrader),
+  warn(
+    'Agent Lightning',
+    'gives no groups, which the grader needs: no rollout gets a reward.',
+    useGrader,
+  ),
+  warn(
+    'POST /run',
+    'gives groups only when it is said which rows belong together: others get no reward.',
+    'Start the server with --group-column <column> --group-size <attempts>.',
   ),
   ok('Trinity', 'takes it, with groups: osmosis worker --trinity'),
 ]

@@ -91,4 +91,4 @@ function problemOf(group: RolloutGroup | undefined): string | undefined {
 }
 
 const whoGivesGroups =
-  'Evaluations give groups (osmosis eval run -n), and so do osmosis worker --trinity and controllers that send "group". For other trainers, use a Grader.'
+  'Groups come from evaluations (osmosis eval run --n), osmosis worker --trinity, osmosis serve --run with --group-column and --group-size, and controllers that send "group". For others, use a Grader.'

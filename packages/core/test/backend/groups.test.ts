@@ -321,7 +321,7 @@ describe('who does not belong to a group', () => {
     expect(completion?.status).toBe('success')
     expect(grading?.failure?.cause).toMatchObject({ code: 'not_graded' })
     expect(grading?.failure?.message).toMatch(
-      /^The grader judges all attempts at a row together, and this rollout came without a group\. Evaluations give groups/,
+      /^The grader judges all attempts at a row together, and this rollout came without a group\. Groups come from evaluations/,
     )
     const sizeless = await runs.run('g', 1, 2, { group: { id: 'g', attempt: 1 } })
     expect(endOf(sizeless)).toMatch(/came without the size of its group\./)
