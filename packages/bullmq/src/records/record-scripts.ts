@@ -171,7 +171,8 @@ export const deliveryScripts = {
     if redis.call('EXISTS', record) == 0 then return 0 end
     if kind ~= '' then told(kind, how) end
     redis.call('HDEL', record, 'request', 'delivery', 'workflow', 'samples', 'partial', 'grading',
-      'cancel', 'token', 'limit', 'began', 'asked', 'downed', 'report', 'first_call')
+      'cancel', 'token', 'limit', 'began', 'asked', 'downed', 'report', 'first_call',
+      'front', 'tell_ms')
     for _, list in ipairs({ ':jobless', ':leases', ':attached', ':deadlines', ':untold' }) do
       redis.call('ZREM', prefix .. list, id)
     end
