@@ -50,12 +50,22 @@ const fewSlots = `import { defineGraderConfig } from '@osmosis/core'
 export const one = defineGraderConfig({ name: 'one', concurrency: { maxConcurrent: 1 } })
 `
 
+const inGroups = `import { GroupGrader } from '@osmosis/core'
+export { ComputingWorkflow } from '../computing/main.ts'
+export class Equal extends GroupGrader {
+  async gradeGroup({ members }) {
+    for (const member of members) member.setReward(1)
+  }
+}
+`
+
 it.skipIf(availableParallelism() === 1)(
   'osmosis eval run says when workers would have run a workflow sooner, which none have',
   async () => {
     const root = temporaryWorkspace({
       'rollouts/computing/main.ts': computing,
       'rollouts/few-slots/main.ts': `${computing}${fewSlots}`,
+      'rollouts/in-groups/main.ts': inGroups,
     })
     const run = async (entrypoint: string, more = ''): Promise<string> => {
       const flags = `-m rollouts/${entrypoint}/main.ts -d data/words.jsonl --policy policies/echo.ts --n 2`
@@ -67,5 +77,7 @@ it.skipIf(availableParallelism() === 1)(
     expect(await run('few-slots')).toMatch(advice)
     expect(await run('computing', ' --workers 0')).not.toMatch(advice)
     expect(await run('echo')).not.toMatch(advice)
+    // Workers would tear its groups apart.
+    expect(await run('in-groups')).not.toMatch(/workers?\b/)
   },
 )
