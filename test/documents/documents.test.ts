@@ -37,6 +37,7 @@ const pages: Page[] = [
   { document: 'docs/evaluation.md', workspace: 'a new workspace' },
   { document: 'docs/datasets.md', workspace: 'a new workspace' },
   { document: 'docs/agent-loop.md', workspace: 'an empty folder' },
+  { document: 'docs/training/README.md', workspace: 'an empty folder' },
   { document: 'packages/create/README.md', workspace: 'an empty folder' },
   {
     document: 'packages/cli/README.md',
@@ -90,6 +91,8 @@ it('every command of a document is run, here or where it is said below', () => {
     'docs/serving.md',
     'docs/operating.md',
     'docs/distributed.md',
+    // training.test.ts
+    ...documents.filter((document) => document.startsWith('docs/training/')),
   ]
   const run = new Set([...pages.map(({ document }) => document), ...elsewhere])
   const left = documents

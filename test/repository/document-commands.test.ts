@@ -22,7 +22,22 @@ const foreign = [
   '--times',
   '--update',
 ]
-const known = new Set([...flagNames(), ...(create.match(/--[a-z-]+/g) ?? []), ...foreign])
+/** Of Miles, vLLM and TensorBoard. */
+const trainers = [
+  '--logdir',
+  '--max-seq-len',
+  '--rollout-batch-size',
+  '--rollout-max-response-len',
+  '--tito-model',
+  '--tool-call-parser',
+  '--use-session-server',
+]
+const known = new Set([
+  ...flagNames(),
+  ...(create.match(/--[a-z-]+/g) ?? []),
+  ...foreign,
+  ...trainers,
+])
 
 /** Commands of the shell, which this repository has no say in. */
 const shell = /^(?:cd|export|alias|bash \.ci\/run|curl|docker|git|jq|cat|kubectl|ls|open|openssl)\b/

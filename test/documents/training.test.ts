@@ -1,0 +1,97 @@
+import { execFile } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+import { FakeAgentLightning, FakeTrinity, type FakeModel } from '@osmosis/testing'
+import { missingPrograms, temporaryFolder, tokenAnswer } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { commandLines } from '../repository/command-line.ts'
+import { blocksOf, documents } from '../repository/documents.ts'
+import { startReader, type Reader } from './reader.ts'
+
+// Blocks of `bash` run here. Those of `shell` need a GPU, or packages of Python, and are only read.
+const pages = documents.filter((document) => document.startsWith('docs/training/'))
+const commands = pages
+  .flatMap((document) => blocksOf(document, 'bash').map(({ text }) => text))
+  .flatMap((text) => commandLines(text))
+const row = { user_prompt: 'How much do I pay for 3 notebooks?', ground_truth: '10.50' }
+const model: FakeModel = (body) => tokenAnswer(body, { content: '#### 10.50' })
+
+/** In the folder of the workspace that all pages train. */
+async function workspace(): Promise<{ reader: Reader; place: string }> {
+  const reader = await startReader()
+  await reader.bash(
+    'npm create @osmosis@latest my-agent -- --framework openai-agents',
+    reader.folder,
+  )
+  return { reader, place: path.join(reader.folder, 'my-agent') }
+}
+
+function commandWith(words: string): string {
+  const found = commands.find((command) => command.includes(words))
+  if (found === undefined) throw new Error(`no page has a command with ${words}`)
+  return found
+}
+
+it('the worker of the page about Agent Lightning takes rows of its data, and has its key', async () => {
+  await using fake = await FakeAgentLightning.start({ apiKey: 'change-me', model })
+  fake.enqueue(Array.from({ length: 4 }, () => ({ input: { ...row, index: 0 } })))
+  const { reader, place } = await workspace()
+  const command = commandWith('--agent-lightning').replace('http://127.0.0.1:8181', fake.url)
+  const script = `${commandWith('export OSMOSIS_TRAINER_KEY')}\nuntil_it_says "Taking rollouts" TERM ${command}`
+  // The worker ends what it has begun.
+  const printed = await reader.bash(script, place)
+  expect(printed).toContain(`Taking rollouts from Agent Lightning at ${fake.url}`)
+  expect(printed).toContain('"msg":"rollouts for Agent Lightning')
+  expect(printed).not.toContain('refuses')
+})
+
+it('the worker of the page about Trinity trains the data of the workspace to its end', async () => {
+  let id = 0
+  await using fake = await FakeTrinity.start({
+    model: (body) => tokenAnswer(body, { content: '#### 10.50', id: `call-${(id += 1)}` }),
+  })
+  const { reader, place } = await workspace()
+  const command = commandWith('--trinity').replace('http://127.0.0.1:8010', fake.url)
+  const printed = await reader.bash(command.replace(/--epochs \d+/, '--epochs 1'), place)
+  expect(printed).toContain(`Taking rollouts from Trinity at ${fake.url}`)
+  expect(printed).toContain('"msg":"groups were committed"')
+  expect(fake.commits().map((calls) => new Set(calls.map(({ group }) => group)).size)).toEqual([
+    4, 4, 4,
+  ])
+  expect(new Set(fake.trained().map(({ run }) => run)).size).toBe(8)
+})
+
+it.each(commands.filter((command) => command.includes('osmosis serve ')))(
+  '%s serves',
+  async (command) => {
+    const { reader, place } = await workspace()
+    const here = command.replace(/ --port \d+/, '').replace('--host 0.0.0.0', '')
+    const script = [
+      'mkdir -p rollouts/my-rollout && cp rollouts/my-agent/*.ts rollouts/my-rollout/',
+      `until_it_says 'Listening on' TERM ${here} --port 0`,
+    ]
+    const printed = await reader.bash(script.join('\n'), place, {
+      OSMOSIS_ROLLOUT_SERVER_API_KEY: 'change-me',
+    })
+    expect(printed).toContain('Serving ShopWorkflow')
+  },
+)
+
+it.runIf(missingPrograms('python3').length === 0)(
+  'every program in Python can be compiled',
+  async () => {
+    const folder = await temporaryFolder()
+    const files = pages
+      .flatMap((document) => blocksOf(document, 'python'))
+      .map(({ document, line, text }) => {
+        const file = path.join(folder, `${path.basename(document, '.md')}-${line}.py`)
+        writeFileSync(file, text)
+        return file
+      })
+    expect(files.length).toBeGreaterThan(8)
+    await promisify(execFile)('python3', ['-m', 'py_compile', ...files])
+  },
+)
