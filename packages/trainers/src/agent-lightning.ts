@@ -1,28 +1,14 @@
 import { randomBytes } from 'node:crypto'
 
-import {
-  errorMessage,
-  isOsmosisError,
-  oneReward,
-  type RewardRule,
-  type RolloutEnd,
-} from '@osmosis/core'
-import { wait } from '@osmosis/core/http'
+import { errorMessage, oneReward, type RewardRule, type RolloutEnd } from '@osmosis/core'
 import { silentLogger, type Logger } from '@osmosis/server'
 import { rowOf, type TrainerRow } from '@osmosis/server/internal'
 
-import {
-  finalStatus,
-  gatewayRollout,
-  gatewayRollouts,
-  pathOf,
-  patch,
-  type GatewayRollout,
-} from './gateway-rollout.ts'
+import { GatewayClaims } from './gateway-claims.ts'
+import { finalStatus, gatewayRollout, pathOf, patch } from './gateway-rollout.ts'
 import { GatewayWatch, type HeldRollout } from './gateway-watch.ts'
-import { statusOf, TrainerClient } from './trainer-client.ts'
+import { TrainerClient } from './trainer-client.ts'
 import type { TrainerLink, TrainerTask } from './trainer-link.ts'
-import { WakeUp } from './wake-up.ts'
 
 /** Options of {@link agentLightning}. */
 export interface AgentLightningOptions {
@@ -46,15 +32,6 @@ export interface AgentLightningOptions {
   readonly logger?: Logger | undefined
 }
 
-/** Rollouts that are known to wait are asked for again after this. Milliseconds. */
-const stockMs = 2_000
-/** How long one rollout is asked for, while others go on. Milliseconds. */
-const claimMs = 60_000
-/** For a last look at a gateway that does not answer, when the worker ends. Milliseconds. */
-const lastLookMs = 10_000
-/** More than one worker takes, so that several do not all want the same. */
-const mostListed = 500
-
 /**
  * Rollouts of the gateway of Agent Lightning v1. Only rewarded rollouts are trained: the end of any other
  * names an attempt without recorded calls, because the trainer would fill its missing reward with 0.
@@ -73,18 +50,13 @@ class AgentLightningLink implements TrainerLink {
   readonly #worker = randomBytes(4).toString('hex')
   readonly #held = new Map<string, HeldRollout>()
   readonly #watch: GatewayWatch
-  #stock: GatewayRollout[] = []
-  #lookedAt = Number.NEGATIVE_INFINITY
-  readonly #claiming = new Set<Promise<void>>()
-  readonly #ready: TrainerTask[] = []
-  #failure: { readonly error: unknown } | undefined
-  readonly #claimed = new WakeUp()
+  readonly #claims: GatewayClaims
   #warned = false
 
   constructor(options: AgentLightningOptions) {
     this.#options = options
     this.#logger = options.logger ?? silentLogger
-    const { url, apiKey, watchSeconds = 10, abandonedAfterSeconds = 60 } = options
+    const { url, apiKey, lookSeconds = 1, watchSeconds = 10, abandonedAfterSeconds = 60 } = options
     this.#client = new TrainerClient({ name: 'gateway of Agent Lightning', url, apiKey })
     this.#watch = new GatewayWatch({
       client: this.#client,
@@ -92,6 +64,14 @@ class AgentLightningLink implements TrainerLink {
       worker: this.#worker,
       watchSeconds,
       abandonedAfterSeconds,
+      logger: this.#logger,
+    })
+    this.#claims = new GatewayClaims({
+      client: this.#client,
+      held: this.#held,
+      attempt: this.#attempt(0),
+      toTask: (held) => this.#toTask(held),
+      lookSeconds,
       logger: this.#logger,
     })
   }
@@ -102,132 +82,7 @@ class AgentLightningLink implements TrainerLink {
 
   async claim(free: number, signal: AbortSignal): Promise<readonly TrainerTask[]> {
     this.#watch.start()
-    if (this.#ready.length === 0) {
-      try {
-        await this.#beginClaims(free - this.#claiming.size, signal)
-        await this.#claimedOrLate(signal)
-      } catch (error) {
-        if (!signal.aborted) throw error
-      }
-    }
-    if (signal.aborted) await Promise.all(this.#claiming)
-    if (this.#failure) throw this.#failure.error
-    return this.#ready.splice(0)
-  }
-
-  /** Begins as many as wanted, of those that are known to wait; asks for them when none are. */
-  async #beginClaims(wanted: number, signal: AbortSignal): Promise<void> {
-    if (wanted <= 0) return
-    const { lookSeconds = 1 } = this.#options
-    const ageMs = performance.now() - this.#lookedAt
-    const isDue = this.#stock.length === 0 ? ageMs >= lookSeconds * 1000 : ageMs > stockMs
-    if (isDue) await this.#look(signal)
-    for (let n = 0; n < wanted && this.#stock.length > 0; n += 1) {
-      const [rollout] = this.#stock.splice(Math.floor(Math.random() * this.#stock.length), 1)
-      if (rollout === undefined) return
-      const claiming = this.#take(rollout, signal)
-        .catch((error: unknown) => {
-          this.#failure = { error }
-        })
-        .finally(() => {
-          this.#claiming.delete(claiming)
-          this.#claimed.now()
-        })
-      this.#claiming.add(claiming)
-    }
-  }
-
-  /** Waits for a claim, but not for one that takes long: more may be wanted by then. */
-  async #claimedOrLate(signal: AbortSignal): Promise<void> {
-    if (this.#ready.length > 0) return
-    const { lookSeconds = 1 } = this.#options
-    const late = new AbortController()
-    const isOver = AbortSignal.any([signal, late.signal])
-    const waiting = wait(lookSeconds * 1000, isOver).catch(() => {})
-    await (this.#claiming.size > 0 ? Promise.race([this.#claimed.next, waiting]) : waiting)
-    late.abort()
-  }
-
-  async #look(signal: AbortSignal): Promise<void> {
-    const path = `/api/rollouts?state_in=queuing&limit=${mostListed}`
-    const onRetry = (error: unknown): void =>
-      this.#logger.warn({ error: errorMessage(error) }, `${this.name} does not answer`)
-    const listed = gatewayRollouts(await this.#client.ask({ method: 'GET', path }, signal, onRetry))
-    this.#lookedAt = performance.now()
-    this.#stock = listed.filter(({ id, state }) => state === 'queuing' && !this.#held.has(id))
-  }
-
-  /** Takes a rollout, unless somebody else has. */
-  async #take(rollout: GatewayRollout, signal: AbortSignal): Promise<void> {
-    const held: HeldRollout = {
-      rollout,
-      attempt: this.#attempt(0),
-      tries: 0,
-      claimedAt: performance.now(),
-      withdrawn: Promise.withResolvers(),
-    }
-    // Before it is asked for: whoever watches must not take it for one that nobody runs.
-    this.#held.set(rollout.id, held)
-    try {
-      if (!(await this.#claim(held, signal))) {
-        this.#held.delete(rollout.id)
-        return
-      }
-    } catch (error) {
-      this.#held.delete(rollout.id)
-      if (isOsmosisError(error) && error.code === 'unauthorized') throw error
-      const line = { rollout_id: rollout.id, error: errorMessage(error) }
-      this.#logger.error(line, 'a rollout could not be taken')
-      return
-    }
-    try {
-      this.#ready.push(this.#toTask(held))
-    } catch (error) {
-      await this.#refuse(held, errorMessage(error))
-    }
-  }
-
-  /** Its row cannot be run, here or anywhere. */
-  async #refuse({ rollout: { id }, attempt }: HeldRollout, message: string): Promise<void> {
-    this.#logger.error({ rollout_id: id, error: message }, 'a row cannot be run')
-    const end = { kind: 'failed', category: 'validation_error', message } as const
-    try {
-      await this.#client.tell(patch(id, finalStatus(end, attempt)))
-    } finally {
-      this.#held.delete(id)
-    }
-  }
-
-  async #claim({ rollout: { id }, attempt }: HeldRollout, signal: AbortSignal): Promise<boolean> {
-    const request = patch(id, { state: 'running', last_attempt_id: attempt })
-    let tries = 0
-    try {
-      const onRetry = (): void => {
-        tries += 1
-      }
-      const patience = AbortSignal.any([signal, AbortSignal.timeout(claimMs)])
-      await this.#client.ask(request, patience, onRetry)
-      return true
-    } catch (error) {
-      const status = statusOf(error)
-      if (tries === 0 && (status === 404 || status === 409)) return false
-      if (isOsmosisError(error) && error.code === 'unauthorized') throw error
-      return this.#isOurs(id, attempt, signal)
-    }
-  }
-
-  /** A try to claim it whose answer was lost may have arrived. */
-  async #isOurs(id: string, attempt: string, ending: AbortSignal): Promise<boolean> {
-    const patience = AbortSignal.timeout(ending.aborted ? lastLookMs : 2 ** 31 - 1)
-    try {
-      const told = await this.#client.tell({ method: 'GET', path: pathOf(id) }, patience)
-      const now = told === undefined ? undefined : gatewayRollout(told)
-      return now?.state === 'running' && now.attempt === attempt
-    } catch (error) {
-      // Whatever worker is left gives it up when its time is over.
-      if (patience.aborted) return false
-      throw error
-    }
+    return this.#claims.claim(free, signal)
   }
 
   #toTask({ rollout, attempt, claimedAt }: HeldRollout): TrainerTask {

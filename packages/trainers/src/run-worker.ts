@@ -17,7 +17,10 @@ export interface TrainerWorkerOptions {
   /** Runs the rollouts. Whoever opened it closes it. */
   readonly backend: ExecutionBackend
   readonly link: TrainerLink
-  /** Most rollouts at the same time, those included whose end is being told. */
+  /**
+   * Most rollouts at the same time, those included whose end is being told. Those that the backend has
+   * no slot for wait in it, while their deadline runs.
+   */
   readonly concurrency: number
   /** Ends the worker: it takes no more, lets rollouts go on for a while, and cancels the rest. */
   readonly signal?: AbortSignal | undefined

@@ -1,7 +1,10 @@
+import type { ServerResponse } from 'node:http'
+
 import { randomFaults, type TrainerFaults, type TrainerRequest } from '@osmosis/testing'
+import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
-import { gateway, startWorker, trainedRewards } from './gateway-worker.ts'
+import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'
 import { model, plannedAgent, row, type Plan } from './planned-agent.ts'
 
 /** What a request to the gateway is for. */
@@ -65,6 +68,37 @@ test('a rollout that cannot be taken holds up neither the others nor the end of 
   await fake.until(() => fake.rollouts.slice(1).every(({ state }) => state === 'succeeded'))
   expect((await worker.stop()).ends).toMatchObject({ rewarded: 4 })
   expect(fake.rollout('rollout-0').state).toBe('queuing')
+})
+
+test('a worker that ends by itself gives back what it was taking then', async () => {
+  const claiming = Promise.withResolvers<void>()
+  const { fake } = await gateway([{ input: row() }, { input: row() }])
+  // In front of the gateway: one claim takes its time, and from then on nobody is told what waits.
+  class Front extends HttpPeer {
+    #claims = 0
+
+    protected override receive(request: PeerRequest, response: ServerResponse): void {
+      this.#forward(request, response).catch(() => response.destroy())
+    }
+
+    async #forward(request: PeerRequest, response: ServerResponse): Promise<void> {
+      const { method, path, raw } = request
+      if (path.includes('state_in=queuing') && this.#claims > 0) {
+        response.writeHead(404).end('{}')
+        return claiming.resolve()
+      }
+      if (method === 'PATCH' && (this.#claims += 1) === 2) await claiming.promise
+      const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
+      const sent = raw === '' ? {} : { body: raw }
+      const answer = await fetch(fake.url + path, { method, headers, ...sent })
+      response.writeHead(answer.status).end(await answer.text())
+    }
+  }
+  await using front = await new Front().start()
+  const worker = startWorker(fake, plannedAgent(), { url: front.url, concurrency: 3 })
+  await expect(worker.done).rejects.toMatchObject({ code: 'protocol_error', status: 404 })
+  expect(fake.rollouts.filter(({ state }) => state === 'running')).toEqual([])
+  expect(fake.rollouts.some(({ state }) => state === 'failed')).toBe(true)
 })
 
 describe('a worker that is told to end leaves nothing open', () => {
