@@ -218,7 +218,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     situation: 'no grader',
     entrypoint: 'ungraded',
     ...ungraded(
-      'There is no grader, so this rollout has no reward. Export a class that extends Grader from the entrypoint.',
+      'There is no grader, so this rollout has no reward. Export a class that extends Grader or GroupGrader from the entrypoint.',
       'validation_error',
       {},
     ),
