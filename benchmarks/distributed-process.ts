@@ -4,7 +4,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { createQueueServer, RolloutQueue, startRolloutWorker } from '@osmosis/bullmq'
+import { createQueueServer, openQueue, startRolloutWorker } from '@osmosis/bullmq'
 import {
   AgentWorkflow,
   Grader,
@@ -84,7 +84,7 @@ async function start(role: Role): Promise<number | undefined> {
     case 'pool':
       return listen(toServer(await createWorkerPool({ module: import.meta.filename, workers: 2 })))
     case 'front': {
-      const queue = await RolloutQueue.open(role.redis)
+      const queue = await openQueue(role.redis)
       return listen(createQueueServer({ queue, code, logger: false }))
     }
     case 'worker': {

@@ -1,11 +1,11 @@
-import { createQueueServer, RolloutQueue } from '@osmosis/bullmq'
+import { createQueueServer, openQueue } from '@osmosis/bullmq'
 import { serve } from '@osmosis/server'
 
 import { code } from './front-code.ts'
 
 // A front in a process of its own, to be killed. Prints its URL when it listens.
 const { REDIS_URL = '' } = process.env
-const queue = await RolloutQueue.open({ url: REDIS_URL })
+const queue = await openQueue({ url: REDIS_URL })
 const server = createQueueServer({
   queue,
   code,

@@ -11,11 +11,11 @@ import {
 } from '@osmosis/core'
 import {
   createQueueServer,
-  RolloutQueue,
   startRolloutWorker,
   type QueueConnectionOptions,
   type QueueServerOptions,
 } from '@osmosis/bullmq'
+import { RolloutQueue } from '@osmosis/bullmq/internal'
 import { serve, type RolloutServer } from '@osmosis/server'
 import {
   FakeController,

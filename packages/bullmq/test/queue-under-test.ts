@@ -4,13 +4,8 @@ import {
   type RolloutRequest,
   type RolloutSample,
 } from '@osmosis/core'
-import {
-  RolloutQueue,
-  type QueueConnectionOptions,
-  type RolloutEntry,
-  type Taken,
-  type Taker,
-} from '@osmosis/bullmq'
+import type { QueueConnectionOptions } from '@osmosis/bullmq'
+import { RolloutQueue, type RolloutEntry, type Taken, type Taker } from '@osmosis/bullmq/internal'
 import { startRedis, type RedisServer } from '@osmosis/testing/kit'
 import { Redis } from 'ioredis'
 import { onTestFinished } from 'vitest'

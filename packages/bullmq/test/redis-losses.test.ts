@@ -9,12 +9,8 @@ import {
   toRolloutSample,
   type GraderContext,
 } from '@osmosis/core'
-import {
-  createBullBackend,
-  RolloutQueue,
-  startRolloutWorker,
-  type RolloutWorkerOptions,
-} from '@osmosis/bullmq'
+import { createBullBackend, startRolloutWorker, type RolloutWorkerOptions } from '@osmosis/bullmq'
+import { RolloutQueue } from '@osmosis/bullmq/internal'
 import { startPolicyServer } from '@osmosis/testing'
 import { startRedis, type RedisServer } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 
-import { QueueKeys, RolloutQueue } from '@osmosis/bullmq'
+import { QueueKeys } from '@osmosis/bullmq'
+import { RolloutQueue } from '@osmosis/bullmq/internal'
 import { startRedis } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished, vi } from 'vitest'
 

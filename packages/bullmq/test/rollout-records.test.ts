@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 
 import { OsmosisError, toRolloutSample } from '@osmosis/core'
-import { QueueKeys, type RolloutQueue, type Taken } from '@osmosis/bullmq'
+import { QueueKeys } from '@osmosis/bullmq'
+import type { RolloutQueue, Taken } from '@osmosis/bullmq/internal'
 import { expect, it } from 'vitest'
 
 import {

@@ -10,7 +10,8 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import { createBullBackend, queuePriority, startRolloutWorker } from '@osmosis/bullmq'
+import { createBullBackend, startRolloutWorker } from '@osmosis/bullmq'
+import { queuePriority } from '@osmosis/bullmq/internal'
 import { startPolicyServer } from '@osmosis/testing'
 import { recordingLogger, type LogLine, type RedisServer } from '@osmosis/testing/kit'
 import { Queue } from 'bullmq'

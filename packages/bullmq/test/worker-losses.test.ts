@@ -1,4 +1,4 @@
-import type { RolloutQueue } from '@osmosis/bullmq'
+import type { RolloutQueue } from '@osmosis/bullmq/internal'
 import { startPolicyServer, type PolicyServer } from '@osmosis/testing'
 import { startServerProcess, type RedisServer, type ServerProcess } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'

@@ -37,13 +37,12 @@ const renewMs = 15_000
 
 /**
  * Has rollouts run by the workers of a queue, and waits for what comes of them. They end with this front:
- * those that are to outlive it are accepted with {@link RolloutQueue.accept}.
+ * those that are to outlive it are accepted by a server of `createQueueServer`.
  */
 export class BullBackend implements ExecutionBackend, AsyncDisposable {
   readonly artifactRoot: string | undefined
   readonly egress: EgressOptions | undefined
-  /** What rollouts go through. */
-  readonly queue: RolloutQueue
+  readonly #queue: RolloutQueue
   readonly #options: BullBackendOptions
   readonly #rollouts = new LiveRollouts()
   /** Those that are not past their workflow. */
@@ -51,8 +50,8 @@ export class BullBackend implements ExecutionBackend, AsyncDisposable {
   readonly #attached = new Set<string>()
   readonly #renewing: NodeJS.Timeout
 
-  constructor(queue: RolloutQueue, options: BullBackendOptions) {
-    this.queue = queue
+  private constructor(queue: RolloutQueue, options: BullBackendOptions) {
+    this.#queue = queue
     this.#options = options
     this.artifactRoot = options.artifactRoot
     this.egress = options.egress
@@ -61,11 +60,16 @@ export class BullBackend implements ExecutionBackend, AsyncDisposable {
     }, renewMs)
   }
 
+  /** See {@link createBullBackend}. */
+  static async open(options: BullBackendOptions): Promise<BullBackend> {
+    return new BullBackend(await RolloutQueue.open(options), options)
+  }
+
   async execute(request: RolloutRequest, observer: RolloutObserver): Promise<void> {
     const artifacts = new ArtifactsFolder(this.artifactRoot ?? '', request.rolloutId)
     const live = new LiveRollout(request, artifacts, observer)
     const id = attachedPrefix + randomUUID()
-    const rollout = new BullRollout(this.queue, id, this.#options.code)
+    const rollout = new BullRollout(this.#queue, id, this.#options.code)
     this.#working.add(live)
     this.#attached.add(id)
     let partial: Promise<unknown> | undefined
@@ -83,7 +87,7 @@ export class BullBackend implements ExecutionBackend, AsyncDisposable {
       await partial
       this.#attached.delete(id)
       // A sweep forgets what could not be forgotten now.
-      await this.queue.records.forget(id).catch(() => {})
+      await this.#queue.records.forget(id).catch(() => {})
     }
   }
 
@@ -114,7 +118,7 @@ export class BullBackend implements ExecutionBackend, AsyncDisposable {
   /** Closes its connections; rollouts that are going on end with it. */
   async close(): Promise<void> {
     clearInterval(this.#renewing)
-    await this.queue.close()
+    await this.#queue.close()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -128,5 +132,5 @@ export class BullBackend implements ExecutionBackend, AsyncDisposable {
  * @throws OsmosisError with code `invalid_config`; `queue_unavailable` when Redis does not answer
  */
 export async function createBullBackend(options: BullBackendOptions): Promise<BullBackend> {
-  return new BullBackend(await RolloutQueue.open(options), options)
+  return BullBackend.open(options)
 }

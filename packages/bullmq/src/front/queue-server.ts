@@ -13,7 +13,8 @@ import {
   type ServerServices,
 } from '@osmosis/server/internal'
 
-import type { RolloutQueue } from '../queue/rollout-queue.ts'
+import type { OpenQueue } from '../queue/open-queue.ts'
+import { RolloutQueue } from '../queue/rollout-queue.ts'
 import { FrontRecords } from './front-records.ts'
 import { LeaseKeeper } from './lease-keeper.ts'
 import { QueueControl } from './queue-control.ts'
@@ -25,7 +26,7 @@ import { ResultTeller } from './result-teller.ts'
 /** Options of {@link createQueueServer}. */
 export interface QueueServerOptions extends Omit<ServerShellOptions, 'outboxDir'> {
   /** The rollouts; the caller opened it, and closes it when the server is closed. */
-  queue: RolloutQueue
+  queue: OpenQueue
   /** Digest of the code that may run what is accepted; workers with other code leave it alone. */
   code: string
   /** Most rollouts that may wait for a worker, at all fronts together. Default: any number. */
@@ -104,6 +105,7 @@ interface Front {
 
 function toFront(options: QueueServerOptions, services: ServerServices): Front {
   const { queue, code, maxQueueDepth, undeliveredSeconds = 86_400 } = options
+  if (!(queue instanceof RolloutQueue)) throw new TypeError('The queue must come from openQueue().')
   const { lockDurationMs: lockMs = 10_000 } = options
   const { logger, metrics, ending, work } = services
   const leases = leaseSettings(options.leases)

@@ -13,6 +13,7 @@ import type {
 import { RolloutRecords } from '../records/rollout-records.ts'
 import { RolloutRuns } from '../records/rollout-runs.ts'
 import { jobIdOf, queueNames, type RolloutJob } from './job-names.ts'
+import type { OpenQueue } from './open-queue.ts'
 import { QueueSweep } from './queue-sweep.ts'
 import { Telling } from './telling.ts'
 import { Wakes, type WakeListener } from './wakes.ts'
@@ -46,12 +47,10 @@ export interface QueueCounts {
 }
 
 /** The rollouts of any number of fronts and workers. The caller closes it. */
-export class RolloutQueue implements AsyncDisposable {
-  /** What looks wrong with this Redis, one sentence each; to be logged. */
+export class RolloutQueue implements OpenQueue {
   readonly warnings: readonly string[]
   /** What there is of each rollout. */
   readonly records: RolloutRecords
-  /** Without user and password. */
   readonly address: string
   readonly #connection: QueueConnection
   /** What runs write: for workers. */
@@ -95,11 +94,7 @@ export class RolloutQueue implements AsyncDisposable {
     })
   }
 
-  /**
-   * Connects, and looks whether this Redis keeps what it is given.
-   *
-   * @throws OsmosisError with code `invalid_config`; `queue_unavailable` when Redis does not answer
-   */
+  /** See `openQueue`. */
   static async open(options: QueueConnectionOptions): Promise<RolloutQueue> {
     const connection = new QueueConnection(options)
     const redis = connection.failing()
@@ -266,7 +261,6 @@ export class RolloutQueue implements AsyncDisposable {
     }
   }
 
-  /** How many rollouts are where. */
   async counts(): Promise<QueueCounts> {
     const count = async (list: string): Promise<number> =>
       this.records.ask((redis) => redis.zcard(`${this.#connection.prefix}:${list}`))
@@ -280,7 +274,6 @@ export class RolloutQueue implements AsyncDisposable {
     return { queued, running, grading, leased, untold }
   }
 
-  /** The workers that are alive. */
   async workers(): Promise<QueueWorker[]> {
     return this.records.ask((redis) => readWorkers(redis, this.#connection.prefix))
   }
@@ -300,11 +293,6 @@ export class RolloutQueue implements AsyncDisposable {
     })
   }
 
-  /**
-   * Bounds how many rollouts run at the same time on all workers together; null: any number.
-   *
-   * @throws OsmosisError with code `invalid_config`; `queue_unavailable`
-   */
   async setMaxRollouts(most: number | null): Promise<void> {
     // With anything else, BullMQ would take rollouts and never give them to anybody.
     if (most !== null && !(Number.isInteger(most) && most > 0)) {
@@ -320,7 +308,6 @@ export class RolloutQueue implements AsyncDisposable {
     )
   }
 
-  /** Resolves when what is being told has been told. */
   async close(): Promise<void> {
     this.#closing ??= this.#close()
     await this.#closing

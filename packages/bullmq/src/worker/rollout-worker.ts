@@ -76,7 +76,11 @@ export class RolloutWorker implements AsyncDisposable {
   #looking = false
   #closing: Promise<void> | undefined
 
-  constructor(options: RolloutWorkerOptions, connection: QueueConnection, queue: RolloutQueue) {
+  private constructor(
+    options: RolloutWorkerOptions,
+    connection: QueueConnection,
+    queue: RolloutQueue,
+  ) {
     const { lockDurationMs = 30_000, stalledIntervalMs = 5_000, patienceMs = 600_000 } = options
     const redis = connection.waiting()
     const { prefix } = connection
@@ -123,8 +127,17 @@ export class RolloutWorker implements AsyncDisposable {
     ]
   }
 
+  /** See {@link startRolloutWorker}. */
+  static async start(options: RolloutWorkerOptions): Promise<RolloutWorker> {
+    const queue = await RolloutQueue.open(options)
+    for (const warning of queue.warnings) options.logger?.warn({}, warning)
+    const worker = new RolloutWorker(options, new QueueConnection(options), queue)
+    await worker.#begin()
+    return worker
+  }
+
   /** Begins to take rollouts. */
-  async start(): Promise<void> {
+  async #begin(): Promise<void> {
     this.#loopDelay.enable()
     await this.#sayAlive()
     const { prefix } = this.#connection
@@ -335,11 +348,7 @@ export async function startRolloutWorker(options: RolloutWorkerOptions): Promise
       'A queue spreads the attempts at a row over its workers, and a GroupGrader has to see all of them: run it without a queue.',
     )
   }
-  const queue = await RolloutQueue.open(options)
-  for (const warning of queue.warnings) options.logger?.warn({}, warning)
-  const worker = new RolloutWorker(options, new QueueConnection(options), queue)
-  await worker.start()
-  return worker
+  return RolloutWorker.start(options)
 }
 
 async function later(job: Job<RolloutJob>, token: string | undefined, ms: number): Promise<never> {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { createQueueServer, RolloutQueue } from '@osmosis/bullmq'
+import { createQueueServer, openQueue } from '@osmosis/bullmq'
 import { serve } from '@osmosis/server'
 import { FakeController, post, startRedis, startServerProcess } from '@osmosis/testing/kit'
 import { deliveries, onlySample, outcomeCases } from '@osmosis/testing/kit/outcomes'
@@ -30,7 +30,7 @@ async function start(entrypoint: string): Promise<Served> {
   const env = { REDIS_URL: redis.url, ENTRYPOINT: entrypoint, ARTIFACT_ROOT }
   await startServerProcess(script, env, keep)
   const front = async (): Promise<string> => {
-    const queue = await RolloutQueue.open({ url: redis.url })
+    const queue = await openQueue({ url: redis.url })
     const server = createQueueServer({
       queue,
       code: entrypoint,

@@ -29,7 +29,7 @@ export async function serveQueue(spec: string, redis: string, flags: ServeFlags)
   }
   const egress = egressOf(flags)
   const { backend, facts, check } = localWorkflow(loaded, { artifactRoot, egress })
-  const queue = await queuePackage.RolloutQueue.open(connection)
+  const queue = await queuePackage.openQueue(connection)
   const close = async (): Promise<void> => queue.close()
   try {
     const { maxRollouts: most } = flags
