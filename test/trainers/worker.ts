@@ -48,5 +48,5 @@ function broken(whole: TrainerLink): TrainerLink {
 /** What a failure must never become. */
 function zero(): RolloutEnd {
   const sample = { ...toRolloutSample({ id: 'main', messages: [] }), reward: 0 }
-  return { kind: 'rewarded', samples: new Map([['main', sample]]) }
+  return { kind: 'rewarded', samples: new Map([['main', sample]]), removed: [] }
 }

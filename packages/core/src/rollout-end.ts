@@ -14,8 +14,15 @@ import { assertReward, type RolloutSample } from './rollout-sample.ts'
 
 /** The one end of a rollout, as trainers are told it. A failure is never a reward. */
 export type RolloutEnd =
-  /** The samples that are kept, by their ids: each has a finite reward. */
-  | { readonly kind: 'rewarded'; readonly samples: ReadonlyMap<string, RolloutSample> }
+  /**
+   * The samples that are kept, by their ids: each has a finite reward. `removed` are the ids of those
+   * that the grader took out, and whose model calls were answered.
+   */
+  | {
+      readonly kind: 'rewarded'
+      readonly samples: ReadonlyMap<string, RolloutSample>
+      readonly removed: readonly string[]
+    }
   /** The grader took every sample out of training. */
   | { readonly kind: 'removed' }
   | { readonly kind: 'failed'; readonly category: ErrorCategory; readonly message: string }
@@ -64,16 +71,24 @@ export async function runToEnd(
 }
 
 /**
- * The reward of a rollout for trainers that take one number.
+ * The reward of a rollout for trainers that take one number, and train all model calls of the rollout
+ * with it.
  *
  * @param rule - default `single`: there has to be exactly one kept sample
- * @throws OsmosisError with code `invalid_reward` when the rule gives no finite number, or
- * `unknown_sample` when the sample it names is not kept
+ * @throws OsmosisError with code `invalid_reward` when the rule gives no finite number, or a sample was
+ * removed, which would be trained all the same; `unknown_sample` when the sample that the rule names is
+ * not kept
  */
 export function oneReward(
-  { samples }: Extract<RolloutEnd, { kind: 'rewarded' }>,
+  { samples, removed }: Extract<RolloutEnd, { kind: 'rewarded' }>,
   rule: RewardRule = 'single',
 ): number {
+  if (removed.length > 0) {
+    throw new OsmosisError(
+      'invalid_reward',
+      `The trainer takes one reward for all model calls of a rollout, and the grader removed ${removed.join(', ')}, whose calls would be trained with it. Give every sample a reward, and choose their mean, their sum, or the sample whose reward counts; or remove all of them.`,
+    )
+  }
   const ids = [...samples.keys()].join(', ')
   if (typeof rule === 'object') {
     const { sampleId } = rule
@@ -87,7 +102,7 @@ export function oneReward(
   if (rule === 'single' && samples.size !== 1) {
     throw new OsmosisError(
       'invalid_reward',
-      `The trainer takes one reward per rollout, and this one kept ${samples.size} samples (${ids}). Remove all but one in the grader, or choose their mean, their sum, or the sample whose reward counts.`,
+      `The trainer takes one reward per rollout, and this one kept ${samples.size} samples (${ids}). Choose their mean, their sum, or the sample whose reward counts.`,
     )
   }
   let sum = 0
@@ -123,10 +138,15 @@ function endOf(
     return endOfFailure(toFailure(error))
   }
   const calls = [...kept.values()].flatMap((sample) => sample.calls)
-  if (![...calls, ...(workflow.otherCalls ?? [])].some(({ error }) => error === null)) {
+  if (!hasAnswer([...calls, ...(workflow.otherCalls ?? [])])) {
     return endOfFailure(toFailure(new OsmosisError('no_samples', nothingToTrainOn)))
   }
-  return { kind: 'rewarded', samples: kept }
+  const removed = [...samples].filter(([id, sample]) => !kept.has(id) && hasAnswer(sample.calls))
+  return { kind: 'rewarded', samples: kept, removed: removed.map(([id]) => id) }
+}
+
+function hasAnswer(calls: RolloutSample['calls']): boolean {
+  return calls.some(({ error }) => error === null)
 }
 
 function endOfFailure({ cause, category, message }: RolloutFailure): RolloutEnd {

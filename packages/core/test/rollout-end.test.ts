@@ -230,4 +230,37 @@ describe('the one reward of a rollout', () => {
       }),
     )
   })
+
+  it('is none when some samples were removed: their calls would be trained with it', async () => {
+    const backend = asking(['a', 'b'], (ctx) => {
+      rewardAll(ctx)
+      ctx.removeSample('b')
+    })
+    const end = kept(await endOf(backend, { chatCompletionsUrl: await policyUrl() }))
+    expect(end.removed).toEqual(['b'])
+    for (const rule of ['single', 'mean', { sampleId: 'a' }] as const) {
+      expect(() => oneReward(end, rule)).toThrow(
+        expect.objectContaining({
+          code: 'invalid_reward',
+          message: expect.stringContaining('removed b'),
+        }),
+      )
+    }
+    expect(oneReward({ ...end, removed: [] })).toBe(0.5)
+  })
+
+  it('has nothing to do with removed samples that never asked', async () => {
+    const backend = new LocalBackend({
+      workflow: workflow(async () => {
+        await ask('a')
+        registerSamples('b')
+      }),
+      grader: grader((ctx) => {
+        ctx.setSampleReward('a', 0.5)
+        if (ctx.samples.has('b')) ctx.removeSample('b')
+      }),
+    })
+    const end = kept(await endOf(backend, { chatCompletionsUrl: await policyUrl() }))
+    expect(oneReward(end)).toBe(0.5)
+  })
 })

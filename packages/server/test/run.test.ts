@@ -214,6 +214,29 @@ describe('POST /run', () => {
     expect(category).toBe(status === 'failed' ? 'validation_error' : undefined)
   })
 
+  it('gives no reward to a rollout that lost some samples, unless its trace leaves them out', async () => {
+    await using server = await running({
+      workflow: AskTwice,
+      grader: graderOf((ctx: GraderContext) => {
+        ctx.setSampleReward('a', 1)
+        ctx.removeSample('b')
+      }),
+    })
+    const miles = await startMiles({ filter: true })
+    const [rollout] = await miles.generate(server.url, [row])
+    expect(rollout?.answer).toMatchObject({
+      exit_status: 'failed',
+      eval_report: { err_message: expect.stringContaining('removed b') as string },
+    })
+    expect(miles.trained()).toStrictEqual([])
+    const [traced] = await miles.generate(server.url, [{ ...row, trace: true }])
+    expect(traced?.answer).toMatchObject({
+      exit_status: 'completed',
+      reward: 1,
+      trace: [{ sample_id: 'a' }],
+    })
+  })
+
   it('cancels a rollout whose trainer hangs up, and takes the session for used', async () => {
     const seen: { aborted?: boolean } = {}
     let asked = 0

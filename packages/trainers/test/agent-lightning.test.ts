@@ -96,6 +96,15 @@ describe('the one reward of several samples', () => {
     expect(fake.trained()).toEqual([])
     expect((await worker.stop()).ends).toMatchObject({ rewarded: 0, failed: 1 })
   })
+
+  test('is none for a rollout that lost some of them: they would be trained with it', async () => {
+    const { fake, ids } = await gateway([{ input: { ...input, grading: 'removes the first' } }])
+    startWorker(fake, plannedAgent())
+    await fake.allEnded()
+    const { state, errorMessage } = fake.rollout(String(ids[0]))
+    expect({ state, errorMessage }).toMatchObject({ state: 'failed', errorMessage: /removed a/ })
+    expect(fake.trained()).toEqual([])
+  })
 })
 
 describe('a retry', () => {

@@ -23,7 +23,7 @@ export interface Plan {
   /** The reward of each sample; default: 1. */
   readonly reward?: number
   /** What the grader does; default: it gives the reward. */
-  readonly grading?: 'removes' | 'throws' | 'hangs'
+  readonly grading?: 'removes' | 'removes the first' | 'throws' | 'hangs'
   /** Whether what was said is changed before the last call. */
   readonly rewrites?: boolean
   /** Whether the second call repeats the prompt of the first. */
@@ -86,8 +86,9 @@ export function plannedAgent(
       heard('grading', ctx.rolloutId)
       if (grading === 'throws') throw new Error('the judge is ill')
       if (grading === 'hangs') await stop(ctx)
-      for (const id of ctx.samples.keys()) {
-        if (grading === 'removes') ctx.removeSample(id)
+      for (const [n, id] of [...ctx.samples.keys()].entries()) {
+        const isRemoved = grading === 'removes' || (grading === 'removes the first' && n === 0)
+        if (isRemoved) ctx.removeSample(id)
         else ctx.setSampleReward(id, reward)
       }
     }

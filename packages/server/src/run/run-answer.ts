@@ -39,7 +39,8 @@ function endFields(end: RolloutEnd, rule: RewardRule | undefined, traced: boolea
   switch (end.kind) {
     case 'rewarded':
       try {
-        const reward = oneReward(end, rule)
+        // A trace has no model calls of samples that were removed.
+        const reward = oneReward(traced ? { ...end, removed: [] } : end, rule)
         const trace = traced ? { trace: toTrace(end.samples) } : {}
         return { reward, exit_status: 'completed', eval_report: {}, ...trace }
       } catch (error) {
