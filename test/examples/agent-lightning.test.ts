@@ -1,6 +1,6 @@
 import { discoverEntrypoint, LocalBackend } from '@osmosis/core'
 import { FakeAgentLightning } from '@osmosis/testing'
-import { agentLightning, runWorker } from '@osmosis/trainers'
+import { agentLightning, runTrainerWorker } from '@osmosis/trainers'
 import { expect, test } from 'vitest'
 
 import { multiplyAgents, multiplyModel as model } from './multiply-agents.ts'
@@ -14,7 +14,7 @@ test.each(multiplyAgents)(
     await using link = agentLightning({ url: gateway.url, lookSeconds: 0.05 })
     const backend = new LocalBackend(discoverEntrypoint(exports))
     const ending = new AbortController()
-    const done = runWorker({ backend, link, concurrency: 3, signal: ending.signal })
+    const done = runTrainerWorker({ backend, link, concurrency: 3, signal: ending.signal })
     await gateway.allEnded()
     ending.abort()
     const { ends, retried } = await done

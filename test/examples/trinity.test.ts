@@ -1,6 +1,6 @@
 import { discoverEntrypoint, LocalBackend } from '@osmosis/core'
 import { FakeTrinity } from '@osmosis/testing'
-import { runWorker, trinity } from '@osmosis/trainers'
+import { runTrainerWorker, trinity } from '@osmosis/trainers'
 import { expect, test } from 'vitest'
 
 import { multiplyAgents, multiplyModel as model } from './multiply-agents.ts'
@@ -22,7 +22,7 @@ test.each(multiplyAgents)(
       runName: 'run',
     })
     const backend = new LocalBackend(discoverEntrypoint(exports))
-    const { ends, retried } = await runWorker({ backend, link, concurrency: 3 })
+    const { ends, retried } = await runTrainerWorker({ backend, link, concurrency: 3 })
 
     expect({ ends, retried }).toEqual({
       ends: { rewarded: 2, removed: 0, failed: 1, cancelled: 0 },

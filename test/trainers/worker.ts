@@ -1,6 +1,6 @@
 // The worker of the training run, and ways to break it that the account has to notice.
 import { discoverEntrypoint, LocalBackend, toRolloutSample, type RolloutEnd } from '@osmosis/core'
-import { agentLightning, runWorker, type TrainerLink } from '@osmosis/trainers'
+import { agentLightning, runTrainerWorker, type TrainerLink } from '@osmosis/trainers'
 
 import * as agent from './agent.ts'
 import { type WorkerSettings, worksAs } from './worker-settings.ts'
@@ -17,7 +17,7 @@ const link = agentLightning({
 const ending = new AbortController()
 process.once('SIGTERM', () => ending.abort())
 process.stdout.write(`${worksAs}\n`)
-await runWorker({
+await runTrainerWorker({
   backend: new LocalBackend(discoverEntrypoint(agent)),
   link: broken(link),
   concurrency,

@@ -1,7 +1,7 @@
 // Trainers that a worker fetches rollouts from.
 import type { ExecutionBackend, PromptMessage } from '@osmosis/core'
 import { FakeAgentLightning, FakeTrinity } from '@osmosis/testing'
-import { agentLightning, runWorker, trinity, type TrainerLink } from '@osmosis/trainers'
+import { agentLightning, runTrainerWorker, trinity, type TrainerLink } from '@osmosis/trainers'
 
 import type { TrainerUnderTest } from './trainer-under-test.ts'
 
@@ -97,7 +97,7 @@ function startWorker(backend: ExecutionBackend, link: TrainerLink): StartedWorke
   const ending = new AbortController()
   const { signal } = ending
   const failed = Promise.withResolvers<never>()
-  const working = runWorker({ backend, link, concurrency, signal, drainSeconds: 0 }).catch(
+  const working = runTrainerWorker({ backend, link, concurrency, signal, drainSeconds: 0 }).catch(
     failed.reject,
   )
   return {

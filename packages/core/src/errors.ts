@@ -27,7 +27,7 @@
  * | `rollout_ended` | a model call came after its rollout was over |
  * | `server_shutdown` | the server stopped before the rollout was done |
  * | `unauthorized` | a bearer key is missing or wrong |
- * | `protocol_error` | the other side broke the rollout protocol |
+ * | `protocol_error` | the other side broke its protocol, or a trainer did not answer |
  * | `platform_unreachable` | no answer from the platform that a server registers with |
  * | `port_in_use` | the address to listen on is taken |
  * | `judge_failed` | a judge gave no score that can be used (`status` when it refused) |

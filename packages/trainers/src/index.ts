@@ -1,7 +1,7 @@
 export type { TrainerRow } from '@osmosis/server/internal'
 
 export { agentLightning, type AgentLightningOptions } from './agent-lightning.ts'
-export { runWorker, type TrainerWorkerOptions } from './run-worker.ts'
+export { runTrainerWorker, type TrainerWorkerOptions } from './trainer-worker.ts'
 export type { TrainerLink, TrainerTask } from './trainer-link.ts'
 export type { WorkerSummary } from './worker-summary.ts'
 export { trinity, type TrinityOptions, type TrinityRow } from './trinity/trinity.ts'

@@ -2,7 +2,7 @@ import { FakeAgentLightning, type QueuedRollout, type TrainerFaults } from '@osm
 import { recordingLogger, type LogLine } from '@osmosis/testing/kit'
 import {
   agentLightning,
-  runWorker,
+  runTrainerWorker,
   type AgentLightningOptions,
   type WorkerSummary,
 } from '@osmosis/trainers'
@@ -57,7 +57,7 @@ export function startWorker(
   const ending = new AbortController()
   const { signal } = ending
   const { backend } = agent
-  const done = runWorker({ backend, link, concurrency, signal, drainSeconds, logger })
+  const done = runTrainerWorker({ backend, link, concurrency, signal, drainSeconds, logger })
   done.catch(() => {})
   const stop = async (): Promise<WorkerSummary> => {
     ending.abort()

@@ -1,6 +1,6 @@
 // A worker in a process of its own, of the agent that does what rows say.
 import { createStderrLogger } from '@osmosis/server'
-import { agentLightning, runWorker } from '@osmosis/trainers'
+import { agentLightning, runTrainerWorker } from '@osmosis/trainers'
 
 import { plannedAgent } from './planned-agent.ts'
 
@@ -19,5 +19,5 @@ process.once('SIGTERM', () => ending.abort())
 const { backend } = plannedAgent()
 const { signal } = ending
 process.stdout.write('working\n')
-await runWorker({ backend, link, concurrency: 16, signal, drainSeconds: 0, logger })
+await runTrainerWorker({ backend, link, concurrency: 16, signal, drainSeconds: 0, logger })
 await link[Symbol.asyncDispose]()

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { OsmosisError } from '@osmosis/core'
 import { createStderrLogger, serve, type ListeningServer } from '@osmosis/server'
 import { ownProcess } from '@osmosis/server/internal'
-import { runWorker } from '@osmosis/trainers'
+import { runTrainerWorker } from '@osmosis/trainers'
 
 import { createWorkerApp } from '../queue/worker-app.ts'
 import { defaultConcurrency, runnableWorkflow } from '../queue/worker-command.ts'
@@ -34,7 +34,7 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
   const concurrency = Math.max(slots, leastConcurrency)
   const ending = new AbortController()
   const { signal } = ending
-  const running = runWorker({ backend, link, concurrency, signal, drainSeconds, logger })
+  const running = runTrainerWorker({ backend, link, concurrency, signal, drainSeconds, logger })
   const worker = {
     id: randomUUID(),
     get active(): number {

@@ -9,7 +9,7 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import { runWorker, trinity } from '@osmosis/trainers'
+import { runTrainerWorker, trinity } from '@osmosis/trainers'
 
 class AsksTwice extends AgentWorkflow {
   async run({ prompt, signal }: AgentWorkflowContext): Promise<void> {
@@ -39,7 +39,7 @@ const dataset = Array.from({ length: 6 }, (_, row) => ({
   metadata: { row },
 }))
 const link = trinity({ url, journalFile, dataset, attempts: 4, groupsPerCommit: 2, runName: 'run' })
-await runWorker({
+await runTrainerWorker({
   backend: new LocalBackend({ workflow: AsksTwice, grader: ByPlace }),
   link,
   concurrency: 8,

@@ -9,7 +9,12 @@ import {
 } from '@osmosis/core'
 import { FakeTrinity, type FakeTrinityOptions, type TrinityCall } from '@osmosis/testing'
 import { recordingLogger, tokenAnswer, type LogLine } from '@osmosis/testing/kit'
-import { runWorker, trinity, type TrinityOptions, type WorkerSummary } from '@osmosis/trainers'
+import {
+  runTrainerWorker,
+  trinity,
+  type TrinityOptions,
+  type WorkerSummary,
+} from '@osmosis/trainers'
 
 /** What happens in one attempt at a row. */
 export interface Script {
@@ -164,7 +169,7 @@ export async function train(explorer: FakeTrinity, options: RunOptions = {}): Pr
     ...link,
   })
   const { backend } = scripted
-  const summary = await runWorker({
+  const summary = await runTrainerWorker({
     backend,
     link: trainer,
     concurrency,

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 
 import type { FakeTrinity, TrinityCall } from '@osmosis/testing'
 import { HttpPeer, startServerProcess, temporaryFolder } from '@osmosis/testing/kit'
-import { runWorker, trinity } from '@osmosis/trainers'
+import { runTrainerWorker, trinity } from '@osmosis/trainers'
 import { expect, test } from 'vitest'
 
 import {
@@ -229,7 +229,7 @@ test('a worker ends at once while the explorer does not answer', async () => {
     groupsPerCommit: 1,
   })
   const { backend } = scriptedBackend(byPlace)
-  const ended = runWorker({ backend, link, concurrency: 1, signal })
+  const ended = runTrainerWorker({ backend, link, concurrency: 1, signal })
   await silent.until(() => silent.received > 0)
   ending.abort()
   expect((await ended).ends.rewarded).toBe(0)

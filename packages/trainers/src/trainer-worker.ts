@@ -12,7 +12,7 @@ import type { TrainerLink, TrainerTask } from './trainer-link.ts'
 import { WakeUp } from './wake-up.ts'
 import { WorkerFigures, type WorkerSummary } from './worker-summary.ts'
 
-/** Options of {@link runWorker}. */
+/** Options of {@link runTrainerWorker}. */
 export interface TrainerWorkerOptions {
   /** Runs the rollouts. Whoever opened it closes it. */
   readonly backend: ExecutionBackend
@@ -39,7 +39,7 @@ export interface TrainerWorkerOptions {
  * @throws OsmosisError with code `unauthorized` when the trainer refuses the key, and what `claim` of
  * the link throws; everything that was running has been cancelled then
  */
-export async function runWorker(options: TrainerWorkerOptions): Promise<WorkerSummary> {
+export async function runTrainerWorker(options: TrainerWorkerOptions): Promise<WorkerSummary> {
   return new TrainerWorker(options).run()
 }
 
