@@ -79,7 +79,7 @@ export class GatewayWatch {
     const { client, held } = this.#options
     const path = `/api/rollouts?state_in=running&limit=${mostRunning}`
     const askedAt = performance.now()
-    const listed = gatewayRollouts(await client.send({ method: 'GET', path }))
+    const listed = gatewayRollouts(await client.send({ method: 'GET', path }, this.#closing.signal))
     const running = new Set(listed.map(({ id }) => id))
     for (const rollout of listed) {
       if (!held.has(rollout.id) && this.#isAbandoned(rollout)) await this.#giveUp(rollout)

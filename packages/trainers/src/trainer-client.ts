@@ -2,6 +2,7 @@ import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import {
   assertApiKey,
   bearer,
+  beginningOf,
   boundedText,
   createTransport,
   retryRequest,
@@ -65,13 +66,18 @@ export class TrainerClient {
     return this.#options.url
   }
 
-  /** Sends a request once. @throws OsmosisError with code `unauthorized`, `protocol_error` */
-  async send({ method, path, body }: TrainerRequest): Promise<unknown> {
+  /**
+   * Sends a request once.
+   *
+   * @param outer - breaks it off
+   * @throws OsmosisError with code `unauthorized`, `protocol_error`
+   */
+  async send({ method, path, body }: TrainerRequest, outer: AbortSignal = never): Promise<unknown> {
     const { name, url, requestMs: limitMs = 30_000 } = this.#options
     const late = (): Error =>
       new OsmosisError('protocol_error', `The ${name} did not answer within ${limitMs / 1000} s.`)
     try {
-      return await withTimeLimit({ limitMs, outer: never, late }, async (signal) => {
+      return await withTimeLimit({ limitMs, outer, late }, async (signal) => {
         const answer = await this.#transport.post(`${url}${path}`, {
           method,
           headers: this.#headers,
@@ -81,7 +87,7 @@ export class TrainerClient {
         this.#readClock(answer)
         const text = await boundedText(answer.body, longestAnswer)
         if (text === undefined) throw new OsmosisError('protocol_error', `${name}: answer too long`)
-        return text === '' ? null : (JSON.parse(text) as unknown)
+        return text === '' ? null : this.#parsed(text)
       })
     } catch (error) {
       if (statusOf(error) !== 401 && statusOf(error) !== 403) throw error
@@ -93,7 +99,7 @@ export class TrainerClient {
   /**
    * Asks until there is an answer that is worth something.
    *
-   * @param signal - ends the waiting between two tries
+   * @param signal - ends the waiting between two tries, and breaks off a GET
    * @param onRetry - called with what went wrong before each further try
    */
   async ask(
@@ -107,7 +113,7 @@ export class TrainerClient {
   /**
    * Tells the trainer something, for up to ten minutes.
    *
-   * @param signal - ends the waiting between two tries; default: nothing does
+   * @param signal - ends the waiting between two tries, and breaks off a GET; default: nothing does
    * @returns its answer; undefined when it no longer wants to know, which 404 and 409 mean
    */
   async tell(request: TrainerRequest, signal?: AbortSignal): Promise<unknown> {
@@ -142,7 +148,9 @@ export class TrainerClient {
       onRetry?: (error: unknown) => void
     },
   ): Promise<unknown> {
-    return retryRequest(async () => this.send(request), {
+    // Of all others nobody would know whether they have taken effect.
+    const outer = request.method === 'GET' ? options.signal : undefined
+    return retryRequest(async () => this.send(request, outer), {
       ...options,
       retries: Number.POSITIVE_INFINITY,
       minDelayMs: 500,
@@ -157,8 +165,19 @@ export class TrainerClient {
 
   /** Whether the same request may go well later. */
   isPassing(error: unknown): boolean {
-    if (error instanceof SyntaxError) return false
-    return !isOsmosisError(error) || this.#transport.isPassing(error)
+    if (!isOsmosisError(error)) return true
+    return !(error.cause instanceof SyntaxError) && this.#transport.isPassing(error)
+  }
+
+  #parsed(text: string): unknown {
+    try {
+      return JSON.parse(text) as unknown
+    } catch (cause) {
+      const { name, url } = this.#options
+      const said = beginningOf(text, 200)
+      const why = `What answers at ${url} is not the ${name}: it sent no JSON: "${said}".`
+      throw new OsmosisError('protocol_error', why, { cause })
+    }
   }
 }
 

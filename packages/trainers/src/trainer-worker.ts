@@ -127,8 +127,8 @@ class TrainerWorker {
     const { link } = this.#options
     let end = await this.#runOnce(running)
     while (!this.#ending.signal.aborted && running.cancelledBy === undefined) {
-      const again = await link.retry?.(running.task, end)
-      if (!again) break
+      const again = await this.#again(running.task, end)
+      if (again === null) break
       this.#figures.retried += 1
       running.task = again
       end = await this.#runOnce(running)
@@ -136,6 +136,17 @@ class TrainerWorker {
     this.#figures.count(end)
     this.#logEnd(running.task, end)
     await link.complete(running.task, end)
+  }
+
+  /** A rollout that cannot be run again has ended, which the trainer has to be told of in any case. */
+  async #again(task: TrainerTask, end: RolloutEnd): Promise<TrainerTask | null> {
+    try {
+      return (await this.#options.link.retry?.(task, end)) ?? null
+    } catch (error) {
+      const line = { rollout_id: task.request.rolloutId, error: errorMessage(error) }
+      this.#logger.warn(line, 'a rollout cannot be run again')
+      return null
+    }
   }
 
   /** One run of a task, from now until its end is known. */

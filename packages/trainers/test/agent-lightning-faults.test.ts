@@ -101,6 +101,19 @@ test('a worker that ends by itself gives back what it was taking then', async ()
   expect(fake.rollouts.some(({ state }) => state === 'failed')).toBe(true)
 })
 
+test('a rollout whose retry is refused ends as it did before', async () => {
+  const isRetry = ({ method, body }: TrainerRequest): boolean =>
+    method === 'PATCH' && !('state' in (body['status'] as object))
+  const { fake } = await gateway([{ input: row() }], {
+    faults: (request) => (isRetry(request) ? 422 : undefined),
+    model: async () => Promise.reject(new Error('out of memory')),
+  })
+  const worker = startWorker(fake, plannedAgent())
+  await fake.allEnded()
+  expect(fake.rollouts).toMatchObject([{ state: 'failed', errorMessage: /out of memory/ }])
+  expect(await worker.stop()).toMatchObject({ retried: 0, untold: 0, ends: { failed: 1 } })
+})
+
 describe('a worker that is told to end leaves nothing open', () => {
   const plans: readonly Plan[] = [
     ...Array.from({ length: 6 }, (_, n) => ({ reward: n })),

@@ -1,5 +1,5 @@
 import type { AgentLightningOptions } from '@osmosis/trainers'
-import { startServerProcess, type ServerProcess } from '@osmosis/testing/kit'
+import { startPolicyEndpoint, startServerProcess, type ServerProcess } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
 import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'
@@ -273,5 +273,24 @@ describe('workers', () => {
     const { fake } = await gateway([])
     const worker = startWorker(fake, plannedAgent(), { url: `${fake.url}/elsewhere` })
     await expect(worker.done).rejects.toMatchObject({ code: 'protocol_error' })
+  })
+
+  test('end where something else answers, and quote it', async () => {
+    const peer = await startPolicyEndpoint((response) => response.end('<html>Log in</html>'))
+    const { fake } = await gateway([])
+    const worker = startWorker(fake, plannedAgent(), { url: new URL(peer.url).origin })
+    await expect(worker.done).rejects.toMatchObject({
+      code: 'protocol_error',
+      message: expect.stringMatching(/no JSON: "<html>Log in<\/html>"/) as string,
+    })
+  })
+
+  test('end at once while the gateway does not answer', { timeout: 20_000 }, async () => {
+    const asked = Promise.withResolvers<void>()
+    const peer = await startPolicyEndpoint(() => asked.resolve())
+    const { fake } = await gateway([])
+    const worker = startWorker(fake, plannedAgent(), { url: new URL(peer.url).origin })
+    await asked.promise
+    expect((await worker.stop()).ends).toMatchObject({ rewarded: 0, cancelled: 0 })
   })
 })
