@@ -2,23 +2,13 @@
 // workers (`pool`), or a server (`front`) and a worker (`worker`) of a queue. All run the same workflow,
 // which asks the policy four times. Tells its parent its port, and its figures whenever it is asked.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { setTimeout as sleep } from 'node:timers/promises'
 
 import { createQueueServer, openQueue, startRolloutWorker } from '@osmosis/bullmq'
-import {
-  AgentWorkflow,
-  Grader,
-  defineWorkflowConfig,
-  LocalBackend,
-  requireRolloutContext,
-  toRolloutSample,
-  type AgentWorkflowContext,
-  type ExecutionBackend,
-  type GraderContext,
-} from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import { LocalBackend, type ExecutionBackend } from '@osmosis/core'
 import { createRolloutServer, serve, type RolloutServer } from '@osmosis/server'
 import { createWorkerPool, runWorker } from '@osmosis/workers'
+
+import { askFourTimes } from './ask-four-times.ts'
 
 /** What a process is. */
 export type Role =
@@ -44,43 +34,13 @@ export interface ProcessFigures {
   readonly rss: number
 }
 
-const calls = 4
 const code = 'benchmark'
-
-/** Asks four times, after the milliseconds that its metadata say. */
-class AskFourTimes extends AgentWorkflow {
-  override async run({ prompt, metadata }: AgentWorkflowContext): Promise<void> {
-    const rollout = requireRolloutContext('AskFourTimes')
-    if (metadata !== null) await sleep(Number(metadata['wait_ms']))
-    const messages: ChatMessage[] = [...prompt]
-    rollout.registerSampleSource('main', { getSample: (id) => toRolloutSample({ id, messages }) })
-    for (let call = 0; call < calls; call += 1) {
-      const answer = await rollout.policy('main').complete({ messages })
-      const [choice] = answer.choices
-      if (choice === undefined) throw new Error('no answer')
-      messages.push(choice.message, { role: 'user', content: 'Go on.' })
-    }
-  }
-}
-
-class OneForAll extends Grader {
-  override async grade(ctx: GraderContext): Promise<void> {
-    ctx.setReward(1)
-  }
-}
-
-const workload = {
-  workflow: AskFourTimes,
-  // A config without a limit: unlimited.
-  workflowConfig: defineWorkflowConfig({ name: 'ask-four-times' }),
-  grader: OneForAll,
-}
 
 /** The port that it listens on; a worker has none. */
 async function start(role: Role): Promise<number | undefined> {
   switch (role.kind) {
     case 'in-process':
-      return listen(toServer(new LocalBackend(workload)))
+      return listen(toServer(new LocalBackend(askFourTimes)))
     case 'pool':
       return listen(toServer(await createWorkerPool({ module: import.meta.filename, workers: 2 })))
     case 'front': {
@@ -88,7 +48,7 @@ async function start(role: Role): Promise<number | undefined> {
       return listen(createQueueServer({ queue, code, logger: false }))
     }
     case 'worker': {
-      const backend = new LocalBackend(workload)
+      const backend = new LocalBackend(askFourTimes)
       await startRolloutWorker({ ...role.redis, backend, code, concurrency: role.concurrency })
       return undefined
     }
@@ -119,5 +79,5 @@ async function serveParent(role: Role): Promise<void> {
 
 // A child of the pool has no role.
 const [, , role] = process.argv
-if (role === undefined) await runWorker(async () => ({ backend: workload }))
+if (role === undefined) await runWorker(async () => ({ backend: askFourTimes }))
 else await serveParent(JSON.parse(role) as Role)

@@ -10,18 +10,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
-import {
-  AgentWorkflow,
-  Grader,
-  defineWorkflowConfig,
-  LocalBackend,
-  requireRolloutContext,
-  toRolloutSample,
-  type AgentWorkflowContext,
-  type GraderContext,
-} from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import { LocalBackend } from '@osmosis/core'
 import { createRolloutServer, serve } from '@osmosis/server'
+
+import { askFourTimes, calls } from './ask-four-times.ts'
 
 /** What the server says of itself. */
 export interface ServerFigures {
@@ -35,36 +27,9 @@ export interface ServerFigures {
   readonly loopP99Ms: number
 }
 
-const calls = 4
-
-class AskFourTimes extends AgentWorkflow {
-  override async run({ prompt }: AgentWorkflowContext): Promise<void> {
-    const rollout = requireRolloutContext('AskFourTimes')
-    const messages: ChatMessage[] = [...prompt]
-    rollout.registerSampleSource('main', { getSample: (id) => toRolloutSample({ id, messages }) })
-    for (let call = 0; call < calls; call += 1) {
-      const answer = await rollout.policy('main').complete({ messages })
-      const [choice] = answer.choices
-      if (choice === undefined) throw new Error('no answer')
-      messages.push(choice.message, { role: 'user', content: 'Go on.' })
-    }
-  }
-}
-
-class OneForAll extends Grader {
-  override async grade(ctx: GraderContext): Promise<void> {
-    ctx.setReward(1)
-  }
-}
-
 async function startOurs(outboxDir: string | undefined): Promise<number> {
   const server = createRolloutServer({
-    backend: new LocalBackend({
-      workflow: AskFourTimes,
-      // A config without a limit: unlimited.
-      workflowConfig: defineWorkflowConfig({ name: 'ask-four-times' }),
-      grader: OneForAll,
-    }),
+    backend: new LocalBackend(askFourTimes),
     logger: false,
     outboxDir,
     // The other servers that are compared write none.

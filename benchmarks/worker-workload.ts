@@ -10,8 +10,9 @@ import {
 } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/wire'
 
+import { calls } from './ask-four-times.ts'
+
 const steps = 2_000_000
-const calls = 4
 
 /** Computes or waits, as its prompt says. */
 class Workload extends AgentWorkflow {

@@ -1,31 +1,13 @@
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
-
 import { Grader, lastAssistantText, type GraderContext } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { execute } from '@osmosis/testing/kit'
+import { calculatorMigration, execute, printedBy } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { CalculatorWorkflow as LangGraphCalculator } from './migration/langgraph/after.ts'
 import { CalculatorWorkflow as MastraCalculator } from './migration/mastra/after.ts'
 import { CalculatorWorkflow as OpenAICalculator } from './migration/openai/after.ts'
 
-const answers = [
-  { toolCalls: [{ id: 'call-1', name: 'multiply', arguments: '{"a": 12.0,"b":34}' }] },
-  '12 times 34 is 408.',
-] as const
-
-/** The part of a request that the migration must not change. */
-const unchanged = {
-  temperature: 1,
-  max_tokens: 4096,
-  messages: [
-    { role: 'system', content: 'Use the multiply tool when arithmetic is required.' },
-    { role: 'user', content: 'What is 12 times 34?' },
-  ],
-  tools: [{ type: 'function', function: { name: 'multiply' } }],
-}
+const { answers, unchanged, printed, prompt, label } = calculatorMigration
 
 class MultiplyGrader extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
@@ -40,19 +22,17 @@ describe.each([
 ])('the program of $framework', ({ framework, workflow: calculator }) => {
   it('runs before the migration', async () => {
     await using server = await startPolicyServer(answers)
-    const program = fileURLToPath(new URL(`migration/${framework}/before.ts`, import.meta.url))
-    const { stdout, stderr } = await promisify(execFile)(process.execPath, [program], {
-      env: { MODEL_BASE_URL: server.url, MODEL_API_KEY: 'key' },
-    })
-    expect({ stdout, stderr }).toEqual({ stdout: '12 times 34 is 408.\n', stderr: '' })
+    const program = new URL(`migration/${framework}/before.ts`, import.meta.url)
+    const env = { MODEL_BASE_URL: server.url, MODEL_API_KEY: 'key' }
+    expect(await printedBy(program, env)).toEqual(printed)
     expect(server.requests[0]?.body).toMatchObject({ model: 'gpt-4.1', ...unchanged })
   })
 
   it('runs as a rollout after the migration', async () => {
     await using server = await startPolicyServer(answers)
     const { workflow, grading } = await execute(server, calculator, {
-      prompt: [{ role: 'user', content: 'What is 12 times 34?' }],
-      label: '408',
+      prompt,
+      label,
       grader: MultiplyGrader,
     })
     expect(workflow).toEqual({ status: 'success', failure: null, warnings: [] })

@@ -47,6 +47,18 @@ describe.each([...table])('%s', (name, allowed) => {
   })
 })
 
+// What a framework depends on itself, users have not installed; types count as well.
+it.each([
+  { name: 'ai-sdk', framework: ['@ai-sdk/openai-compatible', 'ai'] },
+  { name: 'openai-agents', framework: ['@openai/agents'] },
+  { name: 'strands', framework: ['@strands-agents/sdk'] },
+])('$name imports of its framework only what users install', ({ name, framework }) => {
+  const sources = globSync(`packages/${name}/src/**/*.ts`, { cwd: root }).map(read).join('\n')
+  const imported = [...sources.matchAll(/ from '([^.'][^']*)'/g)].map(([, module = '']) => module)
+  const foreign = imported.filter((module) => !/^(?:node:|@osmosis\/)/.test(module))
+  expect([...new Set(foreign)].toSorted()).toEqual(framework)
+})
+
 interface Manifest {
   dependencies?: Record<string, string>
   peerDependencies?: Record<string, string>

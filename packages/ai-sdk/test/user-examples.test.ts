@@ -1,18 +1,12 @@
 import { readFileSync } from 'node:fs'
 
-import type { GradingOutcome } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { execute, sampleIds } from '@osmosis/testing/kit'
+import { execute, rewardsOf, sampleIds } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
 import { DraftWorkflow } from './examples/functions.ts'
 import { MultiplyGrader, MultiplyWorkflow } from './examples/multiply.ts'
 import { rolesOf } from './rollout.ts'
-
-function rewards(grading: GradingOutcome | undefined): Record<string, number | null> {
-  const samples = [...(grading?.samples.values() ?? [])]
-  return Object.fromEntries(samples.map(({ id, reward }) => [id, reward]))
-}
 
 test.each([
   ['right', '12 times 34 is 408.', 1],
@@ -31,7 +25,7 @@ test.each([
     grader: MultiplyGrader,
   })
   expect(workflow.failure).toBeNull()
-  expect(rewards(grading)).toEqual({ 'multiply-agent': reward })
+  expect(rewardsOf(grading)).toEqual({ 'multiply-agent': reward })
   const sample = grading?.samples.get('multiply-agent')
   expect(sample && rolesOf(sample)).toEqual([
     'system',
@@ -55,7 +49,7 @@ test('the example without an agent makes two samples', async () => {
     grader: MultiplyGrader,
   })
   expect(workflow).toEqual({ status: 'success', failure: null, warnings: [] })
-  expect(rewards(grading)).toEqual({ writer: 0, reviewer: 0 })
+  expect(rewardsOf(grading)).toEqual({ writer: 0, reviewer: 0 })
   expect(sampleIds(server)).toEqual(['writer', 'reviewer'])
 })
 

@@ -42,11 +42,6 @@ it.each([
     said: 'A queue is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.',
   },
   {
-    name: 'a worker without a queue',
-    args: ['worker', echo],
-    said: 'Name what the worker takes rollouts from: --redis <url>, --agent-lightning <url>, or --trinity <url>.',
-  },
-  {
     name: 'an address that is no Redis',
     args: ['serve', echo, '--redis', 'http://:secret@127.0.0.1'],
     said: '--redis must be a URL such as redis://127.0.0.1:6379, or rediss://… for a Redis that speaks TLS.',

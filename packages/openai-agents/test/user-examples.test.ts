@@ -1,18 +1,12 @@
 import { readFileSync } from 'node:fs'
 
-import type { GradingOutcome } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { execute } from '@osmosis/testing/kit'
+import { execute, rewardsOf } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
 import { OpenAIWorkflow } from './examples/assistant.ts'
 import { MultiplyGrader, MultiplyWorkflow } from './examples/multiply.ts'
 import { kindsOf } from './rollout.ts'
-
-function rewards(grading: GradingOutcome | undefined): Record<string, number | null> {
-  const samples = [...(grading?.samples.values() ?? [])]
-  return Object.fromEntries(samples.map(({ id, reward }) => [id, reward]))
-}
 
 test('the quick example answers the prompt', async () => {
   await using server = await startPolicyServer(['Paris.'])
@@ -22,7 +16,7 @@ test('the quick example answers the prompt', async () => {
     grader: MultiplyGrader,
   })
   expect(workflow).toEqual({ status: 'success', failure: null, warnings: [] })
-  expect(rewards(grading)).toEqual({ assistant: 1 })
+  expect(rewardsOf(grading)).toEqual({ assistant: 1 })
   expect(server.requests[0]?.body).toMatchObject({
     temperature: 1,
     max_tokens: 4096,
@@ -50,7 +44,7 @@ test.each([
     grader: MultiplyGrader,
   })
   expect(workflow.failure).toBeNull()
-  expect(rewards(grading)).toEqual({ 'multiply-agent': reward })
+  expect(rewardsOf(grading)).toEqual({ 'multiply-agent': reward })
   const sample = grading?.samples.get('multiply-agent')
   expect(sample && kindsOf(sample)).toEqual([
     'system',

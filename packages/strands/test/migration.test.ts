@@ -1,9 +1,5 @@
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
-
 import { startPolicyServer } from '@osmosis/testing'
-import { execute } from '@osmosis/testing/kit'
+import { calculatorMigration, execute, printedBy } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
 import { startBedrockEndpoint } from './bedrock-endpoint.ts'
@@ -11,8 +7,8 @@ import { MathGrader } from './examples/calculator.ts'
 import { CalculatorWorkflow } from './migration/after.ts'
 import { isNewestSdk } from './running-sdk.ts'
 
-const question = 'What is 12 times 34?'
-const systemPrompt = 'Use the multiply tool when arithmetic is required.'
+const { answers, unchanged, printed, prompt, label } = calculatorMigration
+const [system, question] = unchanged.messages
 
 // A child process resolves `@strands-agents/sdk` by itself, so this is about one version only.
 test.runIf(isNewestSdk)('the program runs before the migration', async () => {
@@ -35,44 +31,30 @@ test.runIf(isNewestSdk)('the program runs before the migration', async () => {
       ['messageStop', { stopReason: 'end_turn' }],
     ],
   ])
-  const program = fileURLToPath(new URL('migration/before.ts', import.meta.url))
-  const { stdout, stderr } = await promisify(execFile)(process.execPath, [program], {
-    env: {
-      AWS_ENDPOINT_URL_BEDROCK_RUNTIME: bedrock.url,
-      AWS_REGION: 'us-west-2',
-      AWS_ACCESS_KEY_ID: 'test',
-      AWS_SECRET_ACCESS_KEY: 'test',
-    },
-  })
-  expect({ stdout, stderr }).toEqual({ stdout: '12 times 34 is 408.\n', stderr: '' })
+  const program = new URL('migration/before.ts', import.meta.url)
+  const env = {
+    AWS_ENDPOINT_URL_BEDROCK_RUNTIME: bedrock.url,
+    AWS_REGION: 'us-west-2',
+    AWS_ACCESS_KEY_ID: 'test',
+    AWS_SECRET_ACCESS_KEY: 'test',
+  }
+  expect(await printedBy(program, env)).toEqual(printed)
   expect(bedrock.requests[0]).toMatchObject({
     inferenceConfig: { temperature: 1, maxTokens: 4096 },
-    system: [{ text: systemPrompt }],
-    messages: [{ role: 'user', content: [{ text: question }] }],
+    system: [{ text: system.content }],
+    messages: [{ role: 'user', content: [{ text: question.content }] }],
     toolConfig: { tools: [{ toolSpec: { name: 'multiply' } }] },
   })
 })
 
 test('the program runs as a rollout after the migration', async () => {
-  await using server = await startPolicyServer([
-    { toolCalls: [{ id: 'call-1', name: 'multiply', arguments: '{"a":12,"b":34}' }] },
-    '12 times 34 is 408.',
-  ])
+  await using server = await startPolicyServer(answers)
   const { workflow, grading } = await execute(server, CalculatorWorkflow, {
-    prompt: [{ role: 'user', content: question }],
-    label: '408',
+    prompt,
+    label,
     grader: MathGrader,
   })
   expect(workflow).toEqual({ status: 'success', failure: null, warnings: [] })
   expect(grading?.samples.get('calculator')?.reward).toBe(1)
-  expect(server.requests[0]?.body).toMatchObject({
-    model: 'osmosis-rollout',
-    temperature: 1,
-    max_tokens: 4096,
-    messages: [
-      { role: 'system', content: systemPrompt },
-      { role: 'user', content: question },
-    ],
-    tools: [{ type: 'function', function: { name: 'multiply' } }],
-  })
+  expect(server.requests[0]?.body).toMatchObject({ model: 'osmosis-rollout', ...unchanged })
 })

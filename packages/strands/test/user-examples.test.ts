@@ -1,19 +1,14 @@
 import { readFileSync } from 'node:fs'
 
-import type { AgentWorkflowClass, GradingOutcome } from '@osmosis/core'
+import type { AgentWorkflowClass } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { execute, messagesOf } from '@osmosis/testing/kit'
+import { execute, messagesOf, rewardsOf } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
 import { MathAgentWorkflow, MathGrader } from './examples/calculator.ts'
 import { SearchWorkflow } from './examples/search.ts'
 import { ToolWorkflow, toolWorkflowConfig } from './examples/tool-loop.ts'
 import { kindsOf } from './rollout.ts'
-
-function rewards(grading: GradingOutcome | undefined): Record<string, number | null> {
-  const samples = [...(grading?.samples.values() ?? [])]
-  return Object.fromEntries(samples.map(({ id, reward }) => [id, reward]))
-}
 
 const prompt = [
   { role: 'system', content: 'Be exact.' },
@@ -51,7 +46,7 @@ test.each([
     grader: MathGrader,
   })
   expect(workflow.failure).toBeNull()
-  expect(rewards(grading)).toEqual({ 'math-agent': reward })
+  expect(rewardsOf(grading)).toEqual({ 'math-agent': reward })
   const sample = grading?.samples.get('math-agent')
   expect(kindsOf(sample?.messages ?? [])).toEqual([
     'system:text',

@@ -39,9 +39,15 @@ export async function sampleOf(rollout: RolloutContext, name = 'main'): Promise<
   throw new Error(`no sample "${name}"`)
 }
 
+/** The rewards of a grading, by the ids of samples. */
+export function rewardsOf(grading: GradingOutcome | undefined): Record<string, number | null> {
+  const samples = [...(grading?.samples.values() ?? [])]
+  return Object.fromEntries(samples.map(({ id, reward }) => [id, reward]))
+}
+
 /** What a rollout is executed with; a label and a grader make it a graded one. */
 export interface ExecuteOptions {
-  readonly prompt?: PromptMessage[]
+  readonly prompt?: readonly PromptMessage[]
   readonly label?: string
   readonly grader?: GraderClass
   /** Default: 20. */

@@ -3,12 +3,14 @@ export {
   callAdd,
   execute,
   messagesOf,
+  rewardsOf,
   rolloutOn,
   sampleIds,
   sampleOf,
   type ExecuteOptions,
 } from './adapter-rollouts.ts'
 export { addressForms, type AddressForm } from './address-forms.ts'
+export { calculatorMigration, printedBy } from './calculator-migration.ts'
 export { FakeController, type CallbackAnswer, type ReceivedCallback } from './fake-controller.ts'
 export { FakeTrainer, hang, reset, said, type TrainerAnswer } from './fake-trainer.ts'
 export { post, told } from './http-calls.ts'

@@ -1,10 +1,10 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 
 import { answerCompletion, answerContext, asksForUsage } from '@osmosis/controller/answers'
 import { errorMessage } from '@osmosis/core'
 
 import { type Delivery, deliver } from './faulty-delivery.ts'
+import { startLoopbackServer } from './loopback-server.ts'
 import { fault, type FaultyReply, type Reply, type StatusReply } from './policy-reply.ts'
 import { receive, type ReceivedRequest } from './received-request.ts'
 import { sseOf } from './sse-text.ts'
@@ -33,8 +33,6 @@ export interface PolicyServer extends AsyncDisposable {
 }
 
 const basePath = '/v1'
-// Tests open hundreds of connections at once; Node's own default is 511.
-const backlog = 4096
 
 /**
  * Starts a policy endpoint on 127.0.0.1 that answers by script, faults included, and records every
@@ -49,10 +47,10 @@ export async function startPolicyServer(
     readonly streams?: boolean
   } = {},
 ): Promise<PolicyServer> {
-  const { port: askedPort = 0, streams = true } = options
+  const { port, streams = true } = options
   const requests: ReceivedRequest[] = []
   const waiting = new Map<number, PromiseWithResolvers<ReceivedRequest>>()
-  let closing: Promise<void> | undefined
+  let isClosing = false
 
   function refusesStream({ body }: ReceivedRequest): StatusReply | undefined {
     const asksForStream = body['stream'] === true || body['stream_options'] !== undefined
@@ -67,7 +65,7 @@ export async function startPolicyServer(
       wasCut = true
       outgoing.destroy()
     }
-    const request = await receive(incoming, outgoing, () => wasCut || closing !== undefined)
+    const request = await receive(incoming, outgoing, () => wasCut || isClosing)
     const n = requests.push(request) - 1
     waiting.get(n)?.resolve(request)
     const reply = refusesStream(request) ?? (await replyTo(script, request, n))
@@ -76,25 +74,15 @@ export async function startPolicyServer(
     await deliver(delivery, faults, { outgoing, signal: over.signal, cut })
   }
 
-  const server = createServer({ keepAliveTimeout: 75_000 }, (incoming, outgoing) => {
+  const server = await startLoopbackServer((incoming, outgoing) => {
     exchange(incoming, outgoing).catch(() => outgoing.destroy())
-  })
-  const listening = Promise.withResolvers<void>()
-  server.once('error', listening.reject)
-  server.listen({ host: '127.0.0.1', port: askedPort, backlog }, listening.resolve)
-  await listening.promise
-  const { port } = server.address() as AddressInfo
-
-  async function shutDown(): Promise<void> {
-    const closed = Promise.withResolvers<void>()
-    server.close(() => closed.resolve())
-    server.closeAllConnections()
-    await closed.promise
+  }, port)
+  const close = async (): Promise<void> => {
+    isClosing = true
+    await server.close()
   }
-
-  const close = (): Promise<void> => (closing ??= shutDown())
   return {
-    url: `http://127.0.0.1:${port}${basePath}`,
+    url: `${server.url}${basePath}`,
     streams,
     requests,
     waitForRequest: async (n) => {

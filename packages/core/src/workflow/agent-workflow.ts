@@ -1,3 +1,4 @@
+import { implementsBranded } from './branded-class.ts'
 import type { MetadataOf } from './metadata-schema.ts'
 import type { PromptMessage } from './prompt-message.ts'
 
@@ -58,9 +59,5 @@ export type AgentWorkflowClass<TConfig = unknown> = new (config: TConfig) => Age
 
 /** True for a class that extends AgentWorkflow (of any installed copy) and implements `run`. */
 export function isAgentWorkflowClass(value: unknown): value is AgentWorkflowClass {
-  return (
-    typeof value === 'function' &&
-    brand in value &&
-    typeof (value.prototype as { run?: unknown } | undefined)?.run === 'function'
-  )
+  return implementsBranded(value, brand, 'run')
 }

@@ -1,4 +1,5 @@
 import type { RolloutSample } from '../rollout-sample.ts'
+import { implementsBranded } from './branded-class.ts'
 import type { RolloutGroup } from './agent-workflow.ts'
 import type { MetadataOf } from './metadata-schema.ts'
 
@@ -75,9 +76,5 @@ export type GraderClass<TConfig = unknown, TWorkflowConfig = unknown> = new (
 
 /** True for a class that extends Grader (of any installed copy) and implements `grade`. */
 export function isGraderClass(value: unknown): value is GraderClass {
-  return (
-    typeof value === 'function' &&
-    brand in value &&
-    typeof (value.prototype as { grade?: unknown } | undefined)?.grade === 'function'
-  )
+  return implementsBranded(value, brand, 'grade')
 }

@@ -1,4 +1,5 @@
 import type { ErrorCategory } from '../error-category.ts'
+import { implementsBranded } from './branded-class.ts'
 import type { GraderContext } from './grader.ts'
 import type { MetadataOf } from './metadata-schema.ts'
 
@@ -80,9 +81,5 @@ export type GroupGraderClass<TConfig = unknown, TWorkflowConfig = unknown> = new
 export function isGroupGraderClass<TConfig, TWorkflowConfig>(
   value: unknown,
 ): value is GroupGraderClass<TConfig, TWorkflowConfig> {
-  return (
-    typeof value === 'function' &&
-    brand in value &&
-    typeof (value.prototype as { gradeGroup?: unknown } | undefined)?.gradeGroup === 'function'
-  )
+  return implementsBranded(value, brand, 'gradeGroup')
 }

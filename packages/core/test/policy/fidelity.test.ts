@@ -1,4 +1,4 @@
-import { RolloutContext, type PolicyClient } from '@osmosis/core'
+import { RolloutContext, toRolloutSample, type PolicyClient } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/wire'
 import * as fc from 'fast-check'
 import {
@@ -276,18 +276,7 @@ describe('a turn of the policy that a framework sends back', () => {
         )
         const rollout = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
         rollout.registerSampleSource('main', {
-          getSample: () => ({
-            id: 'main',
-            messages: [],
-            trajectoryMessages: null,
-            calls: [],
-            reward: null,
-            stepRewards: null,
-            label: null,
-            removeSample: false,
-            metrics: {},
-            extraFields: {},
-          }),
+          getSample: (id) => toRolloutSample({ id, messages: [] }),
         })
         const client = rollout.policy('main')
         const completion = await client.complete({ messages: [prompt] })

@@ -1,4 +1,4 @@
-import { RolloutContext } from '@osmosis/core'
+import { RolloutContext, toRolloutSample } from '@osmosis/core'
 import * as fc from 'fast-check'
 import { chunk, eventStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
@@ -270,18 +270,7 @@ it('is the same in the record and for readers of the stream, whatever the deltas
       body = toolCallStream(chunks)
       const rollout = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
       rollout.registerSampleSource('main', {
-        getSample: () => ({
-          id: 'main',
-          messages: [],
-          trajectoryMessages: null,
-          calls: [],
-          reward: null,
-          stepRewards: null,
-          label: null,
-          removeSample: false,
-          metrics: {},
-          extraFields: {},
-        }),
+        getSample: (id) => toRolloutSample({ id, messages: [] }),
       })
       const { choices } = await rollout.policy('main').complete({ messages })
       const sample = (await rollout.getSamples()).get('main')

@@ -9,12 +9,12 @@ import {
   type StoredRollout,
   trainedCalls,
 } from './gateway-store.ts'
+import type { LoopbackServer } from '../loopback-server.ts'
 import type { FakeModel, TrainedCall } from './trained-call.ts'
 import {
   startTrainerHttp,
   type TrainerAnswer,
   type TrainerFaults,
-  type TrainerHttp,
   type TrainerRequest,
 } from './trainer-http.ts'
 
@@ -36,7 +36,7 @@ export interface FakeAgentLightningOptions {
 export class FakeAgentLightning implements AsyncDisposable {
   readonly #options: FakeAgentLightningOptions
   readonly #rollouts = new Map<string, StoredRollout>()
-  #http: TrainerHttp | undefined
+  #http: LoopbackServer | undefined
   #pause: { readonly retryAfterSeconds: number } | undefined
   #changed = Promise.withResolvers<void>()
   #count = 0

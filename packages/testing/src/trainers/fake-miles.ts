@@ -1,12 +1,12 @@
 import { boundedText, createTransport, wait, type Transport } from '@osmosis/core/http'
 import type { ChatCompletion, ChatCompletionRequest, RunResponseBody } from '@osmosis/core/wire'
 
+import type { LoopbackServer } from '../loopback-server.ts'
 import { recordedTokens, type FakeModel, type TrainedCall } from './trained-call.ts'
 import {
   startTrainerHttp,
   type TrainerAnswer,
   type TrainerFaults,
-  type TrainerHttp,
   type TrainerRequest,
 } from './trainer-http.ts'
 
@@ -68,7 +68,7 @@ export class FakeMiles implements AsyncDisposable {
   readonly #sessions = new Map<string, Session>()
   readonly #rollouts: MilesRollout[] = []
   readonly #transport: Transport
-  #http: TrainerHttp | undefined
+  #http: LoopbackServer | undefined
   #groups = 0
 
   private constructor(options: FakeMilesOptions) {

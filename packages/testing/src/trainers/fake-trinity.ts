@@ -1,11 +1,11 @@
 import type { ChatCompletionRequest } from '@osmosis/core/wire'
 
+import type { LoopbackServer } from '../loopback-server.ts'
 import { type FakeModel, recordedTokens, type TrainedCall } from './trained-call.ts'
 import {
   startTrainerHttp,
   type TrainerAnswer,
   type TrainerFaults,
-  type TrainerHttp,
   type TrainerRequest,
 } from './trainer-http.ts'
 
@@ -43,7 +43,7 @@ export class FakeTrinity implements AsyncDisposable {
   readonly #used = new Set<string>()
   readonly #commits: TrinityCall[][] = []
   #waiting: TrinityCall[] = []
-  #http: TrainerHttp | undefined
+  #http: LoopbackServer | undefined
   #paused = Promise.withResolvers<void>()
 
   private constructor(options: FakeTrinityOptions) {

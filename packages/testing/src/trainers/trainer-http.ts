@@ -1,5 +1,6 @@
-import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+
+import { startLoopbackServer, type LoopbackServer } from '../loopback-server.ts'
 
 /** A request as a fake trainer received it. */
 export interface TrainerRequest {
@@ -34,24 +35,13 @@ export type TrainerFaults = (
   n: number,
 ) => TrainerFault | undefined
 
-/** The HTTP server of a fake trainer, on a free port of 127.0.0.1. */
-export interface TrainerHttp extends AsyncDisposable {
-  /** Without a slash at the end. */
-  readonly url: string
-  /** Closes every connection and stops listening. Safe to call again. */
-  close(): Promise<void>
-}
-
-// Tests open hundreds of connections at once; Node's own default is 511.
-const backlog = 4096
-
-/** Starts the HTTP server of a fake trainer. What `answer` throws is a 500 with its message. */
+/** Starts the HTTP server of a fake trainer, on a free port. What `answer` throws is a 500 with its message. */
 export async function startTrainerHttp(
   answer: (request: TrainerRequest) => TrainerAnswer | Promise<TrainerAnswer>,
   faults: TrainerFaults = () => undefined,
-): Promise<TrainerHttp> {
+): Promise<LoopbackServer> {
   let count = 0
-  const server = createServer({ keepAliveTimeout: 75_000 }, (incoming, outgoing) => {
+  return startLoopbackServer((incoming, outgoing) => {
     const exchange = async (): Promise<void> => {
       const over = new AbortController()
       outgoing.once('close', () => over.abort())
@@ -66,21 +56,6 @@ export async function startTrainerHttp(
     }
     exchange().catch(() => outgoing.destroy())
   })
-  const listening = Promise.withResolvers<void>()
-  server.once('error', listening.reject)
-  server.listen({ host: '127.0.0.1', port: 0, backlog }, listening.resolve)
-  await listening.promise
-  const { port } = server.address() as AddressInfo
-
-  let closing: Promise<void> | undefined
-  async function shutDown(): Promise<void> {
-    const closed = Promise.withResolvers<void>()
-    server.close(() => closed.resolve())
-    server.closeAllConnections()
-    await closed.promise
-  }
-  const close = (): Promise<void> => (closing ??= shutDown())
-  return { url: `http://127.0.0.1:${port}`, close, [Symbol.asyncDispose]: close }
 }
 
 async function answered(
