@@ -8,15 +8,15 @@ import { headerOf } from './retry-after.ts'
  * Sends one request and resolves with its answer when the headers are here. Undici's `request` does
  * the same around a `Readable`, which costs as much as all the rest of a small exchange.
  *
- * @throws what undici fails with, or the reason of the signal
+ * Rejects with what undici fails with, or with the reason of the signal.
  */
-export async function exchange(
+export function exchange(
   dispatcher: Dispatcher,
   url: URL,
   { headers, body, signal, closeConnection, method }: HttpRequest,
 ): Promise<HttpAnswer> {
-  signal.throwIfAborted()
   const receiver = new Receiver(signal)
+  if (signal.aborted) return receiver.answer
   const request: Dispatcher.DispatchOptions = {
     origin: url.origin,
     path: url.pathname + url.search,
@@ -42,7 +42,8 @@ class Receiver implements Dispatcher.DispatchHandler {
 
   constructor(signal: AbortSignal) {
     this.#signal = signal
-    signal.addEventListener('abort', this.#onAbort)
+    if (signal.aborted) this.#onAbort()
+    else signal.addEventListener('abort', this.#onAbort)
   }
 
   get answer(): Promise<HttpAnswer> {

@@ -85,14 +85,17 @@ interface Connections {
 export function createTransport(options: TransportOptions): Transport {
   const { codes, name, hints = {} } = options
   const isPassing = options.isPassingStatus ?? isPassingStatus
-  let opened: Promise<Connections> | undefined
+  let opening: Promise<Connections> | undefined
+  let opened: Connections | undefined
   let closed = false
 
-  async function send(url: string | URL, asked: HttpRequest): Promise<HttpAnswer> {
+  /** One function for `send` and `post`: each around another one is felt with every model call. */
+  async function ask(url: string | URL, asked: HttpRequest, any: boolean): Promise<HttpAnswer> {
+    let answer: HttpAnswer
     try {
       if (closed) throw new Error('the connections were closed')
-      const { dispatcher } = await (opened ??= openConnections(options))
-      return await exchange(dispatcher, typeof url === 'string' ? new URL(url) : url, asked)
+      opened ??= await (opening ??= openConnections(options))
+      answer = await exchange(opened.dispatcher, toUrl(url), asked)
     } catch (cause) {
       asked.signal.throwIfAborted()
       if (cause instanceof EgressRefusal) {
@@ -102,22 +105,20 @@ export function createTransport(options: TransportOptions): Transport {
       const message = `No answer from the ${name} ${shown(url)}: ${describeNetworkError(cause)}`
       throw new OsmosisError(codes.unreachable, message, { cause })
     }
+    const { status, headers } = answer
+    if (any || (status >= 200 && status <= 299)) return answer
+    const said = await refusalText(answer.body, asked.headers['authorization'])
+    asked.signal.throwIfAborted()
+    throw new OsmosisError(
+      codes.refused,
+      `The ${name} ${shown(url)} answered ${status}${said && `: ${said}`}${hints[status] ?? ''}`,
+      { status, retryAfterMs: retryAfterMs(headers), shouldRetry: shouldRetry(headers) },
+    )
   }
 
   return {
-    send,
-    async post(url, asked) {
-      const answer = await send(url, asked)
-      const { status, headers } = answer
-      if (status >= 200 && status <= 299) return answer
-      const said = await refusalText(answer.body, asked.headers['authorization'])
-      asked.signal.throwIfAborted()
-      throw new OsmosisError(
-        codes.refused,
-        `The ${name} ${shown(url)} answered ${status}${said && `: ${said}`}${hints[status] ?? ''}`,
-        { status, retryAfterMs: retryAfterMs(headers), shouldRetry: shouldRetry(headers) },
-      )
-    },
+    send: (url, asked) => ask(url, asked, true),
+    post: (url, asked) => ask(url, asked, false),
     isPassing(error) {
       if (!isOsmosisError(error)) return false
       const { code, status, cause } = error
@@ -127,7 +128,7 @@ export function createTransport(options: TransportOptions): Transport {
     },
     async close() {
       closed = true
-      await (await opened)?.own?.destroy()
+      await (await opening)?.own?.destroy()
     },
   }
 }
@@ -147,6 +148,10 @@ export function transportsByEgress(
     transports.set(egress, transport)
     return transport
   }
+}
+
+function toUrl(url: string | URL): URL {
+  return typeof url === 'string' ? new URL(url) : url
 }
 
 /** An address without what may hold keys: user info and query. */

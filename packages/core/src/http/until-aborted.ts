@@ -7,16 +7,18 @@ import { startTimer } from './long-timer.ts'
  */
 export async function untilAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   signal.throwIfAborted()
-  const aborted = Promise.withResolvers<never>()
-  const onAbort = (): void => aborted.reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
+  let onAbort: (() => void) | undefined
   try {
-    return await Promise.race([work(), aborted.promise])
+    return await new Promise<T>((resolve, reject) => {
+      onAbort = () => reject(signal.reason as Error)
+      signal.addEventListener('abort', onAbort)
+      work().then(resolve, reject)
+    })
   } catch (error) {
     signal.throwIfAborted()
     throw error
   } finally {
-    signal.removeEventListener('abort', onAbort)
+    if (onAbort) signal.removeEventListener('abort', onAbort)
   }
 }
 

@@ -1,51 +1,73 @@
-import { setImmediate } from 'node:timers/promises'
-
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 
 import { errorMessage } from '../error-category.ts'
 import { isOsmosisError, OsmosisError } from '../errors.ts'
 import type { AnswerBody } from '../http/answer-body.ts'
+import type { HttpAnswer } from '../http/transport.ts'
 import type { ChatCompletion, ChatCompletionChunk } from '../wire/chat-completion.ts'
 import { chunkFromCompletion } from './completion-accumulator.ts'
 
 /**
  * The chunks of one answer, streamed or as a single JSON object; those that came together are
- * handed out together, because every generator that a chunk goes through costs time. It ends
- * normally only when the policy said that it was done.
- *
- * @throws OsmosisError with code `policy_stream_error`
+ * handed out together. Not a generator: each that a chunk goes through costs as much as reading it.
+ * Whoever opens one closes it.
  */
-export async function* readAnswer(
-  contentType: string,
-  body: AnswerBody,
-): AsyncGenerator<readonly ChatCompletionChunk[]> {
-  const answer = answerReader(contentType)
-  let complete = false
-  try {
-    for (let pieces = await body.next(); pieces !== undefined; pieces = await body.next()) {
-      try {
-        answer.add(pieces)
-      } finally {
-        // What was said before an error was said.
-        yield answer.take()
-      }
-      if (answer.ended) break
+export class PolicyAnswer {
+  readonly #body: AnswerBody
+  readonly #reader: AnswerReader
+  /** What is wrong with it, behind everything that was said before. */
+  #error: OsmosisError | undefined
+  #said = false
+  #complete = false
+
+  constructor({ contentType, body }: Pick<HttpAnswer, 'contentType' | 'body'>) {
+    this.#body = body
+    this.#reader = answerReader(contentType)
+  }
+
+  /** Whether it was read to its end, which comes only when the policy said that it was done. */
+  get complete(): boolean {
+    return this.#complete
+  }
+
+  /**
+   * The chunks that have come since the last time; at the end there may be none.
+   *
+   * @throws OsmosisError with code `policy_stream_error`
+   */
+  async next(): Promise<readonly ChatCompletionChunk[]> {
+    try {
+      if (this.#error !== undefined) throw this.#error
+      const pieces = this.#reader.ended || this.#said ? undefined : await this.#body.next()
+      if (pieces !== undefined) return this.#add(pieces)
+      if (!this.#said) this.#reader.end()
+    } catch (error) {
+      throw toStreamError(error)
     }
-    answer.end()
-    yield answer.take()
-    complete = true
-  } catch (error) {
-    throw isOsmosisError(error) ? error : brokenOff(error)
-  } finally {
-    if (complete) {
-      // Left open, so that the connection serves the next call.
-      body.drain()
-      // The end of the body is most likely here already; noticed now, the next call of the
-      // conversation finds this connection free instead of opening another.
-      await setImmediate()
-    } else {
-      body.destroy()
+    this.#said = true
+    const last = this.#reader.take()
+    if (last.length > 0) return last
+    this.#complete = true
+    // Left open, so that the connection serves the next call.
+    this.#body.drain()
+    // The end of the body is most likely here already; noticed now, the next call of the
+    // conversation finds this connection free instead of opening another.
+    await new Promise((resolve) => setImmediate(resolve))
+    return last
+  }
+
+  /** Closes the connection of an answer that was not read to its end. */
+  close(): void {
+    if (!this.#complete) this.#body.destroy()
+  }
+
+  #add(pieces: readonly Uint8Array[]): readonly ChatCompletionChunk[] {
+    try {
+      this.#reader.add(pieces)
+    } catch (error) {
+      this.#error = toStreamError(error)
     }
+    return this.#reader.take()
   }
 }
 
@@ -193,7 +215,8 @@ function notUtf8(said: string, cause: unknown): OsmosisError {
   )
 }
 
-function brokenOff(error: unknown): OsmosisError {
+function toStreamError(error: unknown): OsmosisError {
+  if (isOsmosisError(error)) return error
   return new OsmosisError(
     'policy_stream_error',
     `The answer of the policy broke off: ${errorMessage(error)}`,

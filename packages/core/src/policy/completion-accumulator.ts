@@ -52,7 +52,7 @@ export class CompletionAccumulator {
     if (chunk.usage) this.#usage = chunk.usage
     if (chunk.prompt_token_ids) this.#promptTokenIds = chunk.prompt_token_ids
 
-    const choice = chunk.choices?.find(({ index }) => (index ?? 0) === 0)
+    const choice = chunk.choices?.find(isFirst)
     if (choice === undefined) return
     asObject(choice)
     this.#sawChoice = true
@@ -67,38 +67,37 @@ export class CompletionAccumulator {
    * what one reader does to it is not seen by another.
    */
   completion(): ChatCompletion {
-    return {
+    const choice: ChatCompletion['choices'][number] = {
+      index: 0,
+      message: this.#message(),
+      finish_reason: this.#finishReason ?? null,
+      logprobs: this.#logprobs.length > 0 ? { content: [...this.#logprobs] } : null,
+    }
+    if (this.#tokenIds.length > 0) choice.token_ids = [...this.#tokenIds]
+    const completion: ChatCompletion = {
       id: this.#id ?? '',
       object: 'chat.completion',
       created: this.#created ?? 0,
       model: this.#model ?? '',
-      choices: [
-        {
-          index: 0,
-          message: this.#message(),
-          finish_reason: this.#finishReason ?? null,
-          logprobs: this.#logprobs.length > 0 ? { content: [...this.#logprobs] } : null,
-          ...(this.#tokenIds.length > 0 ? { token_ids: [...this.#tokenIds] } : {}),
-        },
-      ],
-      ...(this.#usage ? { usage: { ...this.#usage } } : {}),
-      ...(this.#promptTokenIds ? { prompt_token_ids: [...this.#promptTokenIds] } : {}),
+      choices: [choice],
     }
+    if (this.#usage) completion.usage = { ...this.#usage }
+    if (this.#promptTokenIds) completion.prompt_token_ids = [...this.#promptTokenIds]
+    return completion
   }
 
   #message(): AssistantMessage {
     const { toolCalls } = this.#toolCalls
-    return {
+    const message: AssistantMessage = {
       role: 'assistant',
       // Streams open with an empty text even when only tool calls follow; that is not an answer's text.
       content: this.#content || toolCalls.length === 0 ? (this.#content ?? '') : null,
-      ...(this.#reasoningContent === undefined
-        ? {}
-        : { reasoning_content: this.#reasoningContent }),
-      ...(this.#reasoning === undefined ? {} : { reasoning: this.#reasoning }),
-      ...(this.#refusal === undefined ? {} : { refusal: this.#refusal }),
-      ...(toolCalls.length > 0 ? { tool_calls: toolCalls } : {}),
     }
+    if (this.#reasoningContent !== undefined) message.reasoning_content = this.#reasoningContent
+    if (this.#reasoning !== undefined) message.reasoning = this.#reasoning
+    if (this.#refusal !== undefined) message.refusal = this.#refusal
+    if (toolCalls.length > 0) message.tool_calls = toolCalls
+    return message
   }
 
   #addDelta(delta: ChatDelta): void {
@@ -138,6 +137,10 @@ export function chunkFromCompletion(completion: ChatCompletion): ChatCompletionC
       },
     })),
   }
+}
+
+function isFirst({ index }: ChatCompletionChunk['choices'][number]): boolean {
+  return (index ?? 0) === 0
 }
 
 function saysSomething(delta: ChatDelta): boolean {

@@ -12,7 +12,7 @@ import type {
 } from '../wire/chat-completion.ts'
 import type { AnsweredCall } from '../tracing/call-attributes.ts'
 import type { CallTrace, RolloutTrace, TracedCall } from '../tracing/rollout-trace.ts'
-import { readAnswer, unreadable } from './answer-stream.ts'
+import { PolicyAnswer, unreadable } from './answer-stream.ts'
 import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
 import { policyBaseUrl, policyHeaders } from './headers.ts'
@@ -96,17 +96,20 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
     streams: wire.stream,
   })
 
-  /** @param handOut - whether somebody wants to see the chunks, beside the whole of the answer */
+  /**
+   * @param answered - settles with the answer, for somebody who wants to see its chunks as well; without it
+   * none is handed out, because that costs more than reading them
+   */
   async function* answerTo(
     request: ChatCompletionRequest,
     options: PolicyCallOptions,
-    answered: PromiseWithResolvers<ChatCompletion>,
-    handOut: boolean,
-  ): AsyncGenerator<ChatCompletionChunk> {
+    answered?: PromiseWithResolvers<ChatCompletion>,
+  ): AsyncGenerator<ChatCompletionChunk, ChatCompletion> {
     const signal = options.signal ? AbortSignal.any([init.signal, options.signal]) : init.signal
     let call: CallRecorder | undefined
     let traced: CallTrace | undefined
     let ended: (() => void) | undefined
+    let reading: PolicyAnswer | undefined
     let failure: unknown
     const answer = new CompletionAccumulator()
     try {
@@ -116,38 +119,43 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
       const sent = wireRequest(wire, request)
       traced = init.trace?.call(tracedCall(), sent)
       const headers = { ...options.headers, ...traced?.headers() }
-      ended = await init.callBegins?.({ endpoint, signal })
-      const { contentType, body } = await ask(sent, call, { ...options, headers }, signal)
-      for await (const chunks of readAnswer(contentType, body)) {
-        for (const chunk of chunks) {
+      if (init.callBegins) ended = await init.callBegins({ endpoint, signal })
+      if (init.beforeCall) await untilAborted(signal, init.beforeCall)
+      reading = new PolicyAnswer(await ask(sent, call, { ...options, headers }, signal))
+      while (!reading.complete) {
+        for (const chunk of await reading.next()) {
           signal.throwIfAborted()
           call.firstChunk()
           addChunk(answer, chunk)
-          if (handOut) yield chunk
+          if (answered) yield chunk
         }
       }
       // An aborted connection can look like an ordinary end of the answer.
       signal.throwIfAborted()
       assertComplete(answer)
-      answered.resolve(answer.completion())
       call.succeed(answer.completion())
+      const completion = answer.completion()
+      answered?.resolve(completion)
+      return completion
     } catch (error) {
+      const reason = isWithdrawal(error) ? withdrawn(error) : error
       // Whatever an abort looks like by the time it gets here, its reason says what happened.
-      failure = signal.aborted ? signal.reason : error
-      answered.reject(failure)
+      failure = signal.aborted ? signal.reason : reason
+      answered?.reject(failure)
       call?.fail(failure)
       throw failure
     } finally {
+      reading?.close()
       // No verdict yet: the caller stopped reading. Behind the finish reason only usage can
       // follow, so what was read is the answer; before it, nobody knows the answer.
       if (call && !call.settled) {
         if (answer.finishReason === undefined) {
           failure = stoppedReading()
           call.fail(failure)
-          answered.reject(failure)
+          answered?.reject(failure)
         } else {
           call.succeed(answer.completion())
-          answered.resolve(answer.completion())
+          answered?.resolve(answer.completion())
         }
       }
       ended?.()
@@ -155,37 +163,36 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
     }
   }
 
-  async function ask(
+  function ask(
     request: ChatCompletionRequest,
     call: CallRecorder,
     options: PolicyCallOptions,
     signal: AbortSignal,
   ): Promise<HttpAnswer> {
-    const { beforeCall } = init
-    if (beforeCall !== undefined) await untilAborted(signal, beforeCall)
     const body = bodyOf(request, call.messagesJson())
     const headers = policyHeaders(init, options.headers)
+    const send = (): Promise<HttpAnswer> => {
+      call.attempts += 1
+      return transport.post(url, { headers, body, signal })
+    }
+    const pauses = { signal, paused: init.paused }
     // Only until the answer begins: asking again after that would be a second sample.
-    return retryRequest(
-      async () => {
-        const send = async (): Promise<HttpAnswer> => {
-          call.attempts += 1
-          try {
-            return await transport.post(url, { headers, body, signal })
-          } catch (error) {
-            throw wire.ownRoute && isGone(error) ? withdrawn(error) : error
-          }
-        }
-        return untilResumed(send, transport.isPassing, { signal, paused: init.paused })
-      },
-      {
-        retries: options.retries ?? 2,
-        minDelayMs: 500,
-        maxDelayMs: 8_000,
-        signal,
-        isRetryable: transport.isPassing,
-      },
-    )
+    return retryRequest(() => untilResumed(send, mayPass, pauses), {
+      retries: options.retries ?? 2,
+      minDelayMs: 500,
+      maxDelayMs: 8_000,
+      signal,
+      isRetryable: mayPass,
+    })
+  }
+
+  /** Where the route is the rollout's own. */
+  function isWithdrawal(error: unknown): error is OsmosisError {
+    return wire.ownRoute === true && isGone(error)
+  }
+
+  function mayPass(error: unknown): boolean {
+    return !isWithdrawal(error) && transport.isPassing(error)
   }
 
   /** The rollout ends with it, whatever user code makes of the call that failed. */
@@ -201,14 +208,12 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
   }
 
   const stream: PolicyClient['stream'] = (request, options = {}) =>
-    policyStream((answered) => answerTo(request, options, answered, true))
+    policyStream((answered) => answerTo(request, options, answered))
 
   const complete: PolicyClient['complete'] = async (request, options = {}) => {
-    const answered = Promise.withResolvers<ChatCompletion>()
-    answered.promise.catch(ignore)
-    // Chunks that nobody looks at are not handed out: that costs more than reading them.
-    await answerTo(request, options, answered, false).next()
-    return answered.promise
+    const end = await answerTo(request, options).next()
+    // Nothing is handed out before it.
+    return end.value as ChatCompletion
   }
 
   return { baseUrl, stream, complete, fetch: createPolicyFetch({ stream }) }
@@ -221,7 +226,11 @@ function answeredCall(call: MeasuredCall, answer: CompletionAccumulator): Answer
 }
 
 function isGone(error: unknown): error is OsmosisError {
-  return isOsmosisError(error) && (error.status === 404 || error.status === 410)
+  return (
+    isOsmosisError(error) &&
+    error.code === 'policy_http_error' &&
+    (error.status === 404 || error.status === 410)
+  )
 }
 
 function bodyOf(request: ChatCompletionRequest, messagesJson: string): string {
@@ -259,5 +268,3 @@ function assertComplete(answer: CompletionAccumulator): void {
     'The policy sent no choices; an empty answer is not made up.',
   )
 }
-
-function ignore(): void {}

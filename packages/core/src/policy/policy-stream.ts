@@ -18,7 +18,7 @@ type Answered = PromiseWithResolvers<ChatCompletion>
 
 /** A stream over the chunks of `run`, which settles the promise that it is given. */
 export function policyStream(
-  run: (answered: Answered) => AsyncGenerator<ChatCompletionChunk>,
+  run: (answered: Answered) => AsyncGenerator<ChatCompletionChunk, unknown>,
 ): PolicyStream {
   const answered = Promise.withResolvers<ChatCompletion>()
   answered.promise.catch(ignore)
