@@ -60,7 +60,7 @@ export class SampleRegistry {
     const outside: PolicyCall[] = []
     for (const [sampleId, { calls }] of this.#logs) {
       if (samples.has(sampleId)) continue
-      for (const { end: _, ...call } of calls) outside.push({ ...call, answerIndex: null })
+      for (const { settled } of calls) outside.push({ ...settled, answerIndex: null })
     }
     return outside
   }

@@ -46,6 +46,11 @@ interface LoggedCall {
   settled: MeasuredCall | undefined
 }
 
+/** A call that has ended. */
+export interface SettledCall extends Readonly<LoggedCall> {
+  readonly settled: MeasuredCall
+}
+
 /** Everything the policy was asked and said under one sample id. */
 export class CallLog {
   readonly #tree = new ConversationTree()
@@ -61,12 +66,7 @@ export class CallLog {
 
     const logged: LoggedCall = { end: path.at(-1) ?? this.#tree.root, settled: undefined }
     this.#calls.push(logged)
-    const settle = (end: MessageNode, call: MeasuredCall): void => {
-      logged.end = end
-      logged.settled = call
-      this.#tips.add(end)
-    }
-    return new CallRecorder(this.#tree, path, extendsPrevious, settle)
+    return new CallRecorder({ tree: this.#tree, tips: this.#tips, path, extendsPrevious, logged })
   }
 
   /** Number of calls made, failed ones included. */
@@ -75,8 +75,8 @@ export class CallLog {
   }
 
   /** The finished calls, in the order they were made. */
-  get calls(): (MeasuredCall & { readonly end: MessageNode })[] {
-    return this.#calls.flatMap(({ settled, end }) => (settled ? { ...settled, end } : []))
+  get calls(): readonly SettledCall[] {
+    return this.#calls.filter((call): call is SettledCall => call.settled !== undefined)
   }
 
   /**
@@ -96,49 +96,44 @@ export class CallLog {
   }
 }
 
+/** A call that was noted, in its log. */
+interface BegunCall {
+  readonly tree: ConversationTree
+  readonly tips: Set<MessageNode>
+  /** The request. */
+  readonly path: readonly MessageNode[]
+  readonly extendsPrevious: boolean
+  readonly logged: LoggedCall
+}
+
 /** Takes down how one call went. */
 export class CallRecorder {
-  readonly #tree: ConversationTree
-  readonly #path: readonly MessageNode[]
-  readonly #extendsPrevious: boolean
-  readonly #settle: (end: MessageNode, call: MeasuredCall) => void
+  readonly #begun: BegunCall
   readonly #startedAt = Date.now()
   readonly #start = performance.now()
   #firstChunkMs: number | null = null
-  #measured: MeasuredCall | undefined
   /** How often the request was sent so far. */
   attempts = 0
 
-  constructor(
-    tree: ConversationTree,
-    path: readonly MessageNode[],
-    extendsPrevious: boolean,
-    settle: (end: MessageNode, call: MeasuredCall) => void,
-  ) {
-    this.#tree = tree
-    this.#path = path
-    this.#extendsPrevious = extendsPrevious
-    this.#settle = (end, call) => {
-      this.#measured = call
-      settle(end, call)
-    }
+  constructor(begun: BegunCall) {
+    this.#begun = begun
   }
 
   /** Whether it is known how the call ended. */
   get settled(): boolean {
-    return this.#measured !== undefined
+    return this.measured !== undefined
   }
 
   /** How it went; undefined until it has ended. */
   get measured(): MeasuredCall | undefined {
-    return this.#measured
+    return this.#begun.logged.settled
   }
 
   /** The request's messages as a JSON array, with the policy's turns in its own words. */
   messagesJson(): string {
     // By `+`, which copies nothing yet: the body as a whole is copied once, when it is sent.
     let json = ''
-    for (const node of this.#path) json += json === '' ? node.json : `,${node.json}`
+    for (const node of this.#begun.path) json += json === '' ? node.json : `,${node.json}`
     return `[${json}]`
   }
 
@@ -150,48 +145,33 @@ export class CallRecorder {
   succeed(completion: ChatCompletion, hasOwnIds = false): void {
     const [choice] = completion.choices
     if (choice === undefined) return
-    const end = this.#tree.answer(this.#requestEnd(), choice.message, hasOwnIds)
-    this.#settle(end, {
-      ...this.#figures(),
-      id: completion.id || null,
-      finishReason: choice.finish_reason,
-      usage: completion.usage ?? null,
-      model: completion.model || null,
-      promptTokenIds: completion.prompt_token_ids ?? null,
-      completionTokenIds: choice.token_ids ?? null,
-      logprobs: choice.logprobs,
-      error: null,
-    })
+    const { tree, logged } = this.#begun
+    logged.end = tree.answer(logged.end, choice.message, hasOwnIds)
+    this.#settle(completion, null)
   }
 
   fail(error: unknown): void {
-    this.#settle(this.#requestEnd(), {
-      ...this.#figures(),
-      id: null,
-      finishReason: null,
-      usage: null,
-      model: null,
-      promptTokenIds: null,
-      completionTokenIds: null,
-      logprobs: null,
-      error: beginningOf(errorMessage(error), errorTextBytes),
-    })
+    this.#settle(undefined, beginningOf(errorMessage(error), errorTextBytes))
   }
 
-  #requestEnd(): MessageNode {
-    return this.#path.at(-1) ?? this.#tree.root
-  }
-
-  #figures(): Pick<
-    PolicyCall,
-    'startedAt' | 'durationMs' | 'timeToFirstChunkMs' | 'attempts' | 'extendsPrevious'
-  > {
-    return {
+  #settle(completion: ChatCompletion | undefined, error: string | null): void {
+    const { tips, logged, extendsPrevious } = this.#begun
+    const choice = completion?.choices[0]
+    tips.add(logged.end)
+    logged.settled = {
       startedAt: this.#startedAt,
       durationMs: performance.now() - this.#start,
       timeToFirstChunkMs: this.#firstChunkMs,
       attempts: this.attempts,
-      extendsPrevious: this.#extendsPrevious,
+      extendsPrevious,
+      id: completion?.id || null,
+      finishReason: choice?.finish_reason ?? null,
+      usage: completion?.usage ?? null,
+      model: completion?.model || null,
+      promptTokenIds: completion?.prompt_token_ids ?? null,
+      completionTokenIds: choice?.token_ids ?? null,
+      logprobs: choice?.logprobs ?? null,
+      error,
     }
   }
 }

@@ -32,24 +32,21 @@ export function snapshotOf(value: object): JsonSnapshot {
 export function isAsIn(snapshot: JsonSnapshot, value: unknown): boolean {
   if (typeof snapshot !== 'object' || snapshot === null) return snapshot === value
   if (typeof value !== 'object' || value === null) return false
+  // Loops, because all of a long conversation goes through here with each call.
   if ('items' in snapshot) {
     const { items } = snapshot
-    return (
-      Array.isArray(value) &&
-      value.length === items.length &&
-      items.every((item, index) => isAsIn(item, value[index]))
-    )
+    if (!Array.isArray(value) || value.length !== items.length) return false
+    for (let n = 0; n < items.length; n += 1) if (!isAsIn(items[n], value[n])) return false
+    return true
   }
   if (!isPlain(value)) return false
   const { keys, values } = snapshot
   const own = Object.keys(value)
-  return (
-    own.length === keys.length &&
-    own.every(
-      (key, index) =>
-        key === keys[index] && isAsIn(values[index], (value as Record<string, unknown>)[key]),
-    )
-  )
+  if (own.length !== keys.length) return false
+  for (const [n, key] of keys.entries()) {
+    if (own[n] !== key || !isAsIn(values[n], (value as Record<string, unknown>)[key])) return false
+  }
+  return true
 }
 
 function take(value: unknown): JsonSnapshot | typeof notPlain {

@@ -28,31 +28,27 @@ export interface PolicyWire {
 export interface WireSettings extends PolicyWire {
   readonly stream: boolean
   readonly model: string
+  /** Without what means nothing in it. */
+  readonly body: Readonly<Record<string, unknown>>
 }
 
-export function wireSettings({ stream, model, ...wire }: PolicyWire = {}): WireSettings {
-  return { ...wire, stream: stream ?? true, model: model ?? policyModelName }
+export function wireSettings({ stream, model, body = {}, ...wire }: PolicyWire = {}): WireSettings {
+  const { stream_options: _, ...settings } = body
+  return { ...wire, stream: stream ?? true, model: model ?? policyModelName, body: settings }
 }
 
 /** The request as the endpoint is to get it. */
 export function wireRequest(
-  { stream, model, body = {} }: WireSettings,
+  { stream, model, body }: WireSettings,
   { stream_options: streamOptions, ...asked }: ChatCompletionRequest,
 ): ChatCompletionRequest {
   const { messages, n } = asked
-  const request: ChatCompletionRequest = {
-    ...without(asked, body),
-    ...body,
-    messages,
-    n,
-    model,
-    stream,
+  const request = { ...without(asked, body), ...body, messages, n, model, stream }
+  if (!stream) return request
+  return {
+    ...request,
+    stream_options: { ...(streamOptions as object | undefined), include_usage: true },
   }
-  delete request['stream_options']
-  if (stream) {
-    request['stream_options'] = { ...(streamOptions as object | undefined), include_usage: true }
-  }
-  return request
 }
 
 /** Two names of one setting: where the trainer says either, the agent says neither. */

@@ -1,6 +1,6 @@
 import type { ChatMessage } from '../wire/chat-completion.ts'
 import type { CallLog, PolicyCall } from './call-log.ts'
-import { messagesUpTo, pathTo } from './conversation-tree.ts'
+import { messagesUpTo, pathTo, type MessageNode } from './conversation-tree.ts'
 
 /** What went over the wire under one sample id, in chat completions form. */
 export interface WireTranscript {
@@ -18,11 +18,13 @@ export function wireTranscript(log: CallLog): WireTranscript | undefined {
   const ends = log.conversationEnds()
   const latest = ends.at(-1)
   if (latest === undefined) return undefined
-  const places = new Map(pathTo(latest).map((node, index) => [node, index]))
-  const calls = log.calls.map(({ end, ...call }): PolicyCall => {
+  const path = pathTo(latest)
+  const places = new Map<MessageNode, number>()
+  for (const [index, node] of path.entries()) places.set(node, index)
+  const calls = log.calls.map(({ end, settled }): PolicyCall => {
     // A call that failed ends with its request.
-    const answerIndex = call.error === null ? places.get(end) : undefined
-    return { ...call, answerIndex: answerIndex ?? null }
+    const answerIndex = settled.error === null ? places.get(end) : undefined
+    return { ...settled, answerIndex: answerIndex ?? null }
   })
   return {
     messages: messagesUpTo(latest),
