@@ -1,6 +1,12 @@
 import { randomBytes } from 'node:crypto'
 
-import { errorMessage, oneReward, type RewardRule, type RolloutEnd } from '@osmosis/core'
+import {
+  errorMessage,
+  oneReward,
+  OsmosisError,
+  type RewardRule,
+  type RolloutEnd,
+} from '@osmosis/core'
 import { silentLogger, type Logger } from '@osmosis/server'
 import { rowOf, type TrainerRow } from '@osmosis/server/internal'
 
@@ -20,8 +26,15 @@ export interface AgentLightningOptions {
   readonly retries?: number | undefined
   /** The one reward of a rollout with several samples; default: there must be exactly one. */
   readonly reward?: RewardRule | undefined
-  /** What a rollout gets of the trainer's row; default: the usual names of columns are known. */
-  readonly rows?: ((input: Readonly<Record<string, unknown>>) => TrainerRow) | undefined
+  /**
+   * What a rollout gets of the trainer's row; default: the usual names of columns are known. Without a
+   * label there is none, without metadata they are empty.
+   */
+  readonly rows?:
+    | ((
+        input: Readonly<Record<string, unknown>>,
+      ) => Pick<TrainerRow, 'messages'> & Partial<TrainerRow>)
+    | undefined
   /** Between two looks for rollouts that wait. Seconds; default 1. */
   readonly lookSeconds?: number | undefined
   /** Between two looks for rollouts that were withdrawn or abandoned. Seconds; default 10. */
@@ -88,7 +101,9 @@ class AgentLightningLink implements TrainerLink {
   #toTask({ rollout, attempt, claimedAt }: HeldRollout): TrainerTask {
     const { id, isTrain, timeoutSeconds, input } = rollout
     const { apiKey, rows = rowOf } = this.#options
-    const { messages, label, metadata } = rows(input as Readonly<Record<string, unknown>>)
+    const { messages, label, metadata } = checkedRow(
+      rows(input as Readonly<Record<string, unknown>>),
+    )
     const mode = isTrain ? 'train' : 'val'
     const route = `/proxy/rollout/${encodeURIComponent(id)}/attempt/${attempt}/mode/${mode}/openai/v1`
     return {
@@ -185,4 +200,42 @@ class AgentLightningLink implements TrainerLink {
 
 function isLate({ claimedAt, rollout }: HeldRollout): boolean {
   return performance.now() - claimedAt >= rollout.timeoutSeconds * 1000
+}
+
+/** @throws OsmosisError with code `invalid_dataset` for what a function of rows must not return */
+function checkedRow(made: unknown): TrainerRow {
+  if (!isObject(made))
+    throw wrongRow(`must return { messages, label, metadata }, got ${kindOf(made)}`)
+  if (made instanceof Promise) throw wrongRow('returned a promise: it must not be async')
+  const { messages, label = null, metadata = {} } = made
+  if (!Array.isArray(messages) || messages.length === 0 || !messages.every(isMessage)) {
+    throw wrongRow(
+      `must return messages that are a list of { role, content }, got ${kindOf(messages)}`,
+    )
+  }
+  if (label !== null && typeof label !== 'string') {
+    throw wrongRow(`must return a label that is text or null, got ${kindOf(label)}`)
+  }
+  if (!isObject(metadata)) {
+    throw wrongRow(`must return metadata that are an object, got ${kindOf(metadata)}`)
+  }
+  return { messages: messages as TrainerRow['messages'], label, metadata }
+}
+
+function wrongRow(why: string): OsmosisError {
+  return new OsmosisError('invalid_dataset', `The function of rows ${why}.`)
+}
+
+function isMessage(value: unknown): boolean {
+  return isObject(value) && typeof value['role'] === 'string'
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function kindOf(value: unknown): string {
+  if (typeof value === 'string') return 'text'
+  if (!Array.isArray(value)) return value === null ? 'null' : typeof value
+  return value.length === 0 ? 'an empty list' : 'a list'
 }

@@ -69,6 +69,29 @@ describe('what is trained of each end', () => {
     await fake.allEnded()
     expect(trainedRewards(fake)).toEqual({ [String(ids[0])]: [0.25, 0.25] })
   })
+
+  test.each([
+    ['nothing', undefined, /must return .*, got undefined/],
+    ['a promise', Promise.resolve({ messages: [] }), /returned a promise/],
+    ['a prompt as text', { messages: 'What?', label: null, metadata: {} }, /messages .* got text/],
+    ['no message', { messages: [], label: null, metadata: {} }, /messages .* an empty list/],
+    ['a number for a label', { messages: [{ role: 'user' }], label: 5 }, /label .* got number/],
+    ['text for metadata', { messages: [{ role: 'user' }], metadata: 'm' }, /metadata .* got text/],
+  ])('a function that makes %s of a row is said to', async (_made, made, message) => {
+    const { fake } = await gateway([{ input: {} }])
+    startWorker(fake, plannedAgent(), { rows: () => made as never })
+    await fake.allEnded()
+    expect(fake.rollouts).toMatchObject([{ state: 'failed', errorMessage: message }])
+    expect(fake.trained()).toEqual([])
+  })
+
+  test('a function of rows may leave out the label and the metadata', async () => {
+    const { fake } = await gateway([{ input: {} }])
+    const messages = [{ role: 'user', content: 'What?' }]
+    startWorker(fake, plannedAgent(), { rows: () => ({ messages }) })
+    await fake.allEnded()
+    expect(fake.trained().map(({ reward }) => reward)).toEqual([1, 1])
+  })
 })
 
 describe('the one reward of several samples', () => {
