@@ -1,0 +1,32 @@
+import {
+  AgentWorkflow,
+  Grader,
+  requireRolloutContext,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
+
+/** Asks twice. What becomes of it is in the row: `want` is `rewarded`, `removed` or `failed`. */
+export class AsksTwice extends AgentWorkflow {
+  async run({ prompt, metadata }: AgentWorkflowContext): Promise<unknown> {
+    const policy = requireRolloutContext('AsksTwice').policy('sample')
+    const messages = [...prompt]
+    for (const question of [undefined, { role: 'user', content: 'Are you sure?' }]) {
+      if (question !== undefined) messages.push(question)
+      const { choices } = await policy.complete({ messages })
+      if (choices[0] !== undefined) messages.push(choices[0].message)
+    }
+    if (metadata?.['want'] === 'failed') throw new Error('the row wants a failure')
+    return messages
+  }
+}
+
+/** Gives the label as the reward. */
+export class SaysTheLabel extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    for (const id of ctx.samples.keys()) {
+      if (ctx.metadata?.['want'] === 'removed') ctx.removeSample(id)
+      else ctx.setSampleReward(id, Number(ctx.label))
+    }
+  }
+}
