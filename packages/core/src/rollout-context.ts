@@ -148,7 +148,7 @@ export class RolloutContext {
    * Asks every source for its sample, in the order they were registered. Agents that never asked
    * the policy give none; see {@link SampleSource.requiresModelCall}.
    */
-  async getSamples(): Promise<ReadonlyMap<string, RolloutSample>> {
+  getSamples(): Promise<ReadonlyMap<string, RolloutSample>> {
     return this.#registry.samples()
   }
 

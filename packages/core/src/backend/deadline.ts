@@ -39,7 +39,7 @@ export class Deadline extends UserCode {
    * Runs user code. Settles as soon as the phase ends, even if the code never does; code that
    * blocked the thread past the deadline and then returned is late as well.
    */
-  async race<T>(start: () => Promise<T>): Promise<T> {
+  race<T>(start: () => Promise<T>): Promise<T> {
     return this.run(async () => {
       const result = await start()
       this.throwIfLate()

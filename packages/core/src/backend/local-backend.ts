@@ -84,7 +84,7 @@ export class LocalBackend<
     if (maxQueueDepth !== undefined) wholeNumber('maxQueueDepth', maxQueueDepth)
     this.#workflowSlots = workflowSlots
     this.#maxQueueDepth = maxQueueDepth
-    const workflowPhase = async (live: LiveRollout): Promise<WorkflowResult> =>
+    const workflowPhase = (live: LiveRollout): Promise<WorkflowResult> =>
       runWorkflowPhase(live, workflowSlots, { workflow, config: workflowConfig, egress })
     this.gradesGroups = isGroupGraderClass(grader)
     if (isGroupGraderClass<TGraderConfig, TWorkflowConfig>(grader)) {
@@ -101,8 +101,7 @@ export class LocalBackend<
     } else {
       this.#phases = {
         workflow: workflowPhase,
-        grading: async (live, result) =>
-          runGradingPhase(live, result, graderSlots, grader, graderConfig),
+        grading: (live, result) => runGradingPhase(live, result, graderSlots, grader, graderConfig),
       }
     }
   }
@@ -125,7 +124,7 @@ export class LocalBackend<
     signal?.addEventListener('abort', end, { once: true })
     if (signal?.aborted) end()
     try {
-      const run = async (): Promise<void> => this.#rollouts.run(live, observer, this.#phases)
+      const run = (): Promise<void> => this.#rollouts.run(live, observer, this.#phases)
       await (trace === undefined ? run() : trace.run(run))
     } finally {
       // Of an observer that has thrown: the others of its group must not wait for it.

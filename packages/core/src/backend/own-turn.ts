@@ -4,8 +4,8 @@ const waiting: (() => void)[] = []
  * Resolves in a turn of the event loop that no other caller gets: user code that is begun in it holds
  * up at most one more of its kind before requests are read and timers fire again.
  */
-export async function ownTurn(): Promise<void> {
-  await new Promise<void>((resolve) => {
+export function ownTurn(): Promise<void> {
+  return new Promise<void>((resolve) => {
     waiting.push(resolve)
     if (waiting.length === 1) setImmediate(next)
   })

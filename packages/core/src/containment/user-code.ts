@@ -34,7 +34,7 @@ export class UserCode implements RolloutScope {
   }
 
   /** Settles as the code does, or with the reason of its abort, even if the code never settles. */
-  async run<T>(start: () => Promise<T>): Promise<T> {
+  run<T>(start: () => Promise<T>): Promise<T> {
     return untilAborted(this.signal, () => inScope(this, start))
   }
 

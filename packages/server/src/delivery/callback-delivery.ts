@@ -167,7 +167,7 @@ export class CallbackDelivery {
    *
    * @param kept - where it is kept until then; default: in memory alone
    */
-  async deliver(callback: Callback, kept?: KeptWith): Promise<DeliveryOutcome> {
+  deliver(callback: Callback, kept?: KeptWith): Promise<DeliveryOutcome> {
     this.#count(callback)
     const sending = this.#keepAndSend(callback, kept)
     this.#track(sending)
@@ -245,10 +245,10 @@ export class CallbackDelivery {
     let attempts = 0
     try {
       await retryRequest(
-        async (attemptNumber) => {
+        (attemptNumber) => {
           attempts = attemptNumber
           this.#figures?.attempted(callback.kind)
-          await this.#post(callback)
+          return this.#post(callback)
         },
         {
           retries: this.#retry.retries,
@@ -337,5 +337,9 @@ export class CallbackDelivery {
 
 /** The body of an acknowledgement; '' when it is too long or breaks off. */
 async function acknowledgement(body: HttpAnswer['body']): Promise<string> {
-  return (await boundedText(body, longestAcknowledgement).catch(() => '')) ?? ''
+  try {
+    return (await boundedText(body, longestAcknowledgement)) ?? ''
+  } catch {
+    return ''
+  }
 }

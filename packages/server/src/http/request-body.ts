@@ -57,7 +57,7 @@ export function checkBody<Body>(expected: ExpectedBody<Body>, value: unknown): B
   )
 }
 
-async function readBytes(request: Request, limit: number): Promise<ArrayBuffer | Uint8Array> {
+function readBytes(request: Request, limit: number): Promise<ArrayBuffer | Uint8Array> {
   const announced = request.headers.get('content-length')
   // An announced length is kept by the HTTP parser, so the header alone decides and the body can
   // be read in one go; looking at the stream of every request triples the cost of a small one.

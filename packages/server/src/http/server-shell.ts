@@ -136,8 +136,10 @@ export function createServerShell(
   const { drainSeconds = 30, shutdownGraceSeconds = 10 } = options
   const secrets = new SecretValues()
   const keys = new ApiKeys(options.apiKey, secrets)
-  const chosen = options.logger === false ? silentLogger : (options.logger ?? createStderrLogger())
-  const logger = redactingLogger(chosen, secrets)
+  const logger =
+    options.logger === false
+      ? silentLogger
+      : redactingLogger(options.logger ?? createStderrLogger(), secrets)
   const egress = EgressPolicy.of(options.egress)
   const metrics = new ServerMetrics()
   const delivery = new CallbackDelivery({

@@ -39,7 +39,7 @@ export class OwnRollouts implements RolloutIntake, FetchedResults, RolloutContro
     this.#parts = parts
   }
 
-  async accept({ kind, body }: AskedRollout, trace: TraceHeaders): Promise<string> {
+  accept({ kind, body }: AskedRollout, trace: TraceHeaders): Promise<string> {
     const { requests, admission } = this.#parts
     const requested =
       kind === 'lease' ? requests.withLease(body, trace) : requests.withCallbacks(body, trace)

@@ -125,9 +125,7 @@ export class RolloutRequests {
     const delivery = new CountedDelivery(results, metrics, request.grade, report)
     try {
       const { traceHeaders = {} } = request
-      await inTrace(traceHeaders, async () =>
-        backend.execute(request, trajectory.observing(delivery)),
-      )
+      await inTrace(traceHeaders, () => backend.execute(request, trajectory.observing(delivery)))
       if (delivery.complete) return
       await delivery.backendEnded(new Error('The backend ended the rollout without a result.'))
     } catch (error) {
