@@ -3,13 +3,27 @@ import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { FakeAgentLightning, FakeTrinity, type FakeModel } from '@osmosis/testing'
+import {
+  AgentWorkflow,
+  Grader,
+  LocalBackend,
+  requireRolloutContext,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
+import { createRolloutServer, serve } from '@osmosis/server'
+import {
+  FakeAgentLightning,
+  FakeTrinity,
+  startPolicyServer,
+  type FakeModel,
+} from '@osmosis/testing'
 import { missingPrograms, temporaryFolder, tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { commandLines } from '../repository/command-line.ts'
 import { blocksOf, documents } from '../repository/documents.ts'
-import { startReader, type Reader } from './reader.ts'
+import { startReader, writeFiles, type Reader } from './reader.ts'
 
 // Blocks of `bash` run here. Those of `shell` need a GPU, or packages of Python, and are only read.
 const pages = documents.filter((document) => document.startsWith('docs/training/'))
@@ -77,6 +91,81 @@ it.each(commands.filter((command) => command.includes('osmosis serve ')))(
       OSMOSIS_ROLLOUT_SERVER_API_KEY: 'change-me',
     })
     expect(printed).toContain('Serving ShopWorkflow')
+  },
+)
+
+/** As much of httpx as the page needs, over the standard library. */
+const httpx = `
+import asyncio, json, types, urllib.request
+class AsyncClient:
+    def __init__(self, timeout): pass
+    async def __aenter__(self): return self
+    async def __aexit__(self, *_): pass
+    async def post(self, url, json, headers): return await asyncio.to_thread(send, url, json, headers)
+def send(url, body, headers):
+    given = {"content-type": "application/json", **headers}
+    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), given)) as answer:
+        text = answer.read()
+    return types.SimpleNamespace(raise_for_status=lambda: None, json=lambda: json.loads(text))
+`
+
+/** What Miles does with an agent, its reward and its filter. */
+const asMiles = `
+import asyncio, json, sys, types
+import osmosis_agent, osmosis_rewards
+async def main():
+    ends = []
+    for row in json.loads(sys.argv[2]):
+        metadata = await osmosis_agent.run(sys.argv[1], [], {"max_new_tokens": 64}, row)
+        sample = types.SimpleNamespace(metadata={**row, **metadata})
+        kept = osmosis_rewards.keep_completed(None, [sample, [sample]])
+        ends.append([metadata["exit_status"], await osmosis_rewards.reward(None, sample), kept])
+    await osmosis_agent.abort(types.SimpleNamespace(session_server_instance_ids={30000: "instance"}))
+    print(json.dumps(ends))
+asyncio.run(main())
+`
+
+it.runIf(missingPrograms('python3').length === 0)(
+  'the programs of the page about Miles give it rewards, and have it drop what failed',
+  async () => {
+    class ByRow extends AgentWorkflow {
+      async run({ metadata, prompt }: AgentWorkflowContext): Promise<unknown> {
+        const { choices } = await requireRolloutContext('ByRow')
+          .policy('sample')
+          .complete({ messages: [...prompt] })
+        if (metadata?.['breaks'] === true) throw new Error('the sandbox is gone')
+        return [...prompt, choices[0]?.message]
+      }
+    }
+    class Label extends Grader {
+      async grade(ctx: GraderContext): Promise<void> {
+        ctx.setReward(Number(ctx.label))
+      }
+    }
+    await using policy = await startPolicyServer(() => 'yes')
+    const backend = new LocalBackend({ workflow: ByRow, grader: Label })
+    const server = createRolloutServer({ backend, run: true, apiKey: 'change-me', logger: false })
+    await using listening = await serve(server, { port: 0, handleSignals: false })
+    const folder = await temporaryFolder()
+    const files = { 'httpx.py': httpx, 'main.py': asMiles }
+    for (const [name, text] of Object.entries(files)) writeFileSync(path.join(folder, name), text)
+    writeFiles(blocksOf('docs/training/miles.md', 'python'), folder)
+    const rows = [
+      { ...row, ground_truth: '0.5' },
+      { ...row, breaks: true },
+    ]
+    const { stdout } = await promisify(execFile)(
+      'python3',
+      ['main.py', policy.url.replace(/\/v1$/, ''), JSON.stringify(rows)],
+      {
+        cwd: folder,
+        env: { ...process.env, OSMOSIS_SERVER: listening.url, OSMOSIS_KEY: 'change-me' },
+      },
+    )
+    expect(JSON.parse(stdout)).toEqual([
+      ['completed', 0.5, true],
+      ['failed', 0, false],
+    ])
   },
 )
 
