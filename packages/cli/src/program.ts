@@ -12,7 +12,7 @@ import { addEvalCommands } from './eval-run/eval-commands.ts'
 import { addEvalShowCommands } from './eval-show/eval-show-options.ts'
 import { addEvalViewCommand } from './eval-view/eval-view-options.ts'
 import { addPlatformCommands } from './platform/platform-commands.ts'
-import { addWorkerCommand } from './queue/worker-options.ts'
+import { addWorkerCommand } from './worker/worker-options.ts'
 import { addRolloutCommands } from './rollout-send/rollout-commands.ts'
 import { addServeCommand } from './serve/serve-options.ts'
 

@@ -1,6 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 
-import { refuseOneOf } from './queue-flags.ts'
+import { refuseOneOf } from '../queue/queue-flags.ts'
 import type { WorkerFlags } from './worker-options.ts'
 
 /**

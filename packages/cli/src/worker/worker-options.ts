@@ -8,8 +8,8 @@ import {
   positiveSeconds,
   type ProcessFlags,
 } from '../serve/process-options.ts'
-import { addTrainerOptions, type TrainerFlags } from '../trainer/trainer-options.ts'
-import { addQueueOptions, type QueueFlags } from './queue-options.ts'
+import { addTrainerOptions, type TrainerFlags } from './trainer-options.ts'
+import { addQueueOptions, type QueueFlags } from '../queue/queue-options.ts'
 
 /** Flags of `osmosis worker`. */
 export interface WorkerFlags extends ProcessFlags, QueueFlags, TrainerFlags {

@@ -5,12 +5,12 @@ import { createStderrLogger, serve, type ListeningServer } from '@osmosis/server
 import { ownProcess } from '@osmosis/server/internal'
 import { runTrainerWorker } from '@osmosis/trainers'
 
-import { createWorkerApp } from '../queue/worker-app.ts'
-import { defaultConcurrency, runnableWorkflow } from '../queue/worker-command.ts'
-import type { WorkerFlags } from '../queue/worker-options.ts'
 import type { WorkflowFacts } from '../serve/served-workflow.ts'
 import { workflowText } from '../serve/workflow-port.ts'
 import { openTrainer } from './open-trainer.ts'
+import { defaultConcurrency, runnableWorkflow } from './runnable-workflow.ts'
+import { createWorkerApp } from './worker-app.ts'
+import type { WorkerFlags } from './worker-options.ts'
 
 /**
  * Runs rollouts that a trainer hands out, until a signal ends the process or there are no more.

@@ -1,0 +1,68 @@
+import { createStderrLogger, serve } from '@osmosis/server'
+import { ownProcess } from '@osmosis/server/internal'
+
+import { queueAccess, shortCode } from '../queue/queue-access.ts'
+import { workflowText } from '../serve/workflow-port.ts'
+import { defaultConcurrency, runnableWorkflow } from './runnable-workflow.ts'
+import { createWorkerApp } from './worker-app.ts'
+import type { WorkerFlags } from './worker-options.ts'
+
+/** Between two looks for workers that are silent. Milliseconds. */
+const longestStalledMs = 5_000
+
+/**
+ * Runs rollouts that servers of a queue have accepted, until a signal ends the process.
+ *
+ * @param redis - the flag of that name
+ * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint`; `queue_unavailable` when the
+ * Redis does not answer
+ */
+export async function queueWorker(
+  entrypoint: string,
+  redis: string,
+  flags: WorkerFlags,
+): Promise<void> {
+  const { port, host, lockDuration } = flags
+  const { queuePackage, connection, code, place } = await queueAccess(redis, flags, entrypoint)
+  const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
+  const { backend, facts, close } = await runnableWorkflow(entrypoint, flags, logger)
+  try {
+    const concurrency = backend.load().maxConcurrent ?? defaultConcurrency
+    const worker = await queuePackage.startRolloutWorker({
+      ...connection,
+      backend,
+      concurrency,
+      code,
+      ...(lockDuration === undefined ? {} : timesOf(lockDuration)),
+      modelCallsPerEndpoint: flags.maxModelCalls,
+      logger,
+    })
+    const { drainTimeout: drainSeconds } = flags
+    const app = createWorkerApp({ worker, backend, concurrency, drainSeconds, logger })
+    const lines = [
+      `Running ${workflowText(facts)}, ${concurrency} at a time`,
+      `Taking rollouts from ${place}, code ${shortCode(code)}`,
+    ]
+    if (port === undefined) {
+      ownProcess(async (options) => {
+        await app.drain(options)
+        await close()
+      }, app.logger)
+    } else {
+      // What it tells is not worth a key: how many rollouts there are, and how the process is.
+      const listening = await serve(app, { port, host, allowUnauthenticated: true })
+      listening.closed.then(close).catch(() => {})
+      lines.push(`Listening on ${listening.url}`)
+    }
+    process.stdout.write(`${lines.join('\n')}\n`)
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Silent workers are looked for as often as their silence is short. */
+function timesOf(lockSeconds: number): { lockDurationMs: number; stalledIntervalMs: number } {
+  const lockDurationMs = lockSeconds * 1000
+  return { lockDurationMs, stalledIntervalMs: Math.min(longestStalledMs, lockDurationMs / 2) }
+}
