@@ -20,7 +20,7 @@ describe('a policy learns', () => {
 })
 
 describe('whatever is between the policy and the trainer,', () => {
-  const short = { seed: 3, iterations: 8 }
+  const short = { seed: 3, iterations: 6 }
   let first: Promise<Iteration[]> | undefined
 
   it.each([

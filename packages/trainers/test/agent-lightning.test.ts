@@ -195,7 +195,7 @@ describe('the trainer', () => {
       Array.from({ length: 20 }, () => ({ input: row({ calls: 3 }) })),
       {
         model: async (body, rolloutId) => {
-          paused ??= fake.pause(3_000, 1)
+          paused ??= fake.pause(400, 0)
           return model(body, rolloutId)
         },
       },
@@ -243,7 +243,7 @@ describe('workers', () => {
     await fetch(fake.url + route, { method: 'POST', headers, body: '{"messages":[]}' })
     const claimedAt = fake.rollout(id).updatedAt
 
-    startWorker(fake, plannedAgent(), { abandonedAfterSeconds: 1 })
+    startWorker(fake, plannedAgent(), { abandonedAfterSeconds: 0.1 })
     await fake.allEnded()
     expect(fake.rollout(id).state).toBe('failed')
     expect(fake.rollout(id).updatedAt - claimedAt).toBeGreaterThan(1)
