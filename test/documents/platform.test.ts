@@ -57,3 +57,23 @@ it('what docs/platform.md shows runs against a stand-in of the platform', async 
   )
   expect(platform.secrets).toEqual([])
 })
+
+it('what docs/training/osmosis.md asks the platform runs in the workspace that it trains', async () => {
+  const platform = await PlatformStandIn.start()
+  platform.trainingRuns.add('my-run')
+  const { folder, bash } = await startReader()
+  await bash('npm create @osmosis@latest my-agent -- --framework openai-agents', folder)
+  const script = [
+    'git init --quiet',
+    'git remote add origin https://github.com/Acme/Lab.git',
+    ...commandsOf(blocksOf('docs/training/osmosis.md', 'sh')),
+  ]
+  await bash(script.join('\n'), path.join(folder, 'my-agent'), {
+    HOME: folder,
+    OSMOSIS_PLATFORM_URL: platform.url,
+    OSMOSIS_TOKEN: '',
+    OSMOSIS_TOKEN_STORE: 'file',
+  })
+  expect(platform.calls).toContain('POST training-runs')
+  expect(platform.datasets.list).toHaveLength(1)
+})
