@@ -21,5 +21,5 @@ export {
 export type { OwnershipOptions } from './ownership/ownership-log.ts'
 export type { RolloutProtocolOptions } from './rollout/rollout-routes.ts'
 export type { RunAnswerRules } from './run/run-answer.ts'
-export type { RunOptions } from './run/runs.ts'
+export type { RunOptions } from './run/run-options.ts'
 export type { LifeHooks } from './work/server-life.ts'

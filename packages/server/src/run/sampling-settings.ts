@@ -45,7 +45,7 @@ const settings = new Set([
 export interface SamplingSettings {
   /** For the body of each model call. */
   readonly body: Readonly<Record<string, unknown>>
-  /** Names of those that are no settings of chat completions. */
+  /** Names of those that chat completions do not have. */
   readonly dropped: readonly string[]
 }
 
