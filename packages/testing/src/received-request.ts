@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 export interface ReceivedRequest {
   /** By lower-case name, as Node gives them. */
   readonly headers: Readonly<IncomingMessage['headers']>
-  /** The parsed body; empty when it was no JSON object. */
+  /** The parsed body; empty when it was not a JSON object. */
   readonly body: Readonly<Record<string, unknown>>
   /** The body as it came. */
   readonly rawBody: string

@@ -27,7 +27,12 @@ export function addRubricCommand(program: Command, setExitCode: (code: number) =
       'JSON Lines with an answer each: messages (the last text of the assistant), answer or solution_str',
     )
     .requiredOption('--rubric <text>', 'what earns which score; @<file> reads it from a file')
-    .option('--votes <count>', 'ask so often for each answer, and take the median', countFrom(1), 1)
+    .option(
+      '--votes <count>',
+      'how often to ask for each answer; the median counts',
+      countFrom(1),
+      1,
+    )
     .option('--score-min <number>', 'lowest score', decimalNumber, 0)
     .option('--score-max <number>', 'highest score', decimalNumber, 1)
     .option(

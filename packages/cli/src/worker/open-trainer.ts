@@ -65,5 +65,8 @@ async function loadRows(file: string): Promise<NonNullable<AgentLightningOptions
   const loaded = await loadExports('module of rows', file)
   const rows = namedExport(loaded, 'rows')
   if (typeof rows === 'function') return rows as NonNullable<AgentLightningOptions['rows']>
-  throw new OsmosisError('invalid_entrypoint', `${loaded.file} exports rows, which is no function.`)
+  throw new OsmosisError(
+    'invalid_entrypoint',
+    `${loaded.file} exports rows, which is not a function.`,
+  )
 }

@@ -33,7 +33,7 @@ export function addTrainerOptions(command: Command): Command {
     )
     .option(
       '--retries <n>',
-      'run a rollout of a trainer again so often after an error of its endpoint (default: 1)',
+      'how often a rollout of a trainer is run again after an error of its endpoint (default: 1)',
       countFrom(0),
     )
     .option(
@@ -54,17 +54,17 @@ export function addTrainerOptions(command: Command): Command {
     )
     .option(
       '--attempts <n>',
-      'run each row so often with Trinity; the attempts at a row are a group',
+      'how many times each row is run with Trinity; the attempts at a row are a group',
       countFrom(1),
     )
     .option(
       '--groups-per-commit <n>',
-      'hand Trinity the rewards of so many groups at a time, when all of them have ended',
+      'how many groups Trinity is handed at a time, when all of them have ended',
       countFrom(1),
     )
     .option(
       '--epochs <n>',
-      'go through the dataset so often with Trinity (default: 1)',
+      'how many times to go through the dataset with Trinity (default: 1)',
       countFrom(1),
     )
     .option(

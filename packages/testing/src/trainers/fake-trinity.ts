@@ -123,7 +123,7 @@ export class FakeTrinity implements AsyncDisposable {
 
   async #complete({ body, headers }: TrainerRequest): Promise<TrainerAnswer> {
     await this.#paused.promise
-    if (body['stream'] === true) throw new Error('the answer of the model is no JSON')
+    if (body['stream'] === true) throw new Error('the answer of the model is not JSON')
     if (body['model'] !== this.#modelName) throw new Error(`no model ${String(body['model'])}`)
     const rolloutId = String(headers['x-rollout-id'] ?? '')
     const answer = await this.#options.model(body as ChatCompletionRequest, rolloutId)

@@ -9,7 +9,7 @@ export interface TrainerRequest {
   readonly path: string
   readonly query: URLSearchParams
   readonly headers: Readonly<IncomingHttpHeaders>
-  /** The parsed body; empty when it was no JSON object. */
+  /** The parsed body; empty when it was not a JSON object. */
   readonly body: Readonly<Record<string, unknown>>
   /** Aborted when the caller closed its socket before it was answered. */
   readonly signal: AbortSignal

@@ -182,10 +182,7 @@ function parsed(line: string | undefined, number: number, file: string): Journal
 }
 
 function damaged(file: string, why: string): OsmosisError {
-  return new OsmosisError(
-    'invalid_config',
-    `${file} is no journal of a run that can be read: ${why}.`,
-  )
+  return new OsmosisError('invalid_config', `${file} is not a journal that can be read: ${why}.`)
 }
 
 function assertSameRun(head: JournalHead, run: RunIdentity, file: string): void {

@@ -290,7 +290,7 @@ test('refuses the journal of a run over other rows, with other attempts, or that
   await writeFile(journalFile, 'a note\n')
   expect(await refusal({})).toMatchObject({
     code: 'invalid_config',
-    message: `${journalFile} is no journal of a run that can be read: line 1 is not JSON.`,
+    message: `${journalFile} is not a journal that can be read: line 1 is not JSON.`,
   })
   expect(await readFile(journalFile, 'utf8')).toBe('a note\n')
 })
