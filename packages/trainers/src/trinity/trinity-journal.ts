@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, open, readFile, realpath, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { writeFileAtomically } from '@osmosis/core/files'
 import { lockName, type ProcessLock } from '@osmosis/server/internal'
 
@@ -73,7 +73,7 @@ export class TrinityJournal {
    * @param file - without one, nothing is kept
    * @param name - of a run that begins; default: a random one
    * @throws OsmosisError with code `invalid_config` when another process has it, or it is that of another
-   * run; the error of the file system
+   * run; `storage_error` when it cannot be read or written
    */
   static async open(
     file: string | undefined,
@@ -82,6 +82,20 @@ export class TrinityJournal {
   ): Promise<TrinityJournal> {
     const begun: JournalHead = { trinity_journal: 1, name, starts: 0, committed: 0, ...run }
     if (file === undefined) return new TrinityJournal({ ...begun, starts: 1 }, new Map())
+    try {
+      return await TrinityJournal.#openFile(file, run, begun)
+    } catch (cause) {
+      if (isOsmosisError(cause)) throw cause
+      const why = `The journal ${file} cannot be opened: ${errorMessage(cause)}`
+      throw new OsmosisError('storage_error', why, { cause })
+    }
+  }
+
+  static async #openFile(
+    file: string,
+    run: RunIdentity,
+    begun: JournalHead,
+  ): Promise<TrinityJournal> {
     await mkdir(path.dirname(file), { recursive: true })
     const place = path.join(await realpath(path.dirname(file)), path.basename(file))
     const lock = await lockName(place, `Another worker writes to the journal ${file}.`)

@@ -295,6 +295,15 @@ test('refuses the journal of a run over other rows, with other attempts, or that
   expect(await readFile(journalFile, 'utf8')).toBe('a note\n')
 })
 
+test('a journal that cannot be opened ends the worker with one clear line', async () => {
+  await using explorer = await startExplorer()
+  const folder = path.dirname(await newJournal())
+  await expect(train(explorer, { scripts: byPlace, journalFile: folder })).rejects.toMatchObject({
+    code: 'storage_error',
+    message: expect.stringContaining(`The journal ${folder} cannot be opened: EISDIR`) as string,
+  })
+})
+
 test('refuses a journal that another worker writes to', async () => {
   await using explorer = await startExplorer()
   await using other = await startExplorer()
