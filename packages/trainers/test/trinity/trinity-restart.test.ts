@@ -297,7 +297,7 @@ test('refuses the journal of a run over other rows, with other attempts, or that
 
 test('a journal that cannot be opened ends the worker with one clear line', async () => {
   await using explorer = await startExplorer()
-  const folder = path.dirname(await newJournal())
+  const folder = await temporaryFolder()
   await expect(train(explorer, { scripts: byPlace, journalFile: folder })).rejects.toMatchObject({
     code: 'storage_error',
     message: expect.stringContaining(`The journal ${folder} cannot be opened: EISDIR`) as string,
