@@ -221,7 +221,15 @@ export class TrinityLink implements TrainerLink {
       const line = { rollout_id: rolloutId, calls: nameless }
       this.#logger.error(line, 'answers of the model have no id: they cannot be rewarded')
     }
-    return rewardsOf(end)
+    const rewards = rewardsOf(end)
+    if (end.kind === 'rewarded' && rewards.length === 0 && nameless === 0) {
+      const line = { rollout_id: rolloutId, samples: [...end.samples.keys()] }
+      this.#logger.error(
+        line,
+        'a rewarded rollout has no model calls of its samples: nothing of it is trained',
+      )
+    }
+    return rewards
   }
 
   async #groupEnded(

@@ -1,6 +1,14 @@
+import {
+  AgentWorkflow,
+  Grader,
+  LocalBackend,
+  requireRolloutContext,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
 import { FakeTrinity, randomFaults, type TrinityCall } from '@osmosis/testing'
-import { tokenAnswer } from '@osmosis/testing/kit'
-import { trinity } from '@osmosis/trainers'
+import { recordingLogger, tokenAnswer, type LogLine } from '@osmosis/testing/kit'
+import { runTrainerWorker, trinity } from '@osmosis/trainers'
 import { expect, test } from 'vitest'
 
 import {
@@ -208,6 +216,44 @@ test('says so when answers of the model have no id', async () => {
       level: 'error',
       message: 'answers of the model have no id: they cannot be rewarded',
       fields: { rollout_id: 'run-0-0-1', calls: 2 },
+    },
+  ])
+})
+
+test('says so when the calls of a rewarded rollout are not those of its sample', async () => {
+  class AsksForAnother extends AgentWorkflow {
+    async run({ prompt }: AgentWorkflowContext): Promise<unknown> {
+      const messages = [...prompt]
+      await requireRolloutContext('AsksForAnother').policy('another').complete({ messages })
+      return [...messages, { role: 'assistant', content: 'ok' }]
+    }
+  }
+  class Gives1 extends Grader {
+    async grade(ctx: GraderContext): Promise<void> {
+      ctx.setReward(1)
+    }
+  }
+  await using explorer = await startExplorer()
+  const lines: LogLine[] = []
+  const logger = recordingLogger(lines)
+  const dataset = rowsOf(1)
+  await using link = trinity({
+    url: explorer.url,
+    dataset,
+    attempts: 1,
+    groupsPerCommit: 1,
+    runName: 'run',
+    logger,
+  })
+  const backend = new LocalBackend({ workflow: AsksForAnother, grader: Gives1 })
+  const { ends } = await runTrainerWorker({ backend, link, concurrency: 1, logger })
+  expect(ends.rewarded).toBe(1)
+  expect(explorer.trained()).toEqual([])
+  expect(lines.filter(({ level }) => level === 'error')).toEqual([
+    {
+      level: 'error',
+      message: 'a rewarded rollout has no model calls of its samples: nothing of it is trained',
+      fields: { rollout_id: 'run-0-0-1', samples: ['sample'] },
     },
   ])
 })
