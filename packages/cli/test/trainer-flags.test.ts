@@ -67,3 +67,13 @@ it.each([
 ])('refuses $name', async ({ args, said }) => {
   expect(await osmosis(args)).toEqual({ code: 1, stdout: '', stderr: `error: ${said}\n` })
 })
+
+it('refuses a key that cannot be sent, by the name of its variable', async () => {
+  const args = ['worker', echo, ...lightning]
+  expect(await osmosis(args, { OSMOSIS_TRAINER_KEY: 'key\n' })).toEqual({
+    code: 1,
+    stdout: '',
+    stderr:
+      'error: OSMOSIS_TRAINER_KEY must be visible ASCII characters without spaces and line breaks: callers send it in a header.\n',
+  })
+})

@@ -1,6 +1,7 @@
 import {
   errorMessage,
   isOsmosisError,
+  OsmosisError,
   runToEnd,
   type ExecutionBackend,
   type RolloutEnd,
@@ -37,9 +38,15 @@ export interface TrainerWorkerOptions {
  * signal aborts. Whatever ends it, no rollout is left open that the trainer can still be told of.
  *
  * @throws OsmosisError with code `unauthorized` when the trainer refuses the key, and what `claim` of
- * the link throws; everything that was running has been cancelled then
+ * the link throws; everything that was running has been cancelled then. Code `invalid_config` for a
+ * concurrency that is not a whole number of at least 1
  */
 export async function runTrainerWorker(options: TrainerWorkerOptions): Promise<WorkerSummary> {
+  const { concurrency } = options
+  if (!Number.isInteger(concurrency) || concurrency < 1) {
+    const why = `concurrency must be a whole number of at least 1, got ${concurrency}.`
+    throw new OsmosisError('invalid_config', why)
+  }
   return new TrainerWorker(options).run()
 }
 

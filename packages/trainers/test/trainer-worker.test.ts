@@ -61,3 +61,12 @@ test('no more rollouts are taken than may run at the same time', async () => {
   await fake.allEnded()
   expect(most).toBe(4)
 })
+
+test.each([0, -1, 1.5, Number.NaN])('a worker that may run %d at a time is refused', async (n) => {
+  const { fake } = await gateway([{ input: row() }])
+  const worker = startWorker(fake, plannedAgent(), { concurrency: n })
+  await expect(worker.done).rejects.toMatchObject({
+    code: 'invalid_config',
+    message: `concurrency must be a whole number of at least 1, got ${n}.`,
+  })
+})

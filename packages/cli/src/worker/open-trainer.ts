@@ -1,4 +1,5 @@
 import { OsmosisError, type RewardRule } from '@osmosis/core'
+import { assertApiKey } from '@osmosis/core/http'
 import type { Logger } from '@osmosis/server'
 import {
   agentLightning,
@@ -31,6 +32,7 @@ export async function openTrainer(flags: TrainerFlags, logger: Logger): Promise<
   if (url === undefined) throw new OsmosisError('invalid_config', 'No trainer is named.')
   // oxlint-disable-next-line node/no-process-env
   const apiKey = process.env['OSMOSIS_TRAINER_KEY'] || undefined
+  assertApiKey(apiKey, 'OSMOSIS_TRAINER_KEY')
   const rows = flags.rows === undefined ? undefined : await loadRows(flags.rows)
   const reward = rewardRule(flags.reward)
   return {

@@ -26,14 +26,15 @@ export function carriesKey(
 /**
  * Refuses a key that no caller could present: a server would look protected and serve nobody.
  *
+ * @param name - what the key is called where it was given
  * @throws OsmosisError with code `invalid_config`; the key is not repeated
  */
-export function assertApiKey(apiKey: string | undefined): void {
+export function assertApiKey(apiKey: string | undefined, name = 'apiKey'): void {
   if (apiKey === undefined || /^[\x21-\x7E]+$/.test(apiKey)) return
   const advice =
     apiKey === ''
-      ? 'apiKey is empty. Leave it out, or set a real key.'
-      : 'apiKey must be visible ASCII characters without spaces and line breaks: callers send it in a header.'
+      ? `${name} is empty. Leave it out, or set a real key.`
+      : `${name} must be visible ASCII characters without spaces and line breaks: callers send it in a header.`
   throw new OsmosisError('invalid_config', advice)
 }
 
