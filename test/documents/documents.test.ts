@@ -1,4 +1,4 @@
-import { cpSync } from 'node:fs'
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import {
@@ -24,6 +24,8 @@ interface Page {
   readonly workspace: 'an empty folder' | 'a new workspace' | 'this repository'
   /** Another document, whose files the reader has. */
   readonly filesOf?: string
+  /** A program of ours that the reader has written, and where; with the grader beside it. */
+  readonly migrated?: { readonly program: string; readonly to: string }
   /** The runs that there are, by their names. */
   readonly runs?: readonly string[]
 }
@@ -32,6 +34,14 @@ const pages: Page[] = [
   { document: 'README.md', part: 'From an empty folder', workspace: 'an empty folder' },
   { document: 'README.md', part: 'Your agent as a rollout', workspace: 'a new workspace' },
   { document: 'docs/quickstart.md', workspace: 'an empty folder' },
+  {
+    document: 'docs/migrating/README.md',
+    workspace: 'an empty folder',
+    migrated: {
+      program: 'packages/openai-agents/test/migration/after.ts',
+      to: 'rollouts/calculator/main.ts',
+    },
+  },
   { document: 'docs/workflows.md', workspace: 'a new workspace' },
   { document: 'docs/graders.md', workspace: 'a new workspace' },
   { document: 'docs/evaluation.md', workspace: 'a new workspace' },
@@ -118,7 +128,7 @@ function reasonNotToRun(command: string): string | undefined {
 
 async function prepare(
   { folder, bash }: Reader,
-  { workspace, filesOf, runs = [] }: Page,
+  { workspace, filesOf, migrated, runs = [] }: Page,
 ): Promise<string> {
   let place = folder
   if (workspace === 'a new workspace') {
@@ -132,6 +142,12 @@ async function prepare(
     })
   }
   if (filesOf !== undefined) writeFiles(blocksOf(filesOf, 'ts', 'jsonl'), place)
+  if (migrated !== undefined) {
+    const grader = "export { CalculatorGrader } from './grader.ts'"
+    const file = path.join(place, migrated.to)
+    mkdirSync(path.dirname(file), { recursive: true })
+    writeFileSync(file, `${read(migrated.program)}\n${grader}\n`)
+  }
   for (const run of runs) {
     await bash(`npx osmosis eval run configs/eval/my-agent.toml --name ${run}`, place)
   }

@@ -208,7 +208,7 @@ function readKey(name: string, environment: NodeJS.ProcessEnv): string {
   const key = environment[name]
   if (!key) {
     throw invalid(
-      `The key of the policy endpoint is missing: the environment variable ${name} is not set.`,
+      `The key of the policy endpoint is missing: the environment variable ${name} is not set. Set it, or write it in .env.`,
     )
   }
   // A header can carry no other. The key itself is not for a terminal.

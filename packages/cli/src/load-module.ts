@@ -51,6 +51,12 @@ function exportsOf(namespace: Record<string, unknown>): Record<string, unknown> 
 export function moduleFile(what: string, name: string): string {
   const fullPath = path.resolve(name)
   const isModule = extensions.includes(path.extname(fullPath))
+  if (statSync(fullPath, { throwIfNoEntry: false })?.isDirectory()) {
+    throw new OsmosisError(
+      'invalid_entrypoint',
+      `The ${what} ${name} is a folder: name the module in it, e.g. ${path.join(name, 'main.ts')}.`,
+    )
+  }
   if (isFile(fullPath)) {
     if (isModule) return fullPath
     throw new OsmosisError(

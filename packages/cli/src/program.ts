@@ -25,7 +25,6 @@ export function createProgram(setExitCode: (code: number) => void): Command {
     .description('Train and evaluate agents by reinforcement learning.')
     .version(packageVersion())
     .exitOverride()
-    .showHelpAfterError('(osmosis --help lists commands and flags)')
   addServeCommand(program)
   addWorkerCommand(program)
   addAgentLoopCommands(program, setExitCode)
@@ -39,7 +38,15 @@ export function createProgram(setExitCode: (code: number) => void): Command {
   addRolloutCommands(program, setExitCode)
   addDoctorCommand(program, setExitCode)
   addCompletionCommand(program)
+  nameHelp(program, 'osmosis')
   return program
+}
+
+/** Behind a wrong use stands the help of the command that was meant, which alone has its flags. */
+function nameHelp(command: Command, name: string): void {
+  const listed = command.commands.length > 0 ? 'commands and flags' : 'arguments and flags'
+  command.showHelpAfterError(`(${name} --help lists ${listed})`)
+  for (const each of command.commands) nameHelp(each, `${name} ${each.name()}`)
 }
 
 function packageVersion(): string {

@@ -12,6 +12,8 @@ export interface ListeningMessage {
   readonly hasSchema: boolean
   /** Whether it says itself how many of its rollouts may run at once, or that there is no limit. */
   readonly isConfigured: boolean
+  /** Whether anything rewards its rollouts. */
+  readonly hasGrader: boolean
   /** How many rollouts it grades at once; null for any number. */
   readonly graderSlots: number | null
   /** How many attempts at a row its grader has to see together; null when it judges each alone. */

@@ -75,7 +75,7 @@ it('ends with one line when the key is wrong', async () => {
   const { code, stderr } = await startOsmosis(args, { OSMOSIS_TRAINER_KEY: 'another' }).finished
   expect({ code, stderr }).toEqual({
     code: 1,
-    stderr: `error: The gateway of Agent Lightning at ${fake.url} refuses the key (401).\n`,
+    stderr: `error: The gateway of Agent Lightning at ${fake.url} refuses the key (401): set apiKey, or OSMOSIS_TRAINER_KEY for \`osmosis worker\`.\n`,
   })
   const without = await startOsmosis(args).finished
   expect(without.stderr).toContain('wants a key (401)')

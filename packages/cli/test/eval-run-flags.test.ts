@@ -20,7 +20,7 @@ async function refusal(flags: string): Promise<string> {
   const args = ['eval', 'run', ...flags.split(' '), '--quiet', '--output', output]
   const { code, stdout, stderr } = await run(args)
   expect([code, stdout, readdirSync(output)]).toEqual([2, '', []])
-  return stderr.split('\n(osmosis --help')[0]?.trimEnd() ?? ''
+  return stderr.split('\n(osmosis eval run --help')[0]?.trimEnd() ?? ''
 }
 
 describe('osmosis eval run refuses', () => {
@@ -77,6 +77,10 @@ describe('osmosis eval run refuses', () => {
       `There is no entrypoint file ${path.join(workspace, 'nowhere')}. Tried as well: .ts, .js, .mts, .mjs, .cts, .cjs behind it.`,
     ],
     [
+      `-m rollouts/echo -d data/sums.jsonl ${policy}`,
+      'The entrypoint rollouts/echo is a folder: name the module in it, e.g. rollouts/echo/main.ts.',
+    ],
+    [
       'configs/eval/secrets.toml',
       'The rollout needs secrets that have no value: SEARCH_API_KEY. Set them in the environment or in .env, or pass --secrets-file <file>.',
     ],
@@ -106,7 +110,7 @@ describe('osmosis eval run refuses', () => {
     ],
     [
       `${config} --base-url http://127.0.0.1:9/v1 --api-key-env NOT_SET`,
-      'The key of the policy endpoint is missing: the environment variable NOT_SET is not set.',
+      'The key of the policy endpoint is missing: the environment variable NOT_SET is not set. Set it, or write it in .env.',
     ],
     [
       `${loop} ${policy} --model m1`,
@@ -150,7 +154,7 @@ describe('osmosis eval run refuses', () => {
     ],
     [
       `${endpoint} --baseline-model m0 --baseline-api-key-env NO_KEY`,
-      'The key of the policy endpoint is missing: the environment variable NO_KEY is not set.',
+      'The key of the policy endpoint is missing: the environment variable NO_KEY is not set. Set it, or write it in .env.',
     ],
   ])('%s', async (flags, message) => {
     expect(await refusal(`${loop} ${flags}`)).toBe(`error: ${message}`)

@@ -211,6 +211,19 @@ it('--dry-run prints the plan, what limits it included, and makes nothing', asyn
   )
 })
 
+it('says that there is no grader before the policy is asked', async () => {
+  const root = temporaryWorkspace({
+    'configs/eval/ungraded.toml': evalConfig('ungraded'),
+    'rollouts/ungraded/main.ts': `export { EchoWorkflow } from '../echo/main.ts'`,
+  })
+  const args = 'eval run configs/eval/ungraded.toml --policy policies/echo.ts --dry-run'
+  const { code, stderr } = await run(args.split(' '), {}, root)
+  expect(code).toBe(0)
+  expect(stderr).toMatch(
+    /\n {2}Grader {5}none, so no rollout gets a reward: export a class that extends Grader from the entrypoint\n$/,
+  )
+})
+
 it('--json prints one document, and --min-pass-rate ends with 3', async () => {
   const { evaluate, output } = evaluations()
   const flags = '--policy policies/echo.ts --name r --json --min-pass-rate'

@@ -388,7 +388,7 @@ const talk: Steps = [
     message: 'I could not',
     metrics: {
       prompt_tokens: 900,
-      completion_tokens: 256,
+      completion_tokens: 1,
       extra: { latency_ms: 500, finish_reason: 'length' },
     },
   },
@@ -424,7 +424,7 @@ Agent  step 3, 64 tokens after 812, 1.2 s
   → get_booking(id: "ABC")
   ← Error: no such booking
 
-Agent  step 4, 256 tokens after 900, 0.5 s  cut off (length)
+Agent  step 4, 1 token after 900, 0.5 s  cut off (length)
   I could not
 `)
     expect((await show(['latest', '7.1', '--full'])).stdout).toContain('\n  Rule 29\n')

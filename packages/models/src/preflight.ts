@@ -86,7 +86,10 @@ function verdict(
   const { message, code } = errorIn(text)
   const said = `${who} refused a first call of ${tokens} tokens with ${status}: ${message}`
   if (code === 'policy_unreachable') {
-    throw new OsmosisError('policy_unreachable', `${message} Check the base URL.`)
+    throw new OsmosisError(
+      'policy_unreachable',
+      `${message} Start what should answer there, or check the base URL.`,
+    )
   }
   const spent = status === 402 || code === 'insufficient_quota'
   const mayPass = status === 408 || status === 409 || status === 425 || status === 429

@@ -84,7 +84,8 @@ it('names an address where nothing listens', async () => {
   const model = answering([502, refused('The policy at x cannot be reached', 'policy_unreachable')])
   await expect(preflightPolicy(model, options)).rejects.toMatchObject({
     code: 'policy_unreachable',
-    message: 'The policy at x cannot be reached. Check the base URL.',
+    message:
+      'The policy at x cannot be reached. Start what should answer there, or check the base URL.',
   })
 })
 

@@ -106,7 +106,7 @@ export class GatewayClaims {
     const onRetry = (error: unknown): void =>
       this.#options.logger.warn(
         { error: errorMessage(error) },
-        'the gateway of Agent Lightning does not answer',
+        'the gateway of Agent Lightning does not answer: the worker asks again',
       )
     const listed = gatewayRollouts(
       await this.#options.client.ask({ method: 'GET', path }, signal, onRetry),

@@ -49,7 +49,10 @@ export class TrainerClient {
   constructor(options: TrainerClientOptions) {
     const { name, url, apiKey } = options
     if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-      throw new OsmosisError('invalid_config', `The ${name} has no http:// URL: "${url}".`)
+      throw new OsmosisError(
+        'invalid_config',
+        `The ${name} is at no http or https URL: "${url}". Write it like http://127.0.0.1:8080.`,
+      )
     }
     assertApiKey(apiKey)
     this.#options = { ...options, url: url.replace(/\/+$/, '') }
@@ -92,7 +95,10 @@ export class TrainerClient {
     } catch (error) {
       if (statusOf(error) !== 401 && statusOf(error) !== 403) throw error
       const key = this.#options.apiKey === undefined ? 'wants a key' : 'refuses the key'
-      throw new OsmosisError('unauthorized', `The ${name} at ${url} ${key} (${statusOf(error)}).`)
+      throw new OsmosisError(
+        'unauthorized',
+        `The ${name} at ${url} ${key} (${statusOf(error)}): set apiKey, or OSMOSIS_TRAINER_KEY for \`osmosis worker\`.`,
+      )
     }
   }
 

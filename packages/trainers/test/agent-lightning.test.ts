@@ -287,7 +287,7 @@ describe('workers', () => {
     const worker = startWorker(fake, plannedAgent(), { apiKey: 'another' })
     await expect(worker.done).rejects.toMatchObject({
       code: 'unauthorized',
-      message: `The gateway of Agent Lightning at ${fake.url} refuses the key (401).`,
+      message: `The gateway of Agent Lightning at ${fake.url} refuses the key (401): set apiKey, or OSMOSIS_TRAINER_KEY for \`osmosis worker\`.`,
     })
     expect(worker.log.filter(({ level }) => ['warn', 'error'].includes(level))).toEqual([])
   })

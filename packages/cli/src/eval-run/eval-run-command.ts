@@ -33,7 +33,7 @@ import { planEvaluation, type EvaluationPlan } from './evaluation-plan.ts'
 import { loadScorers } from './load-scorers.ts'
 import { beginRun, openEarlierRun } from './open-run.ts'
 import { preflightModels } from './preflight-models.ts'
-import { inFlightText, planText, runAgainText } from './plan-text.ts'
+import { planText, runAgainText, servedText } from './plan-text.ts'
 import { ProgressLine } from './progress-line.ts'
 import { goOnWords } from './go-on-words.ts'
 import { exitCodeOf } from './run-verdict.ts'
@@ -130,7 +130,7 @@ async function start(prepared: Preparation, interrupt: AbortSignal): Promise<num
   const pending = countPending(run, prepared.inputs, runsAgain(flags))
   if (flags.dryRun) {
     const served = await serve(prepared, interrupt)
-    say(inFlightText(served.inFlight))
+    say(servedText(served))
     await served.close()
     return 0
   }
@@ -155,7 +155,7 @@ async function start(prepared: Preparation, interrupt: AbortSignal): Promise<num
         const { inputs, goOn } = prepared
         store ??= await beginRun(run, { plan, inputs, kind: served.kind, goOn }, flags)
         served.logTo(path.join(store.location, 'logs.txt'))
-        say(inFlightText(served.inFlight))
+        say(servedText(served))
         sayWhatRunsAgain(prepared, served)
         const ended = await evaluate(prepared, { store, served, interrupt })
         const advice = await served.advise()

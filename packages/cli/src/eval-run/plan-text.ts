@@ -12,6 +12,13 @@ export interface InFlight {
   readonly why: string
 }
 
+/** What an entrypoint tells when it is served. */
+export interface ServedFacts {
+  readonly inFlight: InFlight
+  /** Whether anything rewards its rollouts. */
+  readonly hasGrader: boolean
+}
+
 /** What will be done, as lines for people; before anything is served. */
 export function planText(
   plan: EvaluationPlan,
@@ -42,8 +49,11 @@ export function planText(
 }
 
 /** Known only when the entrypoint is served. */
-export function inFlightText({ limit, why }: InFlight): string {
-  return field('In flight', `${formatCount(limit)} at a time: ${why}`)
+export function servedText({ inFlight: { limit, why }, hasGrader }: ServedFacts): string {
+  const limits = field('In flight', `${formatCount(limit)} at a time: ${why}`)
+  if (hasGrader) return limits
+  // Said before the model calls are paid for.
+  return `${limits}\n${field('Grader', 'none, so no rollout gets a reward: export a class that extends Grader from the entrypoint')}`
 }
 
 /** @param count - rollouts that have ended and are not left out */

@@ -26,7 +26,7 @@ import type { ComparedModels } from './compared-models.ts'
 import type { Redaction } from '../redaction.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import type { EvaluationPlan } from './evaluation-plan.ts'
-import type { InFlight } from './plan-text.ts'
+import type { InFlight, ServedFacts } from './plan-text.ts'
 import { policyAdvice } from './policy-advice.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
 import { SpreadRollouts, type SpreadRun } from './spread-rollouts.ts'
@@ -54,12 +54,11 @@ export interface ServeModelsOptions {
 }
 
 /** Models whose items can be run, by the entrypoint that is served for them. */
-export interface ServedModels {
+export interface ServedModels extends ServedFacts {
   readonly primary: EvaluatedModel
   /** Undefined without a baseline. */
   readonly baseline: EvaluatedModel | undefined
   readonly kind: ServerProcess['kind']
-  readonly inFlight: InFlight
   /** Whether the attempts at a row are graded together. */
   readonly gradesGroups: boolean
   /** Writes what the processes of the entrypoint print to the end of a file. */
@@ -127,6 +126,7 @@ export async function serveModels(
       primary: await toModel(primary),
       baseline: baseline && (await toModel(baseline)),
       kind: server.kind,
+      hasGrader: server.hasGrader,
       inFlight,
       gradesGroups,
       logTo: (file) => rollouts.logTo(file),

@@ -54,6 +54,8 @@ export interface ServerProcess extends AsyncDisposable {
   readonly metadataCheck: MetadataCheck | undefined
   /** Whether it says itself how many of its rollouts may run at once. */
   readonly isConfigured: boolean
+  /** Whether anything rewards its rollouts. */
+  readonly hasGrader: boolean
   /** How many rollouts it grades at once; null for any number. */
   readonly graderSlots: number | null
   /** How many attempts at a row it has to grade together; null when it grades each alone. */
@@ -106,7 +108,7 @@ export async function startServerProcess(
   const close = (): Promise<void> => (closing ??= end(child, ended))
 
   try {
-    const { url, kind, hasSchema, isConfigured, graderSlots, groupMinSize } = await Promise.race([
+    const { url, kind, hasSchema, ...facts } = await Promise.race([
       listening(child),
       ended.then((how): never => {
         throw new OsmosisError(
@@ -121,9 +123,10 @@ export async function startServerProcess(
       apiKey,
       kind,
       metadataCheck: hasSchema ? metadataCheckBy(child) : undefined,
-      isConfigured,
-      graderSlots,
-      groupMinSize,
+      isConfigured: facts.isConfigured,
+      hasGrader: facts.hasGrader,
+      graderSlots: facts.graderSlots,
+      groupMinSize: facts.groupMinSize,
       logTo: output.logTo,
       died: died.signal,
       explain: (failure) => explain(failure, died.signal, ended),

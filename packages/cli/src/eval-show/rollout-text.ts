@@ -1,4 +1,4 @@
-import { formatCount, formatDuration, formatReward } from '@osmosis/eval'
+import { formatCount, formatDuration, formatQuantity, formatReward } from '@osmosis/eval'
 
 import { failureAdvice, inOwnWords } from './failure-lines.ts'
 import { rewardCell, signsText } from './item-list.ts'
@@ -61,9 +61,9 @@ function headLines(shown: ShownItem, { width }: TranscriptOptions, label: string
 function costText({ event }: ShownItem): string {
   const { calls, tool_calls: tools, completion_tokens: written, prompt_tokens: read } = event
   return [
-    `${formatCount(calls)} model ${calls === 1 ? 'call' : 'calls'}`,
-    ...(tools > 0 ? [`${formatCount(tools)} tool ${tools === 1 ? 'call' : 'calls'}`] : []),
-    ...(written === null ? [] : [`${formatCount(written)} tokens written`]),
+    formatQuantity(calls, 'model call'),
+    ...(tools > 0 ? [formatQuantity(tools, 'tool call')] : []),
+    ...(written === null ? [] : [`${formatQuantity(written, 'token')} written`]),
     ...(read === null ? [] : [`${formatCount(read)} read`]),
     formatDuration(event.duration_ms),
   ].join(', ')

@@ -1,4 +1,4 @@
-import { formatCount } from '@osmosis/eval'
+import { formatCount, formatQuantity } from '@osmosis/eval'
 import type { Trajectory, TrajectoryStep } from '@osmosis/core/trajectory'
 import { answeredCalls, isToolError } from '@osmosis/eval/analysis'
 
@@ -52,7 +52,7 @@ function headLine(step: TrajectoryStep): string {
     `step ${id}`,
     ...(typeof written === 'number'
       ? [
-          `${formatCount(written)} tokens${typeof read === 'number' ? ` after ${formatCount(read)}` : ''}`,
+          `${formatQuantity(written, 'token')}${typeof read === 'number' ? ` after ${formatCount(read)}` : ''}`,
         ]
       : []),
     ...(typeof latency === 'number' ? [`${(latency / 1000).toFixed(1)} s`] : []),

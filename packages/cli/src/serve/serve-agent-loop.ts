@@ -47,6 +47,8 @@ export async function serveAgentLoop(
     kind: 'agent-loop',
     hasSchema: false,
     isConfigured: false,
+    // A loop rewards itself.
+    hasGrader: true,
     graderSlots: null,
     groupMinSize: null,
   })

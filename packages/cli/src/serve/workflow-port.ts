@@ -37,8 +37,9 @@ export async function openWorkflowPort(
   ]
   process.stdout.write(`${said.join('\n')}\n`)
   answerMetadataChecks(check)
-  const { hasSchema, isConfigured, graderSlots, groupMinSize } = facts
-  const served = { hasSchema, isConfigured, graderSlots, groupMinSize }
+  const { hasSchema, isConfigured, grader, graderSlots, groupMinSize } = facts
+  const hasGrader = grader !== null
+  const served = { hasSchema, isConfigured, hasGrader, graderSlots, groupMinSize }
   announceListening(listening, { kind: 'workflow', ...served })
 }
 

@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises'
-import { join, resolve, sep } from 'node:path'
+import { readdir, readFile } from 'node:fs/promises'
+import { dirname, extname, join, resolve, sep } from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
@@ -45,9 +45,20 @@ async function readText(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (cause) {
-    const message = `Cannot read the eval config ${file}: ${errorMessage(cause)}`
-    throw new OsmosisError('invalid_config', message, { cause })
+    const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT'
+    const why = isMissing ? await missingText(file) : errorMessage(cause)
+    throw new OsmosisError('invalid_config', `Cannot read the eval config ${file}: ${why}`, {
+      cause,
+    })
   }
+}
+
+async function missingText(file: string): Promise<string> {
+  const folder = dirname(file)
+  const inIt = await readdir(folder).catch(() => [])
+  const configs = inIt.filter((name) => extname(name) === '.toml').toSorted()
+  const others = configs.length > 0 ? `. ${folder} has ${configs.join(', ')}.` : ''
+  return `there is no such file${others}`
 }
 
 function parseText(file: string, text: string): ParsedConfig<'eval'> {

@@ -255,7 +255,16 @@ agent_workflow_timeout_s = 0
     const file = join(folder, 'eval.toml')
     expect(await osmosisErrorOf(() => readEvalConfig(file))).toEqual({
       code: 'invalid_config',
-      message: `Cannot read the eval config ${file}: ENOENT: no such file or directory, open '${file}'`,
+      message: `Cannot read the eval config ${file}: there is no such file`,
+    })
+  })
+
+  it('is reported with those that its folder has when its name is misspelt', async () => {
+    const folder = await temporaryFolder({ 'b.toml': '', 'a.toml': '', 'notes.md': '' })
+    const file = join(folder, 'c.toml')
+    expect(await osmosisErrorOf(() => readEvalConfig(file))).toEqual({
+      code: 'invalid_config',
+      message: `Cannot read the eval config ${file}: there is no such file. ${folder} has a.toml, b.toml.`,
     })
   })
 })
