@@ -17,6 +17,8 @@ export interface RetryOptions {
   /** Ends waiting and retrying; the promise rejects with its reason. */
   signal?: AbortSignal | undefined
   isRetryable: (error: unknown) => boolean
+  /** Asked first after a failure: waits and resolves with true where that counts as no try. */
+  pause?: (error: unknown) => Promise<boolean>
 }
 
 /**
@@ -35,6 +37,10 @@ export async function retryRequest<T>(
       return await attempt(attemptNumber)
     } catch (error) {
       signal?.throwIfAborted()
+      if (await options.pause?.(error)) {
+        attemptNumber -= 1
+        continue
+      }
       if (attemptNumber > retries || performance.now() - startedAt >= totalMs) throw error
       if (!options.isRetryable(error)) throw error
       await wait(delayBefore(attemptNumber, error, options), signal)

@@ -11,31 +11,32 @@ const longestOwnPauseMs = 1_000
 export type PausedCalls = Set<OsmosisError>
 
 /**
- * Sends a request again for as long as the endpoint asks to wait, as one does whose weights are being
- * updated: that is no failure. A minute at a time, until the signal ends it.
+ * Waits after an error for as long as the endpoint asks to, as one does whose weights are being updated:
+ * that is no failure. A minute at a time, until the signal ends it. Resolves with whether it was asked to.
  *
  * @param isPassing - whether the endpoint wants to be asked again
  */
-export async function untilResumed<T>(
-  send: () => Promise<T>,
+export function pausesOf(
   isPassing: (error: unknown) => boolean,
   { signal, paused }: { readonly signal: AbortSignal; readonly paused: PausedCalls | undefined },
-): Promise<T> {
-  for (let pauses = 0; ; pauses += 1) {
-    try {
-      return await send()
-    } catch (error) {
-      const askedMs = pauseMs(error)
-      if (askedMs === undefined || !isPassing(error)) throw error
-      const ownMs = Math.min(firstOwnPauseMs * 2 ** pauses, longestOwnPauseMs)
-      const why = error as OsmosisError
-      paused?.add(why)
-      try {
-        await wait(Math.min(askedMs || ownMs, longestPauseMs), signal)
-      } finally {
-        paused?.delete(why)
-      }
+): (error: unknown) => Promise<boolean> {
+  let pauses = 0
+  return async (error) => {
+    const askedMs = pauseMs(error)
+    if (askedMs === undefined || !isPassing(error)) {
+      pauses = 0
+      return false
     }
+    const ownMs = Math.min(firstOwnPauseMs * 2 ** pauses, longestOwnPauseMs)
+    pauses += 1
+    const why = error as OsmosisError
+    paused?.add(why)
+    try {
+      await wait(Math.min(askedMs || ownMs, longestPauseMs), signal)
+    } finally {
+      paused?.delete(why)
+    }
+    return true
   }
 }
 

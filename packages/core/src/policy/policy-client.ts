@@ -16,7 +16,7 @@ import { PolicyAnswer, unreadable } from './answer-stream.ts'
 import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
 import { policyBaseUrl, policyHeaders } from './headers.ts'
-import { type PausedCalls, untilResumed } from './paused-endpoint.ts'
+import { type PausedCalls, pausesOf } from './paused-endpoint.ts'
 import { createPolicyFetch } from './policy-fetch.ts'
 import { type PolicyStream, policyStream, stoppedReading } from './policy-stream.ts'
 import { type PolicyWire, wireRequest, wireSettings } from './policy-wire.ts'
@@ -122,12 +122,15 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
       if (init.callBegins) ended = await init.callBegins({ endpoint, signal })
       if (init.beforeCall) await untilAborted(signal, init.beforeCall)
       reading = new PolicyAnswer(await ask(sent, call, { ...options, headers }, signal))
+      const take = taker(answer, call, signal)
       while (!reading.complete) {
-        for (const chunk of await reading.next()) {
-          signal.throwIfAborted()
-          call.firstChunk()
-          addChunk(answer, chunk)
-          if (answered) yield chunk
+        const chunks = await reading.next()
+        if (answered === undefined) chunks.forEach(take)
+        else {
+          for (const chunk of chunks) {
+            take(chunk)
+            yield chunk
+          }
         }
       }
       // An aborted connection can look like an ordinary end of the answer.
@@ -175,14 +178,14 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
       call.attempts += 1
       return transport.post(url, { headers, body, signal })
     }
-    const pauses = { signal, paused: init.paused }
     // Only until the answer begins: asking again after that would be a second sample.
-    return retryRequest(() => untilResumed(send, mayPass, pauses), {
+    return retryRequest(send, {
       retries: options.retries ?? 2,
       minDelayMs: 500,
       maxDelayMs: 8_000,
       signal,
       isRetryable: mayPass,
+      pause: pausesOf(mayPass, { signal, paused: init.paused }),
     })
   }
 
@@ -252,12 +255,21 @@ function assertOneAnswer({ messages, n }: ChatCompletionRequest): void {
   )
 }
 
-/** Only what the answer is made of is looked at, and that has to have the right shape. */
-function addChunk(answer: CompletionAccumulator, chunk: ChatCompletionChunk): void {
-  try {
-    answer.add(chunk)
-  } catch (cause) {
-    throw unreadable('a chunk', chunk, cause)
+/** Takes the chunks of an answer, unless the call was aborted. */
+function taker(
+  answer: CompletionAccumulator,
+  call: CallRecorder,
+  signal: AbortSignal,
+): (chunk: ChatCompletionChunk) => void {
+  return (chunk) => {
+    signal.throwIfAborted()
+    call.firstChunk()
+    try {
+      // Only what the answer is made of is looked at, and that has to have the right shape.
+      answer.add(chunk)
+    } catch (cause) {
+      throw unreadable('a chunk', chunk, cause)
+    }
   }
 }
 
