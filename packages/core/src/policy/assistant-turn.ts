@@ -41,11 +41,15 @@ export function hasWholeThinking(said: AssistantMessage, echo: ChatMessage): boo
   return (thinking(said) ?? '') === (thinking(echo) ?? '')
 }
 
-/** What a turn is looked up by: the ids of its tool calls, or its text when it has none. */
+/**
+ * What a turn is looked up by: the ids of its tool calls, or its text when it has none. Different turns may
+ * have the same.
+ */
 export function turnKey(message: ChatMessage): string {
-  const ids = message.tool_calls?.map(({ id }) => id) ?? []
-  if (ids.length > 0) return `calls ${ids.join(' ')}`
-  return `text ${visibleText(message) ?? ''}`
+  const { tool_calls: calls } = message
+  if (calls && calls.length > 0) return calls.map(({ id }) => id).join(' ')
+  // As it is: a copy of a long text costs more than the few turns that are found with it.
+  return visibleText(message) ?? ''
 }
 
 function isSameCall(said: ChatToolCall, echo: ChatToolCall | undefined, ids: boolean): boolean {
