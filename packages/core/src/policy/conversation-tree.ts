@@ -64,16 +64,21 @@ export class ConversationTree {
   }
 
   #assistant(parent: MessageNode, message: ChatMessage): MessageNode {
-    const turns = this.#turns.get(turnKey(message)) ?? []
-    const echoed = turns.filter(({ said }) => said && isEchoOf(said, message))
-    const here = echoed.filter((node) => node.parent === parent)
-    const inPlace = here.find(({ said }) => said && hasWholeThinking(said, message)) ?? here[0]
+    let inPlace: MessageNode | undefined
+    let moved: MessageNode | undefined
+    for (const node of this.#turns.get(turnKey(message)) ?? []) {
+      const { said } = node
+      if (said === undefined || !isEchoOf(said, message)) continue
+      moved = node
+      if (node.parent !== parent) continue
+      if (hasWholeThinking(said, message)) return node
+      inPlace ??= node
+    }
     if (inPlace) return inPlace
     for (const node of childrenOf(parent)) {
       if (node.hasOwnIds && node.said && isEchoOf(node.said, message, false)) return node
     }
     // The history was cut or rewritten: still the policy's words, at another place.
-    const moved = echoed.at(-1)
     if (moved === undefined) return child(parent, toWireAssistant(message))
     const node = childOf(parent, moved.json)
     if (moved.said) node.said ??= moved.said

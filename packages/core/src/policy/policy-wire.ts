@@ -43,12 +43,18 @@ export function wireRequest(
   { stream_options: streamOptions, ...asked }: ChatCompletionRequest,
 ): ChatCompletionRequest {
   const { messages, n } = asked
-  const request = { ...without(asked, body), ...body, messages, n, model, stream }
-  if (!stream) return request
-  return {
-    ...request,
-    stream_options: { ...(streamOptions as object | undefined), include_usage: true },
+  const request: ChatCompletionRequest = {
+    ...without(asked, body),
+    ...body,
+    messages,
+    n,
+    model,
+    stream,
   }
+  if (stream) {
+    request['stream_options'] = { ...(streamOptions as object | undefined), include_usage: true }
+  }
+  return request
 }
 
 /** Two names of one setting: where the trainer says either, the agent says neither. */

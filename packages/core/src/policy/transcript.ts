@@ -20,7 +20,7 @@ export function wireTranscript(log: CallLog): WireTranscript | undefined {
   if (latest === undefined) return undefined
   const path = pathTo(latest)
   const places = new Map<MessageNode, number>()
-  for (const [index, node] of path.entries()) places.set(node, index)
+  for (const node of path) places.set(node, places.size)
   const calls = log.calls.map(({ end, settled }): PolicyCall => {
     // A call that failed ends with its request.
     const answerIndex = settled.error === null ? places.get(end) : undefined
