@@ -115,6 +115,24 @@ describe('osmosis rollout validate', () => {
     expect(none.findings.at(-1)).toMatch(/^fail rollout: .*reward/)
   })
 
+  it('names samples that are removed, where all model calls are trained with one reward', async () => {
+    workspaceOf(
+      `sample('main'); await say('main'); sample('critic'); await say('critic')`,
+      {},
+      `ctx.setSampleReward('main', 1); ctx.removeSample('critic')`,
+    )
+    const { code, findings } = await validate('one')
+    expect(code).toBe(0)
+    const trained =
+      'trains all model calls of a rollout with one reward, those of removed samples (critic) too: the rollout would fail.'
+    expect(findings.slice(-4)).toStrictEqual([
+      takenByAll[0],
+      `warn Agent Lightning: ${trained}`,
+      `warn POST /run: ${trained}`,
+      takenByAll.at(-1),
+    ])
+  })
+
   it('names a history that was rewritten', async () => {
     workspaceOf(
       `sample('main'); await say('main'); messages = [{ role: 'user', content: 'In short?' }]; await say('main')`,

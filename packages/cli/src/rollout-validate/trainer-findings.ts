@@ -44,7 +44,8 @@ export function trainerFindings({
 }: TriedRollout): readonly Finding[] {
   if (kind === 'agent-loop') return [loops]
   const kept = samples.filter(({ isRemoved }) => !isRemoved)
-  const severalSamples = kept.length > 1 ? kept.map(({ id }) => id).join(', ') : undefined
+  const severalSamples = kept.length > 1 ? idsOf(kept) : undefined
+  const oneNumber = oneNumberProblem(samples)
   const findings = greedyFindings(requests)
   if (gradesGroups) return [...findings, ...groupFindings]
   return [
@@ -56,10 +57,10 @@ export function trainerFindings({
           `takes all samples (${severalSamples}) over callbacks; results that are fetched have room for one.`,
           'Keep the one that is to be trained: ctx.removeSample(id) in the grader for the others.',
         ),
-    ...agentLightningFindings(severalSamples, requests),
-    severalSamples === undefined
+    ...agentLightningFindings(oneNumber, requests),
+    oneNumber === undefined
       ? ok('POST /run', 'takes it: osmosis serve --run')
-      : warn('POST /run', oneNumber(severalSamples), rewardRule),
+      : warn('POST /run', ...oneNumber),
     ok('Trinity', 'takes it, each sample with its own reward: osmosis worker --trinity'),
   ]
 }
@@ -91,10 +92,26 @@ const groupFindings = [
   ok('Trinity', 'takes it, with groups: osmosis worker --trinity'),
 ]
 
-const rewardRule = 'Say which it is: --reward mean, --reward sum or --reward <sample id>.'
+/** What trainers of one number cannot use of these samples, and what to do about it. */
+function oneNumberProblem(samples: TriedRollout['samples']): [string, string] | undefined {
+  const kept = samples.filter(({ isRemoved }) => !isRemoved)
+  const removed = samples.filter(({ isRemoved }) => isRemoved)
+  const rule = '--reward mean, --reward sum or --reward <sample id>.'
+  if (kept.length > 0 && removed.length > 0) {
+    return [
+      `trains all model calls of a rollout with one reward, those of removed samples (${idsOf(removed)}) too: the rollout would fail.`,
+      `Give every sample a reward, and say which it is: ${rule}`,
+    ]
+  }
+  if (kept.length < 2) return undefined
+  return [
+    `takes one reward per rollout, and this one has several samples: ${idsOf(kept)}.`,
+    `Say which it is: ${rule}`,
+  ]
+}
 
-function oneNumber(samples: string): string {
-  return `takes one reward per rollout, and this one has several samples: ${samples}.`
+function idsOf(samples: TriedRollout['samples']): string {
+  return samples.map(({ id }) => id).join(', ')
 }
 
 function greedyFindings({ greedy }: HeardRequests): Finding[] {
@@ -109,13 +126,11 @@ function greedyFindings({ greedy }: HeardRequests): Finding[] {
 }
 
 function agentLightningFindings(
-  severalSamples: string | undefined,
+  oneNumber: [string, string] | undefined,
   { repeated }: HeardRequests,
 ): Finding[] {
   const findings: Finding[] = []
-  if (severalSamples !== undefined) {
-    findings.push(warn('Agent Lightning', oneNumber(severalSamples), rewardRule))
-  }
+  if (oneNumber !== undefined) findings.push(warn('Agent Lightning', ...oneNumber))
   if (repeated.length > 0) {
     const ids = repeated.filter((id) => id !== '').join(', ')
     findings.push(
