@@ -36,10 +36,11 @@ describe('the readiness of an agent', () => {
       [1, 1, 1, 0],
       [1, 1, 1, 1],
       [0, 0, 0, 0],
+      [1, 0, 1, 0],
     ])
-    expect(await readiness({ rows: 4, n: 4, items })).toStrictEqual([
+    expect(await readiness({ rows: 5, n: 4, items })).toStrictEqual([
       'Ready to train: yes',
-      '✓ 50.0 % of the rows have a gradient in groups of 4 (29.2 % of 2). Of the others 1 never passes, 1 always does.',
+      '✓ 60.0 % of the rows have a gradient in groups of 4 (36.7 % of 2). Of the others 1 never passes, 1 always does.',
       expect.stringContaining(' --filter -is:signal'),
       '✓ Every rollout has a reward.',
       '✓ Every call extends the conversation before it.',
@@ -61,14 +62,14 @@ describe('the readiness of an agent', () => {
       item(1, 0, { event: { reward: 0, rewritten: 1 }, samples: { planner: forgetful } }),
       item(1, 1, { event: { reward: 1, rewritten: 1 }, samples: { planner: forgetful } }),
       item(2, 0, { event: { reward: 0, rewritten: 1 }, samples: { writer: forgetful } }),
-      item(2, 1),
+      ...[2, 3, 4, 5].flatMap((row) => [item(row, 0), item(row, 1)]).slice(1),
     ]
-    const [verdict, ...lines] = await readiness({ rows: 3, n: 2, items })
+    const [verdict, ...lines] = await readiness({ rows: 6, n: 2, items })
     expect(verdict).toBe('Ready to train: yes, with losses')
     expect(lines.filter((line) => line.startsWith('!'))).toStrictEqual([
-      '! 1 of 6 rollouts has no reward: trainers leave them out, and their groups are smaller.',
+      '! 1 of 12 rollouts has no reward: trainers leave them out, and their groups are smaller.',
       '! 3 rollouts have a call that does not extend the conversation before it, where trainers split or mask. planner in 2, first in 1.1 at step 4; writer in 1, first in 2.1 at step 4. Trimmed or summarised histories do that, and agents that share a sample.',
-      '! 1 rollout of 6 has an answer that is cut off (finish_reason length): allow more tokens, or reward it as what it is.',
+      '! 1 rollout of 12 has an answer that is cut off (finish_reason length): allow more tokens, or reward it as what it is.',
     ])
     expect(lines.filter((line) => line.startsWith('  osmosis'))).toMatchObject([
       expect.stringContaining('-is:signal'),
@@ -98,6 +99,20 @@ describe('the readiness of an agent', () => {
     expect(await readiness({ rows: 1, n: 2, items: silent })).toContain(
       '! 2 rollouts never asked the policy, so there is nothing to train. Does the agent use another model?',
     )
+  })
+
+  it('is not known after a few rows, and says nothing of calls that were not made', async () => {
+    const lines = await readiness({ rows: 1, n: 2, items: rewarded([[1, 0]]) })
+    expect(lines.slice(0, 2)).toStrictEqual([
+      'Ready to train: not known',
+      '? 100.0 % of the rows have a gradient in groups of 2. So few rows say little of others.',
+    ])
+    const silent = rewarded([[1, 0]]).map((item) => ({
+      ...item,
+      event: { ...item.event, calls: 0 },
+    }))
+    const text = (await readiness({ rows: 1, n: 2, items: silent })).join('\n')
+    expect(text).not.toMatch(/extends|cut off/)
   })
 
   it('is not known after one attempt a row', async () => {

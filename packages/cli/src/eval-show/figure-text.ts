@@ -11,7 +11,7 @@ export function valueText({ value }: Pick<Estimate, 'value'>, scale: Scale): str
 }
 
 /** Intervals of fewer rows are wider than anything that could be. */
-const fewestRows = 5
+export const fewestRows = 5
 
 /** `between 51.5 and 55.9 %`; undefined where nothing can be said. */
 export function intervalText({ ci95, rows }: Estimate, scale: Scale): string | undefined {

@@ -1,7 +1,7 @@
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import { trainingReadiness, type TrainingReadiness } from '@osmosis/eval/analysis'
 
-import { valueText } from './figure-text.ts'
+import { fewestRows, valueText } from './figure-text.ts'
 import type { HistoryBreak } from './history-breaks.ts'
 import { osmosisCommand } from './shell-command.ts'
 import type { ShownModel } from './shown-run.ts'
@@ -37,8 +37,10 @@ export function readinessLines(
     gradientRemark(readiness, run),
     rewardRemark(readiness, table.measure),
     ...callsRemark(readiness),
-    historyRemark(readiness, breaks),
-    cutRemark(readiness),
+    // Of rollouts that asked nobody there is nothing to say.
+    ...(readiness.withoutCalls < readiness.rollouts
+      ? [historyRemark(readiness, breaks), cutRemark(readiness)]
+      : []),
     ...tokensRemark(readiness),
   ]
   return [
@@ -84,12 +86,13 @@ function gradientRemark({ gradient }: TrainingReadiness, { table }: ShownModel):
     .map((one) => `${valueText(one, 'share')} of ${formatCount(one.k)}`)
   const smaller = groups.length === 0 ? '' : ` (${groups.join(', ')})`
   const rest = others.length === 0 ? '' : ` Of the others ${others.join(', ')}.`
+  const few = most.rows < fewestRows ? ` So few rows say little of others.` : ''
   return {
-    tone: most.value === 0 ? 'bad' : 'ok',
+    tone: most.value === 0 ? 'bad' : few === '' ? 'ok' : 'open',
     text:
       most.value === 0
         ? `No row has a gradient in groups of ${formatCount(most.k)}: nothing would be learned.${rest}`
-        : `${valueText(most, 'share')} of the rows have a gradient in groups of ${formatCount(most.k)}${smaller}.${rest}`,
+        : `${valueText(most, 'share')} of the rows have a gradient in groups of ${formatCount(most.k)}${smaller}.${rest}${few}`,
     ...(others.length === 0 ? {} : { query: '-is:signal' }),
   }
 }
