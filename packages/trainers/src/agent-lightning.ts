@@ -7,6 +7,7 @@ import {
   type RewardRule,
   type RolloutEnd,
 } from '@osmosis/core'
+import { wait } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
 import { rowOf, type TrainerRow } from '@osmosis/server/internal'
 
@@ -168,10 +169,20 @@ class AgentLightningLink implements TrainerLink {
     }
   }
 
-  async watch({ key }: TrainerTask, signal: AbortSignal): Promise<void> {
-    const over = Promise.withResolvers<void>()
-    signal.addEventListener('abort', () => over.resolve(), { once: true })
-    await Promise.race([this.#held.get(key)?.withdrawn.promise, over.promise])
+  async watch({ key }: TrainerTask, signal: AbortSignal): Promise<OsmosisError | undefined> {
+    const held = this.#held.get(key)
+    if (held === undefined) return undefined
+    const { timeoutSeconds } = held.rollout
+    const { abandonedAfterSeconds = 60 } = this.#options
+    // Agent and grader have limits of their own; both together must end before others take the rollout
+    // for abandoned.
+    const spentMs = performance.now() - held.claimedAt
+    const leftMs = (timeoutSeconds + abandonedAfterSeconds / 2) * 1000 - spentMs
+    const late = wait(leftMs, signal).then(
+      () => tooLate(timeoutSeconds),
+      () => undefined,
+    )
+    return Promise.race([held.withdrawn.promise.then(() => undefined), late])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -196,6 +207,13 @@ class AgentLightningLink implements TrainerLink {
       'a rollout has several model calls with the same prompt: Agent Lightning trains only the last of them (said once)',
     )
   }
+}
+
+function tooLate(timeoutSeconds: number): OsmosisError {
+  return new OsmosisError(
+    'timeout',
+    `agent and grader together exceeded the ${timeoutSeconds}s that the trainer gives a rollout`,
+  )
 }
 
 function isLate({ claimedAt, rollout }: HeldRollout): boolean {

@@ -1,4 +1,4 @@
-import type { RolloutEnd, RolloutRequest } from '@osmosis/core'
+import type { OsmosisError, RolloutEnd, RolloutRequest } from '@osmosis/core'
 
 /** One rollout that a trainer handed out, until it was told how that ended. */
 export interface TrainerTask {
@@ -43,6 +43,9 @@ export interface TrainerLink extends AsyncDisposable {
    * @throws OsmosisError with code `unauthorized`, which ends the worker; whatever else it throws is logged
    */
   complete(task: TrainerTask, end: RolloutEnd): Promise<void>
-  /** Resolves when the trainer has withdrawn the rollout, or `signal` aborts. Never rejects. */
-  watch?(task: TrainerTask, signal: AbortSignal): Promise<void>
+  /**
+   * Resolves when the rollout has to end: with nothing when the trainer has withdrawn it, else with what
+   * it fails of. Also when `signal` aborts. Never rejects.
+   */
+  watch?(task: TrainerTask, signal: AbortSignal): Promise<OsmosisError | undefined>
 }

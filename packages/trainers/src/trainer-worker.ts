@@ -165,7 +165,7 @@ class TrainerWorker {
     const over = new AbortController()
     link
       .watch?.(task, over.signal)
-      .then(() => over.signal.aborted || this.#cancel(running, 'trainer'))
+      .then((reason) => over.signal.aborted || this.#cancel(running, 'trainer', reason))
       .catch((error: unknown) => this.#logger.error({ error }, 'watching for withdrawal failed'))
     const end = await runToEnd(backend, task.request)
     over.abort()
@@ -173,9 +173,9 @@ class TrainerWorker {
     return link.asTold?.(end) ?? end
   }
 
-  #cancel(running: RunningTask, by: 'trainer' | 'shutdown'): void {
+  #cancel(running: RunningTask, by: 'trainer' | 'shutdown', reason?: OsmosisError): void {
     running.cancelledBy ??= by
-    this.#options.backend.cancel({ ids: [running.task.request.rolloutId] })
+    this.#options.backend.cancel({ ids: [running.task.request.rolloutId] }, reason)
   }
 
   /** Waits for what is running, and no longer than `drainSeconds`; then cancels it and tells that. */

@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import type { AgentLightningOptions } from '@osmosis/trainers'
 import { startPolicyEndpoint, startServerProcess, type ServerProcess } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
@@ -22,6 +24,26 @@ describe('what is trained of each end', () => {
     await fake.allEnded()
     expect(fake.rollout(id).state).toBe(state)
     expect(trainedRewards(fake)[id]).toEqual(rewards)
+  })
+
+  test('a grader that goes on when the time of its rollout is over has failed, as others would end it', async () => {
+    const { fake, ids } = await gateway([{ input: row({ grading: 'hangs' }), timeoutSeconds: 3 }], {
+      // Two calls take most of the time: the grader's own limit would be over long after the rollout's.
+      model: async (body, rolloutId) => {
+        await sleep(1200)
+        return model(body, rolloutId)
+      },
+    })
+    const agent = plannedAgent()
+    startWorker(fake, agent, { abandonedAfterSeconds: 1 })
+    await fake.allEnded()
+    const [id = ''] = ids
+    expect(fake.rollout(id)).toMatchObject({
+      state: 'failed',
+      errorMessage: 'agent and grader together exceeded the 3s that the trainer gives a rollout',
+    })
+    expect(agent.stopped).toEqual([id])
+    expect(fake.trained()).toEqual([])
   })
 
   test('validation is run with the mode of validation, and rewarded', async () => {
