@@ -275,6 +275,32 @@ it('a reward that is on its way when its rollout is cancelled comes too late', a
   expect(pool.status('late')).toMatchObject({ status: 'cancelled', reward: null })
 })
 
+it('a success that is on its way when its rollout is cancelled comes too late, graded or not', async () => {
+  const { pool } = await openPool({ workers: 1 })
+  for (const grade of [true, false]) {
+    const rolloutId = `late, ${grade}`
+    const { completion, grading } = await runRollout(
+      pool,
+      'nothing',
+      { rolloutId, grade },
+      {
+        // The worker runs it while this process is held up, which then cancels first.
+        phaseChanged: (phase) => {
+          if (phase === 'grading') return
+          setTimeout(() => {
+            const until = performance.now() + 300
+            while (performance.now() < until);
+            expect(pool.cancel({ ids: [rolloutId] }).get(rolloutId)).toBe('cancelled_running')
+          })
+        },
+      },
+    )
+    expect(completion.failure?.message).toBe('cancelled')
+    expect(grading?.failure?.message).toBe(grade ? 'cancelled' : undefined)
+    expect(pool.status(rolloutId)).toMatchObject({ status: 'cancelled', reward: null })
+  }
+})
+
 it('code that does not react does not hold up its deadline or its cancelling', async () => {
   const { pool } = await openPool({ workers: 2, stallTimeoutSeconds: 60 })
   const late = runRollout(pool, 'loop', { agentTimeoutSeconds: 1 })

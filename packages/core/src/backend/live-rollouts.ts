@@ -11,7 +11,7 @@ import type {
   RolloutState,
 } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
-import type { WorkflowResult } from './workflow-phase.ts'
+import { toFailure, type WorkflowResult } from './workflow-phase.ts'
 
 /** The two phases of a rollout, wherever their code runs. Neither rejects. */
 export interface RolloutPhases {
@@ -35,7 +35,7 @@ export class LiveRollouts {
     const { rolloutId, grade } = live.request
     this.#live.set(rolloutId, live)
 
-    const result = await phases.workflow(live)
+    const result = ofItsTime(live, await phases.workflow(live))
     const { outcome, samples } = result
     const { failure } = outcome
     if (failure) this.#finish(live, { status: 'failure', failure, samples: new Map() })
@@ -99,5 +99,19 @@ export class LiveRollouts {
       reward: graded ? only.reward : null,
       errorMessage: failure && beginningOf(failure.message, errorTextBytes),
     })
+  }
+}
+
+/**
+ * A success that was under way when the rollout was ended comes after what whoever ended it was told.
+ */
+function ofItsTime({ ending }: LiveRollout, result: WorkflowResult): WorkflowResult {
+  if (!ending.aborted || result.outcome.status === 'failure') return result
+  const failure = toFailure(ending.reason)
+  const partialSamples = Promise.resolve(result.samples)
+  return {
+    outcome: { status: 'failure', failure, warnings: [], partialSamples },
+    samples: new Map(),
+    unasked: [],
   }
 }

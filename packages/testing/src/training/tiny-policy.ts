@@ -53,7 +53,7 @@ export class TinyPolicy implements PolicyModel {
   readonly #asked = new Map<string, number>()
   #version = 0
 
-  /** @param options.seed - a whole number; decides the first weights and everything that is drawn later */
+  /** The seed, a whole number, decides the first weights and everything that is drawn later. */
   constructor({ seed }: { readonly seed: number }) {
     this.#seed = seed
     const random = randomNumbers(`${seed}`)
