@@ -287,7 +287,7 @@ it('a success that is on its way when its rollout is cancelled comes too late, g
         // The worker runs it while this process is held up, which then cancels first.
         phaseChanged: (phase) => {
           if (phase === 'grading') return
-          setTimeout(() => {
+          setImmediate(() => {
             const until = performance.now() + 300
             while (performance.now() < until);
             expect(pool.cancel({ ids: [rolloutId] }).get(rolloutId)).toBe('cancelled_running')
