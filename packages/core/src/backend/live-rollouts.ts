@@ -11,7 +11,7 @@ import type {
   RolloutState,
 } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
-import { toFailure, type WorkflowResult } from './workflow-phase.ts'
+import { failedWorkflow, type WorkflowResult } from './workflow-phase.ts'
 
 /** The two phases of a rollout, wherever their code runs. Neither rejects. */
 export interface RolloutPhases {
@@ -107,11 +107,5 @@ export class LiveRollouts {
  */
 function ofItsTime({ ending }: LiveRollout, result: WorkflowResult): WorkflowResult {
   if (!ending.aborted || result.outcome.status === 'failure') return result
-  const failure = toFailure(ending.reason)
-  const partialSamples = Promise.resolve(result.samples)
-  return {
-    outcome: { status: 'failure', failure, warnings: [], partialSamples },
-    samples: new Map(),
-    unasked: [],
-  }
+  return failedWorkflow(ending.reason, Promise.resolve(result.samples))
 }

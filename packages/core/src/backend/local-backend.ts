@@ -23,7 +23,12 @@ import { runGradingPhase } from './grading-phase.ts'
 import { LiveRollout } from './live-rollout.ts'
 import { LiveRollouts, type RolloutPhases } from './live-rollouts.ts'
 import { RolloutGroups } from './rollout-groups.ts'
-import { runWorkflowPhase, toFailure, type WorkflowResult } from './workflow-phase.ts'
+import {
+  failedWorkflow,
+  runWorkflowPhase,
+  toFailure,
+  type WorkflowResult,
+} from './workflow-phase.ts'
 
 /** Options of {@link LocalBackend}. */
 export interface LocalBackendOptions<TWorkflowConfig, TGraderConfig> {
@@ -92,7 +97,11 @@ export class LocalBackend<
       this.#groups = groups
       this.#phases = {
         workflow: async (live) => {
-          groups.begin(live)
+          try {
+            groups.begin(live)
+          } catch (error) {
+            return failedWorkflow(error)
+          }
           return workflowPhase(live)
         },
         workflowFailed: (live, failure) => groups.failed(live, failure),

@@ -25,12 +25,17 @@ export class RolloutGroups<TConfig, TWorkflowConfig> {
     this.#waitSeconds = waitSeconds
   }
 
-  /** A rollout is about to run: its group waits for it. */
+  /**
+   * A rollout is about to run: its group waits for it.
+   *
+   * @throws OsmosisError with code `not_graded` when its group is over: whatever it said would be for nothing
+   */
   begin(live: LiveRollout): void {
     const { group, grade } = live.request
     if (!grade || problemOf(group) !== undefined) return
     const { id, size = 0 } = group ?? { id: '' }
-    if (this.#over.get(id) !== undefined) return
+    const why = this.#over.get(id)
+    if (why !== undefined) throw notGraded(why)
     let gathering = this.#gathering.get(id)
     if (gathering === undefined) {
       gathering = new GatheringGroup({ id, size }, live.request, this.#waitSeconds, {

@@ -99,13 +99,8 @@ export async function runWorkflowPhase<TConfig>(
     }
   } catch (error) {
     live.trace?.fail(error)
-    const outcome = { status: 'failure', failure: toFailure(error), warnings: [] } as const
-    return {
-      // Collected beside the report of the failure, which waits for nobody's sources.
-      outcome: { ...outcome, partialSamples: partialSamples(started, deadline) },
-      samples: new Map(),
-      unasked: [],
-    }
+    // Collected beside the report of the failure, which waits for nobody's sources.
+    return failedWorkflow(error, partialSamples(started, deadline))
   } finally {
     release?.()
     deadline.clear()
@@ -123,6 +118,19 @@ async function partialSamples(
   // Calls that end with the workflow are recorded by then.
   await setImmediate()
   return inScope(scope, () => context.run(async () => context.getPartialSamples()))
+}
+
+/** What a workflow comes to that fails of this. */
+export function failedWorkflow(
+  error: unknown,
+  partialSamples?: WorkflowOutcome['partialSamples'],
+): WorkflowResult {
+  const outcome = { status: 'failure', failure: toFailure(error), warnings: [] } as const
+  return {
+    outcome: partialSamples === undefined ? outcome : { ...outcome, partialSamples },
+    samples: new Map(),
+    unasked: [],
+  }
 }
 
 /** An error as the outcome of a phase. */

@@ -1,5 +1,6 @@
 import { OsmosisError, type ConcurrencyLimiter, type GradingOutcome } from '@osmosis/core'
 import {
+  failedWorkflow,
   graderDeadline,
   QueueClock,
   toFailure,
@@ -49,8 +50,7 @@ export class PooledRollout implements RolloutPhases {
       const report = await this.#runSomewhere(live, clock, deadline)
       return { ...report, unasked: [] }
     } catch (error) {
-      const outcome = { status: 'failure', failure: toFailure(error), warnings: [] } as const
-      return { outcome, samples: new Map(), unasked: [] }
+      return failedWorkflow(error)
     } finally {
       release?.()
       deadline.clear()
