@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import {
   getRolloutContext,
   OsmosisError,
+  type PolicyCallOptions,
   type PolicyClient,
   type RolloutContext,
 } from '@osmosis/core'
@@ -84,7 +85,7 @@ export class RolloutModel implements RolloutLanguageModel {
     const { record, policy } = this.#sample()
     const call = record.begin(options.prompt)
     const { body, warnings } = await wireRequest(withDefaults(this.settings, options))
-    const completion = await policy.complete(body, { signal: options.abortSignal })
+    const completion = await policy.complete(body, callOptions(options))
     const answer = withTurnId(await sdkAnswer(completion), call.turnId)
     record.succeed(call, answer.content)
     return { ...answer, warnings, request: { body } }
@@ -115,7 +116,7 @@ export class RolloutModel implements RolloutLanguageModel {
       const { body, warnings } = await wireRequest(withDefaults(this.settings, options))
       emit({ type: 'stream-start', warnings })
       const parts = new StreamedParts(emit)
-      const chunks = policy.stream(body, { signal: options.abortSignal })
+      const chunks = policy.stream(body, callOptions(options))
       for await (const chunk of chunks) {
         begun({ request: { body } })
         if (options.includeRawChunks) emit({ type: 'raw', rawValue: chunk })
@@ -154,6 +155,14 @@ export class RolloutModel implements RolloutLanguageModel {
     watchTools(rollout)
     noteSample(rollout, this.name)
     return { record: recordOf(rollout, this.name), policy: rollout.policy(this.name) }
+  }
+}
+
+/** Of the headers only the one that names the SDK, or who else calls the model: the others are for a provider. */
+function callOptions({ abortSignal, headers }: CallOptions): PolicyCallOptions {
+  return {
+    signal: abortSignal,
+    headers: { 'user-agent': headers?.['user-agent'] ?? 'ai-sdk' },
   }
 }
 

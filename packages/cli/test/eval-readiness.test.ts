@@ -49,18 +49,27 @@ describe('the readiness of an agent', () => {
     ])
   })
 
-  it('says what would get lost, and in which agent and at which step', async () => {
+  it('says what would get lost, and in which agent of which framework, and at which step', async () => {
     const item = (row: number, attempt: number, more: Partial<MadeItem> = {}): MadeItem => ({
       row,
       attempt,
       event: { reward: attempt, ...more.event },
       ...(more.samples === undefined ? {} : { samples: more.samples }),
+      ...(more.userAgent === undefined ? {} : { userAgent: more.userAgent }),
     })
     const items = [
       item(0, 0, { event: failure('http_error', 'The policy did not answer.') }),
       item(0, 1, { event: { reward: 1, finish: { length: 1 } } }),
-      item(1, 0, { event: { reward: 0, rewritten: 1 }, samples: { planner: forgetful } }),
-      item(1, 1, { event: { reward: 1, rewritten: 1 }, samples: { planner: forgetful } }),
+      item(1, 0, {
+        event: { reward: 0, rewritten: 1 },
+        samples: { planner: forgetful },
+        userAgent: 'Agents/JavaScript 0.11.0',
+      }),
+      item(1, 1, {
+        event: { reward: 1, rewritten: 1 },
+        samples: { planner: forgetful },
+        userAgent: 'Agents/JavaScript 0.11.0',
+      }),
       item(2, 0, { event: { reward: 0, rewritten: 1 }, samples: { writer: forgetful } }),
       ...[2, 3, 4, 5].flatMap((row) => [item(row, 0), item(row, 1)]).slice(1),
     ]
@@ -68,7 +77,7 @@ describe('the readiness of an agent', () => {
     expect(verdict).toBe('Ready to train: yes, with losses')
     expect(lines.filter((line) => line.startsWith('!'))).toStrictEqual([
       '! 1 of 12 rollouts has no reward: trainers leave them out, and their groups are smaller.',
-      '! 3 rollouts have a call that does not extend the conversation before it, where trainers split or mask. planner in 2, first in 1.1 at step 4; writer in 1, first in 2.1 at step 4. Trimmed or summarised histories do that, and agents that share a sample.',
+      '! 3 rollouts have a call that does not extend the conversation before it, where trainers split or mask. planner (Agents/JavaScript 0.11.0) in 2, first in 1.1 at step 4; writer in 1, first in 2.1 at step 4. Trimmed or summarised histories do that, and agents that share a sample.',
       '! 1 rollout of 12 has an answer that is cut off (finish_reason length): allow more tokens, or reward it as what it is.',
     ])
     expect(lines.filter((line) => line.startsWith('  osmosis'))).toMatchObject([

@@ -13,6 +13,8 @@ export interface MadeItem {
   /** By sample id. Null: nothing was said. */
   readonly samples?: Readonly<Record<string, Steps>> | null
   readonly label?: string
+  /** What its model calls gave as their `user-agent`. */
+  readonly userAgent?: string
 }
 
 /** A run that a test makes. */
@@ -74,7 +76,7 @@ function manifestOf({ name, rows, n = 1, inputs, manifest }: MadeRun): RunManife
   return { ...base, provenance, ...manifest }
 }
 
-function endedItem({ row, attempt, event = {}, samples, label }: MadeItem): EndedItem {
+function endedItem({ row, attempt, event = {}, samples, label, userAgent }: MadeItem): EndedItem {
   const said = samples === undefined ? { main: shortTalk(row) } : samples
   return {
     event: madeEvent(row, attempt, {
@@ -91,6 +93,7 @@ function endedItem({ row, attempt, event = {}, samples, label }: MadeItem): Ende
             session_id: `${row}-${attempt}`,
             agent: { name: 'airline', version: '1.0.0' },
             steps,
+            extra: { osmosis: { sample_extra_fields: { user_agent: userAgent } } },
           },
         ]),
       ),

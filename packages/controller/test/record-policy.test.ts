@@ -16,8 +16,9 @@ async function ask(
   policy: PolicyModel,
   body: Record<string, unknown>,
   sampleId = 'main',
+  headers: Record<string, string> = {},
 ): Promise<Response> {
-  return policy.respond({ rolloutId: 'r', sampleId, body, headers: {}, signal })
+  return policy.respond({ rolloutId: 'r', sampleId, body, headers, signal })
 }
 
 const user = { role: 'user', content: '6 × 7?' }
@@ -62,6 +63,7 @@ describe('recordPolicy', () => {
       otherConversations: [],
       historyRewritten: false,
       tools: null,
+      userAgent: null,
       calls: [
         {
           id: expect.any(String),
@@ -98,6 +100,21 @@ describe('recordPolicy', () => {
     expect(tools).toEqual([
       ['main', [add, subtract]],
       ['other', null],
+    ])
+  })
+
+  it('keeps who the latest call says that it comes from, as far as that can be a name', async () => {
+    const policy = recordPolicy(sending([events], 'text/event-stream'))
+    const recording = policy.record('r')
+    for (const userAgent of ['Agents/JavaScript 1', '', `ai/7 ${'x'.repeat(1000)}`]) {
+      const headers = { 'user-agent': userAgent }
+      await (await ask(policy, { messages: [user] }, userAgent.slice(0, 2), headers)).text()
+    }
+    const said = [...recording.samples()].map(([id, transcript]) => [id, transcript.userAgent])
+    expect(said).toEqual([
+      ['Ag', 'Agents/JavaScript 1'],
+      ['', null],
+      ['ai', `ai/7 ${'x'.repeat(95)}`],
     ])
   })
 

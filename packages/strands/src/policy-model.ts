@@ -70,7 +70,7 @@ export class PolicyModel extends Model {
     try {
       const answer = this.#policy.stream(this.#request(messages, options), {
         signal: options.cancelSignal,
-        headers: this.#settings.headers,
+        headers: { 'user-agent': 'strands-agents', ...this.#settings.headers },
       })
       for await (const chunk of answer) yield* events.add(chunk)
       completion = await answer.completion

@@ -1,10 +1,12 @@
 import { openRunFolder } from '@osmosis/eval'
-import { rewrittenSteps, rolloutName, type ItemEvent } from '@osmosis/eval/analysis'
+import { frameworkOf, rewrittenSteps, rolloutName, type ItemEvent } from '@osmosis/eval/analysis'
 
 /** Where the conversations of one agent did not go on as they stood. */
 export interface HistoryBreak {
   /** The id of the sample, which is the name of its agent or session. */
   readonly sampleId: string
+  /** What its model calls said they come from, such as `Agents/JavaScript 0.11.0`; null for nothing. */
+  readonly framework: string | null
   readonly rollouts: number
   /** `12.1`, and the step in it; null where the answer is in no step. */
   readonly first: { readonly rollout: string; readonly step: number | null }
@@ -29,8 +31,10 @@ export async function historyBreaks(
       const [step] = rewrittenSteps(trajectory)
       if (step === undefined) continue
       const rollout = rolloutName({ ...event, model_tag: 'primary' })
-      const { rollouts = 0, first = { rollout, step } } = breaks.get(sampleId) ?? {}
-      breaks.set(sampleId, { sampleId, rollouts: rollouts + 1, first })
+      const framework = frameworkOf(trajectory)
+      const key = JSON.stringify([sampleId, framework])
+      const { rollouts = 0, first = { rollout, step } } = breaks.get(key) ?? {}
+      breaks.set(key, { sampleId, framework, rollouts: rollouts + 1, first })
     }
   }
   return [...breaks.values()].toSorted((a, b) => b.rollouts - a.rollouts)

@@ -118,9 +118,10 @@ function historyRemark({ rewritten }: TrainingReadiness, breaks: readonly Histor
   if (rewritten === 0) {
     return { tone: 'ok', text: 'Every call extends the conversation before it.' }
   }
-  const places = breaks.map(({ sampleId, rollouts, first }) => {
+  const places = breaks.map(({ sampleId, framework, rollouts, first }) => {
+    const of = framework === null ? '' : ` (${onOneLine(framework)})`
     const step = first.step === null ? '' : ` at step ${first.step}`
-    return `${onOneLine(sampleId)} in ${formatCount(rollouts)}, first in ${first.rollout}${step}`
+    return `${onOneLine(sampleId)}${of} in ${formatCount(rollouts)}, first in ${first.rollout}${step}`
   })
   const where = places.length === 0 ? '' : ` ${places.join('; ')}.`
   return {

@@ -23,6 +23,8 @@ export interface PolicyTrouble {
 export interface RecordedTranscript extends WireTranscript {
   /** Of the latest request that had any, as it was sent; null without one. */
   readonly tools: readonly unknown[] | null
+  /** The `user-agent` of the latest call that had one, which names its framework; null without one. */
+  readonly userAgent: string | null
 }
 
 /** What the model calls of one rollout said, as far as they have come. */
@@ -71,9 +73,13 @@ export function recordPolicy(
   }
 }
 
+/** Characters: the rest of a longer one is no name of a framework. */
+const mostOfUserAgent = 100
+
 class Recording implements RolloutRecording {
   readonly #logs = new Map<string, CallLog>()
   readonly #tools = new Map<string, readonly unknown[]>()
+  readonly #userAgents = new Map<string, string>()
   readonly #options: RecordPolicyOptions
   readonly #forget: () => void
   #lasting: PolicyTrouble | null = null
@@ -88,10 +94,12 @@ class Recording implements RolloutRecording {
     return this.#lasting ?? this.#passing
   }
 
-  begin({ sampleId, body }: PolicyRequest): CallListener {
+  begin({ sampleId, body, headers }: PolicyRequest): CallListener {
     const call = this.#beginCall(sampleId, body['messages'])
     const { tools } = body
     if (Array.isArray(tools) && tools.length > 0) this.#tools.set(sampleId, tools)
+    const userAgent = headers['user-agent']
+    if (userAgent) this.#userAgents.set(sampleId, userAgent.slice(0, mostOfUserAgent))
     return {
       onFirstChunk: () => call?.firstChunk(),
       onAnswer: (completion, hasOwnIds) => {
@@ -116,7 +124,8 @@ class Recording implements RolloutRecording {
     const transcripts = [...this.#logs].flatMap(([id, log]): [string, RecordedTranscript][] => {
       const transcript = wireTranscript(log)
       if (transcript === undefined) return []
-      return [[id, { ...transcript, tools: this.#tools.get(id) ?? null }]]
+      const [tools = null, userAgent = null] = [this.#tools.get(id), this.#userAgents.get(id)]
+      return [[id, { ...transcript, tools, userAgent }]]
     })
     return new Map(transcripts)
   }

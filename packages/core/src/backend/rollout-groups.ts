@@ -34,8 +34,8 @@ export class RolloutGroups<TConfig, TWorkflowConfig> {
     const { group, grade } = live.request
     if (!grade || problemOf(group) !== undefined) return
     const { id, size = 0 } = group ?? { id: '' }
-    const why = this.#over.get(id)
-    if (why !== undefined) throw notGraded(why)
+    const reason = this.#over.get(id)
+    if (reason !== undefined) throw notGraded(reason)
     let gathering = this.#gathering.get(id)
     if (gathering === undefined) {
       gathering = new GatheringGroup({ id, size }, live.request, this.#waitSeconds, {

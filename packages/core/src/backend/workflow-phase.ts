@@ -123,11 +123,11 @@ async function partialSamples(
 /** What a workflow comes to that fails of this. */
 export function failedWorkflow(
   error: unknown,
-  partialSamples?: WorkflowOutcome['partialSamples'],
+  said?: WorkflowOutcome['partialSamples'],
 ): WorkflowResult {
   const outcome = { status: 'failure', failure: toFailure(error), warnings: [] } as const
   return {
-    outcome: partialSamples === undefined ? outcome : { ...outcome, partialSamples },
+    outcome: said === undefined ? outcome : { ...outcome, partialSamples: said },
     samples: new Map(),
     unasked: [],
   }

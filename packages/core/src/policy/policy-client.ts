@@ -54,7 +54,8 @@ export interface PolicyClient {
   complete(request: ChatCompletionRequest, options?: PolicyCallOptions): Promise<ChatCompletion>
   /**
    * The same, as a `fetch` for SDKs that take one. It serves `POST …/chat/completions` only, and
-   * passes on no header of the SDK, because those are filled from the environment.
+   * passes on one header of the SDK, the `user-agent` that names it: the others are filled from the
+   * environment.
    */
   readonly fetch: typeof globalThis.fetch
 }

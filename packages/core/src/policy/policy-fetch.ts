@@ -23,7 +23,9 @@ export function createPolicyFetch(policy: Pick<PolicyClient, 'stream'>): typeof 
     }
     const body = (await request.json()) as ChatCompletionRequest
     const { signal } = request
-    const answer = policy.stream(body, { signal })
+    const userAgent = request.headers.get('user-agent')
+    const headers = userAgent === null ? undefined : { 'user-agent': userAgent }
+    const answer = policy.stream(body, { signal, headers })
     const chunks = answer[Symbol.asyncIterator]()
     const first = chunks.next()
     try {

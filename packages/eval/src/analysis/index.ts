@@ -42,7 +42,12 @@ export { selectItems } from './select-items.ts'
 export { type Sign, signs } from './signs.ts'
 export { tQuantile } from './student-t.ts'
 export { type AnsweredCall, answeredCalls, isToolError } from './tool-results.ts'
-export { rewrittenSteps, trainingReadiness, type TrainingReadiness } from './training-readiness.ts'
+export {
+  frameworkOf,
+  rewrittenSteps,
+  trainingReadiness,
+  type TrainingReadiness,
+} from './training-readiness.ts'
 export { toSummary, trajectoryFacts, type TrajectoryFacts } from './trajectory-facts.ts'
 export {
   type StepLike,

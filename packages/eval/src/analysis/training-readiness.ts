@@ -54,6 +54,14 @@ export function rewrittenSteps({ steps, extra }: TrajectoryLike): (number | null
   return [...inSteps, ...others.map(() => null)]
 }
 
+/** What its model calls gave as their `user-agent`, such as `Agents/JavaScript 0.11.0`; null for nothing. */
+export function frameworkOf({ extra }: TrajectoryLike): string | null {
+  const osmosis = extra?.['osmosis']
+  const fields = isFields(osmosis) ? osmosis['sample_extra_fields'] : undefined
+  const userAgent = isFields(fields) ? fields['user_agent'] : undefined
+  return typeof userAgent === 'string' ? userAgent : null
+}
+
 function count(table: RunTable, has: (item: number) => boolean): number {
   let items = 0
   for (let item = 0; item < table.size; item++) if (table.counts(item) && has(item)) items += 1

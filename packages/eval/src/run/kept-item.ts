@@ -127,6 +127,7 @@ function spoken(
     calls,
     extraFields: {
       ...(transcript?.historyRewritten ? { history_rewritten: true } : {}),
+      ...(transcript?.userAgent ? { user_agent: transcript.userAgent } : {}),
       ...(otherConversations.length === 0 ? {} : { other_conversations: otherConversations }),
       ...extraFields,
     },
