@@ -1,5 +1,6 @@
 import { OsmosisError } from '../errors.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
+import { ReleasingMap } from '../http/releasing-map.ts'
 import { RolloutMemory } from '../http/rollout-memory.ts'
 import type { CancelDisposition } from '../wire/rollout-protocol.ts'
 import { isCancellation } from './cancellation.ts'
@@ -27,7 +28,7 @@ export interface RolloutPhases {
  * and knows its state.
  */
 export class LiveRollouts {
-  readonly #live = new Map<string, LiveRollout>()
+  readonly #live = new ReleasingMap<string, LiveRollout>()
   readonly #finished = new RolloutMemory<RolloutState>()
 
   /** Runs and grades one rollout; everything that happens goes to `observer`. Never rejects. */

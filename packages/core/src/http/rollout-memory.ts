@@ -1,3 +1,5 @@
+import { ReleasingMap } from './releasing-map.ts'
+
 /** How long and how many ended rollouts are remembered. */
 export interface RolloutMemoryLimits {
   /** Milliseconds since the end; default 15 minutes. */
@@ -20,7 +22,7 @@ interface Ended<T> {
 export class RolloutMemory<T> {
   readonly #maxAgeMs: number
   readonly #maxCount: number
-  readonly #running = new Map<string, T>()
+  readonly #running = new ReleasingMap<string, T>()
   readonly #ended = new Map<string, Ended<T>>()
   /**
    * The next to be forgotten, which knows the one after it. A map is in the order of its keys as well,

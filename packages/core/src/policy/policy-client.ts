@@ -3,7 +3,7 @@ import { isOsmosisError, OsmosisError } from '../errors.ts'
 import { completionsUrl } from '../http/completions-url.ts'
 import type { EgressPolicy } from '../http/egress-policy.ts'
 import { retryRequest } from '../http/retry.ts'
-import type { HttpAnswer } from '../http/transport.ts'
+import type { HttpAnswer, Transport } from '../http/transport.ts'
 import { untilAborted } from '../http/until-aborted.ts'
 import type {
   ChatCompletion,
@@ -19,7 +19,7 @@ import { policyBaseUrl, policyHeaders } from './headers.ts'
 import { type PausedCalls, pausesOf } from './paused-endpoint.ts'
 import { createPolicyFetch } from './policy-fetch.ts'
 import { type PolicyStream, policyStream, stoppedReading } from './policy-stream.ts'
-import { type PolicyWire, wireRequest, wireSettings } from './policy-wire.ts'
+import { type PolicyWire, wireRequest, type WireSettings, wireSettings } from './policy-wire.ts'
 import { policyTransport } from './transport.ts'
 
 /** Options of one model call. */
@@ -84,28 +84,46 @@ export interface PolicyClientInit {
 }
 
 export function createPolicyClient(init: PolicyClientInit): PolicyClient {
-  const baseUrl = policyBaseUrl(init.chatCompletionsUrl)
-  const url = completionsUrl(baseUrl)
-  const endpoint = url.href
-  const transport = policyTransport(init.egress)
-  const wire = wireSettings(init.wire)
+  const calls = new PolicyCalls(init)
+  const stream: PolicyClient['stream'] = (request, options = {}) =>
+    policyStream((answered) => calls.answerTo(request, options, answered))
+  const complete: PolicyClient['complete'] = async (request, options = {}) => {
+    const end = await calls.answerTo(request, options).next()
+    // Nothing is handed out before it.
+    return end.value as ChatCompletion
+  }
+  return { baseUrl: calls.baseUrl, stream, complete, fetch: createPolicyFetch({ stream }) }
+}
 
-  const tracedCall = (): TracedCall => ({
-    sampleId: init.sampleId,
-    endpoint: url,
-    model: wire.model,
-    streams: wire.stream,
-  })
+/**
+ * The model calls of one sample. A class, because a generator function that was made for each client, and
+ * called, would stay in memory with all it can reach until a full garbage collection.
+ */
+class PolicyCalls {
+  readonly baseUrl: string
+  readonly #init: PolicyClientInit
+  readonly #url: URL
+  readonly #transport: Transport
+  readonly #wire: WireSettings
+
+  constructor(init: PolicyClientInit) {
+    this.#init = init
+    this.baseUrl = policyBaseUrl(init.chatCompletionsUrl)
+    this.#url = completionsUrl(this.baseUrl)
+    this.#transport = policyTransport(init.egress)
+    this.#wire = wireSettings(init.wire)
+  }
 
   /**
    * @param answered - settles with the answer, for somebody who wants to see its chunks as well; without it
    * none is handed out, because that costs more than reading them
    */
-  async function* answerTo(
+  async *answerTo(
     request: ChatCompletionRequest,
     options: PolicyCallOptions,
     answered?: PromiseWithResolvers<ChatCompletion>,
   ): AsyncGenerator<ChatCompletionChunk, ChatCompletion> {
+    const init = this.#init
     const signal = options.signal ? AbortSignal.any([init.signal, options.signal]) : init.signal
     let call: CallRecorder | undefined
     let traced: CallTrace | undefined
@@ -117,12 +135,12 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
       signal.throwIfAborted()
       assertOneAnswer(request)
       call = init.log.begin(request.messages)
-      const sent = wireRequest(wire, request)
-      traced = init.trace?.call(tracedCall(), sent)
+      const sent = wireRequest(this.#wire, request)
+      traced = init.trace?.call(this.#tracedCall(), sent)
       const headers = { ...options.headers, ...traced?.headers() }
-      if (init.callBegins) ended = await init.callBegins({ endpoint, signal })
+      if (init.callBegins) ended = await init.callBegins({ endpoint: this.#url.href, signal })
       if (init.beforeCall) await untilAborted(signal, init.beforeCall)
-      reading = new PolicyAnswer(await ask(sent, call, { ...options, headers }, signal))
+      reading = new PolicyAnswer(await this.#ask(sent, call, { ...options, headers }, signal))
       const take = taker(answer, call, signal)
       while (!reading.complete) {
         const chunks = await reading.next()
@@ -142,7 +160,7 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
       answered?.resolve(completion)
       return completion
     } catch (error) {
-      const reason = isWithdrawal(error) ? withdrawn(error) : error
+      const reason = this.#isWithdrawal(error) ? this.#withdrawn(error) : error
       // Whatever an abort looks like by the time it gets here, its reason says what happened.
       failure = signal.aborted ? signal.reason : reason
       answered?.reject(failure)
@@ -167,18 +185,19 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
     }
   }
 
-  function ask(
+  #ask(
     request: ChatCompletionRequest,
     call: CallRecorder,
     options: PolicyCallOptions,
     signal: AbortSignal,
   ): Promise<HttpAnswer> {
     const body = bodyOf(request, call.messagesJson())
-    const headers = policyHeaders(init, options.headers)
+    const headers = policyHeaders(this.#init, options.headers)
     const send = (): Promise<HttpAnswer> => {
       call.attempts += 1
-      return transport.post(url, { headers, body, signal })
+      return this.#transport.post(this.#url, { headers, body, signal })
     }
+    const mayPass = (error: unknown): boolean => this.#mayPass(error)
     // Only until the answer begins: asking again after that would be a second sample.
     return retryRequest(send, {
       retries: options.retries ?? 2,
@@ -186,41 +205,35 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
       maxDelayMs: 8_000,
       signal,
       isRetryable: mayPass,
-      pause: pausesOf(mayPass, { signal, paused: init.paused }),
+      pause: pausesOf(mayPass, { signal, paused: this.#init.paused }),
     })
   }
 
   /** Where the route is the rollout's own. */
-  function isWithdrawal(error: unknown): error is OsmosisError {
-    return wire.ownRoute === true && isGone(error)
+  #isWithdrawal(error: unknown): error is OsmosisError {
+    return this.#wire.ownRoute === true && isGone(error)
   }
 
-  function mayPass(error: unknown): boolean {
-    return !isWithdrawal(error) && transport.isPassing(error)
+  #mayPass(error: unknown): boolean {
+    return !this.#isWithdrawal(error) && this.#transport.isPassing(error)
   }
 
   /** The rollout ends with it, whatever user code makes of the call that failed. */
-  function withdrawn(cause: OsmosisError): OsmosisError {
+  #withdrawn(cause: OsmosisError): OsmosisError {
     const { status = 404 } = cause
     const reason = new OsmosisError(
       'withdrawn',
       `The trainer withdrew the rollout: the policy route that is its own answered ${status}.`,
       { cause, status },
     )
-    init.onWithdrawn?.(reason)
+    this.#init.onWithdrawn?.(reason)
     return reason
   }
 
-  const stream: PolicyClient['stream'] = (request, options = {}) =>
-    policyStream((answered) => answerTo(request, options, answered))
-
-  const complete: PolicyClient['complete'] = async (request, options = {}) => {
-    const end = await answerTo(request, options).next()
-    // Nothing is handed out before it.
-    return end.value as ChatCompletion
+  #tracedCall(): TracedCall {
+    const { model, stream } = this.#wire
+    return { sampleId: this.#init.sampleId, endpoint: this.#url, model, streams: stream }
   }
-
-  return { baseUrl, stream, complete, fetch: createPolicyFetch({ stream }) }
 }
 
 function answeredCall(call: MeasuredCall, answer: CompletionAccumulator): AnsweredCall {
