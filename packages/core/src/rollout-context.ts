@@ -210,6 +210,11 @@ export class RolloutContext {
     return first
   }
 
+  /** For backends: the ids under which a model call is going on. */
+  get busySampleIds(): readonly string[] {
+    return this.#registry.busyIds
+  }
+
   /** How many model calls went through this rollout so far. */
   get policyCallCount(): number {
     return this.#registry.callCount

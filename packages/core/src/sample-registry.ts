@@ -55,6 +55,11 @@ export class SampleRegistry {
     return count
   }
 
+  /** The ids under which the policy is answering. */
+  get busyIds(): string[] {
+    return [...this.#logs].flatMap(([id, log]) => (log.isBusy ? [id] : []))
+  }
+
   /** The finished calls under ids that gave none of these samples. */
   callsOutside(samples: ReadonlyMap<string, RolloutSample>): PolicyCall[] {
     const outside: PolicyCall[] = []

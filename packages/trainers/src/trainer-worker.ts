@@ -167,7 +167,12 @@ class TrainerWorker {
       .watch?.(task, over.signal)
       .then((reason) => over.signal.aborted || this.#cancel(running, 'trainer', reason))
       .catch((error: unknown) => this.#logger.error({ error }, 'watching for withdrawal failed'))
-    const end = await runToEnd(backend, task.request)
+    const { rolloutId: rollout_id } = task.request
+    const end = await runToEnd(backend, task.request, {
+      workflowFinished: async ({ warnings }) => {
+        for (const warning of warnings) this.#logger.warn({ rollout_id }, warning)
+      },
+    })
     over.abort()
     if (end.kind === 'cancelled' && running.cancelledBy === 'shutdown') return shutdown
     return link.asTold?.(end) ?? end

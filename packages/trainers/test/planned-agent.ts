@@ -19,7 +19,7 @@ export interface Plan {
   /** Default: `main` alone. */
   readonly samples?: readonly string[]
   /** What happens after the calls; default: it is done. */
-  readonly afterwards?: 'throws' | 'throws at length' | 'hangs'
+  readonly afterwards?: 'throws' | 'throws at length' | 'hangs' | 'leaves a call'
   /** The reward of each sample; default: 1. */
   readonly reward?: number
   /** What the grader does; default: it gives the reward. */
@@ -74,6 +74,10 @@ export function plannedAgent(
           throw new Error('the sandbox is gone '.repeat(100_000))
         }
         if (planOf(ctx).afterwards === 'hangs') await stop(ctx)
+        if (planOf(ctx).afterwards === 'leaves a call') {
+          const left = requireRolloutContext('The agent').policy('title')
+          left.complete({ messages: [{ role: 'user', content: 'A title?' }] }).catch(() => {})
+        }
       } finally {
         running -= 1
       }

@@ -50,6 +50,18 @@ test('a worker says what it has done, and how much of it a trainer cannot use as
   })
 })
 
+test('a worker says which agent had returned while the policy was answering it', async () => {
+  const { fake } = await gateway([{ input: row({ afterwards: 'leaves a call' }) }])
+  const worker = startWorker(fake, plannedAgent())
+  await fake.allEnded()
+  await worker.stop()
+  expect(worker.log).toContainEqual({
+    level: 'warn',
+    message: expect.stringContaining('The policy was still answering "title" when run() ended.'),
+    fields: { rollout_id: 'rollout-0' },
+  })
+})
+
 test('no more rollouts are taken than may run at the same time', async () => {
   const { fake } = await gateway(Array.from({ length: 40 }, () => ({ input: row() })))
   let most = 0

@@ -89,7 +89,7 @@ export async function runWorkflowPhase<TConfig>(
       }),
     )
     const unasked = context.sampleSourceNames.filter((name) => !samples.has(name))
-    const warnings = warningsOf(samples, unasked, context.policyCallCount)
+    const warnings = warningsOf(samples, unasked, context)
     const otherCalls = context.callsOutside(samples)
     const outcome = { status: 'success', failure: null, warnings } as const
     return {
@@ -150,9 +150,19 @@ export function noSamples(unasked: readonly string[]): OsmosisError {
   )
 }
 
-function warningsOf({ size }: Samples, unasked: readonly string[], calls: number): string[] {
-  if (size === 0) return [noSamples(unasked).message]
-  return calls === 0 ? [noModelCall] : []
+function warningsOf(
+  { size }: Samples,
+  unasked: readonly string[],
+  { policyCallCount, busySampleIds }: RolloutContext,
+): string[] {
+  const left = busySampleIds.length === 0 ? [] : [leftBehind(busySampleIds)]
+  if (size === 0) return [noSamples(unasked).message, ...left]
+  return policyCallCount === 0 ? [noModelCall] : left
+}
+
+function leftBehind(ids: readonly string[]): string {
+  const names = ids.map((id) => `"${id}"`).join(', ')
+  return `The policy was still answering ${names} when run() ended. That answer is in no sample, and a trainer that records at its endpoint may train it all the same: await everything the workflow starts, and read streams to their end.`
 }
 
 const noModelCall =

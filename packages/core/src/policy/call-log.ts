@@ -74,6 +74,11 @@ export class CallLog {
     return this.#calls.length
   }
 
+  /** Whether a call has begun that has not ended. */
+  get isBusy(): boolean {
+    return this.#calls.some(({ settled }) => settled === undefined)
+  }
+
   /** The finished calls, in the order they were made. */
   get calls(): readonly SettledCall[] {
     return this.#calls.filter((call): call is SettledCall => call.settled !== undefined)

@@ -85,3 +85,30 @@ it('an agent whose only call failed is a sample', async () => {
   expect(grading?.status).toBe('success')
   expect(grading?.samples.get('solver')?.calls).toMatchObject([{ error: expect.any(String) }])
 })
+
+describe('an agent that the policy is still answering', () => {
+  it('is named in a warning when run() has ended, and the other samples are graded', async () => {
+    const { promise: asked, resolve } = Promise.withResolvers<undefined>()
+    let calls = 0
+    const policy = await startPolicyEndpoint((response) => {
+      calls += 1
+      if (calls === 1) sendStream(response, answerStream('4'))
+      else resolve(undefined)
+    })
+    const backend = new LocalBackend({
+      workflow: workflow(async () => {
+        await agent('solver')()
+        const title = agent('title')()
+        title.catch(() => undefined)
+        await asked
+      }),
+      grader: rewardAll,
+    })
+    const { completion, grading } = await run(backend, { chatCompletionsUrl: policy.url })
+    expect(completion).toMatchObject({
+      status: 'success',
+      warnings: [expect.stringMatching(/still answering "title" when run\(\) ended/)],
+    })
+    expect([...(grading?.samples.keys() ?? [])]).toEqual(['solver'])
+  })
+})
