@@ -50,11 +50,11 @@ describe('sending a rollout for a lease', () => {
   it('gives up on a server that stays full, and knows that nothing was admitted', async () => {
     const { server, client } = await connect({ admissionTimeoutSeconds: 30 })
     server.next.rollout.push(json(429, {}, { 'retry-after': '30' }))
-    const limits = { admissionTimeoutSeconds: 0.05 }
+    const limits = { admissionTimeoutSeconds: 1 }
     await expect(client.run(order, limits)).rejects.toMatchObject({
       code: 'timeout',
       message:
-        'The rollout "r1" was not admitted within 0.05 s: the server was full. It does not run; send it later.',
+        'The rollout "r1" was not admitted within 1 s: the server was full. It does not run; send it later.',
     })
     expect(server.requests.map(({ path }) => path)).toStrictEqual(['/rollout'])
   })
