@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
+import { RetriedTests } from './vitest.retried.ts'
 import { testDefaults } from './vitest.shared.ts'
 
 // Kept out of `pnpm test`: it shows that the fault runs would notice what they look for.
@@ -8,5 +9,6 @@ export default defineConfig({
     ...testDefaults,
     name: 'faults',
     include: ['test/{faults,distributed,trainers}/*.test.ts'],
+    reporters: ['default', new RetriedTests()],
   },
 })

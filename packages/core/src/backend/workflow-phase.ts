@@ -120,7 +120,11 @@ async function partialSamples(
   return inScope(scope, () => context.run(async () => context.getPartialSamples()))
 }
 
-/** What a workflow comes to that fails of this. */
+/**
+ * What a workflow comes to that fails of this.
+ *
+ * @param said - what there is of its samples; default: it has said nothing
+ */
 export function failedWorkflow(
   error: unknown,
   said?: WorkflowOutcome['partialSamples'],

@@ -12,10 +12,6 @@ interface Held<V> {
 export class ReleasingMap<K, V> {
   readonly #held = new Map<K, Held<V>>()
 
-  get size(): number {
-    return this.#held.size
-  }
-
   get(key: K): V | undefined {
     return this.#held.get(key)?.value
   }
