@@ -61,7 +61,7 @@ export class TrainerClient {
       name,
       codes: { unreachable: 'protocol_error', refused: 'protocol_error' },
       // Thousands of rollouts may end at once; those that find no connection wait for one.
-      agent: { connections: 64 },
+      maxConnections: 64,
     })
   }
 

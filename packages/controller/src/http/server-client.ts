@@ -44,7 +44,7 @@ export class ServerClient {
     codes: { unreachable: 'protocol_error', refused: 'protocol_error' },
     // Servers in Python close idle connections after 5 s and do not say so: an order that met a
     // closing one would be lost, and must not be sent again.
-    agent: { keepAliveTimeout: 4000 },
+    keepAliveMs: 4000,
   })
 
   /**

@@ -1,8 +1,14 @@
 import type { Dispatcher } from 'undici'
 
 import { AnswerBody } from './answer-body.ts'
+import type { AnswerReceiver } from './plain-connections.ts'
 import type { HttpAnswer, HttpRequest } from './transport.ts'
 import { headerOf } from './retry-after.ts'
+
+/** What requests go out over. */
+export interface Connections {
+  dispatch(request: Dispatcher.DispatchOptions, receiver: AnswerReceiver): unknown
+}
 
 /**
  * Sends one request and resolves with its answer when the headers are here. Undici's `request` does
@@ -11,7 +17,7 @@ import { headerOf } from './retry-after.ts'
  * Rejects with what undici fails with, or with the reason of the signal.
  */
 export function exchange(
-  dispatcher: Dispatcher,
+  connections: Connections,
   url: URL,
   { headers, body, signal, closeConnection, method }: HttpRequest,
 ): Promise<HttpAnswer> {
@@ -26,7 +32,7 @@ export function exchange(
     reset: closeConnection ?? false,
   }
   try {
-    dispatcher.dispatch(request, receiver)
+    connections.dispatch(request, receiver)
   } catch (error) {
     receiver.onResponseError(undefined, error)
   }
@@ -34,11 +40,12 @@ export function exchange(
 }
 
 /** Turns the calls of undici into an answer and its body, until the signal ends both. */
-class Receiver implements Dispatcher.DispatchHandler {
+class Receiver implements AnswerReceiver {
   readonly #signal: AbortSignal
   readonly #answered = Promise.withResolvers<HttpAnswer>()
   #connection: Dispatcher.DispatchController | undefined
   #body: AnswerBody | undefined
+  isOver = false
 
   constructor(signal: AbortSignal) {
     this.#signal = signal
@@ -92,6 +99,7 @@ class Receiver implements Dispatcher.DispatchHandler {
   }
 
   #over(error: unknown): void {
+    this.isOver = true
     this.#signal.removeEventListener('abort', this.#onAbort)
     if (this.#body === undefined) this.#answered.reject(error)
     else this.#body.end(error)

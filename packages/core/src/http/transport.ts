@@ -1,9 +1,12 @@
-import type { Agent, Dispatcher } from 'undici'
+import type { LookupFunction } from 'node:net'
+
+import type { Dispatcher } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
 import type { AnswerBody } from './answer-body.ts'
 import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
-import { exchange } from './exchange.ts'
+import { exchange, type Connections } from './exchange.ts'
+import { PlainConnections } from './plain-connections.ts'
 import { refusalText } from './refusal-text.ts'
 import { retryAfterMs, shouldRetry, type AnswerHeaders } from './retry-after.ts'
 import { isPassingStatus } from './retry.ts'
@@ -22,8 +25,10 @@ export interface TransportOptions {
   readonly egress?: EgressPolicy | undefined
   /** How long connecting may take. Milliseconds; default 10 s. */
   readonly connectTimeoutMs?: number | undefined
-  /** Settings of the connections beyond those of {@link createTransport}. */
-  readonly agent?: Omit<Agent.Options, 'connect' | 'factory'> | undefined
+  /** Connections to one origin at most; requests beyond them wait. Default: no limit. */
+  readonly maxConnections?: number | undefined
+  /** How long a connection that nobody uses is kept. Milliseconds; default 30 s. */
+  readonly keepAliveMs?: number | undefined
   /** Takes the place of connections of the transport's own; whoever made it closes it. */
   readonly dispatcher?: Dispatcher | undefined
 }
@@ -33,7 +38,7 @@ export interface HttpRequest {
   /** Default: POST, or GET when there is no body. */
   readonly method?: 'GET' | 'POST' | 'PATCH' | undefined
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string | undefined
+  readonly body?: string | Uint8Array | undefined
   /** The only limit of how long the answer may take. */
   readonly signal: AbortSignal
   /** Closes the connection behind the answer instead of keeping it for the next request. */
@@ -71,9 +76,8 @@ export interface Transport {
   close(): Promise<void>
 }
 
-interface Connections {
-  readonly dispatcher: Dispatcher
-  readonly own: Agent | undefined
+interface OpenConnections extends Connections {
+  destroy(): Promise<unknown>
 }
 
 /**
@@ -85,8 +89,8 @@ interface Connections {
 export function createTransport(options: TransportOptions): Transport {
   const { codes, name, hints = {} } = options
   const isPassing = options.isPassingStatus ?? isPassingStatus
-  let opening: Promise<Connections> | undefined
-  let opened: Connections | undefined
+  let opening: Promise<OpenConnections> | undefined
+  let opened: OpenConnections | undefined
   let closed = false
 
   /** One function for `send` and `post`: each around another one is felt with every model call. */
@@ -95,7 +99,7 @@ export function createTransport(options: TransportOptions): Transport {
     try {
       if (closed) throw new Error('the connections were closed')
       opened ??= await (opening ??= openConnections(options))
-      answer = await exchange(opened.dispatcher, toUrl(url), asked)
+      answer = await exchange(opened, toUrl(url), asked)
     } catch (cause) {
       asked.signal.throwIfAborted()
       if (cause instanceof EgressRefusal) {
@@ -128,7 +132,7 @@ export function createTransport(options: TransportOptions): Transport {
     },
     async close() {
       closed = true
-      await (await opening)?.own?.destroy()
+      await (await opening)?.destroy()
     },
   }
 }
@@ -164,22 +168,44 @@ function shown(url: string | URL): string {
 /** undici's words for a request that cannot be sent at all, such as a key with a line break. */
 const unsendable = new Set<unknown>(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED'])
 
-async function openConnections(options: TransportOptions): Promise<Connections> {
-  const { agent, connectTimeoutMs: timeout = 10_000, dispatcher, egress } = options
-  if (dispatcher) return { dispatcher, own: undefined }
+async function openConnections(options: TransportOptions): Promise<OpenConnections> {
+  const { dispatcher, egress, connectTimeoutMs: timeout = 10_000, keepAliveMs = 30_000 } = options
+  const { maxConnections } = options
+  if (dispatcher) {
+    return {
+      dispatch: (request, receiver) => dispatcher.dispatch(request, receiver),
+      destroy: async () => {},
+    }
+  }
   // Loaded with the first request: undici is most of what importing this package would cost.
-  const undici = await import('undici')
-  const settings = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 30_000, ...agent }
-  const factory = (origin: string | URL): Dispatcher => {
-    const url = new URL(origin)
+  const { Agent, buildConnector, Client, Pool } = await import('undici')
+  const connectionTo = (url: URL): { timeout: number; lookup?: LookupFunction } => {
     // Literal addresses are connected to without a lookup.
     const refusal = egress?.refusal(url)
     if (refusal !== undefined) throw new EgressRefusal(refusal)
     const lookup = egress?.lookupFor(url)
-    return new undici.Pool(url, { ...settings, connect: { timeout, ...(lookup && { lookup }) } })
+    return { timeout, ...(lookup && { lookup }) }
   }
-  const own = new undici.Agent({ ...settings, factory })
-  return { dispatcher: own, own }
+  const settings = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: keepAliveMs }
+  const plain = new PlainConnections({
+    clientOf(url) {
+      const connect = buildConnector(connectionTo(url))
+      return () => new Client(url, { ...settings, connect })
+    },
+    most: maxConnections,
+  })
+  const connections = maxConnections ?? null
+  const secure = new Agent({
+    factory: (origin) =>
+      new Pool(origin, { ...settings, connections, connect: connectionTo(new URL(origin)) }),
+  })
+  return {
+    dispatch(request, receiver) {
+      const isPlain = String(request.origin).startsWith('http:')
+      ;(isPlain ? plain : secure).dispatch(request, receiver)
+    },
+    destroy: () => Promise.all([plain.destroy(), secure.destroy()]),
+  }
 }
 
 function describeNetworkError(error: unknown): string {

@@ -72,7 +72,7 @@ describe('a request that waits for a free connection', () => {
       if (path === '/last') response.end('last')
       else setTimeout(() => response.end('first'), 50)
     })
-    const transport = createTransport({ ...words, agent: { connections: 1 } })
+    const transport = createTransport({ ...words, maxConnections: 1 })
     const first = transport.send(`${url}/first`, { headers: {}, signal: never })
     const caller = new AbortController()
     const second = transport.send(`${url}/second`, { headers: {}, signal: caller.signal })

@@ -130,21 +130,4 @@ describe('a transport', () => {
     await transport.close()
     expect(dispatcher.destroyed).toBe(false)
   })
-
-  it('takes settings of the connections', async () => {
-    const server = createServer()
-    await new Promise<void>((resolve) => {
-      server.listen(0, '127.0.0.1', resolve)
-    })
-    onTestFinished(() => {
-      server.closeAllConnections()
-      server.close()
-    })
-    const transport = createTransport({ ...words, agent: { headersTimeout: 20 } })
-    const { port } = server.address() as AddressInfo
-    await expect(transport.post(`http://127.0.0.1:${port}`, post)).rejects.toMatchObject({
-      code: 'platform_unreachable',
-      cause: { code: 'UND_ERR_HEADERS_TIMEOUT' },
-    })
-  })
 })

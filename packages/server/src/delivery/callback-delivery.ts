@@ -133,7 +133,7 @@ export class CallbackDelivery {
       codes: { unreachable: 'protocol_error', refused: 'protocol_error' },
       egress: egress ?? EgressPolicy.of(),
       connectTimeoutMs: Math.min(this.#retry.attemptTimeoutMs, 10_000),
-      agent: { connections: 256 },
+      maxConnections: 256,
     })
   }
 

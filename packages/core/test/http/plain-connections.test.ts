@@ -1,0 +1,205 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
+import { text } from 'node:stream/consumers'
+
+import { createTransport, type HttpRequest, type TransportOptions } from '@osmosis/core/http'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+const post: HttpRequest = { headers: {}, body: '{}', signal: new AbortController().signal }
+const words: TransportOptions = {
+  name: 'policy endpoint',
+  codes: { unreachable: 'policy_unreachable', refused: 'policy_http_error' },
+}
+
+describe('plain connections', () => {
+  it('are as many as there are requests under way, and are used again', async () => {
+    const peer = await Peer.start()
+    const { ask } = asking(words)
+    const first = Promise.all([ask(peer.url), ask(peer.url), ask(peer.url)])
+    await peer.waiting(3)
+    peer.answerAll()
+    await first
+    expect(peer.sockets.size).toBe(3)
+
+    for (let n = 0; n < 5; n += 1) {
+      // A connection serves again one turn after its answer.
+      await setImmediate()
+      const next = ask(peer.url)
+      await peer.waiting(1)
+      peer.answerAll()
+      await next
+    }
+    expect(peer.sockets.size).toBe(3)
+  })
+
+  it('are no more than were allowed: other requests wait for them, in order', async () => {
+    const peer = await Peer.start()
+    const { ask } = asking({ ...words, maxConnections: 2 })
+    const answers = Promise.all(Array.from({ length: 6 }, async (_, n) => ask(`${peer.url}/${n}`)))
+    for (let round = 0; round < 3; round += 1) {
+      await peer.waiting(2)
+      peer.answerAll()
+    }
+    await answers
+    expect(peer.paths).toStrictEqual(['/0', '/1', '/2', '/3', '/4', '/5'])
+    expect(peer.sockets.size).toBe(2)
+  })
+
+  it('never send a request that was given up while it waited', async () => {
+    const peer = await Peer.start()
+    const { ask } = asking({ ...words, maxConnections: 1 })
+    const ahead = ask(`${peer.url}/ahead`)
+    await peer.waiting(1)
+    const impatient = new AbortController()
+    const givenUp = ask(`${peer.url}/given-up`, { signal: impatient.signal })
+    const behind = ask(`${peer.url}/behind`)
+    impatient.abort(new Error('no patience'))
+    await expect(givenUp).rejects.toThrow('no patience')
+    peer.answerAll()
+    await ahead
+    await peer.waiting(1)
+    peer.answerAll()
+    await behind
+    expect(peer.paths).toStrictEqual(['/ahead', '/behind'])
+    expect(peer.sockets.size).toBe(1)
+  })
+
+  it('are opened anew where the other side closed them, idle or in an answer', async () => {
+    const peer = await Peer.start()
+    const { ask } = asking({ ...words, maxConnections: 1 })
+    const first = ask(peer.url)
+    await peer.waiting(1)
+    const broken = ask(peer.url)
+    peer.answerAll()
+    await first
+    await peer.waiting(1)
+    peer.breakAll()
+    await expect(broken).rejects.toMatchObject({ code: 'policy_unreachable' })
+
+    const third = ask(peer.url)
+    await peer.waiting(1)
+    peer.answerAll()
+    await third
+    peer.breakAll()
+    await peer.empty()
+    const fourth = ask(peer.url)
+    await peer.waiting(1)
+    peer.answerAll()
+    await fourth
+    expect(peer.sockets.size).toBe(3)
+  })
+
+  it('let those behind it go on after a request that cannot be sent', async () => {
+    const peer = await Peer.start()
+    const { ask } = asking({ ...words, maxConnections: 1 })
+    const ahead = ask(peer.url)
+    await peer.waiting(1)
+    const bad = Array.from({ length: 3 }, async () => ask(peer.url, { headers: { key: 'a\nb' } }))
+    const behind = ask(peer.url)
+    peer.answerAll()
+    await ahead
+    for (const request of bad) {
+      await expect(request).rejects.toMatchObject({ cause: { code: 'UND_ERR_INVALID_ARG' } })
+    }
+    await peer.waiting(1)
+    peer.answerAll()
+    await behind
+  })
+
+  it('fail all that wait for them when the place cannot be connected to', async () => {
+    const { ask } = asking({ ...words, maxConnections: 1 })
+    const requests = Array.from({ length: 4 }, async () => ask('http://127.0.0.1:1/'))
+    for (const request of requests) {
+      await expect(request).rejects.toMatchObject({ cause: { code: 'ECONNREFUSED' } })
+    }
+  })
+
+  it('that nobody uses are closed after their time', async () => {
+    const peer = await Peer.start()
+    const { ask } = asking({ ...words, keepAliveMs: 100 })
+    const first = ask(peer.url)
+    await peer.waiting(1)
+    peer.answerAll()
+    await first
+    await expect(peer.empty()).resolves.toBe(true)
+  })
+
+  it('end with their transport, and so do requests that wait for them', async () => {
+    const peer = await Peer.start()
+    const { ask, close } = asking({ ...words, maxConnections: 1 })
+    const requests = [ask(peer.url), ask(peer.url)]
+    await peer.waiting(1)
+    await Promise.all([
+      ...requests.map(async (request) =>
+        expect(request).rejects.toMatchObject({ code: 'policy_unreachable' }),
+      ),
+      close(),
+    ])
+    await peer.empty()
+  })
+})
+
+function asking(options: TransportOptions) {
+  const transport = createTransport(options)
+  onTestFinished(async () => transport.close())
+  const ask = async (url: string, settings: Partial<HttpRequest> = {}): Promise<string> => {
+    const { body } = await transport.post(url, { ...post, ...settings })
+    return text(body)
+  }
+  return { ask, close: async () => transport.close() }
+}
+
+/** Answers when it is told to. */
+class Peer {
+  /** All there ever were. */
+  readonly sockets = new Set<Socket>()
+  readonly paths: (string | undefined)[] = []
+  url = ''
+  #open = 0
+  readonly #waiting: [IncomingMessage, ServerResponse][] = []
+
+  static async start(): Promise<Peer> {
+    const peer = new Peer()
+    const server = createServer((request, response) => {
+      peer.paths.push(request.url)
+      peer.#waiting.push([request, response])
+    })
+    server.on('connection', (socket: Socket) => {
+      peer.sockets.add(socket)
+      peer.#open += 1
+      socket.on('close', () => (peer.#open -= 1))
+    })
+    // It would say how long connections are to be kept.
+    server.keepAliveTimeout = 0
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    onTestFinished(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+    peer.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    return peer
+  }
+
+  /** Resolves when as many requests have come that were not answered. */
+  async waiting(count: number): Promise<void> {
+    while (this.#waiting.length < count) await setImmediate()
+  }
+
+  /** Resolves with true when nobody is connected. */
+  async empty(): Promise<boolean> {
+    while (this.#open > 0) await setImmediate()
+    return true
+  }
+
+  answerAll(): void {
+    for (const [, response] of this.#waiting.splice(0)) response.end('{}')
+  }
+
+  breakAll(): void {
+    this.#waiting.length = 0
+    for (const socket of this.sockets) socket.destroy()
+  }
+}
