@@ -50,9 +50,6 @@ export class PolicyAnswer {
     this.#complete = true
     // Left open, so that the connection serves the next call.
     this.#body.drain()
-    // The end of the body is most likely here already; noticed now, the next call of the
-    // conversation finds this connection free instead of opening another.
-    await new Promise((resolve) => setImmediate(resolve))
     return last
   }
 
