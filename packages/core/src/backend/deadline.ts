@@ -40,11 +40,12 @@ export class Deadline extends UserCode {
    * blocked the thread past the deadline and then returned is late as well.
    */
   race<T>(start: () => Promise<T>): Promise<T> {
-    return this.run(async () => {
-      const result = await start()
-      this.throwIfLate()
-      return result
-    })
+    return this.run(() =>
+      start().then((result) => {
+        this.throwIfLate()
+        return result
+      }),
+    )
   }
 
   /** @throws OsmosisError of the deadline when the time is up, even if the timer has not fired */

@@ -5,21 +5,25 @@ import { startTimer } from './long-timer.ts'
  * never settles. Work is not begun when the signal is aborted already, and what it throws after the
  * abort is replaced by the reason: whatever code made of the abort, that is why it ended.
  */
-export async function untilAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  signal.throwIfAborted()
-  let onAbort: (() => void) | undefined
-  try {
-    return await new Promise<T>((resolve, reject) => {
-      onAbort = () => reject(signal.reason as Error)
-      signal.addEventListener('abort', onAbort)
-      work().then(resolve, reject)
-    })
-  } catch (error) {
+export function untilAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
     signal.throwIfAborted()
-    throw error
-  } finally {
-    if (onAbort) signal.removeEventListener('abort', onAbort)
-  }
+    const onAbort = (): void => reject(signal.reason as Error)
+    const succeed = (value: T): void => {
+      signal.removeEventListener('abort', onAbort)
+      resolve(value)
+    }
+    const fail = (error: unknown): void => {
+      signal.removeEventListener('abort', onAbort)
+      reject((signal.aborted ? signal.reason : error) as Error)
+    }
+    signal.addEventListener('abort', onAbort)
+    try {
+      work().then(succeed, fail)
+    } catch (error) {
+      fail(error)
+    }
+  })
 }
 
 /**

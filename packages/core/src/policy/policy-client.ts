@@ -3,7 +3,7 @@ import { isOsmosisError, OsmosisError } from '../errors.ts'
 import { completionsUrl } from '../http/completions-url.ts'
 import type { EgressPolicy } from '../http/egress-policy.ts'
 import { retryRequest } from '../http/retry.ts'
-import type { HttpAnswer, Transport } from '../http/transport.ts'
+import type { HttpAnswer, HttpRequest, Transport } from '../http/transport.ts'
 import { untilAborted } from '../http/until-aborted.ts'
 import type {
   ChatCompletion,
@@ -135,12 +135,14 @@ class PolicyCalls {
       signal.throwIfAborted()
       assertOneAnswer(request)
       call = init.log.begin(request.messages)
-      const sent = wireRequest(this.#wire, request)
-      traced = init.trace?.call(this.#tracedCall(), sent)
-      const headers = { ...options.headers, ...traced?.headers() }
+      const settings = wireRequest(this.#wire, request)
+      traced = init.trace?.call(this.#tracedCall(), { ...settings, messages: request.messages })
+      const headers = traced ? { ...options.headers, ...traced.headers() } : options.headers
       if (init.callBegins) ended = await init.callBegins({ endpoint: this.#url.href, signal })
       if (init.beforeCall) await untilAborted(signal, init.beforeCall)
-      reading = new PolicyAnswer(await this.#ask(sent, call, { ...options, headers }, signal))
+      const body = bodyOf(settings, call.messagesJson())
+      const sent = { headers: policyHeaders(init, headers), body, signal }
+      reading = new PolicyAnswer(await this.#ask(sent, call, options.retries))
       const take = taker(answer, call, signal)
       while (!reading.complete) {
         const chunks = await reading.next()
@@ -185,22 +187,16 @@ class PolicyCalls {
     }
   }
 
-  #ask(
-    request: ChatCompletionRequest,
-    call: CallRecorder,
-    options: PolicyCallOptions,
-    signal: AbortSignal,
-  ): Promise<HttpAnswer> {
-    const body = bodyOf(request, call.messagesJson())
-    const headers = policyHeaders(this.#init, options.headers)
+  #ask(sent: HttpRequest, call: CallRecorder, retries = 2): Promise<HttpAnswer> {
+    const { signal } = sent
     const send = (): Promise<HttpAnswer> => {
       call.attempts += 1
-      return this.#transport.post(this.#url, { headers, body, signal })
+      return this.#transport.post(this.#url, sent)
     }
     const mayPass = (error: unknown): boolean => this.#mayPass(error)
     // Only until the answer begins: asking again after that would be a second sample.
     return retryRequest(send, {
-      retries: options.retries ?? 2,
+      retries,
       minDelayMs: 500,
       maxDelayMs: 8_000,
       signal,
@@ -250,9 +246,9 @@ function isGone(error: unknown): error is OsmosisError {
   )
 }
 
-function bodyOf(request: ChatCompletionRequest, messagesJson: string): string {
-  const { messages: _messages, ...settings } = request
-  return `${JSON.stringify(settings).slice(0, -1)},"messages":${messagesJson}}`
+/** Bytes, outside of the heap: a text would be held, and moved about, as long as the policy takes. */
+function bodyOf(settings: Omit<ChatCompletionRequest, 'messages'>, messagesJson: string): Buffer {
+  return Buffer.from(`${JSON.stringify(settings).slice(0, -1)},"messages":${messagesJson}}`)
 }
 
 function assertOneAnswer({ messages, n }: ChatCompletionRequest): void {

@@ -37,24 +37,23 @@ export function wireSettings({ stream, model, body = {}, ...wire }: PolicyWire =
   return { ...wire, stream: stream ?? true, model: model ?? policyModelName, body: settings }
 }
 
-/** The request as the endpoint is to get it. */
+/** What the endpoint is to get beside the messages. */
 export function wireRequest(
   { stream, model, body }: WireSettings,
-  { stream_options: streamOptions, ...asked }: ChatCompletionRequest,
-): ChatCompletionRequest {
-  const { messages, n } = asked
-  const request: ChatCompletionRequest = {
+  asked: ChatCompletionRequest,
+): Omit<ChatCompletionRequest, 'messages'> {
+  return {
     ...without(asked, body),
     ...body,
-    messages,
-    n,
+    // Not written; undefined is cheaper than to take it out.
+    messages: undefined,
+    n: asked.n,
     model,
     stream,
+    stream_options: stream
+      ? { ...(asked['stream_options'] as object | undefined), include_usage: true }
+      : undefined,
   }
-  if (stream) {
-    request['stream_options'] = { ...(streamOptions as object | undefined), include_usage: true }
-  }
-  return request
 }
 
 /** Two names of one setting: where the trainer says either, the agent says neither. */
