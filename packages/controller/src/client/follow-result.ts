@@ -94,12 +94,19 @@ function adviceFor(status: number): string {
   return 'The rollout ends when its lease lapses.'
 }
 
-/** Whatever was answered stays as it is; a connection that broke off or was silent may work again. */
+/**
+ * What the server answered stays as it is. It may answer later where a connection broke off or was silent,
+ * or where a proxy answers for it while it starts again.
+ */
 function mayPass(error: unknown): error is OsmosisError {
   if (!isOsmosisError(error) || error.code !== 'protocol_error') return false
+  if (error.status !== undefined) return ofProxies.has(error.status)
   const { code } = (error.cause ?? {}) as { code?: unknown }
-  return error.status === undefined && !unsendable.has(code)
+  return !unsendable.has(code)
 }
+
+/** Bad gateway, service unavailable, gateway timeout. */
+const ofProxies = new Set([502, 503, 504])
 
 /** undici's words for what cannot be sent. */
 const unsendable = new Set<unknown>(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED'])

@@ -169,6 +169,28 @@ describe('a result that is not answered', () => {
     expect(await handle.waitFor('completed')).toMatchObject({ status: 'success' })
   })
 
+  it('is asked for again while a proxy answers for a server that starts again', async () => {
+    const { server, client } = await connect()
+    server.next.result.push(...[502, 503, 504].map((status) => json(status, '<html>')))
+    const handle = await client.run(order)
+    await server.arrived('result', 4)
+    server.set('r1', 'success')
+    expect(await handle.waitFor('completed')).toMatchObject({ status: 'success' })
+  })
+
+  it('says what a proxy answered until the lease may have lapsed', async () => {
+    const { server, client } = await connect()
+    server.leaseSeconds = 2
+    server.next.result.push(...Array.from({ length: 1000 }, () => json(502, 'no server')))
+    const handle = await client.run(order)
+    await expect(handle.waitFor('running')).rejects.toMatchObject({
+      code: 'protocol_error',
+      message: expect.stringMatching(
+        /may have lapsed\. GET \/rollout\/r1\/result was answered with 502/,
+      ),
+    })
+  })
+
   it('is given up when the lease may have lapsed, and says how long nothing was heard', async () => {
     const { server, client } = await connect()
     server.leaseSeconds = 2
