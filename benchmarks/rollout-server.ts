@@ -3,6 +3,9 @@
 // cluster (policy, callbacks, driver): two of them share the load, and their own share of a core is
 // shown, because a driver at its limit would be measured instead of the server.
 //
+// The servers take turns, a slice of the rollouts at a time, and what is shown is the median: other
+// users of a machine slow it down for seconds and minutes, and would otherwise hit one server and not the other.
+//
 //   npx -y pnpm@12 run benchmark:server [in flight …]
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,11 +17,12 @@ import { calls, type Held, type Load, type LoadResult } from './training-cluster
 
 type Kind = 'bare' | 'ours' | 'kept'
 
+/** Rollouts are those of a slice. */
 const rounds = [
-  { inFlight: 1, rollouts: 100, latencyMs: 20 },
-  { inFlight: 64, rollouts: 2_000, latencyMs: 100 },
-  { inFlight: 250, rollouts: 3_000, latencyMs: 250 },
-  { inFlight: 2_000, rollouts: 10_000, latencyMs: 1_000 },
+  { inFlight: 1, rollouts: 50, slices: 5, latencyMs: 20 },
+  { inFlight: 64, rollouts: 800, slices: 9, latencyMs: 100 },
+  { inFlight: 250, rollouts: 1_500, slices: 9, latencyMs: 250 },
+  { inFlight: 2_000, rollouts: 20_000, slices: 2, latencyMs: 1_000 },
 ]
 const chosen = process.argv.slice(2).map(Number)
 /**
@@ -33,14 +37,18 @@ async function measureAll(): Promise<void> {
   const bare = await startWarm('bare')
   const ours = await startWarm('ours')
   const kept = await startWarm('kept')
-  for (const round of rounds) {
-    if (chosen.length > 0 && !chosen.includes(round.inFlight)) continue
+  const asked = rounds.filter(({ inFlight }) => chosen.length === 0 || chosen.includes(inFlight))
+  const costs: Slice[][][] = []
+  for (const round of asked) costs.push(await takeTurns([bare, ours, kept], round))
+  // Behind all that is timed: it collects garbage, which a server in use does at other times.
+  for (const [n, { inFlight }] of asked.entries()) {
+    const [ofBare = [], ofOurs = [], ofKept = []] = costs[n] ?? []
     rows.push(
       toRow(
-        round.inFlight,
-        await measure(bare, round),
-        await measure(ours, round),
-        await measure(kept, round),
+        inFlight,
+        { ...summary(ofBare, ofBare), ...(await hold(bare, inFlight)) },
+        { ...summary(ofOurs, ofBare), ...(await hold(ours, inFlight)) },
+        { ...summary(ofKept, ofBare), ...(await hold(kept, inFlight)) },
       ),
     )
   }
@@ -50,24 +58,38 @@ async function measureAll(): Promise<void> {
   console.log(JSON.stringify({ node: process.version, load: loadavg()[0], rows, growth }))
 }
 
-interface Measured {
+/** What a server needed for some of the rollouts. */
+interface Slice {
   /** Of the server, per rollout. Milliseconds. */
   readonly cpu: number
   /** The time the policy alone would have taken, by the time it took. */
   readonly efficiency: number
   /** The most of a core that one driver used. */
   readonly driver: number
-  /** Live objects and buffers of a rollout in flight, beside its conversation. KB. */
-  readonly heap: number
-  /** The conversation of a rollout in flight, as its last request has it. KB. */
-  readonly transcript: number
   /** Of the process at its peak so far. MB. */
   readonly rss: number
   readonly loopP99: number
   /** From the request to the answer that accepts a rollout. Milliseconds. */
+  readonly acceptances: readonly number[]
+}
+
+/** What a server needed for all of them. */
+interface Summary extends Omit<Slice, 'acceptances'> {
+  /** What its CPU is of that of the bare server in the slice beside it. */
+  readonly ratio: number
   readonly acceptP50: number
   readonly acceptP99: number
 }
+
+/** What rollouts hold that wait for their last answer. KB for each. */
+interface Memory {
+  /** Live objects and buffers beside its conversation. */
+  readonly heap: number
+  /** The conversation, as its last request has it. */
+  readonly transcript: number
+}
+
+type Measured = Summary & Memory
 
 /** One server of each kind serves all rounds. */
 async function startWarm(kind: Kind): Promise<MeasuredServer> {
@@ -78,47 +100,77 @@ async function startWarm(kind: Kind): Promise<MeasuredServer> {
   return server
 }
 
+/** For each server its slices. */
+async function takeTurns(servers: readonly MeasuredServer[], round: Round): Promise<Slice[][]> {
+  const clusters = await startClusters(Math.min(round.inFlight, 2))
+  const slices: Slice[][] = servers.map(() => [])
+  for (let slice = 0; slice < round.slices; slice += 1) {
+    for (const [n, server] of servers.entries()) {
+      slices[n]?.push(await measure(server, clusters, round, `run-${round.inFlight}-${slice}`))
+    }
+  }
+  for (const cluster of clusters) cluster.disconnect()
+  return slices
+}
+
 async function measure(
   server: MeasuredServer,
+  clusters: readonly ChildProcess[],
   { inFlight, rollouts, latencyMs }: Round,
-): Promise<Measured> {
-  const url = await server.listening
-  const clusters = await startClusters(Math.min(inFlight, 2))
-  await server.ask('collect')
+  name: string,
+): Promise<Slice> {
   const before = await server.ask('reset')
-  const name = `run-${inFlight}`
-  const results = await drive(clusters, url, { inFlight, rollouts, latencyMs, name })
+  const load = { inFlight, rollouts, latencyMs, name }
+  const results = await drive(clusters, await server.listening, load)
   const after = await server.ask('figures')
-  const held = await hold(server, clusters, url, inFlight)
-  for (const cluster of clusters) cluster.disconnect()
   const wallMs = Math.max(...results.map((result) => result.wallMs))
-  const acceptances = results.flatMap((result) => result.acceptances).toSorted((a, b) => a - b)
-  const at = (share: number): number => acceptances[Math.floor(acceptances.length * share)] ?? 0
   return {
     cpu: (after.cpuMs - before.cpuMs) / rollouts,
     efficiency: ((rollouts / inFlight) * calls * latencyMs) / wallMs,
     driver: Math.max(...results.map((result) => result.cpuMs / result.wallMs)),
-    ...held,
     rss: after.peakRss / 1024 / 1024,
     loopP99: after.loopP99Ms,
-    acceptP50: at(0.5),
-    acceptP99: at(0.99),
+    acceptances: results.flatMap((result) => result.acceptances),
   }
+}
+
+function summary(slices: readonly Slice[], bare: readonly Slice[]): Summary {
+  const of = (what: Exclude<keyof Slice, 'acceptances'>): number =>
+    quantile(
+      slices.map((slice) => slice[what]),
+      0.5,
+    )
+  const ratios = slices.map(({ cpu }, n) => cpu / (bare[n]?.cpu ?? Number.NaN))
+  const acceptances = slices.flatMap((slice) => slice.acceptances)
+  return {
+    cpu: of('cpu'),
+    ratio: quantile(ratios, 0.5),
+    efficiency: of('efficiency'),
+    driver: of('driver'),
+    rss: of('rss'),
+    loopP99: of('loopP99'),
+    acceptP50: quantile(acceptances, 0.5),
+    acceptP99: quantile(acceptances, 0.99),
+  }
+}
+
+function quantile(values: readonly number[], share: number): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0
 }
 
 interface Round {
   readonly inFlight: number
   readonly rollouts: number
+  readonly slices: number
   readonly latencyMs: number
 }
 
-/** What rollouts hold that wait for the last answer of the policy. */
-async function hold(
-  server: MeasuredServer,
-  clusters: readonly ChildProcess[],
-  url: string,
-  inFlight: number,
-): Promise<Pick<Measured, 'heap' | 'transcript'>> {
+async function hold(server: MeasuredServer, inFlight: number): Promise<Memory> {
+  const url = await server.listening
+  const clusters = await startClusters(Math.min(inFlight, 2))
+  // Connections are kept, and are no part of what a rollout holds.
+  const connect = { inFlight, rollouts: inFlight, latencyMs: 5, name: `connect-${inFlight}` }
+  await drive(clusters, url, connect)
   await server.ask('collect')
   const before = await server.ask('collect')
   const waiting = Promise.all(clusters.map(async (cluster) => once(cluster, 'message')))
@@ -134,6 +186,7 @@ async function hold(
   const ended = Promise.all(clusters.map(async (cluster) => once(cluster, 'message')))
   for (const cluster of clusters) cluster.send('release')
   await ended
+  for (const cluster of clusters) cluster.disconnect()
   const transcript = bytes / inFlight / 1024
   return { heap: (during.heap - before.heap) / inFlight / 1024 - transcript, transcript }
 }
@@ -230,7 +283,7 @@ function toRow(inFlight: number, bare: Measured, ours: Measured, kept: Measured)
     inFlight,
     bareCpu: rounded(bare.cpu),
     cpu: rounded(ours.cpu),
-    cpuRatio: rounded(ours.cpu / bare.cpu),
+    cpuRatio: rounded(ours.ratio),
     bareEfficiency: rounded(bare.efficiency),
     efficiency: rounded(ours.efficiency),
     driver: rounded(ours.driver),
@@ -244,7 +297,7 @@ function toRow(inFlight: number, bare: Measured, ours: Measured, kept: Measured)
     acceptP50: rounded(ours.acceptP50),
     acceptP99: rounded(ours.acceptP99),
     keptCpu: rounded(kept.cpu),
-    keptCpuRatio: rounded(kept.cpu / bare.cpu),
+    keptCpuRatio: rounded(kept.ratio),
     keptEfficiency: rounded(kept.efficiency),
     keptAcceptP50: rounded(kept.acceptP50),
     keptAcceptP99: rounded(kept.acceptP99),
