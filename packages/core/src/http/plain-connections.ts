@@ -10,7 +10,7 @@ export interface AnswerReceiver extends Dispatcher.DispatchHandler {
 
 /** Options of {@link PlainConnections}. */
 export interface PlainConnectionsOptions {
-  /** Makes what connects to an origin; undefined when it never may, which it says by throwing. */
+  /** Looks at an origin once, throwing where nobody may connect to it, and gives what makes its clients. */
   readonly clientOf: (origin: URL) => () => Client
   /** Connections to one origin at most; requests beyond them wait. Default: no limit. */
   readonly most?: number | undefined

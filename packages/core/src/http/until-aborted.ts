@@ -17,7 +17,8 @@ export function untilAborted<T>(signal: AbortSignal, work: () => Promise<T>): Pr
       signal.removeEventListener('abort', onAbort)
       reject((signal.aborted ? signal.reason : error) as Error)
     }
-    signal.addEventListener('abort', onAbort)
+    // Once, for work that never settles.
+    signal.addEventListener('abort', onAbort, { once: true })
     try {
       work().then(succeed, fail)
     } catch (error) {

@@ -10,7 +10,10 @@ export interface PolicyIdentity {
   readonly apiKey: string | undefined
 }
 
-/** Without a key there must be no bearer at all, also none that a framework made up. */
+/**
+ * Headers that nobody else may set. Without a key there must be no bearer at all, also none that a framework
+ * made up.
+ */
 const ownNames = new Set(['content-type', 'accept', 'x-rollout-id', 'x-sample-id', 'authorization'])
 
 /**
