@@ -17,12 +17,12 @@ import { calls, type Held, type Load, type LoadResult } from './training-cluster
 
 type Kind = 'bare' | 'ours' | 'kept'
 
-/** Rollouts are those of a slice. */
+/** Rollouts are those of a slice. Slices are odd in number, so that their median is one of them. */
 const rounds = [
   { inFlight: 1, rollouts: 50, slices: 5, latencyMs: 20 },
   { inFlight: 64, rollouts: 800, slices: 9, latencyMs: 100 },
   { inFlight: 250, rollouts: 1_500, slices: 9, latencyMs: 250 },
-  { inFlight: 2_000, rollouts: 20_000, slices: 2, latencyMs: 1_000 },
+  { inFlight: 2_000, rollouts: 20_000, slices: 3, latencyMs: 1_000 },
 ]
 const chosen = process.argv.slice(2).map(Number)
 /**
