@@ -34,7 +34,7 @@ export async function gradeGroup<TConfig, TWorkflowConfig>(
   let deadline: Deadline | undefined
   try {
     release = await slots.acquire(abandoned.signal)
-    const members = group.waiting.filter(({ live }) => !live.ending.aborted)
+    const members = group.waiting.filter(({ live }) => live.endedWith === undefined)
     const [first] = members
     if (first === undefined || members.length < minSize) throw tooFew(group, members, minSize)
     const timeouts = members.flatMap(({ live }) => live.request.graderTimeoutSeconds ?? [])
@@ -108,7 +108,7 @@ function contextOf<TConfig, TWorkflowConfig>(
 
 /** One that was cancelled while its group waited for a slot. */
 function endedMember({ attempt, live }: WaitingMember): FailedMember {
-  const { category, message } = toFailure(live.ending.reason)
+  const { category, message } = toFailure(live.endedWith)
   return { attempt, rolloutId: live.request.rolloutId, category, message }
 }
 
@@ -129,8 +129,8 @@ function whenAbandoned(members: readonly WaitingMember[]): {
 } {
   const abandoned = new AbortController()
   const onEnd = (): void => {
-    if (members.every(({ live }) => live.ending.aborted)) {
-      abandoned.abort(members[0]?.live.ending.reason)
+    if (members.every(({ live }) => live.endedWith !== undefined)) {
+      abandoned.abort(members[0]?.live.endedWith)
     }
   }
   for (const { live } of members) live.ending.addEventListener('abort', onEnd)

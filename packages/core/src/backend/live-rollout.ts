@@ -4,30 +4,39 @@ import type { ArtifactsFolder } from './artifacts-folder.ts'
 import type { Deadline } from './deadline.ts'
 import type { RolloutObserver, RolloutRequest } from './execution-backend.ts'
 
+interface LiveRolloutOptions {
+  /** Undefined when nobody wants traces, or they are made elsewhere. */
+  readonly trace?: RolloutTrace | undefined
+  /** Ends the rollout early when aborted, with its reason: an OsmosisError. */
+  readonly signal?: AbortSignal | undefined
+}
+
 /** A rollout that has not ended yet. */
 export class LiveRollout {
   readonly request: RolloutRequest
   readonly artifacts: ArtifactsFolder
-  /** Undefined when nobody wants traces, or they are made elsewhere. */
   readonly trace: RolloutTrace | undefined
   /** The metadata of the row as user code sees it: parsed, once the workflow has started. */
   metadata: unknown
   readonly #observer: RolloutObserver
-  readonly #ending = new AbortController()
+  #ending: AbortController | undefined
+  #endedWith: OsmosisError | undefined
   #status: 'queued' | 'running' | 'grading' = 'queued'
   #phase: Deadline | undefined
+  #unfollow: (() => void) | undefined
 
   constructor(
     request: RolloutRequest,
     artifacts: ArtifactsFolder,
     observer: RolloutObserver,
-    trace?: RolloutTrace,
+    { trace, signal }: LiveRolloutOptions = {},
   ) {
     this.request = request
     this.artifacts = artifacts
     this.trace = trace
     this.metadata = request.metadata
     this.#observer = observer
+    if (signal !== undefined) this.#follow(signal)
   }
 
   get status(): 'queued' | 'running' | 'grading' {
@@ -52,18 +61,39 @@ export class LiveRollout {
 
   /** Aborted when the rollout is cancelled or the process shuts down, between phases as well. */
   get ending(): AbortSignal {
-    return this.#ending.signal
+    const ending = (this.#ending ??= new AbortController())
+    if (this.#endedWith !== undefined) ending.abort(this.#endedWith)
+    return ending.signal
+  }
+
+  /** Why the rollout was ended early; undefined: it was not. Cheaper than its signal, for a look. */
+  get endedWith(): OsmosisError | undefined {
+    return this.#endedWith
   }
 
   /** Ends the rollout early: the phase that is going on fails with `reason`, later ones do not start. */
   end(reason: OsmosisError): void {
-    this.#ending.abort(reason)
+    this.#endedWith ??= reason
+    this.#ending?.abort(reason)
     this.#phase?.abort(reason)
   }
 
   /** Makes `phase` the one that {@link LiveRollout.end} stops. */
   enter(phase: Deadline): void {
     this.#phase = phase
-    if (this.ending.aborted) phase.abort(this.ending.reason as OsmosisError)
+    if (this.#endedWith !== undefined) phase.abort(this.#endedWith)
+  }
+
+  /** It has ended, and nothing changes any more. */
+  close(): void {
+    this.trace?.end()
+    this.#unfollow?.()
+  }
+
+  #follow(signal: AbortSignal): void {
+    const end = (): void => this.end(signal.reason as OsmosisError)
+    signal.addEventListener('abort', end)
+    this.#unfollow = () => signal.removeEventListener('abort', end)
+    if (signal.aborted) end()
   }
 }

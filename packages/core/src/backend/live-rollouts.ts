@@ -21,6 +21,8 @@ export interface RolloutPhases {
   workflowFailed?(live: LiveRollout, failure: RolloutFailure): void
   /** Called for a workflow that succeeded, when its outcome has been reported. */
   grading(live: LiveRollout, result: WorkflowResult): Promise<GradingOutcome>
+  /** Called when nothing follows, also where an observer has thrown. */
+  over?(live: LiveRollout): void
 }
 
 /**
@@ -31,26 +33,30 @@ export class LiveRollouts {
   readonly #live = new ReleasingMap<string, LiveRollout>()
   readonly #finished = new RolloutMemory<RolloutState>()
 
-  /** Runs and grades one rollout; everything that happens goes to `observer`. Never rejects. */
+  /** Runs and grades one rollout; everything that happens goes to `observer`. Rejects only as that does. */
   async run(live: LiveRollout, observer: RolloutObserver, phases: RolloutPhases): Promise<void> {
     const { rolloutId, grade } = live.request
     this.#live.set(rolloutId, live)
+    try {
+      const result = ofItsTime(live, await phases.workflow(live))
+      const { outcome, samples } = result
+      const { failure } = outcome
+      if (failure) this.#finish(live, { status: 'failure', failure, samples: new Map() })
+      else if (!grade) this.#finish(live, { status: 'success', failure, samples })
+      else live.advance('grading')
 
-    const result = ofItsTime(live, await phases.workflow(live))
-    const { outcome, samples } = result
-    const { failure } = outcome
-    if (failure) this.#finish(live, { status: 'failure', failure, samples: new Map() })
-    else if (!grade) this.#finish(live, { status: 'success', failure, samples })
-    else live.advance('grading')
-
-    await observer.workflowFinished(outcome, samples)
-    if (!grade) return
-    if (failure) phases.workflowFailed?.(live, failure)
-    const grading: GradingOutcome = failure
-      ? { status: 'failure', failure, samples: new Map() }
-      : await phases.grading(live, result)
-    if (!failure) this.#finish(live, grading)
-    await observer.gradingFinished(grading)
+      await observer.workflowFinished(outcome, samples)
+      if (!grade) return
+      if (failure) phases.workflowFailed?.(live, failure)
+      const grading: GradingOutcome = failure
+        ? { status: 'failure', failure, samples: new Map() }
+        : await phases.grading(live, result)
+      if (!failure) this.#finish(live, grading)
+      await observer.gradingFinished(grading)
+    } finally {
+      phases.over?.(live)
+      live.close()
+    }
   }
 
   status(rolloutId: string): RolloutState {
@@ -66,7 +72,7 @@ export class LiveRollouts {
     const dispositions = new Map<string, CancelDisposition>()
     for (const id of this.#select(selector)) {
       const live = this.#live.get(id)
-      if (live === undefined || live.ending.aborted) {
+      if (live === undefined || live.endedWith !== undefined) {
         dispositions.set(id, 'not_found')
         continue
       }
@@ -106,7 +112,7 @@ export class LiveRollouts {
 /**
  * A success that was under way when the rollout was ended comes after what whoever ended it was told.
  */
-function ofItsTime({ ending }: LiveRollout, result: WorkflowResult): WorkflowResult {
-  if (!ending.aborted || result.outcome.status === 'failure') return result
-  return failedWorkflow(ending.reason, Promise.resolve(result.samples))
+function ofItsTime({ endedWith }: LiveRollout, result: WorkflowResult): WorkflowResult {
+  if (endedWith === undefined || result.outcome.status === 'failure') return result
+  return failedWorkflow(endedWith, Promise.resolve(result.samples))
 }

@@ -71,8 +71,6 @@ export class LocalBackend<
   readonly #workflowName: string
   readonly #rollouts = new LiveRollouts()
   readonly #phases: RolloutPhases
-  /** Undefined when each rollout is graded alone. */
-  readonly #groups: RolloutGroups<TGraderConfig, TWorkflowConfig> | undefined
 
   /** @throws OsmosisError with code `invalid_config` */
   constructor(options: LocalBackendOptions<TWorkflowConfig, TGraderConfig>) {
@@ -94,7 +92,6 @@ export class LocalBackend<
     this.gradesGroups = isGroupGraderClass(grader)
     if (isGroupGraderClass<TGraderConfig, TWorkflowConfig>(grader)) {
       const groups = new RolloutGroups({ grader, config: graderConfig, slots: graderSlots })
-      this.#groups = groups
       this.#phases = {
         workflow: async (live) => {
           try {
@@ -106,6 +103,9 @@ export class LocalBackend<
         },
         workflowFailed: (live, failure) => groups.failed(live, failure),
         grading: async (live, result) => groups.grade(live, result),
+        // Of an observer that has thrown: the others of its group must not wait for it.
+        over: (live) =>
+          groups.failed(live, toFailure(new Error('The rollout ended without a result.'))),
       }
     } else {
       this.#phases = {
@@ -121,26 +121,12 @@ export class LocalBackend<
    * @param signal - ends the rollout early when aborted; its reason, an OsmosisError, is what the
    * rollout fails with
    */
-  async execute(
-    request: RolloutRequest,
-    observer: RolloutObserver,
-    signal?: AbortSignal,
-  ): Promise<void> {
+  execute(request: RolloutRequest, observer: RolloutObserver, signal?: AbortSignal): Promise<void> {
     const artifacts = new ArtifactsFolder(this.artifactRoot, request.rolloutId)
     const trace = beginRolloutTrace(request, this.#workflowName)
-    const live = new LiveRollout(request, artifacts, observer, trace)
-    const end = (): void => live.end(signal?.reason as OsmosisError)
-    signal?.addEventListener('abort', end, { once: true })
-    if (signal?.aborted) end()
-    try {
-      const run = (): Promise<void> => this.#rollouts.run(live, observer, this.#phases)
-      await (trace === undefined ? run() : trace.run(run))
-    } finally {
-      // Of an observer that has thrown: the others of its group must not wait for it.
-      this.#groups?.failed(live, toFailure(new Error('The rollout ended without a result.')))
-      trace?.end()
-      signal?.removeEventListener('abort', end)
-    }
+    const live = new LiveRollout(request, artifacts, observer, { trace, signal })
+    const run = (): Promise<void> => this.#rollouts.run(live, observer, this.#phases)
+    return trace === undefined ? run() : trace.run(run)
   }
 
   hasCapacity(): boolean {

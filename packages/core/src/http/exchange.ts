@@ -18,20 +18,21 @@ export interface Connections {
  */
 export function exchange(
   connections: Connections,
-  url: URL,
+  url: string | URL,
   { headers, body, signal, closeConnection, method }: HttpRequest,
 ): Promise<HttpAnswer> {
   const receiver = new Receiver(signal)
   if (signal.aborted) return receiver.answer
-  const request: Dispatcher.DispatchOptions = {
-    origin: url.origin,
-    path: url.pathname + url.search,
-    method: method ?? (body === undefined ? 'GET' : 'POST'),
-    headers: headers as Record<string, string>,
-    body: body ?? null,
-    reset: closeConnection ?? false,
-  }
   try {
+    const { origin, pathname, search } = typeof url === 'string' ? new URL(url) : url
+    const request: Dispatcher.DispatchOptions = {
+      origin,
+      path: pathname + search,
+      method: method ?? (body === undefined ? 'GET' : 'POST'),
+      headers: headers as Record<string, string>,
+      body: body ?? null,
+      reset: closeConnection ?? false,
+    }
     connections.dispatch(request, receiver)
   } catch (error) {
     receiver.onResponseError(undefined, error)
@@ -42,19 +43,21 @@ export function exchange(
 /** Turns the calls of undici into an answer and its body, until the signal ends both. */
 class Receiver implements AnswerReceiver {
   readonly #signal: AbortSignal
-  readonly #answered = Promise.withResolvers<HttpAnswer>()
+  readonly answer: Promise<HttpAnswer>
+  #resolve!: (answer: HttpAnswer) => void
+  #reject!: (reason: unknown) => void
   #connection: Dispatcher.DispatchController | undefined
   #body: AnswerBody | undefined
   isOver = false
 
   constructor(signal: AbortSignal) {
     this.#signal = signal
+    this.answer = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
     if (signal.aborted) this.#onAbort()
     else signal.addEventListener('abort', this.#onAbort)
-  }
-
-  get answer(): Promise<HttpAnswer> {
-    return this.#answered.promise
   }
 
   onRequestStart(connection: Dispatcher.DispatchController): void {
@@ -72,7 +75,7 @@ class Receiver implements AnswerReceiver {
     if (status < 200) return
     const body = new AnswerBody(connection)
     this.#body = body
-    this.#answered.resolve({
+    this.#resolve({
       status,
       headers,
       contentType: headerOf(headers, 'content-type'),
@@ -101,7 +104,7 @@ class Receiver implements AnswerReceiver {
   #over(error: unknown): void {
     this.isOver = true
     this.#signal.removeEventListener('abort', this.#onAbort)
-    if (this.#body === undefined) this.#answered.reject(error)
+    if (this.#body === undefined) this.#reject(error)
     else this.#body.end(error)
   }
 }

@@ -9,21 +9,34 @@ export interface LongTimer {
   clear(): void
 }
 
+class StartedTimer implements LongTimer {
+  readonly #fire: () => void
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(ms: number, fire: () => void) {
+    this.#fire = fire
+    this.#arm(ms)
+  }
+
+  clear(): void {
+    clearTimeout(this.#timer)
+  }
+
+  #arm(left: number): void {
+    if (left === Number.POSITIVE_INFINITY) return
+    this.#timer =
+      left <= longestTimerMs
+        ? setTimeout(this.#fire, Math.ceil(left))
+        : setTimeout(() => this.#arm(left - longestTimerMs), longestTimerMs)
+  }
+}
+
 /**
  * `setTimeout` for waits of any length, `Infinity` (never) included. Milliseconds. Like
  * `setTimeout` it keeps the process alive.
  */
 export function startTimer(ms: number, fire: () => void): LongTimer {
-  let timer: NodeJS.Timeout | undefined
-  const arm = (left: number): void => {
-    if (left === Number.POSITIVE_INFINITY) return
-    timer =
-      left <= longestTimerMs
-        ? setTimeout(fire, Math.ceil(left))
-        : setTimeout(() => arm(left - longestTimerMs), longestTimerMs)
-  }
-  arm(ms)
-  return { clear: () => clearTimeout(timer) }
+  return new StartedTimer(ms, fire)
 }
 
 /**

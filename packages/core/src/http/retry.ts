@@ -29,22 +29,42 @@ export async function retryRequest<T>(
   attempt: (attemptNumber: number) => Promise<T>,
   options: RetryOptions,
 ): Promise<T> {
-  const { retries, totalMs = Number.POSITIVE_INFINITY, signal } = options
   const startedAt = performance.now()
-  for (let attemptNumber = 1; ; attemptNumber += 1) {
+  options.signal?.throwIfAborted()
+  try {
+    return await attempt(1)
+  } catch (failure) {
+    return retryFailed(failure, attempt, options, startedAt)
+  }
+}
+
+/**
+ * The same for a request that was sent once and failed.
+ *
+ * @param startedAt - when that was, as `performance.now` has it; default: now
+ */
+export async function retryFailed<T>(
+  failure: unknown,
+  attempt: (attemptNumber: number) => Promise<T>,
+  options: RetryOptions,
+  startedAt = performance.now(),
+): Promise<T> {
+  const { retries, totalMs = Number.POSITIVE_INFINITY, signal } = options
+  let latest = failure
+  for (let attemptNumber = 1; ;) {
+    signal?.throwIfAborted()
+    if (!(await options.pause?.(latest))) {
+      if (attemptNumber > retries || performance.now() - startedAt >= totalMs) throw latest
+      if (!options.isRetryable(latest)) throw latest
+      await wait(delayBefore(attemptNumber, latest, options), signal)
+      if (performance.now() - startedAt >= totalMs) throw latest
+      attemptNumber += 1
+    }
     signal?.throwIfAborted()
     try {
       return await attempt(attemptNumber)
     } catch (error) {
-      signal?.throwIfAborted()
-      if (await options.pause?.(error)) {
-        attemptNumber -= 1
-        continue
-      }
-      if (attemptNumber > retries || performance.now() - startedAt >= totalMs) throw error
-      if (!options.isRetryable(error)) throw error
-      await wait(delayBefore(attemptNumber, error, options), signal)
-      if (performance.now() - startedAt >= totalMs) throw error
+      latest = error
     }
   }
 }

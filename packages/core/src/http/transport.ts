@@ -93,25 +93,46 @@ export function createTransport(options: TransportOptions): Transport {
   let opened: OpenConnections | undefined
   let closed = false
 
-  /** One function for `send` and `post`: each around another one is felt with every model call. */
-  async function ask(url: string | URL, asked: HttpRequest, any: boolean): Promise<HttpAnswer> {
-    let answer: HttpAnswer
-    try {
-      if (closed) throw new Error('the connections were closed')
-      opened ??= await (opening ??= openConnections(options))
-      answer = await exchange(opened, toUrl(url), asked)
-    } catch (cause) {
-      asked.signal.throwIfAborted()
-      if (cause instanceof EgressRefusal) {
-        const why = `The ${name} ${shown(url)} was not asked: ${cause.message}.`
-        throw new OsmosisError('egress_refused', why)
-      }
-      const message = `No answer from the ${name} ${shown(url)}: ${describeNetworkError(cause)}`
-      throw new OsmosisError(codes.unreachable, message, { cause })
+  /**
+   * One function for `send` and `post`, and no asynchronous one: it holds what it needs for as long as a
+   * policy takes to answer, for thousands of requests at a time.
+   */
+  function ask(url: string | URL, asked: HttpRequest, any: boolean): Promise<HttpAnswer> {
+    return exchanged(url, asked).then(
+      (answer) => (any || isSuccess(answer) ? answer : refused(answer, url, asked)),
+      (cause: unknown) => {
+        throw unanswered(cause, url, asked)
+      },
+    )
+  }
+
+  function exchanged(url: string | URL, asked: HttpRequest): Promise<HttpAnswer> {
+    if (opened !== undefined && !closed) return exchange(opened, url, asked)
+    return openFirst().then((connections) => exchange(connections, url, asked))
+  }
+
+  async function openFirst(): Promise<OpenConnections> {
+    if (closed) throw new Error('the connections were closed')
+    opened = await (opening ??= openConnections(options))
+    return opened
+  }
+
+  function unanswered(cause: unknown, url: string | URL, { signal }: HttpRequest): unknown {
+    if (signal.aborted) return signal.reason
+    if (cause instanceof EgressRefusal) {
+      const why = `The ${name} ${shown(url)} was not asked: ${cause.message}.`
+      return new OsmosisError('egress_refused', why)
     }
-    const { status, headers } = answer
-    if (any || (status >= 200 && status <= 299)) return answer
-    const said = await refusalText(answer.body, asked.headers['authorization'])
+    const message = `No answer from the ${name} ${shown(url)}: ${describeNetworkError(cause)}`
+    return new OsmosisError(codes.unreachable, message, { cause })
+  }
+
+  async function refused(
+    { status, headers, body }: HttpAnswer,
+    url: string | URL,
+    asked: HttpRequest,
+  ): Promise<never> {
+    const said = await refusalText(body, asked.headers['authorization'])
     asked.signal.throwIfAborted()
     throw new OsmosisError(
       codes.refused,
@@ -154,8 +175,8 @@ export function transportsByEgress(
   }
 }
 
-function toUrl(url: string | URL): URL {
-  return typeof url === 'string' ? new URL(url) : url
+function isSuccess({ status }: HttpAnswer): boolean {
+  return status >= 200 && status <= 299
 }
 
 /** An address without what may hold keys: user info and query. */

@@ -6,7 +6,7 @@ import type {
   ChatMessage,
   ChatUsage,
 } from '../wire/chat-completion.ts'
-import { ConversationTree, type MessageNode } from './conversation-tree.ts'
+import { ConversationTree, pathTo, type MessageNode } from './conversation-tree.ts'
 
 /** One model call of a sample, measured. */
 export interface PolicyCall {
@@ -43,6 +43,7 @@ export type MeasuredCall = Omit<PolicyCall, 'answerIndex'>
 interface LoggedCall {
   /** The last message of the request, then the answer. */
   end: MessageNode
+  readonly extendsPrevious: boolean
   settled: MeasuredCall | undefined
 }
 
@@ -55,18 +56,19 @@ export interface SettledCall extends Readonly<LoggedCall> {
 export class CallLog {
   readonly #tree = new ConversationTree()
   readonly #calls: LoggedCall[] = []
-  /** Ends of conversations that no later call has continued yet. */
-  readonly #tips = new Set<MessageNode>()
 
   /** Notes a call that is about to be made. */
   begin(messages: readonly ChatMessage[]): CallRecorder {
-    const path = this.#tree.path(messages)
+    const end = this.#tree.follow(messages)
     let extendsPrevious = this.#calls.length === 0
-    for (const node of path) if (this.#tips.delete(node)) extendsPrevious = true
-
-    const logged: LoggedCall = { end: path.at(-1) ?? this.#tree.root, settled: undefined }
+    for (const node of pathTo(end)) {
+      if (!node.isTip) continue
+      node.isTip = false
+      extendsPrevious = true
+    }
+    const logged: LoggedCall = { end, extendsPrevious, settled: undefined }
     this.#calls.push(logged)
-    return new CallRecorder({ tree: this.#tree, tips: this.#tips, path, extendsPrevious, logged })
+    return new CallRecorder(this.#tree, logged)
   }
 
   /** Number of calls made, failed ones included. */
@@ -101,27 +103,19 @@ export class CallLog {
   }
 }
 
-/** A call that was noted, in its log. */
-interface BegunCall {
-  readonly tree: ConversationTree
-  readonly tips: Set<MessageNode>
-  /** The request. */
-  readonly path: readonly MessageNode[]
-  readonly extendsPrevious: boolean
-  readonly logged: LoggedCall
-}
-
 /** Takes down how one call went. */
 export class CallRecorder {
-  readonly #begun: BegunCall
+  readonly #tree: ConversationTree
+  readonly #logged: LoggedCall
   readonly #startedAt = Date.now()
   readonly #start = performance.now()
   #firstChunkMs: number | null = null
   /** How often the request was sent so far. */
   attempts = 0
 
-  constructor(begun: BegunCall) {
-    this.#begun = begun
+  constructor(tree: ConversationTree, logged: LoggedCall) {
+    this.#tree = tree
+    this.#logged = logged
   }
 
   /** Whether it is known how the call ended. */
@@ -131,14 +125,14 @@ export class CallRecorder {
 
   /** How it went; undefined until it has ended. */
   get measured(): MeasuredCall | undefined {
-    return this.#begun.logged.settled
+    return this.#logged.settled
   }
 
-  /** The request's messages as a JSON array, with the policy's turns in its own words. */
+  /** The request's messages as a JSON array, with the policy's turns in its own words. Until it has ended. */
   messagesJson(): string {
     // By `+`, which copies nothing yet: the body as a whole is copied once, when it is sent.
     let json = ''
-    for (const node of this.#begun.path) json += json === '' ? node.json : `,${node.json}`
+    for (const node of pathTo(this.#logged.end)) json += json === '' ? node.json : `,${node.json}`
     return `[${json}]`
   }
 
@@ -150,8 +144,8 @@ export class CallRecorder {
   succeed(completion: ChatCompletion, hasOwnIds = false): void {
     const [choice] = completion.choices
     if (choice === undefined) return
-    const { tree, logged } = this.#begun
-    logged.end = tree.answer(logged.end, choice.message, hasOwnIds)
+    const logged = this.#logged
+    logged.end = this.#tree.answer(logged.end, choice.message, hasOwnIds)
     this.#settle(completion, null)
   }
 
@@ -160,15 +154,14 @@ export class CallRecorder {
   }
 
   #settle(completion: ChatCompletion | undefined, error: string | null): void {
-    const { tips, logged, extendsPrevious } = this.#begun
     const choice = completion?.choices[0]
-    tips.add(logged.end)
-    logged.settled = {
+    this.#logged.end.isTip = true
+    this.#logged.settled = {
       startedAt: this.#startedAt,
       durationMs: performance.now() - this.#start,
       timeToFirstChunkMs: this.#firstChunkMs,
       attempts: this.attempts,
-      extendsPrevious,
+      extendsPrevious: this.#logged.extendsPrevious,
       id: completion?.id || null,
       finishReason: choice?.finish_reason ?? null,
       usage: completion?.usage ?? null,

@@ -3,20 +3,30 @@ import { hasWholeThinking, isEchoOf, toWireAssistant, turnKey } from './assistan
 import { isAsIn, snapshotOf, type JsonSnapshot } from './json-snapshot.ts'
 
 /** One message at one place of a conversation. */
-export interface MessageNode {
+export class MessageNode {
   readonly parent: MessageNode | undefined
   /** The message as it goes over the wire. */
   readonly json: string
+  /** How many messages the conversation has up to this one. */
+  readonly depth: number
   /** The message as it was last given at this place; undefined when it was not, or is no plain data. */
-  given?: JsonSnapshot
+  given: JsonSnapshot = undefined
   /** What the policy wrote, where this node is its answer. */
-  said?: AssistantMessage
+  said: AssistantMessage | undefined = undefined
   /** Whether ids of its tool calls were made up here: whoever else reads the answer has other ones. */
-  hasOwnIds?: boolean
+  hasOwnIds = false
+  /** Whether a call ended here that no later one has continued yet. */
+  isTip = false
   /** What was said next, by its JSON; undefined as long as there is one child at most, the latest. */
-  children?: Map<string, MessageNode>
+  children: Map<string, MessageNode> | undefined = undefined
   /** The child that the latest path goes through. */
-  latest: MessageNode | undefined
+  latest: MessageNode | undefined = undefined
+
+  constructor(parent: MessageNode | undefined, json: string) {
+    this.parent = parent
+    this.json = json
+    this.depth = parent === undefined ? 0 : parent.depth + 1
+  }
 }
 
 /**
@@ -28,27 +38,27 @@ export interface MessageNode {
  * of a turn the policy wrote at this place goes out in the policy's own words.
  */
 export class ConversationTree {
-  readonly root: MessageNode = {
-    parent: undefined,
-    json: '',
-    latest: undefined,
-  }
-  readonly #turns = new Map<string, MessageNode[]>()
+  readonly #root = new MessageNode(undefined, '')
+  /** What the policy wrote, in its order. */
+  readonly #answers: MessageNode[] = []
+  /** The same by their keys, those that were there when one was last looked for. */
+  #turns: Map<string, Set<MessageNode>> | undefined
+  #indexed = 0
 
-  /** The path of a request. Its last node is the one the answer will follow. */
-  path(messages: readonly ChatMessage[]): MessageNode[] {
-    let node = this.root
-    return messages.map((message) => {
+  /** The place of the last message of a request, which the answer will follow. */
+  follow(messages: readonly ChatMessage[]): MessageNode {
+    let node = this.#root
+    for (const message of messages) {
       const { latest } = node
       // A long conversation is nearly all of this: what was given with the last request.
       if (latest?.given !== undefined && isAsIn(latest.given, message)) {
         node = latest
-        return node
+        continue
       }
       node = message.role === 'assistant' ? this.#assistant(node, message) : child(node, message)
       node.given = snapshotOf(message)
-      return node
-    })
+    }
+    return node
   }
 
   /** Adds the policy's answer behind the last message of its request. */
@@ -56,17 +66,19 @@ export class ConversationTree {
     const node = child(parent, toWireAssistant(said))
     node.said ??= said
     if (hasOwnIds) node.hasOwnIds = true
-    const key = turnKey(said)
-    const turns = this.#turns.get(key)
-    if (turns === undefined) this.#turns.set(key, [node])
-    else if (!turns.includes(node)) turns.push(node)
+    this.#answers.push(node)
     return node
   }
 
   #assistant(parent: MessageNode, message: ChatMessage): MessageNode {
+    const { latest, children } = parent
+    // Nearly always what the policy answered here, and the only thing that was said here.
+    if (latest?.said !== undefined && children === undefined) {
+      if (isEchoOf(latest.said, message) && hasWholeThinking(latest.said, message)) return latest
+    }
     let inPlace: MessageNode | undefined
     let moved: MessageNode | undefined
-    for (const node of this.#turns.get(turnKey(message)) ?? []) {
+    for (const node of this.#answersLike(message)) {
       const { said } = node
       if (said === undefined || !isEchoOf(said, message)) continue
       moved = node
@@ -83,6 +95,19 @@ export class ConversationTree {
     const node = childOf(parent, moved.json)
     if (moved.said) node.said ??= moved.said
     return node
+  }
+
+  #answersLike(message: ChatMessage): Iterable<MessageNode> {
+    const turns = (this.#turns ??= new Map<string, Set<MessageNode>>())
+    for (const node of this.#answers.slice(this.#indexed)) {
+      if (node.said === undefined) continue
+      const key = turnKey(node.said)
+      const known = turns.get(key)
+      if (known === undefined) turns.set(key, new Set([node]))
+      else known.add(node)
+    }
+    this.#indexed = this.#answers.length
+    return turns.get(turnKey(message)) ?? []
   }
 }
 
@@ -112,7 +137,7 @@ function childOf(parent: MessageNode, json: string): MessageNode {
     parent.latest = known
     return known
   }
-  const node: MessageNode = { parent, json, latest: undefined }
+  const node = new MessageNode(parent, json)
   // Most messages are followed by one and the same: a map of one would hash it for nothing.
   if (latest !== undefined) {
     parent.children ??= new Map([[latest.json, latest]])

@@ -1,21 +1,12 @@
-/** What a plain JSON value was at one time, whatever becomes of it. Its texts are shared, not copied. */
+/** What a plain JSON value was at one time, whatever becomes of it: a copy that shares its texts. */
 export type JsonSnapshot =
   | string
   | number
   | boolean
   | null
   | undefined
-  | SnapshotList
-  | SnapshotRecord
-
-interface SnapshotList {
-  readonly items: readonly JsonSnapshot[]
-}
-
-interface SnapshotRecord {
-  readonly keys: readonly string[]
-  readonly values: readonly JsonSnapshot[]
-}
+  | readonly JsonSnapshot[]
+  | { readonly [key: string]: JsonSnapshot }
 
 const notPlain = Symbol('has a JSON form of its own, or none')
 
@@ -33,18 +24,19 @@ export function isAsIn(snapshot: JsonSnapshot, value: unknown): boolean {
   if (typeof snapshot !== 'object' || snapshot === null) return snapshot === value
   if (typeof value !== 'object' || value === null) return false
   // Loops, because all of a long conversation goes through here with each call.
-  if ('items' in snapshot) {
-    const { items } = snapshot
-    if (!Array.isArray(value) || value.length !== items.length) return false
-    for (let n = 0; n < items.length; n += 1) if (!isAsIn(items[n], value[n])) return false
+  if (isList(snapshot)) {
+    if (!isList(value) || value.length !== snapshot.length) return false
+    for (let n = 0; n < snapshot.length; n += 1) if (!isAsIn(snapshot[n], value[n])) return false
     return true
   }
   if (!isPlain(value)) return false
-  const { keys, values } = snapshot
+  const keys = Object.keys(snapshot)
   const own = Object.keys(value)
   if (own.length !== keys.length) return false
   for (const [n, key] of keys.entries()) {
-    if (own[n] !== key || !isAsIn(values[n], (value as Record<string, unknown>)[key])) return false
+    if (own[n] !== key || !isAsIn(snapshot[key], (value as Record<string, unknown>)[key])) {
+      return false
+    }
   }
   return true
 }
@@ -58,7 +50,7 @@ function take(value: unknown): JsonSnapshot | typeof notPlain {
       return value
     case 'object':
       if (value === null) return null
-      return Array.isArray(value) ? takeList(value) : takeRecord(value)
+      return isList(value) ? takeList(value) : takeRecord(value)
     case 'bigint':
     case 'function':
     case 'symbol':
@@ -66,26 +58,31 @@ function take(value: unknown): JsonSnapshot | typeof notPlain {
   }
 }
 
-function takeList(list: readonly unknown[]): SnapshotList | typeof notPlain {
+function takeList(list: readonly unknown[]): JsonSnapshot | typeof notPlain {
   const items: JsonSnapshot[] = []
   for (const item of list) {
     const taken = take(item)
     if (taken === notPlain) return notPlain
     items.push(taken)
   }
-  return { items }
+  return items
 }
 
-function takeRecord(record: object): SnapshotRecord | typeof notPlain {
+function takeRecord(record: object): JsonSnapshot | typeof notPlain {
   if (!isPlain(record)) return notPlain
-  const keys = Object.keys(record)
-  const values: JsonSnapshot[] = []
-  for (const key of keys) {
-    const taken = take((record as Record<string, unknown>)[key])
+  // One object of the same shape, for as long as the rollout lives.
+  const copy = { ...record } as Record<string, JsonSnapshot>
+  for (const key of Object.keys(copy)) {
+    const value = copy[key]
+    const taken = take(value)
     if (taken === notPlain) return notPlain
-    values.push(taken)
+    if (taken !== value) copy[key] = taken
   }
-  return { keys, values }
+  return copy
+}
+
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value)
 }
 
 function isPlain(value: object): boolean {

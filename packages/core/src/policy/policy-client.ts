@@ -2,7 +2,7 @@ import type { RolloutObserver } from '../backend/execution-backend.ts'
 import { isOsmosisError, OsmosisError } from '../errors.ts'
 import { completionsUrl } from '../http/completions-url.ts'
 import type { EgressPolicy } from '../http/egress-policy.ts'
-import { retryRequest } from '../http/retry.ts'
+import { retryFailed } from '../http/retry.ts'
 import type { HttpAnswer, HttpRequest, Transport } from '../http/transport.ts'
 import { untilAborted } from '../http/until-aborted.ts'
 import type {
@@ -87,11 +87,8 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
   const calls = new PolicyCalls(init)
   const stream: PolicyClient['stream'] = (request, options = {}) =>
     policyStream((answered) => calls.answerTo(request, options, answered))
-  const complete: PolicyClient['complete'] = async (request, options = {}) => {
-    const end = await calls.answerTo(request, options).next()
-    // Nothing is handed out before it.
-    return end.value as ChatCompletion
-  }
+  const complete: PolicyClient['complete'] = (request, options = {}) =>
+    calls.answerTo(request, options).next().then(wholeAnswer)
   return { baseUrl: calls.baseUrl, stream, complete, fetch: createPolicyFetch({ stream }) }
 }
 
@@ -187,15 +184,31 @@ class PolicyCalls {
     }
   }
 
+  /**
+   * A call waits here for as long as the policy takes to answer, thousands of them at a time: what it takes to
+   * ask again is made when that is needed.
+   */
   #ask(sent: HttpRequest, call: CallRecorder, retries = 2): Promise<HttpAnswer> {
+    return this.#send(sent, call).catch((failure: unknown) =>
+      this.#askAgain(failure, sent, call, retries),
+    )
+  }
+
+  #send(sent: HttpRequest, call: CallRecorder): Promise<HttpAnswer> {
+    call.attempts += 1
+    return this.#transport.post(this.#url, sent)
+  }
+
+  // Only until the answer begins: asking again after that would be a second sample.
+  #askAgain(
+    failure: unknown,
+    sent: HttpRequest,
+    call: CallRecorder,
+    retries: number,
+  ): Promise<HttpAnswer> {
     const { signal } = sent
-    const send = (): Promise<HttpAnswer> => {
-      call.attempts += 1
-      return this.#transport.post(this.#url, sent)
-    }
     const mayPass = (error: unknown): boolean => this.#mayPass(error)
-    // Only until the answer begins: asking again after that would be a second sample.
-    return retryRequest(send, {
+    return retryFailed(failure, () => this.#send(sent, call), {
       retries,
       minDelayMs: 500,
       maxDelayMs: 8_000,
@@ -230,6 +243,13 @@ class PolicyCalls {
     const { model, stream } = this.#wire
     return { sampleId: this.#init.sampleId, endpoint: this.#url, model, streams: stream }
   }
+}
+
+/** Of a generator that nobody wants to see the chunks of: it hands out nothing before its end. */
+function wholeAnswer({
+  value,
+}: IteratorResult<ChatCompletionChunk, ChatCompletion>): ChatCompletion {
+  return value as ChatCompletion
 }
 
 function answeredCall(call: MeasuredCall, answer: CompletionAccumulator): AnsweredCall {

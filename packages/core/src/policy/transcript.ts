@@ -1,6 +1,6 @@
 import type { ChatMessage } from '../wire/chat-completion.ts'
 import type { CallLog, PolicyCall } from './call-log.ts'
-import { messagesUpTo, pathTo, type MessageNode } from './conversation-tree.ts'
+import { messagesUpTo, pathTo } from './conversation-tree.ts'
 
 /** What went over the wire under one sample id, in chat completions form. */
 export interface WireTranscript {
@@ -19,12 +19,11 @@ export function wireTranscript(log: CallLog): WireTranscript | undefined {
   const latest = ends.at(-1)
   if (latest === undefined) return undefined
   const path = pathTo(latest)
-  const places = new Map<MessageNode, number>()
-  for (const node of path) places.set(node, places.size)
   const calls = log.calls.map(({ end, settled }): PolicyCall => {
+    const place = end.depth - 1
     // A call that failed ends with its request.
-    const answerIndex = settled.error === null ? places.get(end) : undefined
-    return { ...settled, answerIndex: answerIndex ?? null }
+    const isIn = settled.error === null && path[place] === end
+    return { ...settled, answerIndex: isIn ? place : null }
   })
   return {
     messages: messagesUpTo(latest),
