@@ -1,6 +1,6 @@
-import type { LookupFunction } from 'node:net'
+import { AsyncLocalStorage } from 'node:async_hooks'
 
-import type { Dispatcher } from 'undici'
+import type { buildConnector, Dispatcher } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
 import type { AnswerBody } from './answer-body.ts'
@@ -189,6 +189,9 @@ function shown(url: string | URL): string {
 /** undici's words for a request that cannot be sent at all, such as a key with a line break. */
 const unsendable = new Set<unknown>(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED'])
 
+/** A connection serves many, and would keep all of the rollout alive in whose context it was opened. */
+const outsideOfRollouts = AsyncLocalStorage.snapshot()
+
 async function openConnections(options: TransportOptions): Promise<OpenConnections> {
   const { dispatcher, egress, connectTimeoutMs: timeout = 10_000, keepAliveMs = 30_000 } = options
   const { maxConnections } = options
@@ -200,17 +203,18 @@ async function openConnections(options: TransportOptions): Promise<OpenConnectio
   }
   // Loaded with the first request: undici is most of what importing this package would cost.
   const { Agent, buildConnector, Client, Pool } = await import('undici')
-  const connectionTo = (url: URL): { timeout: number; lookup?: LookupFunction } => {
+  const connectorTo = (url: URL): buildConnector.connector => {
     // Literal addresses are connected to without a lookup.
     const refusal = egress?.refusal(url)
     if (refusal !== undefined) throw new EgressRefusal(refusal)
     const lookup = egress?.lookupFor(url)
-    return { timeout, ...(lookup && { lookup }) }
+    const connect = buildConnector({ timeout, ...(lookup && { lookup }) })
+    return (asked, done) => outsideOfRollouts(connect, asked, done)
   }
   const settings = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: keepAliveMs }
   const plain = new PlainConnections({
     clientOf(url) {
-      const connect = buildConnector(connectionTo(url))
+      const connect = connectorTo(url)
       return () => new Client(url, { ...settings, connect })
     },
     most: maxConnections,
@@ -218,7 +222,7 @@ async function openConnections(options: TransportOptions): Promise<OpenConnectio
   const connections = maxConnections ?? null
   const secure = new Agent({
     factory: (origin) =>
-      new Pool(origin, { ...settings, connections, connect: connectionTo(new URL(origin)) }),
+      new Pool(origin, { ...settings, connections, connect: connectorTo(new URL(origin)) }),
   })
   return {
     dispatch(request, receiver) {

@@ -1,8 +1,11 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import { text } from 'node:stream/consumers'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 
 import { createTransport, type HttpRequest, type TransportOptions } from '@osmosis/core/http'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -126,6 +129,32 @@ describe('plain connections', () => {
     await expect(peer.empty()).resolves.toBe(true)
   })
 
+  it('keep nothing of the rollouts that opened them', async () => {
+    const peer = await Peer.start()
+    const { ask } = asking(words)
+    const rollouts = new AsyncLocalStorage<object>()
+    const held: WeakRef<object>[] = []
+    const asked = Array.from({ length: 20 }, async () => {
+      const rollout = { conversation: 'long' }
+      held.push(new WeakRef(rollout))
+      await rollouts.run(rollout, async () => ask(peer.url))
+    })
+    await peer.waiting(20)
+    peer.answerAll()
+    await Promise.all(asked)
+    asked.length = 0
+
+    setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('gc') as () => void
+    await expect
+      .poll(() => {
+        collect()
+        return held.filter((rollout) => rollout.deref() !== undefined).length
+      })
+      .toBe(0)
+    expect(peer.open).toBe(20)
+  })
+
   it('end with their transport, and so do requests that wait for them', async () => {
     const peer = await Peer.start()
     const { ask, close } = asking({ ...words, maxConnections: 1 })
@@ -157,7 +186,8 @@ class Peer {
   readonly sockets = new Set<Socket>()
   readonly paths: (string | undefined)[] = []
   url = ''
-  #open = 0
+  /** How many there are. */
+  open = 0
   readonly #waiting: [IncomingMessage, ServerResponse][] = []
 
   static async start(): Promise<Peer> {
@@ -168,8 +198,8 @@ class Peer {
     })
     server.on('connection', (socket: Socket) => {
       peer.sockets.add(socket)
-      peer.#open += 1
-      socket.on('close', () => (peer.#open -= 1))
+      peer.open += 1
+      socket.on('close', () => (peer.open -= 1))
     })
     // It would say how long connections are to be kept.
     server.keepAliveTimeout = 0
@@ -190,7 +220,7 @@ class Peer {
 
   /** Resolves with true when nobody is connected. */
   async empty(): Promise<boolean> {
-    while (this.#open > 0) await setImmediate()
+    while (this.open > 0) await setImmediate()
     return true
   }
 
