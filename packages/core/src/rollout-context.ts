@@ -5,10 +5,9 @@ import { OsmosisError } from './errors.ts'
 import { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import type { PolicyCall } from './policy/call-log.ts'
-import { createPolicyClient, type PolicyClient } from './policy/policy-client.ts'
-import type { PausedCalls } from './policy/paused-endpoint.ts'
+import { createPolicyClient, type PolicyClient, type PolicyRoute } from './policy/policy-client.ts'
 import type { PolicyWire } from './policy/policy-wire.ts'
-import { policyBaseUrl } from './policy/headers.ts'
+import { policyEndpoint } from './policy/policy-endpoint.ts'
 import { PolicySample } from './policy-sample.ts'
 import type { RolloutSample } from './rollout-sample.ts'
 import { traces } from './tracing/rollout-trace.ts'
@@ -54,15 +53,8 @@ export class RolloutContext {
   readonly rolloutId: string
   /** Aborted when the rollout's deadline passed, or somebody cancelled it, or it is over. */
   readonly signal: AbortSignal
-  // A private field: the key appears in no log line, no JSON and no inspected object.
-  readonly #apiKey: string | undefined
-  readonly #chatCompletionsUrl: string
-  readonly #beforeCall: (() => Promise<void>) | undefined
-  readonly #callBegins: RolloutObserver['modelCallBegins'] | undefined
-  readonly #egress: EgressPolicy
-  readonly #wire: PolicyWire | undefined
-  readonly #onWithdrawn: RolloutContextInit['onWithdrawn']
-  readonly #paused: PausedCalls = new Set()
+  // A private field: the key in it appears in no log line, no JSON and no inspected object.
+  readonly #route: PolicyRoute
   readonly #registry = new SampleRegistry()
   readonly #clients = new Map<string, PolicyClient>()
 
@@ -72,14 +64,19 @@ export class RolloutContext {
   constructor(init: RolloutContextInit) {
     assertHeaderSafeId('rollout', init.rolloutId)
     this.rolloutId = init.rolloutId
-    this.#chatCompletionsUrl = policyBaseUrl(init.chatCompletionsUrl)
-    this.#beforeCall = init.beforeFirstModelCall && once(init.beforeFirstModelCall)
-    this.#callBegins = init.modelCallBegins
-    this.#apiKey = init.apiKey || undefined
-    this.#wire = init.wire
-    this.#onWithdrawn = init.onWithdrawn
-    this.#egress = EgressPolicy.of(init.egress)
     this.signal = init.signal ?? new AbortController().signal
+    this.#route = {
+      rolloutId: init.rolloutId,
+      endpoint: policyEndpoint(init.chatCompletionsUrl),
+      apiKey: init.apiKey || undefined,
+      wire: init.wire,
+      egress: EgressPolicy.of(init.egress),
+      signal: this.signal,
+      callBegins: init.modelCallBegins,
+      beforeCall: init.beforeFirstModelCall && once(init.beforeFirstModelCall),
+      paused: [],
+      onWithdrawn: init.onWithdrawn,
+    }
   }
 
   /**
@@ -87,8 +84,9 @@ export class RolloutContext {
    * {@link RolloutContext.policy}, so it counts as a model call that is about to leave.
    */
   get chatCompletionsUrl(): string {
-    this.#beforeCall?.().catch(() => {})
-    return this.#chatCompletionsUrl
+    const { beforeCall, endpoint } = this.#route
+    beforeCall?.().catch(() => {})
+    return endpoint.baseUrl
   }
 
   /**
@@ -180,21 +178,8 @@ export class RolloutContext {
   policy(sampleId: string): PolicyClient {
     const known = this.#clients.get(sampleId)
     if (known) return known
-    const client = createPolicyClient({
-      rolloutId: this.rolloutId,
-      sampleId,
-      chatCompletionsUrl: this.#chatCompletionsUrl,
-      apiKey: this.#apiKey,
-      egress: this.#egress,
-      wire: this.#wire,
-      paused: this.#paused,
-      onWithdrawn: this.#onWithdrawn,
-      signal: this.signal,
-      log: this.#registry.log(sampleId),
-      beforeCall: this.#beforeCall,
-      callBegins: this.#callBegins,
-      trace: traces.get(this),
-    })
+    const log = this.#registry.log(sampleId)
+    const client = createPolicyClient(this.#route, { id: sampleId, log, trace: traces.get(this) })
     this.#clients.set(sampleId, client)
     return client
   }
@@ -206,7 +191,7 @@ export class RolloutContext {
 
   /** For backends: what the endpoint said to a model call that waits because it was asked to. */
   get pausedBy(): OsmosisError | undefined {
-    const [first] = this.#paused
+    const [first] = this.#route.paused
     return first
   }
 

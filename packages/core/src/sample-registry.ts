@@ -2,7 +2,7 @@ import { OsmosisError } from './errors.ts'
 import { untilAborted } from './http/until-aborted.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import { CallLog, type PolicyCall } from './policy/call-log.ts'
-import { wireTranscript } from './policy/transcript.ts'
+import { wireTranscript, type WireTranscript } from './policy/transcript.ts'
 import { copyOfFields, toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 
 /** Holds a conversation and returns it as a sample when asked; adapters register one per agent. */
@@ -124,7 +124,6 @@ export class SampleRegistry {
     const log = this.#logs.get(sample.id)
     const transcript = log && wireTranscript(log)
     if (transcript === undefined) return sample
-    const { otherConversations, historyRewritten } = transcript
     return {
       ...sample,
       trajectoryMessages: sample.trajectoryMessages ?? transcript.messages,
@@ -132,16 +131,26 @@ export class SampleRegistry {
       calls: sample.trajectoryMessages
         ? transcript.calls.map((call) => ({ ...call, answerIndex: null }))
         : transcript.calls,
-      extraFields: Object.defineProperties(
-        {
-          ...(historyRewritten ? { history_rewritten: true } : {}),
-          ...(otherConversations.length > 0 ? { other_conversations: otherConversations } : {}),
-        },
-        // Not read here: a getter of the user's may throw.
-        Object.getOwnPropertyDescriptors(copyOfFields(sample.extraFields)),
-      ),
+      extraFields: withHistory(sample.extraFields, transcript),
     }
   }
+}
+
+/** What is not a plain continuation is told beside the user's own fields, which win. */
+function withHistory(
+  fields: RolloutSample['extraFields'],
+  { otherConversations, historyRewritten }: WireTranscript,
+): RolloutSample['extraFields'] {
+  const own = copyOfFields(fields)
+  if (!historyRewritten && otherConversations.length === 0) return own
+  return Object.defineProperties(
+    {
+      ...(historyRewritten ? { history_rewritten: true } : {}),
+      ...(otherConversations.length > 0 ? { other_conversations: otherConversations } : {}),
+    },
+    // Not read here: a getter of the user's may throw.
+    Object.getOwnPropertyDescriptors(own),
+  )
 }
 
 /** Sources are user code: values without messages are refused, missing fields are filled in. */

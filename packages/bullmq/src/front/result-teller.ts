@@ -154,7 +154,7 @@ export class ResultTeller {
       last,
       isLastTry: Date.now() - record.admittedAt > undeliveredMs,
     })
-    const callbacks = new RolloutCallbacks(targets, { ...services, record: kept })
+    const callbacks = new RolloutCallbacks(targets, services, kept)
     // What was told is in the log already.
     const isTold = record.told['completion'] !== undefined
     const observer: RolloutObserver = {

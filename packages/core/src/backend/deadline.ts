@@ -27,7 +27,7 @@ export class Deadline extends UserCode {
     const ms = seconds === null ? Number.POSITIVE_INFINITY : Math.max(seconds, 0) * 1000
     this.#expiresAt = performance.now() + ms
     if (ms === 0) this.abort(expired())
-    else this.#timer = startTimer(ms, () => this.abort(expired()))
+    else if (seconds !== null) this.#timer = startTimer(ms, () => this.abort(expired()))
   }
 
   override abort(reason: OsmosisError): void {

@@ -25,11 +25,6 @@ export function inScope<T>(scope: RolloutScope, userCode: () => T): T {
   return storage.run(scope, userCode)
 }
 
-/** Runs what belongs to no rollout, although one has caused it. */
-export function outOfScope<T>(code: () => T): T {
-  return storage.exit(code)
-}
-
 /** The scope of the code that is running; undefined outside of user code. */
 export function currentScope(): RolloutScope | undefined {
   return storage.getStore()

@@ -1,14 +1,14 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { Socket } from 'node:net'
 
-import { outOfScope } from './rollout-scope.ts'
+import { outsideOfRollouts } from '../http/outside-of-rollouts.ts'
 
 /** Undici, of which `fetch` is made, says on this channel that it is about to connect. */
 const channel = 'undici:client:beforeConnect'
 
 /**
- * Keeps pooled connections of undici out of the scope of the rollout that happened to open them:
- * they serve all, and what fails on them would look like its doing. Returns what undoes it.
+ * Opens pooled connections of undici outside of the rollout that happened to need them first: they serve
+ * all, and what fails on them would look like its doing. Returns what undoes it.
  */
 export function shareSockets(): () => void {
   let expected = false
@@ -17,7 +17,7 @@ export function shareSockets(): () => void {
   const sharing = function (this: Socket, ...args: Parameters<typeof connect>): Socket {
     if (!expected) return Reflect.apply(connect, this, args)
     expected = false
-    return outOfScope(() => Reflect.apply(connect, this, args))
+    return outsideOfRollouts(() => Reflect.apply(connect, this, args))
   } as typeof connect
   const onConnect = (): void => {
     expected = true

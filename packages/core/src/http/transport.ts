@@ -1,11 +1,10 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
-
 import type { buildConnector, Dispatcher } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
 import type { AnswerBody } from './answer-body.ts'
 import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
 import { exchange, type Connections } from './exchange.ts'
+import { outsideOfRollouts } from './outside-of-rollouts.ts'
 import { PlainConnections } from './plain-connections.ts'
 import { refusalText } from './refusal-text.ts'
 import { retryAfterMs, shouldRetry, type AnswerHeaders } from './retry-after.ts'
@@ -188,9 +187,6 @@ function shown(url: string | URL): string {
 
 /** undici's words for a request that cannot be sent at all, such as a key with a line break. */
 const unsendable = new Set<unknown>(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED'])
-
-/** A connection serves many, and would keep all of the rollout alive in whose context it was opened. */
-const outsideOfRollouts = AsyncLocalStorage.snapshot()
 
 async function openConnections(options: TransportOptions): Promise<OpenConnections> {
   const { dispatcher, egress, connectTimeoutMs: timeout = 10_000, keepAliveMs = 30_000 } = options

@@ -1,6 +1,4 @@
-import { OsmosisError } from '../errors.ts'
 import { bearer } from '../http/bearer.ts'
-import { completionsBaseUrl } from '../http/completions-url.ts'
 
 /** Who is calling: what every model request of a sample carries. */
 export interface PolicyIdentity {
@@ -37,30 +35,4 @@ export function policyHeaders(
     if (!ownNames.has(lowerCased)) headers[lowerCased] = value
   }
   return headers
-}
-
-/**
- * The base URL of a policy, without `/chat/completions` and without a slash at the end.
- *
- * @throws OsmosisError with code `invalid_request` when it is not a plain http(s) URL
- */
-export function policyBaseUrl(url: string): string {
-  return completionsBaseUrl(parseHttpUrl(url)).href.replace(/\/$/, '')
-}
-
-function parseHttpUrl(value: string): URL {
-  const url = URL.parse(value)
-  if (
-    url !== null &&
-    (url.protocol === 'http:' || url.protocol === 'https:') &&
-    url.username === '' &&
-    url.password === ''
-  ) {
-    return url
-  }
-  // The value may hold credentials, so only what is wrong with it is said.
-  throw new OsmosisError(
-    'invalid_request',
-    `chatCompletionsUrl must be an http or https URL without credentials${url ? '' : `, got ${JSON.stringify(value)}`}.`,
-  )
 }

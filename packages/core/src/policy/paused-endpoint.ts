@@ -7,8 +7,8 @@ const longestPauseMs = 60_000
 const firstOwnPauseMs = 10
 const longestOwnPauseMs = 1_000
 
-/** The model calls of a rollout that wait because their endpoint said so, by why. */
-export type PausedCalls = Set<OsmosisError>
+/** Why model calls of a rollout wait as their endpoint asked them to: an error for each. */
+export type PausedCalls = OsmosisError[]
 
 /**
  * Waits after an error for as long as the endpoint asks to, as one does whose weights are being updated:
@@ -18,7 +18,7 @@ export type PausedCalls = Set<OsmosisError>
  */
 export function pausesOf(
   isPassing: (error: unknown) => boolean,
-  { signal, paused }: { readonly signal: AbortSignal; readonly paused: PausedCalls | undefined },
+  { signal, paused }: { readonly signal: AbortSignal; readonly paused: PausedCalls },
 ): (error: unknown) => Promise<boolean> {
   let pauses = 0
   return async (error) => {
@@ -30,11 +30,11 @@ export function pausesOf(
     const ownMs = Math.min(firstOwnPauseMs * 2 ** pauses, longestOwnPauseMs)
     pauses += 1
     const why = error as OsmosisError
-    paused?.add(why)
+    paused.push(why)
     try {
       await wait(Math.min(askedMs || ownMs, longestPauseMs), signal)
     } finally {
-      paused?.delete(why)
+      paused.splice(paused.indexOf(why), 1)
     }
     return true
   }

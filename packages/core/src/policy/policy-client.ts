@@ -1,6 +1,5 @@
 import type { RolloutObserver } from '../backend/execution-backend.ts'
 import { isOsmosisError, OsmosisError } from '../errors.ts'
-import { completionsUrl } from '../http/completions-url.ts'
 import type { EgressPolicy } from '../http/egress-policy.ts'
 import { retryFailed } from '../http/retry.ts'
 import type { HttpAnswer, HttpRequest, Transport } from '../http/transport.ts'
@@ -15,8 +14,9 @@ import type { CallTrace, RolloutTrace, TracedCall } from '../tracing/rollout-tra
 import { PolicyAnswer, unreadable } from './answer-stream.ts'
 import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
-import { policyBaseUrl, policyHeaders } from './headers.ts'
+import { policyHeaders, type PolicyIdentity } from './headers.ts'
 import { type PausedCalls, pausesOf } from './paused-endpoint.ts'
+import type { PolicyEndpoint } from './policy-endpoint.ts'
 import { createPolicyFetch } from './policy-fetch.ts'
 import { type PolicyStream, policyStream, stoppedReading } from './policy-stream.ts'
 import { type PolicyWire, wireRequest, type WireSettings, wireSettings } from './policy-wire.ts'
@@ -60,36 +60,41 @@ export interface PolicyClient {
   readonly fetch: typeof globalThis.fetch
 }
 
-/** What a client needs to know of its rollout. */
-export interface PolicyClientInit {
-  /** How the endpoint wants to be asked. */
-  readonly wire?: PolicyWire | undefined
+/** How a rollout asks its policy, whichever of its samples does. */
+export interface PolicyRoute {
   readonly rolloutId: string
-  readonly sampleId: string
-  readonly chatCompletionsUrl: string
+  readonly endpoint: PolicyEndpoint
   readonly apiKey: string | undefined
+  /** How the endpoint wants to be asked. */
+  readonly wire: PolicyWire | undefined
   readonly egress: EgressPolicy
   readonly signal: AbortSignal
-  readonly log: CallLog
-  /** Awaited before each call leaves, and before {@link PolicyClientInit.beforeCall}. */
-  readonly callBegins?: RolloutObserver['modelCallBegins'] | undefined
+  /** Awaited before each call leaves, and before {@link PolicyRoute.beforeCall}. */
+  readonly callBegins: RolloutObserver['modelCallBegins'] | undefined
   /** Awaited before each call leaves. */
-  readonly beforeCall?: (() => Promise<void>) | undefined
+  readonly beforeCall: (() => Promise<void>) | undefined
   /** Calls that wait as the endpoint asks are in it meanwhile. */
-  readonly paused?: PausedCalls | undefined
+  readonly paused: PausedCalls
   /** Called when the endpoint says that the trainer withdrew the rollout, which is then to be ended. */
-  readonly onWithdrawn?: ((reason: OsmosisError) => void) | undefined
-  /** Where calls are traced; undefined when nobody wants traces. */
-  readonly trace?: RolloutTrace | undefined
+  readonly onWithdrawn: ((reason: OsmosisError) => void) | undefined
 }
 
-export function createPolicyClient(init: PolicyClientInit): PolicyClient {
-  const calls = new PolicyCalls(init)
+/** What a client needs to know of its sample. */
+export interface PolicyClientSample {
+  readonly id: string
+  readonly log: CallLog
+  /** Where calls are traced; undefined when nobody wants traces. */
+  readonly trace: RolloutTrace | undefined
+}
+
+export function createPolicyClient(route: PolicyRoute, sample: PolicyClientSample): PolicyClient {
+  const calls = new PolicyCalls(route, sample)
   const stream: PolicyClient['stream'] = (request, options = {}) =>
     policyStream((answered) => calls.answerTo(request, options, answered))
   const complete: PolicyClient['complete'] = (request, options = {}) =>
     calls.answerTo(request, options).next().then(wholeAnswer)
-  return { baseUrl: calls.baseUrl, stream, complete, fetch: createPolicyFetch({ stream }) }
+  const { baseUrl } = route.endpoint
+  return { baseUrl, stream, complete, fetch: createPolicyFetch({ stream }) }
 }
 
 /**
@@ -97,18 +102,16 @@ export function createPolicyClient(init: PolicyClientInit): PolicyClient {
  * called, would stay in memory with all it can reach until a full garbage collection.
  */
 class PolicyCalls {
-  readonly baseUrl: string
-  readonly #init: PolicyClientInit
-  readonly #url: URL
+  readonly #route: PolicyRoute
+  readonly #sample: PolicyClientSample
   readonly #transport: Transport
   readonly #wire: WireSettings
 
-  constructor(init: PolicyClientInit) {
-    this.#init = init
-    this.baseUrl = policyBaseUrl(init.chatCompletionsUrl)
-    this.#url = completionsUrl(this.baseUrl)
-    this.#transport = policyTransport(init.egress)
-    this.#wire = wireSettings(init.wire)
+  constructor(route: PolicyRoute, sample: PolicyClientSample) {
+    this.#route = route
+    this.#sample = sample
+    this.#transport = policyTransport(route.egress)
+    this.#wire = wireSettings(route.wire)
   }
 
   /**
@@ -120,26 +123,29 @@ class PolicyCalls {
     options: PolicyCallOptions,
     answered?: PromiseWithResolvers<ChatCompletion>,
   ): AsyncGenerator<ChatCompletionChunk, ChatCompletion> {
-    const init = this.#init
-    const signal = options.signal ? AbortSignal.any([init.signal, options.signal]) : init.signal
+    const route = this.#route
+    const { log, trace } = this.#sample
+    const signal = options.signal ? AbortSignal.any([route.signal, options.signal]) : route.signal
     let call: CallRecorder | undefined
     let traced: CallTrace | undefined
     let ended: (() => void) | undefined
     let reading: PolicyAnswer | undefined
+    let answer: CompletionAccumulator | undefined
     let failure: unknown
-    const answer = new CompletionAccumulator()
     try {
       signal.throwIfAborted()
       assertOneAnswer(request)
-      call = init.log.begin(request.messages)
+      call = log.begin(request.messages)
       const settings = wireRequest(this.#wire, request)
-      traced = init.trace?.call(this.#tracedCall(), { ...settings, messages: request.messages })
+      traced = trace?.call(this.#tracedCall(), { ...settings, messages: request.messages })
       const headers = traced ? { ...options.headers, ...traced.headers() } : options.headers
-      if (init.callBegins) ended = await init.callBegins({ endpoint: this.#url.href, signal })
-      if (init.beforeCall) await untilAborted(signal, init.beforeCall)
+      const { endpoint, callBegins, beforeCall } = route
+      if (callBegins) ended = await callBegins({ endpoint: endpoint.url.href, signal })
+      if (beforeCall) await untilAborted(signal, beforeCall)
       const body = bodyOf(settings, call.messagesJson())
-      const sent = { headers: policyHeaders(init, headers), body, signal }
+      const sent = { headers: policyHeaders(this.#identity(), headers), body, signal }
       reading = new PolicyAnswer(await this.#ask(sent, call, options.retries))
+      answer = new CompletionAccumulator()
       const take = taker(answer, call, signal)
       while (!reading.complete) {
         const chunks = await reading.next()
@@ -170,7 +176,7 @@ class PolicyCalls {
       // No verdict yet: the caller stopped reading. Behind the finish reason only usage can
       // follow, so what was read is the answer; before it, nobody knows the answer.
       if (call && !call.settled) {
-        if (answer.finishReason === undefined) {
+        if (answer?.finishReason === undefined) {
           failure = stoppedReading()
           call.fail(failure)
           answered?.reject(failure)
@@ -196,7 +202,7 @@ class PolicyCalls {
 
   #send(sent: HttpRequest, call: CallRecorder): Promise<HttpAnswer> {
     call.attempts += 1
-    return this.#transport.post(this.#url, sent)
+    return this.#transport.post(this.#route.endpoint.url, sent)
   }
 
   // Only until the answer begins: asking again after that would be a second sample.
@@ -214,7 +220,7 @@ class PolicyCalls {
       maxDelayMs: 8_000,
       signal,
       isRetryable: mayPass,
-      pause: pausesOf(mayPass, { signal, paused: this.#init.paused }),
+      pause: pausesOf(mayPass, { signal, paused: this.#route.paused }),
     })
   }
 
@@ -235,13 +241,19 @@ class PolicyCalls {
       `The trainer withdrew the rollout: the policy route that is its own answered ${status}.`,
       { cause, status },
     )
-    this.#init.onWithdrawn?.(reason)
+    this.#route.onWithdrawn?.(reason)
     return reason
   }
 
   #tracedCall(): TracedCall {
     const { model, stream } = this.#wire
-    return { sampleId: this.#init.sampleId, endpoint: this.#url, model, streams: stream }
+    const { url } = this.#route.endpoint
+    return { sampleId: this.#sample.id, endpoint: url, model, streams: stream }
+  }
+
+  #identity(): PolicyIdentity {
+    const { rolloutId, apiKey } = this.#route
+    return { rolloutId, sampleId: this.#sample.id, apiKey }
   }
 }
 
@@ -252,8 +264,9 @@ function wholeAnswer({
   return value as ChatCompletion
 }
 
-function answeredCall(call: MeasuredCall, answer: CompletionAccumulator): AnsweredCall {
-  if (call.error !== null) return { call, responseId: undefined, message: undefined }
+function answeredCall(call: MeasuredCall, answer: CompletionAccumulator | undefined): AnsweredCall {
+  if (call.error !== null || answer === undefined)
+    return { call, responseId: undefined, message: undefined }
   const { id, choices } = answer.completion()
   return { call, responseId: id || undefined, message: choices[0]?.message }
 }

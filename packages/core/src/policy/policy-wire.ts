@@ -32,7 +32,11 @@ export interface WireSettings extends PolicyWire {
   readonly body: Readonly<Record<string, unknown>>
 }
 
-export function wireSettings({ stream, model, body = {}, ...wire }: PolicyWire = {}): WireSettings {
+const defaultSettings: WireSettings = { stream: true, model: policyModelName, body: {} }
+
+export function wireSettings(asked: PolicyWire | undefined): WireSettings {
+  if (asked === undefined) return defaultSettings
+  const { stream, model, body = {}, ...wire } = asked
   const { stream_options: _, ...settings } = body
   return { ...wire, stream: stream ?? true, model: model ?? policyModelName, body: settings }
 }

@@ -24,8 +24,6 @@ export interface CallbackTargets {
 /** What callbacks are sent with. */
 export interface CallbackServices {
   readonly delivery: CallbackDelivery
-  /** Where those of this rollout are kept; undefined: in memory alone. */
-  readonly record: CallbackRecord | undefined
   readonly logger: Logger
   readonly secrets: SecretValues
 }
@@ -37,13 +35,20 @@ export interface CallbackServices {
 export class RolloutCallbacks implements ResultDelivery {
   readonly #targets: CallbackTargets
   readonly #services: CallbackServices
+  readonly #record: CallbackRecord | undefined
   readonly #log: OutcomeLog
   #workflowReported = false
   #gradingReported = false
 
-  constructor(targets: CallbackTargets, services: CallbackServices) {
+  /** @param record - where the callbacks of this rollout are kept; undefined: in memory alone */
+  constructor(
+    targets: CallbackTargets,
+    services: CallbackServices,
+    record: CallbackRecord | undefined,
+  ) {
     this.#targets = targets
     this.#services = services
+    this.#record = record
     this.#log = new OutcomeLog(targets.rolloutId, services)
   }
 
@@ -92,8 +97,9 @@ export class RolloutCallbacks implements ResultDelivery {
     next: () => readonly Callback[],
   ): Promise<void> {
     if (warning !== null) this.#log.warn(`The ${callback.kind} callback leaves out ${warning}.`)
-    const { delivery, record } = this.#services
-    await delivery.deliver(callback, record && { record, ifInterrupted: next() })
+    const record = this.#record
+    const planned = record && { record, ifInterrupted: next() }
+    await this.#services.delivery.deliver(callback, planned)
   }
 }
 

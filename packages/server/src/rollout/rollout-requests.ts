@@ -63,7 +63,7 @@ export class RolloutRequests {
           ifInterrupted: () => ifInterrupted(targets),
           run: (record) => {
             const sent = { ...targets, onAcknowledged }
-            const callbacks = new RolloutCallbacks(sent, { ...this.#parts.services, record })
+            const callbacks = new RolloutCallbacks(sent, this.#parts.services, record)
             return this.#run(request, callbacks, trajectory)
           },
         }

@@ -74,6 +74,10 @@ type DocumentedRequest = Pick<
   'rolloutId' | 'initialMessages' | 'label' | 'metadata'
 >
 
+// Shared, because most rollouts change none of them before they end.
+const none: readonly never[] = []
+const noSamples = Promise.resolve<EndedRollout['samples']>(new Map())
+
 type WriteFiles = (rollout: EndedRollout) => Promise<void>
 
 /** What the documents of one rollout will say, taken down while it goes on. Nothing here throws. */
@@ -82,9 +86,9 @@ export class RolloutTrajectory {
   readonly #extraFields: EndedRollout['extraFields']
   readonly #services: TrajectoryServices
   readonly #writeFiles: WriteFiles | undefined
-  readonly #failures: PhaseFailure[] = []
-  #warnings: readonly string[] = []
-  #samples: Promise<EndedRollout['samples']> = Promise.resolve(new Map())
+  #failures: readonly PhaseFailure[] = none
+  #warnings: readonly string[] = none
+  #samples = noSamples
   #lastFailure: RolloutFailure | null = null
   #report: TrajectoryReport | null = null
   #written: Promise<void> | undefined
@@ -182,7 +186,7 @@ export class RolloutTrajectory {
     this.#lastFailure = failure
     const { category, message } = failure
     const shown = this.#services.secrets.redactError(message, longErrorTextBytes)
-    this.#failures.push({ phase, category, message: shown })
+    this.#failures = [...this.#failures, { phase, category, message: shown }]
   }
 
   /** Errors of HTTP clients have been seen to carry keys. */

@@ -11,9 +11,14 @@ export class RunningWork {
 
   /** Begins `run`, which must not reject, and calls `onEnd` when it has ended. */
   start(run: () => Promise<void>, onEnd?: () => void): void {
-    const running = run().finally(() => {
+    const end = (): void => {
       this.#running.delete(running)
       onEnd?.()
+    }
+    // Not `finally`, which holds several times as much for as long as the work takes.
+    const running = run().then(end, (error: unknown) => {
+      end()
+      throw error
     })
     this.#running.add(running)
   }
