@@ -123,5 +123,5 @@ it('gives each of 400 rollouts one end while the server is killed again and agai
   expect([graded.size, leases.length + unknown]).toStrictEqual([200, 200])
   expect(sent).toContain('success, success 1')
   expect(fetched).toContain('success 1')
-  expect(server.kills).toBeGreaterThan(3)
+  expect(server.kills).toBeGreaterThan(2)
 }, 120_000)

@@ -7,18 +7,21 @@ import path from 'node:path'
  * and never a reason to fail a rollout.
  */
 export class ArtifactsFolder {
-  readonly #path: string
+  readonly #root: string
+  readonly #rolloutId: string
   #made: string | null | undefined
 
   constructor(root: string, rolloutId: string) {
-    this.#path = path.join(root, rolloutId, 'artifacts')
+    this.#root = root
+    this.#rolloutId = rolloutId
   }
 
   get path(): string | null {
     if (this.#made !== undefined) return this.#made
     try {
-      mkdirSync(this.#path, { recursive: true })
-      this.#made = this.#path
+      const folder = path.join(this.#root, this.#rolloutId, 'artifacts')
+      mkdirSync(folder, { recursive: true })
+      this.#made = folder
     } catch {
       this.#made = null
     }

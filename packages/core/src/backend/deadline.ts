@@ -36,20 +36,11 @@ export class Deadline extends UserCode {
   }
 
   /**
-   * Runs user code. Settles as soon as the phase ends, even if the code never does; code that
-   * blocked the thread past the deadline and then returned is late as well.
+   * Code that blocked the thread past the deadline and then returned is late as well.
+   *
+   * @throws OsmosisError of the deadline when the time is up, even if the timer has not fired
    */
-  race<T>(start: () => Promise<T>): Promise<T> {
-    return this.run(() =>
-      start().then((result) => {
-        this.throwIfLate()
-        return result
-      }),
-    )
-  }
-
-  /** @throws OsmosisError of the deadline when the time is up, even if the timer has not fired */
-  throwIfLate(): void {
+  override throwIfLate(): void {
     if (performance.now() > this.#expiresAt && !this.signal.aborted) this.abort(this.#expired())
     this.signal.throwIfAborted()
   }

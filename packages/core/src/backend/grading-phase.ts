@@ -35,7 +35,7 @@ export async function runGradingPhase<TConfig, TWorkflowConfig>(
     deadline = phase
     live.enter(phase)
     const grade = async (): Promise<void> => {
-      await phase.race(async () => {
+      await phase.run(async () => {
         const copy = cloneConfig(config)
         await new grader(copy).grade(new SampleGrading(live, samples, copy, phase.signal))
       })

@@ -51,7 +51,7 @@ export async function gradeGroup<TConfig, TWorkflowConfig>(
     let judged: Promise<void> | undefined
     // The first member's span is the one that user code runs in.
     const judge = (): Promise<void> =>
-      (judged ??= phase.race(async () => {
+      (judged ??= phase.run(async () => {
         await new grader(copy).gradeGroup(context)
       }))
     await Promise.all(members.map(async (member) => settle(member, grader.name, judge)))

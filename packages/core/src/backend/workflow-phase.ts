@@ -10,13 +10,14 @@ import type { RolloutSample } from '../rollout-sample.ts'
 import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
 import { cloneConfig } from '../workflow/config.ts'
 import { traces } from '../tracing/rollout-trace.ts'
-import { parseMetadata, type MetadataOf } from '../workflow/metadata-schema.ts'
+import { parseMetadata } from '../workflow/metadata-schema.ts'
 import { registerReturned } from '../workflow/workflow-output.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import type { RolloutFailure, WorkflowOutcome } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
 import { ownTurn } from './own-turn.ts'
 import { QueueClock, workflowDeadline } from './phase-deadlines.ts'
+import { WorkflowInput } from './workflow-input.ts'
 
 type Samples = ReadonlyMap<string, RolloutSample>
 
@@ -67,21 +68,12 @@ export async function runWorkflowPhase<TConfig>(
     })
     started = context
     if (live.trace !== undefined) traces.set(context, live.trace)
-    const samples = await deadline.race(() =>
+    const samples = await deadline.run(() =>
       context.run(async () => {
         live.metadata = await parseMetadata(config, request.metadata)
         const copy = cloneConfig(config)
-        const returned = await new workflow(copy).run({
-          prompt: [...request.initialMessages],
-          config: copy,
-          metadata: live.metadata as MetadataOf<TConfig>,
-          rolloutId: request.rolloutId,
-          group: request.group ?? null,
-          signal: deadline.signal,
-          get artifactsDir() {
-            return live.artifacts.path
-          },
-        })
+        const input = new WorkflowInput(live, copy, deadline.signal)
+        const returned = await new workflow(copy).run(input)
         registerReturned(context, returned, request.label)
         const collected = await context.getSamples()
         context.throwUnnoticedError()

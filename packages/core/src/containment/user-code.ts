@@ -35,8 +35,11 @@ export class UserCode implements RolloutScope {
 
   /** Settles as the code does, or with the reason of its abort, even if the code never settles. */
   run<T>(start: () => Promise<T>): Promise<T> {
-    return untilAborted(this.signal, () => inScope(this, start))
+    return untilAborted(this.signal, () => inScope(this, start), this)
   }
+
+  /** Called when the code has succeeded. Throws where that was too late; here nothing is. */
+  throwIfLate(): void {}
 
   /** From now on nothing that the code does changes the rollout. */
   clear(): void {

@@ -4,18 +4,30 @@ import { startTimer } from './long-timer.ts'
  * Settles with `work`, or with the reason of `signal` as soon as that aborts, even if the work
  * never settles. Work is not begun when the signal is aborted already, and what it throws after the
  * abort is replaced by the reason: whatever code made of the abort, that is why it ended.
+ *
+ * @param clock - asked once the work has succeeded; what it throws counts instead
  */
-export function untilAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+export function untilAborted<T>(
+  signal: AbortSignal,
+  work: () => Promise<T>,
+  clock?: { throwIfLate(): void },
+): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     signal.throwIfAborted()
     const onAbort = (): void => reject(signal.reason as Error)
-    const succeed = (value: T): void => {
-      signal.removeEventListener('abort', onAbort)
-      resolve(value)
-    }
     const fail = (error: unknown): void => {
       signal.removeEventListener('abort', onAbort)
       reject((signal.aborted ? signal.reason : error) as Error)
+    }
+    const succeed = (value: T): void => {
+      try {
+        clock?.throwIfLate()
+      } catch (error) {
+        fail(error)
+        return
+      }
+      signal.removeEventListener('abort', onAbort)
+      resolve(value)
     }
     // Once, for work that never settles.
     signal.addEventListener('abort', onAbort, { once: true })

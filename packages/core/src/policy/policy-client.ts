@@ -144,7 +144,13 @@ class PolicyCalls {
       if (beforeCall) await untilAborted(signal, beforeCall)
       const body = bodyOf(settings, call.messagesJson())
       const sent = { headers: policyHeaders(this.#identity(), headers), body, signal }
-      reading = new PolicyAnswer(await this.#ask(sent, call, options.retries))
+      let begun: HttpAnswer
+      try {
+        begun = await this.#send(sent, call)
+      } catch (error) {
+        begun = await this.#askAgain(error, sent, call, options.retries)
+      }
+      reading = new PolicyAnswer(begun)
       answer = new CompletionAccumulator()
       const take = taker(answer, call, signal)
       while (!reading.complete) {
@@ -190,27 +196,17 @@ class PolicyCalls {
     }
   }
 
-  /**
-   * A call waits here for as long as the policy takes to answer, thousands of them at a time: what it takes to
-   * ask again is made when that is needed.
-   */
-  #ask(sent: HttpRequest, call: CallRecorder, retries = 2): Promise<HttpAnswer> {
-    return this.#send(sent, call).catch((failure: unknown) =>
-      this.#askAgain(failure, sent, call, retries),
-    )
-  }
-
   #send(sent: HttpRequest, call: CallRecorder): Promise<HttpAnswer> {
     call.attempts += 1
     return this.#transport.post(this.#route.endpoint.url, sent)
   }
 
-  // Only until the answer begins: asking again after that would be a second sample.
+  /** Only until the answer begins: asking again after that would be a second sample. */
   #askAgain(
     failure: unknown,
     sent: HttpRequest,
     call: CallRecorder,
-    retries: number,
+    retries = 2,
   ): Promise<HttpAnswer> {
     const { signal } = sent
     const mayPass = (error: unknown): boolean => this.#mayPass(error)

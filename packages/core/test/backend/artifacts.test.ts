@@ -36,6 +36,20 @@ it('gives workflow and grader one folder, and makes none that nobody asks for', 
   expect(existsSync(path.join(artifactRoot, 'needs-none'))).toBe(false)
 })
 
+it('is in copies of what the workflow gets as well', async () => {
+  const artifactRoot = temporaryFolder()
+  const seen: (string | null)[] = []
+  const backend = new LocalBackend({
+    artifactRoot,
+    workflow: workflow((ctx) => {
+      seen.push({ ...ctx }.artifactsDir, new Proxy(ctx, {}).artifactsDir)
+    }),
+  })
+  await run(backend, { rolloutId: 'copies', grade: false })
+  const folder = path.join(artifactRoot, 'copies', 'artifacts')
+  expect(seen).toStrictEqual([folder, folder])
+})
+
 it('goes on without a folder when none can be made', async () => {
   const file = path.join(temporaryFolder(), 'file')
   writeFileSync(file, '')

@@ -49,7 +49,6 @@ export class RolloutRequests {
   /** With callbacks: what is sent again is answered as it was. */
   withCallbacks(body: RolloutRequestBody, traceHeaders: TraceHeaders): RequestedRollout {
     const rolloutId = body.rollout_id ?? randomUUID()
-    const targets = toTargets(rolloutId, body)
     const request = toRolloutRequest({ kind: 'callbacks', body }, rolloutId, traceHeaders)
     return {
       rolloutId,
@@ -58,12 +57,12 @@ export class RolloutRequests {
       prepare: () => {
         const trajectory = this.#parts.files.begin(request, body.extra_fields ?? null)
         const onAcknowledged = (text: string): void => trajectory.acknowledged(text)
+        const targets = { ...toTargets(rolloutId, body), onAcknowledged }
         return {
           answer: '{}',
           ifInterrupted: () => ifInterrupted(targets),
           run: (record) => {
-            const sent = { ...targets, onAcknowledged }
-            const callbacks = new RolloutCallbacks(sent, this.#parts.services, record)
+            const callbacks = new RolloutCallbacks(targets, this.#parts.services, record)
             return this.#run(request, callbacks, trajectory)
           },
         }
