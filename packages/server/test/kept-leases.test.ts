@@ -1,6 +1,10 @@
-import { readdir } from 'node:fs/promises'
-
-import { LeaseClient, LeaseHandle, type PolledResult, temporaryFolder } from '@osmosis/testing/kit'
+import {
+  keptRollouts,
+  LeaseClient,
+  LeaseHandle,
+  type PolledResult,
+  temporaryFolder,
+} from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { leasing, type LeasingServer } from './leasing-server.ts'
@@ -9,11 +13,6 @@ import { workflowOf } from './running-server.ts'
 /** The same lease, at another server. */
 function at(server: LeasingServer, { accepted }: LeaseHandle): LeaseHandle {
   return new LeaseHandle(new LeaseClient(server), accepted)
-}
-
-/** Files about rollouts. */
-async function kept(outboxDir: string): Promise<string[]> {
-  return (await readdir(outboxDir)).filter((name) => name.endsWith('.jsonl'))
 }
 
 it('a result is still there after a restart, with the same bytes, for its holder alone', async () => {
@@ -72,12 +71,12 @@ it('a result is forgotten when its time is over, wherever that was spent', async
     // The id is free again.
     handle = await second.start()
     await handle.until()
-    await expect.poll(async () => kept(outboxDir)).toHaveLength(1)
+    await expect.poll(async () => keptRollouts(outboxDir)).toHaveLength(1)
   }
   const shorter = { ...leases, retentionSeconds: 0.001 }
   await using third = await leasing({ outboxDir, leases: shorter })
   expect((await at(third, handle).read()).status).toBe(404)
-  await expect.poll(async () => kept(outboxDir)).toStrictEqual([])
+  await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
 })
 
 it('results of an earlier process count, and make room when they were fetched a lease ago', async () => {
@@ -94,5 +93,5 @@ it('results of an earlier process count, and make room when they were fetched a 
   expect(await next('second')).toBe(429)
   await expect.poll(async () => next('second')).toBe(202)
   expect(await next('third')).toBe(429)
-  await expect.poll(async () => kept(outboxDir)).toHaveLength(2)
+  await expect.poll(async () => keptRollouts(outboxDir)).toHaveLength(2)
 })

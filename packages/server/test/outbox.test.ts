@@ -8,7 +8,7 @@ import { setImmediate } from 'node:timers/promises'
 
 import { LocalBackend } from '@osmosis/core'
 import { createRolloutServer } from '@osmosis/server'
-import { FakeController, post } from '@osmosis/testing/kit'
+import { FakeController, keptRollouts, post } from '@osmosis/testing/kit'
 import { describe, expect, it, vi } from 'vitest'
 
 import { AskOnce, startServer } from './running-server.ts'
@@ -23,7 +23,7 @@ async function temporaryFolder(): Promise<{ outboxDir: string } & AsyncDisposabl
   }
 }
 
-/** Names of the files about rollouts that are not told in full. */
+/** Names of the files about rollouts that are not told in full, or were not long ago. */
 async function keptFiles(outboxDir: string): Promise<string[]> {
   return (await readdir(outboxDir)).filter((name) => name !== 'ended.jsonl')
 }
@@ -105,14 +105,14 @@ describe('a server with an outbox', () => {
       await first.exit
       await Promise.all(posts)
     }
-    const kept = await keptFiles(outboxDir)
-    expect(kept.length).toBeGreaterThan(0)
+    expect((await keptRollouts(outboxDir)).length).toBeGreaterThan(0)
     {
       await using second = await startChild({ outboxDir, controller })
-      await vi.waitFor(async () => expect(await keptFiles(outboxDir)).toStrictEqual([]), 4000)
+      await vi.waitFor(async () => expect(await keptRollouts(outboxDir)).toStrictEqual([]), 4000)
       second.kill('SIGTERM')
       await second.exit
     }
+    expect(await keptFiles(outboxDir)).toStrictEqual([])
     for (const [key, bodies] of bodiesByKey(controller)) {
       expect({ key, bodies: bodies.size }).toStrictEqual({ key, bodies: 1 })
     }
@@ -180,27 +180,33 @@ describe('a server with an outbox', () => {
     expect((await next.post({ rollout_id: 'r2' })).status).toBe(202)
   })
 
-  it('starts although a file makes no sense, says so without quoting it, and leaves it alone', async () => {
+  it('starts although a file makes no sense, says so without quoting it, and leaves it to people', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await (await startServer({ outboxDir }))[Symbol.asyncDispose]()
-    const garbled = `${randomUUID()}.jsonl`
-    const unfinished = `${garbled}.${randomUUID()}.tmp`
+    const unfinished = `${randomUUID()}.refused.${randomUUID()}.tmp`
     const others = ['notes.json', 'thesis.tmp']
-    for (const name of [garbled, unfinished, ...others]) {
-      await writeFile(path.join(outboxDir, name), '{"api_key":planted-key"')
+    const garbled = '{"api_key":planted-key"\n'
+    for (const name of ['journal-00000007.jsonl', unfinished, ...others]) {
+      await writeFile(path.join(outboxDir, name), garbled)
     }
-    await using running = await startServer({ outboxDir })
-
-    expect((await keptFiles(outboxDir)).toSorted()).toStrictEqual([garbled, ...others])
-    const complaints = running.log.filter(({ level }) => level === 'error')
-    expect(complaints).toStrictEqual([
-      {
-        level: 'error',
-        message: 'no rollout can be read from file; it is left alone',
-        fields: { file: path.join(outboxDir, garbled) },
-      },
-    ])
+    const file = path.join(outboxDir, 'journal-00000007.jsonl')
+    for (const complaints of [1, 0]) {
+      await using running = await startServer({ outboxDir })
+      const rollout_id = `r${complaints}`
+      expect((await running.post({ rollout_id })).status).toBe(202)
+      expect(running.log.filter(({ level }) => level === 'error')).toStrictEqual(
+        Array.from({ length: complaints }, () => ({
+          level: 'error',
+          message: 'not all of file can be read; it is left alone',
+          fields: { file },
+        })),
+      )
+      await running.server.drain()
+    }
+    const left = 'journal-00000007.unreadable'
+    expect((await keptFiles(outboxDir)).toSorted()).toStrictEqual([left, ...others])
+    expect(await readFile(path.join(outboxDir, left), 'utf8')).toBe(garbled)
   })
 
   it('knows a rollout of an earlier process before, while and after its results are delivered', async () => {

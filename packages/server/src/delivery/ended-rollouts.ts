@@ -1,8 +1,12 @@
+import { readFile, rename } from 'node:fs/promises'
+import path from 'node:path'
+
 import type { RolloutState } from '@osmosis/core'
 import { rolloutStatusSchema } from '@osmosis/core/wire'
 import { z } from 'zod'
 
-import { shareRuns, type OutboxFolder } from './outbox-folder.ts'
+import { AppendedFile } from './outbox-file.ts'
+import { WriteGroups } from './outbox-groups.ts'
 
 /** A rollout that ended and was told in full, for those who send it again. */
 export interface EndedRollout {
@@ -30,59 +34,86 @@ const lineSchema = z.object({
   at: z.number(),
 })
 
-const currentName = 'ended.jsonl'
-const olderName = 'ended.older.jsonl'
 /** As many as are remembered in memory; two files hold at least the last so many. */
 const linesPerFile = 10_000
+/** Of the lines that are written at once. Characters. */
+const groupLength = 1024 * 1024
 
 /** The rollouts that ended lately, in two files that take turns, so that neither has to be rewritten. */
 export class EndedRollouts {
-  readonly #folder: OutboxFolder
-  readonly #flush: () => Promise<void>
-  #waiting: string[] = []
+  readonly #path: string
+  readonly #olderPath: string
+  readonly #groups = new WriteGroups<string>(
+    async (lines) => this.#write(lines),
+    ({ length }) => length,
+    groupLength,
+  )
+  #file: AppendedFile | undefined
   #lines = 0
+  #isOpen = false
 
-  constructor(folder: OutboxFolder) {
-    this.#folder = folder
-    this.#flush = shareRuns(async () => this.#write())
+  constructor(folder: string) {
+    this.#path = path.join(folder, 'ended.jsonl')
+    this.#olderPath = path.join(folder, 'ended.older.jsonl')
   }
 
   /** Reads what earlier processes wrote, in the order of the ends. */
   async read(): Promise<EndedRollout[]> {
-    const older = await this.#readFile(olderName)
-    const current = await this.#readFile(currentName)
+    const older = await readEnded(this.#olderPath)
+    const current = await readEnded(this.#path)
     this.#lines = current.length
+    this.#isOpen = true
     return [...older, ...current]
   }
 
   /** When this resolves, the entry survives the machine. */
   async add(ended: EndedRollout): Promise<void> {
-    this.#waiting.push(JSON.stringify(ended satisfies z.input<typeof lineSchema>))
-    await this.#flush()
+    if (!this.#isOpen) throw new Error('the outbox is closed')
+    await this.#groups.add(JSON.stringify(ended satisfies z.input<typeof lineSchema>))
   }
 
-  async #write(): Promise<void> {
-    const lines = this.#waiting.splice(0)
+  async close(): Promise<void> {
+    this.#isOpen = false
+    await this.#groups.idle()
+    await this.#closeFile()
+  }
+
+  async #write(lines: readonly string[]): Promise<void> {
     if (this.#lines >= linesPerFile) {
-      await this.#folder.rename(currentName, olderName)
+      await this.#closeFile()
+      await rename(this.#path, this.#olderPath)
       this.#lines = 0
     }
     this.#lines += lines.length
+    this.#file ??= new AppendedFile(this.#path)
     // The newline in front ends what a process that was killed, or a full disk, left half-written.
     const text = lines.map((line) => `\n${line}`).join('')
-    await this.#folder.append(currentName, text, { sync: true, create: true })
+    try {
+      await this.#file.append(text, { sync: true })
+    } catch (error) {
+      // Somebody may have removed it: it is looked for anew.
+      await this.#closeFile()
+      throw error
+    }
   }
 
-  async #readFile(name: string): Promise<EndedRollout[]> {
-    const text = await this.#folder.read(name).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return ''
-      throw error
-    })
-    return text.split('\n').flatMap(toEnded)
+  async #closeFile(): Promise<void> {
+    const file = this.#file
+    this.#file = undefined
+    await file?.close()
   }
 }
 
-/** Nothing from half a line: the file of the rollout is still there, then. */
+async function readEnded(file: string): Promise<EndedRollout[]> {
+  try {
+    return (await readFile(file, 'utf8')).split('\n').flatMap(toEnded)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
+}
+
+/** Nothing from half a line: the record of the rollout is still there, then. */
 function toEnded(line: string): EndedRollout[] {
   try {
     return [lineSchema.parse(JSON.parse(line))]

@@ -1,24 +1,18 @@
 import { errorMessage } from '@osmosis/core'
-import { z } from 'zod'
 
 import type { Logger } from '../logging/logger.ts'
 import type { Callback, CallbackRecord, DeliveryOutcome } from './callback-delivery.ts'
-import type { AppendOptions, OutboxFolder } from './outbox-folder.ts'
-
-/** What is kept of a rollout when it is accepted. */
-export interface Acceptance {
-  readonly rolloutId: string
-  /** What makes two requests the same rollout. */
-  readonly key: string
-  /** Of the body that was accepted. */
-  readonly digest: string
-  /** What a repeated request is answered: JSON. Null: it is not to be repeated. */
-  readonly answer: string | null
-  /** What is to be sent, in this order, when the process ends before there is anything else to send. */
-  readonly ifInterrupted: readonly Callback[]
-  /** SHA-256 of the token with which the result is fetched, in base64; null: it is sent. */
-  readonly tokenDigest: string | null
-}
+import type { OutboxJournal } from './outbox-journal.ts'
+import {
+  fromEntry,
+  readFirstLine,
+  readLine,
+  toEntry,
+  toLine,
+  type Acceptance,
+  type Note,
+  type Step,
+} from './outbox-lines.ts'
 
 /** The end of a rollout whose result is fetched. */
 export interface KeptEnd {
@@ -31,59 +25,11 @@ export interface KeptEnd {
   readonly at: number
 }
 
-const callbackSchema = z.object({
-  kind: z.string(),
-  url: z.string(),
-  api_key: z.string().nullable(),
-  idempotency_key: z.string(),
-  body: z.string(),
-})
-
-/** The first line of a record. */
-const acceptanceSchema = z.object({
-  line: z.literal('accepted'),
-  /** Milliseconds since 1970. */
-  at: z.number(),
-  rollout_id: z.string(),
-  key: z.string(),
-  digest: z.string(),
-  answer: z.string().nullable(),
-  token_digest: z.base64().length(44).nullable(),
-  if_interrupted: z.array(callbackSchema),
-})
-
-/** Every other line. */
-const stepSchema = z.discriminatedUnion('line', [
-  z.object({
-    line: z.literal('callback'),
-    callback: callbackSchema,
-    if_interrupted: z.array(callbackSchema),
-  }),
-  z.object({
-    line: z.literal('told'),
-    idempotency_key: z.string(),
-    outcome: z.enum(['acknowledged', 'refused']),
-  }),
-  z.object({
-    line: z.literal('end'),
-    at: z.number(),
-    status: z.enum(['success', 'failure', 'cancelled']),
-    reward: z.number().nullable(),
-    error_message: z.string().nullable(),
-    json: z.string(),
-  }),
-  /** Its workflow has ended well, and nothing was sent. */
-  z.object({ line: z.literal('grading') }),
-  z.object({ line: z.literal('fetched') }),
-])
-
-type Step = z.output<typeof stepSchema>
-
 /** What a record is kept with. */
 export interface RecordPlace {
-  readonly folder: OutboxFolder
-  /** Name of its file. */
-  readonly name: string
+  /** Under which its lines are found. */
+  readonly id: string
+  readonly journal: OutboxJournal
   readonly logger: Logger
 }
 
@@ -99,9 +45,9 @@ export class OutboxRecord implements CallbackRecord {
   readonly #waiting = new Map<string, Callback>()
   #ifInterrupted: readonly Callback[]
   #latest: Callback | undefined
-  #refused = false
-  /** The last line may be half a line: readers leave that out, but none may follow it. */
-  #torn = false
+  #refused: readonly Callback[] = []
+  /** How many steps have lines. */
+  #steps = 0
   #gone = false
   #grading = false
   #end: KeptEnd | undefined
@@ -111,6 +57,11 @@ export class OutboxRecord implements CallbackRecord {
     this.acceptance = acceptance
     this.#ifInterrupted = acceptance.ifInterrupted
     this.#place = place
+  }
+
+  /** Under which its lines are found. */
+  get id(): string {
+    return this.#place.id
   }
 
   /** Callbacks that are still to arrive, when nothing else is found out about the rollout. */
@@ -128,7 +79,8 @@ export class OutboxRecord implements CallbackRecord {
     return this.#ifInterrupted.length > 0
   }
 
-  get refused(): boolean {
+  /** Callbacks that the receiver refused for good. */
+  get refused(): readonly Callback[] {
     return this.#refused
   }
 
@@ -153,8 +105,7 @@ export class OutboxRecord implements CallbackRecord {
       ifInterrupted ??
       this.#ifInterrupted.filter((planned) => planned.idempotencyKey !== idempotencyKey)
     const if_interrupted = next.map(toEntry)
-    const step = { line: 'callback', callback: toEntry(callback), if_interrupted } as const
-    await this.#write(step, { sync: true })
+    await this.#step({ line: 'callback', callback: toEntry(callback), if_interrupted })
     this.#waiting.set(idempotencyKey, callback)
     this.#latest = callback
     this.#ifInterrupted = next
@@ -164,138 +115,106 @@ export class OutboxRecord implements CallbackRecord {
   /** Notes what became of a callback. Not synced: to send it once more does no harm. */
   async told(callback: Callback, outcome: DeliveryOutcome): Promise<void> {
     if (outcome === 'gave_up') return
-    const step = { line: 'told', idempotency_key: callback.idempotencyKey, outcome } as const
-    await this.#write(step, { sync: false })
-    this.#apply(step)
+    const note = { line: 'told', idempotency_key: callback.idempotencyKey, outcome } as const
+    await this.#note(note)
+    this.#apply(note)
   }
 
   /** Notes how far it has got. Not synced: it only says what the failure of an interrupted one is. */
   async noteGrading(): Promise<void> {
-    await this.#write({ line: 'grading' }, { sync: false })
+    await this.#note({ line: 'grading' })
   }
 
   /** Keeps a result before it can be fetched. */
   async keepEnd(end: Omit<KeptEnd, 'at'>): Promise<void> {
     const { status, reward, errorMessage: error_message, json } = end
-    const step = { line: 'end', at: Date.now(), status, reward, error_message, json } as const
-    await this.#write(step, { sync: true })
+    await this.#step({ line: 'end', at: Date.now(), status, reward, error_message, json })
   }
 
   /** Notes that the result was handed out. */
   async noteFetched(): Promise<void> {
     if (this.#fetched) return
     this.#fetched = true
-    await this.#write({ line: 'fetched' }, { sync: false })
+    await this.#note({ line: 'fetched' })
   }
 
   /** It has been told in full, or was never accepted: nothing is left to keep. */
   async remove(): Promise<void> {
     this.#gone = true
-    await this.#try('outbox is out of date', async ({ folder, name }) => folder.remove(name))
+    await this.#try(async ({ journal, id }) => journal.end(id))
   }
 
-  /** The receiver refused a part of it for good: it stays, for people, and is not sent again. */
-  async setAside(): Promise<void> {
-    this.#gone = true
-    await this.#try('outbox is out of date', async ({ folder, name }) =>
-      folder.rename(name, name.replace(/\.jsonl$/, '.refused')),
-    )
+  /** Takes up a line that an earlier process wrote. */
+  read(text: string): void {
+    const line = readLine(text)
+    if (line.line === 'callback' || line.line === 'end') this.#steps += 1
+    this.#apply(line)
   }
 
-  /** Takes up a step that an earlier process wrote. */
-  read(line: string): void {
-    this.#apply(stepSchema.parse(JSON.parse(line)))
-  }
-
-  #apply(step: Step): void {
-    if (step.line === 'callback') {
+  #apply(line: Step | Note): void {
+    if (line.line === 'callback') {
       const { rolloutId } = this.acceptance
-      const callback = fromEntry(step.callback, rolloutId)
+      const callback = fromEntry(line.callback, rolloutId)
       this.#waiting.set(callback.idempotencyKey, callback)
       this.#latest = callback
-      this.#ifInterrupted = step.if_interrupted.map((entry) => fromEntry(entry, rolloutId))
-    } else if (step.line === 'told') {
-      this.#waiting.delete(step.idempotency_key)
-      if (step.outcome === 'refused') this.#refused = true
-    } else if (step.line === 'end') {
-      const { error_message, ...end } = step
+      this.#ifInterrupted = line.if_interrupted.map((entry) => fromEntry(entry, rolloutId))
+    } else if (line.line === 'told') this.#applyTold(line.idempotency_key, line.outcome)
+    else if (line.line === 'end') {
+      const { error_message, ...end } = line
       this.#end = { ...end, errorMessage: error_message }
-    } else if (step.line === 'grading') this.#grading = true
+    } else if (line.line === 'grading') this.#grading = true
     else this.#fetched = true
   }
 
-  async #write(step: Step, options: AppendOptions): Promise<void> {
-    if (this.#gone) return
-    const text = `${JSON.stringify(step)}\n`
-    const written =
-      !this.#torn &&
-      (await this.#try('outbox is out of date', async ({ folder, name }) =>
-        folder.append(name, text, options),
-      ))
-    this.#torn = !written
-    // Without this step, what the next process would tell could contradict what is told now.
-    if (!written && options.sync) await this.remove()
+  #applyTold(idempotencyKey: string, outcome: 'acknowledged' | 'refused'): void {
+    const callback = this.#waiting.get(idempotencyKey)
+    if (callback === undefined) return
+    this.#waiting.delete(idempotencyKey)
+    if (outcome === 'refused') this.#refused = [...this.#refused, callback]
   }
 
-  async #try(what: string, act: (place: RecordPlace) => Promise<void>): Promise<boolean> {
+  async #step(step: Step): Promise<void> {
+    if (this.#gone) return
+    this.#steps += 1
+    const number = this.#steps
+    const isWritten = await this.#try(async ({ journal, id }) =>
+      journal.step(id, toLine({ id, number }, step)),
+    )
+    // Without this step, what the next process would tell could contradict what is told now.
+    if (!isWritten) this.#gone = true
+  }
+
+  async #note(note: Note): Promise<void> {
+    if (this.#gone) return
+    const number = this.#steps
+    await this.#try(async ({ journal, id }) => journal.note(id, toLine({ id, number }, note)))
+  }
+
+  async #try(act: (place: RecordPlace) => Promise<void>): Promise<boolean> {
     try {
       await act(this.#place)
       return true
     } catch (error) {
       const line = { rollout_id: this.acceptance.rolloutId, error }
-      this.#place.logger.error(line, `${what}: ${errorMessage(error)}`)
+      this.#place.logger.error(line, `outbox is out of date: ${errorMessage(error)}`)
       return false
     }
   }
 }
 
-/** The first line of the record of a rollout that is accepted. */
-export function toFirstLine(acceptance: Acceptance): string {
-  const line: z.input<typeof acceptanceSchema> = {
-    line: 'accepted',
-    at: Date.now(),
-    rollout_id: acceptance.rolloutId,
-    key: acceptance.key,
-    digest: acceptance.digest,
-    answer: acceptance.answer,
-    token_digest: acceptance.tokenDigest,
-    if_interrupted: acceptance.ifInterrupted.map(toEntry),
-  }
-  return `${JSON.stringify(line)}\n`
-}
-
 /**
  * Reads what an earlier process wrote.
  *
- * @param lines - whole lines of a record, at least one
+ * @param lines - of a record, at least one
  * @returns the record, and when it was accepted: milliseconds since 1970
  * @throws the error of the parser, whose text may quote keys
  */
 export function readRecord(
-  [first = '', ...steps]: readonly string[],
+  [first = '', ...rest]: readonly string[],
   place: RecordPlace,
 ): { record: OutboxRecord; at: number } {
-  const accepted = acceptanceSchema.parse(JSON.parse(first))
-  const { rollout_id: rolloutId, key, digest, answer, at } = accepted
-  const acceptance = {
-    rolloutId,
-    key,
-    digest,
-    answer,
-    tokenDigest: accepted.token_digest,
-    ifInterrupted: accepted.if_interrupted.map((entry) => fromEntry(entry, rolloutId)),
-  }
+  const { acceptance, at } = readFirstLine(first)
   const record = new OutboxRecord(acceptance, place)
-  for (const step of steps) record.read(step)
+  for (const line of rest) record.read(line)
   return { record, at }
-}
-
-function toEntry(callback: Callback): z.output<typeof callbackSchema> {
-  const { kind, url, apiKey, idempotencyKey, body } = callback
-  return { kind, url, api_key: apiKey, idempotency_key: idempotencyKey, body }
-}
-
-function fromEntry(entry: z.output<typeof callbackSchema>, rolloutId: string): Callback {
-  const { kind, url, api_key: apiKey, idempotency_key: idempotencyKey, body } = entry
-  return { rolloutId, kind, url, apiKey, idempotencyKey, body }
 }

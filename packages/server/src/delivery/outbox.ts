@@ -1,16 +1,13 @@
 import { randomUUID } from 'node:crypto'
-import path from 'node:path'
 
 import { errorMessage, type RolloutState } from '@osmosis/core'
 
 import type { Logger } from '../logging/logger.ts'
 import { EndedRollouts, type EndedRollout } from './ended-rollouts.ts'
 import { OutboxFolder } from './outbox-folder.ts'
-import { readRecord, toFirstLine, OutboxRecord, type Acceptance } from './outbox-record.ts'
-
-/** Only files with these names are touched: the folder may hold others. */
-const recordName = /^[0-9a-f-]{36}\.jsonl$/
-const unfinishedName = /^[0-9a-f-]{36}\.jsonl\.[0-9a-f-]{36}\.tmp$/
+import { OutboxJournal } from './outbox-journal.ts'
+import { toEntry, toFirstLine, type Acceptance } from './outbox-lines.ts'
+import { readRecord, OutboxRecord } from './outbox-record.ts'
 
 /** What earlier processes left behind. */
 export interface Leftovers {
@@ -21,18 +18,27 @@ export interface Leftovers {
 }
 
 /**
- * The rollouts of a server on disk, so that they outlive the process: a file each, from its
+ * The rollouts of a server on disk, so that they outlive the process: a record each, from its
  * acceptance until all is told.
  */
 export class Outbox {
   readonly #folder: OutboxFolder
+  readonly #journal: OutboxJournal
   readonly #ended: EndedRollouts
   readonly #logger: Logger
 
   constructor(folder: string, logger: Logger) {
     this.#folder = new OutboxFolder(folder)
-    this.#ended = new EndedRollouts(this.#folder)
+    this.#journal = new OutboxJournal(this.#folder.path, (what, error) =>
+      logger.error({ error }, `${what}: ${errorMessage(error)}`),
+    )
+    this.#ended = new EndedRollouts(this.#folder.path)
     this.#logger = logger
+  }
+
+  /** How many rollouts are kept. */
+  get count(): number {
+    return this.#journal.count
   }
 
   /**
@@ -58,14 +64,14 @@ export class Outbox {
    * @throws the error of the file system; nothing is kept then
    */
   async accept(acceptance: Acceptance): Promise<OutboxRecord> {
-    const name = `${randomUUID()}.jsonl`
-    await this.#folder.create(name, toFirstLine(acceptance))
-    return new OutboxRecord(acceptance, { folder: this.#folder, name, logger: this.#logger })
+    const id = randomUUID()
+    await this.#journal.accept(id, toFirstLine(id, acceptance))
+    return new OutboxRecord(acceptance, { id, journal: this.#journal, logger: this.#logger })
   }
 
   /**
    * To be called when a rollout is over. Where everything about it was told, only the memory of it
-   * is left; what is still to be told stays.
+   * is left, and what its receiver refused for good, for people; what is still to be told stays.
    *
    * @param state - how it ended, for those who ask
    * @returns whether everything was told
@@ -76,56 +82,35 @@ export class Outbox {
     try {
       // First, so that at no time it is unknown.
       if (answer !== null) await this.#ended.add({ key, digest, answer, state, at: Date.now() })
+      if (record.refused.length > 0) await this.#setAside(record)
     } catch (error) {
       const line = { rollout_id: rolloutId, error }
       this.#logger.error(line, `outbox is out of date: ${errorMessage(error)}`)
       return true
     }
-    await (record.refused ? record.setAside() : record.remove())
+    await record.remove()
     return true
-  }
-
-  /** How many rollouts are kept. NaN when the folder cannot be read. */
-  async count(): Promise<number> {
-    try {
-      const names = await this.#folder.names()
-      return names.filter((name) => recordName.test(name)).length
-    } catch {
-      return Number.NaN
-    }
   }
 
   /** Finishes what was begun, and lets other processes have the folder. */
   async close(): Promise<void> {
+    await this.#ended.close()
+    await this.#journal.close()
     await this.#folder.close()
   }
 
-  async #records(): Promise<OutboxRecord[]> {
-    const found: { at: number; record: OutboxRecord }[] = []
-    for (const name of await this.#folder.names()) {
-      // Never finished, so its rollout was never accepted.
-      if (unfinishedName.test(name)) await this.#folder.remove(name)
-      if (!recordName.test(name)) continue
-      const read = await this.#read(name)
-      if (read !== undefined) found.push(read)
-    }
-    return found.toSorted((a, b) => a.at - b.at).map(({ record }) => record)
+  async #setAside({ id, acceptance: { rolloutId }, refused }: OutboxRecord): Promise<void> {
+    const callbacks = refused.map(toEntry)
+    const text = JSON.stringify({ rollout_id: rolloutId, refused: callbacks }, undefined, 2)
+    await this.#folder.setAside(id, `${text}\n`)
   }
 
-  async #read(name: string): Promise<{ at: number; record: OutboxRecord } | undefined> {
-    try {
-      const text = await this.#folder.read(name)
-      const whole = text.slice(0, text.lastIndexOf('\n') + 1)
-      const lines = whole.split('\n').slice(0, -1)
-      const read = readRecord(lines, { folder: this.#folder, name, logger: this.#logger })
-      // The process was killed in the middle of a line, before anybody could see that step.
-      if (whole.length < text.length) await this.#folder.cut(name, Buffer.byteLength(whole))
-      return read
-    } catch {
-      // What the parser says quotes the file, keys included.
-      const file = path.join(this.#folder.path, name)
-      this.#logger.error({ file }, 'no rollout can be read from file; it is left alone')
-      return undefined
-    }
+  async #records(): Promise<OutboxRecord[]> {
+    const found = await this.#journal.open(
+      ({ record: { id }, lines }) =>
+        readRecord(lines, { id, journal: this.#journal, logger: this.#logger }),
+      (file) => this.#logger.error({ file }, 'not all of file can be read; it is left alone'),
+    )
+    return found.toSorted((a, b) => a.at - b.at).map(({ record }) => record)
   }
 }

@@ -42,6 +42,6 @@ export function showShared(
   metrics.gauge(
     'osmosis_outbox_rollouts',
     'Rollouts that the outbox keeps: accepted and not told in full, or with a result that can be fetched.',
-    async () => outbox.count(),
+    () => outbox.count,
   )
 }

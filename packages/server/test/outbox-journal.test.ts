@@ -1,0 +1,335 @@
+import {
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { open, type FileHandle } from 'node:fs/promises'
+import path from 'node:path'
+
+import {
+  keptRollouts,
+  randomNumbers,
+  recordingLogger,
+  temporaryFolder,
+  type LogLine,
+} from '@osmosis/testing/kit'
+import { describe, expect, it, vi } from 'vitest'
+
+import type { Callback } from '../src/delivery/callback-delivery.ts'
+import type { Acceptance } from '../src/delivery/outbox-lines.ts'
+import type { OutboxRecord } from '../src/delivery/outbox-record.ts'
+import { Outbox } from '../src/delivery/outbox.ts'
+
+function callbackOf(rolloutId: string, kind: string, body: string): Callback {
+  const url = `http://controller/${kind}`
+  const apiKey = `key-of-${rolloutId}`
+  return { rolloutId, kind, url, apiKey, idempotencyKey: `${rolloutId}/${kind}`, body }
+}
+
+function acceptanceOf(rolloutId: string): Acceptance {
+  return {
+    rolloutId,
+    key: rolloutId,
+    digest: 'digest',
+    answer: '{}',
+    ifInterrupted: [callbackOf(rolloutId, 'completion', 'interrupted')],
+    tokenDigest: null,
+  }
+}
+
+interface OpenOutbox extends AsyncDisposable {
+  readonly outbox: Outbox
+  readonly records: readonly OutboxRecord[]
+  readonly log: LogLine[]
+}
+
+async function openOutbox(folder: string): Promise<OpenOutbox> {
+  const log: LogLine[] = []
+  const outbox = new Outbox(folder, recordingLogger(log))
+  const { records } = await outbox.open()
+  return { outbox, records, log, [Symbol.asyncDispose]: async () => outbox.close() }
+}
+
+/** What the next process would send, by rollout, when this one was killed now. */
+async function foundAfterKill(folder: string): Promise<Record<string, string[]>> {
+  const copy = await temporaryFolder()
+  copyFolder(folder, copy)
+  return found(copy)
+}
+
+async function found(folder: string): Promise<Record<string, string[]>> {
+  await using opened = await openOutbox(folder)
+  return Object.fromEntries(
+    opened.records.map(({ acceptance, untold }) => [
+      acceptance.rolloutId,
+      untold.map(({ kind, body }) => `${kind} ${body}`),
+    ]),
+  )
+}
+
+function copyFolder(from: string, to: string): void {
+  mkdirSync(to, { recursive: true })
+  for (const name of readdirSync(from)) copyFileSync(path.join(from, name), path.join(to, name))
+}
+
+/** The operations of open files, to have them fail. */
+async function fileOperations(): Promise<FileHandle> {
+  const handle = await open(import.meta.filename)
+  await handle.close()
+  return Object.getPrototypeOf(handle) as FileHandle
+}
+
+const operations = await fileOperations()
+
+function failing(code: string): Error {
+  return Object.assign(new Error(`${code}: the disk fails`), { code })
+}
+
+/** The next write gets to the disk in part. */
+function writeHalfOnce(): void {
+  const { writeFile } = operations // oxlint-disable-line typescript/unbound-method -- called with its handle
+  vi.spyOn(operations, 'writeFile').mockImplementationOnce(async function half(
+    this: FileHandle,
+    bytes,
+  ) {
+    const whole = bytes as Buffer
+    await writeFile.call(this, whole.subarray(0, Math.floor(whole.length / 2)))
+    throw failing('ENOSPC')
+  } as typeof writeFile)
+}
+
+const interrupted = ['completion interrupted']
+
+describe('a group that cannot be kept', () => {
+  const failures = {
+    'is written in part': writeHalfOnce,
+    'cannot be synced': () =>
+      vi.spyOn(operations, 'datasync').mockRejectedValueOnce(failing('EIO')),
+  }
+  it.each(Object.entries(failures))(
+    '%s: nobody in it is accepted, then or later',
+    async (_, fail) => {
+      const folder = await temporaryFolder()
+      await using first = await openOutbox(folder)
+      await first.outbox.accept(acceptanceOf('before'))
+      fail()
+      const group = Array.from({ length: 50 }, (__, n) =>
+        first.outbox.accept(acceptanceOf(`r${n}`)),
+      )
+      const refused = (await Promise.allSettled(group)).filter(
+        ({ status }) => status === 'rejected',
+      )
+      expect(refused).toHaveLength(50)
+      expect(await foundAfterKill(folder)).toStrictEqual({ before: interrupted })
+
+      await first.outbox.accept(acceptanceOf('after'))
+      expect(await foundAfterKill(folder)).toStrictEqual({
+        before: interrupted,
+        after: interrupted,
+      })
+      expect(first.outbox.count).toBe(2)
+    },
+  )
+
+  it('stays dead when it cannot even be taken back, as soon as the disk takes something again', async () => {
+    const folder = await temporaryFolder()
+    await using first = await openOutbox(folder)
+    vi.spyOn(operations, 'datasync').mockRejectedValueOnce(failing('EIO'))
+    vi.spyOn(operations, 'truncate').mockRejectedValueOnce(failing('EIO'))
+    await expect(first.outbox.accept(acceptanceOf('refused'))).rejects.toThrow('EIO')
+    expect(first.log).toMatchObject([
+      {
+        level: 'error',
+        message: 'what could not be written cannot be taken back: EIO: the disk fails',
+      },
+    ])
+    await first.outbox.accept(acceptanceOf('after'))
+    expect(await foundAfterKill(folder)).toStrictEqual({ after: interrupted })
+  })
+
+  it.each(Object.entries(failures))('%s: a step in it takes its record out', async (_, fail) => {
+    const folder = await temporaryFolder()
+    await using first = await openOutbox(folder)
+    const [told, other] = await Promise.all([
+      first.outbox.accept(acceptanceOf('told')),
+      first.outbox.accept(acceptanceOf('other')),
+    ])
+    fail()
+    await told.keep(callbackOf('told', 'completion', 'success'), [])
+    expect(await foundAfterKill(folder)).toStrictEqual({ other: interrupted })
+    // What follows is not written, and contradicts nothing.
+    await told.keep(callbackOf('told', 'grader', 'reward'), [])
+    await other.keep(callbackOf('other', 'completion', 'success'), [])
+    expect(await foundAfterKill(folder)).toStrictEqual({ other: ['completion success'] })
+  })
+
+  it('leaves those alone of which it has nothing but notes', async () => {
+    const folder = await temporaryFolder()
+    await using first = await openOutbox(folder)
+    const record = await first.outbox.accept(acceptanceOf('noted'))
+    const callback = callbackOf('noted', 'completion', 'success')
+    await record.keep(callback, [callbackOf('noted', 'grader', 'interrupted')])
+    writeHalfOnce()
+    await record.told(callback, 'acknowledged')
+    const again = ['completion success', 'grader interrupted']
+    expect(await foundAfterKill(folder)).toStrictEqual({ noted: again })
+    await record.keep(callbackOf('noted', 'grader', 'reward'), [])
+    const whole = ['completion success', 'grader reward']
+    expect(await foundAfterKill(folder)).toStrictEqual({ noted: whole })
+  })
+})
+
+it('ends a record on a disk that stays full', async () => {
+  const folder = await temporaryFolder()
+  await using first = await openOutbox(folder)
+  const told = await first.outbox.accept(acceptanceOf('told'))
+  const removed = await first.outbox.accept(acceptanceOf('removed'))
+  const full = vi.spyOn(operations, 'writeFile').mockRejectedValue(failing('ENOSPC'))
+  await told.keep(callbackOf('told', 'completion', 'success'), [])
+  await removed.remove()
+  expect(await foundAfterKill(folder)).toStrictEqual({})
+  full.mockRestore()
+})
+
+describe('the folder', () => {
+  it('stays small while one rollout lives through 50,000 others, and has all of it', async () => {
+    const folder = await temporaryFolder()
+    await using first = await openOutbox(folder)
+    const old = await first.outbox.accept(acceptanceOf('old'))
+    await old.keep(callbackOf('old', 'completion', 'success'), [])
+    let largest = 0
+    let next = 0
+    const drive = async (): Promise<void> => {
+      while (next < 50_000) {
+        next += 1
+        const rolloutId = `r${next}`
+        if (next % 500 === 0) largest = Math.max(largest, sizeOf(folder))
+        const record = await first.outbox.accept(acceptanceOf(rolloutId))
+        const callback = callbackOf(rolloutId, 'completion', 'x'.repeat(500))
+        await record.keep(callback, [])
+        await record.told(callback, 'acknowledged')
+        expect(await first.outbox.finish(record, undefined)).toBe(true)
+      }
+    }
+    await Promise.all(Array.from({ length: 250 }, drive))
+    expect(first.outbox.count).toBe(1)
+    // Lines of ended rollouts are 5 MiB of it.
+    expect(largest).toBeLessThan(14 * 1024 * 1024)
+    expect(await foundAfterKill(folder)).toStrictEqual({ old: ['completion success'] })
+    await first.outbox.close()
+    expect(sizeOfJournal(folder)).toBeLessThan(2000)
+  }, 60_000)
+
+  it('has no key of a rollout that was told, when the server has ended', async () => {
+    const folder = await temporaryFolder()
+    {
+      await using first = await openOutbox(folder)
+      await first.outbox.accept(acceptanceOf('running'))
+      const told = await first.outbox.accept(acceptanceOf('told'))
+      const callback = callbackOf('told', 'completion', 'success')
+      await told.keep(callback, [])
+      await told.told(callback, 'acknowledged')
+      await first.outbox.finish(told, undefined)
+    }
+    const texts = readdirSync(folder).map((name) => readFileSync(path.join(folder, name), 'utf8'))
+    expect(texts.join('')).not.toContain('key-of-told')
+    expect(texts.join('')).toContain('key-of-running')
+  })
+
+  it('keeps a rollout whole, and few files, through hundreds of processes', async () => {
+    const random = randomNumbers(7)
+    let folder = await temporaryFolder()
+    const next = await temporaryFolder()
+    {
+      await using first = await openOutbox(folder)
+      const old = await first.outbox.accept(acceptanceOf('old'))
+      const completion = callbackOf('old', 'completion', 'success')
+      await old.keep(completion, [callbackOf('old', 'grader', 'interrupted')])
+      await old.told(completion, 'acknowledged')
+    }
+    for (let life = 0; life < 300; life += 1) {
+      await using opened = await openOutbox(folder)
+      const names = opened.records.map(({ acceptance }) => acceptance.rolloutId)
+      expect(names[0]).toBe('old')
+      expect(opened.records[0]?.untold).toMatchObject([{ body: 'interrupted' }])
+      // What the last process did not get to is over, as if it had been told.
+      for (const record of opened.records.slice(1)) await record.remove()
+      for (let n = random(4); n >= 0; n -= 1) await opened.outbox.accept(acceptanceOf(`r${n}`))
+      if (random(2) === 0) continue
+      // Killed: the next one has what is on the disk now.
+      const killed = path.join(next, String(life))
+      copyFolder(folder, killed)
+      folder = killed
+    }
+    const journal = readdirSync(folder).filter((name) => name.startsWith('journal-'))
+    expect(journal.length).toBeLessThan(30)
+    expect(sizeOfJournal(folder)).toBeLessThan(100_000)
+  }, 60_000)
+})
+
+it('loses nothing but the rollout whose line cannot be read, and leaves that to people', async () => {
+  const folder = await temporaryFolder()
+  {
+    await using first = await openOutbox(folder)
+    const records = []
+    for (const id of ['a', 'b', 'c', 'd']) records.push(await first.outbox.accept(acceptanceOf(id)))
+    for (const record of records) {
+      const { rolloutId } = record.acceptance
+      await record.keep(callbackOf(rolloutId, 'completion', 'success'), [])
+      await record.keep(callbackOf(rolloutId, 'grader', 'reward'), [])
+    }
+  }
+  const [name = ''] = readdirSync(folder).filter((file) => file.startsWith('journal-'))
+  const file = path.join(folder, name)
+  const lines = readFileSync(file, 'utf8').split('\n')
+  const at = (id: string, kind: string): number =>
+    lines.findIndex(
+      (line) => line.includes(`"idempotency_key":"${id}/${kind}"`) && line.includes('"callback"'),
+    )
+  // The id of its record can be read, nothing of it can be, or it is of no use.
+  lines[at('b', 'completion')] = lines[at('b', 'completion')]?.slice(0, 100) ?? ''
+  lines[at('c', 'completion')] = 'key-of-c \u0000\u0000'
+  const garbled = lines.join('\n')
+  writeFileSync(file, garbled)
+  {
+    await using second = await openOutbox(folder)
+    expect(second.records.map(({ acceptance }) => acceptance.rolloutId)).toStrictEqual(['a', 'd'])
+    const message = 'not all of file can be read; it is left alone'
+    expect(second.log).toStrictEqual([{ level: 'error', message, fields: { file } }])
+  }
+  expect(readFileSync(file.replace(/jsonl$/, 'unreadable'), 'utf8')).toBe(garbled)
+  const reward = ['completion success', 'grader reward']
+  expect(await found(folder)).toStrictEqual({ a: reward, d: reward })
+  expect(await keptRollouts(folder)).toStrictEqual(['a', 'd'])
+})
+
+it('ignores half a line, and begins no line behind it', async () => {
+  const folder = await temporaryFolder()
+  {
+    await using first = await openOutbox(folder)
+    await first.outbox.accept(acceptanceOf('whole'))
+  }
+  const [name = ''] = readdirSync(folder).filter((file) => file.startsWith('journal-'))
+  const file = path.join(folder, name)
+  writeFileSync(file, `${readFileSync(file, 'utf8')}{"id":"3f0e`)
+  await using second = await openOutbox(folder)
+  await second.outbox.accept(acceptanceOf('next'))
+  expect(await foundAfterKill(folder)).toStrictEqual({ whole: interrupted, next: interrupted })
+  expect(second.log).toStrictEqual([])
+})
+
+function sizeOf(folder: string): number {
+  // Segments go while they are looked for.
+  const sizes = readdirSync(folder).map(
+    (name) => statSync(path.join(folder, name), { throwIfNoEntry: false })?.size ?? 0,
+  )
+  return sizes.reduce((sum, size) => sum + size, 0)
+}
+
+function sizeOfJournal(folder: string): number {
+  const names = readdirSync(folder).filter((name) => name.startsWith('journal-'))
+  return names.reduce((sum, name) => sum + statSync(path.join(folder, name)).size, 0)
+}
