@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { deserialize, serialize } from 'node:v8'
 
 import type { RolloutSample } from '@osmosis/core'
@@ -48,7 +49,7 @@ export function packSamples<T>(
     return pack(
       sent.map((sample) => {
         const { messages: _, trajectoryMessages: __, calls: ___, ...rest } = sample
-        return { rest, long: same.has(rest.id) ? undefined : serialize(longOf(sample)) }
+        return { rest, long: same.has(rest.id) ? undefined : serialize(once(longOf(sample))) }
       }),
     )
   })
@@ -87,6 +88,16 @@ function isSame(sample: RolloutSample, before: Leaves | undefined): boolean {
 /** What is long is kept, or is not there at all. */
 function lengthsOf(sample: RolloutSample | undefined): string {
   return longParts.map((name) => sample?.[name]?.length).join(' ')
+}
+
+/** With what the conversation and the trajectory both say in one place: that is written once. */
+function once(parts: Partial<LongParts>): Partial<LongParts> {
+  const { messages, trajectoryMessages } = parts
+  if (!Array.isArray(messages) || !Array.isArray(trajectoryMessages)) return parts
+  const said = trajectoryMessages.map((message, n) =>
+    isDeepStrictEqual(message, messages[n]) ? messages[n] : message,
+  )
+  return { ...parts, trajectoryMessages: said }
 }
 
 /** Sources are user code, and may have left some out. */

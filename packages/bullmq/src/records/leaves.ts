@@ -31,14 +31,16 @@ function collect(value: unknown, leaves: unknown[]): boolean {
   if (Array.isArray(value)) {
     leaves.push(list, value.length)
     // Places that were left empty are looked at as well.
-    return Array.from(value, (item) => collect(item, leaves)).every(Boolean)
+    for (const item of value) if (!collect(item, leaves)) return false
+    return true
   }
   const prototype: unknown = Object.getPrototypeOf(value)
   if (prototype !== Object.prototype && prototype !== null) return false
-  const entries = Object.entries(value)
-  leaves.push(fields, entries.length)
-  return entries.every(([name, item]) => {
+  const names = Object.keys(value)
+  leaves.push(fields, names.length)
+  for (const name of names) {
     leaves.push(name)
-    return collect(item, leaves)
-  })
+    if (!collect((value as Record<string, unknown>)[name], leaves)) return false
+  }
+  return true
 }
