@@ -31,7 +31,12 @@ export type {
 } from './rollout/rollout-ports.ts'
 export { portRoutes } from './rollout/rollout-routes.ts'
 export { showBackend } from './rollout/rollout-gauges.ts'
-export { RolloutCallbacks, type CallbackTargets } from './rollout/rollout-callbacks.ts'
+export { conversationJson, type BodyParts } from './rollout/callback-bodies.ts'
+export {
+  RolloutCallbacks,
+  type CallbackInParts,
+  type CallbackTargets,
+} from './rollout/rollout-callbacks.ts'
 export { newLease, toRolloutRequest, toTargets } from './rollout/rollout-requests.ts'
 export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-files.ts'
 export { LeasedDelivery, toLeasedEnd, type DeliveredLease } from './leases/leased-delivery.ts'

@@ -25,6 +25,7 @@ it('exports what servers of other rollout protocols are built on', () => {
       'OwnershipLog',
       'SecretValues',
       'TrajectoryFiles',
+      'conversationJson',
       'createServerShell',
       'digestOf',
       'digestOfToken',

@@ -1,4 +1,11 @@
-import type { Callback, CallbackRecord, DeliveryOutcome } from '@osmosis/server/internal'
+import {
+  conversationJson,
+  type BodyParts,
+  type Callback,
+  type CallbackInParts,
+  type CallbackRecord,
+  type DeliveryOutcome,
+} from '@osmosis/server/internal'
 
 import type { Samples } from '../records/kept-samples.ts'
 import type { ToldKind } from '../records/rollout-record.ts'
@@ -44,13 +51,13 @@ export class KeptCallbacks implements CallbackRecord {
 
   async keep(callback: Callback): Promise<Callback | undefined> {
     const { kind, body } = callback
-    const { rolloutId, records, samples } = this.#options
-    const conversations = new Conversations(samples)
+    const { rolloutId, records } = this.#options
     return this.#try(async () => {
-      const own = conversations.cutFrom(body)
+      // Conversations are in the record once, and need not be kept with each body that repeats them.
+      const { parts: own = [body] } = callback as Partial<CallbackInParts>
       const first = await records.keepCallback(rolloutId, kind as ToldKind, own)
       if (first === undefined || first === own) return first && callback
-      return { ...callback, body: conversations.putInto(first) }
+      return { ...callback, body: this.#whole(first) }
     })
   }
 
@@ -72,6 +79,12 @@ export class KeptCallbacks implements CallbackRecord {
     if (this.#failure !== undefined) throw this.#failure
   }
 
+  #whole(parts: BodyParts): string {
+    const { samples } = this.#options
+    const text = (sample: string): string => conversationJson(samples.get(sample)?.messages)
+    return parts.map((part) => (typeof part === 'string' ? part : text(part.sample))).join('')
+  }
+
   async #note(kind: ToldKind, outcome: DeliveryOutcome): Promise<void> {
     const { rolloutId, records } = this.#options
     await this.#try(async () => records.told(rolloutId, kind, outcome))
@@ -84,47 +97,5 @@ export class KeptCallbacks implements CallbackRecord {
       this.#failure ??= error instanceof Error ? error : new Error(String(error))
       return undefined
     }
-  }
-}
-
-/** A text, and in the place of each conversation that was cut out the id of its sample. */
-type CutText = readonly (string | { readonly sample: string })[]
-
-/** Characters. To cut out less saves nothing. */
-const shortest = 1024
-
-/** Conversations are in a record once, and need not be kept with each body that repeats them. */
-class Conversations {
-  readonly #samples: Samples
-
-  constructor(samples: Samples) {
-    this.#samples = samples
-  }
-
-  cutFrom(body: string): CutText {
-    let rest: CutText = [body]
-    for (const [sample, { messages }] of this.#samples) {
-      const text = jsonOf(messages)
-      if (text.length < shortest || text.length > body.length) continue
-      rest = rest.flatMap((part) => {
-        if (typeof part !== 'string') return [part]
-        return part.split(text).flatMap((piece, n) => (n === 0 ? [piece] : [{ sample }, piece]))
-      })
-    }
-    return rest
-  }
-
-  putInto(cut: CutText): string {
-    const text = (sample: string): string => jsonOf(this.#samples.get(sample)?.messages)
-    return cut.map((part) => (typeof part === 'string' ? part : text(part.sample))).join('')
-  }
-}
-
-/** The same for the same value, whoever encodes it; '' for what has none, and is in no body. */
-function jsonOf(messages: unknown): string {
-  try {
-    return JSON.stringify(messages) ?? ''
-  } catch {
-    return ''
   }
 }

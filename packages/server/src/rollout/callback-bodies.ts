@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto'
+
 import {
   errorMessage,
   type GradingOutcome,
@@ -8,9 +10,14 @@ import {
 import { toTelemetryJson } from '@osmosis/core/http'
 import type { CompletionCallbackBody, GraderCallbackBody, SampleBody } from '@osmosis/core/wire'
 
+/** A body in pieces: in the place of each conversation is the key of the sample that has it. */
+export type BodyParts = readonly (string | { readonly sample: string })[]
+
 /** A callback body, ready to be sent. */
 export interface EncodedBody {
   readonly json: string
+  /** The same, for whoever keeps conversations elsewhere: each is what `conversationJson` makes of it. */
+  readonly parts: BodyParts
   /** What had to be left out of it, one sentence; null when it is complete. */
   readonly warning: string | null
 }
@@ -26,7 +33,8 @@ export function completionBody(
     extra_fields: null,
     ...failureFields(failure),
   }
-  return { json: JSON.stringify(body), warning: null }
+  const json = JSON.stringify(body)
+  return { json, parts: [json], warning: null }
 }
 
 /** The body that carries the rewards, in the form that both callback generations read. */
@@ -57,32 +65,63 @@ export function encodeSamples(
 ): EncodedBody {
   const dropped = new Set<string>()
   try {
-    const bodies = sampleBodies(outcome, (sample) => ({
-      messages: Array.isArray(sample.messages) ? (sample.messages as unknown[]) : [],
+    const bodies = sampleBodies(outcome, (sample, key) => ({
+      messages: [placeOf(key)],
       metrics: toTelemetryJson(sample.metrics, dropped),
       extra_fields: toTelemetryJson(sample.extraFields, dropped),
     }))
-    const json = JSON.stringify(toBody(bodies))
+    const parts = withPlaces(JSON.stringify(toBody(bodies)), outcome.samples)
+    const texts = new Map(
+      [...outcome.samples].map(([key, { messages }]) => [key, conversationJson(messages)]),
+    )
+    const json = parts.map((part) => (typeof part === 'string' ? part : texts.get(part.sample)))
     const kinds = [...dropped].join(', ')
     return {
-      json,
+      json: json.join(''),
+      parts,
       warning: kinds === '' ? null : `metrics or extra fields without a JSON form: ${kinds}`,
     }
   } catch (error) {
     // The conversation is optional, the reward is not.
     const bodies = sampleBodies(outcome, () => ({ messages: [], metrics: {}, extra_fields: {} }))
+    const json = JSON.stringify(toBody(bodies))
     return {
-      json: JSON.stringify(toBody(bodies)),
+      json,
+      parts: [json],
       warning: `messages, metrics and extra fields, as they cannot be encoded: ${errorMessage(error)}`,
     }
   }
+}
+
+/** The same text for the same conversation, whoever encodes it. Throws for what has no JSON. */
+export function conversationJson(messages: unknown): string {
+  return (Array.isArray(messages) ? JSON.stringify(messages) : undefined) ?? '[]'
+}
+
+// Conversations are long, and bodies repeat them: each is encoded once, and put where a body has its place.
+const place = randomUUID()
+
+function placeOf(key: string): string {
+  return `${place} ${key}`
+}
+
+function withPlaces(json: string, samples: ReadonlyMap<string, RolloutSample>): BodyParts {
+  let parts: BodyParts = [json]
+  for (const sample of samples.keys()) {
+    const hole = JSON.stringify([placeOf(sample)])
+    parts = parts.flatMap((part) => {
+      if (typeof part !== 'string') return [part]
+      return part.split(hole).flatMap((piece, n) => (n === 0 ? [piece] : [{ sample }, piece]))
+    })
+  }
+  return parts
 }
 
 type SampleContent = Pick<SampleBody, 'messages' | 'metrics' | 'extra_fields'>
 
 function sampleBodies(
   { status, samples }: { status: string; samples: ReadonlyMap<string, RolloutSample> },
-  contentOf: (sample: RolloutSample) => SampleContent,
+  contentOf: (sample: RolloutSample, key: string) => SampleContent,
 ): SampleBodies {
   const bodies = new Map<string, Required<SampleBody>>()
   for (const [id, sample] of samples) {
@@ -93,7 +132,7 @@ function sampleBodies(
       label,
       reward: status === 'success' ? earnedReward(sample) : null,
       remove_sample: removeSample,
-      ...contentOf(sample),
+      ...contentOf(sample, id),
     })
   }
   return bodies

@@ -2,7 +2,7 @@ import type { GradingOutcome, RolloutFailure, RolloutState, WorkflowOutcome } fr
 
 import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/core/wire'
 
-import { completionBody, graderBody, type EncodedBody } from './callback-bodies.ts'
+import { completionBody, graderBody, type BodyParts, type EncodedBody } from './callback-bodies.ts'
 import type { Callback, CallbackDelivery, CallbackRecord } from '../delivery/callback-delivery.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
@@ -123,8 +123,14 @@ export function toState({ body }: Callback): RolloutState {
   return { status, reward: sample?.reward ?? null, errorMessage: err_message ?? null }
 }
 
+/** A callback as it is built here. */
+export interface CallbackInParts extends Callback {
+  /** Its body. */
+  readonly parts: BodyParts
+}
+
 interface BuiltCallback extends Pick<EncodedBody, 'warning'> {
-  readonly callback: Callback
+  readonly callback: CallbackInParts
 }
 
 function toCompletion(targets: CallbackTargets, outcome: WorkflowOutcome): BuiltCallback {
@@ -147,11 +153,11 @@ function toCallback(
   { rolloutId, apiKey, onAcknowledged }: CallbackTargets,
   kind: 'completion' | 'grader',
   url: string,
-  { json: body, warning }: EncodedBody,
+  { json: body, parts, warning }: EncodedBody,
 ): BuiltCallback {
   const idempotencyKey = `${rolloutId}/${kind}`
   return {
-    callback: { rolloutId, kind, url, apiKey, idempotencyKey, body, onAcknowledged },
+    callback: { rolloutId, kind, url, apiKey, idempotencyKey, body, parts, onAcknowledged },
     warning,
   }
 }
