@@ -1,5 +1,5 @@
 /** Of what fronts and workers write for one another: another one when the other side would misread it. */
-const protocolVersion = 2
+const protocolVersion = 3
 
 /** What is kept in Redis and compared there: the digest of user code, and the version of the protocol. */
 export function storedCode(code: string): string {

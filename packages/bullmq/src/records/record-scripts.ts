@@ -8,51 +8,84 @@ export type RecordScript = string
 export const untoldMs = 15_000
 
 // Keys beside that of the record are made of the prefix here: with Redis Cluster the prefix has braces.
-const shared = `
-local record, prefix, id = KEYS[1], ARGV[1], ARGV[2]
-local function get(field) return redis.call('HGET', record, field) end
-local function set(...) redis.call('HSET', record, ...) end
-local function now()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local listed = { queued = true, running = true, grading = true }
-local function enter(status)
-  local before = get('status')
-  if before and listed[before] then redis.call('ZREM', prefix .. ':' .. before, id) end
-  set('status', status, 'at:' .. status, now())
-  if listed[status] then redis.call('ZADD', prefix .. ':' .. status, get('admitted_at'), id) end
-end
-local function changed()
-  redis.call('HINCRBY', record, 'version', 1)
-  redis.call('PUBLISH', prefix .. ':wake', get('status') .. ' ' .. id)
-end
--- Has an outcome told by the front that accepted the rollout, which has some time for it. Gives whether
--- that front hears it; otherwise any other has to be asked.
-local function toTell(waits)
-  if get('kind') == 'attached' or get('status') == 'grading' and get('may_grade') then return 1 end
-  redis.call('ZADD', prefix .. ':untold', now() + (get('tell_ms') or ${untoldMs}), id)
-  if waits then return 1 end
-  local channel = prefix .. ':front:' .. (get('front') or '')
-  return redis.call('PUBLISH', channel, get('status') .. ' ' .. id)
-end
-local function told(kind, how)
-  redis.call('HDEL', record, 'callback:' .. kind)
-  -- Of one that has ended there may be more: two fronts may tell the same, one of them late.
-  if listed[get('status')] then redis.call('ZREM', prefix .. ':untold', id) end
-  set('told:' .. kind, how)
-  changed()
-end
-local function tellWorker()
-  local worker = get('worker')
-  if worker then redis.call('PUBLISH', prefix .. ':worker:' .. worker .. ':control', id) end
-end
-`
+const shared = {
+  known: `
+    -- What was read of the record: to call Redis from here takes longer than what it does.
+    local known = {}`,
+  read: `
+    local function read(...)
+      local values = redis.call('HMGET', record, ...)
+      for n, field in ipairs({ ... }) do known[field] = values[n] end
+    end`,
+  get: `
+    local function get(field)
+      if known[field] == nil then known[field] = redis.call('HGET', record, field) end
+      return known[field]
+    end`,
+  set: `
+    local function set(...)
+      redis.call('HSET', record, ...)
+      local written = { ... }
+      for n = 1, #written, 2 do known[written[n]] = nil end
+    end`,
+  now: `
+    local function now()
+      local time = redis.call('TIME')
+      return time[1] * 1000 + math.floor(time[2] / 1000)
+    end`,
+  listed: `
+    local listed = { queued = true, running = true, grading = true }`,
+  enter: `
+    -- Sets more fields with it.
+    local function enter(status, ...)
+      local before = get('status')
+      if before and listed[before] then redis.call('ZREM', prefix .. ':' .. before, id) end
+      set('status', status, 'at:' .. status, now(), ...)
+      known.status = status
+      if listed[status] then redis.call('ZADD', prefix .. ':' .. status, get('admitted_at'), id) end
+    end`,
+  changed: `
+    local function changed()
+      redis.call('HINCRBY', record, 'version', 1)
+      redis.call('PUBLISH', prefix .. ':wake', get('status') .. ' ' .. id)
+    end`,
+  toTell: `
+    -- Has an outcome told by the front that accepted the rollout, which has some time for it. Gives
+    -- whether that front hears it; otherwise any other has to be asked.
+    local function toTell(waits)
+      if get('kind') == 'attached' or get('status') == 'grading' and get('may_grade') then return 1 end
+      redis.call('ZADD', prefix .. ':untold', now() + (get('tell_ms') or ${untoldMs}), id)
+      if waits then return 1 end
+      local channel = prefix .. ':front:' .. (get('front') or '')
+      return redis.call('PUBLISH', channel, get('status') .. ' ' .. id)
+    end`,
+  told: `
+    local function told(kind, how)
+      redis.call('HDEL', record, 'callback:' .. kind)
+      -- Of one that has ended there may be more: two fronts may tell the same, one of them late.
+      if listed[get('status')] then redis.call('ZREM', prefix .. ':untold', id) end
+      set('told:' .. kind, how)
+      changed()
+    end`,
+  tellWorker: `
+    -- Says to its worker what is so of which run; by default only that it is to look.
+    local function tellWorker(what)
+      local worker = get('worker')
+      local said = (what or 'look') .. ' ' .. (get('run') or 0) .. ' ' .. id
+      if worker then redis.call('PUBLISH', prefix .. ':worker:' .. worker .. ':control', said) end
+    end`,
+}
 
-/** @param source - what all scripts share goes before it */
+/** @param source - what it uses of what scripts share goes before it */
 export function script(source: string): RecordScript {
-  const lines = (shared + source).split('\n').map((line) => line.trim())
-  return lines.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
+  let text = source
+  // None of them uses what comes after it.
+  for (const [name, part] of Object.entries(shared).toReversed()) {
+    if (new RegExp(`\\b${name}\\b`).test(text)) text = `${part}\n${text}`
+  }
+  const lines = `local record, prefix, id = KEYS[1], ARGV[1], ARGV[2]\n${text}`.split('\n')
+  const trimmed = lines.map((line) => line.trim())
+  return trimmed.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
 }
 
 /** Acceptance, and what delivery does to a record. */
@@ -61,7 +94,8 @@ export const deliveryScripts = {
     local kind, digest, answer, code, may_grade, limit_ms, most_queued, keep_ms = unpack(ARGV, 3, 10)
     local lease_ms, token, most_leases, asks_front, front, tell_ms = unpack(ARGV, 11, 16)
     local request, delivery = ARGV[17], ARGV[18]
-    if redis.call('EXISTS', record) == 1 then
+    read('status', 'digest', 'answer', 'token_digest')
+    if get('status') then
       local same = get('digest') == digest
       -- Whoever knows the token asks again because it had no answer.
       if same and token ~= '' and get('token_digest') == token then
@@ -78,6 +112,7 @@ export const deliveryScripts = {
     local admitted = now()
     set('kind', kind, 'digest', digest, 'answer', answer, 'code', code, 'admitted_at', admitted,
       'run', 0, 'version', 0, 'calls', 0, 'downed', 0, 'request', request, 'delivery', delivery)
+    known.admitted_at = admitted
     if may_grade == '1' then set('may_grade', 1) end
     if asks_front == '1' then set('asks_front', 1) end
     if token ~= '' then set('token_digest', token) end
@@ -113,13 +148,14 @@ export const deliveryScripts = {
 
   allowGrading: script(`
     local how, report = ARGV[3], ARGV[4]
+    read('status', 'worker', 'run')
     local status = get('status')
     if not status then return 0 end
     if how ~= '' then told('completion', how) end
     if report ~= '' and get('delivery') then set('report', report) end
     if not listed[status] then return 1 end
     set('may_grade', 1, 'at:allowed', now())
-    tellWorker()
+    tellWorker('grade')
     return 0`),
 
   /** What the front says to the first model call. */
@@ -131,7 +167,8 @@ export const deliveryScripts = {
 
   keepCallback: script(`
     local kind, body = ARGV[3], ARGV[4]
-    if redis.call('EXISTS', record) == 0 or get('told:' .. kind) then return false end
+    read('status', 'told:' .. kind)
+    if not get('status') or get('told:' .. kind) then return false end
     -- A body is long, and whoever brought it has it.
     if redis.call('HSETNX', record, 'callback:' .. kind, body) == 1 then return 1 end
     return get('callback:' .. kind)`),
@@ -168,14 +205,20 @@ export const deliveryScripts = {
   /** Nothing more is to be told: what is left answers repetitions and status. */
   finish: script(`
     local keep_ms, kind, how = ARGV[3], ARGV[4], ARGV[5]
-    if redis.call('EXISTS', record) == 0 then return 0 end
+    read('status', 'job', 'lease_ms', 'limit')
+    if not get('status') then return 0 end
+    local lists = { ':untold' }
+    if not get('job') then table.insert(lists, ':jobless') end
+    if get('limit') then table.insert(lists, ':deadlines') end
+    if get('lease_ms') then
+      table.insert(lists, ':leases')
+      table.insert(lists, ':attached')
+    end
     if kind ~= '' then told(kind, how) end
     redis.call('HDEL', record, 'request', 'delivery', 'workflow', 'samples', 'partial', 'grading',
       'cancel', 'token', 'limit', 'began', 'asked', 'downed', 'report', 'first_call',
       'front', 'tell_ms')
-    for _, list in ipairs({ ':jobless', ':leases', ':attached', ':deadlines', ':untold' }) do
-      redis.call('ZREM', prefix .. list, id)
-    end
+    for _, list in ipairs(lists) do redis.call('ZREM', prefix .. list, id) end
     return redis.call('PEXPIRE', record, keep_ms)`),
 }
 
@@ -184,6 +227,7 @@ export const runScripts = {
   take: script(`
     local worker, token, code, settled_ms, knows = unpack(ARGV, 3, 7)
     local most_downed, most_runs, grace_ms = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
+    read('status', 'job', 'run', 'code', 'admitted_at', 'request', 'may_grade', 'asks_front', 'limit')
     local status = get('status')
     if not status then return { 'gone' } end
     if not get('job') then
@@ -197,6 +241,7 @@ export const runScripts = {
       return { 'run', run, waited, get('request'), get('may_grade') or '', get('asks_front') or '' }
     end
     if run > 0 then
+      read('worker', 'token', 'cancel', 'asked', 'calls', 'began', 'downed')
       local holder = get('worker')
       if get('token') == token then return given() end
       if status == 'grading' then return { 'ended' } end
@@ -217,7 +262,7 @@ export const runScripts = {
     if run > 0 then
       if tonumber(get('began')) == run then
         set('began', 0)
-        redis.call('HINCRBY', record, 'downed', 1)
+        known.downed = redis.call('HINCRBY', record, 'downed', 1)
       end
       if tonumber(get('downed')) >= most_downed then return { 'downed', run } end
       if run >= most_runs then return { 'never-begun', run } end
@@ -234,14 +279,15 @@ export const runScripts = {
   /** User code is about to run. */
   begin: script(`
     local run = tonumber(ARGV[3])
+    read('run', 'status', 'admitted_at')
     if tonumber(get('run')) ~= run or get('status') ~= 'queued' then return 0 end
-    set('began', run)
-    enter('running')
+    enter('running', 'began', run)
     changed()
     return 1`),
 
   /** The mark: the first model call may leave. */
   mark: script(`
+    read('run', 'cancel', 'status', 'asked', 'asks_front')
     local run, begun, status = tonumber(ARGV[3]), ARGV[4], get('status')
     if tonumber(get('run')) ~= run or get('cancel') then return 0 end
     if status ~= 'queued' and status ~= 'running' then return 0 end
@@ -250,14 +296,19 @@ export const runScripts = {
     if get('asks_front') then changed() end
     return 1`),
 
+  /** Model calls of any number of runs. */
   count: script(`
-    if tonumber(get('run')) ~= tonumber(ARGV[3]) then return 0 end
-    return redis.call('HINCRBY', record, 'calls', ARGV[4])`),
+    for n = 3, #ARGV, 3 do
+      local one, run, calls = prefix .. ':rollout:' .. ARGV[n], ARGV[n + 1], ARGV[n + 2]
+      if redis.call('HGET', one, 'run') == run then redis.call('HINCRBY', one, 'calls', calls) end
+    end`),
 
   /** The outcome of a phase, from the run that is current, or from whoever gives that run up. */
   settle: script(`
     local run, phase, outcome, samples, status, reward, message, gives_up = unpack(ARGV, 3, 10)
-    local waits = ARGV[11] == '1'
+    local waits, calls = ARGV[11] == '1', ARGV[12]
+    read('status', 'settled:' .. phase, 'run', 'cancel', 'worker', 'admitted_at', 'kind', 'may_grade',
+      'tell_ms', 'front', 'limit')
     local before = get('status')
     if not before then return 'gone' end
     -- Whoever asks again does not know who has heard of it.
@@ -269,10 +320,17 @@ export const runScripts = {
     -- A success that was under way comes after what the canceller was told.
     if get('cancel') and (status == 'success' or status == 'grading') then return 'cancelled' end
     -- The run that is given up has not said so itself.
-    set(phase, outcome, 'settled:' .. phase, gives_up == '1' and '-' or run)
-    if samples ~= '' then set('samples', samples) end
-    if reward ~= '' then set('reward', reward) end
-    if message ~= '' then set('error', message) end
+    local fields = { phase, outcome, 'settled:' .. phase, gives_up == '1' and '-' or run }
+    local function add(field, value)
+      if value ~= '' then
+        table.insert(fields, field)
+        table.insert(fields, value)
+      end
+    end
+    add('samples', samples)
+    add('reward', reward)
+    add('error', message)
+    if calls ~= '0' then redis.call('HINCRBY', record, 'calls', calls) end
     local worker = get('worker')
     if status == 'grading' then
       redis.call('SADD', prefix .. ':held:' .. worker, id)
@@ -280,11 +338,11 @@ export const runScripts = {
     elseif before == 'grading' then
       redis.call('SREM', prefix .. ':held:' .. worker, id)
     end
-    redis.call('ZREM', prefix .. ':deadlines', id)
-    enter(status)
+    if get('limit') then redis.call('ZREM', prefix .. ':deadlines', id) end
+    enter(status, unpack(fields))
     local heard = toTell(waits)
     if gives_up == '1' then
-      redis.call('HINCRBY', record, 'run', 1)
+      known.run = redis.call('HINCRBY', record, 'run', 1)
       tellWorker()
     end
     changed()

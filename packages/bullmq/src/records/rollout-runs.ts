@@ -89,6 +89,8 @@ interface WrittenPhase {
   readonly givesUp?: boolean
   /** Whether more is to be written before it is told. Default: false. */
   readonly waits?: boolean
+  /** Model calls that were not counted before. Default: none. */
+  readonly calls?: number
 }
 
 /** Asks something until there is an answer. */
@@ -173,7 +175,7 @@ export class RolloutRuns {
    * @param begun - model calls that have begun before it; default: 0
    */
   async mark({ id, run }: RunOf, begun = 0): Promise<boolean> {
-    return Number(await this.#records.runAtOnce(runScripts.mark, id, [run, begun])) === 1
+    return Number(await this.#records.run(runScripts.mark, id, [run, begun])) === 1
   }
 
   /** The run is not finished by its worker, which is not waited for any more. */
@@ -181,7 +183,7 @@ export class RolloutRuns {
     await this.#records.run(runScripts.leave, id, [run])
   }
 
-  /** A model call has begun, after the mark. Said soon, and before anything of the run that follows. */
+  /** A model call has begun, after the mark. Counted soon, and before the outcome of the workflow. */
   count(of: RunOf): void {
     this.#counted.set(of, (this.#counted.get(of) ?? 0) + 1)
     this.#counting ??= setTimeout(() => this.#sendCounts(), countMs)
@@ -209,7 +211,8 @@ export class RolloutRuns {
     if (isWhole && status === 'grading') this.#left.set(of, leftSamples(samples))
     const sent = this.#records.seal(of.id, 'workflow', sendWorkflow(outcome))
     const waits = outcome.partialSamples !== undefined
-    const written = { outcome: sent, samples: blob, end: { ...end, status }, waits }
+    const calls = this.#uncounted(of)
+    const written = { outcome: sent, samples: blob, end: { ...end, status }, waits, calls }
     return tries(async () => this.#settle(of, 'workflow', written))
   }
 
@@ -294,20 +297,24 @@ export class RolloutRuns {
     }
   }
 
-  /** Together: each write of its own costs more than what it says. */
+  /** Together: each message of its own costs more than what it says. */
   #sendCounts(): void {
-    clearTimeout(this.#counting)
     this.#counting = undefined
-    for (const [{ id, run }, calls] of this.#counted) {
-      this.#records.run(runScripts.count, id, [run, calls]).catch(() => {})
-    }
+    const values = [...this.#counted].flatMap(([{ id, run }, calls]) => [id, run, calls])
     this.#counted.clear()
+    if (values.length > 0) this.#records.run(runScripts.count, 'any', values).catch(() => {})
+  }
+
+  /** What is still to be counted of a run. */
+  #uncounted(of: RunOf): number {
+    const calls = this.#counted.get(of) ?? 0
+    this.#counted.delete(of)
+    return calls
   }
 
   async #settle({ id, run }: RunOf, phase: Phase, written: WrittenPhase): Promise<Settled> {
-    const { outcome, samples = '', end, givesUp = false, waits = false } = written
+    const { outcome, samples = '', end, givesUp = false, waits = false, calls = 0 } = written
     const { status, reward, message } = end
-    this.#sendCounts()
     const reply = await this.#records.run(runScripts.settle, id, [
       run,
       phase,
@@ -318,6 +325,7 @@ export class RolloutRuns {
       this.#records.sealError(id, message),
       givesUp ? 1 : 0,
       waits ? 1 : 0,
+      calls,
     ])
     const settled = String(reply)
     if (settled === 'unheard') this.#unheard(id, status !== 'grading')

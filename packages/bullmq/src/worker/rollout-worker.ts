@@ -141,9 +141,9 @@ export class RolloutWorker implements AsyncDisposable {
     this.#loopDelay.enable()
     await this.#sayAlive()
     const { prefix } = this.#connection
-    await this.#connection.subscribe(`${prefix}:worker:${this.id}:control`, (id) => {
-      this.#inside.look(id).catch(() => {})
-    })
+    await this.#connection.subscribe(`${prefix}:worker:${this.id}:control`, (message) =>
+      this.#inside.hear(message),
+    )
     await this.#jobs.waitUntilReady()
     this.#jobs.run().catch((error: unknown) => {
       this.#options.logger?.error({ error }, 'this worker takes no more rollouts')

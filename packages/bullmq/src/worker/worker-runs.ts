@@ -29,6 +29,14 @@ export class WorkerRuns {
       .catch(() => {})
   }
 
+  /** @param message - `grade` or `look`, the number of the run that counts, and the id of the rollout */
+  hear(message: string): void {
+    const [, what, current, id = ''] = /^(\w+) (\d+) (.*)$/s.exec(message) ?? []
+    const run = this.#all.get(id)
+    if (what === 'grade' && run?.of.run === Number(current)) run.allowGrading()
+    else this.look(id).catch(() => {})
+  }
+
   /** Looks at the record of a rollout: it is to be cancelled, graded or given up, perhaps. */
   async look(id: string): Promise<void> {
     const run = this.#all.get(id)
