@@ -129,6 +129,25 @@ it('keeps a conversation once, unless the grader changed it', async () => {
   expect(await size('grading')).toBeLessThan(25_000)
 })
 
+it('keeps once what a conversation and its trajectory both say', async () => {
+  const { queue, redis } = await openQueue({ keys: new QueueKeys([randomBytes(32)]) })
+  const { records, runs } = queue
+  const message = (text: string) => ({ role: 'user' as const, content: text })
+  const long = randomBytes(20_000).toString('base64')
+  const said = toRolloutSample({
+    id: 'main',
+    messages: [message(long), message('as the agent has it'), message('and its last word')],
+    trajectoryMessages: [message(long), message('as the policy was asked')],
+  })
+  await records.accept(entry())
+  const run = runOf(await runs.take('r1', taker('w1')))
+  await runs.settleWorkflow(run, succeeded, new Map([['main', said]]), true)
+
+  expect((await records.workflow('r1'))?.samples.get('main')).toEqual(said)
+  // Twice would be more, however well it is packed: it is random.
+  expect(await lookInto(redis).hstrlen('osmosis:rollout:r1', 'samples')).toBeLessThan(25_000)
+})
+
 it('keeps a failure with its cause and with what was said until then', async () => {
   const { records, runs } = (await openQueue()).queue
   await records.accept(entry())
@@ -215,6 +234,25 @@ it('runs no rollout again that has the mark, and says how many calls it made', a
   expect(await reason(runs.take('r1', taker('w2', gone)))).toMatch(
     /^the worker was lost after 2 model calls; a second run/,
   )
+})
+
+it('counts the model calls of many runs, each with the run that made them', async () => {
+  const { runs, records } = (await openQueue()).queue
+  const ids = ['r1', 'r2', 'given up']
+  for (const id of ids) await records.accept(entry({ id }))
+  const [first, second, left] = await Promise.all(
+    ids.map(async (id) => runOf(await runs.take(id, taker('w1', gone)))),
+  )
+  if (!first || !second || !left) throw new Error('three runs')
+  await runs.take('given up', taker('w2', gone))
+  for (const run of [first, second, second, left]) runs.count(run)
+  await expect.poll(async () => (await records.read('r2'))?.calls).toBe(2)
+  expect(await records.read('r1')).toMatchObject({ calls: 1 })
+  expect(await records.read('given up')).toMatchObject({ run: 2, calls: 0 })
+  // What was not counted by then comes with the outcome.
+  runs.count(first)
+  await runs.settleWorkflow(first, succeeded, samples(), true)
+  expect(await records.read('r1')).toMatchObject({ status: 'grading', calls: 2 })
 })
 
 it('gives a rollout that was in two lost workers to no third, if its code had begun', async () => {

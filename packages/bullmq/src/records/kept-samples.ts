@@ -94,10 +94,11 @@ function lengthsOf(sample: RolloutSample | undefined): string {
 function once(parts: Partial<LongParts>): Partial<LongParts> {
   const { messages, trajectoryMessages } = parts
   if (!Array.isArray(messages) || !Array.isArray(trajectoryMessages)) return parts
-  const said = trajectoryMessages.map((message, n) =>
-    isDeepStrictEqual(message, messages[n]) ? messages[n] : message,
+  const said: readonly unknown[] = messages
+  const same = (trajectoryMessages as readonly unknown[]).map((message, n) =>
+    isDeepStrictEqual(message, said[n]) ? said[n] : message,
   )
-  return { ...parts, trajectoryMessages: said }
+  return { ...parts, trajectoryMessages: same as LongParts['trajectoryMessages'] }
 }
 
 /** Sources are user code, and may have left some out. */

@@ -115,7 +115,8 @@ export class RolloutRuns {
   readonly #unheard: (id: string, hasEnded: boolean) => void
   /** Model calls that are to be counted, by run. */
   readonly #counted = new Map<RunOf, number>()
-  #counting: NodeJS.Timeout | undefined
+  /** Whether they are about to be. */
+  #isCounting = false
   /** What is kept of the samples that runs of this process have left to be graded. */
   readonly #left = new WeakMap<RunOf, LeftSamples>()
 
@@ -186,7 +187,9 @@ export class RolloutRuns {
   /** A model call has begun, after the mark. Counted soon, and before the outcome of the workflow. */
   count(of: RunOf): void {
     this.#counted.set(of, (this.#counted.get(of) ?? 0) + 1)
-    this.#counting ??= setTimeout(() => this.#sendCounts(), countMs)
+    if (this.#isCounting) return
+    this.#isCounting = true
+    setTimeout(() => this.#sendCounts(), countMs)
   }
 
   /**
@@ -299,7 +302,7 @@ export class RolloutRuns {
 
   /** Together: each message of its own costs more than what it says. */
   #sendCounts(): void {
-    this.#counting = undefined
+    this.#isCounting = false
     const values = [...this.#counted].flatMap(([{ id, run }, calls]) => [id, run, calls])
     this.#counted.clear()
     if (values.length > 0) this.#records.run(runScripts.count, 'any', values).catch(() => {})
