@@ -241,7 +241,7 @@ it('counts the model calls of many runs, each with the run that made them', asyn
   const ids = ['r1', 'r2', 'given up']
   for (const id of ids) await records.accept(entry({ id }))
   const [first, second, left] = await Promise.all(
-    ids.map(async (id) => runOf(await runs.take(id, taker('w1', gone)))),
+    ids.map(async (id) => runOf(await runs.take(id, taker('w1', gone)), id)),
   )
   if (!first || !second || !left) throw new Error('three runs')
   await runs.take('given up', taker('w2', gone))
