@@ -13,7 +13,8 @@ import type { LoadResult } from './training-cluster.ts'
 
 // 20 KB come in, and a sample with four answers has 50.
 const texts = { prompt: 20_000, answer: 7_500 }
-const warmUp = { name: 'warm', inFlight: 64, rollouts: 1_000, latencyMs: 5, texts }
+/** V8 compiles late what a server does all day: with a thousand, its compiler would be measured in three processes. */
+const warmUp = { name: 'warm', inFlight: 64, rollouts: 10_000, latencyMs: 5, texts }
 const rounds = [
   { inFlight: 1, rollouts: 100, latencyMs: 5 },
   { inFlight: 64, rollouts: 1_500, latencyMs: 50 },
