@@ -111,8 +111,8 @@ export class GatheringGroup {
     if (isWaiting) this.#waiting.delete(attempt)
     if (!this.#waiting.has(attempt)) {
       this.#failed.set(attempt, { attempt, rolloutId, category, message })
-      if (retriedAfter.includes(category) && live.endedWith === undefined)
-        this.#retried.add(attempt)
+      const isRetried = retriedAfter.includes(category) && live.endedWith === undefined
+      if (isRetried) this.#retried.add(attempt)
       else this.#retried.delete(attempt)
     }
     this.#look()

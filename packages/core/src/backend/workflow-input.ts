@@ -23,7 +23,7 @@ export class WorkflowInput<TConfig> implements AgentWorkflowContext<TConfig> {
   readonly group: RolloutGroup | null
   readonly signal: AbortSignal
   declare readonly artifactsDir: string | null
-  readonly [artifacts]: ArtifactsFolder
+  declare readonly [artifacts]: ArtifactsFolder
 
   constructor(live: LiveRollout, config: TConfig, signal: AbortSignal) {
     const { rolloutId, initialMessages, group } = live.request
@@ -33,9 +33,8 @@ export class WorkflowInput<TConfig> implements AgentWorkflowContext<TConfig> {
     this.rolloutId = rolloutId
     this.group = group ?? null
     this.signal = signal
-    this[artifacts] = live.artifacts
     // A property of the object, so that copies have it, with one getter for all: an object literal with a
     // getter takes several times as much memory, for as long as the workflow runs.
-    Object.defineProperty(this, 'artifactsDir', artifactsDir)
+    Object.defineProperties(this, { [artifacts]: { value: live.artifacts }, artifactsDir })
   }
 }

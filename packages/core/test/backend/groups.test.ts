@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 
 import { LocalBackend, type GroupGraderContext } from '@osmosis/core'
+import { countAlive } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { registerSamples, request, run, workflow } from '../rollouts.ts'
@@ -459,14 +458,7 @@ it('nothing of 2,000 groups is kept when they are over', async () => {
     runs.seen.length = 0
   }
 
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as () => void
-  await expect
-    .poll(() => {
-      collect()
-      return rows.filter((row) => row.deref() !== undefined).length
-    })
-    .toBe(0)
+  await expect.poll(() => countAlive(rows)).toBe(0)
 }, 60_000)
 
 describe('judging that goes wrong', () => {

@@ -4,10 +4,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import { text } from 'node:stream/consumers'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 
 import { createTransport, type HttpRequest, type TransportOptions } from '@osmosis/core/http'
+import { countAlive } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 const post: HttpRequest = { headers: {}, body: '{}', signal: new AbortController().signal }
@@ -144,14 +143,7 @@ describe('plain connections', () => {
     await Promise.all(asked)
     asked.length = 0
 
-    setFlagsFromString('--expose-gc')
-    const collect = runInNewContext('gc') as () => void
-    await expect
-      .poll(() => {
-        collect()
-        return held.filter((rollout) => rollout.deref() !== undefined).length
-      })
-      .toBe(0)
+    await expect.poll(() => countAlive(held)).toBe(0)
     expect(peer.open).toBe(20)
   })
 
