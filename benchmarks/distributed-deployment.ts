@@ -31,19 +31,20 @@ export class Deployment {
     return new Deployment(await Promise.all(roles.map(startProcess)), redisPid)
   }
 
-  /** A front and its workers. */
+  /** A front and its workers. `isBare`: with BullMQ alone. */
   static async overQueue(
     { url, pid }: MeasuredRedis,
     {
       workers,
       concurrency,
+      isBare = false,
       ...queue
-    }: Omit<Queue, 'url'> & { workers: number; concurrency: number },
+    }: Omit<Queue, 'url'> & { workers: number; concurrency: number; isBare?: boolean },
   ): Promise<Deployment> {
     const redis = { ...queue, url }
-    const worker = { kind: 'worker', redis, concurrency } as const
+    const worker = { kind: isBare ? 'bare-worker' : 'worker', redis, concurrency } as const
     const roles = Array.from({ length: workers }, () => worker)
-    return Deployment.start([{ kind: 'front', redis }, ...roles], pid)
+    return Deployment.start([{ kind: isBare ? 'bare-front' : 'front', redis }, ...roles], pid)
   }
 
   async cpu(): Promise<CpuTimes> {
@@ -95,7 +96,9 @@ interface MeasuredProcess {
 
 async function startProcess(role: Role): Promise<MeasuredProcess> {
   const file = path.join(import.meta.dirname, 'distributed-process.ts')
-  const child = fork(file, [JSON.stringify(role)])
+  // As the commands have it.
+  const execArgv = ['--no-allocation-site-pretenuring']
+  const child = fork(file, [JSON.stringify(role)], { execArgv })
   const [port] = (await once(child, 'message')) as [number]
   return { kind: role.kind, child, port }
 }

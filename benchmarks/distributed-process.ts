@@ -1,20 +1,29 @@
 // A process of benchmark:distributed: a server that runs its rollouts itself (`in-process`) or in two
 // workers (`pool`), or a server (`front`) and a worker (`worker`) of a queue. All run the same workflow,
-// which asks the policy four times. Tells its parent its port, and its figures whenever it is asked.
+// which asks the policy four times. `bare-front` and `bare-worker` do the same work with node:http and
+// BullMQ alone: rollouts are jobs, results what jobs return. Tells its parent its port, and its figures
+// whenever it is asked.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 import { createQueueServer, openQueue, startRolloutWorker } from '@osmosis/bullmq'
 import { LocalBackend, type ExecutionBackend } from '@osmosis/core'
 import { createRolloutServer, serve, type RolloutServer } from '@osmosis/server'
 import { createWorkerPool, runWorker } from '@osmosis/workers'
+import { Queue as Jobs, QueueEvents, Worker } from 'bullmq'
+import { Redis } from 'ioredis'
 
 import { askFourTimes } from './ask-four-times.ts'
+import { acceptBare, askBare, tellBare, type BareRollout } from './bare-rollout.ts'
 
 /** What a process is. */
 export type Role =
   | { readonly kind: 'in-process' | 'pool' }
-  | { readonly kind: 'front'; readonly redis: Queue }
-  | { readonly kind: 'worker'; readonly redis: Queue; readonly concurrency: number }
+  | { readonly kind: 'front' | 'bare-front'; readonly redis: Queue }
+  | {
+      readonly kind: 'worker' | 'bare-worker'
+      readonly redis: Queue
+      readonly concurrency: number
+    }
 
 /** Where a queue is. */
 export interface Queue {
@@ -52,7 +61,46 @@ async function start(role: Role): Promise<number | undefined> {
       await startRolloutWorker({ ...role.redis, backend, code, concurrency: role.concurrency })
       return undefined
     }
+    case 'bare-front':
+      return startBareFront(role.redis)
+    case 'bare-worker':
+      await startBareWorker(role.redis, role.concurrency)
+      return undefined
   }
+}
+
+const bareJobs = 'bare'
+
+/** Accepts a rollout when its job is in Redis, and tells its result when the event of its end brings that. */
+async function startBareFront({ url, prefix }: Queue): Promise<number> {
+  const jobs = new Jobs<BareRollout>(bareJobs, {
+    ...bareOptions(url, prefix),
+    // More than are in flight: it is the events that bring the results.
+    streams: { events: { maxLen: 1_000 } },
+  })
+  const events = new QueueEvents(bareJobs, bareOptions(url, prefix))
+  await Promise.all([jobs.waitUntilReady(), events.waitUntilReady()])
+  const running = new Map<string, BareRollout>()
+  events.on('completed', ({ jobId, returnvalue }) => {
+    const rollout = running.get(jobId)
+    running.delete(jobId)
+    if (rollout) void tellBare(rollout, returnvalue as object[])
+  })
+  return acceptBare(async (rollout) => {
+    const { rollout_id: jobId } = rollout
+    running.set(jobId, rollout)
+    await jobs.add('rollout', rollout, { jobId, removeOnComplete: true })
+  })
+}
+
+async function startBareWorker({ url, prefix }: Queue, concurrency: number): Promise<void> {
+  const ask = async ({ data }: { data: BareRollout }): Promise<object[]> => askBare(data)
+  const worker = new Worker(bareJobs, ask, { ...bareOptions(url, prefix), concurrency })
+  await worker.waitUntilReady()
+}
+
+function bareOptions(url: string, prefix: string) {
+  return { connection: new Redis(url, { maxRetriesPerRequest: null }), prefix }
 }
 
 function toServer(backend: ExecutionBackend): RolloutServer {
@@ -66,9 +114,10 @@ async function listen(server: RolloutServer): Promise<number> {
 
 async function serveParent(role: Role): Promise<void> {
   const port = await start(role)
+  // From the first time on that somebody asks: it wakes the process a thousand times a second.
   const delay = monitorEventLoopDelay({ resolution: 1 })
-  delay.enable()
   process.on('message', () => {
+    delay.enable()
     const figures = { loopP99Ms: delay.percentile(99) / 1e6, rss: process.memoryUsage.rss() }
     delay.reset()
     process.send?.(figures satisfies ProcessFigures)

@@ -46,10 +46,12 @@ interface Cost {
 }
 
 async function measureCosts(redis: MeasuredRedis): Promise<Cost[]> {
+  const overTwo = { workers: 2, concurrency: 250 }
   const setups = [
     ['in process', await Deployment.start([{ kind: 'in-process' }])],
     ['workers', await Deployment.start([{ kind: 'pool' }])],
-    ['queue', await Deployment.overQueue(redis, { prefix: 'costs', workers: 2, concurrency: 250 })],
+    ['bare queue', await Deployment.overQueue(redis, { ...overTwo, prefix: 'bare', isBare: true })],
+    ['queue', await Deployment.overQueue(redis, { ...overTwo, prefix: 'costs' })],
   ] as const
   const cluster = await Cluster.start()
   for (const [, deployment] of setups) await cluster.drive(deployment, warmUp)
@@ -252,11 +254,18 @@ function printCosts(costs: readonly Cost[]): void {
   for (const { inFlight } of rounds) {
     const of = (name: string): Cost | undefined =>
       costs.find((cost) => cost.setup === name && cost.inFlight === inFlight)
-    for (const beside of ['in process', 'workers']) {
-      const added = (key: 'p50' | 'cpu'): number =>
-        round2((of('queue')?.[key] ?? 0) - (of(beside)?.[key] ?? 0))
+    const added = (key: 'p50' | 'cpu', what: string, to: string): number =>
+      round2((of(what)?.[key] ?? 0) - (of(to)?.[key] ?? 0))
+    for (const [what, to] of [
+      ['queue', 'in process'],
+      ['workers', 'in process'],
+      ['queue', 'bare queue'],
+    ] as const) {
+      const ms = added('p50', what, to)
+      const cpu = added('cpu', what, to)
+      const goal = what === 'queue' && to === 'in process'
       console.log(
-        `${inFlight} in flight, added to ${beside}: ${added('p50')} ms (goal: at most ${goals.p50}), ${added('cpu')} ms of CPU (goal: less than ${goals.cpu})`,
+        `${inFlight} in flight, ${what} added to ${to}: ${ms} ms${goal ? ` (goal: at most ${goals.p50})` : ''}, ${cpu} ms of CPU${goal ? ` (goal: less than ${goals.cpu})` : ''}`,
       )
     }
   }

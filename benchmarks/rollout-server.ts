@@ -38,11 +38,11 @@ async function measureAll(): Promise<void> {
   const ours = await startWarm('ours')
   const kept = await startWarm('kept')
   const asked = rounds.filter(({ inFlight }) => chosen.length === 0 || chosen.includes(inFlight))
-  const costs: Slice[][][] = []
+  const costs: Costs[][] = []
   for (const round of asked) costs.push(await takeTurns([bare, ours, kept], round))
   // Behind all that is timed: it collects garbage, which a server in use does at other times.
   for (const [n, { inFlight }] of asked.entries()) {
-    const [ofBare = [], ofOurs = [], ofKept = []] = costs[n] ?? []
+    const [ofBare = none, ofOurs = none, ofKept = none] = costs[n] ?? []
     rows.push(
       toRow(
         inFlight,
@@ -68,13 +68,22 @@ interface Slice {
   readonly driver: number
   /** Of the process at its peak so far. MB. */
   readonly rss: number
-  readonly loopP99: number
   /** From the request to the answer that accepts a rollout. Milliseconds. */
   readonly acceptances: readonly number[]
 }
 
+/** What a server needed for a round. */
+interface Costs {
+  readonly slices: readonly Slice[]
+  /** Of the event loop, in a slice that was watched. Milliseconds. */
+  readonly loopP99: number
+}
+
+const none: Costs = { slices: [], loopP99: Number.NaN }
+
 /** What a server needed for all of them. */
 interface Summary extends Omit<Slice, 'acceptances'> {
+  readonly loopP99: number
   /** What its CPU is of that of the bare server in the slice beside it. */
   readonly ratio: number
   readonly acceptP50: number
@@ -100,8 +109,8 @@ async function startWarm(kind: Kind): Promise<MeasuredServer> {
   return server
 }
 
-/** For each server its slices. */
-async function takeTurns(servers: readonly MeasuredServer[], round: Round): Promise<Slice[][]> {
+/** For each server what it needed. */
+async function takeTurns(servers: readonly MeasuredServer[], round: Round): Promise<Costs[]> {
   const clusters = await startClusters(Math.min(round.inFlight, 2))
   const slices: Slice[][] = servers.map(() => [])
   for (let slice = 0; slice < round.slices; slice += 1) {
@@ -109,8 +118,26 @@ async function takeTurns(servers: readonly MeasuredServer[], round: Round): Prom
       slices[n]?.push(await measure(server, clusters, round, `run-${round.inFlight}-${slice}`))
     }
   }
+  const costs: Costs[] = []
+  for (const [n, server] of servers.entries()) {
+    const loopP99 = await watch(server, clusters, round)
+    costs.push({ slices: slices[n] ?? [], loopP99 })
+  }
   for (const cluster of clusters) cluster.disconnect()
-  return slices
+  return costs
+}
+
+/** @returns the 99th percentile of the time between two turns of its event loop, in milliseconds */
+async function watch(
+  server: MeasuredServer,
+  clusters: readonly ChildProcess[],
+  { inFlight, rollouts, latencyMs }: Round,
+): Promise<number> {
+  await server.ask('watch')
+  const load = { inFlight, rollouts, latencyMs, name: `watched-${inFlight}` }
+  await drive(clusters, await server.listening, load)
+  const { loopP99Ms } = await server.ask('figures')
+  return loopP99Ms
 }
 
 async function measure(
@@ -119,7 +146,7 @@ async function measure(
   { inFlight, rollouts, latencyMs }: Round,
   name: string,
 ): Promise<Slice> {
-  const before = await server.ask('reset')
+  const before = await server.ask('figures')
   const load = { inFlight, rollouts, latencyMs, name }
   const results = await drive(clusters, await server.listening, load)
   const after = await server.ask('figures')
@@ -129,12 +156,11 @@ async function measure(
     efficiency: ((rollouts / inFlight) * calls * latencyMs) / wallMs,
     driver: Math.max(...results.map((result) => result.cpuMs / result.wallMs)),
     rss: after.peakRss / 1024 / 1024,
-    loopP99: after.loopP99Ms,
     acceptances: results.flatMap((result) => result.acceptances),
   }
 }
 
-function summary(slices: readonly Slice[], bare: readonly Slice[]): Summary {
+function summary({ slices, loopP99 }: Costs, { slices: bare }: Costs): Summary {
   const of = (what: Exclude<keyof Slice, 'acceptances'>): number =>
     quantile(
       slices.map((slice) => slice[what]),
@@ -148,7 +174,7 @@ function summary(slices: readonly Slice[], bare: readonly Slice[]): Summary {
     efficiency: of('efficiency'),
     driver: of('driver'),
     rss: of('rss'),
-    loopP99: of('loopP99'),
+    loopP99,
     acceptP50: quantile(acceptances, 0.5),
     acceptP99: quantile(acceptances, 0.99),
   }
@@ -257,14 +283,16 @@ class MeasuredServer {
 
   constructor(kind: Kind) {
     const file = path.join(import.meta.dirname, 'server-under-test.ts')
-    this.#process = fork(file, [kind], { execArgv: ['--expose-gc'] })
+    // As `osmosis serve` has it.
+    const execArgv = ['--expose-gc', '--no-allocation-site-pretenuring']
+    this.#process = fork(file, [kind], { execArgv })
     this.#process.once('exit', (code) => {
       if (code !== 0) throw new Error(`the server ended with code ${code}`)
     })
     this.listening = once(this.#process, 'message').then(([port]) => `http://127.0.0.1:${port}`)
   }
 
-  async ask(what: 'collect' | 'reset' | 'figures'): Promise<ServerFigures> {
+  async ask(what: 'collect' | 'watch' | 'figures'): Promise<ServerFigures> {
     this.#process.send(what)
     const [figures] = (await once(this.#process, 'message')) as [ServerFigures]
     return figures

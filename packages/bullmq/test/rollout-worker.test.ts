@@ -88,6 +88,18 @@ it('runs a rollout, waits for its front, grades it and has each outcome told', a
   expect((await queue.records.grading('r1'))?.samples.get('main')?.calls).toHaveLength(1)
 })
 
+it('may look for silent workers twice in its interval, because BullMQ leaves out looks', async () => {
+  const { redis } = await openQueue()
+  await startWorker(redis, { stalledIntervalMs: 10_000 })
+  const client = lookInto(redis)
+  // While it is there nobody looks, not even the one who set it and comes a moment too early.
+  await expect.poll(async () => client.keys('*:stalled-check')).toHaveLength(1)
+  const [gate = ''] = await client.keys('*:stalled-check')
+  const leftMs = await client.pttl(gate)
+  expect(leftMs).toBeGreaterThan(0)
+  expect(leftMs).toBeLessThanOrEqual(5_000)
+})
+
 it('grades at once what nobody is told in between', async () => {
   const { queue, redis } = await openQueue()
   await using policy = await startPolicyServer(() => 'yes')

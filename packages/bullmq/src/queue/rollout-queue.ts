@@ -15,6 +15,7 @@ import { RolloutRuns } from '../records/rollout-runs.ts'
 import { jobIdOf, queueNames, type RolloutJob } from './job-names.ts'
 import type { OpenQueue } from './open-queue.ts'
 import { QueueSweep } from './queue-sweep.ts'
+import { stalledIntervalFor } from './stalled-interval.ts'
 import { Telling } from './telling.ts'
 import { Wakes, type WakeListener } from './wakes.ts'
 import { readWorkers, type QueueWorker } from './worker-list.ts'
@@ -208,7 +209,7 @@ export class RolloutQueue implements OpenQueue {
         skipVersionCheck: true,
         concurrency,
         lockDuration: lockMs,
-        stalledInterval: lockMs / 2,
+        stalledInterval: stalledIntervalFor(lockMs / 2),
         maxStalledCount: again.attempts,
         settings: {
           backoffStrategy: (attempts) => Math.min(500 * 2 ** attempts, longestPauseMs),

@@ -11,6 +11,7 @@ import { QueueConnection, type QueueConnectionOptions } from '../connection/queu
 import { closeJobs } from './close-jobs.ts'
 import { queueNames, type RolloutJob } from '../queue/job-names.ts'
 import { RolloutQueue } from '../queue/rollout-queue.ts'
+import { stalledIntervalFor } from '../queue/stalled-interval.ts'
 import { removeHeartbeat, writeHeartbeat } from '../queue/worker-list.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
 import { lostBeforeGraded, RolloutRuns, type RunOf, type Taken } from '../records/rollout-runs.ts'
@@ -32,7 +33,7 @@ export interface RolloutWorkerOptions extends QueueConnectionOptions {
    * 30,000. It has to be longer than anything that blocks the event loop.
    */
   readonly lockDurationMs?: number | undefined
-  /** Between two looks for workers that are silent. Milliseconds; default: 5,000. */
+  /** Between two looks for workers that are silent, at most. Milliseconds; default: 5,000. */
   readonly stalledIntervalMs?: number | undefined
   /** How long outcomes wait for a Redis that is away. Milliseconds; default: 600,000. */
   readonly patienceMs?: number | undefined
@@ -44,6 +45,8 @@ export interface RolloutWorkerOptions extends QueueConnectionOptions {
 
 /** Between two looks at everything that is in the worker. Milliseconds. */
 const lookMs = 2_000
+/** Between two looks at the event loop. Each wakes a worker that has nothing to do. Milliseconds. */
+const loopLookMs = 100
 /** Until a rollout of other code is offered to a worker again. Milliseconds. */
 const otherCodeMs = 2_000
 /** For the outcome of a run that was given up, when the same worker gets the next one. Milliseconds. */
@@ -64,7 +67,7 @@ export class RolloutWorker implements AsyncDisposable {
   readonly #jobs: Worker<RolloutJob>
   readonly #slots: ModelCallSlots | undefined
   readonly #timers: NodeJS.Timeout[]
-  readonly #loopDelay = monitorEventLoopDelay()
+  readonly #loopDelay = monitorEventLoopDelay({ resolution: loopLookMs })
   readonly #leaving = new AbortController()
   readonly #lockMs: number
   /** Rollouts that it is about to begin, by id. */
@@ -112,7 +115,7 @@ export class RolloutWorker implements AsyncDisposable {
       autorun: false,
       concurrency: options.concurrency,
       lockDuration: lockDurationMs,
-      stalledInterval: stalledIntervalMs,
+      stalledInterval: stalledIntervalFor(stalledIntervalMs),
       // The record says how often a rollout is run.
       maxStalledCount: unlimited,
       runRetryDelay: 1_000,
@@ -317,7 +320,7 @@ export class RolloutWorker implements AsyncDisposable {
 
   async #sayAlive(): Promise<void> {
     const { code, concurrency } = this.#options
-    const loopDelayMs = Math.round(this.#loopDelay.max / 1e6)
+    const loopDelayMs = Math.max(Math.round(this.#loopDelay.max / 1e6) - loopLookMs, 0)
     this.#loopDelay.reset()
     const said = { id: this.id, host: hostname(), pid: process.pid, code, concurrency }
     const { prefix } = this.#connection

@@ -17,7 +17,7 @@ import { osmosisCommand } from '../eval-show/shell-command.ts'
 import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { Redaction } from '../redaction.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
-import { keepYoungGenerationSmall } from '../young-generation.ts'
+import { guessNoLifetimes, keepYoungGenerationSmall } from '../young-generation.ts'
 import {
   chooseRun,
   countPending,
@@ -70,6 +70,7 @@ export async function evalRunCommand(
   flags: EvalRunFlags,
 ): Promise<number> {
   keepYoungGenerationSmall()
+  guessNoLifetimes()
   const prepared = await prepare(configFile, flags)
   const interrupt = abortOnInterrupt()
   try {

@@ -13,6 +13,7 @@ import { assertQueueFlags } from '../queue/queue-flags.ts'
 import { loadEntrypoint } from './load-entrypoint.ts'
 import { assertRegistrationFlags } from './registration.ts'
 import { serveAgentLoop } from './serve-agent-loop.ts'
+import { guessNoLifetimes } from '../young-generation.ts'
 import { egressOf, type ProcessFlags } from './process-options.ts'
 import type { ServeFlags } from './serve-options.ts'
 import { localWorkflow, type WorkflowFacts } from './served-workflow.ts'
@@ -41,6 +42,7 @@ export async function serveCommand(
   assertRegistrationFlags(flags)
   assertQueueFlags(flags)
   assertRunFlags(flags)
+  guessNoLifetimes()
   completeEnvironment()
   if (flags.redis !== undefined) {
     const { serveQueue } = await import('../queue/serve-queue.ts')

@@ -1,5 +1,6 @@
 import { completeEnvironment } from '../environment.ts'
 import { assertWorkerFlags } from '../serve/serve-command.ts'
+import { guessNoLifetimes } from '../young-generation.ts'
 import { rolloutSource } from './rollout-source.ts'
 import type { WorkerFlags } from './worker-options.ts'
 
@@ -12,6 +13,7 @@ import type { WorkerFlags } from './worker-options.ts'
 export async function workerCommand(entrypoint: string, flags: WorkerFlags): Promise<void> {
   const source = rolloutSource(flags)
   assertWorkerFlags(flags)
+  guessNoLifetimes()
   completeEnvironment()
   if (source === 'trainer') {
     const { trainerWorker } = await import('./trainer-worker.ts')

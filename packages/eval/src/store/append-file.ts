@@ -121,8 +121,9 @@ export class AppendFile {
       } catch (cause) {
         const error = await storageError(this.path, cause)
         this.#onFailure(error)
-        for (const { reject } of group) reject(error)
         this.refuse(error)
+        // Another file of the same store may have failed first: there is one reason for all.
+        for (const { reject } of group) reject(this.#failure)
       }
       this.#spare = written.length > mostRoom ? Buffer.allocUnsafe(leastRoom) : written
     }
