@@ -17,6 +17,7 @@ const foreign = [
   '--save-dev',
   '--allow-build',
   '--isolate',
+  '--no-allocation-site-pretenuring',
   '--project',
   '--test',
   '--times',
