@@ -6,6 +6,9 @@
 // The servers take turns, a slice of the rollouts at a time, and what is shown is the median: other
 // users of a machine slow it down for seconds and minutes, and would otherwise hit one server and not the other.
 //
+// The rollouts of these slices are sent as they end, at different times. A last slice of each server has all
+// that are in flight sent in one moment: they move in step then, and one waits for all others at each step.
+//
 //   npx -y pnpm@12 run benchmark:server [in flight …]
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -62,7 +65,7 @@ async function measureAll(): Promise<void> {
 interface Slice {
   /** Of the server, per rollout. Milliseconds. */
   readonly cpu: number
-  /** The time the policy alone would have taken, by the time it took. */
+  /** The time the policy alone would have taken for a rollout, by the time it took, while so many were in flight. */
   readonly efficiency: number
   /** The most of a core that one driver used. */
   readonly driver: number
@@ -72,17 +75,30 @@ interface Slice {
   readonly acceptances: readonly number[]
 }
 
+/** How a server took rollouts that were sent in one moment. */
+interface Burst {
+  /** The time the policy alone would have taken for all rollouts, by the time until the last had ended. */
+  readonly efficiency: number
+  /** Of the event loop. Milliseconds. */
+  readonly loopP99: number
+  readonly acceptances: readonly number[]
+}
+
 /** What a server needed for a round. */
 interface Costs {
   readonly slices: readonly Slice[]
-  /** Of the event loop, in a slice that was watched. Milliseconds. */
-  readonly loopP99: number
+  readonly burst: Burst
 }
 
-const none: Costs = { slices: [], loopP99: Number.NaN }
+const none: Costs = {
+  slices: [],
+  burst: { efficiency: Number.NaN, loopP99: Number.NaN, acceptances: [] },
+}
 
 /** What a server needed for all of them. */
 interface Summary extends Omit<Slice, 'acceptances'> {
+  readonly burstEfficiency: number
+  readonly burstAcceptP50: number
   readonly loopP99: number
   /** What its CPU is of that of the bare server in the slice beside it. */
   readonly ratio: number
@@ -120,24 +136,10 @@ async function takeTurns(servers: readonly MeasuredServer[], round: Round): Prom
   }
   const costs: Costs[] = []
   for (const [n, server] of servers.entries()) {
-    const loopP99 = await watch(server, clusters, round)
-    costs.push({ slices: slices[n] ?? [], loopP99 })
+    costs.push({ slices: slices[n] ?? [], burst: await measureBurst(server, clusters, round) })
   }
   for (const cluster of clusters) cluster.disconnect()
   return costs
-}
-
-/** @returns the 99th percentile of the time between two turns of its event loop, in milliseconds */
-async function watch(
-  server: MeasuredServer,
-  clusters: readonly ChildProcess[],
-  { inFlight, rollouts, latencyMs }: Round,
-): Promise<number> {
-  await server.ask('watch')
-  const load = { inFlight, rollouts, latencyMs, name: `watched-${inFlight}` }
-  await drive(clusters, await server.listening, load)
-  const { loopP99Ms } = await server.ask('figures')
-  return loopP99Ms
 }
 
 async function measure(
@@ -147,20 +149,40 @@ async function measure(
   name: string,
 ): Promise<Slice> {
   const before = await server.ask('figures')
-  const load = { inFlight, rollouts, latencyMs, name }
+  const spreadMs = calls * latencyMs
+  const load = { inFlight, rollouts, spreadMs, latencyMs, name }
   const results = await drive(clusters, await server.listening, load)
   const after = await server.ask('figures')
-  const wallMs = Math.max(...results.map((result) => result.wallMs))
+  // Neither while they become so many nor when no more are sent.
+  const each = inFlight / clusters.length
+  const durations = results.flatMap((result) => result.durations.slice(each, -each))
   return {
     cpu: (after.cpuMs - before.cpuMs) / rollouts,
-    efficiency: ((rollouts / inFlight) * calls * latencyMs) / wallMs,
+    efficiency: (calls * latencyMs) / mean(durations),
     driver: Math.max(...results.map((result) => result.cpuMs / result.wallMs)),
     rss: after.peakRss / 1024 / 1024,
     acceptances: results.flatMap((result) => result.acceptances),
   }
 }
 
-function summary({ slices, loopP99 }: Costs, { slices: bare }: Costs): Summary {
+async function measureBurst(
+  server: MeasuredServer,
+  clusters: readonly ChildProcess[],
+  { inFlight, rollouts, latencyMs }: Round,
+): Promise<Burst> {
+  await server.ask('watch')
+  const load = { inFlight, rollouts, latencyMs, name: `burst-${inFlight}` }
+  const results = await drive(clusters, await server.listening, load)
+  const { loopP99Ms } = await server.ask('figures')
+  const wallMs = Math.max(...results.map((result) => result.wallMs))
+  return {
+    efficiency: ((rollouts / inFlight) * calls * latencyMs) / wallMs,
+    loopP99: loopP99Ms,
+    acceptances: results.flatMap((result) => result.acceptances),
+  }
+}
+
+function summary({ slices, burst }: Costs, { slices: bare }: Costs): Summary {
   const of = (what: Exclude<keyof Slice, 'acceptances'>): number =>
     quantile(
       slices.map((slice) => slice[what]),
@@ -174,7 +196,9 @@ function summary({ slices, loopP99 }: Costs, { slices: bare }: Costs): Summary {
     efficiency: of('efficiency'),
     driver: of('driver'),
     rss: of('rss'),
-    loopP99,
+    burstEfficiency: burst.efficiency,
+    burstAcceptP50: quantile(burst.acceptances, 0.5),
+    loopP99: burst.loopP99,
     acceptP50: quantile(acceptances, 0.5),
     acceptP99: quantile(acceptances, 0.99),
   }
@@ -182,6 +206,10 @@ function summary({ slices, loopP99 }: Costs, { slices: bare }: Costs): Summary {
 
 function quantile(values: readonly number[], share: number): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length
 }
 
 interface Round {
@@ -320,8 +348,11 @@ function toRow(inFlight: number, bare: Measured, ours: Measured, kept: Measured)
     heap: inFlight === 1 ? null : rounded(ours.heap),
     transcript: rounded(ours.transcript),
     rss: rounded(ours.rss),
+    bareBurstEfficiency: rounded(bare.burstEfficiency),
+    burstEfficiency: rounded(ours.burstEfficiency),
     bareLoopP99: rounded(bare.loopP99),
     loopP99: rounded(ours.loopP99),
+    burstAcceptP50: rounded(ours.burstAcceptP50),
     acceptP50: rounded(ours.acceptP50),
     acceptP99: rounded(ours.acceptP99),
     keptCpu: rounded(kept.cpu),
@@ -329,36 +360,48 @@ function toRow(inFlight: number, bare: Measured, ours: Measured, kept: Measured)
     keptEfficiency: rounded(kept.efficiency),
     keptAcceptP50: rounded(kept.acceptP50),
     keptAcceptP99: rounded(kept.acceptP99),
+    keptBurstEfficiency: rounded(kept.burstEfficiency),
+    keptBurstAcceptP50: rounded(kept.burstAcceptP50),
   }
 }
 
 function printTable(growth: Growth | undefined): void {
-  const lines: [string, keyof Row, string][] = [
+  const lines: [string, keyof Row | undefined, string][] = [
     ['CPU per rollout, bare (ms)', 'bareCpu', ''],
     ['CPU per rollout (ms)', 'cpu', ''],
     ['… times bare', 'cpuRatio', '≤ 1.4 from 64, ≤ 2 at 1'],
     ['efficiency, bare', 'bareEfficiency', ''],
     ['efficiency', 'efficiency', '≥ 0.95 at 2,000'],
     ['busiest driver (cores)', 'driver', '< 0.8, or it is the limit'],
-    ['live heap each, bare (KB)', 'bareHeap', ''],
-    ['live heap each (KB)', 'heap', '≤ 40 beside the transcript'],
-    ['… transcript (KB)', 'transcript', ''],
-    ['process at its peak (MB)', 'rss', ''],
-    ['event loop p99, bare (ms)', 'bareLoopP99', ''],
-    ['event loop p99 (ms)', 'loopP99', '≤ 20'],
-    ['accepted, p50 (ms)', 'acceptP50', ''],
+    ['accepted, p50 (ms)', 'acceptP50', '≤ 5'],
     ['accepted, p99 (ms)', 'acceptP99', ''],
-    ['with an outbox: CPU (ms)', 'keptCpu', ''],
+    ['all sent at once:', undefined, ''],
+    ['… efficiency, bare', 'bareBurstEfficiency', ''],
+    ['… efficiency', 'burstEfficiency', ''],
+    ['… event loop p99, bare (ms)', 'bareLoopP99', ''],
+    ['… event loop p99 (ms)', 'loopP99', '≤ 20'],
+    ['… accepted, p50 (ms)', 'burstAcceptP50', ''],
+    ['memory:', undefined, ''],
+    ['… live heap each, bare (KB)', 'bareHeap', ''],
+    ['… live heap each (KB)', 'heap', '≤ 40 beside the transcript'],
+    ['… transcript (KB)', 'transcript', ''],
+    ['… process at its peak (MB)', 'rss', ''],
+    ['with an outbox:', undefined, ''],
+    ['… CPU per rollout (ms)', 'keptCpu', ''],
     ['… times bare', 'keptCpuRatio', ''],
     ['… efficiency', 'keptEfficiency', ''],
     ['… accepted, p50 (ms)', 'keptAcceptP50', '≤ 5'],
     ['… accepted, p99 (ms)', 'keptAcceptP99', ''],
+    ['… all at once: efficiency', 'keptBurstEfficiency', ''],
+    ['… all at once: accepted (ms)', 'keptBurstAcceptP50', ''],
   ]
   const cells = (values: readonly (number | null)[]): string =>
     values.map((value) => String(value ?? '').padStart(8)).join('')
-  console.log(`${'in flight'.padEnd(28)}${cells(rows.map(({ inFlight }) => inFlight))}  goal`)
+  console.log(`${'in flight'.padEnd(30)}${cells(rows.map(({ inFlight }) => inFlight))}  goal`)
   for (const [name, key, goal] of lines) {
-    console.log(`${name.padEnd(28)}${cells(rows.map((row) => row[key]))}  ${goal}`)
+    console.log(
+      `${name.padEnd(30)}${cells(rows.map((row) => (key === undefined ? null : row[key])))}  ${goal}`,
+    )
   }
   if (growth === undefined) return
   const { heapBefore, heapAfter, rollouts } = growth

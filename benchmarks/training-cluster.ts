@@ -3,6 +3,7 @@
 // Does what its parent sends, one order at a time, and tells how it went.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 import type { GraderCallbackBody } from '@osmosis/core/wire'
 import { Agent, request } from 'undici'
@@ -15,6 +16,11 @@ export interface Load {
   readonly name: string
   readonly inFlight: number
   readonly rollouts: number
+  /**
+   * The first `inFlight` rollouts are sent over this time, like those that follow, each of which is sent when
+   * another has ended. Default: all in one moment. Milliseconds.
+   */
+  readonly spreadMs?: number
   /** From a request to the policy to its answer. Milliseconds. */
   readonly latencyMs: number
   /** The policy answers the last call of a rollout when it is told to (`release`), not before. */
@@ -32,7 +38,7 @@ export interface LoadResult {
   readonly cpuMs: number
   /** From each request to the answer that accepted the rollout. Milliseconds. */
   readonly acceptances: readonly number[]
-  /** From each request to the callback that ended the rollout. Milliseconds. */
+  /** From each request to the callback that ended the rollout, in the order of the callbacks. Milliseconds. */
   readonly durations: readonly number[]
   /** Rollouts that ended with a reward, and others. */
   readonly rewarded: number
@@ -123,14 +129,16 @@ async function serveParent(): Promise<void> {
   process.send?.('ready')
 
   /** Keeps `inFlight` rollouts going until all have been graded. */
-  async function drive({ url, name, metadata, inFlight, rollouts }: Load): Promise<void> {
+  async function drive(order: Load): Promise<void> {
+    const { url, name, metadata, inFlight, rollouts, spreadMs = 0 } = order
     const ended: Ended[] = []
     repeated = 0
     const cpuBefore = process.cpuUsage()
     const startedAt = performance.now()
     let started = 0
     await Promise.all(
-      Array.from({ length: inFlight }, async () => {
+      Array.from({ length: inFlight }, async (_, n) => {
+        if (spreadMs > 0) await sleep((n / inFlight) * spreadMs)
         while (started < rollouts) {
           started += 1
           ended.push(await rollOut(url, `${name}-${started}`, metadata))

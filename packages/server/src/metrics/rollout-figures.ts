@@ -2,11 +2,19 @@ import type { RolloutFailure } from '@osmosis/core'
 import { isCancellation } from '@osmosis/core/backend'
 import { Counter, Histogram, type Registry } from 'prom-client'
 
+import { Gathered } from './gathered.ts'
+
 /** What a rollout is doing: waiting for a slot, running its workflow or loop, being graded. */
 export type RolloutPhase = 'queue' | 'workflow' | 'grading'
 
 /** How long a rollout was in its phases. */
 export type PhaseSeconds = Readonly<Partial<Record<RolloutPhase, number>>>
+
+/** A phase that is over. */
+interface PhaseTime {
+  readonly phase: RolloutPhase
+  readonly seconds: number
+}
 
 /** How a rollout ended. */
 type RolloutOutcomeName = 'success' | 'failure' | 'cancelled'
@@ -17,7 +25,7 @@ const buckets = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 360
 /** How rollouts ended, and how long their phases took. */
 export class RolloutFigures {
   readonly #ended: Counter
-  readonly #durations: Histogram
+  readonly #durations: Gathered<PhaseTime>
 
   constructor(registry: Registry) {
     const registers = [registry]
@@ -27,12 +35,16 @@ export class RolloutFigures {
       labelNames: ['outcome', 'category', 'phase'],
       registers,
     })
-    this.#durations = new Histogram({
+    this.#durations = new Gathered(({ phase, seconds }) => {
+      if (Number.isFinite(seconds)) durations.observe({ phase }, seconds)
+    })
+    const durations = new Histogram({
       name: 'osmosis_rollout_phase_seconds',
       help: 'Time of rollouts in the queue, in their workflow or loop, and in grading with the wait for a slot of the grader and for the rest of their group.',
       labelNames: ['phase'],
       buckets,
       registers,
+      collect: this.#durations.count,
     })
   }
 
@@ -44,7 +56,7 @@ export class RolloutFigures {
   count(failure: Pick<RolloutFailure, 'category' | 'cause'> | null, seconds: PhaseSeconds): void {
     let last: RolloutPhase = 'queue'
     for (const [phase, took] of Object.entries(seconds) as [RolloutPhase, number][]) {
-      this.#durations.observe({ phase }, took)
+      this.#durations.add({ phase, seconds: took })
       last = phase
     }
     this.#ended.inc({ outcome: outcomeOf(failure), category: categoryOf(failure), phase: last })
@@ -59,12 +71,12 @@ export class RolloutFigures {
 /** Takes the time of one rollout, and counts its end. */
 export class RolloutClock {
   readonly #ended: Counter
-  readonly #durations: Histogram
+  readonly #durations: Gathered<PhaseTime>
   #phase: RolloutPhase = 'queue'
   #since: number | undefined = performance.now()
   #over = false
 
-  constructor(ended: Counter, durations: Histogram) {
+  constructor(ended: Counter, durations: Gathered<PhaseTime>) {
     this.#ended = ended
     this.#durations = durations
   }
@@ -79,7 +91,8 @@ export class RolloutClock {
   /** The phase is over, and the next one has not begun: somebody else is waited for. */
   leave(): void {
     if (this.#since === undefined) return
-    this.#durations.observe({ phase: this.#phase }, (performance.now() - this.#since) / 1000)
+    const seconds = (performance.now() - this.#since) / 1000
+    this.#durations.add({ phase: this.#phase, seconds })
     this.#since = undefined
   }
 
