@@ -139,6 +139,27 @@ it('counts model calls under ids that gave no sample as well', async () => {
   expect((await metricsOf(running.url)).get('osmosis_policy_calls_total{outcome="stop"}')).toBe(2)
 })
 
+it('counts all there were at each look, be they few or many', async () => {
+  const asking = workflowOf(async (ctx) => {
+    const policy = requireRolloutContext('test').policy('aside')
+    const calls = Array.from({ length: Number(ctx.metadata['calls']) })
+    await Promise.all(calls.map(() => policy.complete({ messages: [] })))
+    await askPolicy(ctx)
+  })
+  await using running = await startServer({ workflow: asking })
+  const { controller, url } = running
+  let sum = 0
+  for (const [n, calls] of [1, 250, 0, 120].entries()) {
+    await running.post({ rollout_id: `r-${n}`, metadata: { calls } })
+    await controller.until(() => controller.callbacks.length === 2 * (n + 1))
+    sum += calls + 1
+    const metrics = await metricsOf(url)
+    expect(metrics.get('osmosis_policy_calls_total{outcome="stop"}')).toBe(sum)
+    expect(metrics.get('osmosis_policy_call_seconds_count')).toBe(sum)
+    expect(metrics.get('osmosis_rollout_phase_seconds_count{phase="workflow"}')).toBe(n + 1)
+  }
+})
+
 it('takes the time of the workflow in seconds', async () => {
   await using running = await startServer({ workflow: workflowOf(hang), grader: null })
   await running.post({ agent_timeout_sec: 0.3 })
