@@ -20,7 +20,7 @@ describe('a policy learns', () => {
 })
 
 describe('whatever is between the policy and the trainer,', () => {
-  const short = { seed: 3, iterations: 6 }
+  const short = { seed: 3, iterations: 6, until: goal }
   let first: Promise<Iteration[]> | undefined
 
   it.each([

@@ -1,0 +1,64 @@
+import { documents } from '../repository/documents.ts'
+
+/** A document, or a part of one, that is read from top to bottom. */
+export interface Page {
+  readonly document: string
+  /** Its only heading that is about this. */
+  readonly part?: string
+  /** What the reader has made before the page, or the part of it, begins. */
+  readonly workspace: 'an empty folder' | 'a new workspace' | 'this repository'
+  /** Another document, whose files the reader has. */
+  readonly filesOf?: string
+  /** A program of ours that the reader has written, and where; with the grader beside it. */
+  readonly migrated?: { readonly program: string; readonly to: string }
+  /** The runs that there are, by their names. */
+  readonly runs?: readonly string[]
+}
+
+export const pages: readonly Page[] = [
+  { document: 'README.md', part: 'From an empty folder', workspace: 'an empty folder' },
+  { document: 'README.md', part: 'Your agent as a rollout', workspace: 'a new workspace' },
+  { document: 'docs/quickstart.md', workspace: 'an empty folder' },
+  {
+    document: 'docs/migrating/README.md',
+    workspace: 'an empty folder',
+    migrated: {
+      program: 'packages/openai-agents/test/migration/after.ts',
+      to: 'rollouts/calculator/main.ts',
+    },
+  },
+  { document: 'docs/workflows.md', workspace: 'a new workspace' },
+  { document: 'docs/graders.md', workspace: 'a new workspace' },
+  { document: 'docs/evaluation.md', workspace: 'a new workspace' },
+  { document: 'docs/datasets.md', workspace: 'a new workspace' },
+  { document: 'docs/agent-loop.md', workspace: 'an empty folder' },
+  { document: 'docs/training/README.md', workspace: 'an empty folder' },
+  { document: 'packages/create/README.md', workspace: 'an empty folder' },
+  {
+    document: 'packages/cli/README.md',
+    workspace: 'a new workspace',
+    filesOf: 'docs/agent-loop.md',
+    runs: ['before', 'after'],
+  },
+  {
+    document: 'packages/agent-loop/README.md',
+    workspace: 'an empty folder',
+    filesOf: 'docs/agent-loop.md',
+  },
+  { document: 'packages/models/README.md', workspace: 'a new workspace' },
+  { document: 'packages/viewer/README.md', workspace: 'a new workspace', runs: ['my-run'] },
+  ...documents
+    .filter((document) => document.startsWith('examples/'))
+    .map((document): Page => ({ document, workspace: 'this repository' })),
+]
+
+/** Why a command is parsed by `document-commands.test.ts`, and not run here; undefined for all others. */
+export function reasonNotToRun(command: string): string | undefined {
+  if (command.includes(' --interactive')) return 'a person answers: interactive.test.ts of the cli'
+  if (command.includes(' --register')) return 'asks the platform: serve-registration.test.ts'
+  if (command.startsWith('npm install ')) return 'installs: guides.test.ts, and the packed packages'
+  if (/^npx (?:-y pnpm@12 )?(?:install|demo|test|run|changeset|exec vitest)\b/.test(command)) {
+    return 'a script of this repository: demo.test.ts, and what runs this'
+  }
+  return command === 'bash .ci/run' ? 'runs this' : undefined
+}
