@@ -142,7 +142,7 @@ it('counts model calls under ids that gave no sample as well', async () => {
 it('counts all there were at each look, be they few or many', async () => {
   const asking = workflowOf(async (ctx) => {
     const policy = requireRolloutContext('test').policy('aside')
-    const calls = Array.from({ length: Number(ctx.metadata['calls']) })
+    const calls = Array.from({ length: Number(ctx.metadata?.['calls']) })
     await Promise.all(calls.map(() => policy.complete({ messages: [] })))
     await askPolicy(ctx)
   })
