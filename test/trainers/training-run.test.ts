@@ -13,7 +13,7 @@ async function trainingRun(args: readonly string[]): Promise<{ code: unknown; st
   })
 }
 
-it.each([
+it.concurrent.each([
   ['zeros', /^WRONG rollout-\d+ \(throws\): was trained with 0, although it had no reward$/m],
   ['swaps', /^WRONG rollout-\d+ \(rewarded\): was trained with [\d.]+ instead of [\d.]+$/m],
   ['forgets', /^WRONG rollout-\d+ \([\w ]+\): has no end, and is running$/m],
