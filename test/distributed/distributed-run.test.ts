@@ -15,7 +15,7 @@ async function distributedRun(args: readonly string[]): Promise<{ code: unknown;
   })
 }
 
-it.concurrent.skipIf(missingPrograms('redis-server').length > 0).each([
+it.skipIf(missingPrograms('redis-server').length > 0).concurrent.each([
   ['no mark', 'killed workers', /^WRONG killed-workers-\d+: asked the policy in two runs: /m],
   ['no AOF', 'killed Redis', /^WRONG killed-Redis-\d+: has no end/m],
   ['double', 'lost events', /^WRONG lost-events-\d+: \w+ was told as .* and as /m],
