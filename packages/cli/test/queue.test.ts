@@ -225,7 +225,7 @@ describe.skipIf(missing.length > 0)(`over a queue${needs}`, () => {
       'warning: [env] and [secrets] of the config do not reach the workers of a queue'
     expect([over.code, here.code]).toEqual([0, 0])
     expect(over.stderr).toContain(variables)
-    expect(over.stderr).toContain('16 at a time: the queue has no worker yet')
+    expect(over.stderr).toContain('16 at a time: no worker of the queue has this code yet')
     expect(here.stderr).not.toContain(variables)
     expect(here.stderr).not.toContain('queue')
   })

@@ -257,7 +257,7 @@ async function inFlightOf(
     }
   }
   if (wanted !== null) return { limit: wanted, why: asked }
-  const why = slots === 0 ? 'the queue has no worker yet' : 'nothing sets a limit'
+  const why = slots === 0 ? 'no worker of the queue has this code yet' : 'nothing sets a limit'
   return { limit: defaultInFlight, why }
 }
 
