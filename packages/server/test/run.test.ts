@@ -7,7 +7,7 @@ import {
   type GraderContext,
   type GroupGraderContext,
 } from '@osmosis/core'
-import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing'
+import { FakeMiles, type FakeMilesOptions, type TrainerFault } from '@osmosis/testing'
 import {
   post,
   sendJson,
@@ -329,10 +329,17 @@ describe('POST /run', () => {
   })
 
   it('answers each rollout once while model calls are refused and broken off', async () => {
-    let n = 0
     let runs = 0
-    const faults = [undefined, 'reset', undefined, undefined, 503, undefined, undefined] as const
-    const miles = await startMiles({ faults: () => faults[(n += 1) % faults.length] })
+    // Of each call two attempts at most, because it is asked three times at most.
+    const plans = [[], ['reset'], [503], [503, 'reset']] as const
+    const left = new Map<string, TrainerFault[]>()
+    const miles = await startMiles({
+      faults({ path }) {
+        const plan = left.get(path) ?? [...(plans[left.size % plans.length] ?? [])]
+        left.set(path, plan)
+        return plan.shift()
+      },
+    })
     await using server = await running({
       workflow: workflowOf(async (ctx) => {
         runs += 1
