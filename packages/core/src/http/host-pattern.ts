@@ -45,6 +45,9 @@ export function hostOf(url: URL): string {
   return url.hostname.replace(/^\[|\]$|\.$/g, '')
 }
 
+/** A name as DNS and containers have them; a URL takes more, of which nothing would ever be allowed. */
+const hostName = /^\w(?:[\w-]*\w)?(?:\.\w(?:[\w-]*\w)?)*$/
+
 function portRule(text: string | undefined): ((port: number) => boolean) | undefined {
   if (text === undefined || text === '*') return () => true
   const expected = Number(text)
@@ -61,11 +64,8 @@ function hostRule(text: string, isBracketed: boolean): HostPattern | undefined {
   const name = hostOf(new URL(url))
   const isAddress = parseAddress(name) !== undefined
   if (!wildcard && isAddress) return subnetRule(parseSubnet(name))
-  if (wildcard) {
-    return isAddress
-      ? undefined
-      : { isExplicit: false, fits: ({ host }) => host.endsWith(`.${name}`) }
-  }
+  if (isAddress || !hostName.test(name)) return undefined
+  if (wildcard) return { isExplicit: false, fits: ({ host }) => host.endsWith(`.${name}`) }
   return { isExplicit: true, fits: ({ host }) => host === name }
 }
 

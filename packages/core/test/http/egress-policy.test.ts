@@ -125,6 +125,7 @@ describe('allowed hosts', () => {
 
   it.each([
     ['http://trainer/', 'trainer'],
+    ['http://my_trainer-1/', 'my_trainer-1'],
     ['http://trainer:9000/', 'trainer:*'],
     ['http://TRAINER.:80/', 'Trainer:80'],
     ['https://trainer/', 'trainer:443'],
@@ -197,6 +198,14 @@ describe('allowed hosts', () => {
     'ex*.com',
     '*.10',
     '*example.com',
+    'trainer,other',
+    '*.example.com,trainer',
+    '$TRAINER',
+    "'trainer'",
+    '.example.com',
+    'example.com..',
+    'a..b',
+    '--no-private-hosts',
     7 as unknown as string,
   ])('cannot be %j', (pattern) => {
     expect(() => EgressPolicy.of({ allowedHosts: [pattern] })).toThrow(
