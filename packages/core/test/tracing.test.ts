@@ -265,6 +265,34 @@ it('what failed says so, and carries no key', async () => {
   expect(named('invoke_agent solver').status.code).toBe(SpanStatusCode.UNSET)
 })
 
+it('an error that cannot be read, or is long, fails its rollout and no more than that', async () => {
+  const refuse = (): never => {
+    throw new Error('not to be read')
+  }
+  const unreadable = new Proxy(new Error(), { get: refuse, getPrototypeOf: refuse })
+  // Its cut would go through a key.
+  const long = Object.assign(new Error('llm-key'.repeat(4000)), { name: 'n'.repeat(10_000) })
+  const told: unknown[] = []
+  for (const error of [unreadable, long]) {
+    class Fails extends AgentWorkflow {
+      async run(): Promise<void> {
+        throw error
+      }
+    }
+    await new LocalBackend({ workflow: Fails }).execute(requestTo('http://127.0.0.1:1', {}), {
+      ...silent,
+      workflowFinished: async ({ failure }) => void told.push(failure?.cause),
+    })
+  }
+  expect(
+    told.map((cause) => [unreadable, long].findIndex((error) => error === cause)),
+  ).toStrictEqual([0, 1])
+  const [first, second] = exporter.getFinishedSpans()
+  expect(first?.attributes['error.type']).toBe('_OTHER')
+  expect(second?.attributes['error.type']).toBe('n'.repeat(100))
+  expect(second?.status.message).toMatch(/^\*+… \[cut: 12000 characters in all\]$/)
+})
+
 it('what was said is in the trace when the standard variable asks for it', async () => {
   vi.stubEnv('OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT', 'true')
   await run((await answering()).url)

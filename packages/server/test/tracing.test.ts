@@ -1,23 +1,25 @@
-import { context, propagation, trace } from '@opentelemetry/api'
+import { context, propagation, trace, type TextMapPropagator } from '@opentelemetry/api'
 import {
   InMemorySpanExporter,
   NodeTracerProvider,
   SimpleSpanProcessor,
+  type SpanProcessor,
 } from '@opentelemetry/sdk-trace-node'
-import { expect, it, onTestFinished } from 'vitest'
+import { afterEach, expect, it } from 'vitest'
 
 import { startServer } from './running-server.ts'
+
+afterEach(() => {
+  trace.disable()
+  context.disable()
+  propagation.disable()
+})
 
 const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`
 
 it('the trace of a request goes on in its rollout, its model calls and its callbacks', async () => {
   const exporter = new InMemorySpanExporter()
   new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }).register()
-  onTestFinished(() => {
-    trace.disable()
-    context.disable()
-    propagation.disable()
-  })
   await using running = await startServer()
   const { controller } = running
   await running.post({ rollout_id: 'traced' }, { traceparent })
@@ -47,3 +49,31 @@ it('without a provider neither model calls nor callbacks carry the trace of thei
     undefined,
   ])
 })
+
+const fail = (): never => {
+  throw new Error('out of order')
+}
+const idle: SpanProcessor = {
+  onStart() {},
+  onEnd() {},
+  forceFlush: async () => {},
+  shutdown: async () => {},
+}
+
+it.each([
+  ['a processor, at the beginning of a span,', { spanProcessors: [{ ...idle, onStart: fail }] }],
+  ['a processor, at the end of a span,', { spanProcessors: [{ ...idle, onEnd: fail }] }],
+  ['a sampler', { sampler: { shouldSample: fail } }],
+  ['a propagator', {}, { inject: fail, extract: fail, fields: () => [] }],
+])(
+  '%s that throws costs no rollout anything',
+  async (_, config, propagator?: TextMapPropagator) => {
+    new NodeTracerProvider(config).register(propagator === undefined ? {} : { propagator })
+    await using running = await startServer()
+    expect((await running.post({}, { traceparent })).status).toBe(202)
+    expect(await running.controller.bodies()).toMatchObject([
+      { status: 'success' },
+      { status: 'success', samples: { main: { reward: 1 } } },
+    ])
+  },
+)

@@ -1,8 +1,16 @@
 import { isOsmosisError } from '../errors.ts'
-import type { Attributes, Span, TraceApi, TraceContext } from './trace-api.ts'
+import {
+  attempt,
+  type Attributes,
+  type Span,
+  type TraceApi,
+  type TraceContext,
+} from './trace-api.ts'
 
 const kinds = { internal: 0, client: 2 } as const
 const errorStatus = 2
+/** Characters. */
+const longestType = 100
 
 /** What a span begins with. */
 export interface SpanStart {
@@ -12,18 +20,22 @@ export interface SpanStart {
   readonly attributes: Attributes
 }
 
-/** A span that has begun, and the context that its children are made in. */
+/** A span that has begun, and the context that its children are made in. Only `run` ever throws. */
 export class OpenSpan {
-  readonly span: Span
   readonly #api: TraceApi
+  /** Undefined when the provider could not make one; its children then belong to its parent. */
+  readonly #span: Span | undefined
   readonly #context: TraceContext
 
   constructor(api: TraceApi, parent: TraceContext, start: SpanStart) {
     const { name, kind = 'internal', attributes } = start
-    const tracer = api.trace.getTracer('@osmosis/core')
+    const options = { kind: kinds[kind], attributes }
+    const span = attempt(api, () =>
+      api.trace.getTracer('@osmosis/core').startSpan(name, options, parent),
+    )
     this.#api = api
-    this.span = tracer.startSpan(name, { kind: kinds[kind], attributes }, parent)
-    this.#context = api.trace.setSpan(parent, this.span)
+    this.#span = span
+    this.#context = span === undefined ? parent : api.trace.setSpan(parent, span)
   }
 
   /** Begins a span below this one. */
@@ -39,18 +51,37 @@ export class OpenSpan {
   /** The headers that continue the trace below this span. */
   headers(): Record<string, string> {
     const headers: Record<string, string> = {}
-    this.#api.propagation.inject(this.#context, headers)
+    attempt(this.#api, () => this.#api.propagation.inject(this.#context, headers))
     return headers
   }
 
+  set(attributes: Attributes): void {
+    attempt(this.#api, () => this.#span?.setAttributes(attributes))
+  }
+
+  add(event: string, attributes: Attributes): void {
+    attempt(this.#api, () => this.#span?.addEvent(event, attributes))
+  }
+
   fail(type: string, message?: string): void {
-    this.span.setStatus({ code: errorStatus, ...(message === undefined ? {} : { message }) })
-    this.span.setAttributes({ 'error.type': type })
+    const status = { code: errorStatus, ...(message === undefined ? {} : { message }) }
+    attempt(this.#api, () => this.#span?.setStatus(status))
+    this.set({ 'error.type': type })
+  }
+
+  end(): void {
+    attempt(this.#api, () => this.#span?.end())
   }
 }
 
 /** An error by a word of which there are few. */
 export function errorType(error: unknown): string {
-  if (isOsmosisError(error)) return error.code
-  return error instanceof Error ? error.name : '_OTHER'
+  try {
+    if (isOsmosisError(error)) return error.code
+    const name: unknown = error instanceof Error ? error.name : undefined
+    return typeof name === 'string' ? name.slice(0, longestType) : '_OTHER'
+  } catch {
+    // What user code throws may refuse to be read.
+    return '_OTHER'
+  }
 }

@@ -95,10 +95,10 @@ export class RolloutTrace {
     return {
       headers: () => open.headers(),
       end: (call, error) => {
-        if (call !== undefined) open.span.setAttributes(answerAttributes(call))
+        if (call !== undefined) open.set(answerAttributes(call))
         if (call?.responseId !== undefined) this.#answers.set(sampleId, call.responseId)
         if (error !== undefined) this.#fail(open, error)
-        open.span.end()
+        open.end()
       },
     }
   }
@@ -123,7 +123,7 @@ export class RolloutTrace {
     const end = (type?: string): void => {
       if (!this.#tools.delete(end)) return
       if (type !== undefined) open.fail(type)
-      open.span.end()
+      open.end()
     }
     this.#tools.add(end)
     return {
@@ -137,7 +137,7 @@ export class RolloutTrace {
   endSamples(): void {
     this.#workflowOver = true
     for (const end of this.#tools) end('rollout_ended')
-    for (const { span } of this.#samples.values()) span.end()
+    for (const sample of this.#samples.values()) sample.end()
     this.#samples.clear()
   }
 
@@ -152,7 +152,7 @@ export class RolloutTrace {
       evaluated(open, grader, { 'error.type': errorType(error) })
       throw error
     } finally {
-      open.span.end()
+      open.end()
       this.#grading = undefined
     }
   }
@@ -173,7 +173,7 @@ export class RolloutTrace {
 
   end(): void {
     this.endSamples()
-    this.#root.span.end()
+    this.#root.end()
   }
 
   #reward(open: OpenSpan, by: string, reward: number, sampleId?: string): void {
@@ -207,8 +207,10 @@ export class RolloutTrace {
   /** Errors of HTTP clients have been seen to carry keys. */
   #fail(open: OpenSpan, error: unknown, type = errorType(error)): void {
     const { apiKey } = this.#rollout
-    const text = beginningOf(errorMessage(error), errorTextBytes)
-    open.fail(type, apiKey ? text.replaceAll(apiKey, '***') : text)
+    const text = errorMessage(error)
+    // Before the cut, which may leave a piece of a key.
+    const clean = apiKey ? text.replaceAll(apiKey, '***') : text
+    open.fail(type, beginningOf(clean, errorTextBytes))
   }
 }
 
@@ -248,5 +250,5 @@ export interface ToolTrace {
 }
 
 function evaluated(open: OpenSpan, by: string, attributes: Attributes): void {
-  open.span.addEvent('gen_ai.evaluation.result', { 'gen_ai.evaluation.name': by, ...attributes })
+  open.add('gen_ai.evaluation.result', { 'gen_ai.evaluation.name': by, ...attributes })
 }

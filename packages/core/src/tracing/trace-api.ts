@@ -38,6 +38,8 @@ export interface TraceApi {
     active(): TraceContext
     with<T>(context: TraceContext, fn: () => T): T
   }
+  /** Where OpenTelemetry says what went wrong with itself; nowhere, unless somebody listens. */
+  readonly diag: { error(message: string, ...more: unknown[]): void }
   readonly propagation: {
     extract(context: TraceContext, headers: TraceHeaders): TraceContext
     inject(context: TraceContext, headers: Record<string, string>): void
@@ -68,11 +70,26 @@ function load(): TraceApi | undefined {
   }
 }
 
+/**
+ * Does something with what somebody else has registered: providers, processors of spans, propagators. What
+ * one of these throws costs a part of a trace, and no rollout.
+ */
+export function attempt<T>({ diag }: TraceApi, use: () => T): T | undefined {
+  try {
+    return use()
+  } catch (error) {
+    diag.error('a trace of @osmosis/core is not complete', error)
+    return undefined
+  }
+}
+
 /** The headers that continue the trace this code runs in; none without a provider. */
 export function currentTraceHeaders(): Record<string, string> {
   const headers: Record<string, string> = {}
   const api = traceApi()
-  if (api !== undefined) api.propagation.inject(api.context.active(), headers)
+  if (api !== undefined) {
+    attempt(api, () => api.propagation.inject(api.context.active(), headers))
+  }
   return headers
 }
 
@@ -84,10 +101,9 @@ export function inTrace<T>(headers: TraceHeaders, fn: () => T): T {
 }
 
 /** The trace that this code runs in, or else the one of the headers. */
-export function parentOf(
-  { context, trace, propagation }: TraceApi,
-  headers: TraceHeaders = {},
-): TraceContext {
+export function parentOf(api: TraceApi, headers: TraceHeaders = {}): TraceContext {
+  const { context, trace, propagation } = api
   const active = context.active()
-  return trace.getSpan(active) === undefined ? propagation.extract(active, headers) : active
+  if (trace.getSpan(active) !== undefined) return active
+  return attempt(api, () => propagation.extract(active, headers)) ?? active
 }
