@@ -1,6 +1,13 @@
 import type { ServerResponse } from 'node:http'
 
-import { HttpPeer, post, type PeerRequest } from '@osmosis/testing/kit'
+import { OwnershipLog } from '@osmosis/server/internal'
+import {
+  HttpPeer,
+  post,
+  recordingLogger,
+  type LogLine,
+  type PeerRequest,
+} from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { startServer, workflowOf } from './running-server.ts'
@@ -93,4 +100,23 @@ it('a rollout that was cancelled is told as such, and a collector that is away c
   await other.controller.until(() => other.controller.callbacks.length === 4)
   await other.server.close()
   expect(other.log.filter(({ message }) => message.startsWith('ownership'))).toHaveLength(1)
+})
+
+class SilentCollector extends HttpPeer {
+  protected override receive(): void {}
+}
+
+it('a collector that never answers holds up the end of the server for three seconds, whatever waits', async () => {
+  await using collector = await new SilentCollector().start()
+  const log: LogLine[] = []
+  const options = { endpoint: collector.url, serverId: 'pod-7', serverName: 'host' }
+  const ownership = new OwnershipLog(options, recordingLogger(log))
+  for (let n = 0; n < 500; n += 1) ownership.begin({ rolloutId: `r${n}`, metadata: null })('queued')
+  const began = performance.now()
+  await ownership.close()
+
+  expect(performance.now() - began).toBeLessThan(4000)
+  expect(log).toMatchObject([
+    { level: 'warn', message: 'ownership of rollouts not reported: no answer in 3000 ms' },
+  ])
 })

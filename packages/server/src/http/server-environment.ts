@@ -51,8 +51,14 @@ function readOwnership(
 ): OwnershipOptions | undefined {
   const endpoint = env['OSMOSIS_ROLLOUT_OTLP_ENDPOINT']
   if (!endpoint) return undefined
-  if (!URL.canParse(endpoint)) {
-    throw new OsmosisError('invalid_config', 'OSMOSIS_ROLLOUT_OTLP_ENDPOINT must be a URL.')
+  const url = URL.parse(endpoint)
+  const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:'
+  if (url === null || !isHttp || url.username !== '' || url.password !== '') {
+    // The value may hold credentials, so it is not repeated.
+    throw new OsmosisError(
+      'invalid_config',
+      'OSMOSIS_ROLLOUT_OTLP_ENDPOINT must be an http or https URL without credentials, such as http://127.0.0.1:4318.',
+    )
   }
   const serverName = hostname()
   return {

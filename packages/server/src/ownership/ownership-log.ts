@@ -1,5 +1,11 @@
 import { errorMessage, type RolloutRequest, type RolloutStatus } from '@osmosis/core'
-import { boundedText, createTransport, withTimeLimit, type Transport } from '@osmosis/core/http'
+import {
+  boundedText,
+  createTransport,
+  startTimer,
+  withTimeLimit,
+  type Transport,
+} from '@osmosis/core/http'
 
 import type { Logger } from '../logging/logger.ts'
 
@@ -34,6 +40,7 @@ export class OwnershipLog {
   readonly #transport: Transport
   #waiting: object[] = []
   #timer: NodeJS.Timeout | undefined
+  readonly #closing = new AbortController()
   #sending: Promise<void> = Promise.resolve()
   #warned = false
 
@@ -76,9 +83,10 @@ export class OwnershipLog {
 
   /** Sends what is left, within three seconds. */
   async close(): Promise<void> {
-    clearTimeout(this.#timer)
+    const timer = startTimer(limitMs, () => this.#closing.abort(late()))
     this.#send()
     await this.#sending
+    timer.clear()
     await this.#transport.close()
   }
 
@@ -102,7 +110,9 @@ export class OwnershipLog {
     const before = this.#sending
     this.#sending = (async () => {
       await before
-      while (this.#waiting.length > 0) await this.#post(this.#waiting.splice(0, mostAtOnce))
+      while (this.#waiting.length > 0 && !this.#closing.signal.aborted) {
+        await this.#post(this.#waiting.splice(0, mostAtOnce))
+      }
     })()
   }
 
@@ -111,7 +121,7 @@ export class OwnershipLog {
     const scopeLogs = [{ scope: { name: '@osmosis/server' }, logRecords }]
     const body = JSON.stringify({ resourceLogs: [{ resource, scopeLogs }] })
     const headers = { 'content-type': 'application/json' }
-    const limit = { limitMs, outer: never, late: () => new Error(`no answer in ${limitMs} ms`) }
+    const limit = { limitMs, outer: this.#closing.signal, late }
     try {
       await withTimeLimit(limit, async (signal) => {
         const answer = await this.#transport.post(this.#url, { headers, body, signal })
@@ -125,7 +135,9 @@ export class OwnershipLog {
   }
 }
 
-const never = new AbortController().signal
+function late(): Error {
+  return new Error(`no answer in ${limitMs} ms`)
+}
 
 function shortText(value: unknown): string | undefined {
   return typeof value === 'string' ? value.slice(0, longestField) : undefined
