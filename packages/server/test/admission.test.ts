@@ -232,6 +232,28 @@ describe('a body that is wrong', () => {
     expect(await told(await post(`${running.url}/rollout`, body))).toStrictEqual(notJson)
   })
 
+  it.each(['controller_api_key', 'llm_api_key'])(
+    'answers 422 when its %s is longer than headers are',
+    async (name) => {
+      await using running = await startServer()
+      expect((await running.post({ [name]: 'k'.repeat(16_384), rollout_id: 'fits' })).status).toBe(
+        202,
+      )
+      expect(await told(await running.post({ [name]: 'k'.repeat(16_385) }))).toStrictEqual({
+        status: 422,
+        body: {
+          detail: [
+            {
+              type: 'value_error',
+              loc: ['body', name],
+              msg: 'must have at most 16384 characters: it is sent in a header',
+            },
+          ],
+        },
+      })
+    },
+  )
+
   it('answers 422 with one entry per problem and repeats nothing of the input', async () => {
     await using running = await startServer()
 

@@ -68,4 +68,24 @@ describe('a key', () => {
       ),
     )
   })
+
+  it('leaves no piece where a text is cut, and takes no more of it than that', () => {
+    fc.assert(
+      fc.property(
+        fc.array(printable, { minLength: 1, maxLength: 20 }),
+        fc.nat(80),
+        (keys, room) => {
+          const [key = ''] = keys
+          const limit = 1000
+          const end = '… [cut: 2000 characters in all]'
+          const cutAt = limit - Buffer.byteLength(end)
+          const before = '\n'.repeat(cutAt - (room % key.length))
+          const text = (before + key).padEnd(2000, '\n')
+          const left = hiding(...keys).redactError(text, limit)
+          expect(left).toBe(`${'\n'.repeat(left.length - end.length)}${end}`)
+          expect(left.length).toBeGreaterThanOrEqual(cutAt - key.length - 5)
+        },
+      ),
+    )
+  })
 })

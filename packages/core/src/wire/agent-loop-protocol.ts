@@ -1,5 +1,7 @@
 import { z } from 'zod'
 
+import { apiKeySchema } from './rollout-protocol.ts'
+
 /**
  * HTTP bodies between a trainer and the server of a hand-written agent loop: the trainer sends
  * `POST /v1/rollout/init`, the loop asks `POST /v1/chat/completions` of the trainer and ends with
@@ -55,7 +57,7 @@ export const loopInitRequestSchema = z.object({
   max_tokens_total: integer.default(8192),
   metadata: jsonObject.default({}),
   /** Bearer of the calls to the trainer. */
-  api_key: z.string().nullish(),
+  api_key: apiKeySchema.nullish(),
   idempotency_key: z.string().nullish(),
 })
 /** A checked body, with the defaults of what was left out. */

@@ -16,6 +16,11 @@ const httpUrl = z
   .string()
   .refine(isPlainHttpUrl, 'must be an http or https URL without credentials')
 
+/** A key that is sent in a header, for all of which most servers have no more room than this. */
+export const apiKeySchema: z.ZodString = z
+  .string()
+  .max(16_384, 'must have at most 16384 characters: it is sent in a header')
+
 const jsonObject = z.record(z.string(), z.unknown())
 
 // JSON has no infinities, but `1e999` parses to one. Some callers write numbers as text.
@@ -48,9 +53,8 @@ export const rolloutRequestSchema = z.object({
   /** Base URL; `/chat/completions` is appended. */
   chat_completions_url: httpUrl,
   /** Bearer of the callbacks, and of the policy when `llm_api_key` is absent. */
-  controller_api_key: z.string().nullish(),
-  llm_api_key: z
-    .string()
+  controller_api_key: apiKeySchema.nullish(),
+  llm_api_key: apiKeySchema
     .min(1, 'must be omitted or a non-empty string; an empty string is not a fallback')
     .nullish(),
   completion_callback_url: httpUrl,

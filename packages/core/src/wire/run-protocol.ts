@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-import { rolloutRequestSchema } from './rollout-protocol.ts'
+import { apiKeySchema, rolloutRequestSchema } from './rollout-protocol.ts'
 
 /**
  * HTTP bodies of rollouts whose answer is their result: the trainer posts a row with the URL of a
@@ -19,7 +19,7 @@ export const runRequestSchema = z.looseObject({
   /** The name that the policy is asked under, with or without `openai/` in front of it. */
   model: z.string().min(1, 'must name the model'),
   /** Bearer of the policy. Default: none is sent. */
-  api_key: z.string().min(1, 'must be omitted or a non-empty string').nullish(),
+  api_key: apiKeySchema.min(1, 'must be omitted or a non-empty string').nullish(),
   /** Settings of each model call: those of chat completions, or the names that inference servers have. */
   sampling_params: jsonObject.nullish(),
   /** Tokens that the trainer keeps of a session. It cuts what it recorded; nothing is cut here. */

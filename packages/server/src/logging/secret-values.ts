@@ -55,7 +55,7 @@ export class SecretValues {
       end === undefined
         ? this.redact(begun)
         : // A cut may have left a piece of a key, which nobody would know for one.
-          this.redact(begun.slice(0, -end.length)).slice(0, -this.#search.longest) + end
+          this.#search.withoutBegun(this.redact(begun.slice(0, -end.length))) + end
     return beginningOf(clean, longestBytes)
   }
 

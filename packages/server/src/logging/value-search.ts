@@ -26,12 +26,8 @@ export class ValueSearch {
   /** By their first six characters, the longest first. */
   readonly #byStart = new Map<string, Alike[]>()
   #stale = 0
-  #longest = 1
-
   /** No value has ever been longer. Characters. */
-  get longest(): number {
-    return this.#longest
-  }
+  #longest = 1
 
   add(value: string): void {
     const { length } = value
@@ -85,6 +81,26 @@ export class ValueSearch {
       done = at
     }
     return done === 0 ? text : replaced + text.slice(done)
+  }
+
+  /**
+   * `text` up to where a value begins that may go on behind its end, which is where it was cut. Of values
+   * that have only just begun, up to five characters are not looked for but left out.
+   */
+  withoutBegun(text: string): string {
+    const end = Math.max(text.length - shortestValue + 1, 0)
+    for (let at = Math.max(text.length - this.#longest, 0); at < end; at += 1) {
+      if (this.#begins(text.slice(at))) return text.slice(0, at)
+    }
+    return text.slice(0, end)
+  }
+
+  #begins(rest: string): boolean {
+    for (const { length, values } of this.#byStart.get(rest.slice(0, shortestValue)) ?? []) {
+      if (length <= rest.length) continue
+      for (const value of values.keys()) if (value.startsWith(rest)) return true
+    }
+    return false
   }
 
   /** How long the value is that begins there; 0 when none does. */
