@@ -74,3 +74,37 @@ describe('an error message of ten megabytes', () => {
     expect(isCut(errorOf(await lease.until()), 8192)).toBe(true)
   })
 })
+
+it('is cut where it should be when there was a key as long as that', async () => {
+  await using running = await startServer({
+    workflow: workflowOf(() => Promise.reject(new Error('x'.repeat(20_000)))),
+  })
+  await running.post({ llm_api_key: 'k'.repeat(16_384) })
+  const [completion] = await running.controller.bodies()
+  expect(errorOf(completion)).toMatch(/^x{8000,}… \[cut: 20000 characters in all\]$/)
+})
+
+const everything: unknown[] = []
+for (let n = 0; n < 3000; n += 1) everything.push(everything)
+
+describe('an error that holds very much', () => {
+  it.each([
+    ['bytes', { body: new Uint8Array(tenMegabytes) }],
+    ['a list', Array.from({ length: 1_000_000 }, (_, n) => `item ${n}`)],
+    ['fields', Object.fromEntries(Array.from({ length: 100_000 }, (_, n) => [`field ${n}`, n]))],
+    ['itself, thousands of times', everything],
+    ['a field with a long name', { [longMessage]: 1 }],
+  ])('as %s fails its rollout, and costs one short line', async (_, cause) => {
+    const error = new Error('too much', { cause })
+    await using running = await startServer({ workflow: workflowOf(() => Promise.reject(error)) })
+    await running.post({ llm_api_key: key })
+    const [completion] = await running.controller.bodies()
+
+    expect(errorOf(completion)).toBe('too much')
+    const lines = running.log.filter(({ message }) => message === 'workflow failed: too much')
+    expect(lines).toHaveLength(1)
+    expect(lines[0]?.fields).toMatchObject({ rollout_id: 'r1', error: { message: 'too much' } })
+    expect(Buffer.byteLength(JSON.stringify(lines[0]))).toBeLessThan(40_000)
+    expect(JSON.stringify(lines[0])).not.toMatch(/planted/)
+  })
+})

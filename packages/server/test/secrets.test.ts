@@ -31,7 +31,11 @@ describe('a key that the server was trusted with', () => {
       await (await fetch(`${url}/rollout/r1/status`, { headers })).text(),
       await (await fetch(`${url}/health`)).text(),
     )
-    server.logger.error({ deep: { list: [{ key: `x${llmKey}x` }] } }, `stray: ${controllerKey}`)
+    const kept = { [`clients of ${llmKey}`]: { [controllerKey]: 1 } }
+    server.logger.error(
+      { deep: { list: [{ key: `x${llmKey}x` }], kept } },
+      `stray: ${controllerKey}`,
+    )
     await server.drain()
 
     for (const text of texts) expect(text).not.toMatch(planted)
@@ -45,7 +49,12 @@ describe('a key that the server was trusted with', () => {
     expect(log).toContainEqual({
       level: 'error',
       message: 'stray: [redacted]',
-      fields: { deep: { list: [{ key: 'x[redacted]x' }] } },
+      fields: {
+        deep: {
+          list: [{ key: 'x[redacted]x' }],
+          kept: { 'clients of [redacted]': { '[redacted]': 1 } },
+        },
+      },
     })
   })
 })
