@@ -21,12 +21,31 @@ it('metrics show the queue at every front, and what was told at the one that tol
   for (const front of [a, b]) {
     const metrics = await metricsOf(front)
     expect(metrics.get('osmosis_rollouts{state="queued"}')).toBe(1)
+    expect(metrics.get('osmosis_rollouts_in_flight')).toBe(1)
     expect(metrics.get('osmosis_queue_up')).toBe(1)
   }
 
+  const { promise: mayAnswer, resolve: answer } = Promise.withResolvers<void>()
+  controller.answers['completion'] = [
+    async (response) => {
+      await mayAnswer
+      response.end()
+    },
+  ]
   await worker()
+  // It waits to be graded, and is being told.
+  await expect
+    .poll(async () => (await metricsOf(a)).get('osmosis_queue_untold'), { interval: 200 })
+    .toBe(1)
+  for (const front of [a, b]) {
+    expect((await metricsOf(front)).get('osmosis_rollouts_in_flight')).toBe(1)
+  }
+  answer()
   await controller.bodies()
   await expect.poll(() => messages(a, b)).toContain('rollout ended')
+  await expect
+    .poll(async () => (await metricsOf(b)).get('osmosis_rollouts_in_flight'), { interval: 200 })
+    .toBe(0)
   const both = await Promise.all([metricsOf(a), metricsOf(b)])
   const total = (figure: string): number =>
     both.reduce((sum, metrics) => sum + (metrics.get(figure) ?? 0), 0)

@@ -407,7 +407,14 @@ it('forgets the large parts when all is told, and the rest in time', async () =>
   expect(await records.read('r1')).toBeUndefined()
   // Nobody is there to take the job, and nobody needs it.
   expect(await client.keys('*r1*')).toEqual(['osmosis:results:r-r1.end'])
-  expect(await queue.counts()).toEqual({ queued: 0, running: 0, grading: 0, leased: 0, untold: 0 })
+  expect(await queue.counts()).toEqual({
+    queued: 0,
+    running: 0,
+    grading: 0,
+    leased: 0,
+    untold: 0,
+    inFlight: 0,
+  })
 })
 
 it('writes nothing readable when there are keys, and nothing that another place opens', async () => {

@@ -131,16 +131,21 @@ describe.skipIf(missing.length > 0)(`over a queue${needs}`, () => {
     expect(await worker.finished).toMatchObject({ code: 143 })
   })
 
-  it('rollouts that outlast the drain of their worker fail when they have asked the policy', async () => {
+  it('rollouts that outlast the drain of their worker, which counts them, fail when they have asked the policy', async () => {
     const redis = await startRedis()
     await using controller = await new FakeController().start()
     controller.hanging = true
     const queue = ['--redis', redis.url]
     const { url } = await startFront([calling, ...queue])
     const work = [calling, ...queue, '--lock-duration', '2']
-    const worker = await startWorker([...work, '--drain-timeout', '0.1'])
+    const worker = await startWorker([...work, '--drain-timeout', '0.1', '--port', '0'])
+    const [, workerUrl = ''] = await worker.printed(listening)
     await post(`${url}/rollout`, controller.rolloutBody())
     await controller.until(() => controller.events.includes('policy call'))
+    for (const place of [url, workerUrl]) {
+      const figures = await (await fetch(`${place}/metrics`)).text()
+      expect(figures).toMatch(/^osmosis_rollouts_in_flight 1$/m)
+    }
     await startWorker(work)
     worker.child.kill('SIGTERM')
     const lost = { status: 'failure', err_message: expect.stringContaining('after 1 model call') }

@@ -15,13 +15,17 @@ interface QueueLook {
 /** One look serves all figures that are asked for together. Milliseconds. */
 const freshMs = 500
 
-/** Shows how a queue stands: the same at all of its fronts, but for what one of them did itself. */
+/**
+ * Shows how a queue stands: the same at all of its fronts, but for what one of them did itself.
+ *
+ * @returns what tells how many rollouts of the queue are in flight; NaN without Redis
+ */
 export function showQueue(
   metrics: ServerMetrics,
   queue: RolloutQueue,
   frontRecords: FrontRecords,
   keeper: LeaseKeeper,
-): void {
+): () => Promise<number> {
   let lookedAt = Number.NEGATIVE_INFINITY
   let looking: Promise<QueueLook | undefined> | undefined
   const look = async (): Promise<QueueLook | undefined> => {
@@ -82,6 +86,7 @@ export function showQueue(
     'Rollouts that ended because nobody asked for their result in time.',
     () => keeper.lapsedCount,
   )
+  return async () => (await look())?.counts.inFlight ?? Number.NaN
 }
 
 async function lookAt(queue: RolloutQueue, frontRecords: FrontRecords): Promise<QueueLook> {

@@ -78,12 +78,13 @@ export function createQueueServer(options: QueueServerOptions): RolloutServer {
       },
     },
     (services) => {
-      const { ports } = (front = toFront(options, services))
+      const { ports, inFlight } = (front = toFront(options, services))
       return {
         title: 'Osmosis rollout server',
         unauthorized: 'Unauthorized',
         routes: portRoutes(ports, options, services),
         resume: () => {},
+        inFlight,
         // What runs is not this front's to end, and others tell what it does not get to.
         endWork: () => {},
         settle: async () => front?.end(),
@@ -98,6 +99,8 @@ interface Front {
     readonly results: QueueResults
     readonly control: QueueControl
   }
+  /** How many rollouts of the queue are in flight. */
+  readonly inFlight: () => Promise<number>
   /** Begins to do its part of what fronts do together. */
   begin(): void
   end(): void
@@ -118,7 +121,7 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
   const files = new TrajectoryFiles(options.artifactRoot, services)
   const undeliveredMs = undeliveredSeconds * 1000
   const teller = new ResultTeller({ ...parts, files, services, lockMs, undeliveredMs })
-  showQueue(metrics, queue, frontRecords, keeper)
+  const inFlight = showQueue(metrics, queue, frontRecords, keeper)
   for (const warning of queue.warnings) logger.warn({}, warning)
 
   /** For a drain to wait for. */
@@ -135,6 +138,7 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
   }
   return {
     ports: { intake, results, control },
+    inFlight,
     begin() {
       if (ending.aborted) return
       keeper.start()

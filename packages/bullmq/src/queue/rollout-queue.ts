@@ -45,6 +45,8 @@ export interface QueueCounts {
   readonly leased: number
   /** With outcomes that have not been told yet. */
   readonly untold: number
+  /** Accepted, and not ended and told. */
+  readonly inFlight: number
 }
 
 /** The rollouts of any number of fronts and workers. The caller closes it. */
@@ -265,14 +267,18 @@ export class RolloutQueue implements OpenQueue {
   async counts(): Promise<QueueCounts> {
     const count = async (list: string): Promise<number> =>
       this.records.ask((redis) => redis.zcard(`${this.#connection.prefix}:${list}`))
-    const [queued, running, grading, leased, untold] = await Promise.all([
+    const { prefix } = this.#connection
+    const [queued, running, grading, leased, untold, both] = await Promise.all([
       count('queued'),
       count('running'),
       count('grading'),
       count('leases'),
       count('untold'),
+      // Those whose completion is being told.
+      this.records.ask((redis) => redis.zinter(2, `${prefix}:grading`, `${prefix}:untold`)),
     ])
-    return { queued, running, grading, leased, untold }
+    const inFlight = queued + running + grading + untold - both.length
+    return { queued, running, grading, leased, untold, inFlight }
   }
 
   async workers(): Promise<QueueWorker[]> {

@@ -55,6 +55,7 @@ export function createWorkerApp(options: WorkerAppOptions): ServableApp {
       unauthorized: 'Unauthorized',
       routes: [health],
       resume: () => {},
+      inFlight: () => worker.active,
       endWork: () => {},
     }
   })

@@ -1,6 +1,6 @@
 import type { ServerMetrics } from '../metrics/server-metrics.ts'
 import type { ServerRoute } from './server-route.ts'
-import type { ServerServices } from './server-shell.ts'
+import type { ServerProtocol, ServerServices } from './server-shell.ts'
 
 /** The route at which Prometheus asks for the figures of a server. */
 export function metricsRoute(metrics: ServerMetrics): ServerRoute {
@@ -20,12 +20,16 @@ export function metricsRoute(metrics: ServerMetrics): ServerRoute {
 /** Shows the figures that servers of all protocols have. */
 export function showShared(
   metrics: ServerMetrics,
-  { delivery, outbox, work }: Pick<ServerServices, 'delivery' | 'outbox' | 'work'>,
+  {
+    delivery,
+    outbox,
+    inFlight,
+  }: Pick<ServerServices, 'delivery' | 'outbox'> & Required<Pick<ServerProtocol, 'inFlight'>>,
 ): void {
   metrics.gauge(
     'osmosis_rollouts_in_flight',
     'Rollouts that were accepted and are not over, the delivery of their results included.',
-    () => work.count,
+    inFlight,
   )
   metrics.gauges(
     'osmosis_callbacks_undelivered',

@@ -75,6 +75,8 @@ export interface ServerProtocol {
    * are none.
    */
   readonly settle?: (longestMs: number) => Promise<void>
+  /** Rollouts that were accepted and are not over, for `/metrics`. Default: those of this process. */
+  readonly inFlight?: () => number | Promise<number>
   /** What callers without the key are answered, beside the status 401. */
   readonly unauthorized: string
   /** Whether the key may also come without `Bearer` in front of it; default false. */
@@ -163,7 +165,7 @@ export function createServerShell(
     ending: ending.signal,
   }
   const protocol = toProtocol(services)
-  showShared(metrics, services)
+  showShared(metrics, { inFlight: () => work.count, ...services, ...protocol })
   const life = new ServerLife(
     { ...protocol, delivery, outbox, work, logger },
     { waitSeconds: drainSeconds, graceSeconds: shutdownGraceSeconds },
