@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
@@ -39,13 +39,32 @@ describe('osmosis serve --api-key-file', () => {
 
   it.each([
     ['is empty', '\n', /has no key: write one on a line of its own/],
-    ['holds what cannot be sent', 'two words\n', /visible ASCII characters/],
+    [
+      'holds what cannot be sent',
+      '# callers\ntwo words\n',
+      /Line 2 of .*keys must be visible ASCII characters/,
+    ],
   ])('refuses a file that %s', async (_, text, message) => {
     const args = ['serve', 'rollouts/echo/main.ts', '--port', '0', '--api-key-file', keyFile(text)]
     const { code, stderr } = await osmosis(args)
     expect(stderr).toMatch(message)
     expect(code).not.toBe(0)
   })
+
+  it.skipIf(process.platform === 'win32')(
+    'waits on SIGHUP for nothing that has no end',
+    async () => {
+      const file = keyFile('first-key\n')
+      const args = ['serve', 'rollouts/echo/main.ts', '--port', '0', '--api-key-file', file]
+      const serving = startOsmosis(args)
+      const [, url = ''] = await serving.printed(/Listening on (\S+)/)
+      rmSync(file)
+      symlinkSync('/dev/zero', file)
+      serving.child.kill('SIGHUP')
+      await serving.printed(/keys of callers stay as they were: .* is no regular file/)
+      expect(await statusFor(url, 'first-key')).toBe(200)
+    },
+  )
 
   it('refuses a file that is not there, and a key beside the file', async () => {
     const serve = ['serve', 'rollouts/echo/main.ts', '--api-key-file', '/nowhere/keys']

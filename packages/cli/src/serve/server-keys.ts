@@ -1,7 +1,8 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { assertApiKey } from '@osmosis/core/http'
 import type { ServerShell } from '@osmosis/server'
 
 import type { ServeFlags } from './serve-options.ts'
@@ -29,9 +30,12 @@ export function serverKeys(
 /** Reads the file of keys again whenever the process gets SIGHUP; one that is wrong changes nothing. */
 export function followKeyFile(server: ServerShell, file: string | undefined): void {
   if (file === undefined) return
+  // User code may change the folder of the process.
+  const absolute = path.resolve(file)
   process.on('SIGHUP', () => {
     try {
-      const keys = keysIn(file)
+      assertReadAgain(absolute)
+      const keys = keysIn(absolute)
       server.replaceApiKeys(keys)
       server.logger.info({ file, keys: keys.length }, 'keys of callers read again')
     } catch (error) {
@@ -49,9 +53,23 @@ function keysIn(file: string): readonly [string, ...string[]] {
     throw invalid(`--api-key-file cannot be read: ${errorMessage(error)}`)
   }
   const lines = text.split('\n').map((line) => line.trim())
-  const [first, ...others] = lines.filter((line) => line !== '' && !line.startsWith('#'))
+  for (const [index, line] of lines.entries()) {
+    if (isKey(line)) assertApiKey(line, `Line ${index + 1} of ${path.resolve(file)}`)
+  }
+  const [first, ...others] = lines.filter(isKey)
   if (first !== undefined) return [first, ...others]
   throw invalid(`${path.resolve(file)} has no key: write one on a line of its own.`)
+}
+
+function isKey(line: string): boolean {
+  return line !== '' && !line.startsWith('#')
+}
+
+/** A pipe has its text once, and whoever reads it again may wait for ever. */
+function assertReadAgain(file: string): void {
+  const found = statSync(file, { throwIfNoEntry: false })
+  if (found === undefined || found.isFile() || found.isDirectory()) return
+  throw invalid(`${file} is no regular file, which alone can be read again.`)
 }
 
 function invalid(message: string): OsmosisError {
