@@ -391,6 +391,29 @@ describe('a body that is too large', () => {
     expect(await postChunks(`${running.url}/rollout`, 20, 'x'.repeat(100))).toStrictEqual(tooLarge)
   })
 
+  it.each([
+    ['objects', 'initial_messages', `[${'{},'.repeat(1_000_000)}{}]`],
+    ['lists', 'metadata', `{"a":[${'[],'.repeat(1_000_000)}[]]}`],
+    ['texts', 'metadata', `{"a":[${'"\\\\",'.repeat(1_000_000)}""]}`],
+  ])('is refused with more %s than can be looked at', async (_, name, json) => {
+    await using running = await startServer()
+    const body = JSON.stringify(running.controller.rolloutBody({ [name]: 'many' }))
+
+    expect(await told(await post(`${running.url}/rollout`, body.replace('"many"', json)))).toEqual({
+      status: 413,
+      body: { detail: 'request body has more than 1000000 texts, lists and objects' },
+    })
+  })
+
+  it('may have more numbers than that, and a text with as many signs', async () => {
+    await using running = await startServer()
+    const content = '"[{\\'.repeat(500_000)
+    const metadata = { numbers: Array.from({ length: 1_500_000 }, () => 0) }
+    const initial_messages = [{ role: 'user', content }]
+
+    expect((await running.post({ initial_messages, metadata })).status).toBe(202)
+  })
+
   it('is accepted in chunks up to the limit', async () => {
     await using running = await startServer({ maxBodyBytes: 1000 })
     const json = JSON.stringify(running.controller.rolloutBody())

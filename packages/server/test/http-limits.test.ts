@@ -48,6 +48,13 @@ async function untilClosed(socket: Socket): Promise<string> {
 const head = 'POST /rollout HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n'
 
 describe('a server that listens', () => {
+  it('answers probes of HTTP/1.0, which name no host', async () => {
+    await using server = await limited({})
+    const socket = await server.open()
+    socket.write('GET /health HTTP/1.0\r\n\r\n')
+    expect(await untilClosed(socket)).toMatch(/^HTTP\/1\.1 200 OK[^]*"status":"ok"/)
+  })
+
   it('hangs up on headers that do not come to an end', async () => {
     await using server = await limited({ headersSeconds: 0.2 })
     const socket = await server.open()
@@ -59,6 +66,13 @@ describe('a server that listens', () => {
     await using server = await limited({ headersSeconds: 0.2, requestSeconds: 0.4 })
     const socket = await server.open()
     socket.write(`${head}content-length: 100\r\n\r\n{"rollout_id":`)
+    expect(await untilClosed(socket)).toMatch(/^HTTP\/1\.1 408 /)
+  })
+
+  it('has headers arrive in the time of the whole request where that is shorter', async () => {
+    await using server = await limited({ requestSeconds: 0.2005 })
+    const socket = await server.open()
+    socket.write(head)
     expect(await untilClosed(socket)).toMatch(/^HTTP\/1\.1 408 /)
   })
 

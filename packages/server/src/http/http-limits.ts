@@ -6,7 +6,7 @@ import type { Logger } from '../logging/logger.ts'
 
 /** What one client may cost a server. */
 export interface HttpLimits {
-  /** For the headers of a request to arrive. Default 30. */
+  /** For the headers of a request to arrive. Default 30; never more than `requestSeconds`. */
   headersSeconds?: number | undefined
   /** For a whole request to arrive, body included. Default 120. */
   requestSeconds?: number | undefined
@@ -37,17 +37,24 @@ const warnEveryMs = 60_000
  */
 export function timesOf(limits: HttpLimits = {}): ServerOptions {
   const { headersSeconds, requestSeconds, keepAliveSeconds } = checked(limits)
+  // Node.js refuses more time for a part of a request than for the whole.
+  const shortest = Math.min(headersSeconds, requestSeconds)
   return {
-    headersTimeout: headersSeconds * 1000,
-    requestTimeout: requestSeconds * 1000,
-    keepAliveTimeout: keepAliveSeconds * 1000,
+    headersTimeout: milliseconds(shortest),
+    requestTimeout: milliseconds(requestSeconds),
+    keepAliveTimeout: milliseconds(keepAliveSeconds),
     // An answer may take an hour: routers must not forget its connection, and a caller that is gone
     // without a word is noticed.
     keepAlive: true,
     keepAliveInitialDelay: probeAfterMs,
     // Late requests are looked for this often.
-    connectionsCheckingInterval: Math.min(5, headersSeconds / 2, requestSeconds / 2) * 1000,
+    connectionsCheckingInterval: milliseconds(Math.min(5, shortest / 2)),
   }
+}
+
+/** Whole ones, which Node.js insists on. */
+function milliseconds(seconds: number): number {
+  return Math.ceil(seconds * 1000)
 }
 
 /** Bounds the connections of a server that does not listen yet. */

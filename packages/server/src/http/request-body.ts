@@ -16,15 +16,25 @@ export interface ExpectedBody<Body> {
 
 /** Nobody corrects more mistakes than this at once. */
 const mostProblems = 100
+/**
+ * Texts, lists and objects of a body. Each costs much more memory and time than its bytes: tens of
+ * millions have room in a body of ordinary size, and none in the process.
+ */
+const mostParts = 1_000_000
+const [quote, backslash, bracket, brace] = [0x22, 0x5c, 0x5b, 0x7b] as const
 
 /**
  * Reads a JSON body, whatever content type it claims.
  *
  * @param limit - bytes
- * @throws HttpRefusal 413 when it is larger than `limit`, 422 when it is not UTF-8 or not JSON
+ * @throws HttpRefusal 413 when it is larger than `limit` or has more than a million texts, lists and
+ * objects, 422 when it is not UTF-8 or not JSON
  */
 export async function readJsonBody(request: Request, limit: number): Promise<unknown> {
   const bytes = await readBytes(request, limit)
+  if (bytes.byteLength > mostParts && hasTooManyParts(new Uint8Array(bytes))) {
+    throw new HttpRefusal(413, `request body has more than ${mostParts} texts, lists and objects`)
+  }
   let text: string
   try {
     // Replacing what cannot be read would change what was said.
@@ -82,6 +92,32 @@ async function readChunks(request: Request, limit: number): Promise<Uint8Array> 
 
 function tooLarge(limit: number): HttpRefusal {
   return new HttpRefusal(413, `request body is larger than ${limit} bytes`)
+}
+
+function hasTooManyParts(json: Uint8Array): boolean {
+  let parts = 0
+  for (let at = 0; at < json.length; at += 1) {
+    const byte = json[at]
+    if (byte !== quote && byte !== bracket && byte !== brace) continue
+    parts += 1
+    if (parts > mostParts) return true
+    if (byte === quote) at = endOfText(json, at)
+  }
+  return false
+}
+
+function endOfText(json: Uint8Array, start: number): number {
+  let end = start
+  do {
+    end = json.indexOf(quote, end + 1)
+  } while (end !== -1 && isEscaped(json, end))
+  return end === -1 ? json.length : end
+}
+
+function isEscaped(json: Uint8Array, at: number): boolean {
+  let before = at
+  while (json[before - 1] === backslash) before -= 1
+  return (at - before) % 2 === 1
 }
 
 // The client went away, so the answer will not be read.

@@ -120,6 +120,8 @@ function createHttpServer(app: ServableApp, limits: HttpLimits | undefined): Ser
   const listener = getRequestListener((request, host) => app.fetch(request, host), {
     // User code of any kind runs in this process and may rely on the real Request and Response.
     overrideGlobalObjects: false,
+    // Probes of load balancers speak HTTP/1.0, and need not name a host.
+    hostname: 'localhost',
     errorHandler: () => toResponse(new HttpRefusal(400, 'Bad Request').toAnswer()),
   })
   const http = createServer(timesOf(limits), (incoming, outgoing) => {
