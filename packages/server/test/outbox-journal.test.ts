@@ -1,9 +1,12 @@
 import {
+  appendFileSync,
   copyFileSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
@@ -192,6 +195,52 @@ it('ends a record on a disk that stays full', async () => {
   await removed.remove()
   expect(await foundAfterKill(folder)).toStrictEqual({})
   full.mockRestore()
+})
+
+it('ends a record whose step is longer than a text can be, which contradicts nothing', async () => {
+  const folder = await temporaryFolder()
+  await using first = await openOutbox(folder)
+  const told = await first.outbox.accept(acceptanceOf('told'))
+  const body = '\u0001'.repeat(90_000_000)
+  await told.keep(callbackOf('told', 'completion', body), [])
+  expect(first.log).toMatchObject([{ message: 'outbox is out of date: Invalid string length' }])
+  expect(await foundAfterKill(folder)).toStrictEqual({})
+})
+
+describe('what is remembered of ended rollouts', () => {
+  const end = (key: string): string =>
+    JSON.stringify({ key, digest: 'digest', answer: '{}', at: 1_700_000_000_000 })
+
+  it('is read although all of it is longer than a text can be', async () => {
+    const folder = await temporaryFolder()
+    const file = path.join(folder, 'ended.jsonl')
+    writeFileSync(file, `\n${end('first')}`)
+    // Nothing is on the disk where nothing was written.
+    for (let megabytes = 50; megabytes <= 550; megabytes += 50) {
+      truncateSync(file, megabytes * 1024 * 1024)
+      appendFileSync(file, `\n${end(`at ${megabytes} MiB`)}\n`)
+    }
+    const outbox = new Outbox(folder, recordingLogger([]))
+    const { ended } = await outbox.open()
+    await outbox.close()
+    expect(ended.map(({ key }) => key).slice(-2)).toStrictEqual(['at 500 MiB', 'at 550 MiB'])
+  })
+
+  it('is written on when somebody has removed the file before it was full', async () => {
+    const folder = await temporaryFolder()
+    const file = path.join(folder, 'ended.jsonl')
+    writeFileSync(file, Array.from({ length: 10_000 }, (_, n) => `\n${end(`r${n}`)}`).join(''))
+    await using first = await openOutbox(folder)
+    const record = await first.outbox.accept(acceptanceOf('next'))
+    rmSync(file)
+    await record.told(
+      await record.keep(callbackOf('next', 'completion', 'success')),
+      'acknowledged',
+    )
+    await first.outbox.finish(record, undefined)
+    expect(readFileSync(file, 'utf8')).toContain('"key":"next"')
+    expect(await foundAfterKill(folder)).toStrictEqual({})
+  })
 })
 
 describe('the folder', () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { subscribe } from 'node:diagnostics_channel'
 import { rmSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
@@ -277,6 +277,23 @@ describe('a server with an outbox', () => {
     })
   })
 
+  it('is not made with a folder that has no name', () => {
+    const backend = new LocalBackend({ workflow: AskOnce })
+    expect(() => createRolloutServer({ backend, outboxDir: '' })).toThrow(
+      'outboxDir (--outbox) is empty. Leave it out, or name a folder.',
+    )
+  })
+
+  // Root may write to whatever there is.
+  it.skipIf(process.getuid?.() === 0)('is not started with a folder of others', async () => {
+    await using folder = await temporaryFolder()
+    await mkdir(folder.outboxDir, { mode: 0o500 })
+    await expect(startServer({ outboxDir: folder.outboxDir })).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringMatching(/can be written to: EACCES/) as string,
+    })
+  })
+
   it('can be started when the server that had the folder is gone', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
@@ -330,6 +347,20 @@ describe('a server with an outbox', () => {
     await mkdir(outboxDir)
     expect((await running.post({ rollout_id: 'r2' })).status).toBe(202)
     await running.controller.until(() => running.controller.callbacks.length === 4)
+  })
+
+  it('accepts nothing where the next process would not look for it', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    await using running = await startServer({ outboxDir })
+    running.controller.hanging = true
+    await running.post()
+    await rename(outboxDir, `${outboxDir}.moved`)
+    expect((await running.post({ rollout_id: 'r2' })).status).toBe(503)
+
+    await mkdir(outboxDir)
+    expect((await running.post({ rollout_id: 'r2' })).status).toBe(202)
+    expect(await keptRollouts(outboxDir)).toStrictEqual(['r2'])
   })
 })
 

@@ -1,4 +1,5 @@
-import { readFile, rename } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { rename } from 'node:fs/promises'
 import path from 'node:path'
 
 import type { RolloutState } from '@osmosis/core'
@@ -38,6 +39,8 @@ const lineSchema = z.object({
 const linesPerFile = 10_000
 /** Of the lines that are written at once. Characters. */
 const groupLength = 1024 * 1024
+/** Of what is read at once. */
+const pieceBytes = 1024 * 1024
 
 /** The rollouts that ended lately, in two files that take turns, so that neither has to be rewritten. */
 export class EndedRollouts {
@@ -81,15 +84,15 @@ export class EndedRollouts {
   async #write(lines: readonly string[]): Promise<void> {
     if (this.#lines >= linesPerFile) {
       await this.#closeFile()
-      await rename(this.#path, this.#olderPath)
+      await rename(this.#path, this.#olderPath).catch(unlessMissing)
       this.#lines = 0
     }
-    this.#lines += lines.length
     this.#file ??= new AppendedFile(this.#path)
     // The newline in front ends what a process that was killed, or a full disk, left half-written.
     const text = lines.map((line) => `\n${line}`).join('')
     try {
       await this.#file.append(text, { sync: true })
+      this.#lines += lines.length
     } catch (error) {
       // Somebody may have removed it: it is looked for anew.
       await this.#closeFile()
@@ -104,19 +107,41 @@ export class EndedRollouts {
   }
 }
 
+/** Somebody may have removed the folder, and made it anew. */
+function unlessMissing(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error
+}
+
 async function readEnded(file: string): Promise<EndedRollout[]> {
+  const ended: EndedRollout[] = []
   try {
-    return (await readFile(file, 'utf8')).split('\n').flatMap(toEnded)
+    for await (const line of linesOf(file)) ended.push(...toEnded(line))
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
-    throw error
+    unlessMissing(error as NodeJS.ErrnoException)
   }
+  return ended
+}
+
+/** One by one: all together may be longer than a string can be. */
+async function* linesOf(file: string): AsyncGenerator<Buffer> {
+  let begun: Buffer[] = []
+  const pieces: AsyncIterable<Buffer> = createReadStream(file, { highWaterMark: pieceBytes })
+  for await (const piece of pieces) {
+    let start = 0
+    for (let end = piece.indexOf(0x0a); end !== -1; end = piece.indexOf(0x0a, start)) {
+      yield Buffer.concat([...begun, piece.subarray(start, end)])
+      begun = []
+      start = end + 1
+    }
+    begun.push(piece.subarray(start))
+  }
+  yield Buffer.concat(begun)
 }
 
 /** Nothing from half a line: the record of the rollout is still there, then. */
-function toEnded(line: string): EndedRollout[] {
+function toEnded(line: Buffer): EndedRollout[] {
   try {
-    return [lineSchema.parse(JSON.parse(line))]
+    return [lineSchema.parse(JSON.parse(line.toString('utf8')))]
   } catch {
     return []
   }

@@ -1,4 +1,4 @@
-import { fstatSync } from 'node:fs'
+import { fstatSync, statSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 
@@ -56,9 +56,13 @@ export class AppendedFile {
     await handle?.close()
   }
 
-  /** A file that was removed takes whatever is written to it, as long as it is open. */
+  /**
+   * A file takes whatever is written to it as long as it is open, also when it was removed, or is
+   * somewhere else together with its folder: the next process would not find it.
+   */
   #assertIsThere({ fd }: FileHandle): void {
-    if (fstatSync(fd).nlink > 0) return
+    const { nlink, ino } = fstatSync(fd)
+    if (nlink > 0 && statSync(this.path, { throwIfNoEntry: false })?.ino === ino) return
     throw Object.assign(new Error(`ENOENT: ${this.path} was removed`), { code: 'ENOENT' })
   }
 }

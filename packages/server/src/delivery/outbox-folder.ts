@@ -1,4 +1,4 @@
-import { mkdir, readdir, rm } from 'node:fs/promises'
+import { access, constants, mkdir, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
@@ -24,11 +24,15 @@ export class OutboxFolder {
   /**
    * Takes the folder for this process.
    *
-   * @throws OsmosisError with code `invalid_config` when it is no folder, or another process uses it
+   * @throws OsmosisError with code `invalid_config` when it is no folder that can be written to, or
+   * another process uses it
    */
   async open(): Promise<void> {
     try {
       await mkdir(this.path, { recursive: true, mode: 0o700 })
+      await access(this.path, constants.R_OK | constants.W_OK | constants.X_OK).catch(
+        unlessReadOnly,
+      )
     } catch (cause) {
       throw new OsmosisError(
         'invalid_config',
@@ -53,4 +57,9 @@ export class OutboxFolder {
   async setAside(id: string, text: string): Promise<void> {
     await writeFileAtomically(path.join(this.path, `${id}.refused`), text, { mode: 0o600 })
   }
+}
+
+/** A disk that takes nothing more has what is to be told all the same. */
+function unlessReadOnly(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EROFS') throw error
 }

@@ -181,7 +181,7 @@ export class OutboxRecord implements CallbackRecord {
       journal.step(id, toLine({ id, number }, step)),
     )
     // Without this step, what the next process would tell could contradict what is told now.
-    if (!isWritten) this.#gone = true
+    if (!isWritten) await this.remove()
   }
 
   async #note(note: Note): Promise<void> {

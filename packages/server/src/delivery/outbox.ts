@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-import { errorMessage, type RolloutState } from '@osmosis/core'
+import { errorMessage, OsmosisError, type RolloutState } from '@osmosis/core'
 
 import type { Logger } from '../logging/logger.ts'
 import { EndedRollouts, type EndedRollout } from './ended-rollouts.ts'
@@ -44,8 +44,8 @@ export class Outbox {
   /**
    * Takes the folder for this process and resolves with what earlier ones left behind.
    *
-   * @throws OsmosisError with code `invalid_config` when it is no folder, or another process uses it;
-   * the error of the file system
+   * @throws OsmosisError with code `invalid_config` when it is no folder that can be written to,
+   * another process uses it, or what is in it cannot be read
    */
   async open(): Promise<Leftovers> {
     await this.#folder.open()
@@ -53,7 +53,8 @@ export class Outbox {
       return { records: await this.#records(), ended: await this.#ended.read() }
     } catch (error) {
       await this.close()
-      throw error
+      const why = `What is in the outbox ${this.#folder.path} cannot be read: ${errorMessage(error)}`
+      throw new OsmosisError('invalid_config', why, { cause: error })
     }
   }
 

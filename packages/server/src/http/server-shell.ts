@@ -125,7 +125,7 @@ export interface ServerShell extends ServableApp, AsyncDisposable {
  *
  * @param toProtocol - builds the protocol on what the shell has
  * @throws OsmosisError with code `invalid_config` for a key that nobody can present, a limit that is
- * not a number of at least 0, or hosts that cannot be read
+ * not a number of at least 0, an outbox without a name, or hosts that cannot be read
  */
 export function createServerShell(
   options: ServerShellOptions & {
@@ -277,6 +277,12 @@ function documentRoute(app: OpenAPIHono, title: string): ServerRoute {
 }
 
 function assertOptions(options: ServerShellOptions): void {
+  if (options.outboxDir === '') {
+    throw new OsmosisError(
+      'invalid_config',
+      'outboxDir (--outbox) is empty. Leave it out, or name a folder.',
+    )
+  }
   for (const name of ['maxBodyBytes', 'drainSeconds', 'shutdownGraceSeconds'] as const) {
     const value = options[name]
     if (value === undefined || (Number.isFinite(value) && value >= 0)) continue
