@@ -6,5 +6,7 @@ export {
   type Containment,
   type StrayOrigin,
 } from './containment/contain-user-code.ts'
+export { keepListeners } from './containment/keep-listeners.ts'
 export { inScope, type RolloutScope } from './containment/rollout-scope.ts'
+export { outsideOfRollouts } from './http/outside-of-rollouts.ts'
 export { UserCode } from './containment/user-code.ts'

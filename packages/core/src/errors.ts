@@ -112,5 +112,10 @@ export class OsmosisError extends Error {
 
 /** True for an {@link OsmosisError} of this or any other installed copy of the package. */
 export function isOsmosisError(value: unknown): value is OsmosisError {
-  return typeof value === 'object' && value !== null && brand in value
+  try {
+    return typeof value === 'object' && value !== null && brand in value
+  } catch {
+    // Of a proxy that answers no questions.
+    return false
+  }
 }

@@ -1,10 +1,18 @@
 import path from 'node:path'
 
+import { containUserCode } from '@osmosis/core/containment'
 import { createWorkerPool } from '@osmosis/workers'
 
 // A front in a process of its own: prints the ids of its workers, then how each rollout ended.
 const [policyUrl = '', ...does] = process.argv.slice(2)
 
+// As a server does it.
+containUserCode({
+  onUnattributed: (error) => {
+    console.log(String(error))
+    process.exit(1)
+  },
+})
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => console.log(`front got ${signal}`))
 }

@@ -1,10 +1,11 @@
-import { appendFileSync, statSync } from 'node:fs'
+import { appendFileSync, closeSync, statSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import {
   AgentWorkflow,
   defineWorkflowConfig,
   Grader,
+  OsmosisError,
   requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
@@ -13,12 +14,17 @@ import { runWorker } from '@osmosis/workers'
 
 // Workflows that do to their process what their prompt names: "ask segfault" asks the policy first.
 
+/** Where Node.js has opened the channel to the parent; what follows it is for last words. */
+const channel = 3
+const shared = new Uint8Array(new SharedArrayBuffer(8))
 const kept: unknown[] = []
 let exitAtModuleLevel = false
+let thrownAtModuleLevel = ''
 setInterval(() => {
   // Belongs to no rollout: it was started when the module was loaded.
   if (exitAtModuleLevel) process.exit(0)
-}, 10)
+  if (thrownAtModuleLevel !== '') throw new Error(thrownAtModuleLevel)
+}, 10).unref()
 
 const harms: Readonly<Record<string, () => unknown>> = {
   nothing: () => {},
@@ -27,7 +33,7 @@ const harms: Readonly<Record<string, () => unknown>> = {
     exitAtModuleLevel = true
     await sleep(100_000)
   },
-  'exit-at-once': () => (process as unknown as { reallyExit(code: number): void }).reallyExit(3),
+  'exit-at-once': () => exitAtOnce(3),
   throw: async () => {
     setTimeout(() => {
       throw new Error('thrown in a timer')
@@ -37,11 +43,45 @@ const harms: Readonly<Record<string, () => unknown>> = {
   'throw-much': () => {
     throw new Error('e'.repeat(10_000_000))
   },
+  // What cannot be cloned, in an error whose fields nobody expects it in, and with no answer to anything.
+  'throw-unsendable': () => {
+    const code = (): void => {}
+    throw Object.assign(new OsmosisError('timeout', 'not to be sent'), { code, cause: shared })
+  },
+  'throw-shared': () => {
+    throw shared // oxlint-disable-line typescript/only-throw-error -- as user code does
+  },
+  'throw-revoked': () => {
+    const { proxy, revoke } = Proxy.revocable(new Error(), {})
+    revoke()
+    throw proxy
+  },
+  'throw-much-from-outside': async () => {
+    thrownAtModuleLevel = 'e'.repeat(10_000_000)
+    await sleep(100_000)
+  },
   'throw-unreadable': () => {
     const refuse = (): never => {
       throw new Error('not to be read')
     }
     throw new Proxy(new Error(), { get: refuse, getPrototypeOf: refuse })
+  },
+  abort: () => process.abort(),
+  'close-channel': async () => {
+    closeSync(channel)
+    await sleep(100_000)
+  },
+  'garble-channel': async () => {
+    writeSync(channel, Buffer.from([0, 0, 0, 4, 1, 2, 3, 4]))
+    await sleep(100_000)
+  },
+  'send-nonsense': async () => {
+    ;(process as unknown as Record<string, (message: unknown) => void>)['_send']?.(null)
+    await sleep(100_000)
+  },
+  'garble-last-words': () => {
+    writeSync(channel + 1, 'null\n{ "kind": \n')
+    exitAtOnce(4)
   },
   loop: () => {
     for (;;);
@@ -66,6 +106,15 @@ const harms: Readonly<Record<string, () => unknown>> = {
     const removed = (): void => {}
     process.on('SIGUSR2', removed).removeAllListeners()
     if (process.listeners('SIGUSR2').includes(removed)) throw new Error('it is still there')
+  },
+  // As when all files that the process may have are open.
+  'hide-memory': async () => {
+    const { rss } = process.memoryUsage // oxlint-disable-line typescript/unbound-method -- put back as it is
+    process.memoryUsage.rss = () => {
+      throw new Error('EMFILE: too many open files')
+    }
+    await sleep(1500)
+    process.memoryUsage.rss = rss
   },
   wait: async () => sleep(100_000),
   pause: async () => sleep(20),
@@ -94,6 +143,15 @@ class HarmfulGrader extends Grader {
   }
 }
 
+function exitAtOnce(code: number): void {
+  ;(process as unknown as { reallyExit(code: number): void }).reallyExit(code)
+}
+
+function assertFirst(file: string): void {
+  appendFileSync(file, '.')
+  if (statSync(file).size > 1) throw new Error('loaded a second time')
+}
+
 /** As often as that, counted in a file. */
 function beKilled(file: string, times: number): void {
   appendFileSync(file, '.')
@@ -103,6 +161,8 @@ function beKilled(file: string, times: number): void {
 await runWorker(async () => {
   if (process.argv[2] === 'unloadable') throw new SyntaxError('this entrypoint has a mistake')
   if (process.argv[2] === 'exits') process.exit(7)
+  if (process.argv[2] === 'never-loads') await new Promise(() => {})
+  if (process.argv[2] === 'loads-once') assertFirst(process.argv[3] ?? '')
   if (process.argv[2] === 'dies-young') setTimeout(() => process.exit(0), 50)
   if (process.argv[2] === 'is-killed') beKilled(process.argv[3] ?? '', Number(process.argv[4]))
   return {

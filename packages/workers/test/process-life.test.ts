@@ -1,7 +1,8 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
 
 import { expect, it, onTestFinished } from 'vitest'
 
@@ -61,6 +62,33 @@ it.each(['SIGINT', 'SIGTERM'] as const)(
     expect(await front.next()).toBe(`front got ${signal}`)
     gate.resolve('yes')
     expect(await front.next()).toBe('success')
+  },
+)
+
+it.each(['garble-channel', 'send-nonsense'])(
+  'what user code says to the front ends its worker alone: %s',
+  async (harm) => {
+    const policy = await openPolicy()
+    const front = startFront(policy.url, harm, 'pause pause pause')
+    await front.next()
+    const outcomes = [await front.next(), await front.next()]
+    expect(outcomes.toSorted()).toEqual(['failure', 'success'])
+    expect(await front.ended).toBe(0)
+  },
+)
+
+it.skipIf(process.platform === 'win32')(
+  'a front that has no files left replaces its workers when it has some again',
+  async () => {
+    const file = path.join(import.meta.dirname, 'front-without-files.ts')
+    const limited = ['-c', 'ulimit -n 64; exec "$0" "$1"', process.execPath, file]
+    const { stdout } = await promisify(execFile)('sh', limited)
+    expect(stdout.split('\n')).toEqual([
+      expect.stringMatching(/^the worker process was killed/),
+      expect.stringMatching(/^the worker process could not be started: .* EMFILE$/),
+      'with files again: success',
+      '',
+    ])
   },
 )
 

@@ -37,6 +37,20 @@ describe('a worker that has ended', () => {
   })
 })
 
+it('the successor of a worker that cannot load says why, and so do the rollouts that wait for it', async () => {
+  const folder = await temporaryFolder()
+  const { pool, ends } = await openPool({
+    workers: 1,
+    args: ['loads-once', path.join(folder, 'loads')],
+  })
+  for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+  await expect.poll(() => ends.length).toBe(1)
+  const { completion } = await runRollout(pool, 'nothing')
+  expect(completion.failure?.message).toBe('loaded a second time')
+  expect(ends[1]?.what).toBe('the worker process could not load: loaded a second time')
+  expect(pool.workers().restarts).toMatchObject({ killed: 1, start: expect.any(Number) })
+})
+
 describe('a worker that is killed while it loads for the first time', () => {
   it('is started again', async () => {
     const folder = await temporaryFolder()

@@ -68,6 +68,13 @@ it('an error of 10 MB is cut before it comes to the front, which would be busy r
   expect(message.length + stack.length).toBeLessThan(150_000)
 })
 
+it('an error of 10 MB that ends its worker is cut as well', async () => {
+  const { pool, ends } = await openPool({ workers: 1 })
+  const { completion } = await runRollout(pool, 'throw-much-from-outside')
+  expect(completion.failure?.message).toMatch(/ ended because nobody caught an error: e{8000}/)
+  for (const { what } of ends) expect(what.length).toBeLessThan(10_000)
+})
+
 it('an error that throws when it is looked at fails its rollout', async () => {
   const { pool } = await openPool({ workers: 1 })
   const { completion } = await runRollout(pool, 'throw-unreadable')
@@ -75,6 +82,46 @@ it('an error that throws when it is looked at fails its rollout', async () => {
     message: 'something without a message was thrown',
     category: 'agent_error',
   })
+})
+
+it.each([
+  ['throw-unsendable', 'not to be sent'],
+  ['throw-shared', '0,0,0,0,0,0,0,0'],
+  ['throw-revoked', 'something without a message was thrown'],
+])('an error that cannot be sent to the front fails its rollout: %s', async (harm, message) => {
+  const { pool } = await openPool({ workers: 1 })
+  const { completion, grading } = await runRollout(pool, harm)
+  expect(completion.failure?.message).toBe(message)
+  expect(grading?.status).toBe('failure')
+  expect((await completion.partialSamples)?.size).toBe(0)
+})
+
+it('a worker that cannot learn what memory it takes, as without files, goes on', async () => {
+  const { pool, ends } = await openPool({ workers: 1, stallTimeoutSeconds: 10 })
+  const { completion } = await runRollout(pool, 'hide-memory')
+  expect(completion.failure).toBeNull()
+  expect(ends).toEqual([])
+})
+
+it('a row that is nested too deeply for a worker to read fails alone, also where it waits for one', async () => {
+  const { pool, ends } = await openPool({ workers: 1 })
+  const metadata = JSON.parse(`${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}`) as Record<
+    string,
+    unknown
+  >
+  const text = 'The prompt or the metadata is nested too deeply to be sent to a worker.'
+  const rows = async (): Promise<(string | undefined)[]> => {
+    const all = [null, metadata, null].map(async (row) =>
+      runRollout(pool, 'nothing', { metadata: row }),
+    )
+    return (await Promise.all(all)).map(({ completion }) => completion.failure?.message)
+  }
+  expect(await rows()).toEqual([undefined, text, undefined])
+  expect(ends).toEqual([])
+  for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+  await expect.poll(() => ends.length).toBe(1)
+  expect(await rows()).toEqual([undefined, text, undefined])
+  expect(ends).toHaveLength(1)
 })
 
 describe('a rollout that ends its worker', () => {
@@ -99,6 +146,15 @@ describe('a rollout that ends its worker', () => {
     ['segfault', /^the worker process crashed in native code \(SIGSEGV\); /],
     ['kill', /^the worker process was killed by SIGKILL, probably because memory ran out; /],
     ['exit-at-once', /^the worker process exited with code 3; /],
+    [
+      'abort',
+      /^the worker process ended: process\.abort was called \(at \S*test\/harmful-worker\.ts:\d+:\d+\); /,
+    ],
+    [
+      'close-channel',
+      /^the worker process was ended because it closed the channel to its parent; /,
+    ],
+    ['garble-last-words', /^the worker process exited with code 4; /],
     [
       'exit-from-outside',
       /^the worker process exited with code 0: process\.exit was called \(at \S*test\/harmful-worker\.ts:\d+:\d+\); /,
@@ -325,6 +381,14 @@ it.each([
       message: expect.stringMatching(
         /^Before it could take rollouts, the worker process exited with code 7: process\.exit was called \(at .*harmful-worker/,
       ),
+    },
+  ],
+  [
+    'never-loads',
+    {
+      code: 'invalid_entrypoint',
+      message:
+        'Before it could take rollouts, the worker process exited with code 13: its entrypoint awaits something that can never come.',
     },
   ],
 ])('a pool whose module is %s does not start, and says why', async (how, error) => {

@@ -3,6 +3,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import { errorMessage } from '../error-category.ts'
 import { OsmosisError } from '../errors.ts'
 import { codePlace } from './code-place.ts'
+import { keepListeners } from './keep-listeners.ts'
 import { currentScope, type RolloutScope } from './rollout-scope.ts'
 import { shareSockets } from './shared-sockets.ts'
 import { thrownIn, watchThrows } from './thrown-in.ts'
@@ -52,9 +53,9 @@ function install(): () => void {
   process.exit = guardedExit
   // For those who import it by name.
   syncBuiltinESMExports()
-  const undo = [watchThrows(), shareSockets()]
   process.on('uncaughtException', onStray)
   process.on('unhandledRejection', onRejection)
+  const undo = [watchThrows(), shareSockets(), keepListeners(isUserCode)]
   return () => {
     process.off('uncaughtException', onStray)
     process.off('unhandledRejection', onRejection)
@@ -62,6 +63,10 @@ function install(): () => void {
     if (process.exit === guardedExit) process.exit = exit
     syncBuiltinESMExports()
   }
+}
+
+function isUserCode(): boolean {
+  return currentScope() !== undefined
 }
 
 /** Errors of `process.exit`, which may come back as uncaught ones. */

@@ -37,6 +37,7 @@ const thrown = [
   'socket',
   'response of a request',
   'listener of the deadline',
+  'all listeners removed',
   'response on a connection of others',
   'callback on a connection of others',
 ]

@@ -64,6 +64,10 @@ export const harms: Record<string, (text: string) => unknown> = {
   },
   'promise that a timer rejects': (text) =>
     void new Promise((_, reject) => setTimeout(() => reject(new Error(text)), 1)),
+  'all listeners removed': (text) => {
+    process.removeAllListeners()
+    setTimeout(() => fail(text), 1)
+  },
   'thrown text': (text) =>
     setTimeout(() => {
       // oxlint-disable-next-line typescript/only-throw-error -- as user code does

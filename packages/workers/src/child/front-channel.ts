@@ -1,6 +1,7 @@
 import { promisify } from 'node:util'
 
 import type { FrontMessage, WorkerMessage } from '../protocol/worker-messages.ts'
+import { residentBytes } from './resident-bytes.ts'
 
 type WatchMessage = Extract<FrontMessage, { type: 'watch' }>
 /** What is said to a worker that is being watched. */
@@ -27,6 +28,16 @@ export class FrontChannel {
       else this.#waiting.push(message)
     })
     process.once('disconnect', () => process.exit())
+  }
+
+  /** Keeps the process alive, as it does at first. */
+  hold(): void {
+    process.channel?.ref()
+  }
+
+  /** Lets the process end with code that waits for what can never come. */
+  letGo(): void {
+    process.channel?.unref()
   }
 
   /** Takes what comes, and what has come before. */
@@ -68,5 +79,5 @@ export class FrontChannel {
 function toBeat(): WorkerMessage {
   const { user, system } = process.cpuUsage()
   const cpuSeconds = (user + system) / 1e6
-  return { type: 'beat', residentBytes: process.memoryUsage.rss(), cpuSeconds }
+  return { type: 'beat', residentBytes: residentBytes() ?? 0, cpuSeconds }
 }

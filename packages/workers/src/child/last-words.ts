@@ -10,6 +10,7 @@ export type LastWords =
   /** `place` is where `process.exit` was called; empty when it was not. */
   | { readonly kind: 'exit'; readonly code: number; readonly place: string }
   | { readonly kind: 'uncaught'; readonly message: string; readonly place: string }
+  | { readonly kind: 'abort'; readonly place: string }
   | { readonly kind: 'memory'; readonly megabytes: number }
 
 /** Writes at once. The first words are the ones that count. */
@@ -18,6 +19,16 @@ export function sayLastWords(words: LastWords): void {
     writeSync(lastWordsPipe, `${JSON.stringify(words)}\n`)
   } catch {
     // Nobody is left to read them.
+  }
+}
+
+/** What a line of the pipe says; undefined for what else may have been written there. */
+export function toLastWords(line: string): LastWords | undefined {
+  try {
+    const words = JSON.parse(line) as LastWords | null
+    return words !== null && typeof words === 'object' && 'kind' in words ? words : undefined
+  } catch {
+    return undefined
   }
 }
 
@@ -32,5 +43,13 @@ export function sayLastWordsAtExit(): void {
     return exit.call(process, code)
   }
   process.exit = exitWithPlace
+  const { abort } = process // oxlint-disable-line typescript/unbound-method -- called on it below
+  const abortWithPlace: typeof abort = () => {
+    const call = { stack: '' }
+    Error.captureStackTrace(call, abortWithPlace)
+    sayLastWords({ kind: 'abort', place: codePlace(call) })
+    return abort.call(process)
+  }
+  process.abort = abortWithPlace
   process.on('exit', (code) => sayLastWords({ kind: 'exit', code, place }))
 }

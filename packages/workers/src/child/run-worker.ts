@@ -4,7 +4,8 @@ import { Worker } from 'node:worker_threads'
 
 import { errorMessage, LocalBackend, OsmosisError, type LocalBackendOptions } from '@osmosis/core'
 import { concurrencyLimits } from '@osmosis/core/backend'
-import { codePlace, containUserCode } from '@osmosis/core/containment'
+import { codePlace, containUserCode, keepListeners } from '@osmosis/core/containment'
+import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import { sendError } from '../protocol/sent-error.ts'
 import { FrontChannel, type LaterMessage } from './front-channel.ts'
@@ -38,15 +39,18 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
   sayLastWordsAtExit()
   containUserCode({ onUnattributed: (error) => endBecauseOf(error, channel) })
   leaveSignalsToFront()
-  keepListeners()
+  // Whatever user code removes: without them this is no worker.
+  keepListeners(() => true)
   const { beatMs, maxMemoryBytes } = await channel.watched
   startGuard(maxMemoryBytes)
   setInterval(() => channel.beat(), beatMs).unref()
+  channel.letGo()
   try {
     const { backend: options, facts = null, answer = refuse } = await load()
     const backend = new LocalBackend(options)
     if (backend.gradesGroups) throw oneProcessOnly(options.grader?.name ?? 'The grader')
     const runs = new WorkerRuns(backend, channel)
+    channel.hold()
     channel.onMessage((message) => handle(message, { channel, runs, answer }))
     const { workflows, graders } = concurrencyLimits(options)
     const { maxQueueDepth, grader } = options
@@ -89,7 +93,8 @@ async function refuse(): Promise<never> {
 
 /** Nobody knows what state the process is in: it ends, but for results that are on their way out. */
 function endBecauseOf(thrown: unknown, channel: FrontChannel): void {
-  sayLastWords({ kind: 'uncaught', message: errorMessage(thrown), place: codePlace(thrown) })
+  const message = beginningOf(errorMessage(thrown), errorTextBytes)
+  sayLastWords({ kind: 'uncaught', message, place: codePlace(thrown) })
   setTimeout(endProcess, lastResultsMs)
   channel.flushed().finally(endProcess).catch(endProcess)
 }
@@ -101,20 +106,6 @@ function endProcess(): void {
 /** A terminal sends its signals to the whole group; whether and when it is over, the front decides. */
 function leaveSignalsToFront(): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
-}
-
-/** User code that removes all listeners means its own: without those of now, this is no worker. */
-function keepListeners(): void {
-  const kept = new Map(process.eventNames().map((name) => [name, process.rawListeners(name)]))
-  const removeAllListeners = (...only: readonly (string | symbol)[]): NodeJS.Process => {
-    for (const name of only.length === 0 ? process.eventNames() : only) {
-      for (const listener of process.rawListeners(name)) {
-        if (!kept.get(name)?.includes(listener)) process.off(name, listener as () => void)
-      }
-    }
-    return process
-  }
-  Object.assign(process, { removeAllListeners })
 }
 
 function startGuard(maxMemoryBytes: number): void {

@@ -1,9 +1,10 @@
-import type {
-  BeginningModelCall,
-  GradingOutcome,
-  LocalBackend,
-  RolloutSample,
-  WorkflowOutcome,
+import {
+  errorMessage,
+  type BeginningModelCall,
+  type GradingOutcome,
+  type LocalBackend,
+  type RolloutSample,
+  type WorkflowOutcome,
 } from '@osmosis/core'
 
 import { sendSamples } from '../protocol/portable.ts'
@@ -89,7 +90,7 @@ export class WorkerRuns {
     this.#backend
       .execute(request, observer, ending.signal)
       .finally(() => this.#runs.delete(run))
-      .catch(() => {})
+      .catch((error: unknown) => this.#endUntold(run, error))
   }
 
   #workflowFinished(run: number, outcome: WorkflowOutcome, samples: Samples): void {
@@ -98,7 +99,17 @@ export class WorkerRuns {
     this.#post({ type: 'workflow', run, failure: sent, warnings, otherCalls, samples: [] }, samples)
     partialSamples
       ?.then((partial) => this.#post({ type: 'partial', run, samples: [] }, partial))
-      .catch(() => {})
+      .catch(() => this.#channel.post({ type: 'partial', run, samples: [] }))
+  }
+
+  /** What was thrown or said cannot be sent in any form; the rollout has an end all the same. */
+  #endUntold(run: number, error: unknown): void {
+    const message = `the worker could not report how the rollout ended: ${errorMessage(error)}`
+    const failure = { message, category: 'agent_error', cause: { value: message } } as const
+    const end = { run, failure, samples: [] } as const
+    // Of the phase that has been reported nothing is changed by this.
+    this.#channel.post({ type: 'workflow', ...end, warnings: [], otherCalls: undefined })
+    this.#channel.post({ type: 'grading', ...end })
   }
 
   #post(

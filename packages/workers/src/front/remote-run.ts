@@ -9,6 +9,7 @@ import {
 
 import { AnnouncedCalls } from './announced-calls.ts'
 import { receiveFailure, sendError, type SentError } from '../protocol/sent-error.ts'
+import { isTooDeep } from '../protocol/portable.ts'
 import type { FrontMessage, RunMessage } from '../protocol/worker-messages.ts'
 
 export type Samples = ReadonlyMap<string, RolloutSample>
@@ -83,7 +84,15 @@ export class RemoteRun {
     return this.#stage === 'over'
   }
 
+  /** @throws OsmosisError with code `invalid_request` */
   start(): void {
+    const { initialMessages, metadata } = this.request
+    if (isTooDeep(initialMessages) || isTooDeep(metadata)) {
+      throw new OsmosisError(
+        'invalid_request',
+        'The prompt or the metadata is nested too deeply to be sent to a worker.',
+      )
+    }
     this.#send({
       type: 'run',
       run: this.number,
@@ -144,6 +153,7 @@ export class RemoteRun {
         this.#stage = 'over'
         const failure = receiveFailure(message.failure)
         const status = failure === null ? 'success' : 'failure'
+        this.#partial.resolve(new Map())
         this.grading.resolve({ status, failure, samples: byId(message.samples) })
       }
     }

@@ -6,6 +6,9 @@ export interface ProcessEnd {
   readonly signal: NodeJS.Signals | null
 }
 
+/** Of Node.js, for a process that has nothing to do but wait for a module to be loaded. */
+const neverSettled = 13
+
 /** What happened to a worker process, as one would say it: "exited with code 0: …". */
 export function endText(
   { code, signal }: ProcessEnd,
@@ -18,9 +21,12 @@ export function endText(
   if (words?.kind === 'uncaught') {
     return `ended because nobody caught an error: ${words.message}${words.place}`
   }
+  if (words?.kind === 'abort') return `ended: process.abort was called${words.place}`
   if (signal !== null) return signalText(signal, heapMegabytes)
-  const why = words?.place ? `: process.exit was called${words.place}` : ''
-  return `exited with code ${code}${why}`
+  if (words?.place) return `exited with code ${code}: process.exit was called${words.place}`
+  return code === neverSettled
+    ? `exited with code ${code}: its entrypoint awaits something that can never come`
+    : `exited with code ${code}`
 }
 
 /** Why a worker process has ended, as figures of a pool call it. */
@@ -39,6 +45,7 @@ export function endReason(
   { code, signal }: ProcessEnd,
   words: LastWords | undefined,
 ): WorkerEndReason {
+  if (words?.kind === 'abort') return 'exit'
   if (words?.kind === 'memory' || signal === 'SIGABRT') return 'memory'
   if (words?.kind === 'uncaught') return 'uncaught'
   if (signal === null) return code === null ? 'start' : 'exit'

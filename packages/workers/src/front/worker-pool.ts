@@ -257,7 +257,14 @@ export class WorkerPool {
     const free = this.#choose(suspect)
     if (free !== undefined) return begin(free)
     const { promise, resolve, reject } = Promise.withResolvers<T>()
-    const waiter: Waiter = { suspect, take: (worker) => resolve(begin(worker)), giveUp: reject }
+    const take = (worker: WorkerProcess): void => {
+      try {
+        resolve(begin(worker))
+      } catch (error) {
+        reject(error)
+      }
+    }
+    const waiter: Waiter = { suspect, take, giveUp: reject }
     this.#waiting.add(waiter)
     try {
       return await untilAborted(signal, async () => promise)

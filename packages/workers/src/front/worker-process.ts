@@ -1,12 +1,13 @@
-import { fork, type ChildProcess } from 'node:child_process'
+import { ChildProcess, fork } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 
-import { OsmosisError } from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import { inScope, outsideOfRollouts, type RolloutScope } from '@osmosis/core/containment'
 
-import { lastWordsPipe, type LastWords } from '../child/last-words.ts'
+import { lastWordsPipe, toLastWords, type LastWords } from '../child/last-words.ts'
 import { portable } from '../protocol/portable.ts'
 import { receiveError } from '../protocol/sent-error.ts'
 import type {
@@ -54,6 +55,9 @@ const spareMegabytes = 256
  */
 const guessNoLifetimes = '--no-allocation-site-pretenuring'
 
+const closedChannel = 'was ended because it closed the channel to its parent'
+const nonsense = 'was ended because it wrote to the channel to its parent'
+
 let runNumbers = 0
 
 /** One child process and the runs that are in it. */
@@ -74,7 +78,7 @@ export class WorkerProcess {
   #isGone = false
   #hasFinished = false
   #usage: ProcessUsage = { residentBytes: 0, cpuSeconds: 0 }
-  #killedFor: string | undefined
+  #endedFor: Pick<EndedWorker, 'what' | 'reason'> | undefined
 
   /** @param onChange - called when it may have become able to take another rollout */
   constructor(options: WorkerProcessOptions, onChange: () => void) {
@@ -83,14 +87,15 @@ export class WorkerProcess {
     this.#tickMs = Math.min(1000, (stallTimeoutSeconds * 1000) / 10)
     this.ready = this.#ready.promise
     this.ready.catch(() => {})
-    this.#child = fork(module, [...args], {
-      execArgv: [...execArgv, guessNoLifetimes, `--max-old-space-size=${heapMegabytes}`],
-      serialization: 'advanced',
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc', 'pipe'],
+    this.#child = inScope(this.#channelScope(), () =>
+      startChild(module, args, [...execArgv, `--max-old-space-size=${heapMegabytes}`]),
+    )
+    this.#child.on('message', (message: WorkerMessage) => {
+      outsideOfRollouts(() => this.#receive(message))
     })
-    this.#child.on('message', (message: WorkerMessage) => this.#handle(message))
     this.ended = this.#watchEnd(options)
     this.#watchLoop(options)
+    this.#watchChannel()
     this.#send({
       type: 'watch',
       beatMs: this.#tickMs,
@@ -126,8 +131,8 @@ export class WorkerProcess {
   start(order: RunOrder): RemoteRun {
     runNumbers += 1
     const run = new RemoteRun(runNumbers, order, (message) => this.#send(message))
-    this.runs.set(run.number, run)
     run.start()
+    this.runs.set(run.number, run)
     return run
   }
 
@@ -163,6 +168,24 @@ export class WorkerProcess {
     }
   }
 
+  /** User code gets at the channel, too, if it wants to: a worker whose words make no sense is ended. */
+  #receive(message: WorkerMessage): void {
+    try {
+      this.#handle(message)
+    } catch {
+      this.#kill(nonsense, 'exit')
+    }
+  }
+
+  /** What cannot even be read is an error that nobody catches, in the scope that the channel was opened in. */
+  #channelScope(): RolloutScope {
+    const fail = (): boolean => {
+      this.#kill(nonsense, 'exit')
+      return true
+    }
+    return { rolloutId: 'of a worker', part: 'workflow', fail }
+  }
+
   #handle(message: WorkerMessage): void {
     this.#silentTicks = 0
     switch (message.type) {
@@ -173,9 +196,12 @@ export class WorkerProcess {
         this.#isReady = true
         this.#ready.resolve(message)
         break
-      case 'refused':
-        this.#ready.reject(receiveError(message.error))
+      case 'refused': {
+        const error = receiveError(message.error)
+        this.#endedFor ??= { what: `could not load: ${errorMessage(error)}`, reason: 'start' }
+        this.#ready.reject(error)
         return
+      }
       case 'answer':
         this.#questions.get(message.question)?.resolve(message.value)
         this.#questions.delete(message.question)
@@ -210,11 +236,25 @@ export class WorkerProcess {
       const silentMs = this.#silentTicks * this.#tickMs
       const limitMs = stallTimeoutSeconds * 1000
       if (silentMs < (this.#isReady ? limitMs : Math.max(limitMs, longestLoadMs))) return
-      this.#killedFor ??= stallText(silentMs / 1000, memoryMegabytes(this.pid), heapMegabytes)
-      this.#child.kill('SIGKILL')
+      this.#kill(stallText(silentMs / 1000, memoryMegabytes(this.pid), heapMegabytes), 'stall')
     }, this.#tickMs)
     ticks.unref()
     this.ended.finally(() => clearInterval(ticks)).catch(() => {})
+  }
+
+  /** A process that ends closes its channel a moment before; one that goes on without is of no use. */
+  #watchChannel(): void {
+    this.#child.once('disconnect', () => {
+      this.#isGone = true
+      const late = setTimeout(() => this.#kill(closedChannel, 'exit'), patienceMs)
+      this.ended.finally(() => clearTimeout(late)).catch(() => {})
+    })
+  }
+
+  #kill(what: string, reason: WorkerEndReason): void {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
+    this.#endedFor ??= { what, reason }
+    this.#child.kill('SIGKILL')
   }
 
   async #watchEnd({ heapMegabytes }: WorkerProcessOptions): Promise<EndedWorker> {
@@ -222,7 +262,7 @@ export class WorkerProcess {
     const words = lastWordsOf(child)
     type End = Pick<EndedWorker, 'what' | 'reason'>
     const { what, reason } = await new Promise<End>((resolve) => {
-      child.once('error', ({ message }) =>
+      child.on('error', ({ message }) =>
         resolve({ what: `could not be started: ${message}`, reason: 'start' }),
       )
       child.once('exit', (code, signal) => {
@@ -230,11 +270,12 @@ export class WorkerProcess {
         const say = (): void => {
           clearTimeout(late)
           const end = { code, signal }
-          const killedFor = this.#killedFor
-          const told = words().then((last): End =>
-            killedFor === undefined
-              ? { what: endText(end, last, heapMegabytes), reason: endReason(end, last) }
-              : { what: killedFor, reason: 'stall' },
+          const told = words().then(
+            (last): End =>
+              this.#endedFor ?? {
+                what: endText(end, last, heapMegabytes),
+                reason: endReason(end, last),
+              },
           )
           resolve(told)
         }
@@ -301,11 +342,33 @@ function memoryMegabytes(pid: number | undefined): number {
   }
 }
 
+/** A process that cannot be started is one that ends with an error, whatever that is. */
+function startChild(
+  module: string,
+  args: readonly string[],
+  execArgv: readonly string[],
+): ChildProcess {
+  try {
+    return fork(module, args, {
+      execArgv: [...execArgv, guessNoLifetimes],
+      serialization: 'advanced',
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc', 'pipe'],
+    })
+  } catch (error) {
+    const child = new ChildProcess()
+    process.nextTick(() => child.emit('error', error))
+    return child
+  }
+}
+
 /** Reads what a process says at its end. */
 function lastWordsOf(child: ChildProcess): () => Promise<LastWords | undefined> {
-  const said = text(child.stdio[lastWordsPipe] as Readable).catch(() => '')
+  // Of a process that could not be started there are none.
+  const pipes: readonly unknown[] | null | undefined = child.stdio
+  const pipe = pipes?.[lastWordsPipe]
+  const said = pipe instanceof Readable ? text(pipe).catch(() => '') : Promise.resolve('')
   return async () => {
-    const [line = ''] = (await said).split('\n')
-    return line === '' ? undefined : (JSON.parse(line) as LastWords)
+    const lines = (await said).split('\n')
+    return lines.map(toLastWords).find((words) => words !== undefined)
   }
 }

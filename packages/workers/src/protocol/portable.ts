@@ -5,6 +5,12 @@ import type { RolloutSample } from '@osmosis/core'
 /** Values nested deeper than this overflow the stack of whoever encodes them. */
 const deepest = 1000
 
+/** Whether whoever takes it apart runs out of stack, as it may happen to a worker that reads it. */
+export function isTooDeep(value: unknown, levels = deepest): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return levels === 0 || Object.values(value).some((inner) => isTooDeep(inner, levels - 1))
+}
+
 const nothing = Symbol('left out')
 
 /**
@@ -66,7 +72,8 @@ class Reduction {
     if (Array.isArray(value)) return this.#list(value, mustCopy)
     if (types.isMap(value)) return this.#map(value)
     if (types.isSet(value)) return new Set(this.#list([...value], true))
-    if (types.isDate(value) || ArrayBuffer.isView(value)) return value
+    if (types.isDate(value)) return value
+    if (ArrayBuffer.isView(value)) return isOwnBytes(value) ? value : nothing
     const { toJSON } = value as { toJSON?: unknown }
     if (typeof toJSON === 'function') return this.#read(value, toJSON as () => unknown)
     return this.#fields(value, mustCopy || !isPlain(value))
@@ -114,6 +121,11 @@ class Reduction {
     }
     return this.value(given)
   }
+}
+
+/** Bytes that other threads have as well, or that were given away, cannot be cloned. */
+function isOwnBytes({ buffer }: ArrayBufferView): boolean {
+  return types.isArrayBuffer(buffer) && !buffer.detached
 }
 
 function isPlain(value: object): boolean {

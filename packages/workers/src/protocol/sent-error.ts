@@ -67,7 +67,7 @@ export function receiveFailure(sent: SentFailure | null): RolloutFailure | null 
 
 function fieldsOf(error: OsmosisError): Extract<SentError, { name: string }>['osmosis'] & {} {
   const { code, status, retryAfterMs, shouldRetry } = error
-  return { code, status, retryAfterMs, shouldRetry }
+  return portable({ code, status, retryAfterMs, shouldRetry }) as ReturnType<typeof fieldsOf>
 }
 
 function definedFields({
