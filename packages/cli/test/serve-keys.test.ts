@@ -1,9 +1,10 @@
 import { rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 
 import { describe, expect, it } from 'vitest'
 
-import { osmosis, startOsmosis, temporaryFolder } from './osmosis.ts'
+import { osmosis, startOsmosis, temporaryFolder, workspace } from './osmosis.ts'
 
 function keyFile(text: string): string {
   const file = path.join(temporaryFolder(), 'keys')
@@ -35,6 +36,18 @@ describe('osmosis serve --api-key-file', () => {
     serving.child.kill('SIGHUP')
     await serving.printed(/keys of callers stay as they were: .* has no key/)
     expect(await allowed()).toEqual([401, 200, 200])
+  })
+
+  it('is not ended by SIGHUP while it starts, and reads the file when it has', async () => {
+    const echo = pathToFileURL(path.join(workspace, 'rollouts/echo/main.ts')).href
+    const entrypoint = path.join(temporaryFolder(), 'main.ts')
+    const hangUp = `process.kill(process.pid, 'SIGHUP')`
+    writeFileSync(entrypoint, `${hangUp}\nexport * from ${JSON.stringify(echo)}\n`)
+    const file = keyFile('first-key\n')
+    const serving = startOsmosis(['serve', entrypoint, '--port', '0', '--api-key-file', file])
+    const [, url = ''] = await serving.printed(/Listening on (\S+)/)
+    await serving.printed(/keys of callers read again/)
+    expect(await statusFor(url, 'first-key')).toBe(200)
   })
 
   it.each([

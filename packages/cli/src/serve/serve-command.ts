@@ -17,7 +17,7 @@ import { serveAgentLoop } from './serve-agent-loop.ts'
 import { egressOf, type ProcessFlags } from './process-options.ts'
 import type { ServeFlags } from './serve-options.ts'
 import { localWorkflow, type WorkflowFacts } from './served-workflow.ts'
-import { serverKeys } from './server-keys.ts'
+import { awaitKeyFile, serverKeys } from './server-keys.ts'
 import { workflowInWorkers } from './workflow-in-workers.ts'
 import { assertWorkflowFlags, openWorkflowPort } from './workflow-port.ts'
 
@@ -44,6 +44,7 @@ export async function serveCommand(
   assertRunFlags(flags)
   guessNoLifetimes()
   completeEnvironment()
+  awaitKeyFile(flags.apiKeyFile)
   if (flags.redis !== undefined) {
     const { serveQueue } = await import('../queue/serve-queue.ts')
     return serveQueue(spec, flags.redis, flags)

@@ -27,12 +27,22 @@ export function serverKeys(
   return key === undefined ? undefined : [key]
 }
 
+let isReadAgain = false
+const noteHangUp = (): void => {
+  isReadAgain = true
+}
+
+/** Has SIGHUP, which would end the process, wait until there is a server that follows the file. */
+export function awaitKeyFile(file: string | undefined): void {
+  if (file !== undefined) process.on('SIGHUP', noteHangUp)
+}
+
 /** Reads the file of keys again whenever the process gets SIGHUP; one that is wrong changes nothing. */
 export function followKeyFile(server: ServerShell, file: string | undefined): void {
   if (file === undefined) return
   // User code may change the folder of the process.
   const absolute = path.resolve(file)
-  process.on('SIGHUP', () => {
+  const readAgain = (): void => {
     try {
       assertReadAgain(absolute)
       const keys = keysIn(absolute)
@@ -41,7 +51,10 @@ export function followKeyFile(server: ServerShell, file: string | undefined): vo
     } catch (error) {
       server.logger.error({ file }, `keys of callers stay as they were: ${errorMessage(error)}`)
     }
-  })
+  }
+  process.on('SIGHUP', readAgain)
+  process.off('SIGHUP', noteHangUp)
+  if (isReadAgain) readAgain()
 }
 
 /** One key a line; empty lines and those that begin with `#` say nothing. */
