@@ -1,11 +1,14 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, openSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { text } from 'node:stream/consumers'
 
 import { expect, it } from 'vitest'
 
+const script = fileURLToPath(new URL('./logging-process.ts', import.meta.url))
+
 async function logged(format: string, env: Record<string, string> = {}): Promise<string> {
-  const script = fileURLToPath(new URL('./logging-process.ts', import.meta.url))
   const { PATH = '' } = process.env
   const child = spawn(process.execPath, [script, format], { env: { PATH, ...env } })
   return text(child.stderr)
@@ -39,5 +42,14 @@ it.each(['json', 'auto'])(
       { level: 40, attempt: 2 },
       { level: 50, error: { message: 'it broke' } },
     ])
+  },
+)
+
+it.skipIf(!existsSync('/dev/full'))(
+  'a log on a full disk costs its lines and no process',
+  async () => {
+    const stdio = ['ignore', 'ignore', openSync('/dev/full', 'w')] as const
+    const child = spawn(process.execPath, [script, 'json'], { stdio: [...stdio] })
+    expect(await once(child, 'exit')).toStrictEqual([0, null])
   },
 )

@@ -8,8 +8,11 @@ import { shortestValue } from './value-search.ts'
 export function formsOf(secret: string): string[] {
   const inJson = inString(secret)
   const forms = new Set([secret, inJson, inString(inJson), inHtml(secret)])
+  const component = encoded(secret, encodeURIComponent)
   const query = new URLSearchParams({ '': secret }).toString().slice(1)
-  for (const inUrl of [encoded(secret, encodeURIComponent), encoded(secret, encodeURI), query]) {
+  // Python leaves slashes as they are, and the user of a URL has rules of its own.
+  const python = component.replaceAll('%2F', '/')
+  for (const inUrl of [component, python, encoded(secret, encodeURI), query, asUser(secret)]) {
     forms.add(inUrl)
     forms.add(inUrl.replaceAll(/%[0-9A-F]{2}/g, (hex) => hex.toLowerCase()))
   }
@@ -37,6 +40,12 @@ const entities: Readonly<Record<string, string>> = {
 
 function inHtml(text: string): string {
   return text.replaceAll(/[&"<>']/g, (character) => entities[character] ?? character)
+}
+
+function asUser(secret: string): string {
+  const url = new URL('http://host')
+  url.username = secret
+  return url.username
 }
 
 /** Half of a surrogate pair has no form in a URL. */

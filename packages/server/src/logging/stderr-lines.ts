@@ -33,7 +33,11 @@ export class StderrLines {
 
   write(line: string): void {
     if (!this.#isPipe) {
-      writeSync(stderr, line)
+      try {
+        writeSync(stderr, line)
+      } catch {
+        // The disk is full, or the terminal is gone: a log line is not worth a process.
+      }
     } else if (this.#waitingLength + line.length > mostWaiting) {
       this.#dropped += 1
     } else {
