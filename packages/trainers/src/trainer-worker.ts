@@ -8,6 +8,7 @@ import {
 } from '@osmosis/core'
 import { wait } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
+import { SecretValues } from '@osmosis/server/internal'
 
 import type { TrainerLink, TrainerTask } from './trainer-link.ts'
 import { WakeUp } from './wake-up.ts'
@@ -60,6 +61,8 @@ class TrainerWorker {
   readonly #options: TrainerWorkerOptions
   readonly #logger: Logger
   readonly #figures = new WorkerFigures()
+  /** Keys of the policy: messages of user code have been seen to carry them. */
+  readonly #secrets = new SecretValues()
   readonly #running = new Set<RunningTask>()
   readonly #ending = new AbortController()
   /** What made the worker end by itself. */
@@ -168,14 +171,18 @@ class TrainerWorker {
       .then((reason) => over.signal.aborted || this.#cancel(running, 'trainer', reason))
       .catch((error: unknown) => this.#logger.error({ error }, 'watching for withdrawal failed'))
     const { rolloutId: rollout_id } = task.request
+    const forget = this.#secrets.add(task.request.apiKey)
     const end = await runToEnd(backend, task.request, {
       workflowFinished: async ({ warnings }) => {
         for (const warning of warnings) this.#logger.warn({ rollout_id }, warning)
       },
     })
     over.abort()
-    if (end.kind === 'cancelled' && running.cancelledBy === 'shutdown') return shutdown
-    return link.asTold?.(end) ?? end
+    const clean =
+      'message' in end ? { ...end, message: this.#secrets.redactError(end.message) } : end
+    forget()
+    if (clean.kind === 'cancelled' && running.cancelledBy === 'shutdown') return shutdown
+    return link.asTold?.(clean) ?? clean
   }
 
   #cancel(running: RunningTask, by: 'trainer' | 'shutdown', reason?: OsmosisError): void {

@@ -80,6 +80,20 @@ describe('what is trained of each end', () => {
     expect(Buffer.byteLength(errorMessage ?? '')).toBeLessThanOrEqual(8 * 1024)
   })
 
+  test('what a failure says has no key, for the trainer and in the log', async () => {
+    const { fake, ids } = await gateway([{ input: row({ afterwards: 'tells a key' }) }])
+    const worker = startWorker(fake, plannedAgent())
+    await fake.allEnded()
+    await worker.stop()
+    expect(fake.rollout(String(ids[0])).errorMessage).toBe('refused: Bearer [redacted]')
+    expect(worker.log).toContainEqual({
+      level: 'warn',
+      message: 'rollout failed',
+      fields: expect.objectContaining({ error: 'refused: Bearer [redacted]' }) as unknown,
+    })
+    expect(JSON.stringify(worker.log)).not.toContain('gateway-key')
+  })
+
   test('rows of unusual columns are read by a function', async () => {
     const { fake, ids } = await gateway([{ input: { frage: 'Was?' } }])
     const rows: AgentLightningOptions['rows'] = ({ frage }) => ({

@@ -19,7 +19,7 @@ export interface Plan {
   /** Default: `main` alone. */
   readonly samples?: readonly string[]
   /** What happens after the calls; default: it is done. */
-  readonly afterwards?: 'throws' | 'throws at length' | 'hangs' | 'leaves a call'
+  readonly afterwards?: 'throws' | 'throws at length' | 'tells a key' | 'hangs' | 'leaves a call'
   /** The reward of each sample; default: 1. */
   readonly reward?: number
   /** What the grader does; default: it gives the reward. */
@@ -72,6 +72,9 @@ export function plannedAgent(
         if (planOf(ctx).afterwards === 'throws') throw new Error('the sandbox is gone')
         if (planOf(ctx).afterwards === 'throws at length') {
           throw new Error('the sandbox is gone '.repeat(100_000))
+        }
+        if (planOf(ctx).afterwards === 'tells a key') {
+          throw new Error('refused: Bearer gateway-key')
         }
         if (planOf(ctx).afterwards === 'hangs') await stop(ctx)
         if (planOf(ctx).afterwards === 'leaves a call') {
