@@ -27,10 +27,16 @@ async function metricsOf(url: string): Promise<Metrics> {
   return metricsIn(await response.text())
 }
 
-/** The figures whose names begin so, without those that say how long something took. */
+/**
+ * The figures whose names begin so, without those that say how long something took, and kinds of events of
+ * which there was none.
+ */
 function figures(metrics: Metrics, ...names: string[]): Record<string, number> {
   const wanted = [...metrics].filter(
-    ([key]) => names.some((name) => key.startsWith(name)) && !/_bucket\{|_sum(\{|$)/.test(key),
+    ([key, figure]) =>
+      names.some((name) => key.startsWith(name)) &&
+      !/_bucket\{|_sum(\{|$)/.test(key) &&
+      (figure > 0 || !key.includes('_total{')),
   )
   return Object.fromEntries(wanted)
 }
@@ -126,6 +132,28 @@ it('counts exactly what happened to rollouts, model calls and callbacks', async 
       'osmosis_http_requests_total{route="/rollout/cancel",status="200"}': 1,
     })
   })
+})
+
+it('shows every kind of event before there is one, so that the first is seen as an increase', async () => {
+  await using running = await startServer()
+  const before = await metricsOf(running.url)
+  expect([...before.keys()]).toEqual(
+    expect.arrayContaining([
+      'osmosis_callbacks_total{kind="grader",outcome="gave_up"}',
+      'osmosis_callback_attempts_total{kind="completion"}',
+      'osmosis_rollouts_ended_total{outcome="failure",category="timeout",phase="queue"}',
+      'osmosis_rollouts_ended_total{outcome="success",category="none",phase="grading"}',
+      'osmosis_policy_calls_total{outcome="error"}',
+    ]),
+  )
+  await running.post()
+  await running.controller.bodies()
+  const after = [...(await metricsOf(running.url)).keys()]
+  const added = after.filter((key) => key.includes('_total{') && !before.has(key))
+  expect(added.toSorted()).toStrictEqual([
+    'osmosis_http_requests_total{route="/metrics",status="200"}',
+    'osmosis_http_requests_total{route="/rollout",status="202"}',
+  ])
 })
 
 it('counts model calls under ids that gave no sample as well', async () => {
@@ -287,7 +315,7 @@ it('keeps the figures of two servers in one process apart', async () => {
   await one.controller.bodies()
   const name = 'osmosis_rollouts_ended_total{outcome="success",category="none",phase="grading"}'
   expect((await metricsOf(one.url)).get(name)).toBe(1)
-  expect((await metricsOf(other.url)).get(name)).toBeUndefined()
+  expect((await metricsOf(other.url)).get(name)).toBe(0)
 })
 
 it('is not disturbed by sources that make up their model calls', async () => {

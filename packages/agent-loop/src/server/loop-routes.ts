@@ -64,6 +64,7 @@ export function loopRoutes(
     'How many rollouts may run at the same time; +Inf when there is no limit.',
     () => limiter.maxConcurrent ?? Number.POSITIVE_INFINITY,
   )
+  metrics.callbacks.expect('completed')
   const running = new Set<RolloutRun>()
   const ownership = options.ownership && new OwnershipLog(options.ownership, logger)
   const shared = { ...options, ...services, ownership, onUnknownParameters: warnOnce(services) }

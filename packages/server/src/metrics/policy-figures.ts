@@ -73,6 +73,8 @@ export class PolicyFigures {
       registers,
       collect,
     })
+    // Prometheus sees no increase to a first figure.
+    for (const outcome of [...knownReasons, 'other', 'error']) this.#calls.inc({ outcome }, 0)
     for (const direction of ['input', 'output']) this.#tokens.inc({ direction }, 0)
   }
 

@@ -1,11 +1,13 @@
-import type { RolloutFailure } from '@osmosis/core'
+import type { ErrorCategory, RolloutFailure } from '@osmosis/core'
 import { isCancellation } from '@osmosis/core/backend'
 import { Counter, Histogram, type Registry } from 'prom-client'
 
 import { Gathered } from './gathered.ts'
 
+const phases = ['queue', 'workflow', 'grading'] as const
+
 /** What a rollout is doing: waiting for a slot, running its workflow or loop, being graded. */
-export type RolloutPhase = 'queue' | 'workflow' | 'grading'
+export type RolloutPhase = (typeof phases)[number]
 
 /** How long a rollout was in its phases. */
 export type PhaseSeconds = Readonly<Partial<Record<RolloutPhase, number>>>
@@ -18,6 +20,13 @@ interface PhaseTime {
 
 /** How a rollout ended. */
 type RolloutOutcomeName = 'success' | 'failure' | 'cancelled'
+
+const categories = [
+  'timeout',
+  'validation_error',
+  'http_error',
+  'agent_error',
+] as const satisfies readonly ErrorCategory[]
 
 /** Seconds: rollouts take from moments to hours. */
 const buckets = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400]
@@ -35,6 +44,14 @@ export class RolloutFigures {
       labelNames: ['outcome', 'category', 'phase'],
       registers,
     })
+    // Those that there can be: Prometheus sees no increase to a first figure.
+    for (const phase of ['workflow', 'grading'] as const) {
+      this.#ended.inc({ outcome: 'success', category: 'none', phase }, 0)
+    }
+    for (const phase of phases) {
+      for (const category of categories) this.#ended.inc({ outcome: 'failure', category, phase }, 0)
+      this.#ended.inc({ outcome: 'cancelled', category: 'agent_error', phase }, 0)
+    }
     this.#durations = new Gathered(({ phase, seconds }) => {
       if (Number.isFinite(seconds)) durations.observe({ phase }, seconds)
     })

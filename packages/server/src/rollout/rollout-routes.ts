@@ -55,6 +55,7 @@ export function portRoutes(
   }: Pick<RolloutProtocolOptions, 'admissionStatus' | 'instanceId'>,
   services: ServerServices,
 ): ServerRoute[] {
+  services.metrics.callbacks.expect('completion', 'grader')
   return [
     acceptRoute({ intake, admissionStatus, egress: services.egress }),
     resultRoute(results),
