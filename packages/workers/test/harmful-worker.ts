@@ -116,6 +116,10 @@ const harms: Readonly<Record<string, () => unknown>> = {
     await sleep(1500)
     process.memoryUsage.rss = rss
   },
+  print: async () => {
+    process.stderr.write('printed\n')
+    await sleep(50)
+  },
   wait: async () => sleep(100_000),
   pause: async () => sleep(20),
 }

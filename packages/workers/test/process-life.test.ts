@@ -2,6 +2,7 @@ import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 
 import { expect, it, onTestFinished } from 'vitest'
@@ -76,6 +77,14 @@ it.each(['garble-channel', 'send-nonsense'])(
     expect(await front.ended).toBe(0)
   },
 )
+
+it('a rollout that prints what nobody reads any more goes on', async () => {
+  const file = path.join(import.meta.dirname, 'front-process.ts')
+  const front = spawn(process.execPath, [file, 'http://127.0.0.1:9/v1', 'print'])
+  front.stderr.destroy()
+  const [printed] = await Promise.all([text(front.stdout), once(front, 'exit')])
+  expect(printed.split('\n').slice(1)).toEqual(['success', ''])
+})
 
 it.skipIf(process.platform === 'win32')(
   'a front that has no files left replaces its workers when it has some again',

@@ -39,6 +39,7 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
   sayLastWordsAtExit()
   containUserCode({ onUnattributed: (error) => endBecauseOf(error, channel) })
   leaveSignalsToFront()
+  goOnUnread()
   // Whatever user code removes: without them this is no worker.
   keepListeners(() => true)
   const { beatMs, maxMemoryBytes } = await channel.watched
@@ -106,6 +107,15 @@ function endProcess(): void {
 /** A terminal sends its signals to the whole group; whether and when it is over, the front decides. */
 function leaveSignalsToFront(): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+}
+
+/** The output is that of the front. Whoever reads it may stop, and no rollout fails of that. */
+function goOnUnread(): void {
+  for (const output of [process.stdout, process.stderr]) {
+    output.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error
+    })
+  }
 }
 
 function startGuard(maxMemoryBytes: number): void {
