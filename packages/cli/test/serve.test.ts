@@ -30,22 +30,28 @@ describe('osmosis serve', () => {
     expect((await command.finished).code).toBe(0)
   })
 
-  it('lets running rollouts go on for as long as --drain-timeout says when it is told to end', async () => {
-    await using controller = await new FakeController().start()
-    controller.hanging = true
-    const args = ['serve', 'rollouts/calling/main.ts', '--port', '0', '--drain-timeout', '0.1']
-    const command = startOsmosis(args)
-    const [, url = ''] = await command.printed(/Listening on (\S+)/)
-    await post(`${url}/rollout`, controller.rolloutBody())
-    await controller.until(() => controller.events.includes('policy call'))
-    command.child.kill('SIGTERM')
+  it.each([
+    ['is told to end', ['SIGTERM']],
+    ['loses its terminal', ['SIGHUP', 'SIGHUP']],
+  ] as const)(
+    'lets rollouts go on for as long as --drain-timeout says when it %s',
+    async (_, signals) => {
+      await using controller = await new FakeController().start()
+      controller.hanging = true
+      const args = ['serve', 'rollouts/calling/main.ts', '--port', '0', '--drain-timeout', '0.1']
+      const command = startOsmosis(args)
+      const [, url = ''] = await command.printed(/Listening on (\S+)/)
+      await post(`${url}/rollout`, controller.rolloutBody())
+      await controller.until(() => controller.events.includes('policy call'))
+      for (const signal of signals) command.child.kill(signal)
 
-    expect(await controller.bodies()).toMatchObject([
-      { status: 'failure', err_message: 'rollout server shut down' },
-      { status: 'failure', err_message: 'rollout server shut down' },
-    ])
-    expect((await command.finished).code).toBe(0)
-  })
+      expect(await controller.bodies()).toMatchObject([
+        { status: 'failure', err_message: 'rollout server shut down' },
+        { status: 'failure', err_message: 'rollout server shut down' },
+      ])
+      expect((await command.finished).code).toBe(0)
+    },
+  )
 
   it('asks for the key of the flag, else of the environment', async () => {
     for (const [args, env] of [

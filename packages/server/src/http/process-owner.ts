@@ -7,6 +7,8 @@ import type { Logger } from '../logging/logger.ts'
 
 type Close = (options?: { waitSeconds?: number }) => Promise<void>
 
+const hangUps = new WeakSet<NodeJS.SignalsListener>()
+
 /** User code may hold the process open with a timer or a socket that nobody ends. */
 const exitAfterCloseMs = 2000
 
@@ -40,8 +42,16 @@ export function ownProcess(close: Close, logger: Logger): () => void {
     stop()
   }
 
+  /** Of a terminal that is gone, more than once maybe. To whoever listens for it as well it says something else. */
+  const onHangUp = (): void => {
+    const isOurs = process.listeners('SIGHUP').every((listener) => hangUps.has(listener))
+    if (isOurs && !signalled) onSignal('SIGHUP')
+  }
+  hangUps.add(onHangUp)
+
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
+  process.on('SIGHUP', onHangUp)
   const stopContaining = containUserCode({
     onUnattributed(error, origin) {
       logger.error({ error, origin }, `no rollout is known for an error: ${errorMessage(error)}`)
@@ -61,6 +71,7 @@ export function ownProcess(close: Close, logger: Logger): () => void {
     if (ending) return
     process.off('SIGTERM', onSignal)
     process.off('SIGINT', onSignal)
+    process.off('SIGHUP', onHangUp)
     stopContaining()
   }
 }
