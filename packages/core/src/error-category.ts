@@ -1,4 +1,4 @@
-import { isOsmosisError, type OsmosisErrorCode } from './errors.ts'
+import { isOsmosisError, type OsmosisError, type OsmosisErrorCode } from './errors.ts'
 
 /** Coarse cause of a failed rollout, as it crosses the wire in `err_category`. */
 export type ErrorCategory = 'timeout' | 'validation_error' | 'http_error' | 'agent_error'
@@ -57,6 +57,11 @@ const validationErrorNames = new Set([
 // Codes of node:net, node:dns and undici for "the other machine could not be talked to".
 const networkCode = /^(ECONN|EPIPE$|ENOTFOUND$|EAI_|EHOSTUNREACH$|ENETUNREACH$|ETIMEDOUT$|UND_ERR_)/
 
+/** Another installed copy of the package may have codes of its own. */
+function categoryOf({ code }: OsmosisError): ErrorCategory {
+  return Object.hasOwn(categoryOfCode, code) ? categoryOfCode[code] : 'agent_error'
+}
+
 /**
  * Sorts an error of user code into the four categories of the protocol. Frameworks wrap what a
  * model call threw, so an error of another kind is judged by its `cause`.
@@ -65,7 +70,7 @@ export function errorCategory(error: unknown): ErrorCategory {
   try {
     const chain = causes(error)
     for (const link of chain) {
-      if (isOsmosisError(link)) return categoryOfCode[link.code]
+      if (isOsmosisError(link)) return categoryOf(link)
       if (link.name === 'TimeoutError') return 'timeout'
       if (isHttpError(link)) return 'http_error'
     }

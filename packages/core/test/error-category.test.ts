@@ -57,6 +57,7 @@ it.each<[string, unknown, string]>([
     'http_error',
   ],
   ['a plain error', new Error('boom'), 'agent_error'],
+  ['a code of another version', new OsmosisError('constructor' as 'timeout', 'new'), 'agent_error'],
   ['a wrapped TypeError', new Error('tool failed', { cause: new TypeError('x') }), 'agent_error'],
   ['a missing file', Object.assign(new Error('ENOENT'), { code: 'ENOENT' }), 'agent_error'],
   ['a cancellation', new OsmosisError('cancelled', 'cancelled'), 'agent_error'],
