@@ -11,12 +11,9 @@ if (isOlder(process.versions.node, needed)) {
   process.exitCode = 2
 } else {
   const { main } = await import('./main.ts')
+  const { goOnUnread } = await import('@osmosis/core/containment')
   // Whoever reads the output may stop reading; what was asked for is done all the same.
-  for (const output of [process.stdout, process.stderr]) {
-    output.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error
-    })
-  }
+  goOnUnread()
   const exitCode = await main(process.argv.slice(2))
   if (exitCode !== undefined) {
     process.exitCode = exitCode

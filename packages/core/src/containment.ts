@@ -9,4 +9,5 @@ export {
 export { keepListeners } from './containment/keep-listeners.ts'
 export { inScope, type RolloutScope } from './containment/rollout-scope.ts'
 export { outsideOfRollouts } from './http/outside-of-rollouts.ts'
+export { goOnUnread } from './containment/unread-output.ts'
 export { UserCode } from './containment/user-code.ts'

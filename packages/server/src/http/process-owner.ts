@@ -1,7 +1,7 @@
 import { constants } from 'node:os'
 
 import { errorMessage } from '@osmosis/core'
-import { containUserCode } from '@osmosis/core/containment'
+import { containUserCode, goOnUnread } from '@osmosis/core/containment'
 
 import type { Logger } from '../logging/logger.ts'
 
@@ -49,6 +49,7 @@ export function ownProcess(close: Close, logger: Logger): () => void {
   }
   hangUps.add(onHangUp)
 
+  goOnUnread()
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
   process.on('SIGHUP', onHangUp)

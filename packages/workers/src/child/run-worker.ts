@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads'
 
 import { errorMessage, LocalBackend, OsmosisError, type LocalBackendOptions } from '@osmosis/core'
 import { concurrencyLimits } from '@osmosis/core/backend'
-import { codePlace, containUserCode, keepListeners } from '@osmosis/core/containment'
+import { codePlace, containUserCode, goOnUnread, keepListeners } from '@osmosis/core/containment'
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import { sendError } from '../protocol/sent-error.ts'
@@ -107,15 +107,6 @@ function endProcess(): void {
 /** A terminal sends its signals to the whole group; whether and when it is over, the front decides. */
 function leaveSignalsToFront(): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
-}
-
-/** The output is that of the front. Whoever reads it may stop, and no rollout fails of that. */
-function goOnUnread(): void {
-  for (const output of [process.stdout, process.stderr]) {
-    output.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error
-    })
-  }
 }
 
 function startGuard(maxMemoryBytes: number): void {

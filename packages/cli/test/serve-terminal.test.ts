@@ -1,0 +1,67 @@
+import { spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { FakeController, missingPrograms, post } from '@osmosis/testing/kit'
+import { expect, it, onTestFinished } from 'vitest'
+
+import { bin, workspace } from './osmosis.ts'
+import { temporaryWorkspace } from './temporary-workspace.ts'
+
+const main = `import { existsSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CallingWorkflow } from '${workspace}/rollouts/calling/main.ts'
+export { OneGrader } from '${workspace}/rollouts/calling/main.ts'
+export class PrintingWorkflow extends CallingWorkflow {
+  override async run(ctx) {
+    console.log('the server is process ' + (process.send ? process.ppid : process.pid) + '.')
+    while (!existsSync('go on')) await sleep(10)
+    console.log('what nobody reads')
+    console.error('what nobody reads')
+    await super.run(ctx)
+  }
+}
+`
+
+it.skipIf(missingPrograms('script').length > 0).each([
+  ['in its process', ''],
+  ['in workers', '--workers 2'],
+])(
+  'a server whose terminal is closed delivers what printing rollouts %s end with',
+  async (_, flags) => {
+    await using controller = await new FakeController().start()
+    const root = temporaryWorkspace({ 'rollouts/printing/main.ts': main })
+    const serve = `'${process.execPath}' '${bin}' serve rollouts/printing/main.ts --port 0 ${flags}`
+    const terminal = spawn('script', ['-qfc', `exec ${serve}`, '/dev/null'], { cwd: root })
+    onTestFinished(() => void terminal.kill('SIGKILL'))
+    let shown = ''
+    terminal.stdout.on('data', (bytes) => {
+      shown += String(bytes)
+    })
+    const read = async (pattern: RegExp): Promise<string> => {
+      await expect.poll(() => shown).toMatch(pattern)
+      return pattern.exec(shown)?.[1] ?? ''
+    }
+    const url = await read(/Listening on (\S+) /)
+    const send = async (): Promise<number> =>
+      (await post(`${url}/rollout`, controller.rolloutBody())).status
+    expect(await send()).toBe(202)
+    const pid = Number(await read(/the server is process (\d+)\./))
+    onTestFinished(() => void (isThere(pid) && process.kill(pid, 'SIGKILL')))
+    terminal.kill('SIGKILL')
+    // It is known, until nothing is admitted any more.
+    await expect.poll(send).toBe(503)
+    writeFileSync(path.join(root, 'go on'), '')
+
+    expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
+    await expect.poll(() => isThere(pid)).toBe(false)
+  },
+)
+
+function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
