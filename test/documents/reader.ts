@@ -29,7 +29,9 @@ export async function startReader(): Promise<Reader> {
     folder,
     async bash(script, cwd, more = {}) {
       const env = { ...process.env, ...more, PATH: `${programs}:${process.env['PATH']}` }
-      const child = promisify(execFile)('bash', ['-euxo', 'pipefail', '-c', script], { cwd, env })
+      // Bash takes a socket as its input for a connection from elsewhere, and would read its settings.
+      const words = ['--norc', '-euxo', 'pipefail', '-c', script]
+      const child = promisify(execFile)('bash', words, { cwd, env })
       child.child.stdin?.end()
       const { stdout, stderr } = await child
       return stdout + stderr
