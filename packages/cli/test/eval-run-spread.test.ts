@@ -5,7 +5,7 @@ import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 import { readResults } from './in-process.ts'
-import { startOsmosis, type Finished, type RunningCommand } from './osmosis.ts'
+import { lives, startOsmosis, type Finished, type RunningCommand } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
 
 /** A workflow that notes the process of each rollout, and works unless it is to hurry. */
@@ -95,14 +95,6 @@ const spread =
   /The workflow keeps its thread busy: the rollouts to come run in (\d+) worker processes\. --workers 0 keeps them in one\./
 
 const advice = /--workers auto runs/
-
-function lives(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
 
 describe.skipIf(availableParallelism() === 1)('osmosis eval run without --workers', () => {
   it('runs the rest in workers when the workflow keeps its thread busy, and each item once', async () => {

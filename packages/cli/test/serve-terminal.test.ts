@@ -5,7 +5,7 @@ import path from 'node:path'
 import { FakeController, missingPrograms, post } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
-import { bin, workspace } from './osmosis.ts'
+import { bin, lives, workspace } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
 
 const main = `import { existsSync } from 'node:fs'
@@ -47,21 +47,13 @@ it.skipIf(missingPrograms('script').length > 0).each([
       (await post(`${url}/rollout`, controller.rolloutBody())).status
     expect(await send()).toBe(202)
     const pid = Number(await read(/the server is process (\d+)\./))
-    onTestFinished(() => void (isThere(pid) && process.kill(pid, 'SIGKILL')))
+    onTestFinished(() => void (lives(pid) && process.kill(pid, 'SIGKILL')))
     terminal.kill('SIGKILL')
     // It is known, until nothing is admitted any more.
     await expect.poll(send).toBe(503)
     writeFileSync(path.join(root, 'go on'), '')
 
     expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
-    await expect.poll(() => isThere(pid)).toBe(false)
+    await expect.poll(() => lives(pid)).toBe(false)
   },
 )
-
-function isThere(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}

@@ -32,7 +32,8 @@ it('the figures of a server know of model calls in its workers, and of workers t
       failed: ended('failure', 'workflow'),
       workers: all.get('osmosis_workers'),
       crashes: all.get('osmosis_worker_restarts_total{reason="crash"}'),
-    }).toStrictEqual({ calls: 3, good: 1, failed: 2, workers: 1, crashes: 1 })
+      stalls: all.get('osmosis_worker_restarts_total{reason="stall"}'),
+    }).toStrictEqual({ calls: 3, good: 1, failed: 2, workers: 1, crashes: 1, stalls: 0 })
   })
 })
 

@@ -1,10 +1,15 @@
 import path from 'node:path'
 
 import { temporaryFolder } from '@osmosis/testing/kit'
-import { createWorkerPool } from '@osmosis/workers'
+import { createWorkerPool, type WorkerPoolBackend } from '@osmosis/workers'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { harmfulWorker, openPolicy, openPool, runRollout } from './pool-under-test.ts'
+
+/** Why workers were replaced, and how often. */
+function replaced(pool: WorkerPoolBackend): [string, number][] {
+  return Object.entries(pool.workers().restarts).filter(([, times]) => times > 0)
+}
 
 describe('a rollout that harms its own process', () => {
   it.each([
@@ -240,7 +245,7 @@ describe('a worker that is killed', () => {
     )
     const { completion } = await ended
     expect(completion.failure?.message).toMatch(/^workflow exceeded its 3s deadline/)
-    expect([phases, pool.workers().restarts]).toEqual([1, { killed: 1 }])
+    expect([phases, replaced(pool)]).toEqual([1, [['killed', 1]]])
   })
 
   it('answers no more questions, and another one does', async () => {
@@ -306,7 +311,7 @@ it('who was with a worker that ended comes to its turn, however many others come
   clearInterval(stream)
   await Promise.all(others)
   expect(completion.failure).toBeNull()
-  expect(pool.workers().restarts).toEqual({ killed: 1 })
+  expect(replaced(pool)).toEqual([['killed', 1]])
 })
 
 it('a reward that is on its way when its rollout is cancelled comes too late', async () => {

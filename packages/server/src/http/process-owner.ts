@@ -7,6 +7,7 @@ import type { Logger } from '../logging/logger.ts'
 
 type Close = (options?: { waitSeconds?: number }) => Promise<void>
 
+/** What servers of this process do on SIGHUP. */
 const hangUps = new WeakSet<NodeJS.SignalsListener>()
 
 /** User code may hold the process open with a timer or a socket that nobody ends. */
@@ -42,7 +43,7 @@ export function ownProcess(close: Close, logger: Logger): () => void {
     stop()
   }
 
-  /** Of a terminal that is gone, more than once maybe. To whoever listens for it as well it says something else. */
+  // A terminal that is gone may say so more than once. Whoever else listens means something else by it.
   const onHangUp = (): void => {
     const isOurs = process.listeners('SIGHUP').every((listener) => hangUps.has(listener))
     if (isOurs && !signalled) onSignal('SIGHUP')

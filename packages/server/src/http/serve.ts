@@ -38,10 +38,10 @@ export interface ServeOptions {
   signal?: AbortSignal | undefined
   /**
    * Makes the server the owner of its process (default true): SIGTERM and SIGINT drain and close
-   * it, a second one ends the process at once. So does SIGHUP, of a terminal that is closed, where
-   * nobody else listens for it; a second one changes nothing. User code that calls `process.exit`, throws from a
-   * callback or leaves a rejection unhandled fails its own rollout; an error of no known rollout
-   * fails what is running and ends the process with 1.
+   * it, a second one ends the process at once. SIGHUP, of a terminal that is closed, drains and
+   * closes it as well where nobody else listens for that, however often it comes. User code that
+   * calls `process.exit`, throws from a callback or leaves a rejection unhandled fails its own
+   * rollout; an error of no known rollout fails what is running and ends the process with 1.
    */
   handleSignals?: boolean | undefined
   /** What one client may cost; they have defaults for servers that strangers reach. */

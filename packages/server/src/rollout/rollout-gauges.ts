@@ -3,18 +3,6 @@ import type { BackendWorkers, ExecutionBackend } from '@osmosis/core'
 import type { Leases } from '../leases/leases.ts'
 import type { ServerMetrics } from '../metrics/server-metrics.ts'
 
-/** Why workers end, before one has: Prometheus sees no increase to a first figure. */
-const noRestarts = {
-  exit: 0,
-  uncaught: 0,
-  memory: 0,
-  stall: 0,
-  killed: 0,
-  crash: 0,
-  signal: 0,
-  start: 0,
-}
-
 /** Shows how busy a backend is. */
 export function showBackend(metrics: ServerMetrics, backend: ExecutionBackend): void {
   metrics.gauges(
@@ -37,7 +25,7 @@ export function showBackend(metrics: ServerMetrics, backend: ExecutionBackend): 
     'osmosis_worker_restarts_total',
     'Worker processes that were replaced, by why they ended.',
     'reason',
-    () => ({ ...noRestarts, ...workersOf(backend).restarts }),
+    () => workersOf(backend).restarts,
   )
   metrics.gauge(
     'osmosis_worker_resident_memory_bytes',

@@ -75,7 +75,17 @@ export class WorkerPool {
   readonly #waiting = new Set<Waiter>()
   readonly #closing = new AbortController()
   #failedStarts = 0
-  readonly #restarts: Partial<Record<WorkerEndReason, number>> = {}
+  /** All of them from the start: Prometheus sees no increase to a first figure. */
+  readonly #restarts: Record<WorkerEndReason, number> = {
+    exit: 0,
+    uncaught: 0,
+    memory: 0,
+    stall: 0,
+    killed: 0,
+    crash: 0,
+    signal: 0,
+    start: 0,
+  }
   /** Of workers that have ended. */
   #pastCpuSeconds = 0
 
@@ -92,7 +102,7 @@ export class WorkerPool {
   }
 
   /** Workers that have been replaced so far, by why they ended. */
-  get restarts(): Readonly<Partial<Record<WorkerEndReason, number>>> {
+  get restarts(): Readonly<Record<WorkerEndReason, number>> {
     return { ...this.#restarts }
   }
 
@@ -213,7 +223,7 @@ export class WorkerPool {
     const { what, reason, runs } = await worker.ended
     this.#options.onWorkerEnd?.({ pid: worker.pid, what, rollouts: runs.length, restartMs })
     await wait(restartMs, this.#closing.signal)
-    this.#restarts[reason] = (this.#restarts[reason] ?? 0) + 1
+    this.#restarts[reason] += 1
   }
 
   /** After some failures in a row nothing waits for the next attempt any more. */
