@@ -1,14 +1,13 @@
 import { defineConfig } from 'vitest/config'
 
-import { RetriedTests } from './vitest.retried.ts'
-import { testDefaults } from './vitest.shared.ts'
+import { runDefaults, testDefaults } from './vitest.shared.ts'
 
 // Kept out of `pnpm test`: some hundred commands, each a process of its own.
 export default defineConfig({
   test: {
     ...testDefaults,
+    ...runDefaults,
     name: 'documents',
     include: ['test/documents/*.test.ts'],
-    reporters: ['default', new RetriedTests()],
   },
 })

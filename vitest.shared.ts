@@ -3,32 +3,29 @@ import { fileURLToPath } from 'node:url'
 
 import type { TestProjectInlineConfiguration } from 'vitest/config'
 
+import { TestSummary } from './vitest.summary.ts'
+
 declare module 'vitest' {
   interface ProvidedContext {
-    /** The framework under test, see {@link bothEndsOf}. */
-    sdkPackage: string
+    /** Whether the tests run on the oldest version of each framework that its adapter supports. */
+    lowestFrameworks: boolean
   }
 }
 
-/**
- * What holds for the tests of every package. Nothing in them depends on how fast the machine is, so
- * the limits only end what hangs.
- */
+/** Settings that all tests share. No test depends on the speed of the machine, so the limits only end what hangs. */
 export const testDefaults = {
   // Two more than cores, because many tests wait: for timers, connections and processes. Projects do
-  // not take this over from the root.
+  // not inherit this from the root.
   maxWorkers: availableParallelism() + 2,
-  // The files that a worker runs share their modules, which are most of the work of a short test. So
-  // whatever a test changes for its whole process, it puts back; `leave-no-trace.ts` looks.
+  // The files that a worker runs share their modules, because loading them is most of the work of a short
+  // test. A test that changes its process restores it; `leave-no-trace.ts` checks that.
   isolate: false,
   env: {
     // Compiled code is kept for the next worker, and for the processes that tests start.
     NODE_COMPILE_CACHE: pathTo('node_modules/.cache/node-compile'),
-    // However the tests were started: commands name others as the shell finds them.
+    // Commands name other commands as the user's shell finds them, however the tests were started.
     npm_config_user_agent: '',
   },
-  // On a machine that others use a test may be late all the same. The run says at its end which were.
-  retry: process.env['CI'] ? 1 : 0,
   testTimeout: 120_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 60_000 } },
@@ -38,20 +35,44 @@ export const testDefaults = {
   ],
 }
 
-/**
- * Both ends of an adapter's peer range: every test runs on the newest release of the framework, and
- * on the oldest that is supported, which is installed as `<framework>-lowest`.
- */
-export function bothEndsOf(framework: string): TestProjectInlineConfiguration[] {
-  const lowest = `${framework}-lowest`
-  const find = new RegExp(`^${framework}$`)
-  return [
-    { test: { ...testDefaults, name: 'newest', provide: { sdkPackage: framework } } },
-    {
-      resolve: { alias: [{ find, replacement: lowest }] },
-      test: { ...testDefaults, name: 'lowest', provide: { sdkPackage: lowest } },
+/** Settings of a test run; projects do not have these. */
+export const runDefaults = {
+  maxWorkers: testDefaults.maxWorkers,
+  // Vitest picks a terser reporter when it thinks an agent is reading; keep one format.
+  reporters: ['default' as const, new TestSummary()],
+}
+
+/** Tests on the newest release of each framework. */
+export function newestProject(
+  test: TestProjectInlineConfiguration['test'],
+): TestProjectInlineConfiguration {
+  return {
+    logLevel: 'error', // no warnings about the source maps of what is inlined
+    test: {
+      ...testDefaults,
+      name: 'newest',
+      provide: { lowestFrameworks: false },
+      // GitHub's parser imports JSON in a way that bundlers know and Node.js does not.
+      server: { deps: { inline: [/@actions/] } },
+      ...test,
     },
-  ]
+  }
+}
+
+/** The same tests on the oldest release of each framework that its adapter supports. */
+export function lowestProject(
+  test: TestProjectInlineConfiguration['test'],
+): TestProjectInlineConfiguration {
+  const frameworks = ['@openai/agents', '@strands-agents/sdk', 'ai']
+  return {
+    resolve: {
+      alias: frameworks.map((name) => ({
+        find: new RegExp(`^${name}$`),
+        replacement: `${name}-lowest`,
+      })),
+    },
+    test: { ...testDefaults, name: 'lowest', provide: { lowestFrameworks: true }, ...test },
+  }
 }
 
 function pathTo(file: string): string {

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process'
 import path from 'node:path'
 
-import { expect, it } from 'vitest'
+import { expect } from 'vitest'
 
-import { missingPrograms } from '../../packages/testing/kit/missing-programs.ts'
+import { withPrograms } from '../../packages/testing/kit/with-programs.ts'
 
 /** Runs the program of the distributed run, as a person would. */
 async function distributedRun(args: readonly string[]): Promise<{ code: unknown; stdout: string }> {
@@ -15,7 +15,7 @@ async function distributedRun(args: readonly string[]): Promise<{ code: unknown;
   })
 }
 
-it.skipIf(missingPrograms('redis-server').length > 0).concurrent.each([
+withPrograms('redis-server').it.concurrent.each([
   ['no mark', 'killed workers', /^WRONG killed-workers-\d+: asked the policy in two runs: /m],
   ['no AOF', 'killed Redis', /^WRONG killed-Redis-\d+: has no end/m],
   ['double', 'lost events', /^WRONG lost-events-\d+: \w+ was told as .* and as /m],

@@ -18,7 +18,7 @@ import {
   startPolicyServer,
   type FakeModel,
 } from '@osmosis/testing'
-import { missingPrograms, temporaryFolder, tokenAnswer } from '@osmosis/testing/kit'
+import { temporaryFolder, tokenAnswer, withPrograms } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { commandLines } from '../repository/command-line.ts'
@@ -125,7 +125,7 @@ async def main():
 asyncio.run(main())
 `
 
-it.runIf(missingPrograms('python3').length === 0)(
+withPrograms('python3').it(
   'the programs of the page about Miles give it rewards, and have it drop what failed',
   async () => {
     class ByRow extends AgentWorkflow {
@@ -169,18 +169,15 @@ it.runIf(missingPrograms('python3').length === 0)(
   },
 )
 
-it.runIf(missingPrograms('python3').length === 0)(
-  'every program in Python can be compiled',
-  async () => {
-    const folder = await temporaryFolder()
-    const files = pages
-      .flatMap((document) => blocksOf(document, 'python'))
-      .map(({ document, line, text }) => {
-        const file = path.join(folder, `${path.basename(document, '.md')}-${line}.py`)
-        writeFileSync(file, text)
-        return file
-      })
-    expect(files.length).toBeGreaterThan(8)
-    await promisify(execFile)('python3', ['-m', 'py_compile', ...files])
-  },
-)
+withPrograms('python3').it('every program in Python can be compiled', async () => {
+  const folder = await temporaryFolder()
+  const files = pages
+    .flatMap((document) => blocksOf(document, 'python'))
+    .map(({ document, line, text }) => {
+      const file = path.join(folder, `${path.basename(document, '.md')}-${line}.py`)
+      writeFileSync(file, text)
+      return file
+    })
+  expect(files.length).toBeGreaterThan(8)
+  await promisify(execFile)('python3', ['-m', 'py_compile', ...files])
+})

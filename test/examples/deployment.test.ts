@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { missingPrograms } from '@osmosis/testing/kit'
+import { withPrograms } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 
@@ -62,20 +62,15 @@ describe.each(Object.entries(commands))('the command of %s', (_, args) => {
   })
 })
 
-const missing = missingPrograms('systemd-analyze')
-
-it.skipIf(missing.length > 0)(
-  'systemd finds nothing wrong with the unit (needs systemd-analyze)',
-  async () => {
-    const state = mkdtempSync(path.join(tmpdir(), 'osmosis-unit-'))
-    onTestFinished(() => rmSync(state, { recursive: true }))
-    const file = path.join(state, 'osmosis.service')
-    // What it executes has to be on this machine.
-    writeFileSync(file, unit.replace(/^ExecStart=\S+/m, 'ExecStart=/bin/true'))
-    const { stderr } = await promisify(execFile)('systemd-analyze', ['verify', file])
-    expect(stderr.split('\n').filter((line) => line.includes('osmosis.service'))).toEqual([])
-  },
-)
+withPrograms('systemd-analyze').it('systemd finds nothing wrong with the unit', async () => {
+  const state = mkdtempSync(path.join(tmpdir(), 'osmosis-unit-'))
+  onTestFinished(() => rmSync(state, { recursive: true }))
+  const file = path.join(state, 'osmosis.service')
+  // What it executes has to be on this machine.
+  writeFileSync(file, unit.replace(/^ExecStart=\S+/m, 'ExecStart=/bin/true'))
+  const { stderr } = await promisify(execFile)('systemd-analyze', ['verify', file])
+  expect(stderr.split('\n').filter((line) => line.includes('osmosis.service'))).toEqual([])
+})
 
 it('the image gets nothing that a workspace keeps out of git', () => {
   const ignored = readFileSync(

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { missingPrograms, startRedis } from '@osmosis/testing/kit'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { startRedis, withPrograms } from '@osmosis/testing/kit'
+import { expect, it, onTestFinished } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 
 import { commandLines } from '../repository/command-line.ts'
@@ -14,8 +14,7 @@ import { blocksOf } from '../repository/documents.ts'
 import { listeningUrl, root, start } from './command.ts'
 
 const demo = 'examples/distributed/demo.ts'
-const missing = missingPrograms('redis-server')
-const needs = missing.length > 0 ? ' (needs redis-server)' : ''
+const withRedis = withPrograms('redis-server')
 
 function read(name: string): string {
   return readFileSync(path.join(root, 'examples/distributed', name), 'utf8')
@@ -143,10 +142,10 @@ async function endsCleanly(child: ChildProcess): Promise<void> {
   expect(await ended).toEqual([0, null])
 }
 
-describe.skipIf(missing.length > 0).each([
+withRedis.describe.each([
   { name: 'docker-compose.yml', part: serviceOf },
   { name: 'kubernetes.yaml', part: podOf },
-])(`$name${needs}`, ({ part }) => {
+])(`$name`, ({ part }) => {
   it('has a server and a worker that take part in its Redis, find nothing wrong with it, and end cleanly', async () => {
     const startHere = machine(await redisHere(part('redis').args))
     for (const name of ['front', 'worker']) {
@@ -171,44 +170,38 @@ describe.skipIf(missing.length > 0).each([
   })
 })
 
-it.skipIf(missing.length > 0)(
-  `the server, the worker and the evaluation of the guide work together${needs}`,
-  async () => {
-    const { url } = await startRedis({ aof: true, config: { requirepass: password } })
-    const startHere = machine(url)
-    const front = startHere(shown('serve'))
-    await listeningUrl(front)
-    const worker = startHere(shown('worker'))
-    const runs = mkdtempSync(path.join(tmpdir(), 'osmosis-runs-'))
-    onTestFinished(() => rmSync(runs, { recursive: true }))
-    const few = ['--limit', '2', '--no-preflight', '--output', runs]
-    const evaluation = startHere([...shown('eval'), ...few])
-    expect(await once(evaluation, 'exit')).toEqual([0, null])
-    await endsCleanly(worker)
-    await endsCleanly(front)
-  },
-)
+withRedis.it(`the server, the worker and the evaluation of the guide work together`, async () => {
+  const { url } = await startRedis({ aof: true, config: { requirepass: password } })
+  const startHere = machine(url)
+  const front = startHere(shown('serve'))
+  await listeningUrl(front)
+  const worker = startHere(shown('worker'))
+  const runs = mkdtempSync(path.join(tmpdir(), 'osmosis-runs-'))
+  onTestFinished(() => rmSync(runs, { recursive: true }))
+  const few = ['--limit', '2', '--no-preflight', '--output', runs]
+  const evaluation = startHere([...shown('eval'), ...few])
+  expect(await once(evaluation, 'exit')).toEqual([0, null])
+  await endsCleanly(worker)
+  await endsCleanly(front)
+})
 
-it.skipIf(missing.length > 0)(
-  `the demo of a queue kills a worker, and its account is complete${needs}`,
-  async () => {
-    const { scripts } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
-      scripts: Record<string, string>
-    }
-    expect(scripts['demo:distributed']).toBe(`node ${demo}`)
-    const { stdout, stderr } = await promisify(execFile)(process.execPath, [demo], { cwd: root })
-    expect(stderr).toBe('')
-    expect(stdout).toMatch(/: 100 rollouts have ended, and one worker is killed/)
-    expect(stdout.match(/^demo-\d{3} {2}(?:success|failure) /gm)).toHaveLength(200)
-    const again = Number(/^(\d+) were begun again/m.exec(stdout)?.[1])
-    const failed = Number(/and (\d+) failed$/m.exec(stdout)?.[1])
-    expect(again + failed).toBeGreaterThan(0)
-    for (const [line] of stdout.matchAll(/^demo-\d{3} {2}failure .*$/gm)) {
-      expect(line).toMatch(/: the worker was lost(?: after [12] model calls?)?; /)
-    }
-    expect(stdout).toContain('Nothing is missing, and nothing came twice.\n')
-  },
-)
+withRedis.it(`the demo of a queue kills a worker, and its account is complete`, async () => {
+  const { scripts } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>
+  }
+  expect(scripts['demo:distributed']).toBe(`node ${demo}`)
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [demo], { cwd: root })
+  expect(stderr).toBe('')
+  expect(stdout).toMatch(/: 100 rollouts have ended, and one worker is killed/)
+  expect(stdout.match(/^demo-\d{3} {2}(?:success|failure) /gm)).toHaveLength(200)
+  const again = Number(/^(\d+) were begun again/m.exec(stdout)?.[1])
+  const failed = Number(/and (\d+) failed$/m.exec(stdout)?.[1])
+  expect(again + failed).toBeGreaterThan(0)
+  for (const [line] of stdout.matchAll(/^demo-\d{3} {2}failure .*$/gm)) {
+    expect(line).toMatch(/: the worker was lost(?: after [12] model calls?)?; /)
+  }
+  expect(stdout).toContain('Nothing is missing, and nothing came twice.\n')
+})
 
 it('the image leaves out what is not for others, keys above all', () => {
   const left = read('Dockerfile.dockerignore').split('\n')

@@ -2,21 +2,14 @@ import { readFileSync } from 'node:fs'
 
 import { inject } from 'vitest'
 
-declare module 'vitest' {
-  interface ProvidedContext {
-    /** Name under which the SDK that these tests run on is installed. */
-    sdkPackage: string
-  }
-}
+/** False on the oldest version that the package supports. */
+export const isNewestSdk = !inject('lowestFrameworks')
 
-/** The SDK that these tests run on. */
-const sdkPackage = inject('sdkPackage')
+/** Name under which the SDK that these tests run on is installed. */
+const sdkPackage = isNewestSdk ? 'ai' : 'ai-lowest'
 
 /** Its version. */
 export const sdkVersion = versionOf(sdkPackage)
-
-/** False on the oldest version that the package supports. */
-export const isNewestSdk = sdkPackage === 'ai'
 
 /** Version of an installed package. */
 export function versionOf(name: string): string {

@@ -1,8 +1,10 @@
 import { createBullBackend, startRolloutWorker } from '@osmosis/bullmq'
 import { LocalBackend } from '@osmosis/core'
 import { contractEntrypoints, runBackendContract } from '@osmosis/testing'
-import { startRedis, type RedisServer } from '@osmosis/testing/kit'
-import { afterAll, describe, it } from 'vitest'
+import { type RedisServer, startRedis, withPrograms } from '@osmosis/testing/kit'
+import { afterAll } from 'vitest'
+
+const { describe, it } = withPrograms('redis-server')
 
 let redis: Promise<RedisServer> | undefined
 

@@ -1,10 +1,12 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { metricsIn, post, temporaryFolder, type Metrics } from '@osmosis/testing/kit'
-import { expect, it } from 'vitest'
+import { type Metrics, metricsIn, post, temporaryFolder, withPrograms } from '@osmosis/testing/kit'
+import { expect } from 'vitest'
 
 import { startFronts, type FrontUnderTest } from './fronts-under-test.ts'
+
+const { it } = withPrograms('redis-server')
 
 async function metricsOf({ url }: FrontUnderTest): Promise<Metrics> {
   return metricsIn(await (await fetch(`${url}/metrics`)).text())

@@ -1,7 +1,9 @@
-import { post, startServerProcess, type ServerProcess } from '@osmosis/testing/kit'
-import { expect, it } from 'vitest'
+import { post, type ServerProcess, startServerProcess, withPrograms } from '@osmosis/testing/kit'
+import { expect } from 'vitest'
 
 import { startFronts, type FrontsUnderTest } from './fronts-under-test.ts'
+
+const { it } = withPrograms('redis-server')
 
 const script = new URL('./front-process.ts', import.meta.url)
 

@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { post, told } from '@osmosis/testing/kit'
+import { post, told, withPrograms } from '@osmosis/testing/kit'
 import { Redis } from 'ioredis'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 
 import { startFronts, workflowOf } from './fronts-under-test.ts'
+
+const { it } = withPrograms('redis-server')
 
 it('a leased result is fetched at any front, the same bytes each time', async () => {
   const { a, b } = await startFronts()

@@ -1,12 +1,15 @@
+import { withPrograms } from '@osmosis/testing/kit'
 import { randomBytes } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 
 import { QueueKeys } from '@osmosis/bullmq'
 import type { Redis } from 'ioredis'
-import { expect, it } from 'vitest'
+import { expect } from 'vitest'
 
 import { startFronts, workflowOf } from './fronts-under-test.ts'
 import { lookInto } from './queue-under-test.ts'
+
+const { it } = withPrograms('redis-server')
 
 const planted = {
   controller: 'planted-controller-key-5d1f',

@@ -1,7 +1,9 @@
-import { post, told } from '@osmosis/testing/kit'
-import { expect, it } from 'vitest'
+import { post, told, withPrograms } from '@osmosis/testing/kit'
+import { expect } from 'vitest'
 
 import { startFronts } from './fronts-under-test.ts'
+
+const { it } = withPrograms('redis-server')
 
 it('a rollout accepted at one front is told by any, and its status is known at all', async () => {
   const { a, b, controller } = await startFronts()

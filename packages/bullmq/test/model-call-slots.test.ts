@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { startRedis, type RedisServer } from '@osmosis/testing/kit'
+import { type RedisServer, startRedis, withPrograms } from '@osmosis/testing/kit'
 import { Redis } from 'ioredis'
-import { expect, it, onTestFinished, vi } from 'vitest'
+import { expect, onTestFinished, vi } from 'vitest'
 
 import { ModelCallSlots } from '../src/worker/model-call-slots.ts'
+
+const { it } = withPrograms('redis-server')
 
 const endpoint = 'http://policy.test:8000/v1/chat/completions'
 const never = new AbortController().signal

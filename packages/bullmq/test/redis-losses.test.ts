@@ -12,10 +12,12 @@ import {
 import { createBullBackend, startRolloutWorker, type RolloutWorkerOptions } from '@osmosis/bullmq'
 import { RolloutQueue } from '@osmosis/bullmq/internal'
 import { startPolicyServer } from '@osmosis/testing'
-import { startRedis, type RedisServer } from '@osmosis/testing/kit'
-import { expect, it, onTestFinished } from 'vitest'
+import { type RedisServer, startRedis, withPrograms } from '@osmosis/testing/kit'
+import { expect, onTestFinished } from 'vitest'
 
 import { entry, lookInto, request, runOf, samples, succeeded, taker } from './queue-under-test.ts'
+
+const { it } = withPrograms('redis-server')
 
 const lockDurationMs = 2_000
 

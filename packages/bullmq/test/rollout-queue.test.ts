@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 
 import { QueueKeys } from '@osmosis/bullmq'
 import { RolloutQueue } from '@osmosis/bullmq/internal'
-import { startRedis } from '@osmosis/testing/kit'
-import { expect, it, onTestFinished, vi } from 'vitest'
+import { startRedis, withPrograms } from '@osmosis/testing/kit'
+import { expect, onTestFinished, vi } from 'vitest'
 
 import {
   entry,
@@ -16,6 +16,8 @@ import {
   succeeded,
   taker,
 } from './queue-under-test.ts'
+
+const { it } = withPrograms('redis-server')
 
 /** Collects the ids that are to be told; each is finished when it was. */
 function tellInto(queue: RolloutQueue): string[] {

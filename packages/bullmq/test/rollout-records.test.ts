@@ -1,9 +1,10 @@
+import { withPrograms } from '@osmosis/testing/kit'
 import { randomBytes } from 'node:crypto'
 
 import { OsmosisError, toRolloutSample } from '@osmosis/core'
 import { QueueKeys } from '@osmosis/bullmq'
 import type { RolloutQueue, Taken } from '@osmosis/bullmq/internal'
-import { expect, it } from 'vitest'
+import { expect } from 'vitest'
 
 import {
   entry,
@@ -17,6 +18,8 @@ import {
   succeeded,
   taker,
 } from './queue-under-test.ts'
+
+const { it } = withPrograms('redis-server')
 
 /** A worker that is gone is found out at once, although this Redis has just started. */
 const gone = { lockMs: 0 }

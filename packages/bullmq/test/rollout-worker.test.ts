@@ -13,11 +13,13 @@ import {
 import { createBullBackend, startRolloutWorker } from '@osmosis/bullmq'
 import { queuePriority } from '@osmosis/bullmq/internal'
 import { startPolicyServer } from '@osmosis/testing'
-import { recordingLogger, type LogLine, type RedisServer } from '@osmosis/testing/kit'
+import { type LogLine, recordingLogger, type RedisServer, withPrograms } from '@osmosis/testing/kit'
 import { Queue } from 'bullmq'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 
 import { entry, lookInto, openQueue, request } from './queue-under-test.ts'
+
+const { it } = withPrograms('redis-server')
 
 class Asks extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {

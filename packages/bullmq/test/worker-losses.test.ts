@@ -1,9 +1,16 @@
 import type { RolloutQueue } from '@osmosis/bullmq/internal'
 import { startPolicyServer, type PolicyServer } from '@osmosis/testing'
-import { startServerProcess, type RedisServer, type ServerProcess } from '@osmosis/testing/kit'
-import { expect, it, onTestFinished } from 'vitest'
+import {
+  type RedisServer,
+  type ServerProcess,
+  startServerProcess,
+  withPrograms,
+} from '@osmosis/testing/kit'
+import { expect, onTestFinished } from 'vitest'
 
 import { entry, openQueue, request } from './queue-under-test.ts'
+
+const { it } = withPrograms('redis-server')
 
 const lockMs = 2_000
 

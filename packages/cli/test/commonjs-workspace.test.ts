@@ -1,6 +1,7 @@
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { onlyIf } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { osmosis, temporaryFolder, workspace } from './osmosis.ts'
@@ -29,8 +30,8 @@ it.each([
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 const isTooOld = major < 24 || (major === 24 && minor < 12)
 
-it.skipIf(isTooOld)(
-  `runs packages as Node.js does, and only modules of the user as TypeScript${isTooOld ? ' (needs Node.js 24.12)' : ''}`,
+onlyIf(!isTooOld, 'a Node.js of 24.12 or newer').it(
+  `runs packages as Node.js does, and only modules of the user as TypeScript`,
   async () => {
     const folder = temporaryFolder()
     const old = path.join(folder, 'node_modules/old')

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { missingPrograms } from '@osmosis/testing/kit'
+import { withPrograms } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { run } from './in-process.ts'
@@ -51,10 +51,9 @@ async function offeredBy(
 }
 
 describe.each(['bash', 'zsh', 'fish'] as const)('osmosis completion %s', (shell) => {
-  const [missing] = missingPrograms(shell)
-  const needs = missing ? ` (needs ${missing})` : ''
+  const tests = withPrograms(shell)
 
-  it.skipIf(missing)(`completes commands and those below them${needs}`, async () => {
+  tests.it(`completes commands and those below them`, async () => {
     expect(await offeredBy(shell, 'rollout', '')).toEqual(
       expect.arrayContaining(['init', 'send', 'validate']),
     )
@@ -63,7 +62,7 @@ describe.each(['bash', 'zsh', 'fish'] as const)('osmosis completion %s', (shell)
     expect(commands).not.toContain('init')
   })
 
-  it.skipIf(missing)(`completes flags, and values where there is a choice${needs}`, async () => {
+  tests.it(`completes flags, and values where there is a choice`, async () => {
     expect(await offeredBy(shell, 'eval', 'run', '--pol')).toContain('--policy')
     const frameworks = await offeredBy(shell, 'rollout', 'init', 'x', '--framework', '')
     expect(frameworks.toSorted()).toEqual(['agent-loop', 'ai-sdk', 'openai-agents', 'strands'])

@@ -3,14 +3,14 @@ import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { expect, it } from 'vitest'
+import { onlyIf } from '@osmosis/testing/kit'
+import { expect } from 'vitest'
 
 import { bin, osmosis, temporaryFolder, workspace } from './osmosis.ts'
 
 // Files that cannot grow beyond a limit take a part of a write and refuse the rest, as a full disk does.
-const hasNoLimit = process.platform === 'win32'
-it.skipIf(hasNoLimit)(
-  `osmosis eval run halts on a full disk, says which file and how much room there is, and completes later${hasNoLimit ? ' (needs the limit of a POSIX shell)' : ''}`,
+onlyIf(process.platform !== 'win32', 'a POSIX shell').it(
+  `osmosis eval run halts on a full disk, says which file and how much room there is, and completes later`,
   async () => {
     const output = temporaryFolder()
     const data = path.join(output, 'rows.jsonl')

@@ -1,6 +1,7 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { onlyIf } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { readResults } from './in-process.ts'
@@ -139,8 +140,8 @@ it('osmosis eval run says which folder it cannot write to, and what to do', asyn
 
 // Whoever may do everything can write to any folder.
 const isRoot = process.getuid?.() === 0
-it.skipIf(isRoot || process.platform === 'win32')(
-  `osmosis eval run names a folder that is read-only${isRoot ? ' (not as root)' : ''}`,
+onlyIf(!isRoot && process.platform !== 'win32', 'a user other than root').it(
+  `osmosis eval run names a folder that is read-only`,
   async () => {
     const output = temporaryFolder()
     chmodSync(output, 0o555)

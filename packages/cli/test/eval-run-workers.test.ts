@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
 
+import { onlyIf } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { inWorkspace, readResults } from './in-process.ts'
@@ -60,7 +61,7 @@ export class Equal extends GroupGrader {
 }
 `
 
-it.skipIf(availableParallelism() === 1)(
+onlyIf(availableParallelism() > 1, 'a machine with two cores').it(
   'osmosis eval run says when workers would have run a workflow sooner, which none have',
   async () => {
     const root = temporaryWorkspace({

@@ -1,8 +1,8 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeController, missingPrograms, post, startRedis } from '@osmosis/testing/kit'
-import { describe, expect, it } from 'vitest'
+import { FakeController, post, startRedis, withPrograms } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
 
 import { inWorkspace, readResults, run as osmosis } from './in-process.ts'
 import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
@@ -13,9 +13,6 @@ inWorkspace()
 const echo = 'rollouts/echo/main.ts'
 const calling = 'rollouts/calling/main.ts'
 const listening = /Listening on (\S+)/
-
-const missing = missingPrograms('redis-server')
-const needs = missing.length > 0 ? ' (needs redis-server)' : ''
 
 /** Starts a server of a queue, and resolves with its address as well. */
 async function startFront(
@@ -33,7 +30,7 @@ async function startWorker(args: readonly string[]): Promise<RunningCommand> {
   return command
 }
 
-describe.skipIf(missing.length > 0)(`over a queue${needs}`, () => {
+withPrograms('redis-server').describe('over a queue', () => {
   it('a server leaves its rollouts to a worker, says what there is, and both end on SIGTERM', async () => {
     const redis = await startRedis({ aof: true })
     const queue = ['--redis', redis.url]

@@ -2,6 +2,7 @@ import { rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
+import { onlyIf } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { osmosis, startOsmosis, temporaryFolder, workspace } from './osmosis.ts'
@@ -64,7 +65,7 @@ describe('osmosis serve --api-key-file', () => {
     expect(code).not.toBe(0)
   })
 
-  it.skipIf(process.platform === 'win32')(
+  onlyIf(process.platform !== 'win32', 'a system with signals').it(
     'waits on SIGHUP for nothing that has no end',
     async () => {
       const file = keyFile('first-key\n')

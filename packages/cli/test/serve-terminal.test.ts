@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeController, missingPrograms, post } from '@osmosis/testing/kit'
-import { expect, it, onTestFinished } from 'vitest'
+import { FakeController, post, withPrograms } from '@osmosis/testing/kit'
+import { expect, onTestFinished } from 'vitest'
 
 import { bin, lives, workspace } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
@@ -23,7 +23,7 @@ export class PrintingWorkflow extends CallingWorkflow {
 }
 `
 
-it.skipIf(missingPrograms('script').length > 0).each([
+withPrograms('script').it.each([
   ['in its process', ''],
   ['in workers', '--workers 2'],
 ])(

@@ -4,6 +4,7 @@ import { existsSync, openSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { text } from 'node:stream/consumers'
 
+import { onlyIf } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 const script = fileURLToPath(new URL('./logging-process.ts', import.meta.url))
@@ -45,7 +46,7 @@ it.each(['json', 'auto'])(
   },
 )
 
-it.skipIf(!existsSync('/dev/full'))(
+onlyIf(existsSync('/dev/full'), 'a system with /dev/full').it(
   'a log on a full disk costs its lines and no process',
   async () => {
     const stdio = ['ignore', 'ignore', openSync('/dev/full', 'w')] as const

@@ -8,7 +8,7 @@ import { setImmediate } from 'node:timers/promises'
 
 import { LocalBackend } from '@osmosis/core'
 import { createRolloutServer } from '@osmosis/server'
-import { FakeController, keptRollouts, post } from '@osmosis/testing/kit'
+import { FakeController, keptRollouts, onlyIf, post } from '@osmosis/testing/kit'
 import { describe, expect, it, vi } from 'vitest'
 
 import { AskOnce, startServer } from './running-server.ts'
@@ -285,14 +285,17 @@ describe('a server with an outbox', () => {
   })
 
   // Root may write to whatever there is.
-  it.skipIf(process.getuid?.() === 0)('is not started with a folder of others', async () => {
-    await using folder = await temporaryFolder()
-    await mkdir(folder.outboxDir, { mode: 0o500 })
-    await expect(startServer({ outboxDir: folder.outboxDir })).rejects.toMatchObject({
-      code: 'invalid_config',
-      message: expect.stringMatching(/can be written to: EACCES/) as string,
-    })
-  })
+  onlyIf(process.getuid?.() !== 0, 'a user other than root').it(
+    'is not started with a folder of others',
+    async () => {
+      await using folder = await temporaryFolder()
+      await mkdir(folder.outboxDir, { mode: 0o500 })
+      await expect(startServer({ outboxDir: folder.outboxDir })).rejects.toMatchObject({
+        code: 'invalid_config',
+        message: expect.stringMatching(/can be written to: EACCES/) as string,
+      })
+    },
+  )
 
   it('can be started when the server that had the folder is gone', async () => {
     await using folder = await temporaryFolder()

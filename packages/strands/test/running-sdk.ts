@@ -2,18 +2,11 @@ import { readFileSync } from 'node:fs'
 
 import { inject } from 'vitest'
 
-declare module 'vitest' {
-  interface ProvidedContext {
-    /** Name under which the SDK that these tests run on is installed. */
-    sdkPackage: string
-  }
-}
-
-/** The SDK that these tests run on. */
-export const sdkPackage = inject('sdkPackage')
-
 /** False on the oldest version that the package supports. */
-export const isNewestSdk = sdkPackage === '@strands-agents/sdk'
+export const isNewestSdk = !inject('lowestFrameworks')
+
+/** Name under which the SDK that these tests run on is installed. */
+export const sdkPackage = isNewestSdk ? '@strands-agents/sdk' : '@strands-agents/sdk-lowest'
 
 /** Version of an installed package. */
 export function versionOf(name: string): string {

@@ -32,7 +32,6 @@ export {
   type ReceivedCall,
 } from './policy-endpoint.ts'
 export { madeEvent, madeManifest, madeRows, type MadeManifest } from './made-runs.ts'
-export { missingPrograms } from './missing-programs.ts'
 export { PlatformStandIn } from './platform-stand-in/platform-stand-in.ts'
 export { refusal } from './platform-stand-in/stand-in-request.ts'
 export { metricsIn, type Metrics } from './prometheus-text.ts'
@@ -42,3 +41,10 @@ export { resolveNames } from './resolve-names.ts'
 export { startServerProcess, type ServerProcess } from './server-process.ts'
 export { temporaryFolder } from './temporary-folder.ts'
 export { tokenAnswer } from './token-answer.ts'
+export {
+  missingPrograms,
+  onlyIf,
+  refuseWhereAllIsInstalled,
+  withPrograms,
+  type TestsWithNeeds,
+} from './with-programs.ts'

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { onTestFinished } from 'vitest'
 
 import { freePort } from './free-port.ts'
-import { missingPrograms } from './missing-programs.ts'
+import { missingPrograms } from './with-programs.ts'
 
 /** How a {@link RedisServer} is started. */
 export interface RedisServerOptions {

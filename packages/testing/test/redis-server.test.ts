@@ -1,8 +1,10 @@
 import { createConnection } from 'node:net'
 import { once } from 'node:events'
 
-import { startRedis, type RedisServer } from '@osmosis/testing/kit'
-import { expect, it } from 'vitest'
+import { type RedisServer, startRedis, withPrograms } from '@osmosis/testing/kit'
+import { expect } from 'vitest'
+
+const { it } = withPrograms('redis-server')
 
 async function command(redis: RedisServer, text: string): Promise<string> {
   const socket = createConnection(Number(new URL(redis.url).port), '127.0.0.1')

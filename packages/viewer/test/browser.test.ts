@@ -3,9 +3,9 @@ import path from 'node:path'
 
 import { openRunFolder } from '@osmosis/eval'
 import { startViewer } from '@osmosis/viewer'
-import { describe, expect, it } from 'vitest'
+import { expect } from 'vitest'
 
-import { violations } from './chromium.ts'
+import { violations, withChromium } from './chromium.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import {
   planted,
@@ -14,6 +14,8 @@ import {
   writePlantedRun,
 } from './synthetic/planted-runs.ts'
 import { filter, go, lines, press, reader, ViewerInBrowser } from './viewer-in-browser.ts'
+
+const { describe, it } = withChromium
 
 const inBrowser = ViewerInBrowser.forTests((root) => {
   writePlantedRun(root)

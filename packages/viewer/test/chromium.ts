@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 
+import { onlyIf, refuseWhereAllIsInstalled } from '@osmosis/testing/kit'
 import axe from 'axe-core'
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
 
@@ -11,16 +12,19 @@ const places = [
   'C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe',
 ]
 
-/** Starts the Chromium of the system. Without one the tests fail: a page is not shown by reading it. */
+const executablePath = [process.env['CHROMIUM'] ?? '', ...places].find((file) => existsSync(file))
+if (executablePath === undefined) refuseWhereAllIsInstalled('chromium')
+
+/** `describe` and `it` of tests that show pages. They are skipped where there is no Chromium. */
+export const withChromium = onlyIf(executablePath !== undefined, 'chromium')
+
+/** Starts the Chromium of the system, or that which the variable CHROMIUM names. */
 export async function launchChromium(args: readonly string[] = []): Promise<Browser> {
-  const executablePath = [process.env['CHROMIUM'] ?? '', ...places].find((file) => existsSync(file))
-  if (executablePath === undefined) {
-    throw new Error(
-      'No Chromium was found. Install one (on Debian: apt-get install chromium), or set CHROMIUM to its path.',
-    )
-  }
   // Containers run as root, which Chromium's sandbox refuses.
-  return chromium.launch({ executablePath, args: ['--no-sandbox', ...args] })
+  return chromium.launch({
+    ...(executablePath === undefined ? {} : { executablePath }),
+    args: ['--no-sandbox', ...args],
+  })
 }
 
 /** A page, and what went wrong in it. */

@@ -2,11 +2,14 @@ import { pathToFileURL } from 'node:url'
 import path from 'node:path'
 
 import { exportReport } from '@osmosis/viewer'
-import { describe, expect, it } from 'vitest'
+import { expect } from 'vitest'
 
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import { rewriteEvents } from './synthetic/planted-runs.ts'
+import { withChromium } from './chromium.ts'
 import { filter, go, lines, reader, ViewerInBrowser } from './viewer-in-browser.ts'
+
+const { describe, it } = withChromium
 
 const stack = Array.from({ length: 40 }, (_, line) => `    at step${line} (loop.ts:${line}:1)`)
 const message = `The tool answered ${'x'.repeat(400)}\n${stack.join('\n')}`

@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url'
 
 import { type Grade, openRunFolder } from '@osmosis/eval'
 import { exportReport } from '@osmosis/viewer'
-import { describe, expect, it } from 'vitest'
+import { expect } from 'vitest'
 
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import {
@@ -14,7 +14,10 @@ import {
   writeHostileRun,
   writePlantedRun,
 } from './synthetic/planted-runs.ts'
+import { withChromium } from './chromium.ts'
 import { filter, go, lines, press, reader, ViewerInBrowser } from './viewer-in-browser.ts'
+
+const { describe, it } = withChromium
 
 const inBrowser = ViewerInBrowser.forTests((root) => {
   writePlantedRun(root)

@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 
+import { onlyIf } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { openPolicy } from './pool-under-test.ts'
@@ -86,7 +87,7 @@ it('a rollout that prints what nobody reads any more goes on', async () => {
   expect(printed.split('\n').slice(1)).toEqual(['success', ''])
 })
 
-it.skipIf(process.platform === 'win32')(
+onlyIf(process.platform !== 'win32', 'a POSIX shell').it(
   'a front that has no files left replaces its workers when it has some again',
   async () => {
     const file = path.join(import.meta.dirname, 'front-without-files.ts')

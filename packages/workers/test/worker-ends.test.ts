@@ -1,6 +1,6 @@
 import path from 'node:path'
 
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { onlyIf, temporaryFolder } from '@osmosis/testing/kit'
 import { createWorkerPool, type WorkerPoolBackend } from '@osmosis/workers'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
@@ -130,7 +130,7 @@ it('a row that is nested too deeply for a worker to read fails alone, also where
 })
 
 describe('a rollout that ends its worker', () => {
-  it.runIf(process.platform === 'linux')(
+  onlyIf(process.platform === 'linux', 'a Linux system').it(
     'by allocating, and is stopped before its heap is full, is told how much memory it took',
     async () => {
       const { pool } = await openPool({ heapMegabytes: 100, stallTimeoutSeconds: 2 })

@@ -4,9 +4,17 @@ import path from 'node:path'
 
 import { createQueueServer, openQueue } from '@osmosis/bullmq'
 import { serve } from '@osmosis/server'
-import { FakeController, post, startRedis, startServerProcess } from '@osmosis/testing/kit'
+import {
+  FakeController,
+  post,
+  startRedis,
+  startServerProcess,
+  withPrograms,
+} from '@osmosis/testing/kit'
 import { deliveries, onlySample, outcomeCases } from '@osmosis/testing/kit/outcomes'
-import { afterAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, expect, vi } from 'vitest'
+
+const { describe, it } = withPrograms('redis-server')
 
 /** A queue of one entrypoint: two fronts here, and a worker in a process of its own. */
 interface Served {

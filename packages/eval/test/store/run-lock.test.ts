@@ -5,7 +5,7 @@ import { hostname } from 'node:os'
 import path from 'node:path'
 
 import { archiveRun, createRun, openRun, resumeRun, type RunStore } from '@osmosis/eval'
-import { madeManifest, temporaryFolder } from '@osmosis/testing/kit'
+import { madeManifest, onlyIf, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'
@@ -61,9 +61,8 @@ it('is taken over from a process that is gone', async () => {
   expect(await readdir(path.dirname(lock))).toEqual([])
 })
 
-const hasNoZombies = process.platform !== 'linux'
-it.skipIf(hasNoZombies)(
-  `is taken over from a process that has ended, although its parent has not asked for its exit code${hasNoZombies ? ' (needs Linux)' : ''}`,
+onlyIf(process.platform === 'linux', 'a Linux system').it(
+  `is taken over from a process that has ended, although its parent has not asked for its exit code`,
   async () => {
     const { store, lock } = await newRun()
     const parent = spawn('/bin/sh', ['-c', 'true & echo $!; exec sleep 600'])

@@ -1,0 +1,72 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+
+import { describe, it } from 'vitest'
+
+/** `describe` and `it` for tests that need something, see {@link withPrograms}. */
+export interface TestsWithNeeds {
+  readonly describe: typeof describe
+  readonly it: typeof it
+}
+
+/**
+ * `describe` and `it` of vitest for tests that start these programs. Where one of them is not on PATH, they
+ * skip their tests and add to their names what is missing; the summary of the run lists it.
+ *
+ * @throws Error when one is missing and `OSMOSIS_TESTS_REQUIRE_PROGRAMS` is set, as in `.ci/run`
+ */
+export function withPrograms(...names: readonly string[]): TestsWithNeeds {
+  const missing = missingPrograms(...names)
+  return onlyIf(missing.length === 0, missing.join(', '))
+}
+
+/**
+ * `describe` and `it` of vitest, which skip their tests unless a condition holds.
+ *
+ * @param needs - what the tests need, as in "these tests need a file system that can be full"
+ */
+export function onlyIf(holds: boolean, needs: string): TestsWithNeeds {
+  if (holds) return { describe, it }
+  // What vitest's own functions have besides (`skipIf`, `extend`) is of no use where all is skipped.
+  return {
+    describe: withNote(describe.skip, needs) as typeof describe,
+    it: withNote(it.skip, needs) as typeof it,
+  }
+}
+
+/**
+ * Those of the programs that are not on PATH.
+ *
+ * @throws Error when one is missing and `OSMOSIS_TESTS_REQUIRE_PROGRAMS` is set, as in `.ci/run`
+ */
+export function missingPrograms(...names: readonly string[]): string[] {
+  const folders = (process.env['PATH'] ?? '').split(path.delimiter)
+  const missing = names.filter(
+    (name) => !folders.some((folder) => existsSync(path.join(folder, name))),
+  )
+  if (missing.length > 0) refuseWhereAllIsInstalled(missing.join(', '))
+  return missing
+}
+
+/** @throws Error when `OSMOSIS_TESTS_REQUIRE_PROGRAMS` is set */
+export function refuseWhereAllIsInstalled(missing: string): void {
+  if (!process.env['OSMOSIS_TESTS_REQUIRE_PROGRAMS']) return
+  throw new Error(`${missing} should be installed here: run bash .ci/programs.`)
+}
+
+/** The same function, which adds a note to each name; `each` and other modifiers as well. */
+function withNote<Declare extends object>(declare: Declare, needs: string): Declare {
+  return new Proxy(declare, {
+    apply(target, self, args: unknown[]) {
+      const [name, ...rest] = args
+      const noted = typeof name === 'string' ? [`${name} (needs ${needs})`, ...rest] : args
+      const result: unknown = Reflect.apply(target as () => unknown, self, noted)
+      // `it.each(cases)` returns the function that takes the name.
+      return typeof result === 'function' ? withNote(result, needs) : result
+    },
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key)
+      return typeof value === 'function' ? withNote(value, needs) : value
+    },
+  })
+}
