@@ -50,7 +50,7 @@ it.each(workflows)('%s runs scripts that there are', (file) => {
   const names = [...read(file).matchAll(/pnpm@12 (?:run )?(?!install|exec)([\w:-]+)/g)].map(
     ([, name]) => name,
   )
-  expect(names).not.toEqual([])
+  if (!read(file).includes('.ci/run')) expect(names).not.toEqual([])
   expect(Object.keys(scripts)).toEqual(expect.arrayContaining(names))
 })
 
