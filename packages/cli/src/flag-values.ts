@@ -8,13 +8,11 @@ export function countFrom(least: number): (value: string) => number {
   }
 }
 
-/** Reads the value of a flag that says how many worker processes there are: `least` or more. */
-export function workerCount(least: 0 | 1): (value: string) => number | 'auto' {
-  return (value) => {
-    if (value === 'auto') return value
-    if (/^\d+$/.test(value) && Number(value) >= least) return Number(value)
-    throw new InvalidArgumentError(`It must be a whole number of at least ${least}, or auto.`)
-  }
+/** The value of a flag that says how many worker processes there are. */
+export function workerCount(value: string): number | 'auto' {
+  if (value === 'auto') return value
+  if (/^\d+$/.test(value) && Number(value) >= 1) return Number(value)
+  throw new InvalidArgumentError('It must be a whole number of at least 1, or auto.')
 }
 
 /** The value of a flag that measures something. */

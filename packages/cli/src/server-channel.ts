@@ -14,8 +14,6 @@ export interface ListeningMessage {
   readonly isConfigured: boolean
   /** Whether anything rewards its rollouts. */
   readonly hasGrader: boolean
-  /** How many rollouts it grades at once; null for any number. */
-  readonly graderSlots: number | null
   /** How many attempts at a row its grader has to see together; null when it judges each alone. */
   readonly groupMinSize: number | null
 }

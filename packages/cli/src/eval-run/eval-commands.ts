@@ -28,7 +28,7 @@ export interface EvalRunFlags extends PolicyFlags, Omit<QueueFlags, 'redis'> {
   offset?: number
   n?: number
   maxInFlight?: number
-  /** Processes that run user code; 0 for the server's own, undefined for that as long as it does not hold others up. */
+  /** Processes that run user code; undefined for the server's own. */
   workers?: number | 'auto'
   threshold?: number
   /** The least share of passed items, 0 to 1. */
@@ -84,8 +84,8 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     )
     .option(
       '--workers <n>',
-      'run a workflow in this many worker processes, one for each core with auto, none with 0 (default: none, until the workflow is seen to keep its thread busy)',
-      workerCount(0),
+      'run a workflow in this many worker processes, or one for each core with auto; pays for one that computes (default: in the process of the server)',
+      workerCount,
     )
   addQueueOptions(command, 'run a workflow on the workers of a queue, over this Redis')
     .option('--no-redis', 'run it on this machine, whatever osmosis.toml says')

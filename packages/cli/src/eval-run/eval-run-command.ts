@@ -215,7 +215,7 @@ async function evaluate(
     readonly interrupt?: AbortSignal
   },
 ): Promise<EvaluationResult> {
-  const { plan, flags, models, scorers, redaction, run } = prepared
+  const { plan, flags, models, scorers, redaction } = prepared
   const { store, served, interrupt } = parts
   const { manifest } = store
   const idle = { run: () => Promise.reject(new Error('nothing is served')) }
@@ -228,11 +228,6 @@ async function evaluate(
   })
   const { baseline } = models
   const redact = <T>(data: T): T => redaction.data(data)
-  served?.watch({
-    items: countPending(run, prepared.inputs, runAgain),
-    isUnchanged: () => hasItsCode(prepared),
-    say: (line) => progress.say(redaction.text(line)),
-  })
   const signals = [interrupt, served?.died].filter((signal) => signal !== undefined)
   try {
     return await runEvaluation({
@@ -256,16 +251,6 @@ async function evaluate(
     })
   } finally {
     progress.end()
-  }
-}
-
-/** Whether the files that a run was begun with are still as they were. */
-async function hasItsCode({ plan, flags, models, scorers, inputs }: Preparation): Promise<boolean> {
-  try {
-    const { code } = await findInputs(plan, flags, { models, scorers })
-    return code.sha256 === inputs.code.sha256
-  } catch {
-    return false
   }
 }
 

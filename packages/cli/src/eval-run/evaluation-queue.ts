@@ -33,7 +33,7 @@ export function evaluationQueue(
     }
     return undefined
   }
-  if (flags.workers !== undefined && flags.workers !== 0) {
+  if (flags.workers !== undefined) {
     throw invalid('--workers goes to osmosis worker: over a queue the evaluation runs no rollouts.')
   }
   const { hostname, password } = redisUrl(redis, undefined)

@@ -71,12 +71,6 @@ export class ProgressLine {
     }
   }
 
-  /** Prints a line of its own, and goes on below it. */
-  say(text: string): void {
-    this.end()
-    this.#output?.write(`${text}\n`)
-  }
-
   /** Leaves the line, so that what is printed next stands below it. */
   end(): void {
     if (this.#open) this.#output?.write('\n')
@@ -97,7 +91,8 @@ export class ProgressLine {
       this.#warned.add(score)
       const of = model === 'primary' ? '' : ` (${model})`
       const item = `Row ${sourceRowIndex} attempt ${runIndex}${of}`
-      this.say(`warning: ${item} got no score from ${score}: ${oneLine(error)}`)
+      this.end()
+      this.#output?.write(`warning: ${item} got no score from ${score}: ${oneLine(error)}\n`)
     }
   }
 

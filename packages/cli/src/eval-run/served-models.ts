@@ -29,13 +29,10 @@ import type { EvaluationPlan } from './evaluation-plan.ts'
 import type { InFlight, ServedFacts } from './plan-text.ts'
 import { policyAdvice } from './policy-advice.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
-import { SpreadRollouts, type SpreadRun } from './spread-rollouts.ts'
+import { watchThread, type WatchedThread } from './thread-watch.ts'
 
 /** In flight at once when neither the flags nor the config nor the server set a limit. */
 const defaultInFlight = 16
-
-/** Nothing that user code does blocks the process of a server for too long, nor workers in its place. Seconds. */
-const anyStallSeconds = 7 * 24 * 3600
 
 /** What {@link serveModels} needs to know. */
 export interface ServeModelsOptions {
@@ -61,20 +58,18 @@ export interface ServedModels extends ServedFacts {
   readonly kind: ServerProcess['kind']
   /** Whether the attempts at a row are graded together. */
   readonly gradesGroups: boolean
-  /** Writes what the processes of the entrypoint print to the end of a file. */
+  /** Writes what the process of the entrypoint prints to the end of a file. */
   readonly logTo: (file: string) => void
-  /** Aborted, with the reason, when a process of the entrypoint ends. */
+  /** Aborted, with the reason, when the process of the entrypoint ends. */
   readonly died: AbortSignal
-  /** Lets workers run the rest of a run from when that pays, unless flags say what runs it. */
-  watch(run: Omit<SpreadRun, 'inFlight'>): void
   /** What would have made the run shorter, as a sentence; undefined when nothing is known. */
   advise(): Promise<string | undefined>
-  /** Ends those processes, then those who have heard from them to the last. */
+  /** Ends that process, then those who have heard from it to the last. */
   close(): Promise<void>
 }
 
 /**
- * Serves the entrypoint of a plan in processes of its own, and opens who drives it for each model:
+ * Serves the entrypoint of a plan in a process of its own, and opens who drives it for each model:
  * a controller for a workflow, a trainer for an agent loop.
  *
  * @throws OsmosisError with code `invalid_entrypoint` when it cannot be served, `invalid_config` for
@@ -90,51 +85,46 @@ export async function serveModels(
   const env = { ...environment, ...plan.env, ...secrets, ...artifacts }
   const traces = flags.log === undefined ? {} : { traces: flags.log }
   const queueArgs = queue === undefined ? {} : { queueArgs: queue.serveArgs }
-  const inOneProcess = { entrypoint, folder, env, redaction, ...traces, ...queueArgs }
+  const workers = flags.workers === undefined ? {} : { workers: flags.workers }
   const server = await startServerProcess(
-    flags.workers ? { ...inOneProcess, workers: flags.workers } : inOneProcess,
+    { entrypoint, folder, env, redaction, ...traces, ...workers, ...queueArgs },
     signal,
   )
-  const rollouts = new SpreadRollouts(server, (workers, stopped) =>
-    startServerProcess({ ...inOneProcess, workers, stallTimeoutSeconds: anyStallSeconds }, stopped),
-  )
-  const opened: { close(): Promise<void> }[] = [rollouts]
+  const opened: { close(): Promise<void> }[] = [server]
   const close = async (): Promise<void> => {
     for (const part of opened) await part.close()
   }
-  async function toModel(chosen: ChosenPolicy): Promise<EvaluatedModel> {
+  async function toModel(chosen: ChosenPolicy, thread?: WatchedThread): Promise<EvaluatedModel> {
     const watched = watchPolicy(patientPolicy(chosen.policy), { advise: policyAdvice(chosen) })
     const asked = server.kind === 'workflow' ? withParams(watched, paramsOf(flags)) : watched
     const price = plan.policy.workspace.prices.get(chosen.name)
     const policy = recordPolicy(asked, { tokenIds: flags.tokenIds ?? false, price })
     const driver = await openDriver(server, policy, { plan, flags, runFolder })
     opened.push(driver, { close: async () => chosen[Symbol.asyncDispose]() })
-    return { name: chosen.name, policy: watched, runner: spread(driver.runnerOf, rollouts) }
+    return { name: chosen.name, policy: watched, runner: explaining(driver.runner, server, thread) }
   }
   try {
     assertFlagsFit(server, options)
     await assertRowsFit(server, plan)
     const inFlight = forGroups(await inFlightOf(plan, flags, server), server, options)
     const gradesGroups = server.groupMinSize !== null
-    const maySpread =
+    const workersMayHelp =
       !gradesGroups &&
       flags.workers === undefined &&
       queue === undefined &&
       server.kind === 'workflow' &&
       Math.min(availableParallelism(), inFlight.limit) > 1
+    const thread = workersMayHelp ? await watchThread(server) : undefined
     return {
-      primary: await toModel(primary),
-      baseline: baseline && (await toModel(baseline)),
+      primary: await toModel(primary, thread),
+      baseline: baseline && (await toModel(baseline, thread)),
       kind: server.kind,
       hasGrader: server.hasGrader,
       inFlight,
       gradesGroups,
-      logTo: (file) => rollouts.logTo(file),
-      died: rollouts.died,
-      watch: (run) => {
-        if (maySpread) rollouts.watch({ ...run, inFlight: inFlight.limit })
-      },
-      advise: () => rollouts.advise(),
+      logTo: server.logTo,
+      died: server.died,
+      advise: async () => thread?.advice(),
       close,
     }
   } catch (error) {
@@ -172,14 +162,11 @@ async function assertRowsFit(
   if (problems.length > 0) throw invalidDataset(dataset, problems)
 }
 
-/** What runs items on a server. */
-type RunnerOf = (server: ServerProcess) => ItemRunner
-
 async function openDriver(
   server: ServerProcess,
   policy: RecordedPolicy,
   { plan, flags, runFolder }: Pick<ServeModelsOptions, 'plan' | 'flags' | 'runFolder'>,
-): Promise<{ readonly runnerOf: RunnerOf; close(): Promise<void> }> {
+): Promise<{ readonly runner: ItemRunner; close(): Promise<void> }> {
   const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
   if (server.kind === 'workflow') {
     const host = plan.queue?.policyHost
@@ -188,24 +175,20 @@ async function openDriver(
       ...(host === undefined ? {} : { host }),
     })
     const timeouts = { agentTimeoutSeconds, graderTimeoutSeconds }
-    const options = { recorded: policy, runFolder, ...timeouts }
-    return {
-      runnerOf: (where) => workflowRunner(controller, { ...options, server: where }),
-      close: () => controller.close(),
-    }
+    const options = { server, recorded: policy, runFolder, ...timeouts }
+    const runner = workflowRunner(controller, options)
+    return { runner, close: () => controller.close() }
   }
   const trainer = await createTrainer({ policy })
   const { maxTurns } = flags
-  const options = {
+  const runner = loopRunner(trainer, {
+    server,
     ...(maxTurns === undefined ? {} : { maxTurns }),
     completionParams: paramsOf(flags),
     timeoutSeconds: agentTimeoutSeconds,
     recorded: policy,
-  }
-  return {
-    runnerOf: (where) => loopRunner(trainer, { ...options, server: where }),
-    close: () => trainer.close(),
-  }
+  })
+  return { runner, close: () => trainer.close() }
 }
 
 /** Parameters of the model calls, by their names on the wire. */
@@ -225,17 +208,17 @@ function withParams(policy: PolicyModel, params: Record<string, number>): Policy
   }
 }
 
-/** Runs items where they go. A connection that broke because the process has ended says so. */
-function spread(runnerOf: RunnerOf, rollouts: SpreadRollouts): ItemRunner {
+/** A connection that broke because the process has ended says so. */
+function explaining(runner: ItemRunner, server: ServerProcess, thread?: WatchedThread): ItemRunner {
   return {
-    run: (item, options) =>
-      rollouts.run(async (server) => {
-        try {
-          return await runnerOf(server).run(item, options)
-        } catch (error) {
-          throw await server.explain(error)
-        }
-      }),
+    async run(item, options) {
+      thread?.rolloutBegins()
+      try {
+        return await runner.run(item, options)
+      } catch (error) {
+        throw await server.explain(error)
+      }
+    },
   }
 }
 

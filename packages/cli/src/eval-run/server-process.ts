@@ -33,8 +33,6 @@ export interface ServerProcessOptions {
   readonly traces?: string
   /** Worker processes for user code. Default: the server's own process runs it. */
   readonly workers?: number | 'auto'
-  /** How long user code may block a worker. Default: that of `osmosis serve`. */
-  readonly stallTimeoutSeconds?: number
   /** What it is told of a queue. Default: it runs the rollouts itself. */
   readonly queueArgs?: readonly string[]
   /** Where the process runs: relative paths of the user's code mean this folder. */
@@ -56,8 +54,6 @@ export interface ServerProcess extends AsyncDisposable {
   readonly isConfigured: boolean
   /** Whether anything rewards its rollouts. */
   readonly hasGrader: boolean
-  /** How many rollouts it grades at once; null for any number. */
-  readonly graderSlots: number | null
   /** How many attempts at a row it has to grade together; null when it grades each alone. */
   readonly groupMinSize: number | null
   /** Writes everything that the process prints to the end of a file; what it has printed so far, too. */
@@ -125,7 +121,6 @@ export async function startServerProcess(
       metadataCheck: hasSchema ? metadataCheckBy(child) : undefined,
       isConfigured: facts.isConfigured,
       hasGrader: facts.hasGrader,
-      graderSlots: facts.graderSlots,
       groupMinSize: facts.groupMinSize,
       logTo: output.logTo,
       died: died.signal,
@@ -140,12 +135,11 @@ export async function startServerProcess(
 }
 
 function serveArgs(options: ServerProcessOptions): string[] {
-  const { entrypoint, traces, workers, stallTimeoutSeconds: stall, queueArgs = [] } = options
+  const { entrypoint, traces, workers, queueArgs = [] } = options
   const log = traces === undefined ? [] : ['--log', path.resolve(traces)]
   const processes = workers === undefined ? [] : ['--workers', String(workers)]
-  const limits = stall === undefined ? [] : ['--stall-timeout', String(stall)]
   // Conversations may hold secrets of the evaluation, which its server does not know for such.
-  const given = [...log, ...processes, ...limits, ...queueArgs]
+  const given = [...log, ...processes, ...queueArgs]
   return ['serve', entrypoint, '--port', '0', '--no-trajectories', ...given]
 }
 

@@ -1,59 +1,59 @@
+import { availableParallelism } from 'node:os'
+
 import type { ServerProcess } from './server-process.ts'
 
-/** How long a thread was looked at, and for how much of it it was busy. */
-export interface ThreadLook {
-  /** Milliseconds. */
-  readonly busyMs: number
-  /** Milliseconds. */
-  readonly ms: number
+/** A run that is shorter gains nothing that anybody would notice. Milliseconds. */
+const shortestMs = 2_000
+/** Of the time, from which on the thread of the server is what the rollouts wait for. */
+const busyShare = 0.7
+/** Of the thread for each rollout: less is the protocol, which workers do not take over. Milliseconds. */
+const leastMsPerRollout = 5
+
+/** The thread that all rollouts of a server share. */
+export interface WatchedThread {
+  /** Counts a rollout. */
+  rolloutBegins(): void
+  /**
+   * Says, when the rollouts have ended, that worker processes would have run them sooner; undefined when
+   * they would not.
+   */
+  advice(): Promise<string | undefined>
 }
 
-/** Watches the thread that all rollouts of a server share. One look at a time. */
-export class ThreadWatch {
-  readonly #server: Pick<ServerProcess, 'url' | 'apiKey'>
-  #since: number | undefined
-  #memoryBytes = 0
-  #total: ThreadLook = { busyMs: 0, ms: 0 }
-
-  constructor(server: Pick<ServerProcess, 'url' | 'apiKey'>) {
-    this.#server = server
-  }
-
-  /** The sum of all looks. */
-  get total(): ThreadLook {
-    return this.#total
-  }
-
-  /** Of the process, at the last look. */
-  get memoryBytes(): number {
-    return this.#memoryBytes
-  }
-
-  /** What the thread did since the look before; the first one is about nothing. */
-  async look(signal?: AbortSignal): Promise<ThreadLook> {
-    const figures = await this.#figures(signal)
-    if (figures === undefined) return { busyMs: 0, ms: 0 }
-    const now = performance.now()
-    const ms = now - (this.#since ?? now)
-    this.#since = now
-    this.#memoryBytes = valueOf('process_resident_memory_bytes', figures)
-    const busyMs = ms * valueOf('nodejs_eventloop_utilization', figures)
-    this.#total = { busyMs: this.#total.busyMs + busyMs, ms: this.#total.ms + ms }
-    return { busyMs, ms }
-  }
-
-  /** Undefined when the server does not say: whoever drives the rollouts says better why. */
-  async #figures(signal: AbortSignal | undefined): Promise<string | undefined> {
-    const { url, apiKey } = this.#server
-    try {
-      const headers = { authorization: `Bearer ${apiKey}` }
-      return await (await fetch(`${url}/metrics`, { headers, signal: signal ?? null })).text()
-    } catch {
-      return undefined
-    }
+/** Watches the thread of a server from now on. */
+export async function watchThread(
+  server: Pick<ServerProcess, 'url' | 'apiKey'>,
+): Promise<WatchedThread> {
+  // Each look is about the time since the one before.
+  await utilization(server)
+  const since = performance.now()
+  let rollouts = 0
+  return {
+    rolloutBegins: () => {
+      rollouts += 1
+    },
+    advice: async () => {
+      const share = await utilization(server)
+      const ms = performance.now() - since
+      const isHeldUp = share > busyShare && share * ms > leastMsPerRollout * rollouts
+      if (ms < shortestMs || !isHeldUp) return undefined
+      const percent = Math.floor(share * 100)
+      return `The workflow kept its thread busy for ${percent} % of the time. --workers auto runs rollouts on all ${availableParallelism()} cores.`
+    },
   }
 }
 
-function valueOf(figure: string, figures: string): number {
-  return Number(new RegExp(`^${figure} (\\S+)$`, 'm').exec(figures)?.[1] ?? 0)
+/** The share of the time in which the event loop was busy; 0 when the server does not say. */
+async function utilization({
+  url,
+  apiKey,
+}: Pick<ServerProcess, 'url' | 'apiKey'>): Promise<number> {
+  try {
+    const headers = { authorization: `Bearer ${apiKey}` }
+    const text = await (await fetch(`${url}/metrics`, { headers })).text()
+    return Number(/^nodejs_eventloop_utilization (\S+)$/m.exec(text)?.[1] ?? 0)
+  } catch {
+    // Whoever drives the rollouts says so better.
+    return 0
+  }
 }

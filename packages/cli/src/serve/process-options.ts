@@ -61,7 +61,7 @@ export function addWorkerOptions(command: Command, whose: string): Command {
     .option(
       '--workers <n>',
       `run workflows in this many processes of their own, or one for each core with auto (default: in the process of the ${whose})`,
-      workerCount(1),
+      workerCount,
     )
     .option(
       '--drain-timeout <seconds>',

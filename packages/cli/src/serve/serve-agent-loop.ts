@@ -49,7 +49,6 @@ export async function serveAgentLoop(
     isConfigured: false,
     // A loop rewards itself.
     hasGrader: true,
-    graderSlots: null,
     groupMinSize: null,
   })
   if (registration === undefined) return

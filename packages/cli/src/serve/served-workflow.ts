@@ -7,7 +7,7 @@ import {
   type ExecutionBackend,
   type WorkflowConfig,
 } from '@osmosis/core'
-import { concurrencyLimits, groupSettings, isGroupGraderClass } from '@osmosis/core/backend'
+import { groupSettings, isGroupGraderClass } from '@osmosis/core/backend'
 import type { MetadataCheck } from '@osmosis/eval'
 
 /** What is said of a served workflow; plain data, because it may come from another process. */
@@ -22,8 +22,6 @@ export interface WorkflowFacts {
   readonly hasSchema: boolean
   /** Whether it says itself how many of its rollouts may run at once. */
   readonly isConfigured: boolean
-  /** How many rollouts are graded at once; null for any number. */
-  readonly graderSlots: number | null
   /** How many attempts at a row its grader has to see together; null when it judges each alone. */
   readonly groupMinSize: number | null
 }
@@ -65,7 +63,6 @@ export function factsOf(entrypoint: Entrypoint, file: string): WorkflowFacts {
     grader: grader?.name ?? null,
     hasSchema: workflowConfig?.metadata !== undefined,
     isConfigured: workflowConfig !== undefined,
-    graderSlots: concurrencyLimits(entrypoint).graders,
     groupMinSize: isGroupGraderClass(grader) ? groupSettings(graderConfig).minSize : null,
   }
 }

@@ -37,9 +37,9 @@ export async function openWorkflowPort(
   ]
   process.stdout.write(`${said.join('\n')}\n`)
   answerMetadataChecks(check)
-  const { hasSchema, isConfigured, grader, graderSlots, groupMinSize } = facts
+  const { hasSchema, isConfigured, grader, groupMinSize } = facts
   const hasGrader = grader !== null
-  const served = { hasSchema, isConfigured, hasGrader, graderSlots, groupMinSize }
+  const served = { hasSchema, isConfigured, hasGrader, groupMinSize }
   announceListening(listening, { kind: 'workflow', ...served })
 }
 
