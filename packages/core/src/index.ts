@@ -16,6 +16,7 @@ export { LocalBackend, type LocalBackendOptions } from './backend/local-backend.
 export { errorCategory, errorMessage, type ErrorCategory } from './error-category.ts'
 export { isOsmosisError, OsmosisError, type OsmosisErrorCode } from './errors.ts'
 export type { EgressOptions } from './http/egress-policy.ts'
+export type { PolicyLimits } from './policy/answer-limits.ts'
 export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
 export type { PolicyCallOptions, PolicyClient } from './policy/policy-client.ts'

@@ -4,6 +4,7 @@ import type { RolloutObserver } from './backend/execution-backend.ts'
 import { OsmosisError } from './errors.ts'
 import { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
+import { type PolicyLimits, policyLimits } from './policy/answer-limits.ts'
 import type { PolicyCall } from './policy/call-log.ts'
 import { createPolicyClient, type PolicyClient, type PolicyRoute } from './policy/policy-client.ts'
 import type { PolicyWire } from './policy/policy-wire.ts'
@@ -43,6 +44,8 @@ export interface RolloutContextInit {
   onWithdrawn?: ((reason: OsmosisError) => void) | undefined
   /** Where model calls may go; default: anywhere but where {@link EgressOptions} never lets them. */
   egress?: EgressOptions | undefined
+  /** Limits of an answer of the policy. */
+  policyLimits?: PolicyLimits | undefined
 }
 
 /**
@@ -71,6 +74,7 @@ export class RolloutContext {
       apiKey: init.apiKey || undefined,
       wire: init.wire,
       egress: EgressPolicy.of(init.egress),
+      limits: policyLimits('the rollout', init.policyLimits),
       signal: this.signal,
       callBegins: init.modelCallBegins,
       beforeCall: init.beforeFirstModelCall && once(init.beforeFirstModelCall),

@@ -8,7 +8,7 @@ import { beginningOf, longErrorTextBytes } from '../http/error-text.ts'
 import { RolloutContext } from '../rollout-context.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
 import type { AgentWorkflowClass } from '../workflow/agent-workflow.ts'
-import { cloneConfig } from '../workflow/config.ts'
+import { type BaseWorkflowConfig, cloneConfig } from '../workflow/config.ts'
 import { traces } from '../tracing/rollout-trace.ts'
 import { parseMetadata } from '../workflow/metadata-schema.ts'
 import { registerReturned } from '../workflow/workflow-output.ts'
@@ -61,6 +61,7 @@ export async function runWorkflowPhase<TConfig>(
     const context = new RolloutContext({
       ...request,
       egress,
+      policyLimits: (config as BaseWorkflowConfig | undefined)?.policyLimits,
       signal: deadline.signal,
       beforeFirstModelCall,
       modelCallBegins,

@@ -82,12 +82,15 @@ export class AnswerBody implements AsyncIterable<Uint8Array> {
     this.#resume()
   }
 
-  /** Reads no more, and closes the connection unless all of it has come. */
-  destroy(): void {
+  /**
+   * Reads no more, and closes the connection unless all of it has come.
+   *
+   * @param reason - what a reader that waits in `next` gets
+   */
+  destroy(reason: Error = new Error('its reader stopped')): void {
     this.#unread = true
     this.#pieces = []
     if (this.#end !== undefined) return
-    const reason = new Error('its reader stopped')
     this.end(reason)
     this.#source.abort(reason)
   }

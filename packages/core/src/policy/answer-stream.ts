@@ -1,10 +1,12 @@
-import { createParser, type EventSourceMessage } from 'eventsource-parser'
+import { createParser, type EventSourceMessage, type EventSourceParser } from 'eventsource-parser'
 
 import { errorMessage } from '../error-category.ts'
 import { isOsmosisError, OsmosisError } from '../errors.ts'
 import type { AnswerBody } from '../http/answer-body.ts'
+import { type LongTimer, startTimer } from '../http/long-timer.ts'
 import type { HttpAnswer } from '../http/transport.ts'
 import type { ChatCompletion, ChatCompletionChunk } from '../wire/chat-completion.ts'
+import { defaultPolicyLimits, type PolicyLimits } from './answer-limits.ts'
 import { chunkFromCompletion } from './completion-accumulator.ts'
 
 /**
@@ -15,14 +17,23 @@ import { chunkFromCompletion } from './completion-accumulator.ts'
 export class PolicyAnswer {
   readonly #body: AnswerBody
   readonly #reader: AnswerReader
+  readonly #silenceMs: number
+  #silence: LongTimer
+  /** Since when the next bytes are awaited; undefined while nobody awaits them. */
+  #waitingSince: number | undefined
   /** What is wrong with it, behind everything that was said before. */
   #error: OsmosisError | undefined
   #said = false
   #complete = false
 
-  constructor({ contentType, body }: Pick<HttpAnswer, 'contentType' | 'body'>) {
+  constructor(
+    { contentType, body }: Pick<HttpAnswer, 'contentType' | 'body'>,
+    limits: Required<PolicyLimits> = defaultPolicyLimits,
+  ) {
     this.#body = body
-    this.#reader = answerReader(contentType)
+    this.#reader = answerReader(contentType, limits.maxLineBytes)
+    this.#silenceMs = limits.silenceSeconds * 1000
+    this.#silence = startTimer(this.#silenceMs, () => this.#checkSilence())
   }
 
   /** Whether it was read to its end, which comes only when the policy said that it was done. */
@@ -38,7 +49,7 @@ export class PolicyAnswer {
   async next(): Promise<readonly ChatCompletionChunk[]> {
     try {
       if (this.#error !== undefined) throw this.#error
-      const pieces = this.#reader.ended || this.#said ? undefined : await this.#body.next()
+      const pieces = this.#reader.ended || this.#said ? undefined : await this.#nextPieces()
       if (pieces !== undefined) return this.#add(pieces)
       if (!this.#said) this.#reader.end()
     } catch (error) {
@@ -48,6 +59,7 @@ export class PolicyAnswer {
     const last = this.#reader.take()
     if (last.length > 0) return last
     this.#complete = true
+    this.#silence.clear()
     // Left open, so that the connection serves the next call.
     this.#body.drain()
     return last
@@ -55,7 +67,24 @@ export class PolicyAnswer {
 
   /** Closes the connection of an answer that was not read to its end. */
   close(): void {
+    this.#silence.clear()
     if (!this.#complete) this.#body.destroy()
+  }
+
+  async #nextPieces(): Promise<readonly Uint8Array[] | undefined> {
+    this.#waitingSince = performance.now()
+    try {
+      return await this.#body.next()
+    } finally {
+      this.#waitingSince = undefined
+    }
+  }
+
+  /** One timer for the whole answer: to start one for each piece costs more than to look again. */
+  #checkSilence(): void {
+    const waited = this.#waitingSince === undefined ? 0 : performance.now() - this.#waitingSince
+    if (waited >= this.#silenceMs) this.#body.destroy(silent(this.#silenceMs / 1000))
+    else this.#silence = startTimer(this.#silenceMs - waited, () => this.#checkSilence())
   }
 
   #add(pieces: readonly Uint8Array[]): readonly ChatCompletionChunk[] {
@@ -79,18 +108,38 @@ export interface AnswerReader {
   take(): readonly ChatCompletionChunk[]
 }
 
-/** The reader of an answer of this `content-type`. */
-export function answerReader(contentType: string): AnswerReader {
-  return contentType.includes('application/json') ? new JsonAnswer() : new AnswerEvents()
+/**
+ * The reader of an answer of this `content-type`.
+ *
+ * @param maxLineBytes - see {@link PolicyLimits}
+ */
+export function answerReader(
+  contentType: string,
+  maxLineBytes: number = defaultPolicyLimits.maxLineBytes,
+): AnswerReader {
+  return contentType.includes('application/json')
+    ? new JsonAnswer(maxLineBytes)
+    : new AnswerEvents(maxLineBytes)
 }
 
 /** An answer as server-sent events, however its bytes were split. */
 class AnswerEvents implements AnswerReader {
   readonly #text = new AnswerText()
-  readonly #parser = createParser({ onEvent: (event) => this.#read(event) })
+  readonly #parser: EventSourceParser
   #chunks: ChatCompletionChunk[] = []
   #finished = false
   ended = false
+
+  constructor(maxLineBytes: number) {
+    this.#parser = createParser({
+      maxBufferSize: Math.min(maxLineBytes, Number.MAX_SAFE_INTEGER),
+      onEvent: (event) => this.#read(event),
+      onError: ({ type }) => {
+        // Lines of other fields are of no interest.
+        if (type === 'max-buffer-size-exceeded') throw tooLong('a line', maxLineBytes)
+      },
+    })
+  }
 
   add(pieces: readonly Uint8Array[]): void {
     for (const piece of pieces) this.#parser.feed(this.#text.decode(piece))
@@ -128,11 +177,21 @@ class AnswerEvents implements AnswerReader {
 class JsonAnswer implements AnswerReader {
   readonly ended = false
   readonly #text = new AnswerText()
+  readonly #maxBytes: number
+  #bytes = 0
   #json = ''
   #chunks: ChatCompletionChunk[] = []
 
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
   add(pieces: readonly Uint8Array[]): void {
-    for (const piece of pieces) this.#json += this.#text.decode(piece)
+    for (const piece of pieces) {
+      this.#bytes += piece.length
+      if (this.#bytes > this.#maxBytes) throw tooLong('a JSON answer', this.#maxBytes)
+      this.#json += this.#text.decode(piece)
+    }
   }
 
   end(): void {
@@ -201,6 +260,20 @@ export function unreadable(what: string, sent: object, cause: unknown): OsmosisE
     'policy_stream_error',
     `The policy sent ${what} that cannot be read: ${JSON.stringify(sent).slice(0, 200)}`,
     { cause },
+  )
+}
+
+function tooLong(what: string, maxBytes: number): OsmosisError {
+  return new OsmosisError(
+    'policy_stream_error',
+    `The policy sent ${what} of more than ${maxBytes} bytes. policyLimits.maxLineBytes in the workflow's config sets this limit.`,
+  )
+}
+
+function silent(seconds: number): OsmosisError {
+  return new OsmosisError(
+    'policy_stream_error',
+    `The policy sent nothing for ${seconds} s in the middle of its answer: half an answer is not used. policyLimits.silenceSeconds in the workflow's config sets this limit.`,
   )
 }
 

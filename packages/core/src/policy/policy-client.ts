@@ -11,6 +11,7 @@ import type {
 } from '../wire/chat-completion.ts'
 import type { AnsweredCall } from '../tracing/call-attributes.ts'
 import type { CallTrace, RolloutTrace, TracedCall } from '../tracing/rollout-trace.ts'
+import type { PolicyLimits } from './answer-limits.ts'
 import { PolicyAnswer, unreadable } from './answer-stream.ts'
 import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
@@ -68,6 +69,7 @@ export interface PolicyRoute {
   /** How the endpoint wants to be asked. */
   readonly wire: PolicyWire | undefined
   readonly egress: EgressPolicy
+  readonly limits: Required<PolicyLimits>
   readonly signal: AbortSignal
   /** Awaited before each call leaves, and before {@link PolicyRoute.beforeCall}. */
   readonly callBegins: RolloutObserver['modelCallBegins'] | undefined
@@ -150,7 +152,7 @@ class PolicyCalls {
       } catch (error) {
         begun = await this.#askAgain(error, sent, call, options.retries)
       }
-      reading = new PolicyAnswer(begun)
+      reading = new PolicyAnswer(begun, route.limits)
       answer = new CompletionAccumulator()
       const take = taker(answer, call, signal)
       while (!reading.complete) {

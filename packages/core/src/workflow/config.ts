@@ -1,4 +1,5 @@
 import { OsmosisError } from '../errors.ts'
+import { type PolicyLimits, policyLimits } from '../policy/answer-limits.ts'
 import { isMetadataSchema, type MetadataSchema } from './metadata-schema.ts'
 
 const brand = Symbol.for('osmosis.config')
@@ -25,6 +26,8 @@ export interface BaseWorkflowConfig extends BaseConfig {
    * is `null`. What it parses is `ctx.metadata`; documents keep what the row says.
    */
   readonly metadata?: MetadataSchema
+  /** When an answer of the policy is given up because it stalls or has no end. */
+  readonly policyLimits?: PolicyLimits
 }
 
 /** How the attempts of a group are waited for. */
@@ -68,6 +71,7 @@ export function defineWorkflowConfig<T extends BaseWorkflowConfig>(config: T): W
       `metadata of "${config.name}" must be a schema of the rows' metadata, e.g. z.object({ … }) of zod 4. Give data of your own another name.`,
     )
   }
+  policyLimits(`"${config.name}"`, config.policyLimits)
   return branded('workflow', config)
 }
 

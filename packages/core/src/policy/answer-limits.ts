@@ -1,0 +1,46 @@
+import { OsmosisError } from '../errors.ts'
+
+/** Limits of an answer of the policy. A call whose answer exceeds one fails with code `policy_stream_error`. */
+export interface PolicyLimits {
+  /**
+   * How long the policy may send no byte once its answer has begun. Seconds; default 600. `Infinity` leaves
+   * it to the deadline of the rollout.
+   */
+  readonly silenceSeconds?: number
+  /** The longest line of a streamed answer, and the longest JSON answer. Bytes; default 32 MiB. */
+  readonly maxLineBytes?: number
+}
+
+export const defaultPolicyLimits: Required<PolicyLimits> = {
+  silenceSeconds: 600,
+  maxLineBytes: 32 * 1024 * 1024,
+}
+
+/**
+ * The limits with their defaults.
+ *
+ * @param of - whose limits they are, for the message of an error
+ * @throws OsmosisError with code `invalid_config`
+ */
+export function policyLimits(of: string, limits: PolicyLimits | undefined): Required<PolicyLimits> {
+  if (limits === undefined) return defaultPolicyLimits
+  for (const [name, value] of Object.entries(limits)) {
+    if (!(name in defaultPolicyLimits)) {
+      throw new OsmosisError(
+        'invalid_config',
+        `policyLimits of ${of} has an unknown key ${JSON.stringify(name)}: it takes silenceSeconds and maxLineBytes.`,
+      )
+    }
+    if (value !== undefined && !(typeof value === 'number' && value > 0)) {
+      throw new OsmosisError(
+        'invalid_config',
+        `policyLimits.${name} of ${of} must be a number above 0, got ${String(value)}.`,
+      )
+    }
+  }
+  const { silenceSeconds, maxLineBytes } = limits
+  return {
+    silenceSeconds: silenceSeconds ?? defaultPolicyLimits.silenceSeconds,
+    maxLineBytes: maxLineBytes ?? defaultPolicyLimits.maxLineBytes,
+  }
+}
