@@ -182,7 +182,12 @@ describe('osmosis eval run, a workflow', () => {
 const exit = process.exit.bind(process)
 export class Verbose extends AgentWorkflow {
   async run() {
-    for (let line = 0; line < 4; line++) console.log('long'.repeat(1_000_000))
+    for (let line = 0; line < 4; line++) {
+      // Half a line is read when a line of the other stream comes.
+      process.stdout.write('long'.repeat(500_000))
+      console.error('beside')
+      console.log('long'.repeat(500_000))
+    }
     await new Promise((resolve) => process.stdout.write('done', resolve))
     exit(7)
   }
@@ -199,6 +204,8 @@ export class Silent extends Grader {
     const { code, stderr } = await run(words.split(' '), {}, root)
     expect([code, stderr.length < 30_000]).toEqual([1, true])
     const log = readFileSync(path.join(root, '.osmosis/evals/r/logs.txt'), 'utf8')
-    expect(log.split('\n').filter(({ length }) => length === 4_000_000)).toHaveLength(4)
+    const lines = log.split('\n')
+    expect(lines.filter((line) => line === 'beside')).toHaveLength(4)
+    expect(lines.filter(({ length }) => length === 4_000_000)).toHaveLength(4)
   })
 })

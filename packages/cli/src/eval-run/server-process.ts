@@ -24,6 +24,8 @@ const patienceMs = 5_000
 const remembered = 20
 /** Characters of a line that are remembered: some print whole documents as one. */
 const longestLine = 1000
+/** Characters of a line that are held until it ends. The log may tear longer ones. */
+const longestHeld = 16_000_000
 
 /** What to start, and with what environment. */
 export interface ServerProcessOptions {
@@ -197,16 +199,21 @@ function collectOutput(
   const lines: string[] = []
   const written = [child.stdout, child.stderr].map(async (stream) => {
     const text = redaction.stream()
-    text.on('data', (piece: string) => {
+    const whole = new WholeLines()
+    const keep = (piece: string): void => {
+      if (piece === '') return
       const printed = piece.split('\n').filter((line) => line !== '')
       lines.push(...printed.slice(-remembered).map(shortened))
       lines.splice(0, lines.length - remembered)
       if (log === undefined) held.push(piece)
       // Whoever prints faster than a disk writes has to wait.
       else if (!log.write(piece)) waitForLog(log, text)
-    })
+    }
+    text.on('data', (piece: string) => keep(whole.push(piece)))
     stream?.setEncoding('utf8').pipe(text)
     await finished(text)
+    const rest = whole.take()
+    if (rest !== '') keep(`${rest}\n`)
   })
   const complete = endOfLog()
   async function endOfLog(): Promise<void> {
@@ -226,6 +233,31 @@ function collectOutput(
       log.on('error', () => {})
       log.write(held.splice(0).join(''))
     },
+  }
+}
+
+/** Holds what a stream prints until the end of a line: a line of the other stream would tear it in the log. */
+class WholeLines {
+  #held: string[] = []
+  #length = 0
+
+  /** What has come and was not taken yet, up to the end of its last line. */
+  push(piece: string): string {
+    const end = piece.lastIndexOf('\n') + 1
+    const isHeld = end === 0 && this.#length + piece.length <= longestHeld
+    const whole = isHeld ? '' : this.take() + piece.slice(0, end || piece.length)
+    const rest = isHeld ? piece : piece.slice(end || piece.length)
+    this.#held.push(rest)
+    this.#length += rest.length
+    return whole
+  }
+
+  /** All that has come and was not taken yet. */
+  take(): string {
+    const text = this.#held.join('')
+    this.#held = []
+    this.#length = 0
+    return text
   }
 }
 
