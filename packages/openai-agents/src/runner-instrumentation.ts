@@ -53,7 +53,9 @@ async function runInScope(
     parent: currentScope(),
   }
   try {
-    const result = await withScope(scope, () => start([agent, sdkInput(input), options, ...rest]))
+    const result = await withScope(scope, () =>
+      start([agent, sdkInput(input), withToolErrors(options), ...rest]),
+    )
     if (isStreamed(result)) followStream(scope, result)
     else scope.record?.noteSuccess()
     return result
@@ -61,6 +63,17 @@ async function runInScope(
     scope.record?.noteFailure(historyOf((error as { state?: unknown } | null)?.state))
     throw error
   }
+}
+
+/**
+ * The SDK throws when the model calls a tool that does not exist. The rollout would then have no reward, and the
+ * policy would never learn to leave such calls, so the policy gets an error result instead. What the options of
+ * the run say wins.
+ */
+function withToolErrors(options: unknown): unknown {
+  const given = options as { toolNotFoundBehavior?: unknown } | undefined
+  const toolNotFoundBehavior = given?.toolNotFoundBehavior ?? 'return_error_to_model'
+  return { ...given, toolNotFoundBehavior }
 }
 
 /** `ctx.prompt` is in chat completions form, which the SDK understands in part only. */

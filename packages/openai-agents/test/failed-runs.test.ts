@@ -70,12 +70,27 @@ describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ 
     expect(kindsOf(await sampleOf(rollout, 'main')).slice(0, 2)).toEqual(['user', 'function_call'])
   })
 
-  test('a call of an unknown tool ends the run and is in the sample', async () => {
+  test('a call of an unknown tool is answered with an error, so that the policy can unlearn it', async () => {
+    await using server = await startPolicyServer([
+      { toolCalls: [{ id: 'call-1', name: 'subtract', arguments: '{}' }] },
+      'I have no such tool.',
+    ])
+    const rollout = rolloutOn(server)
+    await rollout.run(async () => runToEnd(policyAgent({ tools: [addTool()] }), {}))
+    const sample = await sampleOf(rollout, 'main')
+    expect(lastAssistantText(sample)).toBe('I have no such tool.')
+    expect(kindsOf(sample)).toEqual(['user', 'function_call', 'function_call_result', 'assistant'])
+    expect(JSON.stringify(server.requests[1]?.body)).toMatch(/subtract[^}]*not (found|exist)/i)
+  })
+
+  test('a call of an unknown tool ends the run with `toolNotFoundBehavior` of the SDK', async () => {
     await using server = await startPolicyServer([
       { toolCalls: [{ id: 'call-1', name: 'subtract', arguments: '{}' }] },
     ])
     const rollout = rolloutOn(server)
-    const failing = rollout.run(async () => runToEnd(policyAgent({ tools: [addTool()] }), {}))
+    const failing = rollout.run(async () =>
+      runToEnd(policyAgent({ tools: [addTool()] }), { toolNotFoundBehavior: 'raise_error' }),
+    )
     await expect(failing).rejects.toThrow('subtract')
     const { messages } = await sampleOf(rollout, 'main')
     expect(JSON.stringify(messages)).toContain('"name":"subtract"')

@@ -103,7 +103,8 @@ test('a nested run that fails leaves the items of the outer sample alone', async
   const rollout = rolloutOn(server)
   await rollout.run(async () => {
     const helper = helperTool(async () => {
-      await expect(run(policyAgent(), 'inner')).rejects.toThrow('unknown')
+      const inner = run(policyAgent(), 'inner', { toolNotFoundBehavior: 'raise_error' })
+      await expect(inner).rejects.toThrow('unknown')
       return 'helped'
     })
     await run(policyAgent({ tools: [helper] }), 'go', {
