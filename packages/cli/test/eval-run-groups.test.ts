@@ -1,95 +1,10 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import type { ItemEvent } from '@osmosis/eval/analysis'
 import { describe, expect, it } from 'vitest'
 
+import { everywhere, inverse, placeOf, rewards, workspaceOfGroups } from './group-runs.ts'
 import { run } from './in-process.ts'
-import { startOsmosis, temporaryFolder, type Finished } from './osmosis.ts'
-import { temporaryWorkspace } from './temporary-workspace.ts'
-
-// Attempts say which of how many they are, and notes what the grader saw beside them. `two` fails in its
-// second attempt, and `four` waits in its second one for a file, where the environment says so.
-const ranked = `import { existsSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { GroupGrader } from '@osmosis/core'
-import { EchoWorkflow as Echo } from '../echo/main.ts'
-
-export class RankedWorkflow extends Echo {
-  override async run(ctx) {
-    const { FAILS, GATE } = process.env
-    const name = ctx.prompt[0].content + ' ' + ctx.group?.attempt
-    if (name === FAILS) throw new Error('the agent broke')
-    while (name === 'four 2' && GATE && !existsSync(GATE)) await sleep(20, undefined, { signal: ctx.signal })
-    return super.run(ctx)
-  }
-}
-
-export class RankGrader extends GroupGrader {
-  async gradeGroup({ members, failed, missing, group }) {
-    for (const member of members) {
-      member.sample.metrics = { members: members.length, failed: failed.length, missing: missing.length }
-      member.setReward(member.attempt / group.size)
-    }
-  }
-}
-`
-
-const other = `export { policy } from './echo.ts'\n`
-const base =
-  'eval run -m rollouts/ranked/main.ts -d data/words.jsonl --policy policies/echo.ts --name r'
-
-function workspaceOfGroups(): {
-  readonly root: string
-  /** Words behind those of every run. */
-  readonly words: (more: string) => string[]
-  readonly evaluate: (more: string, env?: Record<string, string>) => Promise<Finished>
-  readonly events: () => ItemEvent[]
-  readonly journal: string
-  readonly output: string
-} {
-  const root = temporaryWorkspace({
-    'rollouts/ranked/main.ts': ranked,
-    'policies/other.ts': other,
-  })
-  const output = temporaryFolder()
-  const journal = path.join(output, 'r/events.jsonl')
-  const words = (more: string): string[] => `${base} --output ${output} ${more}`.trim().split(' ')
-  return {
-    root,
-    words,
-    evaluate: async (more, env = {}) => run(words(more), env, root),
-    events: () => {
-      const lines = existsSync(journal) ? readFileSync(journal, 'utf8').split('\n') : []
-      return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as ItemEvent)
-    },
-    journal,
-    output,
-  }
-}
-
-/** Row, attempt and model, as \`0.1\` or \`0.1 baseline\`. */
-function placeOf({ source_row_index, run_index, model_tag = 'primary' }: ItemEvent): string {
-  const place = `${source_row_index}.${run_index + 1}`
-  return model_tag === 'primary' ? place : `${place} ${model_tag}`
-}
-
-/** What each place ended with last. */
-function rewards(events: readonly ItemEvent[]): Record<string, number | null> {
-  return Object.fromEntries(events.map((event) => [placeOf(event), event.reward]))
-}
-
-/** The places of a whole run of four rows, each with this reward. */
-function everywhere(n: number, tags = ['']): Record<string, number> {
-  const attempts = Array.from({ length: n }, (_, index) => index + 1)
-  return Object.fromEntries(
-    [0, 1, 2, 3].flatMap((row) =>
-      attempts.flatMap((attempt) =>
-        tags.map((tag) => [`${row}.${attempt}${tag}`, attempt / n] as const),
-      ),
-    ),
-  )
-}
 
 it('osmosis eval run gives a grader of groups the attempts of each row and model', async () => {
   const { evaluate, events } = workspaceOfGroups()
@@ -104,10 +19,10 @@ it('osmosis eval run gives a grader of groups the attempts of each row and model
   expect(events().map(({ metrics }) => metrics)).toStrictEqual(
     Array.from({ length: 24 }, () => ({ members: 3, failed: 0, missing: 0 })),
   )
-}, 30_000)
+})
 
 it('an attempt that failed has no reward, and the others are graded without it', async () => {
-  const { evaluate, events } = workspaceOfGroups()
+  const { root, evaluate, events, output } = workspaceOfGroups()
   const { code } = await evaluate('--n 3', { FAILS: 'two 2' })
   expect(code).toBe(0)
   expect(rewards(events())).toStrictEqual({ ...everywhere(3), '1.2': null })
@@ -118,6 +33,21 @@ it('an attempt that failed has no reward, and the others are graded without it',
     '1.3': { members: 2, failed: 1, missing: 0 },
   })
 
+  // A grading gets the stored attempts of each row.
+  const file = path.join(root, 'inverse.ts')
+  writeFileSync(file, inverse)
+  const words = `eval regrade r -o ${output} --json --grader ${file}`.split(' ')
+  expect(JSON.parse((await run(words, {}, root)).stdout)).toMatchObject({
+    grader: 'InverseGrader',
+    rollouts: 12,
+    graded: 11,
+    not_graded: { failed: ['1.2'], pending: [] },
+    errors: [
+      { rollout: '1.1', error: 'a part of 3' },
+      { rollout: '1.3', error: 'a part of 3' },
+    ],
+  })
+
   // What failed is compared with the others again.
   const again = await evaluate('--retry-failed')
   expect(again.stderr).toContain(
@@ -125,54 +55,6 @@ it('an attempt that failed has no reward, and the others are graded without it',
   )
   expect(rewards(events())).toStrictEqual(everywhere(3))
   expect(events()).toHaveLength(15)
-}, 30_000)
-
-it('a run that grows runs its groups again as a whole', async () => {
-  const { evaluate, events } = workspaceOfGroups()
-  await evaluate('--n 2')
-  const { code, stderr } = await evaluate('--n 3')
-  expect(code).toBe(0)
-  expect(stderr).toContain('  Run again  8 rollouts that had ended')
-  expect(rewards(events())).toStrictEqual(everywhere(3))
-}, 30_000)
-
-describe('a run that ends while a group is waited for', () => {
-  it('by Ctrl-C ends at once, and goes on with the whole group', async () => {
-    const { root, words, evaluate, events } = workspaceOfGroups()
-    const gate = path.join(root, 'gate')
-    const command = startOsmosis(words('--n 2 --max-in-flight 8'), { GATE: gate }, root)
-    await expect.poll(() => events().length, { timeout: 20_000 }).toBe(6)
-    command.child.kill('SIGINT')
-    expect((await command.finished).code).toBe(130)
-    expect(rewards(events())).not.toHaveProperty('3.1')
-
-    writeFileSync(gate, '')
-    expect((await evaluate('', { GATE: gate })).stderr).not.toContain('Run again')
-    expect(rewards(events())).toStrictEqual(everywhere(2))
-    expect(events()).toHaveLength(8)
-  }, 60_000)
-
-  it('by a kill goes on with whole groups, also with one that was kept in part', async () => {
-    const { root, words, evaluate, events, journal } = workspaceOfGroups()
-    const gate = path.join(root, 'gate')
-    const command = startOsmosis(words('--n 2 --max-in-flight 2'), { GATE: gate }, root)
-    await expect.poll(() => events().length, { timeout: 20_000 }).toBe(6)
-    command.child.kill('SIGKILL')
-    await command.finished
-    // As if the kill had come between the two members of the third row.
-    const lines = readFileSync(journal, 'utf8').trimEnd().split('\n')
-    writeFileSync(journal, `${lines.slice(0, -1).join('\n')}\n`)
-    const before = events()
-    expect(before.map(placeOf).slice(-1)).toStrictEqual([expect.stringMatching(/^2\./)])
-
-    writeFileSync(gate, '')
-    const { code, stderr } = await evaluate('', { GATE: gate })
-    expect(code).toBe(0)
-    expect(stderr).toContain('  Run again  1 rollout that had ended')
-    expect(rewards(events())).toStrictEqual(everywhere(2))
-    const added = events().slice(before.length).map(placeOf)
-    expect(added.toSorted()).toStrictEqual(['2.1', '2.2', '3.1', '3.2'])
-  }, 60_000)
 })
 
 describe('a grader of groups is refused', () => {
@@ -184,20 +66,7 @@ describe('a grader of groups is refused', () => {
         'error: The grader of rollouts/ranked/main.ts compares the attempts at a row and needs at least 2 of them (group.minSize of its config), and this run has 1: pass --n 2 or more.\n',
       ),
     })
-  }, 30_000)
-
-  it('in worker processes', async () => {
-    const { root, evaluate } = workspaceOfGroups()
-    const said =
-      'RankGrader is a GroupGrader, which sees all attempts at a row together, so one process has to run them all: leave out the workers (--workers).'
-    expect((await evaluate('--n 2 --workers 2')).stderr).toContain(said)
-    const served = startOsmosis(
-      ['serve', 'rollouts/ranked/main.ts', '--port', '0', '--workers', '2'],
-      {},
-      root,
-    )
-    expect(await served.finished).toMatchObject({ code: 1, stderr: `error: ${said}\n` })
-  }, 30_000)
+  })
 
   it('for a trainer that gives no groups, or too small ones', async () => {
     const { root } = workspaceOfGroups()
@@ -212,7 +81,7 @@ describe('a grader of groups is refused', () => {
     expect(await refused(`${trinity} --attempts 1`)).toContain(
       'there are 1 of them, and it needs 2 (group.minSize of its config): raise --attempts.',
     )
-  }, 30_000)
+  })
 
   it('over a queue', async () => {
     const { root } = workspaceOfGroups()
@@ -231,7 +100,7 @@ describe('a grader of groups is refused', () => {
         stderr: `error: ${said}\n`,
       })
     }
-  }, 30_000)
+  })
 })
 
 it('osmosis rollout send says why one rollout alone is not graded', async () => {
@@ -243,60 +112,4 @@ it('osmosis rollout send says why one rollout alone is not graded', async () => 
   expect(`${stdout}${stderr}`).toContain(
     'The grader judges all attempts at a row together, and this rollout came without a group.',
   )
-}, 30_000)
-
-const inverse = `import { GroupGrader } from '@osmosis/core'
-export class InverseGrader extends GroupGrader {
-  async gradeGroup({ members, failed, missing, group }) {
-    for (const member of members) member.setReward(1 - member.attempt / group.size)
-    if (failed.length + missing.length > 0) throw new Error('a part of ' + group.size)
-  }
-}
-`
-
-describe('osmosis eval regrade', () => {
-  it('gives a grader of groups the stored attempts of each row, also of some that are asked for', async () => {
-    const { root, evaluate, output } = workspaceOfGroups()
-    await evaluate('--n 3', { FAILS: 'two 2' })
-    const regrade = async (more: string): Promise<Record<string, unknown>> => {
-      const words = `eval regrade r -o ${output} --json ${more}`.trim().split(' ')
-      return JSON.parse((await run(words, {}, root)).stdout) as Record<string, unknown>
-    }
-    expect(await regrade('')).toMatchObject({
-      grader: 'RankGrader',
-      rollouts: 12,
-      graded: 11,
-      changed: [],
-      not_graded: { failed: ['1.2'], pending: [] },
-    })
-    const file = path.join(root, 'rollouts/ranked/inverse.ts')
-    writeFileSync(file, inverse)
-    expect(await regrade(`--grader ${file} --filter row:0`)).toMatchObject({
-      grader: 'InverseGrader',
-      rollouts: 3,
-      graded: 3,
-      errors: [],
-    })
-    expect(await regrade(`--grader ${file}`)).toMatchObject({
-      graded: 11,
-      errors: [
-        { rollout: '1.1', error: 'a part of 3' },
-        { rollout: '1.3', error: 'a part of 3' },
-      ],
-    })
-  }, 60_000)
-
-  it('takes a grader of groups whenever it is saved', async () => {
-    const { root, evaluate, output } = workspaceOfGroups()
-    await evaluate('--n 2')
-    const file = path.join(root, 'rollouts/ranked/inverse.ts')
-    writeFileSync(file, inverse)
-    const words = `eval regrade r -o ${output} --grader ${file} --watch`.split(' ')
-    const command = startOsmosis(words, {}, root)
-    await command.printed(/mean reward 0\.75 → 0\.25/)
-    writeFileSync(file, inverse.replace('1 - member.attempt / group.size', '1'))
-    await command.printed(/mean reward 0\.75 → 1\b/)
-    command.child.kill('SIGINT')
-    expect((await command.finished).code).toBe(130)
-  }, 60_000)
 })

@@ -1,0 +1,103 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { describe, expect, it } from 'vitest'
+
+import { everywhere, inverse, placeOf, rewards, workspaceOfGroups } from './group-runs.ts'
+import { run } from './in-process.ts'
+import { startOsmosis } from './osmosis.ts'
+
+it('a run that grows runs its groups again as a whole', async () => {
+  const { evaluate, events } = workspaceOfGroups()
+  await evaluate('--n 2')
+  const { code, stderr } = await evaluate('--n 3')
+  expect(code).toBe(0)
+  expect(stderr).toContain('  Run again  8 rollouts that had ended')
+  expect(rewards(events())).toStrictEqual(everywhere(3))
+})
+
+it('an evaluation with workers refuses a grader of groups', async () => {
+  const { evaluate } = workspaceOfGroups()
+  expect((await evaluate('--n 2 --workers 2')).stderr).toContain(
+    'RankGrader is a GroupGrader, which sees all attempts at a row together, so one process has to run them all: leave out the workers (--workers).',
+  )
+})
+
+describe('a run that ends while a group is waited for', () => {
+  it('by Ctrl-C ends at once, and goes on with the whole group', async () => {
+    const { root, words, evaluate, events } = workspaceOfGroups()
+    const gate = path.join(root, 'gate')
+    const command = startOsmosis(words('--n 2 --max-in-flight 8'), { GATE: gate }, root)
+    await expect.poll(() => events().length).toBe(6)
+    command.child.kill('SIGINT')
+    expect((await command.finished).code).toBe(130)
+    expect(rewards(events())).not.toHaveProperty('3.1')
+
+    writeFileSync(gate, '')
+    expect((await evaluate('', { GATE: gate })).stderr).not.toContain('Run again')
+    expect(rewards(events())).toStrictEqual(everywhere(2))
+    expect(events()).toHaveLength(8)
+  })
+
+  it('by a kill goes on with whole groups, also with one that was kept in part', async () => {
+    const { root, words, evaluate, events, journal } = workspaceOfGroups()
+    const gate = path.join(root, 'gate')
+    const command = startOsmosis(words('--n 2 --max-in-flight 2'), { GATE: gate }, root)
+    await expect.poll(() => events().length).toBe(6)
+    command.child.kill('SIGKILL')
+    await command.finished
+    // As if the kill had come between the two members of the third row.
+    const lines = readFileSync(journal, 'utf8').trimEnd().split('\n')
+    writeFileSync(journal, `${lines.slice(0, -1).join('\n')}\n`)
+    const before = events()
+    expect(before.map(placeOf).slice(-1)).toStrictEqual([expect.stringMatching(/^2\./)])
+
+    writeFileSync(gate, '')
+    const { code, stderr } = await evaluate('', { GATE: gate })
+    expect(code).toBe(0)
+    expect(stderr).toContain('  Run again  1 rollout that had ended')
+    expect(rewards(events())).toStrictEqual(everywhere(2))
+    const added = events().slice(before.length).map(placeOf)
+    expect(added.toSorted()).toStrictEqual(['2.1', '2.2', '3.1', '3.2'])
+  })
+})
+
+describe('osmosis eval regrade', () => {
+  it('gives a grader of groups the stored attempts of each row, also of some that are asked for', async () => {
+    const { root, evaluate, output } = workspaceOfGroups()
+    await evaluate('--n 3', { FAILS: 'two 2' })
+    const regrade = async (more: string): Promise<Record<string, unknown>> => {
+      const words = `eval regrade r -o ${output} --json ${more}`.trim().split(' ')
+      return JSON.parse((await run(words, {}, root)).stdout) as Record<string, unknown>
+    }
+    expect(await regrade('')).toMatchObject({
+      grader: 'RankGrader',
+      rollouts: 12,
+      graded: 11,
+      changed: [],
+      not_graded: { failed: ['1.2'], pending: [] },
+    })
+    const file = path.join(root, 'rollouts/ranked/inverse.ts')
+    writeFileSync(file, inverse)
+    expect(await regrade(`--grader ${file} --filter row:0`)).toMatchObject({
+      grader: 'InverseGrader',
+      rollouts: 3,
+      graded: 3,
+      errors: [],
+    })
+  })
+
+  it('takes a grader of groups whenever it is saved', async () => {
+    const { root, evaluate, output } = workspaceOfGroups()
+    await evaluate('--n 2')
+    const file = path.join(root, 'rollouts/ranked/inverse.ts')
+    writeFileSync(file, inverse)
+    const words = `eval regrade r -o ${output} --grader ${file} --watch`.split(' ')
+    const command = startOsmosis(words, {}, root)
+    await command.printed(/mean reward 0\.75 → 0\.25/)
+    writeFileSync(file, inverse.replace('1 - member.attempt / group.size', '1'))
+    await command.printed(/mean reward 0\.75 → 1\b/)
+    command.child.kill('SIGINT')
+    expect((await command.finished).code).toBe(130)
+  })
+})
