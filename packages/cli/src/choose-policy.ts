@@ -1,5 +1,3 @@
-import path from 'node:path'
-
 import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
 import {
@@ -12,6 +10,7 @@ import { providerModel, providerOf } from '@osmosis/models'
 
 import { loadModule, moduleFile } from './load-module.ts'
 import type { PolicyFlags } from './policy-options.ts'
+import { fromHere, workingFolder } from './surroundings.ts'
 
 /** Who answers the model calls: a module that exports a policy, or a model of an endpoint. */
 export type PolicyChoice =
@@ -66,7 +65,7 @@ export async function choosePolicy(
 
 /** The config of the workspace that the working folder belongs to; empty outside of one. */
 export async function workspaceHere(): Promise<WorkspaceConfig> {
-  const root = await findWorkspaceRoot(path.resolve('osmosis.toml'))
+  const root = await findWorkspaceRoot(fromHere('osmosis.toml'))
   return root === undefined
     ? { policies: new Map(), prices: new Map(), defaultPolicy: null, queue: null }
     : readWorkspaceConfig(root)
@@ -106,7 +105,7 @@ export function policyChoice(flags: PolicyFlags, surroundings: PolicySurrounding
   )
 
   function providerChoice(asked: string, configuredKey: string | null): PolicyChoice {
-    const { folder = path.resolve() } = surroundings
+    const { folder = workingFolder() } = surroundings
     return { kind: 'provider', model: asked, apiKeyEnv: apiKeyEnv ?? configuredKey, folder }
   }
 
@@ -132,7 +131,7 @@ type EndpointConfig = Extract<PolicyConfig, { kind: 'endpoint' }>
 function namedPolicy(name: string, { policies }: WorkspaceConfig): PolicyConfig {
   const policy = policies.get(name)
   if (policy !== undefined) return policy
-  const file = path.resolve(name)
+  const file = fromHere(name)
   // What looks like a path was meant as one, and is reported as such when it is loaded.
   if (/[./\\]/.test(name) || isModule(name)) return { kind: 'module', module: name, file }
   const names = [...policies.keys()].join(', ') || 'none'

@@ -3,32 +3,35 @@ import path from 'node:path'
 import { parseEnv } from 'node:util'
 
 import { OsmosisError } from '@osmosis/core'
+import { addToProcess, environment, fromHere, workingFolder } from './surroundings.ts'
 
 /**
- * The environment of a command: the variables of this process, and behind them those of the file
+ * The environment of a command: the variables it is called with, and behind them those of the file
  * that `OSMOSIS_ENV_FILE` names, else of the nearest `.env`, in the working folder or above it.
  *
  * @throws OsmosisError with code `invalid_config` when the named file cannot be read
  */
 export function readEnvironment(): NodeJS.ProcessEnv {
-  const environment = process.env // oxlint-disable-line node/no-process-env
-  const named = environment['OSMOSIS_ENV_FILE']
-  if (!named) return { ...nearestEnvFile(path.resolve()), ...environment }
+  const given = environment()
+  const named = given['OSMOSIS_ENV_FILE']
+  if (!named) return { ...nearestEnvFile(workingFolder()), ...given }
   // Absolute for processes that are started in another folder.
-  const file = path.resolve(named)
+  const file = fromHere(named)
   const text = readIfThere(file)
-  if (text !== undefined) return { ...parseEnv(text), ...environment, OSMOSIS_ENV_FILE: file }
+  if (text !== undefined) return { ...parseEnv(text), ...given, OSMOSIS_ENV_FILE: file }
   throw new OsmosisError('invalid_config', `There is no file ${named} with variables.`)
 }
 
-/** Gives this process what it lacks of that, for code that reads its variables by itself. */
+/** Gives the command and this process what they lack of that: code of the user reads `process.env`. */
 export function completeEnvironment(): void {
-  Object.assign(process.env, readEnvironment()) // oxlint-disable-line node/no-process-env
+  const complete = readEnvironment()
+  addToProcess(complete)
+  Object.assign(environment(), complete)
 }
 
 /** Whether `npx`, `pnpm exec` or a script runs this. They find commands that the user's shell does not. */
 export function isRunByPackageManager(): boolean {
-  return Boolean(process.env['npm_config_user_agent']) // oxlint-disable-line node/no-process-env
+  return Boolean(environment()['npm_config_user_agent'])
 }
 
 function nearestEnvFile(folder: string): NodeJS.Dict<string> {

@@ -1,4 +1,4 @@
-import { styleText } from 'node:util'
+import { styled } from './eval-show/terminal-text.ts'
 
 /** What a check came to. */
 export interface Finding {
@@ -34,7 +34,7 @@ export function findingLines(findings: readonly Finding[]): string {
     .map(({ level, check, message, advice }) => {
       const indent = `\n${' '.repeat(width + 8)}`
       const text = [message, ...(advice === undefined ? [] : [`→ ${advice}`])].join('\n')
-      return `${styleText(styles[level], level.padEnd(4))}  ${check.padEnd(width)}  ${text.replaceAll('\n', indent)}\n`
+      return `${styled(styles[level], level.padEnd(4))}  ${check.padEnd(width)}  ${text.replaceAll('\n', indent)}\n`
     })
     .join('')
 }

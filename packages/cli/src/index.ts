@@ -1,1 +1,2 @@
 export { main } from './main.ts'
+export type { InputStream, OutputStream, CommandSurroundings } from './surroundings.ts'

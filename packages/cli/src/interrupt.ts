@@ -1,13 +1,14 @@
 import { OsmosisError } from '@osmosis/core'
+import { printError, withSurroundings } from './surroundings.ts'
 
 /** A signal that Ctrl-C (or SIGTERM) aborts. The second time the process ends at once. */
 export function abortOnInterrupt(): { signal: AbortSignal; release: () => void } {
   const abort = new AbortController()
-  const onSignal = (): void => {
+  const onSignal = withSurroundings((): void => {
     if (abort.signal.aborted) process.exit(interruptedExitCode)
-    process.stderr.write('\nStopping: cancelling what runs. Press Ctrl-C again to stop at once.\n')
+    printError('\nStopping: cancelling what runs. Press Ctrl-C again to stop at once.\n')
     abort.abort(new OsmosisError('cancelled', 'interrupted'))
-  }
+  })
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
   return {

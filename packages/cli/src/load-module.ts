@@ -4,6 +4,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 import { OsmosisError } from '@osmosis/core'
+import { fromHere } from './surroundings.ts'
 
 const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs']
 
@@ -49,7 +50,7 @@ function exportsOf(namespace: Record<string, unknown>): Record<string, unknown> 
  * @throws OsmosisError with code `invalid_entrypoint` when there is none
  */
 export function moduleFile(what: string, name: string): string {
-  const fullPath = path.resolve(name)
+  const fullPath = fromHere(name)
   const isModule = extensions.includes(path.extname(fullPath))
   if (statSync(fullPath, { throwIfNoEntry: false })?.isDirectory()) {
     throw new OsmosisError(

@@ -2,6 +2,7 @@ import { isOsmosisError } from '@osmosis/core'
 import { CommanderError } from 'commander'
 
 import { createProgram } from './program.ts'
+import { printError, runWithin, type CommandSurroundings } from './surroundings.ts'
 import { wrongUseCode } from './wrong-use.ts'
 
 /**
@@ -9,8 +10,16 @@ import { wrongUseCode } from './wrong-use.ts'
  * because it serves. Results go to stdout; progress and errors go to stderr.
  *
  * @param args - what stands behind `osmosis` on the command line
+ * @param surroundings - what it is called with. Default: what this process was started with
  */
-export async function main(args: readonly string[]): Promise<number | undefined> {
+export async function main(
+  args: readonly string[],
+  surroundings: CommandSurroundings = {},
+): Promise<number | undefined> {
+  return runWithin(surroundings, () => runCommand(args))
+}
+
+async function runCommand(args: readonly string[]): Promise<number | undefined> {
   let exitCode: number | undefined = 0
   const program = createProgram((code) => {
     exitCode = code
@@ -24,7 +33,7 @@ export async function main(args: readonly string[]): Promise<number | undefined>
   } catch (error) {
     // Commander has printed its own complaint, or the help that was asked for.
     if (error instanceof CommanderError) return error.exitCode && wrongUseCode
-    process.stderr.write(`${describe(error)}\n`)
+    printError(`${describe(error)}\n`)
     return 1
   }
 }

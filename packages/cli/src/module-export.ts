@@ -3,6 +3,7 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 
 import { loadModule, moduleFile } from './load-module.ts'
+import { workingFolder } from './surroundings.ts'
 
 /** What `server.ts:agentLoop` says. */
 export interface ExportSpec {
@@ -34,7 +35,7 @@ export interface LoadedExports {
 export async function loadExports(what: string, file: string): Promise<LoadedExports> {
   const exports = await loadModule(what, file)
   const found = moduleFile(what, file)
-  return { exports, file: path.relative('', found) || found }
+  return { exports, file: path.relative(workingFolder(), found) || found }
 }
 
 /** @throws OsmosisError with code `invalid_entrypoint` when the module has no such export */

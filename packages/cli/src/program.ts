@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-import { Command } from 'commander'
+import { Command, type OutputConfiguration } from 'commander'
 
 import { addAgentLoopCommands } from './agent-loop/agent-loop-commands.ts'
 import { addCompletionCommand } from './completion/completion-options.ts'
@@ -15,6 +15,14 @@ import { addPlatformCommands } from './platform/platform-commands.ts'
 import { addWorkerCommand } from './worker/worker-options.ts'
 import { addRolloutCommands } from './rollout-send/rollout-commands.ts'
 import { addServeCommand } from './serve/serve-options.ts'
+import {
+  printError,
+  printOut,
+  showsColours,
+  standardError,
+  standardOutput,
+  type OutputStream,
+} from './surroundings.ts'
 
 /**
  * The command line. Commands load their code when they are called, so that `--help` does not wait
@@ -25,6 +33,7 @@ export function createProgram(setExitCode: (code: number) => void): Command {
     .description('Train and evaluate agents by reinforcement learning.')
     .version(packageVersion())
     .exitOverride()
+    .configureOutput(commandOutput)
   addServeCommand(program)
   addWorkerCommand(program)
   addAgentLoopCommands(program, setExitCode)
@@ -40,6 +49,19 @@ export function createProgram(setExitCode: (code: number) => void): Command {
   addCompletionCommand(program)
   nameHelp(program, 'osmosis')
   return program
+}
+
+const commandOutput: OutputConfiguration = {
+  writeOut: (text) => void printOut(text),
+  writeErr: (text) => void printError(text),
+  getOutHelpWidth: () => widthOf(standardOutput()),
+  getErrHelpWidth: () => widthOf(standardError()),
+  getOutHasColors: () => showsColours(standardOutput()),
+  getErrHasColors: () => showsColours(standardError()),
+}
+
+function widthOf({ isTTY, columns = 80 }: OutputStream): number {
+  return isTTY === true ? columns : 80
 }
 
 /** Behind a wrong use stands the help of the command that was meant, which alone has its flags. */

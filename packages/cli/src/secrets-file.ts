@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { text as readAll } from 'node:stream/consumers'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { namedHere, standardInput } from './surroundings.ts'
 
 /**
  * Reads the secrets of a dotenv file, or of stdin for `-`: `NAME=value` or `export NAME=value` on a
@@ -26,7 +27,7 @@ export async function readSecretsFile(file: string): Promise<ReadonlyMap<string,
 
 async function contentOf(file: string): Promise<string> {
   try {
-    return file === '-' ? await readAll(process.stdin) : await readFile(file, 'utf8')
+    return file === '-' ? await readAll(standardInput()) : await readFile(namedHere(file), 'utf8')
   } catch (cause) {
     throw invalid(`Cannot read the secrets from ${described(file)}: ${errorMessage(cause)}`)
   }

@@ -1,4 +1,5 @@
 import { isOsmosisError, type OsmosisErrorCode } from '@osmosis/core'
+import { printError } from './surroundings.ts'
 
 /** The exit code for flags, configs, entrypoints and datasets that cannot be. */
 export const wrongUseCode = 2
@@ -11,7 +12,7 @@ export async function orWrongUse(run: () => Promise<number>): Promise<number> {
     return await run()
   } catch (error) {
     if (!isOsmosisError(error) || !codes.has(error.code)) throw error
-    process.stderr.write(`error: ${error.message}\n`)
+    printError(`error: ${error.message}\n`)
     return wrongUseCode
   }
 }

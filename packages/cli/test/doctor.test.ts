@@ -4,17 +4,12 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { onlyIf, temporaryFolder } from '@osmosis/testing/kit'
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 
 import { run } from './in-process.ts'
 import { endpoint, refuse } from './model-endpoint.ts'
 import { bin } from './osmosis.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
-
-beforeEach(() => {
-  const folder = process.cwd()
-  onTestFinished(() => process.chdir(folder))
-})
 
 interface Examined {
   readonly code: number | null
@@ -27,9 +22,8 @@ async function doctor(
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Examined> {
-  process.chdir(folder)
   const free = { _OSMOSIS_ROLLOUT_PORT: '0', ...env }
-  const { code, stdout } = await run(['doctor', '--json', ...args], free)
+  const { code, stdout } = await run(['doctor', '--json', ...args], free, folder)
   return { code, findings: readFindings(stdout) }
 }
 
@@ -71,12 +65,12 @@ describe('osmosis doctor', () => {
         'ok TypeScript: files are loaded as they are',
         'ok port: 0 is free',
         expect.stringMatching(/^ok disk: [\d.]+ GiB are free in /),
-        `ok workspace: ${process.cwd()}`,
+        `ok workspace: ${folder}`,
         'ok config: configs/eval/echo.toml',
         'ok policy: echo: policies/echo.ts was loaded',
       ],
     })
-    const { stdout } = await run(['doctor'])
+    const { stdout } = await run(['doctor'], {}, folder)
     expect(stdout).toMatch(/^ok {4}Node\.js {5}\d+\.\d+\.\d+\nok {4}TypeScript {2}files/)
   })
 

@@ -1,8 +1,9 @@
 import { writeFileSync } from 'node:fs'
+import path from 'node:path'
 
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 
-import { run } from './in-process.ts'
+import { here, run, workIn } from './in-process.ts'
 import { endpoint, refuse, say } from './model-endpoint.ts'
 import { startOsmosis, temporaryFolder, type Finished } from './osmosis.ts'
 
@@ -20,11 +21,13 @@ const rows = [
 ]
 
 beforeEach(() => {
-  const before = process.cwd()
-  process.chdir(temporaryFolder())
-  onTestFinished(() => process.chdir(before))
-  writeFileSync('rows.jsonl', rows.map((row) => `${JSON.stringify(row)}\n`).join(''))
-  writeFileSync('rubric.md', '1 for a greeting.\n')
+  const folder = temporaryFolder()
+  workIn(folder)
+  writeFileSync(
+    path.join(folder, 'rows.jsonl'),
+    rows.map((row) => `${JSON.stringify(row)}\n`).join(''),
+  )
+  writeFileSync(path.join(folder, 'rubric.md'), '1 for a greeting.\n')
 })
 
 /** Gives 1 to answers with a greeting in them, and remembers what it was asked. */
@@ -93,7 +96,7 @@ Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
       { answer: 'Hello', tags: ['good'] },
       { answer: 'Bye', tags: [] },
     ]
-    writeFileSync('tagged.jsonl', tagged.map((row) => JSON.stringify(row)).join('\n'))
+    writeFileSync(here('tagged.jsonl'), tagged.map((row) => JSON.stringify(row)).join('\n'))
     const judge = await greetingJudge()
     const { stdout } = await rubric(judge.url, '--agree-with good', 'tagged.jsonl')
     expect(stdout).toContain("Agreement  100.0 % of 2 answers, Cohen's kappa 1.00\n")
@@ -119,7 +122,7 @@ Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
   })
 
   it('names lines that hold no answer', async () => {
-    writeFileSync('bad.jsonl', '{"answer":"a"}\n\n{"text":"b"}\nnot json\n')
+    writeFileSync(here('bad.jsonl'), '{"answer":"a"}\n\n{"text":"b"}\nnot json\n')
     const { code, stderr } = await rubric('http://127.0.0.1:1', '', 'bad.jsonl')
     expect(code).toBe(2)
     expect(stderr).toContain(`error: Invalid answers bad.jsonl:
@@ -131,11 +134,7 @@ Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
 it('osmosis eval rubric ends with 130 on Ctrl-C, while the judge has not answered', async () => {
   const judge = await endpoint(() => {})
   const words = `-d rows.jsonl --rubric @rubric.md --base-url ${judge.url}/v1 --model judge-1`
-  const { child, finished } = startOsmosis(
-    ['eval', 'rubric', ...words.split(' ')],
-    {},
-    process.cwd(),
-  )
+  const { child, finished } = startOsmosis(['eval', 'rubric', ...words.split(' ')], {}, here(''))
   await expect.poll(() => judge.received.length).toBeGreaterThan(0)
   child.kill('SIGINT')
   const { code, stdout, stderr } = await finished

@@ -93,8 +93,8 @@ describe('osmosis eval run refuses', () => {
       '--secrets-file goes with a config, which says what secrets there are.',
     ],
     [
-      'configs/eval/secrets.toml --secrets-file nowhere.env',
-      "Cannot read the secrets from nowhere.env: ENOENT: no such file or directory, open 'nowhere.env'",
+      'configs/eval/secrets.toml --secrets-file /nowhere/env',
+      "Cannot read the secrets from /nowhere/env: ENOENT: no such file or directory, open '/nowhere/env'",
     ],
     [
       `${config} --policy rollouts/echo/normalise.ts`,

@@ -5,7 +5,7 @@ import { resumeRun } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { describe, expect, it } from 'vitest'
 
-import { inWorkspace, run } from './in-process.ts'
+import { inWorkspace, run, workIn } from './in-process.ts'
 import { endpoint, refuse, say } from './model-endpoint.ts'
 import { temporaryFolder, type Finished } from './osmosis.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
@@ -127,53 +127,48 @@ describe('a run of that name', () => {
     const mine = '-m rollouts/mine/main.ts -d data/mine.jsonl --policy policies/other.ts --name r'
     const file = (name: string): string => path.join(root, name)
     const evaluate = async (flags: string): Promise<Finished> => run(`eval run ${flags}`.split(' '))
-    const folder = process.cwd()
-    process.chdir(root)
-    try {
-      expect((await evaluate(mine)).code).toBe(0)
-      const refusal = async (change: () => void, flags = mine): Promise<string> => {
-        change()
-        const { code, stderr } = await evaluate(flags)
-        expect(code).toBe(2)
-        // Both ways out.
-        expect(stderr).toMatch(/ Pass --fresh to start it anew, .*, or another --name\./)
-        return /these have changed: (.*?)\. Pass/.exec(stderr)?.[1] ?? stderr
-      }
-      expect(await refusal(() => {}, `${mine} --temperature 1`)).toMatch(/^model \([^)]*\)$/)
-      expect(await refusal(() => {}, `${mine} --max-turns 1`)).toBe('timeouts')
-      expect(
-        await refusal(() =>
-          writeFileSync(file('policies/other.ts'), "export { policy } from './helper.js'\n"),
-        ),
-      ).toMatch(/^code \([^)]*\)$/)
-      writeFileSync(file('policies/other.ts'), "export { policy } from './helper.ts'\n")
-      const changedAbove = async (name: string): Promise<string> => {
-        const text = readFileSync(file(name), 'utf8')
-        const refused = await refusal(() => writeFileSync(file(name), `// Another.\n${text}`))
-        writeFileSync(file(name), text)
-        return refused
-      }
-      // What the policy module and the entrypoint import.
-      expect(await changedAbove('policies/helper.ts')).toMatch(/^code/)
-      expect(await changedAbove('rollouts/helper/main.ts')).toMatch(/^code/)
-      expect(
-        await refusal(() => writeFileSync(file('rollouts/mine/prompt.md'), 'Be brief.')),
-      ).toMatch(/^code/)
-      expect(
-        await refusal(() =>
-          writeFileSync(file('data/mine.jsonl'), '{"user_prompt":"b","ground_truth":"B"}\n'),
-        ),
-      ).toMatch(/^dataset, code/)
-
-      const inWorkspaceConfig = 'configs/eval/e.toml --policy policies/echo.ts --name c --limit 1'
-      expect((await evaluate(inWorkspaceConfig)).code).toBe(0)
-      const changed = async (rest: string): Promise<string> =>
-        refusal(() => writeFileSync(file('configs/eval/e.toml'), config(rest)), inWorkspaceConfig)
-      expect(await changed('[env]\nA = "1"\n')).toBe('env')
-      expect(await changed('[evaluation]\nagent_workflow_timeout_s = 5\n')).toBe('timeouts')
-    } finally {
-      process.chdir(folder)
+    workIn(root)
+    expect((await evaluate(mine)).code).toBe(0)
+    const refusal = async (change: () => void, flags = mine): Promise<string> => {
+      change()
+      const { code, stderr } = await evaluate(flags)
+      expect(code).toBe(2)
+      // Both ways out.
+      expect(stderr).toMatch(/ Pass --fresh to start it anew, .*, or another --name\./)
+      return /these have changed: (.*?)\. Pass/.exec(stderr)?.[1] ?? stderr
     }
+    expect(await refusal(() => {}, `${mine} --temperature 1`)).toMatch(/^model \([^)]*\)$/)
+    expect(await refusal(() => {}, `${mine} --max-turns 1`)).toBe('timeouts')
+    expect(
+      await refusal(() =>
+        writeFileSync(file('policies/other.ts'), "export { policy } from './helper.js'\n"),
+      ),
+    ).toMatch(/^code \([^)]*\)$/)
+    writeFileSync(file('policies/other.ts'), "export { policy } from './helper.ts'\n")
+    const changedAbove = async (name: string): Promise<string> => {
+      const text = readFileSync(file(name), 'utf8')
+      const refused = await refusal(() => writeFileSync(file(name), `// Another.\n${text}`))
+      writeFileSync(file(name), text)
+      return refused
+    }
+    // What the policy module and the entrypoint import.
+    expect(await changedAbove('policies/helper.ts')).toMatch(/^code/)
+    expect(await changedAbove('rollouts/helper/main.ts')).toMatch(/^code/)
+    expect(
+      await refusal(() => writeFileSync(file('rollouts/mine/prompt.md'), 'Be brief.')),
+    ).toMatch(/^code/)
+    expect(
+      await refusal(() =>
+        writeFileSync(file('data/mine.jsonl'), '{"user_prompt":"b","ground_truth":"B"}\n'),
+      ),
+    ).toMatch(/^dataset, code/)
+
+    const inWorkspaceConfig = 'configs/eval/e.toml --policy policies/echo.ts --name c --limit 1'
+    expect((await evaluate(inWorkspaceConfig)).code).toBe(0)
+    const changed = async (rest: string): Promise<string> =>
+      refusal(() => writeFileSync(file('configs/eval/e.toml'), config(rest)), inWorkspaceConfig)
+    expect(await changed('[env]\nA = "1"\n')).toBe('env')
+    expect(await changed('[evaluation]\nagent_workflow_timeout_s = 5\n')).toBe('timeouts')
   })
 
   it('is started anew with --fresh, which keeps what is there under another name', async () => {

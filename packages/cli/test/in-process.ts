@@ -1,53 +1,66 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
+import { Readable, Writable } from 'node:stream'
 
 import { main } from '@osmosis/cli'
-import { beforeAll, onTestFinished, vi } from 'vitest'
+import { beforeAll, onTestFinished } from 'vitest'
 
 import { temporaryFolder, workspace, type Finished } from './osmosis.ts'
+
+/** Where commands are called that no folder is named for; undefined: where this process is. */
+let called: string | undefined
 
 /** Lets the commands of a test file run where a user would call them: in the test workspace. */
 export function inWorkspace(): void {
   beforeAll(() => {
-    const folder = process.cwd()
-    process.chdir(workspace)
-    return () => process.chdir(folder)
+    called = workspace
+    return () => {
+      called = undefined
+    }
   })
+}
+
+/** Lets the commands of this test run in a folder from now on; undefined: where this process is. */
+export function workIn(folder: string | undefined): void {
+  const before = called
+  called = folder
+  onTestFinished(() => {
+    called = before
+  })
+}
+
+/** The absolute path of a name that a command would be given now. */
+export function here(name: string): string {
+  return path.resolve(called ?? '', name)
 }
 
 /**
  * Runs the `osmosis` command in this process, for what is not about processes.
  *
- * @param folder - where it is called. Default: where this process is.
+ * @param env - added to the variables of this process
+ * @param folder - where it is called. Default: that of `workIn` or `inWorkspace`, else where this process is
  */
 export async function run(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
-  folder?: string,
+  folder = called,
 ): Promise<Finished> {
-  // Some tests remove the folder that they are in.
-  const before = folder === undefined ? undefined : process.cwd()
-  if (folder !== undefined) process.chdir(folder)
   const output = { stdout: '', stderr: '' }
-  for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value)
-  const spies = (['stdout', 'stderr'] as const).map((name) =>
-    vi.spyOn(process[name], 'write').mockImplementation((text) => {
-      output[name] += String(text)
-      return true
-    }),
-  )
-  const release = (): void => {
-    for (const spy of spies) spy.mockRestore()
-    vi.unstubAllEnvs()
-    if (before !== undefined) process.chdir(before)
-  }
-  onTestFinished(release)
-  try {
-    const code = await main(args)
-    return { code: code ?? null, ...output }
-  } finally {
-    release()
-  }
+  const stream = (name: 'stdout' | 'stderr'): Writable =>
+    new Writable({
+      write: (text, _encoding, done) => {
+        output[name] += String(text)
+        done()
+      },
+    })
+  const code = await main(args, {
+    stdout: stream('stdout'),
+    stderr: stream('stderr'),
+    stdin: Readable.from([]),
+    env: { ...process.env, ...env },
+    ...(folder === undefined ? {} : { cwd: folder }),
+  })
+  return { code: code ?? null, ...output }
 }
 
 /** What a run wrote. */

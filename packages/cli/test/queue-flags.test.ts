@@ -53,8 +53,8 @@ it.each([
   },
   {
     name: 'a file of keys that is not there',
-    args: [...served, '--queue-key-file', 'nowhere'],
-    said: "--queue-key-file cannot be read: ENOENT: no such file or directory, open 'nowhere'",
+    args: [...served, '--queue-key-file', '/nowhere/keys'],
+    said: "--queue-key-file cannot be read: ENOENT: no such file or directory, open '/nowhere/keys'",
   },
   {
     name: 'plain keys in a Redis that is not on this machine',

@@ -2,9 +2,9 @@ import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { temporaryFolder } from '@osmosis/testing/kit'
-import { beforeEach, expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 
-import { run } from './in-process.ts'
+import { run, workIn } from './in-process.ts'
 import { startInTerminal } from './pseudo-terminal.ts'
 
 const manifest = {
@@ -17,14 +17,9 @@ const manifest = {
 /** The working folder of a test: a project of a user. */
 async function project(files: Readonly<Record<string, string>> = {}): Promise<string> {
   const folder = await temporaryFolder({ 'package.json': JSON.stringify(manifest), ...files })
-  process.chdir(folder)
+  workIn(folder)
   return folder
 }
-
-beforeEach(() => {
-  const folder = process.cwd()
-  onTestFinished(() => process.chdir(folder))
-})
 
 const init = (...args: readonly string[]) => run(['rollout', 'init', ...args, '--no-install'])
 
@@ -81,7 +76,7 @@ it('leaves an osmosis.toml alone, and names the policy of the new rollout', asyn
     'data/a.jsonl': '',
     'rollouts/a/b.ts': '',
   })
-  process.chdir(path.join(folder, 'rollouts/a'))
+  workIn(path.join(folder, 'rollouts/a'))
   const { code, stderr } = await init('shop', '--yes')
   expect(code).toBe(0)
   expect(readFileSync(path.join(folder, 'osmosis.toml'), 'utf8')).toBe(config)
@@ -109,7 +104,7 @@ it.each([
 })
 
 it('says how a workspace is started where there is no package.json', async () => {
-  process.chdir(await temporaryFolder())
+  workIn(await temporaryFolder())
   const { code, stderr } = await init('shop', '--yes')
   expect(code).toBe(2)
   expect(stderr).toContain('npm create @osmosis@latest')

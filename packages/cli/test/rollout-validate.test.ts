@@ -1,12 +1,7 @@
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 
-import { run } from './in-process.ts'
+import { run, workIn } from './in-process.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
-
-beforeEach(() => {
-  const folder = process.cwd()
-  onTestFinished(() => process.chdir(folder))
-})
 
 /** A workspace of one rollout; its workflow does `body` with `rollout`, `messages` and `say()`. */
 function workspaceOf(
@@ -38,7 +33,7 @@ export class Judge extends Grader {
     'configs/eval/one.toml': evalConfig('one').replace('main.ts', 'main.js'),
     ...files,
   })
-  process.chdir(root)
+  workIn(root)
 }
 
 interface Report {

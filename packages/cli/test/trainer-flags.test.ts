@@ -51,8 +51,8 @@ it.each([
   },
   {
     name: 'a dataset that is not there',
-    args: ['worker', echo, ...trinity, '--dataset', 'none.jsonl'],
-    said: 'Cannot read the dataset none.jsonl: there is no such file',
+    args: ['worker', echo, ...trinity, '--dataset', '/nowhere/none.jsonl'],
+    said: 'Cannot read the dataset /nowhere/none.jsonl: there is no such file',
   },
   {
     name: 'a module of rows that has none',

@@ -1,9 +1,9 @@
 import { existsSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 
-import { run } from './in-process.ts'
+import { run, workIn } from './in-process.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
 
 // Of the core: the command itself needs none.
@@ -43,9 +43,7 @@ beforeEach(() => {
     'data/bad.jsonl': bad,
     'data/valid.jsonl': good.repeat(4),
   })
-  const before = process.cwd()
-  process.chdir(root)
-  onTestFinished(() => process.chdir(before))
+  workIn(root)
 })
 
 describe('osmosis eval run', () => {
@@ -65,7 +63,9 @@ describe('osmosis eval run', () => {
 - line 5: metadata.city: Invalid input: expected string, received number; metadata.days: Invalid input: expected number, received string
 `,
     ])
-    expect(existsSync('out') ? readdirSync(path.resolve('out')) : []).toEqual([])
+    expect(existsSync(path.join(root, 'out')) ? readdirSync(path.join(root, 'out')) : []).toEqual(
+      [],
+    )
   })
 
   it('looks only at the rows it takes, and gives user code what the schema made of them', async () => {

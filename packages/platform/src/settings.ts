@@ -34,7 +34,7 @@ const guarded = ['OSMOSIS_PLATFORM_URL', 'OSMOSIS_TOKEN', 'OSMOSIS_TOKEN_PLATFOR
  */
 export async function readPlatformSettings(options: {
   readonly environment: Environment
-  /** Where `.env` is looked for, and above. */
+  /** Where `.env` is looked for, and above; what a named file is relative to. */
   readonly folder: string
   /** In place of `OSMOSIS_PLATFORM_URL`. */
   readonly platform?: string | undefined
@@ -44,7 +44,8 @@ export async function readPlatformSettings(options: {
   const { environment: own, folder, platform } = options
   const envFile = options.envFile ?? (own['OSMOSIS_ENV_FILE'] || undefined)
   const environment = { ...own }
-  const fromFile = envFile === undefined ? await nearestEnv(folder) : await namedEnv(envFile)
+  const fromFile =
+    envFile === undefined ? await nearestEnv(folder) : await namedEnv(folder, envFile)
   for (const [name, value] of Object.entries(fromFile)) {
     const given = own[name]
     if (given === undefined || (given === '' && guarded.includes(name))) environment[name] = value
@@ -91,8 +92,8 @@ function checkTokenPlatform(url: string, environment: Environment, allowInsecure
   )
 }
 
-async function namedEnv(file: string): Promise<Environment> {
-  const variables = await readEnv(file)
+async function namedEnv(folder: string, file: string): Promise<Environment> {
+  const variables = await readEnv(path.resolve(folder, file))
   if (variables !== undefined) return variables
   throw new PlatformError('VALIDATION', `There is no file ${file} with variables.`)
 }

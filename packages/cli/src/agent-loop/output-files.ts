@@ -2,6 +2,7 @@ import { access, constants, mkdir, open, stat, writeFile } from 'node:fs/promise
 import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { fromHere, namedHere } from '../surroundings.ts'
 
 /**
  * Makes the folder that results will be written to, and the file itself: what is wrong with them is
@@ -13,7 +14,7 @@ export async function assertOutputFile(file: string | undefined): Promise<void> 
   if (file === undefined) return
   // What an unset variable of a shell leaves.
   if (file === '') throw invalid('--output must name a file, e.g. results.json; it is empty.')
-  const there = await stat(file).catch(() => undefined)
+  const there = await stat(namedHere(file)).catch(() => undefined)
   if (there?.isDirectory() || file.endsWith('/')) {
     throw invalid(
       `--output must name a file, e.g. ${path.join(file, 'results.json')}; ${file} is a folder.`,
@@ -22,8 +23,8 @@ export async function assertOutputFile(file: string | undefined): Promise<void> 
   // Whoever reads from a pipe would take a first closing for the end.
   if (there?.isFile() === false) return
   await orUnwritable(file, async () => {
-    await mkdir(path.dirname(path.resolve(file)), { recursive: true })
-    await (await open(file, 'a')).close()
+    await mkdir(path.dirname(fromHere(file)), { recursive: true })
+    await (await open(namedHere(file), 'a')).close()
   })
 }
 
@@ -33,7 +34,9 @@ export async function assertOutputFile(file: string | undefined): Promise<void> 
  * @throws OsmosisError with code `invalid_config`
  */
 export async function writeOutput(file: string, document: object): Promise<void> {
-  await orUnwritable(file, () => writeFile(file, `${JSON.stringify(document, null, 2)}\n`))
+  await orUnwritable(file, () =>
+    writeFile(namedHere(file), `${JSON.stringify(document, null, 2)}\n`),
+  )
 }
 
 /**
@@ -49,8 +52,8 @@ export async function assertLogFolder(folder: string | undefined): Promise<void>
     throw invalid('--log must name a folder, e.g. traces; it is empty.')
   }
   try {
-    await mkdir(folder, { recursive: true })
-    await access(folder, constants.W_OK | constants.X_OK)
+    await mkdir(namedHere(folder), { recursive: true })
+    await access(namedHere(folder), constants.W_OK | constants.X_OK)
   } catch (error) {
     throw invalid(`--log cannot be written to ${folder}: ${errorMessage(error)}`, error)
   }

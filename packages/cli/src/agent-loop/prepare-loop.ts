@@ -14,6 +14,7 @@ import { checkAgentLoop } from './validate-command.ts'
 import { loadAgentLoop, type LoadedAgentLoop } from './load-agent-loop.ts'
 import type { TestFlags } from './agent-loop-commands.ts'
 import { assertLogFolder, assertOutputFile } from './output-files.ts'
+import { fromHere, namedHere } from '../surroundings.ts'
 
 /** What is to be run. */
 export interface PreparedLoop extends LoadedAgentLoop {
@@ -29,7 +30,7 @@ export async function prepareLoop(flags: TestFlags): Promise<PreparedLoop> {
   const loaded = await loadAgentLoop(flags.module)
   await checkAgentLoop(loaded.loop)
   const { offset, limit = null } = flags
-  const rows = selectRows(await readDataset(flags.dataset), { offset, limit })
+  const rows = selectRows(await readDataset(namedHere(flags.dataset)), { offset, limit })
   await assertOutputFile(flags.output)
   await assertLogFolder(flags.log)
   return { ...loaded, rows }
@@ -52,7 +53,7 @@ export async function serveLoop(
 ): Promise<ServedLoop> {
   const apiKey = randomBytes(32).toString('base64url')
   const logger = createStderrLogger({ level: 'error' })
-  const app = createApp(loop, { apiKey, logger, debugDir: log, settings })
+  const app = createApp(loop, { apiKey, logger, debugDir: log && fromHere(log), settings })
   const listening = await serve(app, { port: 0, handleSignals: false })
   return {
     app,

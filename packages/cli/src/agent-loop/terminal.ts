@@ -1,16 +1,17 @@
 import { createInterface, type Interface } from 'node:readline'
-import type { Readable, Writable } from 'node:stream'
+
+import type { InputStream, OutputStream } from '../surroundings.ts'
 
 /** A person at a terminal: lines go out, answers come in. Whoever makes one closes it. */
 export class Terminal implements Disposable {
   readonly #lines: Interface
-  readonly #output: Writable
+  readonly #output: OutputStream
   /** Typed ahead. */
   readonly #typed: string[] = []
   #waiting: ((line: string | null) => void) | undefined
   #closed = false
 
-  constructor(input: Readable, output: Writable) {
+  constructor(input: InputStream, output: OutputStream) {
     this.#output = output
     this.#lines = createInterface({ input, output })
     this.#lines.on('line', (line) => this.#receive(line))

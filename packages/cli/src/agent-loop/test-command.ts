@@ -15,6 +15,7 @@ import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-repor
 import { runRow, type RowResult, type RowRunnerParts } from './row-runner.ts'
 import type { TestFlags } from './agent-loop-commands.ts'
 import { Terminal } from './terminal.ts'
+import { printError, printOut, standardInput, standardOutput } from '../surroundings.ts'
 
 /** The longest time a setting allows: somebody who steps through a rollout thinks. */
 const patience = { client: { timeoutSeconds: 3600 } }
@@ -43,7 +44,7 @@ async function testLoop(flags: TestFlags): Promise<number> {
     return closing(await createTrainer({ policy: watched }), async (trainer) =>
       closing(await serveLoop(loop, flags, flags.interactive ? patience : {}), async (served) => {
         const parts = { ...served, trainer, watched, flags }
-        process.stderr.write(
+        printError(
           `Testing the agent loop ${loop.name} of ${file} with ${name} on ${rows.length} rows of ${flags.dataset}\n`,
         )
         return flags.interactive
@@ -59,7 +60,7 @@ async function stepThroughRows(
   parts: RowRunnerParts,
   flags: TestFlags,
 ): Promise<number> {
-  const terminal = new Terminal(process.stdin, process.stdout)
+  const terminal = new Terminal(standardInput(), standardOutput())
   try {
     await interactiveSession(terminal, rows, parts, flags.row)
     return 0
@@ -84,7 +85,7 @@ async function testRows(
       // What was cut off says nothing about the loop.
       if (interrupt.signal.aborted) break
       results.push(result)
-      if (!flags.quiet) process.stdout.write(`${rowLine(result, results.length, rows.length)}\n`)
+      if (!flags.quiet) printOut(`${rowLine(result, results.length, rows.length)}\n`)
     }
     const reason = interrupt.signal.aborted
       ? errorMessage(interrupt.signal.reason)
@@ -92,7 +93,7 @@ async function testRows(
     // A reason to stop that came when all was done has stopped nothing.
     const stopReason = results.length < rows.length ? reason : null
     const run: TestRun = { results, durationMs: performance.now() - started, stopReason }
-    process.stdout.write(`\n${summaryLines(run).join('\n')}\n`)
+    printOut(`\n${summaryLines(run).join('\n')}\n`)
     if (flags.output !== undefined) await writeOutput(flags.output, toTestDocument(run))
     if (interrupt.signal.aborted) return interruptedExitCode
     return results.every(({ error }) => error === null) && stopReason === null ? 0 : 1

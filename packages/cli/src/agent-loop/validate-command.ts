@@ -8,12 +8,13 @@ import {
 
 import type { ValidateFlags } from './agent-loop-commands.ts'
 import { loadAgentLoop } from './load-agent-loop.ts'
+import { printError, printOut } from '../surroundings.ts'
 
 /** Checks an agent loop and says how many tools it has. Rejects when it cannot serve rollouts. */
 export async function validateCommand({ module }: ValidateFlags): Promise<void> {
   const { loop } = await loadAgentLoop(module)
   const { toolCount, warnings } = await checkAgentLoop(loop)
-  process.stdout.write(
+  printOut(
     `Agent loop '${loop.name}' validated successfully.\n` +
       `  - Tools: ${toolCount}\n` +
       (warnings.length === 0 ? '' : `  - Warnings: ${warnings.length}\n`),
@@ -29,7 +30,7 @@ export async function checkAgentLoop(loop: RolloutAgentLoop): Promise<Validation
   const report = await validateAgentLoop(loop)
   if (!report.valid) throw new AgentLoopValidationError(report.errors)
   for (const warning of report.warnings) {
-    process.stderr.write(`warning: ${formatIssue(warning)}\n`)
+    printError(`warning: ${formatIssue(warning)}\n`)
   }
   return report
 }

@@ -1,4 +1,5 @@
 import { Argument, type Command } from 'commander'
+import { printOut } from '../surroundings.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 
@@ -11,6 +12,6 @@ export function addCompletionCommand(program: Command): void {
     .action(async (shell: (typeof shells)[number]) => {
       const { commandPlaces } = await import('./command-places.ts')
       const { completionScripts } = await import('./completion-scripts.ts')
-      process.stdout.write(completionScripts[shell](commandPlaces(program)))
+      printOut(completionScripts[shell](commandPlaces(program)))
     })
 }

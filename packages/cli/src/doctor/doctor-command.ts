@@ -10,6 +10,7 @@ import type { DoctorFlags } from './doctor-options.ts'
 import { machineFindings } from './machine-checks.ts'
 import { policyFindings } from './policy-checks.ts'
 import { workspaceFindings } from './workspace-checks.ts'
+import { fromHere, printOut, workingFolder } from '../surroundings.ts'
 
 /**
  * Looks over this machine and the workspace of the working folder, and prints what it finds. Resolves
@@ -17,12 +18,12 @@ import { workspaceFindings } from './workspace-checks.ts'
  */
 export async function doctorCommand({ online = false, json }: DoctorFlags): Promise<number> {
   const environment = readEnvironment()
-  const workspace = await findWorkspaceRoot(path.resolve('osmosis.toml'))
-  const root = nearestPackage(workspace ?? path.resolve())
+  const workspace = await findWorkspaceRoot(fromHere('osmosis.toml'))
+  const root = nearestPackage(workspace ?? workingFolder())
   const findings: Finding[] = [
     ok('Node.js', process.versions.node),
     ...(root === undefined ? [] : packageFindings(root)),
-    ...(await machineFindings(workspace ?? path.resolve(), environment)),
+    ...(await machineFindings(workspace ?? workingFolder(), environment)),
   ]
   if (workspace === undefined) {
     findings.push(
@@ -39,9 +40,7 @@ export async function doctorCommand({ online = false, json }: DoctorFlags): Prom
       ...(await policyFindings(workspace, environment, online)),
     )
   }
-  process.stdout.write(
-    json === true ? `${JSON.stringify({ findings }, null, 2)}\n` : findingLines(findings),
-  )
+  printOut(json === true ? `${JSON.stringify({ findings }, null, 2)}\n` : findingLines(findings))
   return exitCodeOf(findings)
 }
 

@@ -11,6 +11,7 @@ import { csvLines } from './csv-table.ts'
 import type { EvalExportFlags } from './eval-export-options.ts'
 import { assertEmptyFolder, assertNewFile, writeTexts } from './export-file.ts'
 import { atifDocuments, sftLines } from './sample-documents.ts'
+import { printError, standardError, standardOutput } from '../surroundings.ts'
 
 /** What was left out. */
 class LeftOut {
@@ -50,7 +51,7 @@ export async function evalExportCommand(name: string, flags: EvalExportFlags): P
   assertNewFile(sft, force)
   await assertEmptyFolder(atif, force)
   const run = await openExported(name, flags)
-  const say = csv === '-' || sft === '-' ? process.stderr : process.stdout
+  const say = csv === '-' || sft === '-' ? standardError() : standardOutput()
   let isWhole = true
   const told = (file: string, count: number, noun: string, leftOut = new LeftOut()): void => {
     if (leftOut.isDamage) isWhole = false
@@ -105,7 +106,7 @@ async function writeDocuments(
     }
     const { documents, problems } = atifDocuments(event, stored.value)
     for (const problem of problems) {
-      process.stderr.write(`warning: not a valid document: ${problem}\n`)
+      printError(`warning: not a valid document: ${problem}\n`)
       leftOut.addDamage('not valid')
     }
     for (const { name, text } of documents) await writeTexts(path.join(folder, name), [text])

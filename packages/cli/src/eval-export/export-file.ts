@@ -5,6 +5,7 @@ import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { fromHere, printOut, standardOutput, type OutputStream } from '../surroundings.ts'
 
 /** Transcripts and datasets may be confidential. */
 const fileMode = 0o600
@@ -20,21 +21,22 @@ export async function writeTexts(
 ): Promise<void> {
   if (file === '-') {
     for await (const text of texts) {
-      if (process.stdout.write(text)) continue
-      if (!(await isDrained(process.stdout))) return
+      if (printOut(text)) continue
+      if (!(await isDrained(standardOutput()))) return
     }
     return
   }
-  const unfinished = `${file}.${randomUUID()}.tmp`
+  const place = fromHere(file)
+  const unfinished = `${place}.${randomUUID()}.tmp`
   try {
-    await mkdir(path.dirname(path.resolve(file)), { recursive: true })
+    await mkdir(path.dirname(place), { recursive: true })
     const handle = await open(unfinished, 'wx', fileMode)
     try {
       for await (const text of texts) await handle.appendFile(text)
     } finally {
       await handle.close()
     }
-    await rename(unfinished, file)
+    await rename(unfinished, place)
   } catch (cause) {
     await rm(unfinished, { force: true })
     if (cause instanceof OsmosisError) throw cause
@@ -44,8 +46,8 @@ export async function writeTexts(
 }
 
 /** Resolves with false when nobody reads on, as behind `| head`: what is left is not wanted. */
-async function isDrained(output: NodeJS.WriteStream): Promise<boolean> {
-  if (isNotRead(output.errored)) return false
+async function isDrained(output: OutputStream): Promise<boolean> {
+  if ('errored' in output && isNotRead(output.errored)) return false
   try {
     await once(output, 'drain')
     return true
@@ -61,14 +63,14 @@ function isNotRead(error: unknown): boolean {
 
 /** @throws OsmosisError with code `invalid_config` for a file that is there */
 export function assertNewFile(file: string | undefined, force: boolean): void {
-  if (file === undefined || file === '-' || force || !existsSync(file)) return
+  if (file === undefined || file === '-' || force || !existsSync(fromHere(file))) return
   throw new OsmosisError('invalid_config', `${file} is there already. Pass --force to replace it.`)
 }
 
 /** @throws OsmosisError with code `invalid_config` for a folder in which something is */
 export async function assertEmptyFolder(folder: string | undefined, force: boolean): Promise<void> {
-  if (folder === undefined || force || !existsSync(folder)) return
-  const entries = await readdir(folder).catch(() => ['a file'])
+  if (folder === undefined || force || !existsSync(fromHere(folder))) return
+  const entries = await readdir(fromHere(folder)).catch(() => ['a file'])
   if (entries.length === 0) return
   throw new OsmosisError(
     'invalid_config',

@@ -7,6 +7,7 @@ import { namedItems } from '../eval-show/shown-items.ts'
 import { openShownRun, type ShownRun } from '../eval-show/shown-run.ts'
 import { onOneLine } from '../eval-show/terminal-text.ts'
 import type { EvalNoteFlags } from './eval-regrade-options.ts'
+import { printError, printOut } from '../surroundings.ts'
 
 /** What is noted of which rollout. */
 interface GivenNote {
@@ -56,11 +57,11 @@ export async function evalNotesCommand(
     .filter((note) => !isRemoved(note) && (tag === undefined || note.tag === tag))
     .toSorted((a, b) => a.source_row_index - b.source_row_index || a.run_index - b.run_index)
   if (json) {
-    process.stdout.write(`${JSON.stringify({ run: reader.name, notes }, null, 2)}\n`)
+    printOut(`${JSON.stringify({ run: reader.name, notes }, null, 2)}\n`)
     return 0
   }
-  for (const note of notes) process.stdout.write(`${noteLine(note)}\n`)
-  if (notes.length === 0) process.stderr.write('There are no notes.\n')
+  for (const note of notes) printOut(`${noteLine(note)}\n`)
+  if (notes.length === 0) printError('There are no notes.\n')
   return 0
 }
 

@@ -25,6 +25,13 @@ import { GraderProcess, type GraderProcessOptions } from './grader-process.ts'
 import { graderSurroundings } from './grader-surroundings.ts'
 import { regradeDocument, regradeReport, type ToldRegrading } from './regrade-report.ts'
 import { SourceWatcher } from './source-watcher.ts'
+import {
+  isInteractive,
+  printError,
+  printOut,
+  standardError,
+  standardInput,
+} from '../surroundings.ts'
 
 /** Everything that is known before the grader is loaded. */
 interface Preparation {
@@ -165,7 +172,7 @@ async function grade(
     signal.throwIfAborted()
     const { name, warnings, gradesGroups } = await grader.load()
     const events = gradesGroups ? wholeGroups(run, selected) : selected
-    for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`)
+    for (const warning of warnings) printError(`warning: ${warning}\n`)
     const startedAt = performance.now()
     const progress = new CountLine(events.length)
     const regrading = await regradeRun(run, {
@@ -209,11 +216,11 @@ async function watch(prepared: Preparation, signal: AbortSignal): Promise<number
         if (!pass.signal.aborted) {
           if (!isOsmosisError(error) || error.code !== 'invalid_entrypoint') throw error
           hasFailed = true
-          process.stderr.write(`error: ${surroundings.redaction.text(error.message)}\n`)
+          printError(`error: ${surroundings.redaction.text(error.message)}\n`)
         }
       }
       if (!pass.signal.aborted)
-        process.stderr.write('\nWaiting for the grader to be saved. Ctrl-C ends it.\n')
+        printError('\nWaiting for the grader to be saved. Ctrl-C ends it.\n')
       await changed
     }
   } finally {
@@ -231,7 +238,7 @@ async function keep(
   const text = json
     ? JSON.stringify(regradeDocument(told), null, isWatching ? 0 : 2)
     : regradeReport(told)
-  process.stdout.write(`${text}\n`)
+  printOut(`${text}\n`)
 }
 
 async function adopt(
@@ -246,9 +253,9 @@ async function adopt(
   const { breakLock = false } = flags
   const changed = await adoptGrading(grading, { location: run.location, breakLock })
   const said = `${run.name} has the rewards of ${grading}: ${formatQuantity(changed, 'rollout')} changed.`
-  if (!flags.json) process.stdout.write(`${said}\n`)
+  if (!flags.json) printOut(`${said}\n`)
   else if (typeof flags.adopt === 'string') {
-    process.stdout.write(`${JSON.stringify({ run: run.name, adopted: grading, changed })}\n`)
+    printOut(`${JSON.stringify({ run: run.name, adopted: grading, changed })}\n`)
   }
   return 0
 }
@@ -260,10 +267,10 @@ async function confirm(
   signal: AbortSignal,
 ): Promise<void> {
   if (yes) return
-  if (json || !process.stdin.isTTY || !process.stderr.isTTY) {
+  if (json || !isInteractive()) {
     throw invalid(`${question} Nobody can be asked: pass --yes.`)
   }
-  const lines = createInterface({ input: process.stdin, output: process.stderr })
+  const lines = createInterface({ input: standardInput(), output: standardError() })
   // The terminal gives Ctrl-C to the reader of lines.
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
   try {
@@ -287,14 +294,14 @@ class CountLine {
   count(): void {
     this.#done += 1
     const now = performance.now()
-    if (!process.stderr.isTTY || now - this.#shownAt < 100) return
+    if (!standardError().isTTY || now - this.#shownAt < 100) return
     this.#shownAt = now
     const text = `Graded ${formatCount(this.#done)} of ${formatCount(this.#total)}`
-    process.stderr.write(`\r${text}`)
+    printError(`\r${text}`)
   }
 
   end(): void {
-    if (this.#shownAt > 0) process.stderr.write('\r\u001B[K')
+    if (this.#shownAt > 0) printError('\r\u001B[K')
   }
 }
 

@@ -8,6 +8,7 @@ import type { RolloutGrade, StoredRollout } from '@osmosis/eval'
 import type { Redaction } from '../redaction.ts'
 import type { FromGrader, ToGrader } from './grade-child.ts'
 import type { GraderOrder } from './load-grader.ts'
+import { printError } from '../surroundings.ts'
 
 /** How to start the process of a grader. */
 export interface GraderProcessOptions {
@@ -99,7 +100,7 @@ export class GraderProcess {
     this.#isReady = false
     for (const stream of [child.stdout, child.stderr]) {
       const text = redaction.stream()
-      text.on('data', (piece: string) => process.stderr.write(piece))
+      text.on('data', (piece: string) => printError(piece))
       stream?.setEncoding('utf8').pipe(text)
     }
     child.on('message', (message: FromGrader) => {

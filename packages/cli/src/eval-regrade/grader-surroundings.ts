@@ -9,6 +9,7 @@ import { splitSpec } from '../module-export.ts'
 import { Redaction } from '../redaction.ts'
 import { readSecretsFile } from '../secrets-file.ts'
 import type { GraderProcessOptions } from './grader-process.ts'
+import { fromHere, workingFolder } from '../surroundings.ts'
 
 /** What a command says of its grader. */
 export interface GraderFlags {
@@ -47,7 +48,7 @@ export async function graderSurroundings(
       timeoutSeconds: timeouts.grader_seconds,
       artifactRoot: path.join(run.location, 'artifacts'),
     },
-    folder: isOfConfig ? path.join(root, 'rollouts', code.rollout) : path.resolve(),
+    folder: isOfConfig ? path.join(root, 'rollouts', code.rollout) : workingFolder(),
     env: {
       ...environment,
       ...inputs.env,
@@ -68,15 +69,15 @@ async function rootOf({ location, manifest }: RunReader): Promise<string | undef
     // A workspace may have been copied, with its runs.
     await findWorkspaceRoot(path.join(location, 'file')),
     manifest.provenance.root,
-    await findWorkspaceRoot(path.resolve('file')),
-    path.resolve(),
+    await findWorkspaceRoot(fromHere('file')),
+    workingFolder(),
   ]
   return candidates.find((root) => root !== undefined && existsSync(path.join(root, file)))
 }
 
 function absolute(spec: string): string {
   const { file, name } = splitSpec(spec)
-  return name === undefined ? path.resolve(file) : `${path.resolve(file)}:${name}`
+  return name === undefined ? fromHere(file) : `${fromHere(file)}:${name}`
 }
 
 async function secretsOf(

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 
 import { errorMessage, lastAssistantText, OsmosisError } from '@osmosis/core'
+import { namedHere } from '../surroundings.ts'
 
 /** One answer of a file. */
 export interface AnswerRow {
@@ -41,7 +42,7 @@ export async function readAnswers(file: string): Promise<AnswerRow[]> {
 
 async function readText(file: string): Promise<string> {
   try {
-    return (await readFile(file, 'utf8')).replace(/^\uFEFF/, '')
+    return (await readFile(namedHere(file), 'utf8')).replace(/^\uFEFF/, '')
   } catch (cause) {
     throw new OsmosisError('invalid_dataset', `Cannot read ${file}: ${errorMessage(cause)}`, {
       cause,

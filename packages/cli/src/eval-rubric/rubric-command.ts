@@ -9,6 +9,7 @@ import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { humanVerdict, readAnswers, type AnswerRow } from './answer-rows.ts'
 import { rubricReport } from './rubric-report.ts'
 import type { RubricFlags } from './rubric-options.ts'
+import { namedHere, printError, printOut } from '../surroundings.ts'
 
 /** An answer and what came of it. */
 export interface JudgedRow {
@@ -39,7 +40,7 @@ export async function rubricCommand(flags: RubricFlags): Promise<number> {
     prepared = await prepare(flags)
   } catch (error) {
     if (!isOsmosisError(error)) throw error
-    process.stderr.write(`error: ${error.message}\n`)
+    printError(`error: ${error.message}\n`)
     return 2
   }
   const { judge, ...task } = prepared
@@ -48,10 +49,10 @@ export async function rubricCommand(flags: RubricFlags): Promise<number> {
     const rows = await judgeAll(judge, task, flags, interrupt.signal)
     if (interrupt.signal.aborted) return interruptedExitCode
     const result = toResult(judge.name, rows, task.passThreshold)
-    process.stdout.write(`${rubricReport(result, flags)}\n`)
+    printOut(`${rubricReport(result, flags)}\n`)
     const missing = rows.filter(({ scored }) => scored === null).length
     if (missing > 0) {
-      process.stderr.write(`error: ${missing} of ${rows.length} answers have no score.\n`)
+      printError(`error: ${missing} of ${rows.length} answers have no score.\n`)
     }
     return missing > 0 ? 1 : 0
   } finally {
@@ -85,7 +86,7 @@ async function prepare(flags: RubricFlags): Promise<Task & { readonly judge: Cho
 async function readRubric(given: string): Promise<string> {
   if (!given.startsWith('@')) return notEmpty(given)
   try {
-    return notEmpty(await readFile(given.slice(1), 'utf8'))
+    return notEmpty(await readFile(namedHere(given.slice(1)), 'utf8'))
   } catch (error) {
     if (isOsmosisError(error)) throw error
     throw invalid(`Cannot read the rubric ${given.slice(1)}: ${errorMessage(error)}`)

@@ -3,6 +3,7 @@ import { createInterface } from 'node:readline/promises'
 import { formatCount } from '@osmosis/eval'
 
 import type { EvalRunFlags } from './eval-commands.ts'
+import { isInteractive, standardError, standardInput } from '../surroundings.ts'
 
 /** So many rollouts cost enough to be asked about. */
 const manyRollouts = 1000
@@ -14,8 +15,8 @@ export async function confirmStart(
   signal: AbortSignal,
 ): Promise<boolean> {
   if (yes || json || pending < manyRollouts) return true
-  if (!process.stdin.isTTY || !process.stderr.isTTY) return true
-  const lines = createInterface({ input: process.stdin, output: process.stderr })
+  if (!isInteractive()) return true
+  const lines = createInterface({ input: standardInput(), output: standardError() })
   // The terminal gives Ctrl-C to the reader of lines.
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
   try {

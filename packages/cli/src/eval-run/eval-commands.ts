@@ -12,6 +12,7 @@ import {
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
 import { addQueueOptions, type QueueFlags } from '../queue/queue-options.ts'
 import { orWrongUse, wrongUseCode } from '../wrong-use.ts'
+import { printError } from '../surroundings.ts'
 
 /** Flags of `osmosis eval run`. */
 export interface EvalRunFlags extends PolicyFlags, Omit<QueueFlags, 'redis'> {
@@ -173,7 +174,7 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .allowExcessArguments()
     .helpOption(false)
     .action(() => {
-      process.stderr.write(
+      printError(
         'error: osmosis eval loop is osmosis eval run: write osmosis eval run -m <file>:<export> -d <dataset>, with --max-in-flight for --batch-size.\n',
       )
       setExitCode(wrongUseCode)

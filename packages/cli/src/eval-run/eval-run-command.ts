@@ -39,6 +39,7 @@ import { goOnWords } from './go-on-words.ts'
 import { exitCodeOf } from './run-verdict.ts'
 import { findInputs, type KnownInputs } from './run-inputs.ts'
 import { serveModels, type ServedModels } from './served-models.ts'
+import { printError, printOut, standardError } from '../surroundings.ts'
 
 /** A run, and everything that is needed for it. */
 interface Preparation {
@@ -94,15 +95,13 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
   const plan = await planEvaluation(configFile, flags, environment)
   if (plan.platformProblems.length > 0) {
     const lines = plan.platformProblems.map((problem) => `- ${problem}\n`)
-    process.stderr.write(
-      `warning: The platform would refuse ${configFile ?? ''}:\n${lines.join('')}`,
-    )
+    printError(`warning: The platform would refuse ${configFile ?? ''}:\n${lines.join('')}`)
   }
   const models = await chooseModels(flags, plan.policy, environment)
   const scorers = await loadScorers(flags.evalFn ?? [])
   const { queue, env, secrets } = plan
   if (queue !== undefined && Object.keys({ ...env, ...secrets }).length > 0) {
-    process.stderr.write(
+    printError(
       'warning: [env] and [secrets] of the config do not reach the workers of a queue, which have variables of their own.\n',
     )
   }
@@ -112,9 +111,9 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
   const inputs = await findInputs(plan, flags, { models, scorers })
   const run = await chooseRun({ plan, flags, inputs })
   const unmatched = unmatchedRetry(run, flags)
-  if (unmatched !== undefined) process.stderr.write(`warning: ${unmatched}\n`)
+  if (unmatched !== undefined) printError(`warning: ${unmatched}\n`)
   const say = (text: string): void => {
-    if (!flags.quiet) process.stderr.write(`${redaction.text(text)}\n`)
+    if (!flags.quiet) printError(`${redaction.text(text)}\n`)
   }
   const goOn = goOnWords(configFile, flags, run.name)
   return { goOn, plan, flags, environment, models, scorers, inputs, run, redaction, say }
@@ -219,7 +218,7 @@ async function evaluate(
   const { store, served, interrupt } = parts
   const { manifest } = store
   const idle = { run: () => Promise.reject(new Error('nothing is served')) }
-  const output = flags.quiet || served === undefined ? undefined : process.stderr
+  const output = flags.quiet || served === undefined ? undefined : standardError()
   const runAgain = againOf(prepared, served)
   const progress = new ProgressLine(output, {
     passThreshold: plan.passThreshold,
@@ -255,7 +254,7 @@ async function evaluate(
 }
 
 function print(text: string): void {
-  process.stderr.write(`${text}\n`)
+  printError(`${text}\n`)
 }
 
 async function conclude(
@@ -266,9 +265,9 @@ async function conclude(
 ): Promise<number> {
   if (flags.json) {
     const document = { ...metricsDocument(result, store), location: store.location }
-    process.stdout.write(`${JSON.stringify(document, null, 2)}\n`)
+    printOut(`${JSON.stringify(document, null, 2)}\n`)
   } else {
-    process.stdout.write(`\n${await endedRunReport(store, goOn)}\n`)
+    printOut(`\n${await endedRunReport(store, goOn)}\n`)
   }
   const code = exitCodeOf(result, flags, print)
   // The report says so itself.

@@ -18,6 +18,7 @@ import { splitSpec } from '../module-export.ts'
 import { readSecretsFile } from '../secrets-file.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import { evaluationQueue, type EvaluationQueue } from './evaluation-queue.ts'
+import { fromHere, namedHere, workingFolder } from '../surroundings.ts'
 
 /** What is evaluated, on which rows, and how: from a config, or from flags alone. */
 export interface EvaluationPlan {
@@ -90,7 +91,7 @@ async function planFromConfig(
   environment: NodeJS.ProcessEnv,
 ): Promise<EvaluationPlan> {
   if (flags.dataset !== undefined) throw invalid('--dataset goes with --module: a config has one.')
-  const config = await readEvalConfig(configFile)
+  const config = await readEvalConfig(namedHere(configFile))
   const secrets = await findSecrets(config, flags.secretsFile, environment)
   const { experiment, evaluation, workspaceRoot: root } = config
   const workspace = await readWorkspaceConfig(config.workspaceRoot)
@@ -114,7 +115,7 @@ async function planFromConfig(
     passThreshold: flags.threshold ?? evaluation.passThreshold,
     agentTimeoutSeconds: evaluation.agentWorkflowTimeoutSeconds,
     graderTimeoutSeconds: evaluation.graderTimeoutSeconds,
-    outputRoot: flags.output ?? defaultOutputRoot(config.workspaceRoot),
+    outputRoot: outputRoot(flags, config.workspaceRoot),
     policy: {
       workspace,
       model: experiment.modelPath,
@@ -136,32 +137,37 @@ async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
   const found = moduleFile('entrypoint', file)
   const workspace = await workspaceHere()
   const queue = evaluationQueue(flags, workspace.queue)
-  const allRows = await readDataset(dataset)
+  const allRows = await readDataset(namedHere(dataset))
   return {
     // `main` says nothing; the folder it is in does.
     source: /^(main|index)\./.test(path.basename(found)) ? path.dirname(found) : found,
     rollout: module,
     entrypoint: name === undefined ? found : `${found}:${name}`,
-    folder: path.resolve(),
+    folder: workingFolder(),
     env: {},
     dataset,
-    datasetFile: path.resolve(dataset),
+    datasetFile: fromHere(dataset),
     allRows,
     rows: chosenRows(allRows, flags, null),
     config: null,
-    root: path.resolve(),
+    root: workingFolder(),
     sourceFolder: path.dirname(found),
     n: flags.n ?? 1,
     maxInFlight: flags.maxInFlight ?? null,
     passThreshold: flags.threshold ?? 1,
     agentTimeoutSeconds: null,
     graderTimeoutSeconds: null,
-    outputRoot: flags.output ?? defaultOutputRoot(path.resolve()),
+    outputRoot: outputRoot(flags, workingFolder()),
     policy: { workspace },
     queue,
     secrets: {},
     platformProblems: [],
   }
+}
+
+/** Absolute. */
+function outputRoot({ output }: EvalRunFlags, root: string): string {
+  return output === undefined ? defaultOutputRoot(root) : fromHere(output)
 }
 
 function chosenRows(

@@ -1,9 +1,8 @@
-import path from 'node:path'
-
 import { isRewardFunction, OsmosisError } from '@osmosis/core'
 import { toScorer, type Scorer } from '@osmosis/eval'
 
 import { loadExports, namedExport, splitSpec } from '../module-export.ts'
+import { fromHere } from '../surroundings.ts'
 
 /**
  * Loads eval functions, each named as `rewards.ts:exact`.
@@ -22,7 +21,7 @@ export async function loadScorers(specs: readonly string[]): Promise<Scorer[]> {
         `--eval-fn must name a file and an export, as rewards.ts:exact does; got '${spec}'.`,
       )
     }
-    const identity = `${path.resolve(file)}:${name}`
+    const identity = `${fromHere(file)}:${name}`
     const earlier = seen.get(identity)
     if (earlier !== undefined) throw twice(earlier, spec)
     seen.set(identity, spec)

@@ -12,6 +12,7 @@ import type { ChosenRun } from './choose-run.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import type { EvaluationPlan } from './evaluation-plan.ts'
 import type { KnownInputs } from './run-inputs.ts'
+import { environment, workingFolder } from '../surroundings.ts'
 
 /**
  * Takes a run that has begun, with the rows and attempts it is to have now. The caller closes it.
@@ -67,7 +68,7 @@ export async function beginRun(
       node_version: process.version,
       config: plan.config,
       root: plan.root,
-      go_on: { words: goOn, folder: process.cwd() },
+      go_on: { words: goOn, folder: workingFolder() },
       git: await gitState(plan.root),
     },
     rows,
@@ -83,7 +84,11 @@ function packageVersion(): string {
 /** Null outside of git, and where there is none. */
 async function gitState(cwd: string): Promise<RunManifest['provenance']['git']> {
   const git = async (...args: string[]): Promise<string> => {
-    const { stdout } = await promisify(execFile)('git', args, { cwd, timeout: 2000 })
+    const { stdout } = await promisify(execFile)('git', args, {
+      cwd,
+      env: environment(),
+      timeout: 2000,
+    })
     return stdout.trim()
   }
   try {

@@ -5,6 +5,7 @@ import { formatCount, formatQuantity } from '@osmosis/eval'
 import type { ComparedModels } from './compared-models.ts'
 import type { ChosenRun } from './choose-run.ts'
 import type { EvaluationPlan } from './evaluation-plan.ts'
+import { workingFolder } from '../surroundings.ts'
 
 /** How many rollouts run at the same time, and what decides that. */
 export interface InFlight {
@@ -34,7 +35,7 @@ export function planText(
     earlier === undefined
       ? `Starting ${run.name}`
       : `Resuming ${run.name}, ${formatCount(done)} of ${formatCount(total)} done`
-  const shown = path.relative('', plan.datasetFile)
+  const shown = path.relative(workingFolder(), plan.datasetFile)
   return [
     head,
     field('Rollout', plan.rollout),

@@ -12,6 +12,7 @@ import type { ComparedModels } from './compared-models.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import type { EvaluationPlan } from './evaluation-plan.ts'
 import { withImports } from './imported-files.ts'
+import { fromHere } from '../surroundings.ts'
 
 /** What decides the outcome of a run, but for what only the served entrypoint knows: its kind. */
 export type KnownInputs = Omit<RunInputs, 'code'> & {
@@ -80,7 +81,7 @@ async function sourcesIn(
   { sourceFolder, outputRoot }: EvaluationPlan,
   { log }: EvalRunFlags,
 ): Promise<string[]> {
-  const written = new Set([outputRoot, log].map((folder) => folder && path.resolve(folder)))
+  const written = new Set([outputRoot, log].map((folder) => folder && fromHere(folder)))
   const files: string[] = []
   async function walk(folder: string): Promise<void> {
     for (const entry of await readdir(folder, { withFileTypes: true })) {

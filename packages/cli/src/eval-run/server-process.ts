@@ -18,6 +18,7 @@ import {
   type EntrypointKind,
   type ListeningMessage,
 } from '../server-channel.ts'
+import { fromHere } from '../surroundings.ts'
 
 /** How long a server may take to end after it was asked to. */
 const patienceMs = 5_000
@@ -138,7 +139,7 @@ export async function startServerProcess(
 
 function serveArgs(options: ServerProcessOptions): string[] {
   const { entrypoint, traces, workers, queueArgs = [] } = options
-  const log = traces === undefined ? [] : ['--log', path.resolve(traces)]
+  const log = traces === undefined ? [] : ['--log', fromHere(traces)]
   const processes = workers === undefined ? [] : ['--workers', String(workers)]
   // Conversations may hold secrets of the evaluation, which its server does not know for such.
   const given = [...log, ...processes, ...queueArgs]

@@ -6,6 +6,7 @@ import type { EvalCompareFlags } from './eval-show-options.ts'
 import { findRun, runsRoot } from './find-run.ts'
 import { openShownRun, type ShownRun } from './shown-run.ts'
 import { outputWidth } from './terminal-text.ts'
+import { printError, printOut } from '../surroundings.ts'
 
 const gateFailedCode = 3
 
@@ -46,7 +47,7 @@ export async function evalCompareCommand(
     failIfWorse === true
       ? ''
       : ` more than ${failIfWorse} ${metric === 'pass' ? 'points' : ''}`.trimEnd()
-  process.stderr.write(
+  printError(
     `error: ${b.name} is worse than ${a.name}, by${limit === '' ? ' more than these rows vary' : limit}.\n`,
   )
   return gateFailedCode
@@ -76,7 +77,7 @@ function print({ json = false, markdown = false }: EvalCompareFlags, runs: Compa
     : markdown
       ? comparisonMarkdown(runs)
       : comparisonLines(runs, outputWidth()).join('\n')
-  process.stdout.write(`${text}\n`)
+  printOut(`${text}\n`)
 }
 
 function comparisonDocument({ a, b, comparison }: ComparedRuns): object {

@@ -8,6 +8,7 @@ import { runsRoot } from './find-run.ts'
 import type { EvalRunsFlags } from './eval-show-options.ts'
 import { openShownRun, runState, type RunState } from './shown-run.ts'
 import { onOneLine, outputWidth, styled, tableLines, wrapped, type Cell } from './terminal-text.ts'
+import { printOut } from '../surroundings.ts'
 
 /** A run as the list has it. */
 type RunSummary = {
@@ -31,11 +32,11 @@ export async function evalRunsCommand({ output, json }: EvalRunsFlags): Promise<
   const runs: RunSummary[] = []
   for (const run of await listRuns(root)) runs.push(await summaryOf(run))
   if (json === true) {
-    process.stdout.write(`${JSON.stringify({ runs: runs.map(toJson) }, null, 2)}\n`)
+    printOut(`${JSON.stringify({ runs: runs.map(toJson) }, null, 2)}\n`)
   } else if (runs.length === 0) {
-    process.stdout.write(`There are no runs in ${root}. osmosis eval run starts one.\n`)
+    printOut(`There are no runs in ${root}. osmosis eval run starts one.\n`)
   } else {
-    process.stdout.write(`${runLines(runs, outputWidth()).join('\n')}\n`)
+    printOut(`${runLines(runs, outputWidth()).join('\n')}\n`)
   }
   return 0
 }

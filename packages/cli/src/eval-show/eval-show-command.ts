@@ -12,6 +12,7 @@ import { osmosisCommand } from './shell-command.ts'
 import { filterItems, itemName, namedItems, type ShownItem } from './shown-items.ts'
 import { openShownRun, type ShownRun } from './shown-run.ts'
 import { outputWidth } from './terminal-text.ts'
+import { printError, printOut } from '../surroundings.ts'
 
 /**
  * Shows a run: its report, some of its rollouts, or what was said in one. Resolves with the exit code.
@@ -70,7 +71,7 @@ async function listItems(
   const of = `${formatCount(items.length)} of ${formatQuantity(run.table.size, 'rollout')}`
   const [first] = items
   const next = first && osmosisCommand('eval', 'show', run.command, itemName(first))
-  process.stderr.write(`${of}.${next === undefined ? '' : ` One of them: ${next}`}\n`)
+  printError(`${of}.${next === undefined ? '' : ` One of them: ${next}`}\n`)
 }
 
 /** One of them; of several the first that did not pass, behind a list of all. */
@@ -154,5 +155,5 @@ function printJson(document: object): void {
 }
 
 function print(text: string): void {
-  process.stdout.write(`${text}\n`)
+  printOut(`${text}\n`)
 }

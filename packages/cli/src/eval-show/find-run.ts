@@ -4,6 +4,7 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import { defaultOutputRoot, findWorkspaceRoot, listRuns, type ListedRun } from '@osmosis/eval'
 import { parseRolloutName } from '@osmosis/eval/analysis'
+import { fromHere, workingFolder } from '../surroundings.ts'
 
 /** A run that was found by what a person called it. */
 export interface FoundRun {
@@ -15,9 +16,9 @@ export interface FoundRun {
 
 /** The folder of the runs: of a flag, else of the workspace. Absolute. */
 export async function runsRoot(output: string | undefined): Promise<string> {
-  if (output !== undefined) return path.resolve(output)
+  if (output !== undefined) return fromHere(output)
   // The search begins in the folder of a file.
-  return defaultOutputRoot((await findWorkspaceRoot(path.resolve('file'))) ?? process.cwd())
+  return defaultOutputRoot((await findWorkspaceRoot(fromHere('file'))) ?? workingFolder())
 }
 
 /**
@@ -29,7 +30,7 @@ export async function runsRoot(output: string | undefined): Promise<string> {
 export async function findRun(name: string, root: string): Promise<FoundRun> {
   const at = name.lastIndexOf('@')
   const [own, variant] = at === -1 ? [name, undefined] : [name.slice(0, at), name.slice(at + 1)]
-  const folder = path.resolve(own)
+  const folder = fromHere(own)
   if (own !== '' && existsSync(path.join(folder, 'manifest.json')))
     return { location: folder, variant }
   const runs = await listRuns(root)
@@ -46,7 +47,7 @@ export function isItemName(text: string): boolean {
 export async function commandName(location: string): Promise<string> {
   const isUsual = path.dirname(location) === (await runsRoot(undefined))
   if (isUsual) return path.basename(location)
-  const relative = path.relative('', location)
+  const relative = path.relative(workingFolder(), location)
   return relative === '' || relative.startsWith('..') ? location : relative
 }
 

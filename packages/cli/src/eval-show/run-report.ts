@@ -24,6 +24,7 @@ import {
   type ShownRun,
 } from './shown-run.ts'
 import { onOneLine, outputWidth, packed, plain, styled, wrapped } from './terminal-text.ts'
+import { workingFolder } from '../surroundings.ts'
 
 /** A model that a run evaluated, with what is read of its conversations. */
 interface ReportedModel extends ShownModel {
@@ -195,7 +196,7 @@ function goOnText({ provenance, inputs, run_name: name }: RunManifest): string {
     const command = osmosisCommand('eval', 'run', ...what, '--name', name)
     return `${styled('cyan', command)} ${styled('dim', 'and the flags it began with')}`
   }
-  const place = goOn.folder === process.cwd() ? '' : `cd ${quoted(goOn.folder)} && `
+  const place = goOn.folder === workingFolder() ? '' : `cd ${quoted(goOn.folder)} && `
   return styled('cyan', `${place}${osmosisCommand(...goOn.words)}`)
 }
 

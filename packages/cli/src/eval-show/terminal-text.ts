@@ -1,18 +1,20 @@
 import { stripVTControlCharacters, styleText } from 'node:util'
 
 import { readEnvironment } from '../environment.ts'
+import { showsColours, standardOutput } from '../surroundings.ts'
 
 /** How a piece of text looks, e.g. `red` or `['bold', 'red']`. Plain where colours are not wanted. */
 export function styled(format: Parameters<typeof styleText>[0], text: string): string {
-  // It looks at NO_COLOR, FORCE_COLOR and at whether stdout is a terminal by itself.
-  return styleText(format, text)
+  if (!showsColours(standardOutput())) return text
+  return styleText(format, text, { validateStream: false })
 }
 
 /** Columns of the output: COLUMNS, else those of the terminal; unlimited where there is none. */
 export function outputWidth(): number {
   const columns = Number(readEnvironment()['COLUMNS'])
   if (Number.isInteger(columns) && columns > 0) return Math.max(40, columns)
-  return process.stdout.isTTY ? Math.max(40, process.stdout.columns) : Infinity
+  const { isTTY, columns: own = 80 } = standardOutput()
+  return isTTY === true ? Math.max(40, own) : Infinity
 }
 
 /**

@@ -8,9 +8,9 @@ import { exportReport, startViewer } from '@osmosis/viewer'
 import { findRun, runsRoot } from '../eval-show/find-run.ts'
 import { assertVariant } from '../eval-show/shown-run.ts'
 import { openBrowser } from '../open-browser.ts'
-import { isInteractive } from '../platform/ask.ts'
 import { keepYoungGenerationSmall } from '../young-generation.ts'
 import type { EvalViewFlags } from './eval-view-options.ts'
+import { isInteractive, namedHere, printError, printOut } from '../surroundings.ts'
 
 /** A run, and as what it is opened first. */
 interface Target {
@@ -46,10 +46,15 @@ export async function evalViewCommand(
   const { location, variant } = await named(name, root)
   const { export: file, transcripts } = flags
   const chosen = variant === undefined ? {} : { variant }
-  const written = await exportReport({ run: location, file, transcripts, ...chosen })
+  const written = await exportReport({
+    run: location,
+    file: namedHere(file),
+    transcripts,
+    ...chosen,
+  })
   const size = `${(written.bytes / 2 ** 20).toFixed(1)} MiB`
   const others = written.variants.map((each) => `, @${each}`).join('')
-  process.stdout.write(
+  printOut(
     `${written.file}: ${size}, ${written.rollouts} rollouts, ${written.transcripts} with their transcript${others}\n`,
   )
   return 0
@@ -68,8 +73,8 @@ async function serve(
     ...(port === undefined ? {} : { port }),
   })
   try {
-    process.stdout.write(`${viewer.url}\n`)
-    process.stderr.write('Ctrl-C ends it.\n')
+    printOut(`${viewer.url}\n`)
+    printError('Ctrl-C ends it.\n')
     if (open && isInteractive()) openBrowser(viewer.url)
     await interrupted
   } finally {

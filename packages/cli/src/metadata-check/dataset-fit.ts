@@ -7,6 +7,7 @@ import { OsmosisError } from '@osmosis/core'
 import { findMetadataProblems, type DatasetRow } from '@osmosis/eval'
 
 import { metadataCheckBy } from './metadata-channel.ts'
+import { workingFolder } from '../surroundings.ts'
 
 /** What the process that loads the entrypoint says first. */
 export type LoadedMessage =
@@ -58,6 +59,7 @@ function startChild(
   const source = path.join(import.meta.dirname, 'check-child.ts')
   const file = existsSync(source) ? source : source.replace(/ts$/, 'js')
   return spawn(process.execPath, [...process.execArgv, file, entrypoint], {
+    cwd: workingFolder(),
     // The login is nothing that code of the workspace needs.
     env: { ...environment, OSMOSIS_TOKEN: undefined },
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],

@@ -4,6 +4,7 @@ import { Writable } from 'node:stream'
 import { PlatformError } from '@osmosis/platform'
 
 import type { CommandOutput } from './command-output.ts'
+import { isInteractive, printError, standardError, standardInput } from '../surroundings.ts'
 
 /** A question before something that cannot be taken back. */
 export interface Question {
@@ -53,13 +54,8 @@ export async function askHidden(
     })
   }
   const said = await ask(`${prompt} `, signal, { hidden: true })
-  process.stderr.write('\n')
+  printError('\n')
   return said
-}
-
-/** Whether a person is there to answer. */
-export function isInteractive(): boolean {
-  return process.stdin.isTTY && process.stderr.isTTY
 }
 
 async function ask(
@@ -67,14 +63,14 @@ async function ask(
   signal: AbortSignal,
   { hidden = false }: { hidden?: boolean } = {},
 ): Promise<string> {
-  const output = hidden ? nowhere() : process.stderr
+  const output = hidden ? nowhere() : standardError()
   // From here on the terminal shows nothing by itself, so the question comes after it: whoever types
   // as soon as it is there types unseen.
-  const lines = createInterface({ input: process.stdin, output, terminal: true })
+  const lines = createInterface({ input: standardInput(), output, terminal: true })
   // The terminal gives Ctrl-C to the reader of lines.
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
   try {
-    if (hidden) process.stderr.write(prompt)
+    if (hidden) printError(prompt)
     return (await lines.question(hidden ? '' : prompt, { signal })).trim()
   } catch (error) {
     signal.throwIfAborted()

@@ -2,6 +2,7 @@ import { isOsmosisError } from '@osmosis/core'
 import { PlatformError, type JsonObject, type Page } from '@osmosis/platform'
 
 import { Redaction } from '../redaction.ts'
+import { printError, printOut } from '../surroundings.ts'
 
 /** What a command did. */
 export interface Operation {
@@ -103,7 +104,7 @@ export class CommandOutput {
 
   /** Something for people that is not the result. */
   note(text: string): void {
-    if (!this.json) process.stderr.write(`${this.#clean(text)}\n`)
+    if (!this.json) printError(`${this.#clean(text)}\n`)
   }
 
   warn(code: string, message: string): void {
@@ -124,11 +125,11 @@ export class CommandOutput {
       cli_version: this.#version,
       ...rest,
     }
-    process.stderr.write(`${this.json ? this.#toJson(document) : this.#clean(text)}\n`)
+    printError(`${this.json ? this.#toJson(document) : this.#clean(text)}\n`)
   }
 
   #document(body: JsonObject): void {
-    process.stdout.write(`${this.#toJson({ schema_version: 1, ...body, ...this.place })}\n`)
+    printOut(`${this.#toJson({ schema_version: 1, ...body, ...this.place })}\n`)
   }
 
   #toJson(body: JsonObject): string {
@@ -136,7 +137,7 @@ export class CommandOutput {
   }
 
   #line(text: string): void {
-    process.stdout.write(`${this.#clean(text)}\n`)
+    printOut(`${this.#clean(text)}\n`)
   }
 
   /** What others wrote may hold secrets, and characters that terminals obey. */

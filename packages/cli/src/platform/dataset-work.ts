@@ -18,6 +18,7 @@ import type { ListFlags, LogFlags } from './list-flags.ts'
 import { readList, showLogs } from './read-list.ts'
 import type { PlatformSession } from './platform-session.ts'
 import { validateDataset, type DatasetVerdict } from './validate-dataset.ts'
+import { fromHere, namedHere } from '../surroundings.ts'
 
 export async function validate(
   { output, signal }: PlatformSession,
@@ -57,7 +58,7 @@ export async function upload(
   }
   const storage = new Storage({ signal })
   try {
-    const dataset = await uploadDataset(client, file, {
+    const dataset = await uploadDataset(client, namedHere(file), {
       storage,
       overwrite,
       signal,
@@ -144,19 +145,19 @@ export async function download(
   }
   const { url, fileName } = await downloadAddress(client, name)
   const file = given ?? (path.basename(fileName ?? shown(datasetName)) || 'dataset')
-  if (!overwrite && (await stat(file).catch(() => undefined)) !== undefined) {
+  if (!overwrite && (await stat(fromHere(file)).catch(() => undefined)) !== undefined) {
     throw new PlatformError('CONFLICT', `${file} is there already: pass --overwrite, or --output.`)
   }
   const storage = new Storage({ signal: session.signal })
   try {
-    await storage.download(url, file)
+    await storage.download(url, namedHere(file))
   } finally {
     await storage.close()
   }
   session.output.operation({
     status: 'success',
     operation: 'dataset.download',
-    resource: { file_name: datasetName, path: path.resolve(file) },
+    resource: { file_name: datasetName, path: fromHere(file) },
     message: `Downloaded to ${file}.`,
   })
 }

@@ -1,9 +1,8 @@
-import path from 'node:path'
-
 import { downloadRunFiles, listRunFiles, PlatformError, Storage } from '@osmosis/platform'
 
 import type { PlatformSession } from './platform-session.ts'
 import type { RunDownloadFlags } from './run-commands.ts'
+import { fromHere } from '../surroundings.ts'
 
 const types = ['metrics', 'trajectories', 'artifacts', 'logs']
 /** More than this is asked about first. */
@@ -24,7 +23,7 @@ export async function downloadRunCommand(
   const { client } = await session.scoped()
   const query = { types: wanted.join(','), rows: flags.rows }
   const files = await listRunFiles(client, run, query)
-  const folder = path.resolve(flags.output ?? folderName(run))
+  const folder = fromHere(flags.output ?? folderName(run))
   const size = files.reduce((sum, file) => sum + file.size, 0)
   const end = (status: string, message: string, more: Record<string, unknown> = {}): void =>
     output.operation({

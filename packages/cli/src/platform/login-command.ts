@@ -11,9 +11,9 @@ import {
 } from '@osmosis/platform'
 
 import { openBrowser } from '../open-browser.ts'
-import { isInteractive } from './ask.ts'
 import type { LoginFlags } from './auth-commands.ts'
 import type { PlatformSession } from './platform-session.ts'
+import { isInteractive } from '../surroundings.ts'
 
 /** Logs in, and keeps the login for the platform in place of the one there was. */
 export async function loginCommand(session: PlatformSession, flags: LoginFlags): Promise<void> {

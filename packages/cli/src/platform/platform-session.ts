@@ -1,5 +1,6 @@
 import {
   activeLogin,
+  CredentialsFile,
   findGitWorkspace,
   LoginStore,
   PlatformClient,
@@ -14,6 +15,7 @@ import {
 import { confirm, type Question } from './ask.ts'
 import type { CommandOutput } from './command-output.ts'
 import type { PlatformFlags } from './platform-flags.ts'
+import { environment, homeFolder, workingFolder } from '../surroundings.ts'
 
 const versionWarnings: Readonly<Record<string, string>> = {
   upgrade_available: 'UPGRADE_AVAILABLE',
@@ -41,7 +43,11 @@ export class PlatformSession {
     this.#flags = options.flags
     this.settings = settings
     const { tokenStore } = settings
-    this.logins = new LoginStore({ keyring: new SystemKeyring(this.signal), tokenStore })
+    this.logins = new LoginStore({
+      file: CredentialsFile.ofHome(homeFolder()),
+      keyring: new SystemKeyring(this.signal),
+      tokenStore,
+    })
     this.output.hide(settings.environmentToken)
   }
 
@@ -53,8 +59,8 @@ export class PlatformSession {
   }): Promise<PlatformSession> {
     const { platform, envFile } = options.flags
     const settings = await readPlatformSettings({
-      environment: process.env, // oxlint-disable-line node/no-process-env
-      folder: process.cwd(),
+      environment: environment(),
+      folder: workingFolder(),
       platform,
       envFile,
     })
@@ -90,7 +96,7 @@ export class PlatformSession {
       this.output.place = { workspace: { name: workspace } }
       return { scope: { workspace }, git: undefined }
     }
-    const git = await findGitWorkspace(process.cwd())
+    const git = await findGitWorkspace(workingFolder())
     this.output.place = {
       git: { identity: git.identity, remote_url: git.remoteUrl },
       workspace_directory: git.folder,

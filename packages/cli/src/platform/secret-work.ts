@@ -7,6 +7,7 @@ import type { ListFlags } from './list-flags.ts'
 import { readList } from './read-list.ts'
 import type { PlatformSession } from './platform-session.ts'
 import type { SecretFlags } from './secret-commands.ts'
+import { standardInput } from '../surroundings.ts'
 
 const route = ['environment-secrets']
 
@@ -46,7 +47,7 @@ async function givenValue(
 ): Promise<string> {
   if (variable !== undefined) return settings.environment[variable] ?? ''
   // The line break behind it is that of `echo`.
-  if (!process.stdin.isTTY) return (await text(process.stdin)).replace(/\r?\n$/, '')
+  if (!standardInput().isTTY) return (await text(standardInput())).replace(/\r?\n$/, '')
   return askHidden(`Value of ${name}:`, { output, signal })
 }
 

@@ -5,6 +5,7 @@ import { configSections, platformProblems } from '@osmosis/eval'
 import { PlatformError, type JsonObject } from '@osmosis/platform'
 
 import { runWords, type RunKind } from './run-kind.ts'
+import { fromHere } from '../surroundings.ts'
 
 /** A config that is ready to be submitted, and the files it means. */
 export interface SubmittedConfig {
@@ -38,7 +39,7 @@ export async function readSubmittedConfig(
   given: string,
   workspace: string,
 ): Promise<SubmittedConfig> {
-  const file = path.resolve(given)
+  const file = fromHere(given)
   const folder = path.join(workspace, 'configs', runWords[kind].config)
   if (path.extname(file) !== '.toml' || !isInside(folder, file)) {
     throw invalid(`${given} must be a .toml file in configs/${runWords[kind].config}/.`)

@@ -1,10 +1,11 @@
 import { PlatformError, type PlatformClient } from '@osmosis/platform'
 
 import { readSecretsFile } from '../secrets-file.ts'
-import { askHidden, isInteractive } from './ask.ts'
+import { askHidden } from './ask.ts'
 import { readList } from './read-list.ts'
 import type { PlatformSession } from './platform-session.ts'
 import { secretLists } from './secret-work.ts'
+import { isInteractive } from '../surroundings.ts'
 
 /** What a run is told about its secrets. */
 export interface RunSecrets {

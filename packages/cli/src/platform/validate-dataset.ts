@@ -8,6 +8,7 @@ import { readDataset, type DatasetRow } from '@osmosis/eval'
 import { PlatformError } from '@osmosis/platform'
 
 import type { DatasetFit } from '../metadata-check/dataset-fit.ts'
+import { fromHere, namedHere } from '../surroundings.ts'
 
 /** What is known of a file before it is uploaded; keys are those of `--json`. */
 export interface DatasetVerdict {
@@ -38,7 +39,7 @@ export async function validateDataset(
   file: string,
   fitOf?: (rows: readonly DatasetRow[]) => Promise<DatasetFit>,
 ): Promise<DatasetVerdict> {
-  const found = await stat(file).catch(() => undefined)
+  const found = await stat(fromHere(file)).catch(() => undefined)
   if (!found?.isFile()) throw new PlatformError('VALIDATION', `There is no file ${file}.`)
   const extension = path.extname(file).slice(1).toLowerCase()
   const errors: string[] = []
@@ -50,7 +51,7 @@ export async function validateDataset(
   else {
     const { rows, problems } = await readRows(file)
     // Read again for what rollouts get, which is text for integers beyond 2^53.
-    const fit = await fitOf?.(problems.length === 0 ? await readDataset(file) : [])
+    const fit = await fitOf?.(problems.length === 0 ? await readDataset(namedHere(file)) : [])
     errors.push(...problems, ...(fit?.problems ?? []))
     warnings.push(...(fit?.warnings ?? []))
     if (problems.length === 0) errors.push(...(await contentErrors(file, rows, extension)))
@@ -70,7 +71,7 @@ async function readRows(
   file: string,
 ): Promise<{ rows: readonly DatasetRow[]; problems: readonly string[] }> {
   try {
-    return { rows: await readDataset(file, { largeIntegers: 'bigint' }), problems: [] }
+    return { rows: await readDataset(namedHere(file), { largeIntegers: 'bigint' }), problems: [] }
   } catch (error) {
     if (!isOsmosisError(error)) throw error
     // Its first line names the file; the others are the problems.
@@ -138,7 +139,7 @@ async function keyErrors(file: string): Promise<string[]> {
   const errors: string[] = []
   let expected: string | undefined
   let number = 0
-  for await (const line of createInterface({ input: createReadStream(file) })) {
+  for await (const line of createInterface({ input: createReadStream(namedHere(file)) })) {
     number += 1
     const text = line.replace(/^\uFEFF/, '').trim()
     if (text === '') continue

@@ -8,6 +8,7 @@ import { entrypointDigest } from '../serve/entrypoint-digest.ts'
 import type { LoadedEntrypoint } from '../serve/load-entrypoint.ts'
 import type { QueueFlags } from './queue-options.ts'
 import { redisUrl } from './redis-url.ts'
+import { environment, namedHere } from '../surroundings.ts'
 
 type QueuePackage = typeof bullmq
 
@@ -33,8 +34,7 @@ export async function queueAccess(
   flags: QueueFlags,
   entrypoint: string,
 ): Promise<QueueAccess> {
-  // oxlint-disable-next-line node/no-process-env
-  const { href: url, protocol, host } = redisUrl(redis, process.env['OSMOSIS_REDIS_PASSWORD'])
+  const { href: url, protocol, host } = redisUrl(redis, environment()['OSMOSIS_REDIS_PASSWORD'])
   const queuePackage = await loadQueuePackage()
   const { redisPrefix: prefix, queueKeyFile, allowPlainKeys } = flags
   const keys = queueKeyFile === undefined ? undefined : readKeys(queuePackage, queueKeyFile)
@@ -111,7 +111,7 @@ async function loadQueuePackage(): Promise<QueuePackage> {
 function readKeys(queuePackage: QueuePackage, file: string): bullmq.QueueKeys {
   let text: string
   try {
-    text = readFileSync(file, 'utf8')
+    text = readFileSync(namedHere(file), 'utf8')
   } catch (error) {
     throw invalid(`--queue-key-file cannot be read: ${errorMessage(error)}`)
   }

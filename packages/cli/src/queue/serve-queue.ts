@@ -7,6 +7,7 @@ import type { ServeFlags } from '../serve/serve-options.ts'
 import { localWorkflow } from '../serve/served-workflow.ts'
 import { assertWorkflowFlags, openWorkflowPort } from '../serve/workflow-port.ts'
 import { queueAccess, queuedWorkflow, shortCode, workersText } from './queue-access.ts'
+import { environment } from '../surroundings.ts'
 
 /**
  * Serves the rollouts of a workflow that workers of a queue run, until a signal ends the process. The
@@ -17,14 +18,14 @@ import { queueAccess, queuedWorkflow, shortCode, workersText } from './queue-acc
  * Redis does not answer
  */
 export async function serveQueue(spec: string, redis: string, flags: ServeFlags): Promise<void> {
-  const environment = readServerEnvironment()
-  const apiKey = serverKeys(flags, environment.apiKey)
+  const settings = readServerEnvironment(environment())
+  const apiKey = serverKeys(flags, settings.apiKey)
   const loaded = queuedWorkflow(await loadEntrypoint(spec))
   assertWorkflowFlags(flags, loaded.file)
   const { queuePackage, connection, code, place } = await queueAccess(redis, flags, loaded.file)
-  const { artifactRoot, instanceId, port } = environment
+  const { artifactRoot, instanceId, port } = settings
   const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
-  if (environment.ownership !== undefined) {
+  if (settings.ownership !== undefined) {
     logger.warn({}, 'ownership is not reported: every server of a queue has every rollout')
   }
   const egress = egressOf(flags)

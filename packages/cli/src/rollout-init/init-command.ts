@@ -9,7 +9,6 @@ import {
   frameworkNames,
   frameworks,
   install,
-  isInteractive,
   packageManagerOf,
   rolloutFiles,
   rolloutNameProblem,
@@ -22,6 +21,7 @@ import { findWorkspaceRoot } from '@osmosis/eval'
 
 import { readEnvironment } from '../environment.ts'
 import type { InitFlags } from './init-options.ts'
+import { fromHere, isInteractive, printError, workingFolder } from '../surroundings.ts'
 
 /** What a rollout needs of its workspace, and gets when it is not there. */
 const needed = ['.gitignore', 'osmosis.toml', 'tsconfig.json']
@@ -72,7 +72,9 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   // An osmosis.toml that was there already names policies that know nothing of this rollout.
   const policy = missing.includes('osmosis.toml') ? '' : ` --policy policies/${name}.ts`
   const steps = [
-    ...(path.relative('', root) === '' ? [] : [`cd ${path.relative('', root)}`]),
+    ...(path.relative(workingFolder(), root) === ''
+      ? []
+      : [`cd ${path.relative(workingFolder(), root)}`]),
     ...(installs && !flags.install ? [`${manager} install`] : []),
     `npx osmosis eval run configs/eval/${name}.toml${policy}`,
     `npx osmosis eval show latest ${failingAttempt}`,
@@ -83,9 +85,9 @@ async function init(name: string, flags: InitFlags): Promise<number> {
 
 /** The workspace here, else the nearest folder with a package.json: it becomes one. */
 async function workspaceRoot(): Promise<string> {
-  const workspace = await findWorkspaceRoot(path.resolve('osmosis.toml'))
+  const workspace = await findWorkspaceRoot(fromHere('osmosis.toml'))
   if (workspace !== undefined && existsSync(path.join(workspace, 'package.json'))) return workspace
-  for (let folder = path.resolve(); ; folder = path.dirname(folder)) {
+  for (let folder = workingFolder(); ; folder = path.dirname(folder)) {
     if (existsSync(path.join(folder, 'package.json'))) return folder
     if (folder === path.dirname(folder)) break
   }
@@ -103,5 +105,5 @@ async function chosenFramework({ yes }: InitFlags): Promise<Framework> {
 }
 
 function say(line: string): void {
-  process.stderr.write(`${line}\n`)
+  printError(`${line}\n`)
 }

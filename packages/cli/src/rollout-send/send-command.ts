@@ -23,6 +23,7 @@ import { overheard } from './overheard-policy.ts'
 import type { SendFlags } from './rollout-commands.ts'
 import { planSend, type SendPlan } from './send-plan.ts'
 import { watchRollout, type SentRollout } from './watch-rollout.ts'
+import { fromHere, printError, printOut } from '../surroundings.ts'
 
 /**
  * Sends one row to a rollout server, its own or one that runs already, and shows what becomes of it.
@@ -56,8 +57,8 @@ async function send(
     ...Object.values(plan.secrets),
     ...(chosen.apiKey === undefined ? [] : [chosen.apiKey]),
   ])
-  const print = (line: string): void => void process.stdout.write(`${redaction.text(line)}\n`)
-  const say = (line: string): void => void process.stderr.write(`${redaction.text(line)}\n`)
+  const print = (line: string): void => void printOut(`${redaction.text(line)}\n`)
+  const say = (line: string): void => void printError(`${redaction.text(line)}\n`)
   const listener = conversationOutput({
     conversation: print,
     warning: (line) => say(`warning: ${line}`),
@@ -125,7 +126,7 @@ async function openServer(
   const { flags, environment, redaction, signal } = parts
   const env = { ...environment, ...target.env, ...secrets }
   const server = await startServerProcess({ entrypoint, folder, env, redaction }, signal)
-  server.logTo(flags.serverLog ?? devNull)
+  server.logTo(flags.serverLog === undefined ? devNull : fromHere(flags.serverLog))
   if (server.kind === 'workflow') return server
   await server.close()
   throw new OsmosisError(

@@ -6,6 +6,7 @@ import { planEvaluation, type EvaluationPlan } from '../eval-run/evaluation-plan
 import { moduleFile } from '../load-module.ts'
 import { splitSpec } from '../module-export.ts'
 import type { SendFlags } from './rollout-commands.ts'
+import { namedHere, workingFolder } from '../surroundings.ts'
 
 /** Where a rollout server runs, or how one is started. */
 type SendTarget =
@@ -73,8 +74,8 @@ async function withoutConfig(dataset: string, secretsFile: string | undefined): 
   }
   return {
     dataset,
-    rows: await readDataset(dataset),
-    folder: process.cwd(),
+    rows: await readDataset(namedHere(dataset)),
+    folder: workingFolder(),
     env: {},
     secrets: {},
     agentTimeoutSeconds: null,

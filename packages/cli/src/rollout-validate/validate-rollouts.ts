@@ -1,5 +1,3 @@
-import path from 'node:path'
-
 import { scriptedPolicy } from '@osmosis/controller'
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
@@ -18,6 +16,7 @@ import { configFindings, findTargets, type ValidationTarget } from './validation
 import { triedFindings, tryRollout } from './try-rollout.ts'
 import { undeclaredVariables } from './undeclared-variables.ts'
 import type { ValidateRolloutFlags } from './validate-options.ts'
+import { printOut, workingFolder } from '../surroundings.ts'
 
 /**
  * Runs one rollout of a workspace's rollouts each, and prints what training would stumble over.
@@ -41,10 +40,10 @@ export async function validateRolloutsCommand(
       const findings = await validate(target, flags, signal)
       reports.push({ rollout: target.name, findings })
       if (signal.aborted) return interruptedExitCode
-      if (flags.json !== true) process.stdout.write(`${target.name}\n${findingLines(findings)}\n`)
+      if (flags.json !== true) printOut(`${target.name}\n${findingLines(findings)}\n`)
     }
     if (flags.json === true) {
-      process.stdout.write(`${JSON.stringify({ rollouts: reports }, null, 2)}\n`)
+      printOut(`${JSON.stringify({ rollouts: reports }, null, 2)}\n`)
     }
     return exitCodeOf(reports.flatMap(({ findings }) => findings))
   } finally {
@@ -100,7 +99,7 @@ async function withoutRollout(
   const { file, name } = splitSpec(module)
   const found = moduleFile('entrypoint', file)
   const entrypoint = name === undefined ? found : `${found}:${name}`
-  const plan = { entrypoint, folder: path.resolve() }
+  const plan = { entrypoint, folder: workingFolder() }
   return [
     ...(await entrypointFindings(plan, environment, signal)),
     warn('rollout', 'No rollout was run, because there is no row.', 'Pass --dataset <file>.'),

@@ -6,6 +6,7 @@ import { configSections, findWorkspaceRoot, platformProblems, type ConfigKind } 
 
 import { fail, ok, type Finding } from '../findings.ts'
 import type { ValidateRolloutFlags } from './validate-options.ts'
+import { fromHere } from '../surroundings.ts'
 
 /** A rollout to validate. */
 export interface ValidationTarget {
@@ -47,7 +48,7 @@ export async function findTargets(
     return [{ name: module, configs: [], evalConfig: undefined, module: target }]
   }
   if (dataset !== undefined) throw invalid('--dataset goes with --module: a config has one.')
-  const root = await findWorkspaceRoot(path.resolve('osmosis.toml'))
+  const root = await findWorkspaceRoot(fromHere('osmosis.toml'))
   if (root === undefined) {
     throw invalid(
       'Not in an Osmosis workspace: no folder here or above has both rollouts/ and data/. Name a module with --module and --dataset, or start a workspace: npm create @osmosis@latest',

@@ -9,6 +9,7 @@ import {
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import type { ServeFlags } from './serve-options.ts'
+import { environment, homeFolder, printOut, workingFolder } from '../surroundings.ts'
 
 /** Addresses on which a server can listen, but where no other machine reaches it. */
 const unreachable = new BlockList()
@@ -56,12 +57,16 @@ export async function planRegistration(
     )
   }
   const host = reachableHost(flags)
-  const { activeLogin, readPlatformSettings } = await import('@osmosis/platform')
+  const { activeLogin, CredentialsFile, LoginStore, readPlatformSettings } =
+    await import('@osmosis/platform')
   const settings = await readPlatformSettings({
-    environment: process.env, // oxlint-disable-line node/no-process-env
-    folder: process.cwd(),
+    environment: environment(),
+    folder: workingFolder(),
   })
-  const { token } = await activeLogin(settings)
+  const { token } = await activeLogin(
+    settings,
+    new LoginStore({ file: CredentialsFile.ofHome(homeFolder()) }),
+  )
   const planned = { host, platformUrl: settings.url, token }
   checkRegistration(planned)
   return planned
@@ -75,9 +80,8 @@ export function announceRegistration(app: AgentLoopApp, options: RegistrationOpt
   const { host, port } = options
   const place = `${isIPv6(host) ? `[${host}]` : host}:${port}`
   app.register(options).then(
-    (registration) => process.stdout.write(`${registered(registration, place)}\n`),
-    (error: unknown) =>
-      process.stdout.write(`Could not register with the platform: ${errorMessage(error)}\n`),
+    (registration) => printOut(`${registered(registration, place)}\n`),
+    (error: unknown) => printOut(`Could not register with the platform: ${errorMessage(error)}\n`),
   )
 }
 

@@ -10,6 +10,7 @@ import { announceRegistration, planRegistration } from './registration.ts'
 import { egressOf } from './process-options.ts'
 import type { ServeFlags } from './serve-options.ts'
 import { followKeyFile, serverKeys } from './server-keys.ts'
+import { environment, namedHere, printOut } from '../surroundings.ts'
 
 const defaultPort = 9000
 
@@ -18,26 +19,26 @@ export async function serveAgentLoop(
   { loop, file }: LoadedAgentLoop,
   flags: ServeFlags,
 ): Promise<void> {
-  const environment = readServerEnvironment(undefined, defaultPort)
-  const keys = serverKeys(flags, environment.apiKey)
+  const settings = readServerEnvironment(environment(), defaultPort)
+  const keys = serverKeys(flags, settings.apiKey)
   const registration = await planRegistration(flags, keys?.[0])
   if (flags.validate) await checkAgentLoop(loop)
-  const traces = flags.log === undefined ? undefined : traceFolder(flags.log)
+  const traces = flags.log === undefined ? undefined : traceFolder(namedHere(flags.log))
   const app = createApp(loop, {
     apiKey: keys,
     debugDir: traces,
     logger: createStderrLogger({ level: flags.logLevel, format: flags.logFormat }),
-    outboxDir: flags.outbox,
+    outboxDir: flags.outbox && namedHere(flags.outbox),
     drainSeconds: flags.drainTimeout,
     egress: egressOf(flags),
-    ownership: environment.ownership,
+    ownership: settings.ownership,
   })
   const listening = await serve(app, {
-    port: flags.port ?? environment.port,
+    port: flags.port ?? settings.port,
     host: flags.host,
     allowUnauthenticated: !flags.auth,
   })
-  process.stdout.write(
+  printOut(
     `Serving the agent loop ${loop.name} of ${file}\n` +
       (traces === undefined ? '' : `Keeping traces in ${traces}\n`) +
       `Listening on ${listening.url} (${keys === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,

@@ -20,6 +20,7 @@ import { localWorkflow, type WorkflowFacts } from './served-workflow.ts'
 import { awaitKeyFile, serverKeys } from './server-keys.ts'
 import { workflowInWorkers } from './workflow-in-workers.ts'
 import { assertWorkflowFlags, openWorkflowPort } from './workflow-port.ts'
+import { environment, namedHere } from '../surroundings.ts'
 
 /**
  * Serves the rollouts of an entrypoint, a workflow or an agent loop, until a signal ends the
@@ -95,9 +96,9 @@ async function serveWorkflow(
   what: { entrypoint: Entrypoint; file: string } | string,
   flags: ServeFlags,
 ): Promise<void> {
-  const environment = readServerEnvironment()
-  const apiKey = serverKeys(flags, environment.apiKey)
-  const options = { artifactRoot: environment.artifactRoot, egress: egressOf(flags) }
+  const settings = readServerEnvironment(environment())
+  const apiKey = serverKeys(flags, settings.apiKey)
+  const options = { artifactRoot: settings.artifactRoot, egress: egressOf(flags) }
   const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
   let server: RolloutServer | undefined
   const onWorkerEnd = ({ pid, what: happened, rollouts, restartMs }: WorkerEnd): void => {
@@ -117,16 +118,16 @@ async function serveWorkflow(
       logger,
       backend,
       apiKey,
-      instanceId: environment.instanceId,
-      ownership: environment.ownership,
-      outboxDir: flags.outbox,
+      instanceId: settings.instanceId,
+      ownership: settings.ownership,
+      outboxDir: flags.outbox && namedHere(flags.outbox),
       drainSeconds: flags.drainTimeout,
       admissionStatus: flags.admissionStatus,
       trajectories: flags.trajectories,
       run: flags.run === true && runOptions(flags),
     })
     const lines = flags.run ? [aboutRun] : []
-    await openWorkflowPort(server, served, { flags, port: environment.port, lines })
+    await openWorkflowPort(server, served, { flags, port: settings.port, lines })
   } catch (error) {
     await close()
     throw error

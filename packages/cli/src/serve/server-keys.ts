@@ -1,11 +1,11 @@
 import { readFileSync, statSync } from 'node:fs'
-import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { assertApiKey } from '@osmosis/core/http'
 import type { ServerShell } from '@osmosis/server'
 
 import type { ServeFlags } from './serve-options.ts'
+import { fromHere, namedHere } from '../surroundings.ts'
 
 /**
  * The keys of which callers must present one, the first one first; undefined with `--no-auth`, and when
@@ -41,7 +41,7 @@ export function awaitKeyFile(file: string | undefined): void {
 export function followKeyFile(server: ServerShell, file: string | undefined): void {
   if (file === undefined) return
   // User code may change the folder of the process.
-  const absolute = path.resolve(file)
+  const absolute = fromHere(file)
   const readAgain = (): void => {
     try {
       assertReadAgain(absolute)
@@ -61,17 +61,17 @@ export function followKeyFile(server: ServerShell, file: string | undefined): vo
 function keysIn(file: string): readonly [string, ...string[]] {
   let text: string
   try {
-    text = readFileSync(file, 'utf8')
+    text = readFileSync(namedHere(file), 'utf8')
   } catch (error) {
     throw invalid(`--api-key-file cannot be read: ${errorMessage(error)}`)
   }
   const lines = text.split('\n').map((line) => line.trim())
   for (const [index, line] of lines.entries()) {
-    if (isKey(line)) assertApiKey(line, `Line ${index + 1} of ${path.resolve(file)}`)
+    if (isKey(line)) assertApiKey(line, `Line ${index + 1} of ${fromHere(file)}`)
   }
   const [first, ...others] = lines.filter(isKey)
   if (first !== undefined) return [first, ...others]
-  throw invalid(`${path.resolve(file)} has no key: write one on a line of its own.`)
+  throw invalid(`${fromHere(file)} has no key: write one on a line of its own.`)
 }
 
 function isKey(line: string): boolean {

@@ -6,6 +6,7 @@ import { announceListening } from '../server-channel.ts'
 import type { ServeFlags } from './serve-options.ts'
 import { followKeyFile } from './server-keys.ts'
 import type { ServedWorkflow, WorkflowFacts } from './served-workflow.ts'
+import { printOut } from '../surroundings.ts'
 
 /** How the server of a workflow is reached, and what is said of it. */
 export interface WorkflowPort {
@@ -35,7 +36,7 @@ export async function openWorkflowPort(
     ...lines,
     `Listening on ${listening.url} (${key})`,
   ]
-  process.stdout.write(`${said.join('\n')}\n`)
+  printOut(`${said.join('\n')}\n`)
   answerMetadataChecks(check)
   const { hasSchema, isConfigured, grader, groupMinSize } = facts
   const hasGrader = grader !== null

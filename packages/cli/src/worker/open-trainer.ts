@@ -10,6 +10,7 @@ import {
 
 import { loadExports, namedExport } from '../module-export.ts'
 import type { TrainerFlags } from './trainer-options.ts'
+import { environment, namedHere } from '../surroundings.ts'
 
 /** A trainer whose rollouts are to be run. */
 export interface OpenTrainer {
@@ -30,8 +31,7 @@ export async function openTrainer(flags: TrainerFlags, logger: Logger): Promise<
   if (flags.trinity !== undefined) return openTrinity(flags.trinity, flags, logger)
   const { agentLightning: url, retries } = flags
   if (url === undefined) throw new OsmosisError('invalid_config', 'No trainer is named.')
-  // oxlint-disable-next-line node/no-process-env
-  const apiKey = process.env['OSMOSIS_TRAINER_KEY'] || undefined
+  const apiKey = environment()['OSMOSIS_TRAINER_KEY'] || undefined
   assertApiKey(apiKey, 'OSMOSIS_TRAINER_KEY')
   const rows = flags.rows === undefined ? undefined : await loadRows(flags.rows)
   const reward = rewardRule(flags.reward)
@@ -43,15 +43,16 @@ export async function openTrainer(flags: TrainerFlags, logger: Logger): Promise<
 }
 
 async function openTrinity(url: string, flags: TrainerFlags, logger: Logger): Promise<OpenTrainer> {
-  const { dataset: file, attempts, groupsPerCommit, epochs, journal: journalFile } = flags
+  const { dataset: file, attempts, groupsPerCommit, epochs, journal } = flags
   if (file === undefined || attempts === undefined || groupsPerCommit === undefined) {
     throw new OsmosisError(
       'invalid_config',
       'Say what Trinity is trained on: --dataset <file> --attempts <n> --groups-per-commit <n>.',
     )
   }
+  const journalFile = journal && namedHere(journal)
   const { readDataset } = await import('@osmosis/eval')
-  const dataset = await readDataset(file)
+  const dataset = await readDataset(namedHere(file))
   return {
     link: trinity({ url, dataset, attempts, groupsPerCommit, epochs, journalFile, logger }),
     leastConcurrency: attempts,

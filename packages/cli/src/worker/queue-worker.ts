@@ -6,6 +6,7 @@ import { workflowText } from '../serve/workflow-port.ts'
 import { defaultConcurrency, runnableWorkflow } from './runnable-workflow.ts'
 import { createWorkerApp } from './worker-app.ts'
 import type { WorkerFlags } from './worker-options.ts'
+import { printOut } from '../surroundings.ts'
 
 /** Between two looks for workers that are silent. Milliseconds. */
 const longestStalledMs = 5_000
@@ -54,7 +55,7 @@ export async function queueWorker(
       listening.closed.then(close).catch(() => {})
       lines.push(`Listening on ${listening.url}`)
     }
-    process.stdout.write(`${lines.join('\n')}\n`)
+    printOut(`${lines.join('\n')}\n`)
   } catch (error) {
     await close()
     throw error

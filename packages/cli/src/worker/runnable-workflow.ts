@@ -6,6 +6,7 @@ import { egressOf } from '../serve/process-options.ts'
 import { localWorkflow, type ServedWorkflow } from '../serve/served-workflow.ts'
 import { workflowInWorkers } from '../serve/workflow-in-workers.ts'
 import type { WorkerFlags } from './worker-options.ts'
+import { environment } from '../surroundings.ts'
 
 /** Rollouts at a time of a workflow that sets no limit. */
 export const defaultConcurrency = 64
@@ -16,7 +17,7 @@ export async function runnableWorkflow(
   flags: WorkerFlags,
   logger: Logger,
 ): Promise<ServedWorkflow> {
-  const { artifactRoot } = readServerEnvironment()
+  const { artifactRoot } = readServerEnvironment(environment())
   const options = { artifactRoot, egress: egressOf(flags), maxConcurrent: flags.concurrency }
   if (flags.workers === undefined) {
     const loaded = await loadEntrypoint(entrypoint)

@@ -11,6 +11,7 @@ import { openTrainer } from './open-trainer.ts'
 import { defaultConcurrency, runnableWorkflow } from './runnable-workflow.ts'
 import { createWorkerApp } from './worker-app.ts'
 import type { WorkerFlags } from './worker-options.ts'
+import { printOut } from '../surroundings.ts'
 
 /**
  * Runs rollouts that a trainer hands out, until a signal ends the process or there are no more.
@@ -61,7 +62,7 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
       listening = await serve(app, { port, host, allowUnauthenticated: true })
       lines.push(`Listening on ${listening.url}`)
     }
-    process.stdout.write(`${lines.join('\n')}\n`)
+    printOut(`${lines.join('\n')}\n`)
     await running
   } finally {
     ending.abort()

@@ -2,6 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 
 import { describe, expect, it } from 'vitest'
 
+import { here, workIn } from '../in-process.ts'
 import { json, platformUser } from './on-platform.ts'
 
 const rows = Array.from({ length: 6 }, (_, index) => ({
@@ -13,7 +14,7 @@ const jsonl = rows.map((row) => `${JSON.stringify(row)}\n`).join('')
 describe('osmosis dataset validate', () => {
   it('asks nobody, and needs no login', async () => {
     const { platform, osmosis } = await platformUser({ loggedIn: false })
-    writeFileSync('sums.jsonl', jsonl)
+    writeFileSync(here('sums.jsonl'), jsonl)
     const { code, stdout } = await osmosis('dataset validate sums.jsonl --json')
     expect([code, json(stdout)]).toEqual([
       0,
@@ -75,7 +76,7 @@ describe('osmosis dataset validate', () => {
     ],
   ])('says what is wrong with %s', async (file, content, problem) => {
     const { osmosis } = await platformUser()
-    writeFileSync(file, content)
+    writeFileSync(here(file), content)
     const { code, stdout } = await osmosis(`dataset validate ${file}`)
     expect([code, stdout]).toEqual([1, expect.stringContaining(`- `)])
     expect(stdout).toContain(problem)
@@ -90,7 +91,7 @@ describe('osmosis dataset validate', () => {
     ['text that looks like an integer', ['"1"', '"9223372036854775808"', '"x"', '""']],
   ])('takes %s in metadata', async (_, values) => {
     const { osmosis } = await platformUser({ loggedIn: false })
-    writeFileSync('rows.jsonl', withA(...values))
+    writeFileSync(here('rows.jsonl'), withA(...values))
     const { code, stdout } = await osmosis('dataset validate rows.jsonl')
     expect([code, stdout]).toEqual([0, 'rows.jsonl is a valid dataset.\n'])
   })
@@ -100,7 +101,7 @@ describe('osmosis dataset upload', () => {
   it.each([undefined, 100])('sends the bytes of the file, in parts of %s', async (partSize) => {
     const { platform, osmosis } = await platformUser()
     platform.datasets.partSize = partSize
-    writeFileSync('sums.jsonl', jsonl)
+    writeFileSync(here('sums.jsonl'), jsonl)
     const { code, stdout, stderr } = await osmosis('dataset upload sums.jsonl --json')
 
     const [dataset] = platform.datasets.list
@@ -126,7 +127,7 @@ describe('osmosis dataset upload', () => {
   it('sends a part again that the storage did not take', async () => {
     const { platform, osmosis } = await platformUser()
     platform.datasets.storageFailures = [503]
-    writeFileSync('sums.jsonl', jsonl)
+    writeFileSync(here('sums.jsonl'), jsonl)
     const { code, stdout } = await osmosis('dataset upload sums.jsonl')
     expect([code, stdout]).toEqual([0, expect.stringContaining('\nView: http')])
     expect(platform.calls.filter((call) => call.startsWith('PUT'))).toHaveLength(2)
@@ -135,7 +136,7 @@ describe('osmosis dataset upload', () => {
   it('gives an upload up that the storage refuses, and shows no signature', async () => {
     const { platform, osmosis } = await platformUser()
     platform.datasets.storageFailures = [403]
-    writeFileSync('sums.jsonl', jsonl)
+    writeFileSync(here('sums.jsonl'), jsonl)
     const { code, stderr } = await osmosis('dataset upload sums.jsonl --json')
     expect([code, json(stderr)]).toMatchObject([
       1,
@@ -149,7 +150,7 @@ describe('osmosis dataset upload', () => {
   it('replaces a dataset only when that is said', async () => {
     const { platform, osmosis } = await platformUser()
     const { id } = platform.datasets.add('sums', 'old')
-    writeFileSync('sums.jsonl', jsonl)
+    writeFileSync(here('sums.jsonl'), jsonl)
     const { code, stderr } = await osmosis('dataset upload sums.jsonl --json')
     expect([code, json(stderr)]).toMatchObject([
       1,
@@ -162,7 +163,7 @@ describe('osmosis dataset upload', () => {
 
   it('sends nothing of a file that is not valid', async () => {
     const { platform, osmosis } = await platformUser()
-    writeFileSync('sums.jsonl', '{}\n')
+    writeFileSync(here('sums.jsonl'), '{}\n')
     const { code, stderr } = await osmosis('dataset upload sums.jsonl --json')
     expect([code, json(stderr)]).toMatchObject([1, { error: { code: 'VALIDATION' } }])
     expect(platform.calls).toEqual([])
@@ -208,7 +209,7 @@ describe('osmosis dataset', () => {
     platform.datasets.add('sums', jsonl)
     const { code, stdout } = await osmosis('dataset download sums')
     expect([code, stdout]).toEqual([0, 'Downloaded to sums.jsonl.\n'])
-    expect(readFileSync('sums.jsonl', 'utf8')).toBe(jsonl)
+    expect(readFileSync(here('sums.jsonl'), 'utf8')).toBe(jsonl)
     const again = await osmosis('dataset download sums --json')
     expect([again.code, json(again.stderr)]).toMatchObject([1, { error: { code: 'CONFLICT' } }])
     expect((await osmosis('dataset download sums --overwrite')).code).toBe(0)
@@ -221,7 +222,7 @@ describe('osmosis dataset', () => {
     platform.datasets.storageFailures = [500]
     const { code, stderr } = await osmosis('dataset download sums')
     expect([code, stderr]).toEqual([1, expect.stringMatching(/^error: The storage .* 500\.\n$/)])
-    expect(existsSync('sums.jsonl')).toBe(false)
+    expect(existsSync(here('sums.jsonl'))).toBe(false)
     const early = await osmosis('dataset download early --json')
     expect(json(early.stderr)).toMatchObject({ error: { code: 'VALIDATION' } })
   })
@@ -248,7 +249,7 @@ describe('osmosis dataset', () => {
       error: { code: 'AUTH_REQUIRED' },
     })
     const { platform, osmosis, home } = await platformUser()
-    process.chdir(home)
+    workIn(home)
     expect(json((await osmosis('dataset list --json')).stderr)).toMatchObject({
       error: { code: 'WORKSPACE_REQUIRED' },
     })

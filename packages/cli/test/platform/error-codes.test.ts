@@ -3,9 +3,10 @@ import path from 'node:path'
 
 import type { PlatformErrorCode } from '@osmosis/platform'
 import { refusal } from '@osmosis/testing/kit'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 
 import { temporaryFolder } from '../osmosis.ts'
+import { workIn } from '../in-process.ts'
 import { json, platformUser, type PlatformUser } from './on-platform.ts'
 
 /** Prepares an error, and names the command that ends with it; default: `auth whoami`. */
@@ -34,7 +35,7 @@ const ways: Record<Exclude<PlatformErrorCode, 'KEYRING_UNAVAILABLE'> | 'INTERNAL
   PLATFORM_ERROR: answered(503),
   INTERACTIVE_REQUIRED: () => ({ words: 'auth logout' }),
   WORKSPACE_REQUIRED: () => {
-    process.chdir(temporaryFolder())
+    workIn(temporaryFolder())
     return { words: 'dataset list' }
   },
   CREDENTIALS_UNAVAILABLE({ credentials }) {
@@ -51,7 +52,10 @@ const ways: Record<Exclude<PlatformErrorCode, 'KEYRING_UNAVAILABLE'> | 'INTERNAL
   INTERNAL({ workspace }) {
     const gone = path.join(workspace, 'gone')
     mkdirSync(gone)
+    const before = process.cwd()
     process.chdir(gone)
+    onTestFinished(() => process.chdir(before))
+    workIn(undefined)
     rmSync(gone, { recursive: true })
   },
 }

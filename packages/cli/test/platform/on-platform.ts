@@ -3,9 +3,8 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { PlatformStandIn } from '@osmosis/testing/kit'
-import { onTestFinished } from 'vitest'
 
-import { run } from '../in-process.ts'
+import { run, workIn } from '../in-process.ts'
 import { temporaryFolder, type Finished } from '../osmosis.ts'
 
 /** A user at a workspace of the stand-in, with a home folder of their own. */
@@ -40,9 +39,7 @@ export async function platformUser({ loggedIn = true } = {}): Promise<PlatformUs
     // The keyring of whoever runs the tests is theirs.
     OSMOSIS_TOKEN_STORE: 'file',
   }
-  const before = process.cwd()
-  process.chdir(workspace)
-  onTestFinished(() => process.chdir(before))
+  workIn(workspace)
   return {
     platform,
     home,

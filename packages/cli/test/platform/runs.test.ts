@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 
 import { describe, expect, it } from 'vitest'
 
+import { here } from '../in-process.ts'
 import { json, platformUser } from './on-platform.ts'
 
 describe.each([
@@ -86,7 +87,7 @@ describe('osmosis eval download', () => {
       0,
       { status: 'success', resource: { downloaded: 2, skipped: 0, failed: [] } },
     ])
-    for (const [name, text] of files) expect(readFileSync(`first/${name}`, 'utf8')).toBe(text)
+    for (const [name, text] of files) expect(readFileSync(here(`first/${name}`), 'utf8')).toBe(text)
     const { query } = platform.requests[0] ?? {}
     expect(Object.fromEntries(query ?? [])).toEqual({
       types: 'metrics,trajectories',
@@ -106,8 +107,8 @@ describe('osmosis eval download', () => {
     platform.evalRuns.add('first')
     const [[name, text]] = files
     platform.evalRuns.files.set(name, text)
-    mkdirSync('first')
-    writeFileSync('first/trajectories', 'a file where a folder should be')
+    mkdirSync(here('first'))
+    writeFileSync(here('first/trajectories'), 'a file where a folder should be')
     platform.evalRuns.files.set('trajectories/a.json', '{}')
     for (const _ of [1, 2, 3]) {
       platform.fail('GET run-files/eval/eval-1/metrics.json', { body: 'cut' })
@@ -120,7 +121,7 @@ describe('osmosis eval download', () => {
         resource: { failed: expect.arrayContaining([{ path: name, error: expect.any(String) }]) },
       },
     ])
-    expect(existsSync(`first/${name}`)).toBe(false)
+    expect(existsSync(here(`first/${name}`))).toBe(false)
   })
 
   it.each([
@@ -136,7 +137,7 @@ describe('osmosis eval download', () => {
     platform.evalRuns.files.set(name, 'x')
     const { code, stderr } = await osmosis('eval download first --json')
     expect([code, json(stderr)]).toMatchObject([1, { error: { code: 'PLATFORM_ERROR' } }])
-    expect(existsSync('first')).toBe(false)
+    expect(existsSync(here('first'))).toBe(false)
   })
 
   it('knows four types', async () => {

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest'
 
 import { temporaryFolder, type Finished } from '../osmosis.ts'
 import { startInTerminal, type TerminalSession } from '../pseudo-terminal.ts'
+import { here, workIn } from '../in-process.ts'
 import { json, platformUser, type PlatformUser } from './on-platform.ts'
 
 const secret = 'planted-secret-value'
@@ -23,13 +24,13 @@ const sections = {
 /** A user with a rollout and configs of both kinds. */
 async function author(main = entrypoint, required: readonly string[] = []): Promise<PlatformUser> {
   const user = await platformUser()
-  mkdirSync('rollouts/echo')
-  mkdirSync('node_modules/@osmosis', { recursive: true })
+  mkdirSync(here('rollouts/echo'))
+  mkdirSync(here('node_modules/@osmosis'), { recursive: true })
   const core = path.resolve(import.meta.dirname, '../../../core')
-  symlinkSync(core, 'node_modules/@osmosis/core')
-  writeFileSync('rollouts/echo/main.ts', main)
+  symlinkSync(core, here('node_modules/@osmosis/core'))
+  writeFileSync(here('rollouts/echo/main.ts'), main)
   for (const { folder, text } of Object.values(sections)) {
-    writeFileSync(`configs/${folder}/echo.toml`, config(text, required))
+    writeFileSync(here(`configs/${folder}/echo.toml`), config(text, required))
   }
   return user
 }
@@ -137,7 +138,7 @@ describe('osmosis eval submit', () => {
 
   it('names what is wrong in a config', async () => {
     const { platform, osmosis } = await author()
-    writeFileSync('configs/eval/echo.toml', config('[evaluation]\nn = 0\nlimits = 2\n'))
+    writeFileSync(here('configs/eval/echo.toml'), config('[evaluation]\nn = 0\nlimits = 2\n'))
     const finished = await osmosis('eval submit configs/eval/echo.toml --yes --json')
     expect(reports(finished)).toMatchObject([
       {
@@ -162,7 +163,7 @@ describe('osmosis eval submit', () => {
   it('takes secrets from the file, the environment and the platform, and shows none of them', async () => {
     const { platform, osmosis } = await author(entrypoint, ['IN_FILE', 'IN_ENV', 'STORED'])
     platform.secrets.push({ name: 'STORED', scope: 'user', value: '' })
-    writeFileSync('secrets', `IN_FILE=${secret}\n`)
+    writeFileSync(here('secrets'), `IN_FILE=${secret}\n`)
     const finished = await osmosis(
       'eval submit configs/eval/echo.toml --secrets-file secrets --yes --json',
       { IN_ENV: `other-${secret}` },
@@ -234,7 +235,7 @@ describe('osmosis eval submit', () => {
     git('-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '--allow-empty', '-qm', 'first')
     const commit = git('rev-parse', 'HEAD').trim()
     const text = config('', [], `commit_sha = "${commit}"`)
-    writeFileSync('configs/eval/echo.toml', text)
+    writeFileSync(here('configs/eval/echo.toml'), text)
     const tools = temporaryFolder()
     const answer = (script: string): void => {
       writeFileSync(path.join(tools, 'gh'), `#!/bin/sh\n${script}\n`)
@@ -258,7 +259,7 @@ describe('osmosis eval submit', () => {
 
   it('takes a workspace by its name when the platform connects it to the repository', async () => {
     const { platform, osmosis, workspace, home } = await author()
-    process.chdir(home)
+    workIn(home)
     const file = path.join(workspace, 'configs/eval/echo.toml')
     const relative = await osmosis('--workspace lab eval submit echo.toml --yes')
     expect([relative.code, relative.stderr]).toEqual([1, expect.stringContaining('absolute path')])
@@ -282,7 +283,7 @@ it('a run is submitted, shown, stopped and downloaded from a terminal, after its
   const { platform, env, workspace } = await author(entrypoint, ['SEARCH_API_KEY'])
   platform.datasets.partSize = 40
   const row = '{"user_prompt":"What is 1 + 1?","ground_truth":"2"}\n'
-  writeFileSync('sums.jsonl', row.repeat(4))
+  writeFileSync(here('sums.jsonl'), row.repeat(4))
   const inTerminal = (words: string): TerminalSession =>
     startInTerminal(words.split(' '), { env, cwd: workspace })
   const printed = async (words: string): Promise<string> => {

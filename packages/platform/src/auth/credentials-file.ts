@@ -13,8 +13,13 @@ import { findLogin, unreadable, type StoredLogin } from './stored-login.ts'
 export class CredentialsFile {
   readonly path: string
 
-  constructor(file = path.join(homedir(), '.config', 'osmosis', 'credentials.json')) {
+  constructor(file = fileIn(homedir())) {
     this.path = file
+  }
+
+  /** That of the user with this home folder. */
+  static ofHome(folder: string): CredentialsFile {
+    return new CredentialsFile(fileIn(folder))
   }
 
   /**
@@ -118,4 +123,8 @@ async function freeName(name: string): Promise<string> {
     const taken = await stat(candidate).catch(() => undefined)
     if (taken === undefined) return candidate
   }
+}
+
+function fileIn(home: string): string {
+  return path.join(home, '.config', 'osmosis', 'credentials.json')
 }
