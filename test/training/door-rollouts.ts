@@ -14,16 +14,15 @@ import type { TrainingRow } from '@osmosis/testing'
 
 import type { AskForCode } from './agents/ask-for-code.ts'
 
-const letters = ['a', 'b', 'c', 'd']
+/** Each letter is once in each place, so that guesses are right in a quarter of the letters. */
+const codes = ['ab', 'bc', 'cd', 'da']
 
-/** One row for each code of two letters. All ask the same, so a policy cannot know a code by its row. */
-export const rows: readonly TrainingRow[] = letters
-  .flatMap((first) => letters.map((second) => first + second))
-  .map((code) => ({
-    initialMessages: [{ role: 'user', content: 'What is the code of the door?' }],
-    label: code,
-    metadata: { code },
-  }))
+/** One row for each code. All ask the same, so a policy cannot know a code by its row. */
+export const rows: readonly TrainingRow[] = codes.map((code) => ({
+  initialMessages: [{ role: 'user', content: 'What is the code of the door?' }],
+  label: code,
+  metadata: { code },
+}))
 
 /** What the rollout server knows of a rollout that was graded. */
 export interface GradedRollout {

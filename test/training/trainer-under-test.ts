@@ -8,6 +8,8 @@ import {
   type TrainingRow,
 } from '@osmosis/testing'
 
+import { rows } from './door-rollouts.ts'
+
 /** A trainer that is running, with everything between it and the rollouts of a backend. */
 interface OpenTrainer extends AsyncDisposable {
   /** Runs each row so many times, as a group, and resolves when all rollouts have ended. */
@@ -37,7 +39,7 @@ export function osmosis(
       const server = await serveRollouts(backend)
       const fake = await FakeOsmosis.start({ model, server, rewards, fillWith })
       return {
-        runBatch: async (rows, attempts) => fake.runBatch(rows, attempts),
+        runBatch: async (batch, attempts) => fake.runBatch(batch, attempts),
         trained: () => fake.trained(),
         async [Symbol.asyncDispose]() {
           await fake.close()
@@ -54,10 +56,10 @@ export const miles: TrainerUnderTest = {
     const server = await serveRollouts(backend)
     const fake = await FakeMiles.start({ model })
     return {
-      runBatch: async (rows, attempts) =>
+      runBatch: async (batch, attempts) =>
         fake.generate(
           server.url,
-          rows.map(({ initialMessages: messages, ...row }) => ({ messages, ...row })),
+          batch.map(({ initialMessages: messages, ...row }) => ({ messages, ...row })),
           { attempts },
         ),
       trained: () => fake.trained(),
@@ -67,11 +69,11 @@ export const miles: TrainerUnderTest = {
       },
     }
   },
-  // It counts its groups, 16 in each batch.
+  // It counts its groups, one for each row in each batch.
   nameOf(sessionId) {
     const [, group = '', attempt] = /^g(\d+)-(\d+)$/.exec(sessionId) ?? []
     const before = Number(group) - 1
-    return `${Math.floor(before / 16) + 1}-${(before % 16) + 1}-${attempt}`
+    return `${Math.floor(before / rows.length) + 1}-${(before % rows.length) + 1}-${attempt}`
   },
 }
 

@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest'
+
+import { aiSdk } from './agents/ai-sdk.ts'
+import { handWritten } from './agents/hand-written.ts'
+import { openaiAgents } from './agents/openai-agents.ts'
+import { strands } from './agents/strands.ts'
+import { goal, run, train, type Iteration } from './train.ts'
+import { miles, osmosis } from './trainer-under-test.ts'
+import { lightning, trinityServe } from './worked-trainers.ts'
+
+it('a policy learns to open the door, with another seed', async () => {
+  const trainer = osmosis('callbacks')
+  const settings = { seed: 3, attempts: 16, iterations: 8, until: goal }
+  const curve = await train({ ...settings, agent: handWritten, trainer })
+  expect(curve[0]?.reward).toBeLessThan(0.35)
+  expect(curve.at(-1)?.reward).toBeGreaterThanOrEqual(goal)
+})
+
+describe('whatever is between the policy and the trainer,', () => {
+  let first: Promise<Iteration[]> | undefined
+
+  it.each([
+    ['the OpenAI Agents SDK', 'callbacks', openaiAgents, osmosis('callbacks')],
+    ['Strands Agents', 'callbacks', strands, osmosis('callbacks')],
+    ['the AI SDK', 'callbacks', aiSdk, osmosis('callbacks')],
+    ['a hand-written loop', 'leases', handWritten, osmosis('leases')],
+    ['the AI SDK', 'Agent Lightning', aiSdk, lightning],
+    ['Strands Agents', 'Trinity', strands, trinityServe],
+    ['the OpenAI Agents SDK', 'Miles', openaiAgents, miles],
+  ])('%s and %s teach exactly the same', async (_, _trainer, agent, trainer) => {
+    first ??= train({ ...run, until: goal, agent: handWritten, trainer: osmosis('callbacks') })
+    const curve = await train({ ...run, until: goal, agent, trainer })
+    expect(curve.at(-1)?.reward).toBeGreaterThanOrEqual(goal)
+    expect(curve).toEqual(await first)
+  })
+})
