@@ -33,7 +33,8 @@ export function expectWhatWasSaid(
 ): void {
   const logged = [...graded].map(([id, { calls }]) => [id, calls.map(loggedIn)])
   const saidByGraded = [...graded.keys()].map((id) => [id, said.get(id)])
-  expectEach(logged, saidByGraded, 'the calls of samples are those that the policy answered')
+  const [loggedElse, saidElse] = differing(logged, saidByGraded)
+  expect(loggedElse, 'the calls of samples are those that the policy answered').toEqual(saidElse)
 
   const expected = [...said].flatMap(([rolloutId, calls]) => {
     const reward = graded.get(rolloutId)?.reward ?? failuresAs
@@ -46,10 +47,9 @@ export function expectWhatWasSaid(
     ids,
     logprobs,
   }))
-  expectEach(
-    inOrder(rewarded),
-    inOrder(expected),
-    'what is trained is what the policy said, with the reward it got',
+  const [trainedElse, rewardedElse] = differing(inOrder(rewarded), inOrder(expected))
+  expect(trainedElse, 'what is trained is what the policy said, with the reward it got').toEqual(
+    rewardedElse,
   )
   const asked = trained.map(({ group, rolloutId }) => `${group} ${graded.get(rolloutId)?.code}`)
   const groups = new Set(trained.map(({ group }) => group))
@@ -62,19 +62,21 @@ export function expectWhatWasSaid(
       return { known, begun: (calls[at + 1]?.promptIds ?? known).slice(0, known.length) }
     }),
   )
-  expectEach(
+  const [begunElse, knownElse] = differing(
     prompts.map(({ begun }) => begun),
     prompts.map(({ known }) => known),
-    'a prompt goes on with the words of the policy',
   )
+  expect(begunElse, 'a prompt goes on with the words of the policy').toEqual(knownElse)
 }
 
-/** Only what differs is looked at by `expect`, which takes long for thousands of token ids. */
-function expectEach(actual: readonly unknown[], expected: readonly unknown[], what: string): void {
-  for (const [at, one] of actual.entries()) {
-    if (!isDeepStrictEqual(one, expected[at])) expect(one, what).toEqual(expected[at])
-  }
-  expect(actual.length, what).toBe(expected.length)
+/** What is not the same at the same place: `expect` takes long to look at all of thousands of token ids. */
+function differing(
+  actual: readonly unknown[],
+  expected: readonly unknown[],
+): [actual: unknown[], expected: unknown[]] {
+  const places = [...(actual.length > expected.length ? actual : expected).keys()]
+  const others = places.filter((at) => !isDeepStrictEqual(actual[at], expected[at]))
+  return [others.map((at) => actual[at]), others.map((at) => expected[at])]
 }
 
 function loggedIn({ promptTokenIds, completionTokenIds, logprobs }: PolicyCall): SaidCall {
