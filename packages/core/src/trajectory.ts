@@ -3,6 +3,7 @@ export {
   type Trajectory,
   type TrajectoryFinalMetrics,
   type TrajectoryMetrics,
+  type TrajectoryContent,
   type TrajectoryStep,
   type TrajectoryToolCall,
 } from './trajectory/atif.ts'

@@ -1,6 +1,6 @@
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import type { Trajectory, TrajectoryStep } from '@osmosis/core/trajectory'
-import { answeredCalls, isToolError } from '@osmosis/eval/analysis'
+import { answeredCalls, isToolError, shownContent } from '@osmosis/eval/analysis'
 
 import { columnsOf, plain, styled, wrapped } from './terminal-text.ts'
 
@@ -25,7 +25,7 @@ export function transcriptLines({ steps }: Trajectory, options: TranscriptOption
 /** Lines of one step. */
 export function stepLines(step: TrajectoryStep, options: TranscriptOptions): string[] {
   const { source, reasoning_content: reasoning } = step
-  const message = contentText(step.message)
+  const message = shownContent(step.message).text
   return [
     headLine(step),
     ...(reasoning ? block(reasoning, options).map((line) => styled('dim', line)) : []),
@@ -79,10 +79,10 @@ function callLines(step: TrajectoryStep, options: TranscriptOptions): string[] {
       ...argumentLines(call.function_name, call.arguments, options),
       ...(result === undefined
         ? [`${margin}${styled('yellow', 'no result')}`]
-        : resultOf(contentText(result.content), failed, options)),
+        : resultOf(shownContent(result.content).text, failed, options)),
     ]),
     ...others.flatMap((result) =>
-      resultOf(contentText(result.content), isToolError(result), options),
+      resultOf(shownContent(result.content).text, isToolError(result), options),
     ),
   ]
 }
@@ -140,20 +140,4 @@ function folded(lines: readonly string[], most: number, { full }: TranscriptOpti
     ...lines.slice(0, most),
     `${margin}${styled('dim', `… ${formatCount(more)} more lines (--full)`)}`,
   ]
-}
-
-/** Parts that are no text are named. */
-function contentText(content: unknown): string {
-  if (typeof content === 'string') return content
-  if (!Array.isArray(content)) return ''
-  return (content as TrajectoryStep['message'][]).map(partText).join('\n')
-}
-
-function partText(part: unknown): string {
-  const { type, text, source } = part as {
-    type?: string
-    text?: string
-    source?: { path?: string }
-  }
-  return text ?? `[${type ?? 'part'}${source?.path === undefined ? '' : ` ${source.path}`}]`
 }

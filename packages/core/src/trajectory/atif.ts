@@ -109,6 +109,9 @@ export const trajectorySchema = z.strictObject({
 export type Trajectory = z.infer<typeof trajectorySchema>
 /** One message of a conversation, with the results of the tools that it calls. */
 export type TrajectoryStep = z.infer<typeof step>
+
+/** Text, or parts of which some are images. */
+export type TrajectoryContent = z.infer<typeof content>
 /** A tool call of a step. */
 export type TrajectoryToolCall = z.infer<typeof toolCall>
 /** What one model call cost and gave. */

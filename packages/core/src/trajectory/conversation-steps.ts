@@ -1,5 +1,6 @@
 import { toTelemetryJson } from '../http/telemetry-json.ts'
-import type { TrajectoryStep, TrajectoryToolCall } from './atif.ts'
+import type { TrajectoryContent, TrajectoryStep, TrajectoryToolCall } from './atif.ts'
+import { toImagePart } from './image-part.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -55,13 +56,13 @@ function stepContent(message: Fields): Omit<TrajectoryStep, 'step_id'> {
     // A result without a call in front of it: the policy saw it, so it is shown, as what it is.
     if (isGiven(callId)) extra['tool_call_id'] = callId
     extra['original_role'] = role
-    return { source: 'system', message: '', ...observed({ content: toText(content) }), extra }
+    return { source: 'system', message: '', ...observed({ content: toContent(content) }), extra }
   }
   const source = sourceOfRole.get(role)
   if (source === 'agent') {
     return {
       source,
-      message: toText(content),
+      message: toContent(content),
       ...(isGiven(reasoning) ? { reasoning_content: toText(reasoning) } : {}),
       ...toolCalls(calls),
       ...unlessEmpty(extra),
@@ -69,11 +70,11 @@ function stepContent(message: Fields): Omit<TrajectoryStep, 'step_id'> {
   }
   if (isGiven(reasoning)) extra['reasoning_content'] = reasoning
   if (isGiven(calls)) extra['tool_calls'] = calls
-  if (source !== undefined) return { source, message: toText(content), ...unlessEmpty(extra) }
+  if (source !== undefined) return { source, message: toContent(content), ...unlessEmpty(extra) }
   if (typeof role === 'string') extra['original_role'] = role
   // Of another form than a chat message: all of it may matter.
-  const text = content === undefined ? JSON.stringify(message) : toText(content)
-  return { source: 'user', message: text, ...unlessEmpty(extra) }
+  const said = content === undefined ? JSON.stringify(message) : toContent(content)
+  return { source: 'user', message: said, ...unlessEmpty(extra) }
 }
 
 function addResult(step: TrajectoryStep, { content, tool_call_id: callId, name }: Fields): void {
@@ -83,7 +84,7 @@ function addResult(step: TrajectoryStep, { content, tool_call_id: callId, name }
   if (isGiven(name)) extra['name'] = name
   const result = {
     ...(isKnown ? { source_call_id: callId as string } : {}),
-    content: toText(content),
+    content: toContent(content),
     ...unlessEmpty(extra),
   }
   if (step.observation) step.observation.results.push(result)
@@ -129,6 +130,16 @@ function toArguments(value: unknown): Record<string, unknown> {
     // Shown as it was written.
   }
   return { _raw: value }
+}
+
+/** As `toText`; a list of texts and images is a list of parts. */
+function toContent(content: unknown): TrajectoryContent {
+  if (!Array.isArray(content)) return toText(content)
+  const parts = content.map((part: unknown) =>
+    isTextPart(part) ? { type: 'text' as const, text: part.text } : toImagePart(part),
+  )
+  const isWhole = parts.every((part) => part !== undefined)
+  return isWhole && parts.some(({ type }) => type === 'image') ? parts : toText(content)
 }
 
 /** Text parts as their text; null for no text; everything else as JSON. */

@@ -166,7 +166,9 @@ function short(text: string, room: number): string {
 }
 
 function plainText(content: TrajectoryStep['message'] | null | undefined): string {
-  return typeof content === 'string' ? content : JSON.stringify(content ?? '')
+  if (typeof content === 'string') return content
+  const parts = content ?? []
+  return parts.map((part) => (part.type === 'text' ? part.text : '[image]')).join('\n')
 }
 
 function withoutLongFields(trajectory: Trajectory): Trajectory {

@@ -206,6 +206,33 @@ describe('a message', () => {
     ).toMatchObject([{ message: 'a\nb' }, { message: JSON.stringify([text('ä'), image]) }])
   })
 
+  it('has images as parts and not as JSON, in messages and in results of tools', () => {
+    const png = 'data:image/png;base64,iVBORw0KGgo='
+    const jpeg = 'https://images.test/cat.jpg?size=2'
+    const look = { type: 'text', text: 'Look:' }
+    const part = (media_type: string, path: string): object => ({
+      type: 'image',
+      source: { media_type, path },
+    })
+    const steps = stepsOf(
+      { role: 'user', content: [look, { type: 'image_url', image_url: { url: png } }] },
+      { role: 'user', content: [{ type: 'image_url', image_url: jpeg }] },
+      { role: 'user', content: [{ type: 'input_image', image: png }] },
+      { role: 'assistant', content: null, tool_calls: [call] },
+      {
+        role: 'tool',
+        tool_call_id: 'c',
+        content: [{ type: 'image_url', image_url: { url: png } }],
+      },
+    )
+    expect(steps).toMatchObject([
+      { message: [look, part('image/png', png)] },
+      { message: [part('image/jpeg', jpeg)] },
+      { message: [part('image/png', png)] },
+      { observation: { results: [{ content: [part('image/png', png)] }] } },
+    ])
+  })
+
   it('of a tool stands beside the calls in front of it, and alone when there are none', () => {
     const result = (id: string, content: string): object => ({
       role: 'tool',

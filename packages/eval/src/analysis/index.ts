@@ -39,6 +39,7 @@ export { type BehaviourStatistics, type RunStatistics, runStatistics } from './r
 export { RunTable, type RunTableOptions } from './run-table.ts'
 export { isSaid } from './said-text.ts'
 export { selectItems } from './select-items.ts'
+export { shownContent, type ShownContent, type ShownImage } from './shown-content.ts'
 export { type Sign, signs } from './signs.ts'
 export { tQuantile } from './student-t.ts'
 export { type AnsweredCall, answeredCalls, isToolError } from './tool-results.ts'

@@ -30,11 +30,3 @@ export function latency(step: TrajectoryStep): number | null {
 export function rewroteHistory(step: TrajectoryStep): boolean {
   return step.metrics?.extra?.['history_rewritten'] === true
 }
-
-/** Text of a message or result, images as a word in brackets. */
-export function contentText(content: TrajectoryStep['message'] | null | undefined): string {
-  if (typeof content === 'string') return content
-  return (content ?? [])
-    .map((part) => (part.type === 'text' ? part.text : `[${part.source.media_type}]`))
-    .join('\n')
-}

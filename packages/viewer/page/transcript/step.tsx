@@ -1,15 +1,17 @@
 import type { TrajectoryStep } from '@osmosis/core/trajectory'
+import { shownContent } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
 import { counted, duration, oneLine, thousands } from '../format.ts'
 import { LongText } from './long-text.tsx'
-import { contentText, finishReason, latency, rewroteHistory } from './step-facts.ts'
+import { Images } from './images.tsx'
+import { finishReason, latency, rewroteHistory } from './step-facts.ts'
 import { ToolCalls } from './tool-call.tsx'
 
 /** One message of a conversation with the tools that it calls; what is asked of the system is folded. */
 export function Step({ step, here }: { step: TrajectoryStep; here: boolean }): JSX.Element {
-  const text = contentText(step.message)
+  const { text, images } = shownContent(step.message)
   const folds = step.source === 'system' && text.length > 120
   const [open, setOpen] = useState(!folds)
   const tokens = step.metrics?.completion_tokens ?? null
@@ -41,6 +43,7 @@ export function Step({ step, here }: { step: TrajectoryStep; here: boolean }): J
               <LongText text={text} characters={step.source === 'system' ? 20_000 : 1400} />
             </div>
           )}
+          {open && <Images images={images} />}
           {open && <ToolCalls step={step} />}
           {finishReason(step) === 'length' && (
             <span class="chip warn">cut off: finish_reason length</span>

@@ -1,9 +1,9 @@
 import type { TrajectoryStep, TrajectoryToolCall } from '@osmosis/core/trajectory'
-import { isToolError } from '@osmosis/eval/analysis'
+import { isToolError, shownContent } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
 import { LongText } from './long-text.tsx'
-import { contentText } from './step-facts.ts'
+import { Images } from './images.tsx'
 
 type Result = NonNullable<TrajectoryStep['observation']>['results'][number]
 
@@ -57,11 +57,12 @@ function ToolCall({
 }
 
 function ToolResult({ result }: { result: Result }): JSX.Element {
-  const text = contentText(result.content)
+  const { text, images } = shownContent(result.content)
   if (text === '') return <div class="result missing">empty result</div>
   return (
     <div class="result">
       <LongText text={text} characters={1200} lines={12} />
+      <Images images={images} />
     </div>
   )
 }
