@@ -73,6 +73,8 @@ export class WorkerPool {
   readonly #workers = new Set<WorkerProcess>()
   readonly #suspects = new WeakSet<RemoteRun>()
   readonly #waiting = new Set<Waiter>()
+  /** Those of them that are suspects. */
+  readonly #waitingSuspects = new Set<Waiter>()
   readonly #closing = new AbortController()
   #failedStarts = 0
   /** All of them from the start: Prometheus sees no increase to a first figure. */
@@ -242,13 +244,26 @@ export class WorkerPool {
   }
 
   #choose(suspect: boolean): WorkerProcess | undefined {
-    const open = [...this.#workers].filter(
-      (worker) => worker.isOpen && this.#admits(worker, suspect),
-    )
-    const [best] = open.toSorted(
+    const open = [...this.#workers].filter(({ isOpen }) => isOpen)
+    const keptFree = suspect ? undefined : this.#keptFree(open)
+    const admitting = open.filter((worker) => worker !== keptFree && this.#admits(worker, suspect))
+    const [best] = admitting.toSorted(
       (a, b) => Number(b.isResponsive) - Number(a.isResponsive) || a.runs.size - b.runs.size,
     )
     return best
+  }
+
+  /**
+   * The worker that is the next to have nothing that could be run again, while a suspect waits for one.
+   * What comes later goes elsewhere, or waits: on a busy server the suspect would wait for ever.
+   */
+  #keptFree(open: readonly WorkerProcess[]): WorkerProcess | undefined {
+    if (this.#waitingSuspects.size === 0) return undefined
+    const [next] = open.toSorted(
+      (a, b) =>
+        Number(b.isResponsive) - Number(a.isResponsive) || repeatableIn(a) - repeatableIn(b),
+    )
+    return next
   }
 
   #admits({ runs }: WorkerProcess, suspect: boolean): boolean {
@@ -276,21 +291,34 @@ export class WorkerPool {
     }
     const waiter: Waiter = { suspect, take, giveUp: reject }
     this.#waiting.add(waiter)
+    if (suspect) this.#waitingSuspects.add(waiter)
     try {
       return await untilAborted(signal, async () => promise)
     } finally {
-      this.#waiting.delete(waiter)
+      // Others may have waited for it to be placed.
+      if (this.#stopWaiting(waiter) && suspect) this.#handOut()
     }
+  }
+
+  /** Returns whether it was waiting. */
+  #stopWaiting(waiter: Waiter): boolean {
+    this.#waitingSuspects.delete(waiter)
+    return this.#waiting.delete(waiter)
   }
 
   #handOut(): void {
     for (const waiter of this.#waiting) {
       const worker = this.#choose(waiter.suspect)
       if (worker === undefined) continue
-      this.#waiting.delete(waiter)
+      this.#stopWaiting(waiter)
       waiter.take(worker)
     }
   }
+}
+
+/** Runs that could be run again, should the worker end. */
+function repeatableIn({ runs }: WorkerProcess): number {
+  return [...runs.values()].filter(({ isRepeatable }) => isRepeatable).length
 }
 
 /** @param failures - of workers one after the other */
