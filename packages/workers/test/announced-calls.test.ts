@@ -1,7 +1,9 @@
 import type { BeginningModelCall } from '@osmosis/core'
 import { expect, it } from 'vitest'
 
-import { openPolicy, openPool, runRollout } from './pool-under-test.ts'
+import { openPolicy, runRollout, sharedPool } from './pool-under-test.ts'
+
+const shared = sharedPool()
 
 /** An observer that counts the model calls there are, and says which may begin. */
 function callCounter(mayBegin: (nth: number) => Promise<void> = async () => undefined) {
@@ -28,7 +30,7 @@ it('the front hears of each model call before it leaves, and of its end', async 
     for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve))
     expect(policy.requests).toHaveLength(nth - 1)
   })
-  const { pool } = await openPool()
+  const { pool } = await shared()
   const { completion } = await runRollout(
     pool,
     'ask ask',
@@ -42,7 +44,7 @@ it('the front hears of each model call before it leaves, and of its end', async 
 
 it('a call that the front refuses does not leave, and fails the rollout with that', async () => {
   const policy = await openPolicy()
-  const { pool } = await openPool()
+  const { pool } = await shared()
   const calls = callCounter(async () => {
     throw new Error('too many calls')
   })
@@ -53,7 +55,7 @@ it('a call that the front refuses does not leave, and fails the rollout with tha
 
 it('the calls of a worker that is gone, and of a rollout that is over, have ended', async () => {
   const policy = await openPolicy(async () => new Promise<never>(() => undefined))
-  const { pool } = await openPool()
+  const { pool } = await shared()
   const calls = callCounter()
   const asks = { chatCompletionsUrl: policy.url }
   const lost = runRollout(pool, 'ask', asks, calls)

@@ -1,12 +1,21 @@
 import path from 'node:path'
 
-import { runBackendContract } from '@osmosis/testing'
+import { backendRules, runBackendContract, type BackendTestRunner } from '@osmosis/testing'
 import { createWorkerPool } from '@osmosis/workers'
 import { afterAll, describe, it } from 'vitest'
 
 const module = path.join(import.meta.dirname, 'contract-worker.ts')
+/** They need pools of their own. These and all others, with two workers, run among the slow tests. */
+const costly = new Set<string>([backendRules['names-what-is-missing'], backendRules['shuts-down']])
+const declare: BackendTestRunner['it'] = it
+const runner = {
+  describe,
+  it: (name: string, body: () => Promise<void>) =>
+    costly.has(name) ? undefined : declare(name, body),
+  afterAll,
+}
 
-runBackendContract({ describe, it, afterAll }, 'WorkerPoolBackend', {
+runBackendContract(runner, 'WorkerPoolBackend', {
   open: async (entrypoint) =>
-    createWorkerPool({ module, args: [entrypoint], execArgv: [], workers: 2 }),
+    createWorkerPool({ module, args: [entrypoint], execArgv: [], workers: 1 }),
 })

@@ -18,7 +18,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 }
 const pool = await createWorkerPool({
   module: path.join(import.meta.dirname, 'harmful-worker.ts'),
-  workers: 2,
+  workers: does.length,
 })
 console.log(JSON.stringify(pool.workerPids))
 await Promise.all(

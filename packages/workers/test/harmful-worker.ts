@@ -71,6 +71,10 @@ const harms: Readonly<Record<string, () => unknown>> = {
     closeSync(channel)
     await sleep(100_000)
   },
+  'close-channel-once': async () => {
+    appendFileSync(process.argv[3] ?? '', '.')
+    if (statSync(process.argv[3] ?? '').size === 1) await harms['close-channel']?.()
+  },
   'garble-channel': async () => {
     writeSync(channel, Buffer.from([0, 0, 0, 4, 1, 2, 3, 4]))
     await sleep(100_000)

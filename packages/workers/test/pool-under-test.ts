@@ -14,7 +14,7 @@ import {
   type WorkerPoolBackend,
   type WorkerPoolOptions,
 } from '@osmosis/workers'
-import { onTestFinished } from 'vitest'
+import { afterAll, expect, onTestFinished } from 'vitest'
 
 export const harmfulWorker = path.join(import.meta.dirname, 'harmful-worker.ts')
 
@@ -24,16 +24,39 @@ export interface PoolUnderTest {
   readonly ends: WorkerEnd[]
 }
 
+/** A pool of one worker, unless told otherwise, for one test. */
 export async function openPool(options: Partial<WorkerPoolOptions> = {}): Promise<PoolUnderTest> {
+  const opened = await startPool(options)
+  onTestFinished(async () => opened.pool.close())
+  return opened
+}
+
+/**
+ * A pool that the tests of a file share, because processes are what such tests cost. What it resolves
+ * with has the ends of workers since then.
+ */
+export function sharedPool(options: Partial<WorkerPoolOptions> = {}): () => Promise<PoolUnderTest> {
+  let opening: Promise<PoolUnderTest> | undefined
+  afterAll(async () => {
+    await (await opening)?.pool.close()
+  })
+  return async () => {
+    opening ??= startPool(options)
+    const { ends } = await opening
+    ends.length = 0
+    return opening
+  }
+}
+
+async function startPool(options: Partial<WorkerPoolOptions>): Promise<PoolUnderTest> {
   const ends: WorkerEnd[] = []
   const pool = await createWorkerPool({
     module: harmfulWorker,
     execArgv: [],
-    workers: 2,
+    workers: 1,
     onWorkerEnd: (end) => void ends.push(end),
     ...options,
   })
-  onTestFinished(async () => pool.close())
   return { pool, ends }
 }
 
@@ -88,4 +111,23 @@ export async function runRollout(
   const [sample] = grading?.samples.values() ?? []
   const { content = '' } = (sample?.messages[0] ?? {}) as { content?: string }
   return { completion, grading, pid: Number(content.replace('pid ', '')) }
+}
+
+/** What is said of a rollout that has ended two workers, and is given no third one; that runs what follows. */
+export async function endTwoWorkers(
+  { pool, ends }: PoolUnderTest,
+  harm: string,
+): Promise<string | undefined> {
+  const { completion, grading } = await runRollout(pool, harm)
+  expect(completion.failure?.message).toMatch(
+    /; it is the second worker that ended with this rollout in it$/,
+  )
+  expect(completion.failure).toMatchObject({
+    category: 'agent_error',
+    cause: { code: 'worker_lost' },
+  })
+  expect(grading?.failure?.message).toBe(completion.failure?.message)
+  expect(ends).toHaveLength(2)
+  expect((await runRollout(pool, 'nothing')).grading?.status).toBe('success')
+  return completion.failure?.message
 }

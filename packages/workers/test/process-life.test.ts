@@ -1,46 +1,7 @@
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import path from 'node:path'
-import { createInterface } from 'node:readline'
-import { text } from 'node:stream/consumers'
-import { promisify } from 'node:util'
-
-import { onlyIf } from '@osmosis/testing/kit'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 
 import { openPolicy } from './pool-under-test.ts'
-
-/** What a front in a process of its own prints, line by line. */
-interface FrontProcess {
-  readonly pid: number
-  /** The code it ended with. */
-  readonly ended: Promise<unknown>
-  next(): Promise<string>
-}
-
-/** Starts a front, as the leader of a process group, that runs these rollouts at once. */
-function startFront(policyUrl: string, ...does: string[]): FrontProcess {
-  const file = path.join(import.meta.dirname, 'front-process.ts')
-  const front = spawn(process.execPath, [file, policyUrl, ...does], {
-    detached: true,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const pid = front.pid ?? 0
-  onTestFinished(() => {
-    front.kill('SIGKILL')
-  })
-  const lines = createInterface(front.stdout)[Symbol.asyncIterator]()
-  const ended = once(front, 'exit').then(([code]) => code as unknown)
-  return { pid, ended, next: async () => String((await lines.next()).value) }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
+import { isAlive, startFront } from './start-front.ts'
 
 it('workers end with their front, also one whose code never lets go', async () => {
   const policy = await openPolicy()
@@ -52,60 +13,15 @@ it('workers end with their front, also one whose code never lets go', async () =
   await expect.poll(() => pids.some(isAlive)).toBe(false)
 })
 
-it.each(['SIGINT', 'SIGTERM'] as const)(
-  '%s of a terminal leaves the workers to the front, which drains',
-  async (signal) => {
-    const gate = Promise.withResolvers<string>()
-    const policy = await openPolicy(async () => gate.promise)
-    const front = startFront(policy.url, 'ask')
-    await front.next()
-    await policy.waitForRequest(0)
-    process.kill(-front.pid, signal)
-    expect(await front.next()).toBe(`front got ${signal}`)
-    gate.resolve('yes')
-    expect(await front.next()).toBe('success')
-  },
-)
-
-it.each(['garble-channel', 'send-nonsense'])(
-  'what user code says to the front ends its worker alone: %s',
-  async (harm) => {
-    const policy = await openPolicy()
-    const front = startFront(policy.url, harm, 'pause pause pause')
-    await front.next()
-    const outcomes = [await front.next(), await front.next()]
-    expect(outcomes.toSorted()).toEqual(['failure', 'success'])
-    expect(await front.ended).toBe(0)
-  },
-)
-
-it('a rollout that prints what nobody reads any more goes on', async () => {
-  const file = path.join(import.meta.dirname, 'front-process.ts')
-  const front = spawn(process.execPath, [file, 'http://127.0.0.1:9/v1', 'print'])
-  front.stderr.destroy()
-  const [printed] = await Promise.all([text(front.stdout), once(front, 'exit')])
-  expect(printed.split('\n').slice(1)).toEqual(['success', ''])
-})
-
-onlyIf(process.platform !== 'win32', 'a POSIX shell').it(
-  'a front that has no files left replaces its workers when it has some again',
-  async () => {
-    const file = path.join(import.meta.dirname, 'front-without-files.ts')
-    const limited = ['-c', 'ulimit -n 64; exec "$0" "$1"', process.execPath, file]
-    const { stdout } = await promisify(execFile)('sh', limited)
-    expect(stdout.split('\n')).toEqual([
-      expect.stringMatching(/^the worker process was killed/),
-      expect.stringMatching(/^the worker process could not be started: .* EMFILE$/),
-      'with files again: success',
-      '',
-    ])
-  },
-)
-
-it('a front that closes its pool ends, and so do its workers', async () => {
-  const policy = await openPolicy()
+it('SIGTERM of a terminal leaves the workers to the front, which drains, and ends with them', async () => {
+  const gate = Promise.withResolvers<string>()
+  const policy = await openPolicy(async () => gate.promise)
   const front = startFront(policy.url, 'ask')
   const pids = JSON.parse(await front.next()) as number[]
+  await policy.waitForRequest(0)
+  process.kill(-front.pid, 'SIGTERM')
+  expect(await front.next()).toBe('front got SIGTERM')
+  gate.resolve('yes')
   expect(await front.next()).toBe('success')
   expect(await front.ended).toBe(0)
   expect(pids.some(isAlive)).toBe(false)

@@ -1,78 +1,14 @@
-import path from 'node:path'
-
-import { temporaryFolder } from '@osmosis/testing/kit'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 
 import { openPool, runRollout } from './pool-under-test.ts'
 
-describe('a worker that has ended', () => {
-  it('after it finished a rollout is replaced at once, however often that happens', async () => {
-    const { pool, ends } = await openPool({ workers: 1 })
-    for (let n = 0; n < 4; n += 1) {
-      const { completion } = await runRollout(pool, 'nothing')
-      expect(completion.failure).toBeNull()
-      for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
-      await expect.poll(() => ends.length).toBe(n + 1)
-    }
-    expect(ends.map(({ restartMs }) => restartMs)).toEqual([0, 0, 0, 0])
-  })
-
-  it('with a rollout that is suspected is replaced at once, for that is what it died of', async () => {
-    const { pool, ends } = await openPool({ workers: 1 })
-    await runRollout(pool, 'nothing')
-    const harmful = Array.from({ length: 4 }, async () => runRollout(pool, 'pause kill'))
-    const harmless = Array.from({ length: 4 }, async () => runRollout(pool, 'pause pause'))
-    for (const { completion } of await Promise.all(harmful)) {
-      expect(completion.failure?.message).toMatch(/it is the second worker that ended with this/)
-    }
-    for (const { completion } of await Promise.all(harmless)) expect(completion.failure).toBeNull()
-    expect(ends.length).toBeGreaterThan(4)
-    expect(ends.filter(({ restartMs }) => restartMs > 0)).toEqual([])
-  })
-
-  it('before it finished anything is replaced later each time', async () => {
-    const { ends } = await openPool({ workers: 1, args: ['dies-young'] })
-    await expect.poll(() => ends.length, { timeout: 10_000 }).toBeGreaterThan(2)
-    expect(ends.slice(0, 3).map(({ restartMs }) => restartMs)).toEqual([250, 500, 1000])
-  })
-})
-
-it('the successor of a worker that cannot load says why, and so do the rollouts that wait for it', async () => {
-  const folder = await temporaryFolder()
-  const { pool, ends } = await openPool({
-    workers: 1,
-    args: ['loads-once', path.join(folder, 'loads')],
-  })
-  for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
-  await expect.poll(() => ends.length).toBe(1)
-  const { completion } = await runRollout(pool, 'nothing')
-  expect(completion.failure?.message).toBe('loaded a second time')
-  expect(ends[1]?.what).toBe('the worker process could not load: loaded a second time')
-  expect(pool.workers().restarts).toMatchObject({ killed: 1, start: expect.any(Number) })
-})
-
-describe('a worker that is killed while it loads for the first time', () => {
-  it('is started again', async () => {
-    const folder = await temporaryFolder()
-    const { pool, ends } = await openPool({
-      workers: 1,
-      args: ['is-killed', path.join(folder, 'starts'), '2'],
-    })
-    expect((await runRollout(pool, 'nothing')).completion.failure).toBeNull()
-    expect(ends).toHaveLength(2)
-    expect(pool.workers()).toMatchObject({ running: 1, restarts: { killed: 2 } })
-  })
-
-  it('is given up after three times, with the reason', async () => {
-    const folder = await temporaryFolder()
-    const opening = openPool({
-      workers: 1,
-      args: ['is-killed', path.join(folder, 'starts'), '1000'],
-    })
-    await expect(opening).rejects.toMatchObject({
-      code: 'worker_lost',
-      message:
-        'A worker was started 3 times, and never could take rollouts: the worker process was killed by SIGKILL, probably because memory ran out.',
-    })
-  })
+it('a worker that has ended after it finished a rollout is replaced at once, however often that happens', async () => {
+  const { pool, ends } = await openPool({ workers: 1 })
+  for (let n = 0; n < 2; n += 1) {
+    const { completion } = await runRollout(pool, 'nothing')
+    expect(completion.failure).toBeNull()
+    for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+    await expect.poll(() => ends.length).toBe(n + 1)
+  }
+  expect(ends.map(({ restartMs }) => restartMs)).toEqual([0, 0])
 })

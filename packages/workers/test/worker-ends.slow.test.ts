@@ -1,0 +1,209 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+
+import { onlyIf, temporaryFolder } from '@osmosis/testing/kit'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+
+import { endTwoWorkers, openPool, runRollout, sharedPool } from './pool-under-test.ts'
+
+// A machine that is busy takes its time to fill a heap.
+const shared = sharedPool({ heapMegabytes: 64, stallTimeoutSeconds: 100 })
+
+it('workers share the memory that the container has, not that of its machine', async () => {
+  const limit = vi.spyOn(process, 'constrainedMemory').mockReturnValue(256 * 2 ** 20)
+  onTestFinished(() => limit.mockRestore())
+  const { pool } = await openPool({ workers: 2, stallTimeoutSeconds: 100 })
+  const { completion } = await runRollout(pool, 'allocate')
+  expect(completion.failure?.message).toMatch(/probably because its heap of 96 MiB was full; /)
+})
+
+it('a worker is ended before it takes what the whole container has', async () => {
+  const limit = vi.spyOn(process, 'constrainedMemory').mockReturnValue(256 * 2 ** 20)
+  onTestFinished(() => limit.mockRestore())
+  const { pool } = await openPool({ workers: 1, stallTimeoutSeconds: 100 })
+  const { completion } = await runRollout(pool, 'buffers')
+  expect(completion.failure?.message).toMatch(
+    /was ended because it took more than 448 MiB of memory; /,
+  )
+})
+
+it('an error of 10 MB that ends its worker is cut as well', async () => {
+  const { pool, ends } = await shared()
+  const { completion } = await runRollout(pool, 'throw-much-from-outside')
+  expect(completion.failure?.message).toMatch(/ ended because nobody caught an error: e{8000}/)
+  for (const { what } of ends) expect(what.length).toBeLessThan(10_000)
+})
+
+it('a worker that cannot learn what memory it takes, as without files, goes on', async () => {
+  const { pool, ends } = await openPool({ workers: 1, stallTimeoutSeconds: 10 })
+  const { completion } = await runRollout(pool, 'hide-memory')
+  expect(completion.failure).toBeNull()
+  expect(ends).toEqual([])
+})
+
+describe('a rollout that ends its worker', () => {
+  onlyIf(process.platform === 'linux', 'a Linux system').it(
+    'by allocating, and is stopped before its heap is full, is told how much memory it took',
+    async () => {
+      const { pool } = await openPool({ heapMegabytes: 100, stallTimeoutSeconds: 2 })
+      const { completion } = await runRollout(pool, 'hoard')
+      expect(completion.failure?.message).toMatch(
+        /^the worker process blocked its event loop for more than 2 s, and took \d{3,} MiB of memory; /,
+      )
+    },
+  )
+
+  it('by blocking its event loop is not given a third one, and says what happened', async () => {
+    const pool = await openPool({ stallTimeoutSeconds: 2 })
+    const text = /^the worker process blocked its event loop for more than 2 s; /
+    expect(await endTwoWorkers(pool, 'loop')).toMatch(text)
+  })
+
+  it.each([
+    [
+      'allocate',
+      /^the worker process aborted \(SIGABRT\), probably because its heap of 64 MiB was full; /,
+    ],
+    ['buffers', /^the worker process was ended because it took more than 384 MiB of memory; /],
+    ['segfault', /^the worker process crashed in native code \(SIGSEGV\); /],
+    ['kill', /^the worker process was killed by SIGKILL, probably because memory ran out; /],
+    ['exit-at-once', /^the worker process exited with code 3; /],
+    [
+      'abort',
+      /^the worker process ended: process\.abort was called \(at \S*test\/harmful-worker\.ts:\d+:\d+\); /,
+    ],
+    [
+      'close-channel',
+      /^the worker process was ended because it closed the channel to its parent; /,
+    ],
+    ['garble-last-words', /^the worker process exited with code 4; /],
+    [
+      'exit-from-outside',
+      /^the worker process exited with code 0: process\.exit was called \(at \S*test\/harmful-worker\.ts:\d+:\d+\); /,
+    ],
+  ])('by %s is not given a third one, and says what happened', async (harm, text) => {
+    expect(await endTwoWorkers(await shared(), harm)).toMatch(text)
+  })
+})
+
+it('a worker that is killed hands what has not asked the policy to another, within the same deadline', async () => {
+  const { pool } = await openPool({ workers: 1 })
+  const [first] = pool.workerPids
+  let phases = 0
+  const ended = runRollout(
+    pool,
+    'wait',
+    { agentTimeoutSeconds: 3 },
+    {
+      phaseChanged: () => {
+        phases += 1
+        process.kill(first ?? 0, 'SIGKILL')
+      },
+    },
+  )
+  const { completion } = await ended
+  expect(completion.failure?.message).toMatch(/^workflow exceeded its 3s deadline/)
+  expect(phases).toBe(1)
+  expect(pool.workers().restarts).toMatchObject({ killed: 1, crash: 0, stall: 0 })
+})
+
+it('who is with a rollout that brings down two workers is run again, and right', async () => {
+  const { pool, ends } = await openPool({ workers: 2 })
+  const others = Array.from({ length: 40 }, async () =>
+    // A grading that is lost with its worker is another matter.
+    runRollout(pool, 'pause', { grade: false }),
+  )
+  const bad = ['segfault', 'kill', 'segfault'].map(async (harm) =>
+    runRollout(pool, `pause ${harm}`),
+  )
+  for (const { completion } of await Promise.all(others)) expect(completion.failure).toBeNull()
+  for (const { completion } of await Promise.all(bad)) {
+    expect(completion.failure?.message).toMatch(/it is the second worker that ended with this/)
+  }
+  expect(ends.length).toBeGreaterThan(3)
+})
+
+it('code that does not react does not hold up its deadline or its cancelling', async () => {
+  const { pool } = await openPool({ workers: 2, stallTimeoutSeconds: 60 })
+  const late = runRollout(pool, 'loop', { agentTimeoutSeconds: 1 })
+  const cancelled = runRollout(
+    pool,
+    'loop',
+    { rolloutId: 'c' },
+    {
+      phaseChanged: () => void setTimeout(() => pool.cancel({ ids: ['c'] }), 100),
+    },
+  )
+  expect((await late).completion.failure?.message).toMatch(/^workflow exceeded its 1s deadline/)
+  expect((await cancelled).completion.failure?.message).toBe('cancelled')
+  // They would not hear that they are to end.
+  for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+})
+
+it('a rollout that was in a worker which never began it is not suspected', async () => {
+  const folder = await temporaryFolder()
+  const { pool, ends } = await openPool({
+    workers: 1,
+    args: ['counts', path.join(folder, 'kills')],
+  })
+  // Gone before it was handed over; the next worker goes with it, and the third runs it to its end.
+  const phaseChanged = (): void => {
+    for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+  }
+  const { completion } = await runRollout(pool, 'kill-once', { grade: false }, { phaseChanged })
+  expect(completion.failure).toBeNull()
+  expect(ends).toMatchObject([{ rollouts: 1 }, { rollouts: 1 }])
+})
+
+it.each([
+  ['unloadable', { message: 'this entrypoint has a mistake', name: 'SyntaxError' }],
+  [
+    'never-loads',
+    {
+      code: 'invalid_entrypoint',
+      message:
+        'Before it could take rollouts, the worker process exited with code 13: its entrypoint awaits something that can never come.',
+    },
+  ],
+])('a pool whose module is %s does not start, and says why', async (how, error) => {
+  const opening = openPool({ args: [how], workers: 2 })
+  await expect(opening).rejects.toMatchObject(error)
+})
+
+it('who was with a worker that ended comes to its turn, however many others come meanwhile', async () => {
+  const calls = path.join(await temporaryFolder(), 'calls')
+  const { pool, ends } = await openPool({ args: ['counts', calls] })
+  const first = runRollout(pool, 'close-channel-once pause', { grade: false })
+  await expect.poll(() => existsSync(calls)).toBe(true)
+  // They come before it is known what was in the worker, and keep its successor busy from then on.
+  const others: Promise<unknown>[] = []
+  let passed = 0
+  const pass = async (): Promise<void> => {
+    await runRollout(pool, 'pause', { grade: false })
+    passed += 1
+  }
+  const stream = setInterval(() => others.push(pass()), 5)
+  const { completion } = await first.finally(() => clearInterval(stream))
+  expect([completion.failure, passed]).toEqual([null, 0])
+  await Promise.all(others)
+  expect(ends).toHaveLength(1)
+})
+
+it('a worker that is killed takes no result along that is here already', async () => {
+  const { pool } = await shared()
+  const { completion, grading } = await runRollout(
+    pool,
+    'nothing',
+    {},
+    {
+      workflowFinished: async () => {
+        for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+        // The next one runs in the successor of the worker.
+        await runRollout(pool, 'nothing')
+      },
+    },
+  )
+  expect(completion.status).toBe('success')
+  expect(grading?.failure?.message).toMatch(/^the worker process was killed by SIGKILL/)
+  expect(grading?.samples.size).toBe(1)
+})
