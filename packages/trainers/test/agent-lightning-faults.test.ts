@@ -4,17 +4,9 @@ import { randomFaults, type TrainerFaults, type TrainerRequest } from '@osmosis/
 import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
+import { expectNothingOpen, purposeOf } from './ended-worker.ts'
 import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'
 import { model, plannedAgent, row, type Plan } from './planned-agent.ts'
-
-/** What a request to the gateway is for. */
-function purposeOf({ method, path, body }: TrainerRequest): string {
-  if (path.startsWith('/proxy/')) return 'model call'
-  if (path.endsWith('/events')) return 'reward'
-  if (method === 'GET') return path === '/api/rollouts' ? 'look' : 'look at one'
-  const { state } = body['status'] as { state?: string }
-  return state === 'running' ? 'claim' : 'end'
-}
 
 test.each(['claim', 'model call', 'reward', 'end'])(
   'a lost answer to the first %s of each rollout changes nothing',
@@ -38,7 +30,7 @@ test.each(['claim', 'model call', 'reward', 'end'])(
 )
 
 test('while every tenth request fails, each rollout is told once, with its own reward or none', async () => {
-  const plans: readonly Plan[] = Array.from({ length: 120 }, (_, n) => {
+  const plans: readonly Plan[] = Array.from({ length: 60 }, (_, n) => {
     if (n % 6 === 4) return { afterwards: 'throws' }
     if (n % 6 === 5) return { grading: 'removes' }
     return { reward: n }
@@ -55,7 +47,7 @@ test('while every tenth request fails, each rollout is told once, with its own r
   expect(trainedRewards(fake)).toEqual(Object.fromEntries(expected))
   const summaries = await Promise.all(workers.map(async (worker) => worker.stop()))
   const ends = summaries.flatMap((summary) => Object.values(summary.ends))
-  expect(ends.reduce((sum, count) => sum + count)).toBe(120)
+  expect(ends.reduce((sum, count) => sum + count)).toBe(60)
   expect(summaries.map(({ untold }) => untold)).toEqual([0, 0])
 })
 
@@ -115,14 +107,6 @@ test('a rollout whose retry is refused ends as it did before', async () => {
 })
 
 describe('a worker that is told to end leaves nothing open', () => {
-  const plans: readonly Plan[] = [
-    ...Array.from({ length: 6 }, (_, n) => ({ reward: n })),
-    { afterwards: 'hangs' },
-    { grading: 'hangs' },
-    { afterwards: 'throws' },
-    { grading: 'removes' },
-  ]
-
   test.each([
     ['it looks', 'look', 1],
     ['it claims the first', 'claim', 1],
@@ -134,36 +118,7 @@ describe('a worker that is told to end leaves nothing open', () => {
     ['the first end is told', 'end', 1],
     ['others are told', 'end', 4],
   ])('when %s (%s %i)', async (_when, purpose, count) => {
-    for (const fault of [undefined, 'reset', 'lost answer', 503] as const) {
-      let stop = (): void => {}
-      let seen = 0
-      const faults: TrainerFaults = (request) => {
-        if (purposeOf(request) !== purpose || (seen += 1) !== count) return undefined
-        stop()
-        return fault
-      }
-      const { fake } = await gateway(
-        plans.map((plan) => ({ input: row(plan) })),
-        { faults },
-      )
-      const agent = plannedAgent()
-      const worker = startWorker(fake, agent, { concurrency: 5 })
-      const ended = Promise.withResolvers<void>()
-      stop = () => void worker.stop().then(() => ended.resolve(), ended.reject)
-      await ended.promise
-      const open = fake.rollouts.filter(({ state }) => state === 'running')
-      expect([fault, open]).toEqual([fault, []])
-      const rewards = trainedRewards(fake)
-      for (const [n, { id, state }] of fake.rollouts.entries()) {
-        const { reward } = plans[n] ?? {}
-        const isTrained = state === 'succeeded' && reward !== undefined
-        expect([fault, id, rewards[id]]).toEqual([
-          fault,
-          id,
-          isTrained ? [reward, reward] : undefined,
-        ])
-      }
-    }
+    await expectNothingOpen(purpose, count, [undefined])
   })
 
   test('in the middle of a grading', async () => {
@@ -182,13 +137,13 @@ describe('a worker that is told to end leaves nothing open', () => {
 
   test('while model calls wait for the end of a pause', async () => {
     const { fake } = await gateway([{ input: row() }])
-    const over = fake.pause(2_000, 600)
+    // It outlasts the test.
+    void fake.pause(60_000, 600)
     const agent = plannedAgent()
     const worker = startWorker(fake, agent)
     await fake.until(() => agent.begun.length === 1)
     expect((await worker.stop()).ends).toMatchObject({ cancelled: 1 })
     expect(fake.rollouts).toMatchObject([{ state: 'failed', events: [] }])
-    await over
   })
 
   test('and lets what is running go on for as long as it was told', async () => {

@@ -1,70 +1,14 @@
-import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
-import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 
-import type { FakeTrinity, TrinityCall } from '@osmosis/testing'
-import { HttpPeer, startServerProcess, temporaryFolder } from '@osmosis/testing/kit'
+import { HttpPeer, temporaryFolder } from '@osmosis/testing/kit'
 import { runTrainerWorker, trinity } from '@osmosis/trainers'
 import { expect, test } from 'vitest'
 
-import {
-  rowsOf,
-  scriptedBackend,
-  startExplorer,
-  train,
-  type Script,
-  type Scripts,
-} from './scripted-attempts.ts'
-
-const byPlace: Scripts = (row, attempt): Script => ({ reward: row + attempt / 10 })
-
-async function newJournal(): Promise<string> {
-  return path.join(await temporaryFolder(), 'folder', 'run.jsonl')
-}
+import { byPlace, expectExactly, newJournal, trainUntilDone } from './restarts-under-test.ts'
+import { rowsOf, scriptedBackend, startExplorer, train } from './scripted-attempts.ts'
 
 function groupOf(line: string): number | undefined {
   return (JSON.parse(line) as { group?: number }).group
-}
-
-const program = new URL('killed-worker.ts', import.meta.url)
-
-function environmentOf({ url }: FakeTrinity, journal: string): NodeJS.ProcessEnv {
-  return { ...process.env, EXPLORER: url, JOURNAL: journal }
-}
-
-/** Every attempt was trained in one rollout, with the reward of its place, and each group in one commit. */
-function expectExactly(explorer: FakeTrinity, rows: number, attempts: number, calls = 2): void {
-  const trained = explorer.trained()
-  expect(new Set(trained.map(({ id }) => id)).size).toBe(trained.length)
-  const places = Array.from({ length: rows * attempts }, (_, index) => {
-    const [row, attempt] = [Math.floor(index / attempts), (index % attempts) + 1]
-    return {
-      group: `0-${row}`,
-      run: attempt,
-      rollouts: 1,
-      rewards: Array.from({ length: calls }, () => row + attempt / 10),
-    }
-  })
-  expect(placesOf(trained)).toEqual(places)
-  for (const commit of explorer.commits()) {
-    for (const group of new Set(commit.map((call) => call.group))) {
-      expect(commit.filter((call) => call.group === group)).toHaveLength(attempts * calls)
-    }
-  }
-}
-
-function placesOf(trained: readonly TrinityCall[]): unknown[] {
-  const places = Map.groupBy(trained, ({ group, run }) => `${group} ${run}`)
-  return [...places.values()]
-    .map((calls) => ({
-      group: calls[0]?.group ?? '',
-      run: calls[0]?.run ?? 0,
-      rollouts: new Set(calls.map(({ rolloutId }) => rolloutId)).size,
-      rewards: calls.map(({ reward }) => reward),
-    }))
-    .toSorted((a, b) => a.group.localeCompare(b.group) || a.run - b.run)
 }
 
 type Phase = 'looking for the model' | 'asking' | 'asked' | 'grading' | 'rewarding' | 'committing'
@@ -132,69 +76,9 @@ test('rollouts that end in time after a signal are kept, and their batch is comm
   expectExactly(explorer, 2, 3)
 })
 
-test('a worker that is killed again and again trains each attempt once, with its reward', async () => {
-  const journal = await newJournal()
-  let worker: ChildProcess | undefined
-  const seen = new Map<string, number>()
-  // In the middle of model calls, at rewards, at commits, and at the very start.
-  const isDeadly = (route: string, n: number): boolean =>
-    (route === '/commit' && n <= 2) ||
-    (route === '/feedback' && [2, 6, 20].includes(n)) ||
-    (route === '/v1/models' && n === 2) ||
-    (route === '/v1/chat/completions' && [5, 21, 40, 70].includes(n))
-  await using explorer = await startExplorer({
-    faults: ({ path: route }) => {
-      seen.set(route, (seen.get(route) ?? 0) + 1)
-      if (isDeadly(route, seen.get(route) ?? 0)) worker?.kill('SIGKILL')
-      return undefined
-    },
-  })
-  const exits: unknown[] = []
-  do {
-    worker = spawn(process.execPath, [fileURLToPath(program)], {
-      stdio: ['ignore', 'ignore', 'inherit'],
-      env: environmentOf(explorer, journal),
-    })
-    exits.push((await once(worker, 'exit')).find((end) => end !== null))
-  } while (exits.at(-1) === 'SIGKILL')
-  expect(exits.at(-1)).toBe(0)
-  expect(exits.length).toBeGreaterThanOrEqual(10)
-  expectExactly(explorer, 6, 4)
-})
-
-test('a worker that is killed in the middle of any step of its disk trains each attempt once', async () => {
-  await using explorer = await startExplorer()
-  const journal = await newJournal()
-  const steps: string[] = []
-  // Each start gets further than the one before, from its very first step on.
-  for (let count = 0; explorer.commits().length < 3; count += 1) {
-    const env = { ...environmentOf(explorer, journal), WAITS_FOR_DISK: '1' }
-    const worker = await startServerProcess(program, env)
-    const ended = worker.exit.then(() => 'its end')
-    steps.push(await Promise.race([worker.freezeDisk(count), ended]))
-    await worker.end()
-  }
-  expect(new Set(steps)).toEqual(new Set(['open', 'write', 'sync', 'rename', 'datasync']))
-  expectExactly(explorer, 6, 4)
-})
-
-test('a full disk ends the worker, and the next one goes on with what was committed', async () => {
-  let fill: (() => Promise<void>) | undefined
-  await using explorer = await startExplorer({ onCommit: async () => fill?.() })
-  const journal = await newJournal()
-  const worker = await startServerProcess(program, environmentOf(explorer, journal))
-  fill = async () => worker.fillDisk()
-  const [code] = await worker.exit
-  expect(code).toBe(1)
-  expect(explorer.commits()).toHaveLength(1)
-
-  fill = undefined
-  const next = spawn(process.execPath, [fileURLToPath(program)], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-    env: environmentOf(explorer, journal),
-  })
-  expect(await once(next, 'exit')).toEqual([0, null])
-  expectExactly(explorer, 6, 4)
+test('a worker that is killed at its commit trains each attempt once, with its reward', async () => {
+  const exits = await trainUntilDone((route, n) => route === '/commit' && n === 1)
+  expect(exits).toEqual(['SIGKILL', 0])
 })
 
 test('a commit that is refused ends the worker, and the next one commits the same', async () => {
@@ -246,7 +130,10 @@ test('wherever a kill has cut the journal, the next start goes on behind the las
   expect(text.trimEnd().split('\n')).toHaveLength(1 + 4 + 2)
 
   const head = text.indexOf('\n') + 1
-  for (let bytes = head; bytes <= text.length; bytes += 7) {
+  const lineEnds = [...text.matchAll(/\n/g)].map(({ index }) => index)
+  // In the middle of each line, and in front of and behind its end.
+  const cuts = lineEnds.flatMap((end, line) => [end - 20, end, end + 1].slice(line === 0 ? 2 : 0))
+  for (const bytes of cuts) {
     await writeFile(journalFile, text.slice(0, bytes))
     const ended = text.slice(head, bytes).split('\n').slice(0, -1).map(groupOf)
     const link = trinity({ url: explorer.url, journalFile, runName: 'other', ...options })

@@ -1,0 +1,63 @@
+import type { TrainerFault, TrainerFaults, TrainerRequest } from '@osmosis/testing'
+import { expect } from 'vitest'
+
+import { gateway, startWorker, trainedRewards } from './gateway-worker.ts'
+import { plannedAgent, row, type Plan } from './planned-agent.ts'
+
+/** What a request to the gateway is for. */
+export function purposeOf({ method, path, body }: TrainerRequest): string {
+  if (path.startsWith('/proxy/')) return 'model call'
+  if (path.endsWith('/events')) return 'reward'
+  if (method === 'GET') return path === '/api/rollouts' ? 'look' : 'look at one'
+  const { state } = body['status'] as { state?: string }
+  return state === 'running' ? 'claim' : 'end'
+}
+
+const plans: readonly Plan[] = [
+  ...Array.from({ length: 6 }, (_, n) => ({ reward: n })),
+  { afterwards: 'hangs' },
+  { grading: 'hangs' },
+  { afterwards: 'throws' },
+  { grading: 'removes' },
+]
+
+/**
+ * Has a worker end when so many requests for something have come, of which the last one fails; nothing may be left
+ * open, and what is trained has its own reward.
+ */
+export async function expectNothingOpen(
+  purpose: string,
+  count: number,
+  how: readonly (TrainerFault | undefined)[],
+): Promise<void> {
+  for (const fault of how) {
+    let stop = (): void => {}
+    let seen = 0
+    const faults: TrainerFaults = (request) => {
+      if (purposeOf(request) !== purpose || (seen += 1) !== count) return undefined
+      stop()
+      return fault
+    }
+    const { fake } = await gateway(
+      plans.map((plan) => ({ input: row(plan) })),
+      { faults },
+    )
+    const agent = plannedAgent()
+    const worker = startWorker(fake, agent, { concurrency: 5 })
+    const ended = Promise.withResolvers<void>()
+    stop = () => void worker.stop().then(() => ended.resolve(), ended.reject)
+    await ended.promise
+    const open = fake.rollouts.filter(({ state }) => state === 'running')
+    expect([fault, open]).toEqual([fault, []])
+    const rewards = trainedRewards(fake)
+    for (const [n, { id, state }] of fake.rollouts.entries()) {
+      const { reward } = plans[n] ?? {}
+      const isTrained = state === 'succeeded' && reward !== undefined
+      expect([fault, id, rewards[id]]).toEqual([
+        fault,
+        id,
+        isTrained ? [reward, reward] : undefined,
+      ])
+    }
+  }
+}
