@@ -41,16 +41,24 @@ const commands = {
   'the unit': /^ExecStart=\S+ serve (.*)$/m.exec(unit)?.[1]?.split(' ') ?? [],
 }
 
-describe.each(Object.entries(commands))('the command of %s', (_, args) => {
-  it('serves, answers the probes, and ends cleanly on SIGTERM', async () => {
-    await serveHere(args, async (url) => {
-      for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe'] as const) {
-        const { path: route } = pod.containers[0][probe].httpGet
-        expect((await fetch(url + route)).status).toBe(200)
-      }
-    })
+it('the command of the pods serves, answers the probes, and ends cleanly on SIGTERM', async () => {
+  await serveHere(commands['the pods'], async (url) => {
+    for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe'] as const) {
+      const { path: route } = pod.containers[0][probe].httpGet
+      expect((await fetch(url + route)).status).toBe(200)
+    }
   })
+})
 
+// The one that runs here stands for all.
+it('the commands are the same, but for the keys, which are elsewhere on each machine', () => {
+  const keys = (file: string): string[] => ['--api-key-file', file]
+  const { 'the image': image, 'the pods': pods, 'the unit': service } = commands
+  expect(pods).toEqual([...image, ...keys('/run/secrets/osmosis/keys')])
+  expect(service).toEqual([...image, ...keys('/etc/osmosis/keys')])
+})
+
+describe.each(Object.entries(commands))('the command of %s', (_, args) => {
   it('leaves time for the results of what is ended', () => {
     const drain = Number(args[args.indexOf('--drain-timeout') + 1])
     const stop = Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1])

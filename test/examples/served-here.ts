@@ -27,6 +27,8 @@ export async function serveHere(
     '/var/lib/osmosis/outbox': path.join(state, 'outbox'),
     '/run/secrets/osmosis/keys': keys,
     '/etc/osmosis/keys': keys,
+    // One process is enough to see that they are started and ended.
+    auto: '1',
   }
   const here = args.map((arg) => places[arg] ?? arg)
   const child = start('osmosis', ['serve', ...here, '--port', '0'])

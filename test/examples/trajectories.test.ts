@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
 import path from 'node:path'
@@ -10,12 +9,11 @@ import {
   post,
   sendJson,
   sendStream,
-  temporaryFolder,
   type PeerRequest,
 } from '@osmosis/testing/kit'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 
-import { listeningUrl, start } from './command.ts'
+import { serveExample } from './served-example.ts'
 
 const first = answerStream({
   content: 'Let me see.',
@@ -56,17 +54,11 @@ class Controller extends HttpPeer {
 }
 
 /** Serves an example, runs a rollout of each kind, and resolves with the folder of its documents. */
-async function runAll(entrypoint: string): Promise<string> {
+async function runAll(name: string): Promise<string> {
   await using controller = await new Controller().start()
-  const folder = await temporaryFolder()
-  const env = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: folder }
-  const child = start('osmosis', ['serve', entrypoint, '--port', '0'], env)
-  onTestFinished(() => void child.kill('SIGKILL'))
-  child.stderr?.resume()
-  const exit = once(child, 'exit')
-  const server = await listeningUrl(child)
+  await using server = await serveExample(name)
   for (const rolloutId of ['succeeds', 'fails', 'is-cancelled']) {
-    await post(`${server}/rollout`, {
+    await post(`${server.url}/rollout`, {
       rollout_id: rolloutId,
       initial_messages: [{ role: 'user', content: 'val1 = 12\nval2 = 3' }],
       label: '36',
@@ -76,20 +68,14 @@ async function runAll(entrypoint: string): Promise<string> {
     })
   }
   await controller.until(() => controller.isWaiting)
-  await post(`${server}/rollout/cancel`, { ids: ['is-cancelled'] })
+  await post(`${server.url}/rollout/cancel`, { ids: ['is-cancelled'] })
   await controller.until(() => controller.graded === 3)
-  child.kill('SIGTERM')
-  await exit
-  return folder
+  return server.artifacts
 }
 
-describe.each([
-  'examples/rollouts/multiply-openai-agents/main.ts',
-  'examples/rollouts/multiply-strands/main.ts',
-  'examples/rollouts/multiply-ai-sdk/main.ts',
-])('%s', (entrypoint) => {
+describe.each(['multiply-openai-agents', 'multiply-strands', 'multiply-ai-sdk'])('%s', (name) => {
   it('leaves a valid document of every rollout, with all that was said until it ended', async () => {
-    const folder = await runAll(entrypoint)
+    const folder = await runAll(name)
     const read = async (rolloutId: string): Promise<Trajectory> => {
       const file = path.join(folder, rolloutId, 'trajectory.json')
       const document = JSON.parse(await readFile(file, 'utf8')) as Trajectory

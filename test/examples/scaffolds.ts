@@ -1,0 +1,121 @@
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+import { frameworkNames, main, type Framework } from '@osmosis/create'
+import { platformProblems } from '@osmosis/eval'
+import { beforeAll, expect, vi } from 'vitest'
+
+import { run } from '../../packages/cli/test/in-process.ts'
+import { root } from './command.ts'
+
+let parent: string
+const advice = new Map<Framework, string>()
+
+/** Where the workspaces of these tests are, after {@link makeWorkspaces}. */
+export const parentFolder = (): string => parent
+
+/** Where the workspace of a framework is. */
+export const folderOf = (framework: Framework): string => path.join(parent, `my ${framework}`)
+
+/** Lets the tests of a file look at a new workspace of each framework. */
+export function makeWorkspaces(): void {
+  beforeAll(async () => {
+    parent = mkdtempSync(path.join(tmpdir(), 'osmosis-scaffolds-'))
+    for (const framework of frameworkNames) {
+      const flags = ['--framework', framework, '--name', 'shop', '--no-install', '--no-git']
+      let said = ''
+      const spy = vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
+        said += String(text)
+        return true
+      })
+      const code = await main([folderOf(framework), ...flags], {}).finally(() => spy.mockRestore())
+      expect(code).toBe(0)
+      advice.set(framework, said)
+      linkPackages(folderOf(framework))
+    }
+    return () => rmSync(parent, { recursive: true })
+  })
+}
+
+/** What the packages of a new workspace would be installed as, from the sources here. */
+function linkPackages(folder: string): void {
+  const { dependencies, devDependencies } = manifestOf(folder)
+  for (const name of Object.keys({ ...dependencies, ...devDependencies })) link(name, folder)
+}
+
+/** Installs a package in a folder, from what is installed here. */
+export function link(name: string, folder: string): void {
+  const places = globSync('{.,examples/rollouts/*}/node_modules', { cwd: root })
+  const found = places.map((place) => path.join(root, place, name)).find(existsSync)
+  if (found === undefined) throw new Error(`${name} is not installed anywhere here`)
+  const place = path.join(folder, 'node_modules', name)
+  mkdirSync(path.dirname(place), { recursive: true })
+  symlinkSync(found, place)
+}
+
+/** A package.json. */
+export interface Manifest {
+  readonly dependencies: Readonly<Record<string, string>>
+  readonly devDependencies: Readonly<Record<string, string>>
+  readonly scripts: Readonly<Record<string, string>>
+}
+
+/** The package.json of a workspace. */
+export function manifestOf(folder: string): Manifest {
+  return JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) as Manifest
+}
+
+/** What an evaluation of a new workspace counts. */
+export const countsOfShop = {
+  total_samples: 48,
+  completed_samples: 48,
+  graded: 48,
+  passed: 25,
+  failed: 0,
+}
+
+/** Does what the advice to a new workspace says, and resolves with what the evaluation counts. */
+export async function followAdvice(framework: Framework): Promise<unknown> {
+  const said = advice.get(framework) ?? ''
+  expect(said).toContain('npm install\n  npx osmosis eval run configs/eval/shop.toml')
+  const folder = folderOf(framework)
+  const config = ['eval', 'run', 'configs/eval/shop.toml', '--name', 'first']
+  const evaluated = await run(config, {}, folder)
+  expect(evaluated.code).toBe(0)
+
+  const [, show = ''] = /npx osmosis (eval show .*)/.exec(said) ?? []
+  const { stdout, stderr } = await run(show.split(' '), {}, folder)
+  expect(stderr).toBe('')
+  expect(stdout).toContain('#### 13.25')
+  expect(stdout).toContain('11.1  reward 0, not passed\n')
+  return summaryOf(path.join(folder, '.osmosis/evals/first'))
+}
+
+/** What the checks of a workspace find that somebody would have to change. */
+export async function problemsOf(framework: Framework): Promise<unknown[]> {
+  const folder = folderOf(framework)
+  const checks = await run(['rollout', 'validate', '--json'], {}, folder)
+  expect(checks.code).toBe(0)
+  const { rollouts } = JSON.parse(checks.stdout) as {
+    rollouts: [{ findings: { level: string }[] }]
+  }
+  const found = (['eval', 'training'] as const).flatMap((kind) => {
+    const config = readFileSync(path.join(folder, 'configs', kind, 'shop.toml'), 'utf8')
+    return platformProblems(kind, config)
+  })
+  return [...rollouts[0].findings.filter(({ level }) => level !== 'ok'), ...found]
+}
+
+function summaryOf(results: string): unknown {
+  const text = readFileSync(path.join(results, 'metrics.json'), 'utf8')
+  return (JSON.parse(text) as { summary: unknown }).summary
+}
