@@ -38,8 +38,8 @@ export interface GraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
   /**
    * Says what each step of a sample was worth, for trainers that take more than one number: a number,
    * or null for no statement, for each answered model call of the sample, in their order. It does not
-   * replace the sample's reward, and trainers that take one number per sample are not sent it. A
-   * later call replaces an earlier one. Where a sample has no `calls`, as when it is graded again
+   * replace the sample's reward. Only Trinity and the trace of `POST /run` carry step rewards: Agent
+   * Lightning, Miles and Osmosis take one number per sample, so they train without them. A later call replaces an earlier one. Where a sample has no `calls`, as when it is graded again
    * later, nothing is kept of them.
    *
    * @throws OsmosisError with code `unknown_sample` or `invalid_reward`
