@@ -1,5 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-
 import { post, told, withPrograms } from '@osmosis/testing/kit'
 import { Redis } from 'ioredis'
 import { expect, onTestFinished } from 'vitest'
@@ -113,30 +111,13 @@ it('a poll outlasts a restart of Redis', async () => {
   expect(await meanwhile).toMatchObject({ status: 'cancelled' })
 })
 
-it('no lease lapses because Redis was away for longer than it lasts', async () => {
-  const leases = { waitSeconds: 0.1, leaseSeconds: 3 }
-  const { a, b, redis, controller } = await startFronts({ aof: true, leases })
-  controller.hanging = true
-  const handle = await a.start()
-  await handle.until((status) => status === 'running')
-  await redis.kill()
-  expect((await handle.read()).status).toBe(503)
-  await sleep(3_000)
-  await redis.restart()
-  // Long enough for both fronts to look.
-  await sleep(1_000)
-
-  await expect.poll(async () => (await b.handle(handle).read()).status).toBe(200)
-  expect(await handle.once()).toMatchObject({ status: 'running' })
-})
-
 it('whoever is refused a lease while Redis goes away can ask again', async () => {
   const { a, redis, controller } = await startFronts({ aof: true, workers: 0 })
   const ask = async (n: number): Promise<number> => {
     const { completion_callback_url: _, ...body } = controller.rolloutBody({ rollout_id: `r-${n}` })
     return (await post(`${a.url}/rollout`, body)).status
   }
-  const asked = Array.from({ length: 400 }, async (_, n) => ask(n))
+  const asked = Array.from({ length: 60 }, async (_, n) => ask(n))
   await Promise.race(asked)
   await redis.kill()
   await redis.restart()

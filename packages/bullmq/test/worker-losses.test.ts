@@ -1,68 +1,10 @@
-import type { RolloutQueue } from '@osmosis/bullmq/internal'
-import { startPolicyServer, type PolicyServer } from '@osmosis/testing'
-import {
-  type RedisServer,
-  type ServerProcess,
-  startServerProcess,
-  withPrograms,
-} from '@osmosis/testing/kit'
-import { expect, onTestFinished } from 'vitest'
+import { withPrograms } from '@osmosis/testing/kit'
+import { expect } from 'vitest'
 
-import { entry, openQueue, request } from './queue-under-test.ts'
+import { openQueue } from './queue-under-test.ts'
+import { add, startHolding, startWorker } from './worker-processes.ts'
 
 const { it } = withPrograms('redis-server')
-
-const lockMs = 2_000
-
-async function startWorker({ url }: RedisServer, concurrency = 20): Promise<ServerProcess> {
-  return startServerProcess(new URL('worker-process.ts', import.meta.url), {
-    QUEUE_URL: url,
-    QUEUE_LOCK_MS: String(lockMs),
-    QUEUE_CONCURRENCY: String(concurrency),
-  })
-}
-
-/** A policy, or a gate: holds the first request of each rollout that `holds` names until it is released. */
-async function startHolding(
-  holds: (id: string) => boolean,
-): Promise<PolicyServer & { readonly release: () => void; readonly asked: () => string[] }> {
-  const seen = new Set<string>()
-  const open = Promise.withResolvers<string>()
-  const idOf = (headers: PolicyServer['requests'][number]['headers']): string =>
-    String(headers['x-rollout-id'])
-  const server = await startPolicyServer(async ({ headers }) => {
-    const id = idOf(headers)
-    const isFirst = !seen.has(id)
-    seen.add(id)
-    return isFirst && holds(id) ? open.promise : 'yes'
-  })
-  onTestFinished(async () => server.close())
-  return Object.assign(server, {
-    release: () => open.resolve('yes'),
-    asked: () => server.requests.map(({ headers }) => idOf(headers)).toSorted(),
-  })
-}
-
-async function add(
-  queue: RolloutQueue,
-  id: string,
-  does: string,
-  urls: { readonly policy: PolicyServer; readonly gate?: PolicyServer },
-): Promise<void> {
-  await queue.accept(
-    entry({
-      id,
-      gradesAtOnce: true,
-      request: {
-        ...request,
-        rolloutId: id,
-        initialMessages: [{ role: 'user', content: does }],
-        chatCompletionsUrl: urls.policy.url,
-        metadata: { gate: urls.gate?.url },
-      },
-    }),
-  )
-}
 
 it('runs what had not asked elsewhere when its worker is killed, and fails what had', async () => {
   const { queue, redis } = await openQueue()
@@ -94,72 +36,4 @@ it('runs what had not asked elsewhere when its worker is killed, and fails what 
       })
   }
   expect(policy.asked()).toEqual([...asked, ...unasked])
-})
-
-it('gives a rollout that downs its workers to two of them, and others go on', async () => {
-  const { queue, redis } = await openQueue()
-  const policy = await startHolding(() => false)
-  for (const act of ['kills its worker', 'blocks for good']) {
-    const id = act.replaceAll(' ', '-')
-    await add(queue, id, act, { policy })
-    const workers = [await startWorker(redis)]
-    await expect.poll(async () => (await queue.record(id))?.status).toBe('running')
-    workers.push(await startWorker(redis))
-    await expect.poll(async () => queue.record(id)).toMatchObject({ run: 2, status: 'running' })
-    workers.push(await startWorker(redis))
-    await expect
-      .poll(async () => (await queue.record(id))?.errorMessage)
-      .toBe('the worker was lost; it is the second worker that was lost with this rollout in it')
-    await add(queue, `after-${id}`, 'asks', { policy })
-    await expect.poll(async () => (await queue.record(`after-${id}`))?.status).toBe('success')
-    expect(policy.asked()).not.toContain(id)
-    for (const worker of workers) await worker.end()
-  }
-})
-
-it('hears nothing more of a worker that was stopped for longer than its lock', async () => {
-  const { queue, redis } = await openQueue()
-  const policy = await startHolding((id) => id === 'asked')
-  const gate = await startHolding(() => true)
-  const zombie = await startWorker(redis)
-  await add(queue, 'asked', 'asks', { policy })
-  await add(queue, 'unasked', 'passes a gate', { policy, gate })
-  await Promise.all([policy.waitForRequest(0), gate.waitForRequest(0)])
-  zombie.kill('SIGSTOP')
-  await startWorker(redis)
-  await expect
-    .poll(async () => queue.record('unasked'))
-    .toMatchObject({ status: 'success', run: 2 })
-  await expect.poll(async () => (await queue.record('asked'))?.status).toBe('failure')
-
-  // What it waited for has come when it goes on.
-  policy.release()
-  gate.release()
-  zombie.kill('SIGCONT')
-  await expect.poll(async () => (await queue.workers()).map(({ active }) => active)).toEqual([0, 0])
-  expect(await queue.record('asked')).toMatchObject({ status: 'failure', run: 2, reward: null })
-  expect(await queue.record('unasked')).toMatchObject({ status: 'success', calls: 1 })
-  expect(policy.asked()).toEqual(['asked', 'unasked'])
-
-  await add(queue, 'next', 'asks', { policy })
-  await expect.poll(async () => (await queue.record('next'))?.status).toBe('success')
-})
-
-it('fails a grading that waited for its front in a worker that was killed', async () => {
-  const { queue, redis } = await openQueue()
-  const policy = await startHolding(() => false)
-  const worker = await startWorker(redis)
-  const asked = { ...request, chatCompletionsUrl: policy.url }
-  await queue.accept(
-    entry({ request: { ...asked, initialMessages: [{ role: 'user', content: 'asks' }] } }),
-  )
-  await expect.poll(async () => (await queue.record('r1'))?.status).toBe('grading')
-  await worker.end()
-  await expect
-    .poll(async () => queue.record('r1'))
-    .toMatchObject({
-      status: 'failure',
-      errorMessage: 'the worker was lost; the rollout was in it, and is not graded',
-    })
-  expect((await queue.records.workflow('r1'))?.outcome.status).toBe('success')
 })

@@ -1,6 +1,6 @@
-import { test } from 'vitest'
+import { expect, test } from 'vitest'
 
-import { expectNothingOpen } from './ended-worker.ts'
+import { leftOpen } from './ended-worker.ts'
 
 test.each([
   ['it looks', 'look', 1],
@@ -15,6 +15,6 @@ test.each([
 ])(
   'a worker that is told to end when %s (%s %i) leaves nothing open',
   async (_when, purpose, count) => {
-    await expectNothingOpen(purpose, count, ['reset', 'lost answer', 503])
+    expect(await leftOpen(purpose, count, ['reset', 'lost answer', 503])).toEqual([])
   },
 )

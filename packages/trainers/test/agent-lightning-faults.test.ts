@@ -4,7 +4,7 @@ import { randomFaults, type TrainerFaults, type TrainerRequest } from '@osmosis/
 import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
-import { expectNothingOpen, purposeOf } from './ended-worker.ts'
+import { leftOpen, purposeOf } from './ended-worker.ts'
 import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'
 import { model, plannedAgent, row, type Plan } from './planned-agent.ts'
 
@@ -118,7 +118,7 @@ describe('a worker that is told to end leaves nothing open', () => {
     ['the first end is told', 'end', 1],
     ['others are told', 'end', 4],
   ])('when %s (%s %i)', async (_when, purpose, count) => {
-    await expectNothingOpen(purpose, count, [undefined])
+    expect(await leftOpen(purpose, count, [undefined])).toEqual([])
   })
 
   test('in the middle of a grading', async () => {

@@ -1,0 +1,65 @@
+import {
+  AgentWorkflow,
+  defineWorkflowConfig,
+  Grader,
+  LocalBackend,
+  requireRolloutContext,
+  toRolloutSample,
+  type GraderContext,
+} from '@osmosis/core'
+import { startRolloutWorker, type RolloutWorkerOptions } from '@osmosis/bullmq'
+import type { RolloutQueue } from '@osmosis/bullmq/internal'
+import type { RedisServer } from '@osmosis/testing/kit'
+import { onTestFinished } from 'vitest'
+
+/** For how long a worker may be silent. */
+export const lockDurationMs = 2_000
+
+export class Asks extends AgentWorkflow {
+  async run(): Promise<void> {
+    const context = requireRolloutContext('Asks')
+    context.registerSampleSource('main', {
+      getSample: (id) => toRolloutSample({ id, messages: [] }),
+    })
+    await context.policy('main').complete({ messages: [{ role: 'user', content: 'go' }] })
+  }
+}
+
+class One extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    ctx.setReward(1)
+  }
+}
+
+/** A worker of rollouts that ask once. */
+export async function startWorker(
+  { url }: RedisServer,
+  options: Partial<RolloutWorkerOptions> = {},
+): Promise<void> {
+  const workflowConfig = defineWorkflowConfig({ name: 'asks' })
+  const worker = await startRolloutWorker({
+    url,
+    backend: new LocalBackend({ workflow: Asks, workflowConfig, grader: One }),
+    concurrency: 20,
+    code: 'c1',
+    lockDurationMs,
+    stalledIntervalMs: 500,
+    ...options,
+  })
+  onTestFinished(async () => worker.close())
+}
+
+/** Tells each outcome once, as fronts do. */
+export function tellInto(queue: RolloutQueue): string[] {
+  const told: string[] = []
+  queue.tellResults(async (id) => {
+    const record = await queue.record(id)
+    if (record === undefined) return
+    if (record.status === 'grading') await queue.records.allowGrading(id)
+    else if (record.told.grader === undefined) {
+      await queue.records.told(id, 'grader', record.status)
+      told.push(`${id} ${record.status}`)
+    }
+  }, 20)
+  return told
+}

@@ -1,0 +1,94 @@
+import { post, startServerProcess, withPrograms } from '@osmosis/testing/kit'
+import { expect } from 'vitest'
+
+import { alone, killWhileTelling, script } from './front-processes.ts'
+import { startFronts, type FrontsUnderTest } from './fronts-under-test.ts'
+
+const { it } = withPrograms('redis-server')
+
+it('a front is killed while it waits for the answer to a grader callback: another one tells the rest', async () => {
+  const body = await killWhileTelling('grader')
+  expect(body).toMatchObject({ status: 'success', sample: { reward: 1 } })
+})
+
+it('a front is killed while its rollouts run: they end, and others tell of them', async () => {
+  const fronts = await startFronts()
+  const { controller } = fronts
+  const held = Promise.withResolvers<void>()
+  controller.answers['completion'] = [
+    (response) => {
+      held.promise.then(() => response.writeHead(200).end()).catch(() => {})
+    },
+  ]
+  const doomed = await alone(fronts, { rollout_id: 'graded' })
+  await post(
+    `${doomed.url}/rollout`,
+    controller.rolloutBody({ rollout_id: 'ungraded', grader_callback_url: null }),
+  )
+  await controller.until(() => controller.callbacks.length > 0)
+  await doomed.end()
+  held.resolve()
+
+  const { url } = await fronts.front()
+  const status = async (id: string): Promise<unknown> =>
+    (await fetch(`${url}/rollout/${id}/status`)).json()
+  await expect
+    .poll(async () => status('graded'), { timeout: 20_000 })
+    .toMatchObject({ status: 'success', reward: 1 })
+  expect(await status('ungraded')).toMatchObject({ status: 'success', reward: null })
+  await expect
+    .poll(async () => (await fetch(`${url}/health`)).json(), { timeout: 20_000 })
+    .toMatchObject({ undelivered: 0 })
+  const bodies = controller.callbacks.map(({ body }) => JSON.stringify(body))
+  expect(new Set(bodies).size).toBe(3)
+})
+
+it('a caller that was not answered by a dead front repeats its request at another one', async () => {
+  const fronts = await startFronts({ workers: 0 })
+  const { controller } = fronts
+  const doomed = await alone(fronts)
+  await doomed.end()
+  const b = await fronts.front()
+
+  expect((await b.post()).status).toBe(202)
+  expect((await b.post({ label: 'no' })).status).toBe(409)
+  await fronts.worker()
+  expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
+  expect(controller.policyHeaders).toHaveLength(1)
+})
+
+it('a front is killed in the middle of many rollouts: each has one end, told by whoever is left', async () => {
+  const fronts = await startFronts()
+  const { a, b, redis, controller } = fronts
+  await a.close()
+  const doomed = await startServerProcess(script, { REDIS_URL: redis.url })
+  const ids = Array.from({ length: 50 }, (_, n) => `r${n}`)
+  await Promise.all(
+    ids.map(async (rollout_id, n) => {
+      const body = controller.rolloutBody({ rollout_id })
+      expect((await post(`${n % 2 ? doomed.url : b.url}/rollout`, body)).status).toBe(202)
+    }),
+  )
+  await controller.until(() => controller.callbacks.length > 20)
+  await doomed.end()
+
+  await expect
+    .poll(async () => b.get('/health'), { timeout: 20_000 })
+    .toMatchObject({ undelivered: 0, concurrency: { queued: 0, running: 0 } })
+  await controller.until(() => endsOf(controller).size === 100)
+  for (const bodies of endsOf(controller).values()) expect(bodies.size).toBe(1)
+  for (const id of ids) {
+    expect(await b.get(`/rollout/${id}/status`)).toMatchObject({ status: 'success', reward: 1 })
+  }
+  expect(controller.policyHeaders).toHaveLength(50)
+})
+
+/** What was told, by `idempotency-key`: more than one body would be a contradiction. */
+function endsOf({ callbacks }: FrontsUnderTest['controller']): Map<string, Set<string>> {
+  const ends = new Map<string, Set<string>>()
+  for (const { headers, body } of callbacks) {
+    const key = String(headers['idempotency-key'])
+    ends.set(key, (ends.get(key) ?? new Set()).add(JSON.stringify(body)))
+  }
+  return ends
+}

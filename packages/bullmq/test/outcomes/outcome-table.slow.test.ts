@@ -1,0 +1,3 @@
+import { rowsOfQueue, testOutcomes } from './queue-outcomes.ts'
+
+testOutcomes(rowsOfQueue)

@@ -1,0 +1,125 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { createBullBackend } from '@osmosis/bullmq'
+import { RolloutQueue } from '@osmosis/bullmq/internal'
+import { startPolicyServer } from '@osmosis/testing'
+import { startRedis, withPrograms } from '@osmosis/testing/kit'
+import { expect, onTestFinished } from 'vitest'
+
+import { lockDurationMs, startWorker, tellInto } from './asking-worker.ts'
+import { entry, lookInto, request } from './queue-under-test.ts'
+
+const { it } = withPrograms('redis-server')
+
+it('loses nothing when Redis is killed and restarted with AOF while rollouts run and wait', async () => {
+  const redis = await startRedis({ aof: true })
+  const queue = await RolloutQueue.open({ url: redis.url })
+  onTestFinished(async () => queue.close())
+  const told = tellInto(queue)
+  const answer = Promise.withResolvers<string>()
+  await using policy = await startPolicyServer(async () => answer.promise)
+  await startWorker(redis, { concurrency: 10 })
+  await startWorker(redis, { concurrency: 10 })
+  const ids = Array.from({ length: 30 }, (_, n) => `k-${n}`)
+  for (const id of ids) {
+    const asked = { ...request, rolloutId: id, chatCompletionsUrl: policy.url }
+    await queue.accept(entry({ id, request: asked }))
+  }
+  await policy.waitForRequest(19)
+  await redis.kill()
+  // Their outcomes wait, for longer than a worker may be silent.
+  answer.resolve('yes')
+  await sleep(lockDurationMs + 500)
+  await redis.restart()
+
+  await expect.poll(() => told.toSorted()).toEqual(ids.map((id) => `${id} success`).toSorted())
+  expect(policy.requests.map(({ headers }) => String(headers['x-rollout-id'])).toSorted()).toEqual(
+    ids.toSorted(),
+  )
+})
+
+it('ends a rollout whose outcome waited too long for Redis, and runs it no second time', async () => {
+  const redis = await startRedis({ aof: true })
+  const queue = await RolloutQueue.open({ url: redis.url })
+  onTestFinished(async () => queue.close())
+  const answer = Promise.withResolvers<string>()
+  await using policy = await startPolicyServer(async () => answer.promise)
+  await startWorker(redis, { patienceMs: 300 })
+  await queue.accept(entry({ request: { ...request, chatCompletionsUrl: policy.url } }))
+  const call = await policy.waitForRequest(0)
+  await redis.kill()
+  answer.resolve('yes')
+  await call.closed
+  await sleep(1_500)
+  await redis.restart()
+  await expect
+    .poll(async () => (await queue.record('r1').catch(() => undefined))?.errorMessage)
+    .toBe('the worker was lost; the rollout was in it, and is not graded')
+  expect(policy.requests).toHaveLength(1)
+})
+
+it('needs neither events nor messages: all are trimmed and cut off while 100 rollouts run', async () => {
+  const redis = await startRedis()
+  await using policy = await startPolicyServer(() => 'yes')
+  const front = await createBullBackend({ url: redis.url, code: 'c1' })
+  onTestFinished(async () => front.close())
+  await startWorker(redis)
+  await startWorker(redis)
+  const client = lookInto(redis)
+  const over = new AbortController()
+  const cutting = (async () => {
+    while (!over.signal.aborted) {
+      await client.xtrim('osmosis:rollouts:events', 'MAXLEN', 0)
+      await client.xtrim('osmosis:results:events', 'MAXLEN', 0)
+      await client.client('KILL', 'TYPE', 'pubsub')
+      await sleep(5)
+    }
+  })()
+  const ends: string[] = []
+  await Promise.all(
+    Array.from({ length: 100 }, async (_, n) =>
+      front.execute(
+        { ...request, rolloutId: `t-${n}`, chatCompletionsUrl: policy.url },
+        {
+          workflowFinished: async () => {},
+          gradingFinished: async ({ status }) => void ends.push(status),
+        },
+      ),
+    ),
+  )
+  over.abort()
+  await cutting
+  expect(ends).toEqual(Array.from({ length: 100 }, () => 'success'))
+  expect(policy.requests).toHaveLength(100)
+})
+
+it('a front that waits for rollouts waits for Redis as well, and knows when that has lost them', async () => {
+  const cases = [
+    [true, /^success$/],
+    [false, /^the Redis of the queue has lost the rollout/],
+  ] as const
+  for (const [aof, said] of cases) {
+    const redis = await startRedis({ aof })
+    const answer = Promise.withResolvers<string>()
+    await using policy = await startPolicyServer(async () => answer.promise)
+    const front = await createBullBackend({ url: redis.url, code: 'c1' })
+    onTestFinished(async () => front.close())
+    await startWorker(redis)
+    const ends: string[] = []
+    const executed = front.execute(
+      { ...request, chatCompletionsUrl: policy.url },
+      {
+        workflowFinished: async ({ failure }) => void ends.push(failure?.message ?? 'success'),
+        gradingFinished: async ({ status }) => void ends.push(status),
+      },
+    )
+    await policy.waitForRequest(0)
+    await redis.kill()
+    answer.resolve('yes')
+    await sleep(lockDurationMs)
+    await redis.restart()
+    await executed
+    expect(ends[0]).toMatch(said)
+    expect(ends[1]).toBe(aof ? 'success' : 'failure')
+  }
+})

@@ -1,0 +1,75 @@
+import { withPrograms } from '@osmosis/testing/kit'
+import { expect } from 'vitest'
+
+import { entry, openQueue, request } from './queue-under-test.ts'
+import { add, startHolding, startWorker } from './worker-processes.ts'
+
+const { it } = withPrograms('redis-server')
+
+it('gives a rollout that downs its workers to two of them, and others go on', async () => {
+  const { queue, redis } = await openQueue()
+  const policy = await startHolding(() => false)
+  for (const act of ['kills its worker', 'blocks for good']) {
+    const id = act.replaceAll(' ', '-')
+    await add(queue, id, act, { policy })
+    const workers = [await startWorker(redis)]
+    await expect.poll(async () => (await queue.record(id))?.status).toBe('running')
+    workers.push(await startWorker(redis))
+    await expect.poll(async () => queue.record(id)).toMatchObject({ run: 2, status: 'running' })
+    workers.push(await startWorker(redis))
+    await expect
+      .poll(async () => (await queue.record(id))?.errorMessage)
+      .toBe('the worker was lost; it is the second worker that was lost with this rollout in it')
+    await add(queue, `after-${id}`, 'asks', { policy })
+    await expect.poll(async () => (await queue.record(`after-${id}`))?.status).toBe('success')
+    expect(policy.asked()).not.toContain(id)
+    for (const worker of workers) await worker.end()
+  }
+})
+
+it('hears nothing more of a worker that was stopped for longer than its lock', async () => {
+  const { queue, redis } = await openQueue()
+  const policy = await startHolding((id) => id === 'asked')
+  const gate = await startHolding(() => true)
+  const zombie = await startWorker(redis)
+  await add(queue, 'asked', 'asks', { policy })
+  await add(queue, 'unasked', 'passes a gate', { policy, gate })
+  await Promise.all([policy.waitForRequest(0), gate.waitForRequest(0)])
+  zombie.kill('SIGSTOP')
+  await startWorker(redis)
+  await expect
+    .poll(async () => queue.record('unasked'))
+    .toMatchObject({ status: 'success', run: 2 })
+  await expect.poll(async () => (await queue.record('asked'))?.status).toBe('failure')
+
+  // What it waited for has come when it goes on.
+  policy.release()
+  gate.release()
+  zombie.kill('SIGCONT')
+  await expect.poll(async () => (await queue.workers()).map(({ active }) => active)).toEqual([0, 0])
+  expect(await queue.record('asked')).toMatchObject({ status: 'failure', run: 2, reward: null })
+  expect(await queue.record('unasked')).toMatchObject({ status: 'success', calls: 1 })
+  expect(policy.asked()).toEqual(['asked', 'unasked'])
+
+  await add(queue, 'next', 'asks', { policy })
+  await expect.poll(async () => (await queue.record('next'))?.status).toBe('success')
+})
+
+it('fails a grading that waited for its front in a worker that was killed', async () => {
+  const { queue, redis } = await openQueue()
+  const policy = await startHolding(() => false)
+  const worker = await startWorker(redis)
+  const asked = { ...request, chatCompletionsUrl: policy.url }
+  await queue.accept(
+    entry({ request: { ...asked, initialMessages: [{ role: 'user', content: 'asks' }] } }),
+  )
+  await expect.poll(async () => (await queue.record('r1'))?.status).toBe('grading')
+  await worker.end()
+  await expect
+    .poll(async () => queue.record('r1'))
+    .toMatchObject({
+      status: 'failure',
+      errorMessage: 'the worker was lost; the rollout was in it, and is not graded',
+    })
+  expect((await queue.records.workflow('r1'))?.outcome.status).toBe('success')
+})
