@@ -1,5 +1,5 @@
 import { OsmosisError } from '@osmosis/core'
-import { printError, withSurroundings } from './surroundings.ts'
+import { endSignal, printError, withSurroundings } from './surroundings.ts'
 
 /** A signal that Ctrl-C (or SIGTERM) aborts. The second time the process ends at once. */
 export function abortOnInterrupt(): { signal: AbortSignal; release: () => void } {
@@ -9,6 +9,12 @@ export function abortOnInterrupt(): { signal: AbortSignal; release: () => void }
     printError('\nStopping: cancelling what runs. Press Ctrl-C again to stop at once.\n')
     abort.abort(new OsmosisError('cancelled', 'interrupted'))
   })
+  const given = endSignal()
+  if (given !== undefined) {
+    if (given.aborted) onSignal()
+    else given.addEventListener('abort', onSignal, { once: true })
+    return { signal: abort.signal, release: () => given.removeEventListener('abort', onSignal) }
+  }
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
   return {

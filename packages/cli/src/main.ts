@@ -2,12 +2,12 @@ import { isOsmosisError } from '@osmosis/core'
 import { CommanderError } from 'commander'
 
 import { createProgram } from './program.ts'
-import { printError, runWithin, type CommandSurroundings } from './surroundings.ts'
+import { endSignal, printError, runWithin, type CommandSurroundings } from './surroundings.ts'
 import { wrongUseCode } from './wrong-use.ts'
 
 /**
  * Runs the `osmosis` command and resolves with its exit code, or with undefined when it goes on
- * because it serves. Results go to stdout; progress and errors go to stderr.
+ * because it serves, until a signal ends the process. Results go to stdout; progress and errors go to stderr.
  *
  * @param args - what stands behind `osmosis` on the command line
  * @param surroundings - what it is called with. Default: what this process was started with
@@ -25,7 +25,8 @@ async function runCommand(args: readonly string[]): Promise<number | undefined> 
     exitCode = code
   })
   program.hook('postAction', (_program, command) => {
-    if (['serve', 'worker'].includes(command.name())) exitCode = undefined
+    const goesOn = ['serve', 'worker'].includes(command.name()) && endSignal() === undefined
+    if (goesOn) exitCode = undefined
   })
   try {
     await program.parseAsync(args, { from: 'user' })

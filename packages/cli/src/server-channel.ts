@@ -1,5 +1,7 @@
 import type { ListeningServer } from '@osmosis/server'
 
+import { endSignal } from './surroundings.ts'
+
 /** What an entrypoint exports, and with it the protocol that it is served by. */
 export type EntrypointKind = 'workflow' | 'agent-loop'
 
@@ -31,7 +33,7 @@ export function announceListening(
   { url }: ListeningServer,
   entrypoint: Omit<ListeningMessage, 'type' | 'url'>,
 ): void {
-  if (process.send === undefined) return
+  if (process.send === undefined || endSignal() !== undefined) return
   process.send({ type: 'osmosis.listening', url, ...entrypoint } satisfies ListeningMessage)
   // Killed with everything it served to: there is nobody left to drain for.
   process.once('disconnect', () => process.exit(1))

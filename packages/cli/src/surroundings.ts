@@ -18,8 +18,7 @@ export interface InputStream extends NodeJS.ReadableStream {
  * What a command is called with; what is left out is that of the process.
  *
  * Modules of the user that a command loads into this process read `process.env` and `process.cwd()`, and
- * write to the streams of the process, whatever stands here. Signals are those of the process as well,
- * and so is the log of a server, which goes to its stderr.
+ * write to the streams of the process, whatever stands here.
  */
 export interface CommandSurroundings {
   /** Where results go. */
@@ -32,6 +31,12 @@ export interface CommandSurroundings {
   readonly env?: Readonly<Record<string, string | undefined>>
   /** What relative paths mean, and where processes are started. */
   readonly cwd?: string
+  /**
+   * Ends the command when it is aborted, as Ctrl-C does; a server or a worker lets its rollouts finish
+   * first. With it the command leaves the signals of the process alone, and `main` resolves when the
+   * server or the worker has ended.
+   */
+  readonly signal?: AbortSignal
 }
 
 interface KnownSurroundings {
@@ -41,6 +46,7 @@ interface KnownSurroundings {
   readonly env: NodeJS.ProcessEnv
   /** Undefined: wherever the process is. */
   readonly cwd: string | undefined
+  readonly signal: AbortSignal | undefined
   /** Variables that the command gave this process, with what they were before. */
   readonly added: Map<string, string | undefined>
 }
@@ -62,6 +68,7 @@ const ofProcess: KnownSurroundings = {
     return process.env // oxlint-disable-line node/no-process-env
   },
   cwd: undefined,
+  signal: undefined,
   added: new Map(),
 }
 
@@ -74,7 +81,7 @@ export async function runWithin(
   surroundings: CommandSurroundings,
   command: () => Promise<number | undefined>,
 ): Promise<number | undefined> {
-  const { stdout, stderr, stdin, env, cwd } = surroundings
+  const { stdout, stderr, stdin, env, cwd, signal } = surroundings
   const known: KnownSurroundings = {
     get stdout() {
       return stdout ?? process.stdout
@@ -87,6 +94,7 @@ export async function runWithin(
     },
     env: env === undefined ? ofProcess.env : definedIn(env),
     cwd: cwd === undefined ? undefined : path.resolve(cwd),
+    signal,
     added: new Map(),
   }
   const exitCode = await storage.run(known, command)
@@ -171,6 +179,11 @@ export function fromHere(name: string): string {
 export function namedHere(name: string): string {
   const { cwd } = current()
   return name === '' || cwd === undefined || cwd === process.cwd() ? name : fromHere(name)
+}
+
+/** What ends the command instead of the signals of the process; undefined: those do. */
+export function endSignal(): AbortSignal | undefined {
+  return current().signal
 }
 
 /** Whether a person is there to answer: questions go to stderr. */

@@ -5,7 +5,8 @@ import { FakeAgentLightning } from '@osmosis/testing'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
-import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
+import { inWorkspace, start, type StartedCommand } from './in-process.ts'
+import { startOsmosis, temporaryFolder } from './osmosis.ts'
 
 const apiKey = 'gateway-key'
 const echo = 'rollouts/echo/main.ts'
@@ -31,19 +32,25 @@ async function gateway(
   return fake
 }
 
+inWorkspace()
+
 async function startWorker(
   fake: FakeAgentLightning,
   ...flags: readonly string[]
-): Promise<RunningCommand> {
-  const args = ['worker', echo, '--agent-lightning', fake.url, ...flags]
-  const command = startOsmosis(args, { OSMOSIS_TRAINER_KEY: apiKey })
+): Promise<StartedCommand> {
+  const command = start(workerArgs(fake, flags), { OSMOSIS_TRAINER_KEY: apiKey })
   await command.printed(/Taking rollouts from/)
   return command
 }
 
+function workerArgs(fake: FakeAgentLightning, flags: readonly string[]): string[] {
+  return ['worker', echo, '--agent-lightning', fake.url, ...flags]
+}
+
 it('runs what the gateway hands out, and ends on SIGTERM with the exit code 0', async () => {
   const fake = await gateway(20)
-  const worker = await startWorker(fake, '--concurrency', '8', '--log-format', 'json')
+  const flags = ['--concurrency', '8', '--log-format', 'json']
+  const worker = startOsmosis(workerArgs(fake, flags), { OSMOSIS_TRAINER_KEY: apiKey })
   await fake.allEnded()
   worker.child.kill('SIGTERM')
   const { code, stdout, stderr } = await worker.finished
@@ -56,39 +63,37 @@ it('runs what the gateway hands out, and ends on SIGTERM with the exit code 0', 
   expect(fake.trained().map(({ reward }) => reward)).toEqual(Array.from({ length: 20 }, () => 1))
 })
 
-it('runs them in processes of its own, and shows how it is', async () => {
+it('runs them in a process of its own, and shows how it is', async () => {
   const fake = await gateway(5)
-  const worker = await startWorker(fake, '--workers', '2', '--port', '0')
+  const worker = await startWorker(fake, '--workers', '1', '--port', '0')
   const [, url = ''] = await worker.printed(/Listening on (\S+)/)
   await fake.allEnded()
   const health = (await fetch(`${url}/health`)).json()
   expect(await health).toMatchObject({ status: 'ok', lifecycle: { accepting_rollouts: true } })
   expect(await (await fetch(`${url}/metrics`)).text()).toContain('osmosis_')
-  worker.child.kill('SIGTERM')
-  expect((await worker.finished).code).toBe(0)
+  expect((await worker.end()).code).toBe(0)
   expect(fake.trained()).toHaveLength(5)
 })
 
 it('ends with one line when the key is wrong', async () => {
   const fake = await gateway(1)
   const args = ['worker', echo, '--agent-lightning', fake.url, '--log-level', 'warn']
-  const { code, stderr } = await startOsmosis(args, { OSMOSIS_TRAINER_KEY: 'another' }).finished
+  const { code, stderr } = await start(args, { OSMOSIS_TRAINER_KEY: 'another' }).finished
   expect({ code, stderr }).toEqual({
     code: 1,
     stderr: `error: The gateway of Agent Lightning at ${fake.url} refuses the key (401): set apiKey, or OSMOSIS_TRAINER_KEY for \`osmosis worker\`.\n`,
   })
-  const without = await startOsmosis(args).finished
+  const without = await start(args).finished
   expect(without.stderr).toContain('wants a key (401)')
 })
 
-it('cancels on SIGTERM what has not ended in time, and tells the gateway', async () => {
+it('cancels what has not ended in time when it is told to end, and tells the gateway', async () => {
   const asked = Promise.withResolvers<void>()
   const fake = await gateway(3, { before: asked.resolve, answers: false })
   const worker = await startWorker(fake, '--drain-timeout', '0')
   await asked.promise
   await fake.until(() => fake.rollouts.every(({ state }) => state === 'running'))
-  worker.child.kill('SIGTERM')
-  expect((await worker.finished).code).toBe(0)
+  expect((await worker.end()).code).toBe(0)
   expect(fake.rollouts.map(({ state }) => state)).toEqual(['failed', 'failed', 'failed'])
   expect(fake.trained()).toEqual([])
 })

@@ -3,9 +3,9 @@ import path from 'node:path'
 
 import { beforeEach, describe, expect, it } from 'vitest'
 
-import { here, run, workIn } from './in-process.ts'
+import { here, run, start, workIn } from './in-process.ts'
 import { endpoint, refuse, say } from './model-endpoint.ts'
-import { startOsmosis, temporaryFolder, type Finished } from './osmosis.ts'
+import { temporaryFolder, type Finished } from './osmosis.ts'
 
 const rows = [
   { id: 'a', answer: 'Hello', ground_truth: 'Hi', human: 'pass' },
@@ -134,10 +134,9 @@ Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
 it('osmosis eval rubric ends with 130 on Ctrl-C, while the judge has not answered', async () => {
   const judge = await endpoint(() => {})
   const words = `-d rows.jsonl --rubric @rubric.md --base-url ${judge.url}/v1 --model judge-1`
-  const { child, finished } = startOsmosis(['eval', 'rubric', ...words.split(' ')], {}, here(''))
+  const command = start(['eval', 'rubric', ...words.split(' ')])
   await expect.poll(() => judge.received.length).toBeGreaterThan(0)
-  child.kill('SIGINT')
-  const { code, stdout, stderr } = await finished
+  const { code, stdout, stderr } = await command.end()
   expect([code, stdout]).toEqual([130, ''])
   expect(stderr).toContain('Stopping: cancelling what runs.')
   expect(stderr).not.toContain('    at ')

@@ -5,7 +5,7 @@ import { createRun } from '@osmosis/eval'
 import { madeManifest, madeRows } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { run } from './in-process.ts'
+import { run, start } from './in-process.ts'
 import { startOsmosis, temporaryFolder } from './osmosis.ts'
 
 const manifest = madeManifest({ run_name: 'sums', rows: madeRows(1) })
@@ -33,10 +33,9 @@ it('eval view prints a link to its page and serves it until Ctrl-C', async () =>
 
 it('eval view takes the folder of a run, wherever it is', async () => {
   const output = await folderWithRun()
-  const command = startOsmosis(['eval', 'view', path.join(output, 'sums'), '--no-open'])
+  const command = start(['eval', 'view', path.join(output, 'sums'), '--no-open'])
   await command.printed(/\/run\/sums/)
-  command.child.kill('SIGTERM')
-  expect((await command.finished).code).toBe(0)
+  expect((await command.end()).code).toBe(0)
 })
 
 it('eval view takes latest, how a name begins, and what stands behind an @', async () => {
@@ -47,30 +46,27 @@ it('eval view takes latest, how a name begins, and what stands behind an @', asy
   await (await createRun({ outputRoot: output, manifest: { ...newest, inputs } })).close()
   const opened = { latest: 'products', su: 'sums', 'latest@baseline': 'products%40baseline' }
   for (const [name, place] of Object.entries(opened)) {
-    const command = startOsmosis(['eval', 'view', name, '--output', output])
+    const command = start(['eval', 'view', name, '--output', output])
     const [link] = await command.printed(/http:\S+\n/)
     expect(link.trimEnd()).toMatch(new RegExp(`/run/${place}$`))
-    command.child.kill('SIGTERM')
-    expect((await command.finished).code).toBe(0)
+    expect((await command.end()).code).toBe(0)
   }
 })
 
 it('eval view without a run opens the one that is running, and else the list', async () => {
   const output = await folderWithRun()
-  const list = startOsmosis(['eval', 'view', '--output', output])
+  const list = start(['eval', 'view', '--output', output])
   const [link] = await list.printed(/http:\S+\n/)
   expect(link.trimEnd()).toMatch(/#token=[\w-]+\/$/)
-  list.child.kill('SIGTERM')
-  await list.finished
+  await list.end()
   const running = await createRun({
     outputRoot: output,
     manifest: { ...manifest, run_name: 'now' },
   })
   try {
-    const view = startOsmosis(['eval', 'view', '--output', output])
+    const view = start(['eval', 'view', '--output', output])
     await view.printed(/\/run\/now\n/)
-    view.child.kill('SIGTERM')
-    expect((await view.finished).code).toBe(0)
+    expect((await view.end()).code).toBe(0)
   } finally {
     await running.close()
   }

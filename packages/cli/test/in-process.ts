@@ -5,7 +5,7 @@ import { Readable, Writable } from 'node:stream'
 import { main } from '@osmosis/cli'
 import { beforeAll, onTestFinished } from 'vitest'
 
-import { temporaryFolder, workspace, type Finished } from './osmosis.ts'
+import { temporaryFolder, testEnvironment, workspace, type Finished } from './osmosis.ts'
 
 /** Where commands are called that no folder is named for; undefined: where this process is. */
 let called: string | undefined
@@ -34,6 +34,44 @@ export function here(name: string): string {
   return path.resolve(called ?? '', name)
 }
 
+/** A command that runs in this process. */
+export interface StartedCommand {
+  readonly finished: Promise<Finished>
+  /** Resolves with the match as soon as what was printed on stdout and stderr matches. */
+  printed(pattern: RegExp): Promise<RegExpExecArray>
+  /** Ends it as Ctrl-C does, and resolves when it has ended. */
+  end(): Promise<Finished>
+}
+
+/**
+ * Starts the `osmosis` command in this process, for what is not about processes. It is ended with the test.
+ *
+ * @param env - added to the variables of this process
+ * @param folder - where it is called. Default: that of `workIn` or `inWorkspace`, else where this process is
+ */
+export function start(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  folder = called,
+): StartedCommand {
+  const ending = new AbortController()
+  const output = new WatchedOutput()
+  const finished = main(args, {
+    stdout: output.stream('stdout'),
+    stderr: output.stream('stderr'),
+    stdin: Readable.from([]),
+    env: { ...testEnvironment, ...env },
+    signal: ending.signal,
+    ...(folder === undefined ? {} : { cwd: folder }),
+  }).then((code) => ({ code: code ?? null, ...output.texts }))
+  const end = async (): Promise<Finished> => {
+    ending.abort()
+    return finished
+  }
+  onTestFinished(async () => void (await end()))
+  return { finished, end, printed: async (pattern) => output.match(pattern, finished) }
+}
+
 /**
  * Runs the `osmosis` command in this process, for what is not about processes.
  *
@@ -45,22 +83,46 @@ export async function run(
   env: Readonly<Record<string, string>> = {},
   folder = called,
 ): Promise<Finished> {
-  const output = { stdout: '', stderr: '' }
-  const stream = (name: 'stdout' | 'stderr'): Writable =>
-    new Writable({
+  const output = new WatchedOutput()
+  const code = await main(args, {
+    stdout: output.stream('stdout'),
+    stderr: output.stream('stderr'),
+    stdin: Readable.from([]),
+    env: { ...testEnvironment, ...env },
+    ...(folder === undefined ? {} : { cwd: folder }),
+  })
+  return { code: code ?? null, ...output.texts }
+}
+
+/** Collects what a command prints. */
+class WatchedOutput {
+  readonly texts = { stdout: '', stderr: '' }
+  readonly #watchers = new Set<() => void>()
+
+  stream(name: 'stdout' | 'stderr'): Writable {
+    return new Writable({
       write: (text, _encoding, done) => {
-        output[name] += String(text)
+        this.texts[name] += String(text)
+        for (const watcher of this.#watchers) watcher()
         done()
       },
     })
-  const code = await main(args, {
-    stdout: stream('stdout'),
-    stderr: stream('stderr'),
-    stdin: Readable.from([]),
-    env: { ...process.env, ...env },
-    ...(folder === undefined ? {} : { cwd: folder }),
-  })
-  return { code: code ?? null, ...output }
+  }
+
+  async match(pattern: RegExp, ended: Promise<unknown>): Promise<RegExpExecArray> {
+    const { promise, resolve, reject } = Promise.withResolvers<RegExpExecArray>()
+    const watcher = (): void => {
+      const match = pattern.exec(this.texts.stdout + this.texts.stderr)
+      if (match) resolve(match)
+    }
+    this.#watchers.add(watcher)
+    watcher()
+    ended.then(() => {
+      const { stdout, stderr } = this.texts
+      reject(new Error(`ended without printing ${pattern}:\n${stdout}${stderr}`))
+    }, reject)
+    return promise
+  }
 }
 
 /** What a run wrote. */

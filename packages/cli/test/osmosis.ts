@@ -10,6 +10,16 @@ export const bin = path.resolve(import.meta.dirname, '../src/bin.ts')
 /** A small Osmosis workspace that needs nothing but core. */
 export const workspace = path.join(import.meta.dirname, 'workspace')
 
+/** What is written to the home folder, such as trajectories, is not for that of whoever runs the tests. */
+const home = mkdtempSync(path.join(tmpdir(), 'osmosis-cli-home-'))
+process.once('exit', () => rmSync(home, { recursive: true, force: true }))
+
+/** The variables of commands. */
+export const testEnvironment: Readonly<Record<string, string | undefined>> = {
+  ...process.env,
+  HOME: home,
+}
+
 export interface Finished {
   code: number | null
   stdout: string
@@ -31,7 +41,7 @@ export function startOsmosis(
 ): RunningCommand {
   const child = spawn(process.execPath, [bin, ...args], {
     cwd,
-    env: { ...process.env, ...env },
+    env: { ...testEnvironment, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const output = { stdout: '', stderr: '' }

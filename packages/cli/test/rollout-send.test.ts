@@ -3,9 +3,9 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
-import { inWorkspace, run } from './in-process.ts'
+import { inWorkspace, run, start } from './in-process.ts'
 import { endpoint, refuse } from './model-endpoint.ts'
-import { startOsmosis, temporaryFolder } from './osmosis.ts'
+import { temporaryFolder } from './osmosis.ts'
 
 inWorkspace()
 
@@ -66,7 +66,7 @@ describe('osmosis rollout send', () => {
   })
 
   it('sends to a server that runs, with its key', async () => {
-    const serving = startOsmosis(['serve', echo, '--port', '0', '--no-trajectories'], {
+    const serving = start(['serve', echo, '--port', '0', '--no-trajectories'], {
       OSMOSIS_ROLLOUT_SERVER_API_KEY: 'server-key',
     })
     const [, url = ''] = await serving.printed(/Listening on (\S+)/)
@@ -125,10 +125,9 @@ describe('osmosis rollout send', () => {
 
   it('cancels the rollout after Ctrl-C', async () => {
     const args = ['rollout', 'send', echo, '0', ...words, '--policy', 'policies/silent.ts']
-    const sending = startOsmosis(args)
+    const sending = start(args)
     await sending.printed(/status: running/)
-    sending.child.kill('SIGINT')
-    const { code, stdout, stderr } = await sending.finished
+    const { code, stdout, stderr } = await sending.end()
     expect([code, stdout]).toEqual([130, '[user] one\nreward: none\n'])
     expect(stderr).toContain('status: cancelled\n')
   })

@@ -4,7 +4,7 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
-import { inWorkspace, run as osmosis } from './in-process.ts'
+import { inWorkspace, run as osmosis, start } from './in-process.ts'
 import { endpoint, say } from './model-endpoint.ts'
 import { startOsmosis, temporaryFolder } from './osmosis.ts'
 
@@ -19,7 +19,7 @@ async function fails(...args: string[]): Promise<string> {
 }
 
 describe('osmosis serve -m', () => {
-  it('serves an agent loop to a trainer, keeps traces, and ends on SIGTERM', async () => {
+  it('serves an agent loop to a trainer, keeps traces, and ends when it is told to', async () => {
     const log = temporaryFolder()
     const done = Promise.withResolvers<Record<string, unknown>>()
     const trainer = await endpoint(({ path: route, body }, response) => {
@@ -30,7 +30,7 @@ describe('osmosis serve -m', () => {
       response.end('{}')
       done.resolve(body)
     })
-    const command = startOsmosis(['serve', '-m', adder, '--port', '0', '--log', log])
+    const command = start(['serve', '-m', adder, '--port', '0', '--log', log])
     const [, url = ''] = await command.printed(/Listening on (\S+)/)
     expect(await (await fetch(`${url}/health`)).json()).toMatchObject({ agent_loop: 'adder' })
     const init = {
@@ -47,15 +47,14 @@ describe('osmosis serve -m', () => {
     expect(answer.status).toBe(202)
     expect(await done.promise).toMatchObject({ rollout_id: 'r1', status: 'COMPLETED', reward: 1 })
 
-    command.child.kill('SIGTERM')
-    const { code, stdout } = await command.finished
-    const [start = ''] = readdirSync(log)
+    const { code, stdout } = await command.end()
+    const [started = ''] = readdirSync(log)
     expect([code, stdout]).toEqual([
       0,
-      `Serving the agent loop adder of rollouts/agent-loops/adder.ts\nKeeping traces in ${path.join(log, start)}\nListening on ${url} (open, no key asked for)\n`,
+      `Serving the agent loop adder of rollouts/agent-loops/adder.ts\nKeeping traces in ${path.join(log, started)}\nListening on ${url} (open, no key asked for)\n`,
     ])
-    expect(start).toMatch(/^\d{10}$/)
-    expect(readdirSync(path.join(log, start))).toEqual(['r1.jsonl'])
+    expect(started).toMatch(/^\d{10}$/)
+    expect(readdirSync(path.join(log, started))).toEqual(['r1.jsonl'])
   })
 
   it('tells a collector which rollouts it has', async () => {
@@ -65,7 +64,7 @@ describe('osmosis serve -m', () => {
       if (route === '/v1/chat/completions') say(response, '5')
       else response.end('{}', () => done.resolve())
     })
-    const command = startOsmosis(['serve', '-m', adder, '--port', '0'], {
+    const command = start(['serve', '-m', adder, '--port', '0'], {
       OSMOSIS_ROLLOUT_OTLP_ENDPOINT: collector.url,
       OSMOSIS_ROLLOUT_SERVER_ID: 'pod-7',
     })
@@ -74,8 +73,7 @@ describe('osmosis serve -m', () => {
     const init = { rollout_id: 'r1', server_url: trainer.url, messages, completion_params: {} }
     await fetch(`${url}/v1/rollout/init`, { method: 'POST', body: JSON.stringify(init) })
     await done.promise
-    command.child.kill('SIGTERM')
-    expect((await command.finished).code).toBe(0)
+    expect((await command.end()).code).toBe(0)
     const told = JSON.stringify(collector.received.map(({ body }) => body))
     const states = told.matchAll(/"status","value":\{"stringValue":"(\w+)"/g)
     expect(Array.from(states, ([, state]) => state)).toEqual(['queued', 'running', 'success'])
@@ -114,7 +112,7 @@ describe('osmosis serve -m', () => {
     expect(await fails('serve', '-m', adder, '--port', '0', '--host', '0.0.0.0')).toMatch(
       /^error: .*0\.0\.0\.0.*key/,
     )
-    const command = startOsmosis(['serve', '-m', adder, '--port', '0', '--api-key', 'k1'])
+    const command = start(['serve', '-m', adder, '--port', '0', '--api-key', 'k1'])
     const [, url = ''] = await command.printed(/Listening on (\S+) \(with a bearer key\)/)
     expect((await fetch(`${url}/platform/health`)).status).toBe(401)
   })
@@ -123,7 +121,7 @@ describe('osmosis serve -m', () => {
     expect(await fails('serve', '-m', 'rollouts/agent-loops/faulty.ts:wrong', '--port', '0')).toBe(
       'error: Agent loop validation failed with 1 error(s):\n  - [GET_TOOLS_RETURNS_NONE] getTools: getTools() must return an array, got null\n',
     )
-    const command = startOsmosis(
+    const command = start(
       ['serve', '-m', 'rollouts/agent-loops/faulty.ts:wrong', '--no-validate'],
       {
         ROLLOUT_PORT: '0',
@@ -143,7 +141,7 @@ describe('osmosis serve -m', () => {
 describe('osmosis serve, when the entrypoint says what it is,', () => {
   it('takes an agent loop without a flag, and a workflow with one', async () => {
     const served = async (...args: string[]): Promise<string> => {
-      const [, what = ''] = await startOsmosis(['serve', ...args, '--port', '0']).printed(
+      const [, what = ''] = await start(['serve', ...args, '--port', '0']).printed(
         /Serving (.*)\nListening on/,
       )
       return what

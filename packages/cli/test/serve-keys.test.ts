@@ -5,7 +5,10 @@ import { pathToFileURL } from 'node:url'
 import { onlyIf } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { osmosis, startOsmosis, temporaryFolder, workspace } from './osmosis.ts'
+import { inWorkspace, start } from './in-process.ts'
+import { startOsmosis, temporaryFolder, workspace } from './osmosis.ts'
+
+inWorkspace()
 
 function keyFile(text: string): string {
   const file = path.join(temporaryFolder(), 'keys')
@@ -18,38 +21,55 @@ async function statusFor(url: string, key: string): Promise<number> {
   return (await fetch(`${url}/rollout/none/status`, { headers })).status
 }
 
+const withSignals = onlyIf(process.platform !== 'win32', 'a system with signals')
+
 describe('osmosis serve --api-key-file', () => {
-  it('takes any key of the file, and those of the changed file after SIGHUP', async () => {
-    const file = keyFile('# callers\nfirst-key\n\n  second-key  \n')
-    const args = ['serve', 'rollouts/echo/main.ts', '--port', '0', '--api-key-file', file]
-    const serving = startOsmosis(args)
-    const [, url = ''] = await serving.printed(/Listening on (\S+) \(with a bearer key\)/)
-    const allowed = async (): Promise<number[]> =>
-      Promise.all(['first-key', 'second-key', 'third-key'].map(async (key) => statusFor(url, key)))
-    expect(await allowed()).toEqual([200, 200, 401])
+  withSignals.it(
+    'takes any key of the file, and those of the changed file after SIGHUP',
+    async () => {
+      const file = keyFile('# callers\nfirst-key\n\n  second-key  \n')
+      const args = ['serve', 'rollouts/echo/main.ts', '--port', '0', '--api-key-file', file]
+      const serving = startOsmosis(args)
+      const [, url = ''] = await serving.printed(/Listening on (\S+) \(with a bearer key\)/)
+      const allowed = async (): Promise<number[]> =>
+        Promise.all(
+          ['first-key', 'second-key', 'third-key'].map(async (key) => statusFor(url, key)),
+        )
+      expect(await allowed()).toEqual([200, 200, 401])
 
-    writeFileSync(file, 'second-key\nthird-key\n')
-    serving.child.kill('SIGHUP')
-    await serving.printed(/keys of callers read again/)
-    expect(await allowed()).toEqual([401, 200, 200])
+      writeFileSync(file, 'second-key\nthird-key\n')
+      serving.child.kill('SIGHUP')
+      await serving.printed(/keys of callers read again/)
+      expect(await allowed()).toEqual([401, 200, 200])
 
-    writeFileSync(file, '# none\n')
-    serving.child.kill('SIGHUP')
-    await serving.printed(/keys of callers stay as they were: .* has no key/)
-    expect(await allowed()).toEqual([401, 200, 200])
-  })
+      writeFileSync(file, '# none\n')
+      serving.child.kill('SIGHUP')
+      await serving.printed(/keys of callers stay as they were: .* has no key/)
+      expect(await allowed()).toEqual([401, 200, 200])
 
-  it('is not ended by SIGHUP while it starts, and reads the file when it has', async () => {
-    const echo = pathToFileURL(path.join(workspace, 'rollouts/echo/main.ts')).href
-    const entrypoint = path.join(temporaryFolder(), 'main.ts')
-    const hangUp = `process.kill(process.pid, 'SIGHUP')`
-    writeFileSync(entrypoint, `${hangUp}\nexport * from ${JSON.stringify(echo)}\n`)
-    const file = keyFile('first-key\n')
-    const serving = startOsmosis(['serve', entrypoint, '--port', '0', '--api-key-file', file])
-    const [, url = ''] = await serving.printed(/Listening on (\S+)/)
-    await serving.printed(/keys of callers read again/)
-    expect(await statusFor(url, 'first-key')).toBe(200)
-  })
+      // What has no end is not waited for.
+      rmSync(file)
+      symlinkSync('/dev/zero', file)
+      serving.child.kill('SIGHUP')
+      await serving.printed(/keys of callers stay as they were: .* is no regular file/)
+      expect(await allowed()).toEqual([401, 200, 200])
+    },
+  )
+
+  withSignals.it(
+    'is not ended by SIGHUP while it starts, and reads the file when it has',
+    async () => {
+      const echo = pathToFileURL(path.join(workspace, 'rollouts/echo/main.ts')).href
+      const entrypoint = path.join(temporaryFolder(), 'main.ts')
+      const hangUp = `process.kill(process.pid, 'SIGHUP')`
+      writeFileSync(entrypoint, `${hangUp}\nexport * from ${JSON.stringify(echo)}\n`)
+      const file = keyFile('first-key\n')
+      const serving = startOsmosis(['serve', entrypoint, '--port', '0', '--api-key-file', file])
+      const [, url = ''] = await serving.printed(/Listening on (\S+)/)
+      await serving.printed(/keys of callers read again/)
+      expect(await statusFor(url, 'first-key')).toBe(200)
+    },
+  )
 
   it.each([
     ['is empty', '\n', /has no key: write one on a line of its own/],
@@ -60,29 +80,16 @@ describe('osmosis serve --api-key-file', () => {
     ],
   ])('refuses a file that %s', async (_, text, message) => {
     const args = ['serve', 'rollouts/echo/main.ts', '--port', '0', '--api-key-file', keyFile(text)]
-    const { code, stderr } = await osmosis(args)
+    const { code, stderr } = await start(args).finished
     expect(stderr).toMatch(message)
     expect(code).not.toBe(0)
   })
 
-  onlyIf(process.platform !== 'win32', 'a system with signals').it(
-    'waits on SIGHUP for nothing that has no end',
-    async () => {
-      const file = keyFile('first-key\n')
-      const args = ['serve', 'rollouts/echo/main.ts', '--port', '0', '--api-key-file', file]
-      const serving = startOsmosis(args)
-      const [, url = ''] = await serving.printed(/Listening on (\S+)/)
-      rmSync(file)
-      symlinkSync('/dev/zero', file)
-      serving.child.kill('SIGHUP')
-      await serving.printed(/keys of callers stay as they were: .* is no regular file/)
-      expect(await statusFor(url, 'first-key')).toBe(200)
-    },
-  )
-
   it('refuses a file that is not there, and a key beside the file', async () => {
     const serve = ['serve', 'rollouts/echo/main.ts', '--api-key-file', '/nowhere/keys']
-    expect((await osmosis(serve)).stderr).toMatch(/--api-key-file cannot be read: ENOENT/)
-    expect((await osmosis([...serve, '--api-key', 'k'])).stderr).toMatch(/exclude each other/)
+    expect((await start(serve).finished).stderr).toMatch(/--api-key-file cannot be read: ENOENT/)
+    expect((await start([...serve, '--api-key', 'k']).finished).stderr).toMatch(
+      /exclude each other/,
+    )
   })
 })

@@ -1,25 +1,25 @@
 import { expect, it } from 'vitest'
 
-import { osmosis, startOsmosis } from './osmosis.ts'
+import { inWorkspace, run, start } from './in-process.ts'
 import { startInTerminal } from './pseudo-terminal.ts'
+
+inWorkspace()
 
 const serve = ['serve', 'rollouts/echo/main.ts', '--port', '0']
 
 it('osmosis serve logs for people when it is asked to, and what is important enough', async () => {
-  const serving = startOsmosis([...serve, '--log-format', 'pretty'])
+  const serving = start([...serve, '--log-format', 'pretty'])
   await serving.printed(/\d\d:\d\d:\d\d\.\d{3} INFO {2}listening url=http:/)
 
-  const quiet = startOsmosis([...serve, '--log-level', 'error'])
-  let logged = ''
-  quiet.child.stderr?.on('data', (data: Buffer) => (logged += data.toString()))
+  const quiet = start([...serve, '--log-level', 'error'])
   await quiet.printed(/Listening on/)
-  expect(logged).toBe('')
+  expect((await quiet.end()).stderr).toBe('')
 })
 
 it('osmosis serve names the formats and levels that there are', async () => {
-  const { stderr } = await osmosis([...serve, '--log-format', 'xml'])
+  const { stderr } = await run([...serve, '--log-format', 'xml'])
   expect(stderr).toMatch(/Allowed choices are auto, pretty, json/)
-  const level = await osmosis([...serve, '--log-level', 'loud'])
+  const level = await run([...serve, '--log-level', 'loud'])
   expect(level.stderr).toMatch(/Allowed choices are debug, info, warn, error/)
 })
 

@@ -3,7 +3,10 @@ import { EventEmitter, once } from 'node:events'
 import { expect, it } from 'vitest'
 
 import { endpoint } from './model-endpoint.ts'
-import { osmosis, startOsmosis, temporaryFolder } from './osmosis.ts'
+import { inWorkspace, start } from './in-process.ts'
+import { startOsmosis, temporaryFolder } from './osmosis.ts'
+
+inWorkspace()
 
 interface Cluster {
   url: string
@@ -62,10 +65,11 @@ it.each([
     }),
   },
 ])(
-  'osmosis serve --outbox: the next start of $what delivers what the last one could not',
+  'osmosis serve --outbox: the next start of $what delivers what the last one could not, when it can listen',
   async ({ args, path, key, body }) => {
     const cluster = await startCluster()
-    const command = ['serve', ...args, '--port', '0', '--outbox', temporaryFolder()]
+    const outbox = ['--outbox', temporaryFolder()]
+    const command = ['serve', ...args, '--port', '0', ...outbox]
     const first = startOsmosis(command)
     const [, url = ''] = await first.printed(/Listening on (\S+)/)
     const accepted = await fetch(url + path, {
@@ -78,34 +82,16 @@ it.each([
     first.child.kill('SIGKILL')
     await first.finished
 
+    // It ends when it cannot listen, although results wait to be delivered.
+    const taken = new URL(cluster.url).port
+    const refused = await start(['serve', ...args, '--port', taken, ...outbox]).finished
+    expect(refused.code).toBe(1)
+    expect(refused.stderr).toMatch(/error: Port \d+ .*taken/)
+
     cluster.status = 200
     const before = cluster.keys.length
-    startOsmosis(command)
+    start(command)
     await cluster.received(before + 1)
     expect(new Set(cluster.keys)).toStrictEqual(new Set([key]))
   },
 )
-
-it('osmosis serve --outbox: ends when it cannot listen, although results wait to be delivered', async () => {
-  const cluster = await startCluster()
-  const command = ['serve', 'rollouts/echo/main.ts', '--outbox', temporaryFolder(), '--port']
-  const first = startOsmosis([...command, '0'])
-  const [, url = ''] = await first.printed(/Listening on (\S+)/)
-  await fetch(`${url}/rollout`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      rollout_id: 'r1',
-      initial_messages: [],
-      chat_completions_url: cluster.url,
-      completion_callback_url: `${cluster.url}/completion`,
-    }),
-  })
-  await cluster.received(1)
-  first.child.kill('SIGKILL')
-  await first.finished
-
-  const { code, stderr } = await osmosis([...command, new URL(cluster.url).port])
-  expect(code).toBe(1)
-  expect(stderr).toMatch(/error: Port \d+ .*taken/)
-})

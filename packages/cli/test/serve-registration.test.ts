@@ -4,9 +4,9 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
-import { inWorkspace, run as osmosis } from './in-process.ts'
+import { inWorkspace, run as osmosis, start, type StartedCommand } from './in-process.ts'
 import { endpoint, type Received } from './model-endpoint.ts'
-import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
+import { temporaryFolder } from './osmosis.ts'
 
 inWorkspace()
 
@@ -77,9 +77,8 @@ function loggedInTo(
 }
 
 /** Whatever a command prints, the secrets are not in it. */
-async function end(command: RunningCommand): Promise<string> {
-  command.child.kill('SIGTERM')
-  const { code, stdout, stderr } = await command.finished
+async function end(command: StartedCommand): Promise<string> {
+  const { code, stdout, stderr } = await command.end()
   expect(code).toBe(0)
   expect(stdout + stderr).not.toContain('planted')
   return stdout
@@ -88,7 +87,7 @@ async function end(command: RunningCommand): Promise<string> {
 describe('osmosis serve --register', () => {
   it('tells the platform where the agent loop is, with the login of the active workspace', async () => {
     const platform = await startPlatform()
-    const command = startOsmosis([...serveAdder, ...here], loggedInTo(platform.url))
+    const command = start([...serveAdder, ...here], loggedInTo(platform.url))
     const [, port] = await command.printed(/Listening on http:\/\/127\.0\.0\.1:(\d+) /)
     await command.printed(/^Registered/m)
 
@@ -108,7 +107,7 @@ describe('osmosis serve --register', () => {
     const platform = await startPlatform((response) => {
       response.end('{"id":"srv-2","status":"unhealthy","health_check_result":{"error":"no route"}}')
     })
-    const command = startOsmosis(
+    const command = start(
       [...serveAdder, '--register', '--public-host', 'agents.example.com', '--public-port', '443'],
       {
         ...home('no JSON'),
@@ -140,7 +139,7 @@ describe('osmosis serve --register', () => {
     const platform = await startPlatform(refusing)
     const environment = loggedInTo(platform.url)
     const before = readFileSync(credentialsIn(environment.HOME))
-    const command = startOsmosis([...serveAdder, ...here], environment)
+    const command = start([...serveAdder, ...here], environment)
     const [, url = ''] = await command.printed(/Listening on (\S+)/)
     await command.printed(/^Could not register/m)
 
@@ -152,7 +151,7 @@ describe('osmosis serve --register', () => {
   })
 
   it('serves on when there is no platform', async () => {
-    const command = startOsmosis([...serveAdder, ...here], loggedInTo('http://127.0.0.1:1'))
+    const command = start([...serveAdder, ...here], loggedInTo('http://127.0.0.1:1'))
     const [, url = ''] = await command.printed(/Listening on (\S+)/)
     await command.printed(/Could not register with the platform: No answer from the platform/)
     expect((await fetch(`${url}/health`)).status).toBe(200)
@@ -162,7 +161,7 @@ describe('osmosis serve --register', () => {
   it('ends without waiting for a platform that says nothing', async () => {
     const asked = Promise.withResolvers<void>()
     const platform = await startPlatform(() => asked.resolve())
-    const command = startOsmosis([...serveAdder, ...here], loggedInTo(platform.url))
+    const command = start([...serveAdder, ...here], loggedInTo(platform.url))
     await asked.promise
     expect(await end(command)).toMatch(
       /\nCould not register with the platform: the server shut down first\n$/,
@@ -180,7 +179,7 @@ describe('osmosis serve --register', () => {
 
   it('registers nothing without the flag', async () => {
     const platform = await startPlatform()
-    const command = startOsmosis(serveAdder, loggedInTo(platform.url))
+    const command = start(serveAdder, loggedInTo(platform.url))
     await command.printed(/Listening on/)
     expect(await end(command)).not.toContain('egister')
     expect(platform.received).toStrictEqual([])

@@ -6,7 +6,7 @@ import { FakeMiles } from '@osmosis/testing'
 import { post, sendJson, startPolicyEndpoint, tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { inWorkspace, run as osmosis } from './in-process.ts'
+import { inWorkspace, run as osmosis, start } from './in-process.ts'
 import { startOsmosis } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
 
@@ -40,11 +40,11 @@ it('serves a workflow in worker processes as in its own, and ends with them on S
   expect(code).toBe(0)
 })
 
-it.each([[[]], [['--workers', '2']]])(
+it.each([[[]], [['--workers', '1']]])(
   'serves rollouts whose answer is their result with --run, here or in workers: %j',
   async (args) => {
     const flags = ['--port', '0', '--no-trajectories', '--run', '--group-column', 'id', ...args]
-    const command = startOsmosis(['serve', echo, ...flags])
+    const command = start(['serve', echo, ...flags])
     const [, url = ''] = await command.printed(/Listening on (\S+)/)
     await using miles = await FakeMiles.start({
       model: (body, rolloutId) => tokenAnswer(body, { content: rolloutId }),
@@ -64,8 +64,7 @@ it.each([[[]], [['--workers', '2']]])(
     const [call] = answer.trace?.[0]?.calls ?? []
     expect(call?.completion_token_ids).toHaveLength('{"content":"g1-1"}'.length)
     expect(call?.logprobs).toHaveLength('{"content":"g1-1"}'.length)
-    command.child.kill('SIGTERM')
-    const { code, stdout } = await command.finished
+    const { code, stdout } = await command.end()
     expect(stdout.split('\n')[1]).toBe(
       'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: docs/serving.md has the filter',
     )
@@ -85,12 +84,12 @@ export class RankGrader extends GroupGrader { async gradeGroup() {} }
 `,
   )
   const args = ['serve', file, '--port', '0', '--run', '--group-column', 'id']
-  const { code, stderr } = await startOsmosis(args).finished
+  const { code, stderr } = await start(args).finished
   expect(code).toBe(1)
   expect(stderr).toContain(
     'compares the attempts at a row: say with --group-column and --group-size which rollouts of POST /run are attempts at the same one.',
   )
-  const named = startOsmosis([...args, '--group-size', '2'])
+  const named = start([...args, '--group-size', '2'])
   await named.printed(/Listening on (\S+)/)
 })
 
@@ -99,8 +98,8 @@ it('a server is not started with an entrypoint that no worker can load', async (
   writeFileSync(path.join(folder, 'broken.ts'), 'throw new Error("half an entrypoint")\n')
   const args = ['serve', path.join(folder, 'broken.ts'), '--port', '0']
   const [inProcess, inWorkers] = await Promise.all([
-    startOsmosis(args).finished,
-    startOsmosis([...args, '--workers', '2']).finished,
+    start(args).finished,
+    start([...args, '--workers', '1']).finished,
   ])
   expect(inWorkers.code).toBe(1)
   expect(inWorkers.stderr).toMatch(/^error: Cannot load the entrypoint .*half an entrypoint/s)
@@ -108,15 +107,8 @@ it('a server is not started with an entrypoint that no worker can load', async (
 })
 
 it('flags that do not fit together are refused', async () => {
-  const loop = startOsmosis([
-    'serve',
-    'rollouts/agent-loops/adder.ts',
-    '--port',
-    '0',
-    '--workers',
-    '1',
-  ])
-  const workflow = startOsmosis(['serve', echo, '--port', '0', '--workers', '1', '--register'])
+  const loop = start(['serve', 'rollouts/agent-loops/adder.ts', '--port', '0', '--workers', '1'])
+  const workflow = start(['serve', echo, '--port', '0', '--workers', '1', '--register'])
   expect(await osmosis(['serve', echo, '--stall-timeout', '5'])).toMatchObject({
     code: 1,
     stderr:

@@ -6,7 +6,8 @@ import path from 'node:path'
 import { FakeController, post } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
-import { inWorkspace, run as osmosis } from './in-process.ts'
+import { inWorkspace, run as osmosis, start } from './in-process.ts'
+import { endpoint } from './model-endpoint.ts'
 import { startOsmosis, temporaryFolder, workspace } from './osmosis.ts'
 
 inWorkspace()
@@ -58,7 +59,7 @@ describe('osmosis serve', () => {
       [['--api-key', 'k1'], {}],
       [[], { OSMOSIS_ROLLOUT_SERVER_API_KEY: 'k1' }],
     ] as const) {
-      const command = startOsmosis(['serve', echo, '--port', '0', ...args], env)
+      const command = start(['serve', echo, '--port', '0', ...args], env)
       const [, url = ''] = await command.printed(/Listening on (\S+) \(with a bearer key\)/)
       const status = async (key?: string): Promise<number> =>
         (
@@ -67,11 +68,12 @@ describe('osmosis serve', () => {
           })
         ).status
       expect([await status(), await status('k2'), await status('k1')]).toEqual([401, 401, 200])
+      await command.end()
     }
   })
 
   it('takes the port from the environment when no flag says otherwise', async () => {
-    const command = startOsmosis(['serve', echo], { _OSMOSIS_ROLLOUT_PORT: '0', ROLLOUT_PORT: '1' })
+    const command = start(['serve', echo], { _OSMOSIS_ROLLOUT_PORT: '0', ROLLOUT_PORT: '1' })
     const [, url = ''] = await command.printed(/Listening on (\S+)/)
     expect(url).not.toBe('http://127.0.0.1:1')
   })
@@ -88,10 +90,11 @@ describe('osmosis serve', () => {
       [{ OSMOSIS_ENV_FILE: '../other.env' }, 'another-key'],
       [{ OSMOSIS_ROLLOUT_SERVER_API_KEY: 'key-of-process' }, 'key-of-process'],
     ] as const) {
-      const command = startOsmosis(['serve', path.join(workspace, echo)], env, below)
+      const command = start(['serve', path.join(workspace, echo)], env, below)
       const [, url = ''] = await command.printed(/Listening on (\S+) \(with a bearer key\)/)
       const headers = { authorization: `Bearer ${key}` }
       expect((await fetch(`${url}/rollout/x/status`, { headers })).status).toBe(200)
+      await command.end()
     }
   })
 
@@ -106,29 +109,31 @@ describe('osmosis serve', () => {
       [['--no-trajectories'], 0],
     ] as const) {
       const root = temporaryFolder()
-      const command = startOsmosis(['serve', echo, '--port', '0', '--no-auth', ...flags], {
+      const command = start(['serve', echo, '--port', '0', '--no-auth', ...flags], {
         _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: root,
       })
       const [, url = ''] = await command.printed(/Listening on (\S+)/)
       const sent = await osmosis(['rollout', 'send', url, '-d', 'data/words.jsonl'])
       expect(sent.code).toBe(0)
       expect(globSync('**/trajectory.json', { cwd: root })).toHaveLength(documents)
+      await command.end()
     }
   })
 
   it('answers an accepted rollout with the status that older trainers want', async () => {
+    const { url: trainer } = await endpoint((_, response) => void response.end('{}'))
     const body = JSON.stringify({
       rollout_id: 'r',
       initial_messages: [{ role: 'user', content: 'hi' }],
-      chat_completions_url: 'http://127.0.0.1:9/v1',
-      completion_callback_url: 'http://127.0.0.1:9/completion',
+      chat_completions_url: `${trainer}/v1`,
+      completion_callback_url: `${trainer}/completion`,
     })
     const headers = { 'content-type': 'application/json' }
     for (const [args, expected] of [
       [[], 202],
       [['--admission-status', '200'], 200],
     ] as const) {
-      const command = startOsmosis(['serve', echo, '--port', '0', ...args])
+      const command = start(['serve', echo, '--port', '0', '--drain-timeout', '0', ...args])
       const [, url = ''] = await command.printed(/Listening on (\S+)/)
       const answer = await fetch(`${url}/rollout`, { method: 'POST', headers, body })
       expect(answer.status).toBe(expected)
@@ -140,7 +145,7 @@ describe('osmosis serve', () => {
     expect(refused.code).toBe(1)
     expect(refused.stderr).toMatch(/^error: .*0\.0\.0\.0.*key/)
     expect(refused.stderr).toMatch(/--api-key-file.*--no-auth/)
-    const open = startOsmosis(['serve', echo, '--port', '0', '--host', '0.0.0.0', '--no-auth'])
+    const open = start(['serve', echo, '--port', '0', '--host', '0.0.0.0', '--no-auth'])
     await open.printed(/Listening on/)
   })
 })

@@ -5,6 +5,7 @@ import { FakeTrinity, type FakeTrinityOptions } from '@osmosis/testing'
 import { temporaryFolder, tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
+import { inWorkspace, start, type StartedCommand } from './in-process.ts'
 import { startOsmosis, type RunningCommand } from './osmosis.ts'
 
 const echo = 'rollouts/echo/main.ts'
@@ -30,18 +31,15 @@ async function datasetOf(rows: number, format: 'jsonl' | 'csv' = 'jsonl'): Promi
   return file
 }
 
-function startWorker(fake: FakeTrinity, dataset: string, ...flags: string[]): RunningCommand {
+inWorkspace()
+
+function startWorker(fake: FakeTrinity, dataset: string, ...flags: string[]): StartedCommand {
+  return start(workerArgs(fake, dataset, ...flags))
+}
+
+function workerArgs(fake: FakeTrinity, dataset: string, ...flags: string[]): string[] {
   const batch = ['--attempts', '4', '--groups-per-commit', '2', '--log-format', 'json']
-  return startOsmosis([
-    'worker',
-    echo,
-    '--trinity',
-    fake.url,
-    '--dataset',
-    dataset,
-    ...batch,
-    ...flags,
-  ])
+  return ['worker', echo, '--trinity', fake.url, '--dataset', dataset, ...batch, ...flags]
 }
 
 /** Rewards of the groups, by their `task_id`. */
@@ -56,8 +54,8 @@ it.each([
   { format: 'jsonl', where: 'in its process', flags: ['--concurrency', '2'] },
   {
     format: 'csv',
-    where: 'in processes of their own',
-    flags: ['--concurrency', '2', '--workers', '2'],
+    where: 'in a process of their own',
+    flags: ['--concurrency', '2', '--workers', '1'],
   },
 ] as const)(
   'trains over a .$format file with rollouts $where, and ends when all is committed',
@@ -98,7 +96,7 @@ it('ends on SIGTERM with the exit code 0, and the next start goes on at the next
   })
   const dataset = await datasetOf(5)
   const journal = path.join(await temporaryFolder(), 'run.jsonl')
-  worker = startWorker(fake, dataset, '--journal', journal, '--drain-timeout', '0')
+  worker = startOsmosis(workerArgs(fake, dataset, '--journal', journal, '--drain-timeout', '0'))
   expect((await worker.finished).code).toBe(0)
   expect(Object.keys(rewardsOf(fake))).toEqual(['0-0', '0-1'])
   expect(fake.waiting()).toEqual([])

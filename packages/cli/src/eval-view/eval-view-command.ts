@@ -10,7 +10,7 @@ import { assertVariant } from '../eval-show/shown-run.ts'
 import { openBrowser } from '../open-browser.ts'
 import { keepYoungGenerationSmall } from '../young-generation.ts'
 import type { EvalViewFlags } from './eval-view-options.ts'
-import { isInteractive, namedHere, printError, printOut } from '../surroundings.ts'
+import { endSignal, isInteractive, namedHere, printError, printOut } from '../surroundings.ts'
 
 /** A run, and as what it is opened first. */
 interface Target {
@@ -66,7 +66,11 @@ async function serve(
   { port, open }: EvalViewFlags,
 ): Promise<number> {
   keepYoungGenerationSmall()
-  const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')])
+  const signal = endSignal()
+  const interrupted =
+    signal === undefined
+      ? Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')])
+      : once(signal, 'abort')
   const viewer = await startViewer({
     root,
     ...(run === undefined ? {} : { runs: [run.location], run: run.name }),

@@ -1,4 +1,4 @@
-import { createStderrLogger, readServerEnvironment } from '@osmosis/server'
+import { readServerEnvironment } from '@osmosis/server'
 
 import { loadEntrypoint } from '../serve/load-entrypoint.ts'
 import { egressOf } from '../serve/process-options.ts'
@@ -8,6 +8,7 @@ import { localWorkflow } from '../serve/served-workflow.ts'
 import { assertWorkflowFlags, openWorkflowPort } from '../serve/workflow-port.ts'
 import { queueAccess, queuedWorkflow, shortCode, workersText } from './queue-access.ts'
 import { environment } from '../surroundings.ts'
+import { commandLogger } from '../server-end.ts'
 
 /**
  * Serves the rollouts of a workflow that workers of a queue run, until a signal ends the process. The
@@ -24,7 +25,7 @@ export async function serveQueue(spec: string, redis: string, flags: ServeFlags)
   assertWorkflowFlags(flags, loaded.file)
   const { queuePackage, connection, code, place } = await queueAccess(redis, flags, loaded.file)
   const { artifactRoot, instanceId, port } = settings
-  const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
+  const logger = commandLogger(flags)
   if (settings.ownership !== undefined) {
     logger.warn({}, 'ownership is not reported: every server of a queue has every rollout')
   }

@@ -1,7 +1,7 @@
 import path from 'node:path'
 
 import { createApp } from '@osmosis/agent-loop'
-import { createStderrLogger, readServerEnvironment, serve } from '@osmosis/server'
+import { readServerEnvironment, serve } from '@osmosis/server'
 
 import { checkAgentLoop } from '../agent-loop/validate-command.ts'
 import type { LoadedAgentLoop } from '../agent-loop/load-agent-loop.ts'
@@ -10,7 +10,8 @@ import { announceRegistration, planRegistration } from './registration.ts'
 import { egressOf } from './process-options.ts'
 import type { ServeFlags } from './serve-options.ts'
 import { followKeyFile, serverKeys } from './server-keys.ts'
-import { environment, namedHere, printOut } from '../surroundings.ts'
+import { endSignal, environment, namedHere, printOut } from '../surroundings.ts'
+import { commandLogger, serverEnd } from '../server-end.ts'
 
 const defaultPort = 9000
 
@@ -27,7 +28,7 @@ export async function serveAgentLoop(
   const app = createApp(loop, {
     apiKey: keys,
     debugDir: traces,
-    logger: createStderrLogger({ level: flags.logLevel, format: flags.logFormat }),
+    logger: commandLogger(flags),
     outboxDir: flags.outbox && namedHere(flags.outbox),
     drainSeconds: flags.drainTimeout,
     egress: egressOf(flags),
@@ -37,6 +38,7 @@ export async function serveAgentLoop(
     port: flags.port ?? settings.port,
     host: flags.host,
     allowUnauthenticated: !flags.auth,
+    ...serverEnd(),
   })
   printOut(
     `Serving the agent loop ${loop.name} of ${file}\n` +
@@ -52,8 +54,10 @@ export async function serveAgentLoop(
     hasGrader: true,
     groupMinSize: null,
   })
-  if (registration === undefined) return
-  announceRegistration(app, { ...registration, port: flags.publicPort ?? listening.port })
+  if (registration !== undefined) {
+    announceRegistration(app, { ...registration, port: flags.publicPort ?? listening.port })
+  }
+  if (endSignal() !== undefined) await listening.closed
 }
 
 /** A folder for each start, named by its time. */

@@ -1,7 +1,6 @@
 import { OsmosisError, type Entrypoint } from '@osmosis/core'
 import {
   createRolloutServer,
-  createStderrLogger,
   readServerEnvironment,
   type RolloutServer,
   type RunOptions,
@@ -21,6 +20,7 @@ import { awaitKeyFile, serverKeys } from './server-keys.ts'
 import { workflowInWorkers } from './workflow-in-workers.ts'
 import { assertWorkflowFlags, openWorkflowPort } from './workflow-port.ts'
 import { environment, namedHere } from '../surroundings.ts'
+import { commandLogger } from '../server-end.ts'
 
 /**
  * Serves the rollouts of an entrypoint, a workflow or an agent loop, until a signal ends the
@@ -99,7 +99,7 @@ async function serveWorkflow(
   const settings = readServerEnvironment(environment())
   const apiKey = serverKeys(flags, settings.apiKey)
   const options = { artifactRoot: settings.artifactRoot, egress: egressOf(flags) }
-  const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
+  const logger = commandLogger(flags)
   let server: RolloutServer | undefined
   const onWorkerEnd = ({ pid, what: happened, rollouts, restartMs }: WorkerEnd): void => {
     const line = { pid, rollouts, restart_ms: restartMs }

@@ -5,7 +5,7 @@ import { assertApiKey } from '@osmosis/core/http'
 import type { ServerShell } from '@osmosis/server'
 
 import type { ServeFlags } from './serve-options.ts'
-import { fromHere, namedHere } from '../surroundings.ts'
+import { endSignal, fromHere, namedHere } from '../surroundings.ts'
 
 /**
  * The keys of which callers must present one, the first one first; undefined with `--no-auth`, and when
@@ -34,12 +34,12 @@ const noteHangUp = (): void => {
 
 /** Has SIGHUP, which would end the process, wait until there is a server that follows the file. */
 export function awaitKeyFile(file: string | undefined): void {
-  if (file !== undefined) process.on('SIGHUP', noteHangUp)
+  if (file !== undefined && endSignal() === undefined) process.on('SIGHUP', noteHangUp)
 }
 
 /** Reads the file of keys again whenever the process gets SIGHUP; one that is wrong changes nothing. */
 export function followKeyFile(server: ServerShell, file: string | undefined): void {
-  if (file === undefined) return
+  if (file === undefined || endSignal() !== undefined) return
   // User code may change the folder of the process.
   const absolute = fromHere(file)
   const readAgain = (): void => {

@@ -4,10 +4,9 @@ import path from 'node:path'
 
 import { createWorkerPool, type WorkerEnd } from '@osmosis/workers'
 
-import { splitSpec } from '../module-export.ts'
 import type { ProcessFlags } from './process-options.ts'
 import type { BackendOptions, ServedWorkflow, WorkflowFacts } from './served-workflow.ts'
-import { namedHere } from '../surroundings.ts'
+import { environment, workingFolder } from '../surroundings.ts'
 
 /** What a worker is started with. */
 export interface WorkerArguments extends BackendOptions {
@@ -28,7 +27,9 @@ export async function workflowInWorkers(
   const source = path.join(import.meta.dirname, 'worker-child.ts')
   const backend = await createWorkerPool({
     module: existsSync(source) ? source : source.replace(/ts$/, 'js'),
-    args: [JSON.stringify({ ...started, spec: forWorkers(started.spec) })],
+    args: [JSON.stringify(started)],
+    cwd: workingFolder(),
+    env: environment(),
     workers: workers === 'auto' ? availableParallelism() : workers,
     stallTimeoutSeconds: stallTimeout,
     heapMegabytes: workerMemory,
@@ -40,10 +41,4 @@ export async function workflowInWorkers(
     check: async (rows) => (await backend.ask(rows)) as readonly (readonly string[])[],
     close: async () => backend.close(),
   }
-}
-
-/** Workers are started where this process is. */
-function forWorkers(spec: string): string {
-  const { file, name } = splitSpec(spec)
-  return name === undefined ? namedHere(file) : `${namedHere(file)}:${name}`
 }

@@ -3,10 +3,11 @@ import { serve, type ServerShell } from '@osmosis/server'
 
 import { answerMetadataChecks } from '../metadata-check/metadata-channel.ts'
 import { announceListening } from '../server-channel.ts'
+import { serverEnd } from '../server-end.ts'
 import type { ServeFlags } from './serve-options.ts'
 import { followKeyFile } from './server-keys.ts'
 import type { ServedWorkflow, WorkflowFacts } from './served-workflow.ts'
-import { printOut } from '../surroundings.ts'
+import { endSignal, printOut } from '../surroundings.ts'
 
 /** How the server of a workflow is reached, and what is said of it. */
 export interface WorkflowPort {
@@ -28,8 +29,10 @@ export async function openWorkflowPort(
     port: flags.port ?? port,
     host: flags.host,
     allowUnauthenticated: !flags.auth,
+    ...serverEnd(),
   })
-  listening.closed.then(close).catch(() => {})
+  const closed = listening.closed.then(close)
+  closed.catch(() => {})
   const key = server.requiresKey ? 'with a bearer key' : 'open, no key asked for'
   const said = [
     `Serving ${workflowText(facts)}`,
@@ -42,6 +45,7 @@ export async function openWorkflowPort(
   const hasGrader = grader !== null
   const served = { hasSchema, isConfigured, hasGrader, groupMinSize }
   announceListening(listening, { kind: 'workflow', ...served })
+  if (endSignal() !== undefined) await closed
 }
 
 /** What is run, for people. */

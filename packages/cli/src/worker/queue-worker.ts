@@ -1,12 +1,12 @@
-import { createStderrLogger, serve } from '@osmosis/server'
-import { ownProcess } from '@osmosis/server/internal'
+import { serve } from '@osmosis/server'
 
 import { queueAccess, shortCode } from '../queue/queue-access.ts'
 import { workflowText } from '../serve/workflow-port.ts'
 import { defaultConcurrency, runnableWorkflow } from './runnable-workflow.ts'
 import { createWorkerApp } from './worker-app.ts'
 import type { WorkerFlags } from './worker-options.ts'
-import { printOut } from '../surroundings.ts'
+import { endSignal, printOut } from '../surroundings.ts'
+import { commandLogger, ownEnd, serverEnd } from '../server-end.ts'
 
 /** Between two looks for workers that are silent. Milliseconds. */
 const longestStalledMs = 5_000
@@ -25,7 +25,7 @@ export async function queueWorker(
 ): Promise<void> {
   const { port, host, lockDuration } = flags
   const { queuePackage, connection, code, place } = await queueAccess(redis, flags, entrypoint)
-  const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
+  const logger = commandLogger(flags)
   const { backend, facts, close } = await runnableWorkflow(entrypoint, flags, logger)
   try {
     const concurrency = backend.load().maxConcurrent ?? defaultConcurrency
@@ -44,18 +44,27 @@ export async function queueWorker(
       `Running ${workflowText(facts)}, ${concurrency} at a time`,
       `Taking rollouts from ${place}, code ${shortCode(code)}`,
     ]
+    let ended: Promise<void> | undefined
     if (port === undefined) {
-      ownProcess(async (options) => {
+      ended = ownEnd(async (options) => {
         await app.drain(options)
         await close()
       }, app.logger)
     } else {
       // What it tells is not worth a key: how many rollouts there are, and how the process is.
-      const listening = await serve(app, { port, host, allowUnauthenticated: true })
-      listening.closed.then(close).catch(() => {})
+      const listening = await serve(app, {
+        port,
+        host,
+        allowUnauthenticated: true,
+        ...serverEnd(),
+      })
+      const closed = listening.closed.then(close)
+      closed.catch(() => {})
+      if (endSignal() !== undefined) ended = closed
       lines.push(`Listening on ${listening.url}`)
     }
     printOut(`${lines.join('\n')}\n`)
+    await ended
   } catch (error) {
     await close()
     throw error

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 import { OsmosisError } from '@osmosis/core'
-import { createStderrLogger, serve, type ListeningServer } from '@osmosis/server'
-import { ownProcess } from '@osmosis/server/internal'
+import { serve, type ListeningServer } from '@osmosis/server'
 import { runTrainerWorker } from '@osmosis/trainers'
 
 import type { WorkflowFacts } from '../serve/served-workflow.ts'
@@ -12,6 +11,7 @@ import { defaultConcurrency, runnableWorkflow } from './runnable-workflow.ts'
 import { createWorkerApp } from './worker-app.ts'
 import type { WorkerFlags } from './worker-options.ts'
 import { printOut } from '../surroundings.ts'
+import { commandLogger, ownEnd, serverEnd } from '../server-end.ts'
 
 /**
  * Runs rollouts that a trainer hands out, until a signal ends the process or there are no more.
@@ -21,7 +21,7 @@ import { printOut } from '../surroundings.ts'
  */
 export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Promise<void> {
   const { port, host, drainTimeout: drainSeconds } = flags
-  const logger = createStderrLogger({ level: flags.logLevel, format: flags.logFormat })
+  const logger = commandLogger(flags)
   const { link, leastConcurrency, attempts } = await openTrainer(flags, logger)
   const { backend, facts, close } = await runnableWorkflow(entrypoint, flags, logger)
   const problem = groupProblem(facts, link.name, attempts)
@@ -57,9 +57,16 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
       `Taking rollouts from ${link.name}`,
     ]
     if (port === undefined) {
-      ownProcess(async (options) => app.drain(options), app.logger)
+      ownEnd(async (options) => app.drain(options), app.logger)?.catch((error: unknown) =>
+        logger.error({ error }, 'closing failed'),
+      )
     } else {
-      listening = await serve(app, { port, host, allowUnauthenticated: true })
+      listening = await serve(app, {
+        port,
+        host,
+        allowUnauthenticated: true,
+        ...serverEnd(),
+      })
       lines.push(`Listening on ${listening.url}`)
     }
     printOut(`${lines.join('\n')}\n`)

@@ -26,6 +26,8 @@ export interface StderrLoggerOptions {
   level?: LogLevel | undefined
   /** Default: `auto`. */
   format?: LogFormat | undefined
+  /** Where lines go instead of stderr, one by one as they are written. */
+  output?: { write(line: string): unknown; readonly isTTY?: boolean } | undefined
 }
 
 let lines: StderrLines | undefined
@@ -35,11 +37,15 @@ let lines: StderrLines | undefined
  * holds up nothing: lines wait in memory, up to 8 MiB, and are then dropped and counted.
  */
 export function createStderrLogger(options: StderrLoggerOptions = {}): Logger {
-  const { level = 'info', format = 'auto' } = options
-  const destination = (lines ??= new StderrLines())
-  const isPretty = format === 'pretty' || (format === 'auto' && process.stderr.isTTY)
-  const pretty = { write: (line: string): void => destination.write(prettyLine(line)) }
-  return pino({ level, base: null }, isPretty ? pretty : destination)
+  const { level = 'info', format = 'auto', output } = options
+  const { isTTY = false } = output ?? process.stderr
+  const destination = output ?? (lines ??= new StderrLines())
+  const isPretty = format === 'pretty' || (format === 'auto' && isTTY)
+  const pretty = { write: (line: string): void => void destination.write(prettyLine(line)) }
+  return pino(
+    { level, base: null },
+    isPretty ? pretty : { write: (line) => void destination.write(line) },
+  )
 }
 
 /** Writes nothing. */

@@ -17,6 +17,10 @@ export interface WorkerPoolOptions {
   readonly args?: readonly string[] | undefined
   /** Arguments of Node.js for workers. Default: those of this process. */
   readonly execArgv?: readonly string[] | undefined
+  /** Where they run. Default: where this process does. */
+  readonly cwd?: string | undefined
+  /** Their variables. Default: those of this process. */
+  readonly env?: NodeJS.ProcessEnv | undefined
   /** How many processes. Default: one for each core. */
   readonly workers?: number | undefined
   /** A worker whose event loop is blocked for longer is killed. Seconds; default 30. */
@@ -98,6 +102,8 @@ export class WorkerPool {
       module: options.module,
       args: options.args ?? [],
       execArgv: options.execArgv ?? process.execArgv,
+      cwd: options.cwd,
+      env: options.env,
       stallTimeoutSeconds,
       heapMegabytes: options.heapMegabytes ?? fairShareMegabytes(workers),
     }

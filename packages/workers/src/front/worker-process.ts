@@ -25,6 +25,10 @@ export interface WorkerProcessOptions {
   readonly module: string
   readonly args: readonly string[]
   readonly execArgv: readonly string[]
+  /** Undefined: that of this process. */
+  readonly cwd: string | undefined
+  /** Undefined: those of this process. */
+  readonly env: NodeJS.ProcessEnv | undefined
   readonly stallTimeoutSeconds: number
   /** Limit of the heap; twice as much and 256 in all ends the process, too, if there is that much. */
   readonly heapMegabytes: number
@@ -82,14 +86,12 @@ export class WorkerProcess {
 
   /** @param onChange - called when it may have become able to take another rollout */
   constructor(options: WorkerProcessOptions, onChange: () => void) {
-    const { module, args, execArgv, stallTimeoutSeconds, heapMegabytes } = options
+    const { stallTimeoutSeconds, heapMegabytes } = options
     this.#onChange = onChange
     this.#tickMs = Math.min(1000, (stallTimeoutSeconds * 1000) / 10)
     this.ready = this.#ready.promise
     this.ready.catch(() => {})
-    this.#child = inScope(this.#channelScope(), () =>
-      startChild(module, args, [...execArgv, `--max-old-space-size=${heapMegabytes}`]),
-    )
+    this.#child = inScope(this.#channelScope(), () => startChild(options))
     this.#child.on('message', (message: WorkerMessage) => {
       outsideOfRollouts(() => this.#receive(message))
     })
@@ -343,14 +345,13 @@ function memoryMegabytes(pid: number | undefined): number {
 }
 
 /** A process that cannot be started is one that ends with an error, whatever that is. */
-function startChild(
-  module: string,
-  args: readonly string[],
-  execArgv: readonly string[],
-): ChildProcess {
+function startChild(options: WorkerProcessOptions): ChildProcess {
+  const { module, args, execArgv, cwd, env, heapMegabytes } = options
   try {
     return fork(module, args, {
-      execArgv: [...execArgv, guessNoLifetimes],
+      execArgv: [...execArgv, `--max-old-space-size=${heapMegabytes}`, guessNoLifetimes],
+      ...(cwd === undefined ? {} : { cwd }),
+      ...(env === undefined ? {} : { env }),
       serialization: 'advanced',
       stdio: ['ignore', 'inherit', 'inherit', 'ipc', 'pipe'],
     })
