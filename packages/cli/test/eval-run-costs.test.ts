@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 
-import { run } from './in-process.ts'
+import { here, run, workIn } from './in-process.ts'
 import { endpoint, refuse, say } from './model-endpoint.ts'
 import type { Finished } from './osmosis.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
@@ -15,9 +15,7 @@ output = 250_000
 
 function inWorkspaceWith(files: Readonly<Record<string, string>>): void {
   const root = temporaryWorkspace({ 'configs/eval/echo.toml': evalConfig('echo'), ...files })
-  const before = process.cwd()
-  process.chdir(root)
-  onTestFinished(() => process.chdir(before))
+  workIn(root)
 }
 
 function evalRun(url: string, words = ''): Promise<Finished> {
@@ -29,7 +27,7 @@ function evalRun(url: string, words = ''): Promise<Finished> {
 }
 
 function kept(): { costs: unknown[]; metrics: Record<string, unknown> } {
-  const read = (file: string): string => readFileSync(path.join('out/costs', file), 'utf8')
+  const read = (file: string): string => readFileSync(path.join(here('out/costs'), file), 'utf8')
   const lines = read('events.jsonl').trim().split('\n')
   return {
     costs: lines.map((line) => (JSON.parse(line) as { cost_usd: unknown }).cost_usd),
@@ -39,17 +37,6 @@ function kept(): { costs: unknown[]; metrics: Record<string, unknown> } {
 
 describe('osmosis eval run with prices', () => {
   beforeEach(() => inWorkspaceWith({ 'osmosis.toml': prices }))
-
-  // An answer is 5 tokens of prompt and 2 of completion: a dollar.
-  it('says what each rollout and the whole run have cost', async () => {
-    const upstream = await endpoint((_, response) => say(response, 'one'))
-    const { code, stdout } = await evalRun(upstream.url, '--limit 2')
-    expect([code, stdout]).toEqual([
-      0,
-      expect.stringMatching(/^Cost +\$1\.00 .*; \$2\.00 in all$/m),
-    ])
-    expect(kept()).toMatchObject({ costs: [1, 1], metrics: { total_cost_usd: 2 } })
-  })
 
   it('starts no more rollouts at --max-cost, and goes on with more', async () => {
     const upstream = await endpoint((_, response) => say(response, 'one'))
@@ -62,15 +49,21 @@ describe('osmosis eval run with prices', () => {
     ])
     expect(kept().costs).toEqual([1, 1])
     expect(upstream.received).toHaveLength(2)
-    const { code } = await evalRun(upstream.url, '--limit 1 --n 4 --max-cost 10')
-    expect([code, kept().costs]).toEqual([0, [1, 1, 1, 1]])
+    const { code, stdout } = await evalRun(upstream.url, '--limit 1 --n 4 --max-cost 10')
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringMatching(/^Cost +\$1\.00 .*; \$4\.00 in all$/m),
+    ])
+    expect(kept()).toMatchObject({ costs: [1, 1, 1, 1], metrics: { total_cost_usd: 4 } })
   })
 })
 
-it('osmosis eval run keeps no budget of what is not known', async () => {
+it('osmosis eval run keeps no budget of what is not known, and asks nothing before with --no-preflight', async () => {
   inWorkspaceWith({})
-  const upstream = await endpoint((_, response) => say(response, 'one'))
-  const { code, stdout, stderr } = await evalRun(upstream.url, '--limit 1 --n 4 --max-cost 5')
+  const upstream = await endpoint((_, response) => say(response, 'one'), { preflight: true })
+  const flags = '--limit 1 --n 4 --max-cost 5 --no-preflight'
+  const { code, stdout, stderr } = await evalRun(upstream.url, flags)
+  expect(upstream.received).toHaveLength(1)
   expect([code, stderr + stdout]).toEqual([1, expect.stringContaining('[prices."<model>"]')])
   expect(kept()).toMatchObject({ costs: [null], metrics: { total_cost_usd: null } })
 })
@@ -90,10 +83,10 @@ describe('osmosis eval run asks a model once before it spends', () => {
     expect(upstream.received.map(({ body }) => [body['model'], body['max_tokens']])).toEqual([
       ['qwen', 16],
     ])
-    expect(readdirSync('out')).not.toContain('costs')
+    expect(readdirSync(here('out'))).not.toContain('costs')
   })
 
-  it('warns of trouble that may pass, and asks nothing with --no-preflight', async () => {
+  it('warns of trouble that may pass', async () => {
     let calls = 0
     const upstream = await endpoint(
       (_, response) => {
@@ -109,7 +102,5 @@ describe('osmosis eval run asks a model once before it spends', () => {
       `warning: qwen at ${upstream.url}/v1 refused a first call of 16 tokens with 503: warming up.`,
     )
     expect(calls).toBe(2)
-    await evalRun(upstream.url, '--limit 1 --fresh --no-preflight')
-    expect(calls).toBe(3)
   })
 })

@@ -217,6 +217,7 @@ describe('osmosis eval run refuses', () => {
       2,
       expect.stringMatching(/^error: Cannot create the folder .*sums.jsonl: E/m),
     ])
+    expect(stderr).not.toContain('    at ')
   })
 })
 

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
@@ -7,7 +7,6 @@ import { expect, it } from 'vitest'
 import { inWorkspace, run } from './in-process.ts'
 import { endpoint } from './model-endpoint.ts'
 import { temporaryFolder } from './osmosis.ts'
-import { startInTerminal } from './pseudo-terminal.ts'
 
 inWorkspace()
 
@@ -64,18 +63,4 @@ it('osmosis eval run keeps what was said, what was graded and the artifacts in o
   expect(item && (await whole.trajectories(item))).toMatchObject({
     value: { echo: { steps: [{}, { metrics: { completion_token_ids: [5, 6] } }] } },
   })
-})
-
-it('osmosis eval run asks a person before it starts very many rollouts', async () => {
-  const folder = temporaryFolder()
-  const dataset = path.join(folder, 'rows.jsonl')
-  writeFileSync(dataset, '{"user_prompt":"a","ground_truth":"A"}\n'.repeat(500))
-  const session = startInTerminal(
-    `eval run -m rollouts/echo/main.ts -d ${dataset} --policy policies/echo.ts --n 2 --output ${folder}`.split(
-      ' ',
-    ),
-  )
-  await session.until('Start 1,000 rollouts? [Y/n] ')
-  session.type('n\r')
-  expect((await session.ended).code).toBe(1)
 })

@@ -3,8 +3,8 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
-import { evaluate, inWorkspace, run } from './in-process.ts'
-import { endpoint, refuse, say, type Received } from './model-endpoint.ts'
+import { evaluate, inWorkspace } from './in-process.ts'
+import { endpoint, refuse } from './model-endpoint.ts'
 import { temporaryFolder } from './osmosis.ts'
 
 inWorkspace()
@@ -32,10 +32,6 @@ function numbered(count: number): string {
 
 function at(url: string): string {
   return `--base-url ${url}/v1 --model m1`
-}
-
-function lastText({ body }: Received): string {
-  return String((body['messages'] as { content: unknown }[]).at(-1)?.content)
 }
 
 describe('osmosis eval run, an agent loop', () => {
@@ -66,33 +62,6 @@ describe('osmosis eval run, an agent loop', () => {
       ['success', 0, 28, undefined],
       ['success', 1, 28, undefined],
     ])
-  })
-
-  it('is scored by every function, one at a time or many', async () => {
-    const functions = ['exact', 'closeness'].map((name) => `--eval-fn ${rewards}:${name}`)
-    const flags = '--threshold 0.5 --n 2'
-    const inTurn = await evaluate(adder, sums, policy, ...functions, flags, '--max-in-flight 1')
-    const atOnce = await evaluate(adder, sums, policy, ...functions, flags, '--max-in-flight 99')
-    expect([inTurn.code, atOnce.code]).toEqual([0, 0])
-    expect(inTurn.summary).toMatchObject({
-      pass_threshold: 0.5,
-      scores: {
-        [`${rewards}:exact`]: { graded: 6, pass_rate: 0.5, stats: { median: 1, min: 0, max: 1 } },
-        [`${rewards}:closeness`]: {
-          graded: 6,
-          pass_rate: 0.75,
-          stats: { mean: expect.closeTo(2.5 / 3) },
-          pass_at_k: [
-            { k: 1, value: 0.75 },
-            { k: 2, value: 0.75 },
-          ],
-        },
-      },
-    })
-    expect(atOnce.summary).toEqual({ ...inTurn.summary, failures: expect.any(Array) })
-    const scores = (records: readonly Record<string, unknown>[]): unknown[] =>
-      records.map(({ row_index, run_index, scores: given }) => [row_index, run_index, given])
-    expect(scores(atOnce.records)).toEqual(scores(inTurn.records))
   })
 
   it('gets no score where there is none: the reason is a warning, in the files and in the exit code', async () => {
@@ -131,80 +100,6 @@ describe('osmosis eval run, an agent loop', () => {
       pass_rate: 0.25,
       stats: { mean: 1 },
     })
-  })
-
-  it('learns the row, which cannot pass for the evaluation itself; without a reward it fails', async () => {
-    const upstream = await endpoint((_, response) => say(response, '5'))
-    const rows = writeDataset({
-      user_prompt: 'hi',
-      ground_truth: '5',
-      level: 3,
-      source: 'column',
-      metadata: {
-        source: 'metadata',
-        ground_truth: '6',
-        row_index: 9,
-        execution_mode: 'production',
-      },
-    })
-    const confiding = `-m rollouts/agent-loops/confiding.ts ${rows}`
-    const { code, stderr, records } = await evaluate(
-      confiding,
-      at(upstream.url),
-      '--n 2',
-      '--max-in-flight 1',
-    )
-    expect(
-      upstream.received.map(({ body }) => {
-        const [message] = body['messages'] as [{ content: string }]
-        const { id, metadata } = JSON.parse(message.content) as { id: string; metadata: unknown }
-        return [id.slice(0, -9), metadata]
-      }),
-    ).toEqual(
-      ['eval-0-run-0', 'eval-0-run-1'].map((id) => [
-        id,
-        { level: 3, source: 'metadata', ground_truth: '5', row_index: 0, execution_mode: 'eval' },
-      ]),
-    )
-    expect([code, records[0]]).toMatchObject([
-      1,
-      {
-        error_type: 'missing_reward',
-        error_message: 'the loop completed without a reward',
-      },
-    ])
-    expect(stderr).toContain('error: No rollout of m1 got a reward.\n')
-  })
-
-  it('asks the model at the address, and with the key and parameters, that are meant for it', async () => {
-    const upstream = await endpoint((_, response) => say(response, '5'))
-    const other = await endpoint((_, response) => say(response, '5'))
-    const asked = ({ received }: typeof upstream): unknown[] =>
-      received.map(({ body, headers }) => [body['model'], headers.authorization])
-    const env = { MY_KEY: 'sk-1', OTHER_KEY: 'sk-2' }
-    const primary = `--base-url ${upstream.url}/v1 --model org/a:b --api-key-env MY_KEY`
-    const evaluation = async (flags: string): Promise<string> => {
-      const args = `eval run ${adder} ${sums} --limit 1 --max-in-flight 1 ${primary} ${flags}`
-      const { code, stdout } = await run([...args.split(' '), '--output', temporaryFolder()], env)
-      expect(code).toBe(0)
-      return stdout
-    }
-
-    const report = await evaluation('--baseline-model m0 --temperature 0.5 --max-tokens 64')
-    expect(report).toMatch(/^m0 \(baseline\)$/m)
-    expect(asked(upstream)).toEqual([
-      ['org/a:b', 'Bearer sk-1'],
-      ['m0', 'Bearer sk-1'],
-    ])
-    expect(upstream.received[0]?.body).toMatchObject({ temperature: 0.5, max_tokens: 64 })
-    await evaluation(`--baseline-model org/a:b --baseline-base-url ${other.url}/v1`)
-    await evaluation(
-      `--baseline-model org/a:b --baseline-base-url ${other.url}/v1 --baseline-api-key-env OTHER_KEY`,
-    )
-    expect(asked(other)).toEqual([
-      ['org/a:b', undefined],
-      ['org/a:b', 'Bearer sk-2'],
-    ])
   })
 
   it('may be compared with a baseline, and its results are kept apart', async () => {
@@ -275,38 +170,5 @@ describe('osmosis eval run, when the policy fails a loop', () => {
     expect(facts['incomplete_reason']).toMatch(/^The policy answered 401: .*wrong key/)
     expect(records).toEqual([])
     expect(upstream.received).toHaveLength(3)
-  })
-
-  it('stops for a baseline that nobody answers for, and says which of the two it is', async () => {
-    const baseline = '--baseline-model m0 --baseline-base-url http://127.0.0.1:1/v1'
-    const {
-      code,
-      stdout,
-      run: facts,
-    } = await evaluate(adder, sums, policy, baseline, '--max-in-flight 1 --no-preflight')
-    expect([code, facts['incomplete_reason']]).toEqual([
-      1,
-      expect.stringMatching(
-        /^baseline: The policy at http:\/\/127\.0\.0\.1:1\/v1 cannot be reached: /,
-      ),
-    ])
-    expect(stdout).toContain('4 rows × 1 attempt × 2 models = 8 rollouts\n1 of 8 done\n')
-  })
-
-  it('goes on after rollouts that were answered 429, 500 or 502', async () => {
-    const upstream = await endpoint((request, response) => {
-      const status = { q0: 429, q1: 500, q2: 502 }[lastText(request)]
-      if (status === undefined) say(response, '5')
-      else refuse(response, status, 'not now')
-    })
-    const { code, run: facts, records } = await evaluate(adder, numbered(5), at(upstream.url))
-    expect([code, facts['status']]).toEqual([0, 'finished'])
-    expect(records.map(({ error_message }) => error_message)).toEqual([
-      expect.stringContaining('answered 429: not now'),
-      expect.stringContaining('answered 500: not now'),
-      expect.stringContaining('answered 502: not now'),
-      undefined,
-      undefined,
-    ])
   })
 })

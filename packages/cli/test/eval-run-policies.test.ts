@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 
 import { run as osmosis } from './in-process.ts'
-import { endpoint, say } from './model-endpoint.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
 const command = ['eval', 'run', 'configs/eval/echo.toml', '--limit', '1']
@@ -17,35 +16,6 @@ describe('osmosis eval run lets', () => {
     const { code, stdout, stderr } = await osmosis(config, {}, `${root}/data`)
     expect([code, stderr]).toEqual([0, expect.not.stringContaining('warning')])
     expect(stdout).toMatch(/ · policies\/echo\.ts · /)
-    const flags = '-m ../rollouts/echo/main.ts -d words.jsonl --limit 1 --output out'.split(' ')
-    const withoutConfig = await osmosis(['eval', 'run', ...flags], {}, `${root}/data`)
-    expect([withoutConfig.code, withoutConfig.stdout]).toEqual([
-      0,
-      expect.stringMatching(/ · policies\/echo\.ts · /),
-    ])
-  })
-
-  it('an endpoint of osmosis.toml answer, with its model and its key, and a flag in place of either', async () => {
-    const upstream = await endpoint((_, response) => say(response, 'one'))
-    const root = temporaryWorkspace({
-      ...files,
-      'osmosis.toml': `[policies.near]
-base_url = "${upstream.url}/v1"
-model = "qwen"
-api_key_env = "NEAR_KEY"
-`,
-    })
-    const near = [...command, '--policy', 'near']
-    const keys = { NEAR_KEY: 'near-key', OTHER_KEY: 'other-key' }
-    expect(await osmosis(near, keys, root)).toMatchObject({ code: 0 })
-    const flags = ['--model', 'qwen-2', '--api-key-env', 'OTHER_KEY']
-    expect((await osmosis([...near, ...flags], keys, root)).code).toBe(0)
-    expect(
-      upstream.received.map(({ headers, body }) => [headers.authorization, body['model']]),
-    ).toEqual([
-      ['Bearer near-key', 'qwen'],
-      ['Bearer other-key', 'qwen-2'],
-    ])
   })
 
   it('nobody answer unless somebody is named', async () => {
@@ -71,45 +41,6 @@ it('osmosis eval run says once what the platform would refuse, and runs', async 
   expect(stderr.match(/warning/g)).toHaveLength(1)
 })
 
-it('osmosis eval run runs a config as the Python command line writes one, with an entrypoint in TypeScript', async () => {
-  // Its values are comments, but for the experiment and the secret of the model that it proposes.
-  const config = `# osmosis eval submit configs/eval/echo.toml
-[experiment]
-rollout = "echo"                     # in rollouts/
-entrypoint = "main.ts"
-model_path = "openai/gpt-5-mini"
-dataset = "words"
-# branch = "main"
-# commit_sha =
-
-[evaluation]
-# limit = 200
-# n = 1
-# batch_size = 1
-# pass_threshold = 1.0
-# agent_workflow_timeout_s = 450
-# grader_timeout_s = 150
-
-# [env]
-# LOG_LEVEL = "INFO"
-
-[secrets]
-required = ["OPENAI_API_KEY"]
-`
-  const root = temporaryWorkspace({
-    'configs/eval/echo.toml': config,
-    'configs/training/echo.toml': '',
-    'rollouts/echo/README.md': '',
-  })
-  const args = ['eval', 'run', 'configs/eval/echo.toml', '--policy', 'policies/echo.ts']
-  const { code, stdout, stderr } = await osmosis(args, { OPENAI_API_KEY: 'sesame' }, root)
-  expect([code, stdout, stderr]).toEqual([
-    0,
-    expect.stringMatching(/^Pass rate +75\.0 % +3 of 4 /m),
-    expect.not.stringContaining('warning'),
-  ])
-})
-
 describe('osmosis eval run with a model of a provider', () => {
   // Stands for an installed package: what real ones say is tested where they are loaded.
   const installed = {
@@ -131,21 +62,10 @@ export const createMistral = ({ apiKey, baseURL }) => ({
   }
   const keys = { MISTRAL_API_KEY: 'mistral-key', MISTRAL_BASE_URL: 'http://127.0.0.1:1/v1' }
 
-  it.each([
-    ['--model', {}, ['--model', 'mistral/small']],
-    [
-      'model_path',
-      { 'configs/eval/echo.toml': evalConfig('echo').replace('test/model', 'mistral/small') },
-      [],
-    ],
-    [
-      'osmosis.toml',
-      { 'osmosis.toml': 'default_policy = "m"\n[policies.m]\nmodel = "mistral/small"\n' },
-      [],
-    ],
-  ])('takes it from %s, with the key of its variable', async (_where, more, flags) => {
-    const root = temporaryWorkspace({ ...files, ...installed, ...more })
-    const { code, stdout, stderr } = await osmosis([...command, ...flags], keys, root)
+  it('takes it from osmosis.toml, with the key of its variable', async () => {
+    const toml = 'default_policy = "m"\n[policies.m]\nmodel = "mistral/small"\n'
+    const root = temporaryWorkspace({ ...files, ...installed, 'osmosis.toml': toml })
+    const { code, stdout, stderr } = await osmosis(command, keys, root)
     expect([code, stderr]).toEqual([0, expect.any(String)])
     expect(stdout).toMatch(/ · mistral\/small · /)
     expect(stdout).toMatch(/^Tokens +\d+ .*; \d+ written and \d+ read in all$/m)
@@ -167,23 +87,5 @@ export const createMistral = ({ apiKey, baseURL }) => ({
       code: 2,
       stderr: expect.stringMatching(/@ai-sdk\/xai is not installed in .*: pnpm add @ai-sdk\/xai\n/),
     })
-  })
-
-  it('leaves a name with a slash alone where there is an endpoint', async () => {
-    const upstream = await endpoint((_, response) => say(response, 'one'))
-    const root = temporaryWorkspace(files)
-    const flags = ['--base-url', `${upstream.url}/v1`, '--model']
-    for (const model of ['Qwen/Qwen3-8B', 'mistral/small']) {
-      expect((await osmosis([...command, ...flags, model], {}, root)).code).toBe(0)
-    }
-    expect(upstream.received.map(({ body }) => body['model'])).toEqual([
-      'Qwen/Qwen3-8B',
-      'mistral/small',
-    ])
-    const alone = await osmosis([...command, '--model', 'Qwen/Qwen3-8B'], {}, root)
-    expect([alone.code, alone.stderr]).toEqual([
-      2,
-      'error: --model and --api-key-env belong to an endpoint: pass --base-url as well, or a model of a provider such as openai/gpt-5-mini.\n',
-    ])
   })
 })

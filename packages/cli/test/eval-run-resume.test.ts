@@ -1,11 +1,11 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { resumeRun } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { describe, expect, it } from 'vitest'
 
-import { inWorkspace, run, workIn } from './in-process.ts'
+import { inWorkspace, run } from './in-process.ts'
 import { endpoint, refuse, say } from './model-endpoint.ts'
 import { temporaryFolder, type Finished } from './osmosis.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
@@ -113,73 +113,6 @@ describe('a finished run', () => {
 })
 
 describe('a run of that name', () => {
-  it('refuses each kind of changed input by its name, and says how to go on', async () => {
-    const config = (rest: string): string =>
-      `${evalConfig('echo', '[secrets]\nrequired = []\n')}${rest}`
-    const root = temporaryWorkspace({
-      'configs/eval/e.toml': config(''),
-      'data/mine.jsonl': '{"user_prompt":"a","ground_truth":"A"}\n',
-      'policies/other.ts': "export { policy } from './helper.ts'\n",
-      'policies/helper.ts': "export { policy } from './echo.ts'\n",
-      'rollouts/mine/main.ts': "export * from '../helper/main.js'\n",
-      'rollouts/helper/main.ts': "export * from '../echo/main.ts'\n",
-    })
-    const mine = '-m rollouts/mine/main.ts -d data/mine.jsonl --policy policies/other.ts --name r'
-    const file = (name: string): string => path.join(root, name)
-    const evaluate = async (flags: string): Promise<Finished> => run(`eval run ${flags}`.split(' '))
-    workIn(root)
-    expect((await evaluate(mine)).code).toBe(0)
-    const refusal = async (change: () => void, flags = mine): Promise<string> => {
-      change()
-      const { code, stderr } = await evaluate(flags)
-      expect(code).toBe(2)
-      // Both ways out.
-      expect(stderr).toMatch(/ Pass --fresh to start it anew, .*, or another --name\./)
-      return /these have changed: (.*?)\. Pass/.exec(stderr)?.[1] ?? stderr
-    }
-    expect(await refusal(() => {}, `${mine} --temperature 1`)).toMatch(/^model \([^)]*\)$/)
-    expect(await refusal(() => {}, `${mine} --max-turns 1`)).toBe('timeouts')
-    expect(
-      await refusal(() =>
-        writeFileSync(file('policies/other.ts'), "export { policy } from './helper.js'\n"),
-      ),
-    ).toMatch(/^code \([^)]*\)$/)
-    writeFileSync(file('policies/other.ts'), "export { policy } from './helper.ts'\n")
-    const changedAbove = async (name: string): Promise<string> => {
-      const text = readFileSync(file(name), 'utf8')
-      const refused = await refusal(() => writeFileSync(file(name), `// Another.\n${text}`))
-      writeFileSync(file(name), text)
-      return refused
-    }
-    // What the policy module and the entrypoint import.
-    expect(await changedAbove('policies/helper.ts')).toMatch(/^code/)
-    expect(await changedAbove('rollouts/helper/main.ts')).toMatch(/^code/)
-    expect(
-      await refusal(() => writeFileSync(file('rollouts/mine/prompt.md'), 'Be brief.')),
-    ).toMatch(/^code/)
-    expect(
-      await refusal(() =>
-        writeFileSync(file('data/mine.jsonl'), '{"user_prompt":"b","ground_truth":"B"}\n'),
-      ),
-    ).toMatch(/^dataset, code/)
-
-    const inWorkspaceConfig = 'configs/eval/e.toml --policy policies/echo.ts --name c --limit 1'
-    expect((await evaluate(inWorkspaceConfig)).code).toBe(0)
-    const changed = async (rest: string): Promise<string> =>
-      refusal(() => writeFileSync(file('configs/eval/e.toml'), config(rest)), inWorkspaceConfig)
-    expect(await changed('[env]\nA = "1"\n')).toBe('env')
-    expect(await changed('[evaluation]\nagent_workflow_timeout_s = 5\n')).toBe('timeouts')
-  })
-
-  it('is started anew with --fresh, which keeps what is there under another name', async () => {
-    const { evaluate, output } = evaluations()
-    const flags = '--policy policies/echo.ts --name r'
-    await evaluate(`${flags} --limit 1`)
-    const { code, stderr } = await evaluate(`${flags} --fresh --temperature 1 --limit 2`)
-    expect([code, runsIn(output).toSorted()]).toEqual([0, ['r', 'r.1']])
-    expect(stderr).toContain('Starting r\n')
-  })
-
   it('is refused while another process writes to it, with its id and its start', async () => {
     const { evaluate, output } = evaluations()
     const flags = '--policy policies/echo.ts --name r --limit 1'
@@ -197,25 +130,17 @@ describe('a run of that name', () => {
   })
 })
 
-it('--dry-run prints the plan, what limits it included, and makes nothing', async () => {
-  const { evaluate, output } = evaluations()
-  const { code, stdout, stderr } = await evaluate('--policy policies/echo.ts --n 3 --dry-run')
-  expect([code, stdout, readdirSync(output)]).toEqual([0, '', []])
-  expect(stderr).toMatch(
-    /^Starting echo-once-.*\n {2}Rollout +echo\n {2}Dataset +data\/words\.jsonl\n {2}Size +4 rows × 3 attempts = 12 rollouts\n {2}Model +policies\/echo\.ts\n {2}Folder +.*\n {2}In flight +4 at a time: the workflow has no config\n$/,
-  )
-})
-
-it('says that there is no grader before the policy is asked', async () => {
+it('--dry-run prints the plan, what limits it and that there is no grader included, and makes nothing', async () => {
   const root = temporaryWorkspace({
     'configs/eval/ungraded.toml': evalConfig('ungraded'),
     'rollouts/ungraded/main.ts': `export { EchoWorkflow } from '../echo/main.ts'`,
   })
-  const args = 'eval run configs/eval/ungraded.toml --policy policies/echo.ts --dry-run'
-  const { code, stderr } = await run(args.split(' '), {}, root)
-  expect(code).toBe(0)
+  const output = temporaryFolder()
+  const words = `eval run configs/eval/ungraded.toml --policy policies/echo.ts --n 3 --output ${output} --dry-run`
+  const { code, stdout, stderr } = await run(words.split(' '), {}, root)
+  expect([code, stdout, readdirSync(output)]).toEqual([0, '', []])
   expect(stderr).toMatch(
-    /\n {2}Grader {5}none, so no rollout gets a reward: export a class that extends Grader from the entrypoint\n$/,
+    /^Starting ungraded-.*\n {2}Rollout +ungraded\n {2}Dataset +data\/words\.jsonl\n {2}Size +4 rows × 3 attempts = 12 rollouts\n {2}Model +policies\/echo\.ts\n {2}Folder +.*\n {2}In flight +4 at a time: the workflow has no config\n {2}Grader {5}none, so no rollout gets a reward: export a class that extends Grader from the entrypoint\n$/,
   )
 })
 

@@ -1,72 +1,17 @@
-import { spawn } from 'node:child_process'
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { text } from 'node:stream/consumers'
 
 import { describe, expect, it } from 'vitest'
 
 import { run as osmosis } from './in-process.ts'
-import { bin, osmosis as osmosisProcess, type Finished } from './osmosis.ts'
-import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
-
-/** Speaks of its variables wherever it can: in pieces, in the name of a sample, in an error. */
-const talkative = `import { AgentWorkflow, Grader, requireRolloutContext, toRolloutSample } from '@osmosis/core'
-
-const { FIRST, SECOND, PLAIN } = process.env
-
-export class Talkative extends AgentWorkflow {
-  async run() {
-    console.log(JSON.stringify({ FIRST, SECOND, PLAIN }))
-    console.log('lengths', FIRST.length, SECOND.length)
-    process.stdout.write(String(FIRST).slice(0, 5))
-    await new Promise((resolve) => setTimeout(resolve, 50))
-    process.stdout.write(String(FIRST).slice(5) + '\\n')
-    process.stderr.write('second: ' + SECOND + '\\n')
-    requireRolloutContext('Talkative').registerSampleSource('talk', {
-      getSample: (id) => toRolloutSample({ id, messages: [] }),
-    })
-  }
-}
-
-export class Blunt extends Grader {
-  async grade() {
-    throw new Error('wrong key: ' + FIRST + ' and ' + SECOND)
-  }
-}
-`
-
-function workspace(files: Readonly<Record<string, string>> = {}): string {
-  return temporaryWorkspace({
-    'rollouts/talkative/main.ts': talkative,
-    'configs/eval/talkative.toml': evalConfig(
-      'talkative',
-      '[env]\nPLAIN = "from the config"\n[secrets]\nrequired = ["FIRST", "SECOND"]\n',
-    ),
-    ...files,
-  })
-}
-
-const words = 'eval run configs/eval/talkative.toml --policy policies/echo.ts --limit 1 --name r'
-const command = words.split(' ')
-
-/** Everything that a run printed and wrote. */
-function traces(root: string, { stdout, stderr }: Finished): string {
-  const folder = path.join(root, '.osmosis/evals/r')
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => readFileSync(path.join(parentPath, name), 'utf8'))
-  return [stdout, stderr, ...files].join('\n')
-}
-
-function log(root: string): string {
-  return readFileSync(path.join(root, '.osmosis/evals/r/logs.txt'), 'utf8')
-}
+import type { Finished } from './osmosis.ts'
+import { command, log, talkativeWorkspace, traces } from './talkative-workspace.ts'
 
 describe('the secrets of an evaluation', () => {
   it('reach the rollout and nothing that is printed, logged or written', async () => {
-    const root = workspace()
+    const root = talkativeWorkspace()
     const secrets = { FIRST: 'first-secret', SECOND: 'second "quoted" secret' }
-    const finished = await osmosisProcess(command, { ...secrets, PLAIN: 'hidden' }, root)
+    const finished = await osmosis(command, { ...secrets, PLAIN: 'hidden' }, root)
     expect(log(root)).toContain(
       '{"FIRST":"[redacted]","SECOND":"[redacted]","PLAIN":"from the config"}\n',
     )
@@ -76,24 +21,8 @@ describe('the secrets of an evaluation', () => {
     expect(said).not.toMatch(/first-|-secret|quoted/)
   })
 
-  it('come from the file that is named, else from the environment, else from the nearest .env', async () => {
-    const root = workspace({ 'my.secrets': "# mine\n\nexport FIRST='file-value1'\nUNUSED=x\n" })
-    writeFileSync(path.join(root, '.env'), 'FIRST=env\nSECOND="second env value"\n')
-    const lengths = async (flags: string[], env: Record<string, string>): Promise<string> => {
-      rmSync(path.join(root, '.osmosis'), { recursive: true, force: true })
-      const args = command.map((word) => word.replace(/^(configs|policies)/, '../$1'))
-      const finished = await osmosis([...args, ...flags], env, path.join(root, 'rollouts'))
-      expect(traces(root, finished)).not.toMatch(/-value|env value/)
-      return /^lengths .*$/m.exec(log(root))?.[0] ?? ''
-    }
-    const file = ['--secrets-file', '../my.secrets']
-    expect(await lengths(file, { FIRST: 'environment-value1' })).toBe('lengths 11 16')
-    expect(await lengths([], { FIRST: 'environment-value1' })).toBe('lengths 18 16')
-    expect(await lengths([], {})).toBe('lengths 3 16')
-  })
-
   it('may have other values when the run goes on, but not other names', async () => {
-    const root = workspace()
+    const root = talkativeWorkspace()
     const start = async (values: Record<string, string>): Promise<Finished> =>
       osmosis([...command, '--n', '1'], values, root)
     const old = { FIRST: 'old-value-one', SECOND: 'old-value-two' }
@@ -108,20 +37,8 @@ describe('the secrets of an evaluation', () => {
     )
   })
 
-  it('can be piped in', async () => {
-    const root = workspace()
-    const child = spawn(process.execPath, [bin, ...command, '--secrets-file', '-'], {
-      cwd: root,
-      stdio: 'pipe',
-    })
-    child.stdin.end('FIRST=piped-in\nSECOND=piped-too\n')
-    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)])
-    expect(log(root)).toContain('"FIRST":"[redacted]"')
-    expect(traces(root, { code: child.exitCode, stdout, stderr })).not.toContain('piped')
-  })
-
   it('are not in the last words of an entrypoint that cannot be loaded', async () => {
-    const root = workspace({
+    const root = talkativeWorkspace({
       'rollouts/talkative/main.ts': 'throw new Error(`wrong key: ${process.env.FIRST}`)\n',
     })
     const env = { FIRST: 'first-secret', SECOND: 'second-secret' }
@@ -135,7 +52,10 @@ describe('the secrets of an evaluation', () => {
   })
 
   it('are missing when they are empty or nowhere; a bad line of a file is named, not shown', async () => {
-    const root = workspace({ 'my.secrets': 'FIRST=\n', 'bad.secrets': 'FIRST=a\nsesame open\n' })
+    const root = talkativeWorkspace({
+      'my.secrets': 'FIRST=\n',
+      'bad.secrets': 'FIRST=a\nsesame open\n',
+    })
     const missing = await osmosis([...command, '--secrets-file', 'my.secrets'], {}, root)
     expect(missing.stderr).toBe(
       'error: The rollout needs secrets that have no value: FIRST, SECOND. Set them in the environment or in .env, or pass --secrets-file <file>.\n',

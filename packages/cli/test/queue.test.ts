@@ -1,44 +1,24 @@
-import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeController, post, startRedis, withPrograms } from '@osmosis/testing/kit'
+import { startRedis, withPrograms } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { inWorkspace, readResults, run as osmosis } from './in-process.ts'
-import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
-import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
+import { startOsmosis, temporaryFolder } from './osmosis.ts'
+import { echo, startFront, startWorker } from './queue-commands.ts'
+import { temporaryWorkspace } from './temporary-workspace.ts'
 
 inWorkspace()
-
-const echo = 'rollouts/echo/main.ts'
-const calling = 'rollouts/calling/main.ts'
-const listening = /Listening on (\S+)/
-
-/** Starts a server of a queue, and resolves with its address as well. */
-async function startFront(
-  args: readonly string[],
-): Promise<{ command: RunningCommand; url: string }> {
-  const command = startOsmosis(['serve', ...args, '--port', '0', '--no-trajectories'])
-  const [, url = ''] = await command.printed(listening)
-  return { command, url }
-}
-
-/** Starts a worker, and resolves when it takes rollouts. */
-async function startWorker(args: readonly string[]): Promise<RunningCommand> {
-  const command = startOsmosis(['worker', ...args])
-  await command.printed(/Taking rollouts from/)
-  return command
-}
 
 withPrograms('redis-server').describe('over a queue', () => {
   it('a server leaves its rollouts to a worker, says what there is, and both end on SIGTERM', async () => {
     const redis = await startRedis({ aof: true })
     const queue = ['--redis', redis.url]
     const { command: front, url } = await startFront([echo, ...queue])
-    const sent = startOsmosis(['rollout', 'send', url, '-d', 'data/words.jsonl'])
+    const sent = osmosis(['rollout', 'send', url, '-d', 'data/words.jsonl'])
     await front.printed(/rollout accepted/)
     const worker = await startWorker([echo, ...queue])
-    expect(await sent.finished).toMatchObject({ code: 0 })
+    expect(await sent).toMatchObject({ code: 0 })
 
     const second = await startFront([echo, ...queue])
     const [, code] = await front.printed(/code ([\da-f]{12})/)
@@ -59,127 +39,6 @@ withPrograms('redis-server').describe('over a queue', () => {
     }
   })
 
-  it('a server takes back the limit that another has set', async () => {
-    const redis = await startRedis({ aof: true })
-    const queue = ['--redis', redis.url]
-    const { command: limited } = await startFront([echo, ...queue, '--max-rollouts', '1'])
-    const { command: front, url } = await startFront([echo, ...queue, '--max-rollouts', 'none'])
-    const worker = await startWorker([echo, ...queue])
-    const sent = startOsmosis(['rollout', 'send', url, '-d', 'data/words.jsonl'])
-    expect(await sent.finished).toMatchObject({ code: 0 })
-    for (const { child } of [limited, front, worker]) child.kill('SIGTERM')
-    for (const { finished } of [limited, front, worker]) await finished
-  })
-
-  it('both say at their start that a Redis may lose what it was given', async () => {
-    const redis = await startRedis({ config: { 'maxmemory-policy': 'allkeys-lru' } })
-    const queue = ['--redis', redis.url]
-    const started = [
-      (await startFront([echo, ...queue])).command,
-      await startWorker([echo, ...queue]),
-    ]
-    for (const command of started) {
-      await command.printed(/drops keys when its memory is full/)
-      command.child.kill('SIGTERM')
-      const { stderr } = await command.finished
-      expect(stderr).toContain(`The Redis at ${redis.url} has no append-only file`)
-      expect(stderr).toContain('(allkeys-lru)')
-    }
-  })
-
-  it('a server says that nobody in particular has a rollout', async () => {
-    const redis = await startRedis()
-    const environment = { OSMOSIS_ROLLOUT_OTLP_ENDPOINT: 'http://127.0.0.1:9' }
-    const front = startOsmosis(['serve', echo, '--redis', redis.url, '--port', '0'], environment)
-    await front.printed(/Listening on/)
-    front.child.kill('SIGTERM')
-    expect((await front.finished).stderr).toContain('ownership is not reported')
-  })
-
-  it('a worker of other code leaves rollouts to one of theirs, and both sides say so', async () => {
-    const redis = await startRedis()
-    await using controller = await new FakeController().start()
-    const queue = ['--redis', redis.url]
-    const old = await startWorker([calling, ...queue, '--code-version', 'old'])
-    const { command, url } = await startFront([calling, ...queue, '--code-version', 'new'])
-    await command.printed(
-      /code new: no worker yet, rollouts wait for one; 1 worker with other code/,
-    )
-    await post(`${url}/rollout`, controller.rolloutBody())
-    await old.printed(/"code":"new","own_code":"old".*accepted for other code/)
-    expect(controller.events).toEqual([])
-    await startWorker([calling, ...queue, '--code-version', 'new'])
-    expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
-  })
-
-  it('a worker lets what it has go on when it is told to end, and a second signal ends it at once', async () => {
-    const redis = await startRedis()
-    await using controller = await new FakeController().start()
-    controller.hanging = true
-    const queue = ['--redis', redis.url]
-    const { url } = await startFront([calling, ...queue])
-    const worker = await startWorker([calling, ...queue])
-    await post(`${url}/rollout`, controller.rolloutBody())
-    await controller.until(() => controller.events.includes('policy call'))
-    worker.child.kill('SIGTERM')
-    await worker.printed(/signal received: shutting down/)
-    expect(controller.openPolicyCalls).toBe(1)
-    worker.child.kill('SIGTERM')
-    expect(await worker.finished).toMatchObject({ code: 143 })
-  })
-
-  it('rollouts that outlast the drain of their worker, which counts them, fail when they have asked the policy', async () => {
-    const redis = await startRedis()
-    await using controller = await new FakeController().start()
-    controller.hanging = true
-    const queue = ['--redis', redis.url]
-    const { url } = await startFront([calling, ...queue])
-    const work = [calling, ...queue, '--lock-duration', '2']
-    const worker = await startWorker([...work, '--drain-timeout', '0.1', '--port', '0'])
-    const [, workerUrl = ''] = await worker.printed(listening)
-    await post(`${url}/rollout`, controller.rolloutBody())
-    await controller.until(() => controller.events.includes('policy call'))
-    for (const place of [url, workerUrl]) {
-      const figures = await (await fetch(`${place}/metrics`)).text()
-      expect(figures).toMatch(/^osmosis_rollouts_in_flight 1$/m)
-    }
-    await startWorker(work)
-    worker.child.kill('SIGTERM')
-    const lost = { status: 'failure', err_message: expect.stringContaining('after 1 model call') }
-    expect(await controller.bodies()).toMatchObject([lost, lost])
-    expect(await worker.finished).toMatchObject({ code: 0 })
-  })
-
-  it('a worker runs user code in processes of its own, and answers for its health and its figures', async () => {
-    const redis = await startRedis()
-    const flags = ['--concurrency', '6', '--workers', '2', '--port', '0']
-    const worker = await startWorker([echo, '--redis', redis.url, ...flags])
-    const [, url = ''] = await worker.printed(listening)
-    expect(await (await fetch(`${url}/health`)).json()).toMatchObject({
-      status: 'ok',
-      concurrency: { max_concurrent: 6, queued: 0, running: 0 },
-      lifecycle: { accepting_rollouts: true, active_rollouts: 0 },
-    })
-    const figures = await (await fetch(`${url}/metrics`)).text()
-    expect(figures).toMatch(/^osmosis_rollout_slots 6$/m)
-    expect(figures).toMatch(/^osmosis_workers 2$/m)
-  })
-
-  it('servers and workers of a queue with a password and a file of keys understand one another', async () => {
-    const redis = await startRedis({ config: { requirepass: 'the-password' } })
-    await using controller = await new FakeController().start()
-    const keys = path.join(temporaryFolder(), 'keys')
-    writeFileSync(keys, `${Buffer.alloc(32, 1).toString('base64')}\n`)
-    const env = { OSMOSIS_REDIS_PASSWORD: 'the-password' }
-    const queue = ['--redis', redis.url, '--queue-key-file', keys]
-    const front = startOsmosis(['serve', calling, '--port', '0', ...queue], env)
-    const [, url = ''] = await front.printed(listening)
-    const worker = startOsmosis(['worker', calling, ...queue], env)
-    await worker.printed(/Taking rollouts/)
-    await post(`${url}/rollout`, controller.rolloutBody())
-    expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
-  })
-
   it('osmosis eval run evaluates on the workers of a queue, that of osmosis.toml unless it is told otherwise', async () => {
     const redis = await startRedis()
     const root = temporaryWorkspace({
@@ -193,67 +52,12 @@ withPrograms('redis-server').describe('over a queue', () => {
     await worker.printed(/Taking rollouts from the queue team/)
     const output = temporaryFolder()
     const words = `-m ${echo} -d data/words.jsonl --policy policies/echo.ts --output ${output} --name r`
-    const { code, stderr } = await startOsmosis(['eval', 'run', ...words.split(' ')], {}, root)
-      .finished
+    const { code, stderr } = await osmosis(['eval', 'run', ...words.split(' ')], {}, root)
     expect([code, stderr]).toEqual([0, expect.any(String)])
     const { records, run } = readResults(path.join(output, 'r'))
     expect(run).toMatchObject({ status: 'finished' })
     expect(records.map(({ status }) => status)).toEqual(Array(records.length).fill('success'))
     await worker.printed(/rollout taken/)
-  })
-
-  it('an evaluation says that the workers of a queue do not get its variables, and that there are none yet', async () => {
-    const redis = await startRedis()
-    const root = temporaryWorkspace({
-      'osmosis.toml': `[queue]\nredis = "${redis.url}"\n`,
-      'configs/eval/echo.toml': evalConfig(
-        'echo',
-        '[env]\nLEVEL = "1"\n\n[secrets]\nrequired = []\n',
-      ),
-    })
-    const args = [
-      'eval',
-      'run',
-      'configs/eval/echo.toml',
-      '--policy',
-      'policies/echo.ts',
-      '--dry-run',
-    ]
-    const [over, here] = await Promise.all([
-      startOsmosis(args, {}, root).finished,
-      startOsmosis([...args, '--no-redis'], {}, root).finished,
-    ])
-    const variables =
-      'warning: [env] and [secrets] of the config do not reach the workers of a queue'
-    expect([over.code, here.code]).toEqual([0, 0])
-    expect(over.stderr).toContain(variables)
-    expect(over.stderr).toContain('16 at a time: no worker of the queue has this code yet')
-    expect(here.stderr).not.toContain(variables)
-    expect(here.stderr).not.toContain('queue')
-  })
-
-  it('the policy of an evaluation listens where --policy-host says, and its password is kept nowhere', async () => {
-    const redis = await startRedis({ config: { requirepass: 'the-password' } })
-    const address = redis.url.replace('//', '//:the-password@')
-    const root = temporaryWorkspace({})
-    const queue = ['--redis', address, '--policy-host', '127.0.0.2']
-    // Connects nowhere else, and so has asked there.
-    const worker = startOsmosis(
-      ['worker', echo, '--redis', address, '--allow-host', '127.0.0.2'],
-      {},
-      root,
-    )
-    await worker.printed(/Taking rollouts/)
-    const output = temporaryFolder()
-    const words = `-m ${echo} -d data/words.jsonl --policy policies/echo.ts --output ${output} --name r`
-    const args = ['eval', 'run', ...words.split(' '), ...queue]
-    const { code, stdout, stderr } = await startOsmosis(args, {}, root).finished
-    expect([code, stderr]).toEqual([0, expect.not.stringContaining('warning')])
-    const written = globSync('r/**/*', { cwd: output, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => readFileSync(path.join(entry.parentPath, entry.name), 'utf8'))
-    expect(written.join('\n')).not.toContain('the-password')
-    expect(stdout).not.toContain('the-password')
   })
 
   it('a queue that does not answer is named without its password', async () => {

@@ -4,8 +4,8 @@ import path from 'node:path'
 import { onlyIf } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { inWorkspace, readResults } from './in-process.ts'
-import { startOsmosis, temporaryFolder } from './osmosis.ts'
+import { inWorkspace, readResults, run as evaluate } from './in-process.ts'
+import { temporaryFolder } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
 
 inWorkspace()
@@ -26,8 +26,7 @@ it('osmosis eval run --workers goes on when a row brings its process down', asyn
   // One at a time: what is in the same worker and has asked is lost with it.
   const flags = `-m rollouts/crashing/main.ts -d data/words.jsonl --policy policies/echo.ts`
   const words = `${flags} --workers 2 --max-in-flight 1 --output ${output} --name r`.split(' ')
-  const command = startOsmosis(['eval', 'run', ...words], {}, root)
-  const { code } = await command.finished
+  const { code } = await evaluate(['eval', 'run', ...words], {}, root)
   const { records, run } = readResults(path.join(output, 'r'))
   expect(code).toBe(0)
   expect(run).toMatchObject({ status: 'finished' })
@@ -42,7 +41,7 @@ const computing = `import { EchoWorkflow as Echo } from '../echo/main.ts'
 export { EchoGrader } from '../echo/main.ts'
 export class ComputingWorkflow extends Echo {
   override async run(ctx) {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600)
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)
     return super.run(ctx)
   }
 }
@@ -67,7 +66,7 @@ onlyIf(availableParallelism() > 1, 'a machine with two cores').it(
     const run = async (entrypoint: string): Promise<string> => {
       const flags = `-m rollouts/${entrypoint}/main.ts -d data/words.jsonl --policy policies/echo.ts --n 2`
       const args = `eval run ${flags} --output ${temporaryFolder()}`.split(' ')
-      return (await startOsmosis(args, {}, root).finished).stderr
+      return (await evaluate(args, {}, root)).stderr
     }
     const advice = /^The workflow kept its thread busy for \d+ % of the time\. --workers auto runs/m
     const [computes, waits, isInGroups] = await Promise.all([
