@@ -1,8 +1,8 @@
-import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 
-import { openRunFolder } from '@osmosis/eval'
-import { startViewer } from '@osmosis/viewer'
+import { exportReport } from '@osmosis/viewer'
 import { expect } from 'vitest'
 
 import { violations, withChromium } from './chromium.ts'
@@ -38,22 +38,6 @@ describe('finding what explains the number', () => {
     expect(problems).toEqual([])
   })
 
-  it('puts a failing attempt beside a passing one, from the step in which they part', async () => {
-    const { row, failing, at } = planted.parting
-    const { page, problems } = await open(`#/run/planted?sel=${row}.${failing + 1}`)
-    await reader(page).getByText('I could not do it.').waitFor()
-    await press(page, 'd')
-    const parts = page.locator('.pair.parts')
-    await parts.getByText('Here they part: another tool.').waitFor()
-    expect(await parts.locator(`[data-step="${at + 1}"]`).count()).toBe(2)
-    expect(await parts.locator('.sig').allTextContents()).toEqual([
-      'update {"flights":"HAT115"}',
-      'calculate {"expression":"3 * 50"}',
-    ])
-    await page.getByText('the environment answered differently').waitFor()
-    expect(problems).toEqual([])
-  })
-
   it('filters by what the line says, and by words that are only in transcripts', async () => {
     const { page } = await open('#/run/planted')
     await lines(page).first().waitFor()
@@ -77,61 +61,6 @@ describe('finding what explains the number', () => {
     await page.locator('.changed .line').first().click()
     await reader(page).waitFor()
     expect(page.url()).toContain('/run/airline-step200?sel=')
-    expect(problems).toEqual([])
-  })
-
-  it('lists runs, and compares two that are marked, the older one first', async () => {
-    const { page } = await open('#/')
-    await page.getByLabel('Mark airline-step200').check()
-    await page.getByLabel('Mark airline-base').check()
-    await page.getByRole('button', { name: /^Compare/ }).click()
-    await page.locator('.sentence').waitFor()
-    expect(page.url()).toContain('#/compare/airline-')
-  })
-})
-
-describe('a list of one run', () => {
-  it('offers nothing to mark', async () => {
-    const alone = writeAirlineRun(path.join(root, 'alone'), {
-      name: 'alone',
-      rows: 3,
-      attempts: 2,
-      skill: -9,
-    })
-    rewriteEvents(alone, (event) => ({ ...event, reward: 0 }))
-    const own = await startViewer({ runs: [alone] })
-    try {
-      const watched = await inBrowser.openUrl(own.url)
-      await watched.page.getByRole('link', { name: 'alone' }).waitFor()
-      // Of a rate without a spread the bound is known, and no margin on both sides.
-      await watched.page.getByText('0.0 % ≤ 63.2').waitFor()
-      expect(await watched.page.getByRole('checkbox').count()).toBe(0)
-      expect(await watched.page.getByText('Mark').count()).toBe(0)
-    } finally {
-      await own.close()
-    }
-  })
-})
-
-describe('a baseline', () => {
-  it('is what its run is compared with, from the list of runs as from the run', async () => {
-    const folder = writeAirlineRun(root, { name: 'with-baseline', rows: 40, attempts: 2 })
-    const file = path.join(folder, 'manifest.json')
-    const manifest = readFileSync(file, 'utf8').replace('"baseline": null', '"baseline": "older"')
-    writeFileSync(file, manifest)
-    const journal = path.join(folder, 'events.jsonl')
-    const events = readFileSync(journal, 'utf8')
-    appendFileSync(journal, events.replaceAll('"status":', '"model_tag":"baseline","status":'))
-    const { page, problems } = await open('#/')
-    await page.getByRole('link', { name: 'compare @baseline' }).click()
-    await page.getByText('No row differs').waitFor()
-    expect(page.url()).toContain('#/compare/with-baseline%40baseline/with-baseline')
-    for (const name of ['baseline', 'run']) {
-      await page.getByRole('columnheader', { name, exact: true }).waitFor()
-    }
-    await go(page, '#/run/with-baseline')
-    await page.getByRole('link', { name: 'Compare @baseline' }).click()
-    await page.getByText('No row differs').waitFor()
     expect(problems).toEqual([])
   })
 })
@@ -167,30 +96,6 @@ describe('the keyboard', () => {
     expect(problems).toEqual([])
   })
 
-  it('filters, turns the theme, shows all keys, and leaves letters to whoever writes', async () => {
-    const { page } = await open('#/run/planted', { colorScheme: 'dark' })
-    await lines(page).first().waitFor()
-    const theme = (): Promise<string | null> => page.locator('html').getAttribute('data-theme')
-    expect(await theme()).toBe('dark')
-    await press(page, 't')
-    await expect.poll(theme).toBe('light')
-    await press(page, 't')
-    await expect.poll(theme).toBe('dark')
-    await press(page, 'f')
-    await expect.poll(() => filter(page).inputValue()).toBe('is:notpassed')
-    await press(page, 'g')
-    await expect.poll(() => filter(page).inputValue()).toContain('is:signal')
-    await press(page, 'x', '/')
-    await page.keyboard.type('t?')
-    await expect.poll(() => filter(page).inputValue()).toBe('t?')
-    expect(await theme()).toBe('dark')
-    await press(page, 'Escape', '?')
-    await page.getByRole('dialog', { name: 'Keys' }).waitFor()
-    await press(page, 'j', 'Escape')
-    await expect.poll(() => page.getByRole('dialog').count()).toBe(0)
-    expect(await reader(page).count()).toBe(0)
-  })
-
   it('writes a note that stays, and can be filtered by', async () => {
     const { page, problems } = await open('#/run/planted?sel=2.1')
     await reader(page).getByText('Attempts').or(page.getByLabel('Note')).first().waitFor()
@@ -204,14 +109,6 @@ describe('the keyboard', () => {
     await filter(page).fill('tag:"skipped check"')
     await expect.poll(() => lines(page).count()).toBe(1)
     expect(problems).toEqual([])
-  })
-
-  it('keeps filter and rollout in the address', async () => {
-    const { page } = await open('#/run/planted?q=is%3Apassed+sort%3A-tokens&sel=3.2')
-    await reader(page).getByRole('heading', { name: 'Row 3' }).waitFor()
-    await page.reload()
-    await reader(page).getByRole('heading', { name: 'Row 3' }).waitFor()
-    expect(await filter(page).inputValue()).toBe('is:passed sort:-tokens')
   })
 })
 
@@ -233,39 +130,6 @@ describe('a run under way', () => {
   })
 })
 
-describe('a re-grading', () => {
-  it('of a part of the run says how much of it it is, and is not incomplete', async () => {
-    const folder = writeAirlineRun(root, { name: 'regraded', rows: 10, attempts: 2, skill: 9 })
-    rewriteEvents(folder, (event) => ({ ...event, sat: event.at }))
-    const run = await openRunFolder(folder)
-    const item = { source_row_index: 0, run_index: 0, rollout_id: '0' }
-    await run.addGrades('strict', [{ ...item, reward: 0, error: null }])
-    const { page, problems } = await open('#/run/regraded@strict')
-    await page.getByText('graded 1 of 20', { exact: true }).waitFor()
-    expect(await page.getByText('incomplete').count()).toBe(0)
-    await run.addGrades('strict', [{ ...item, run_index: 1, reward: 0, error: null }])
-    await page.getByText('graded 2 of 20', { exact: true }).waitFor()
-    expect(problems).toEqual([])
-  })
-})
-
-describe('a note', () => {
-  it('that another process writes is in an open page without a reload', async () => {
-    const { page, problems } = await open('#/run/planted?sel=4.1')
-    await expect.poll(() => page.getByLabel('Note').inputValue()).toBe('')
-    const folder = await openRunFolder(path.join(root, 'planted'))
-    await folder.addNote({
-      source_row_index: 4,
-      run_index: 0,
-      tag: 'from elsewhere',
-      text: 'It was asked twice.',
-    })
-    await page.locator('.line .chip.note', { hasText: 'from elsewhere' }).waitFor()
-    await expect.poll(() => page.getByLabel('Note').inputValue()).toBe('It was asked twice.')
-    expect(problems).toEqual([])
-  })
-})
-
 describe('what is not as it should be', () => {
   it('says so when the token is missing', async () => {
     const watched = await inBrowser.openUrl(
@@ -273,40 +137,6 @@ describe('what is not as it should be', () => {
     )
     await watched.page.getByText('Open the link that osmosis eval view printed.').waitFor()
     expect(await lines(watched.page).count()).toBe(0)
-  })
-
-  it('says that there is no such run', async () => {
-    const { page } = await open('#/run/nowhere')
-    await page.getByText('There is no run nowhere.').waitFor()
-    expect(await lines(page).count()).toBe(0)
-  })
-
-  it('says why a run is incomplete, and what of it has not ended', async () => {
-    const folder = writeAirlineRun(root, { name: 'partial', rows: 10, attempts: 2, ended: 7 })
-    const reason = 'the endpoint refused the key (401)'
-    const metrics = { eval_run: { incomplete_reason: reason } }
-    writeFileSync(path.join(folder, 'metrics.json'), JSON.stringify(metrics))
-    const { page, problems } = await open('#/run/partial')
-    await page.getByText('The endpoint refused the key (401).').waitFor()
-    await page.getByText('13 of 20 rollouts are still to run').waitFor()
-    expect(problems).toEqual([])
-  })
-
-  it('has something to say of a run of which nothing has ended', async () => {
-    writeAirlineRun(root, { name: 'empty', rows: 10, attempts: 2, ended: 0 })
-    const { page, problems } = await open('#/run/empty')
-    await page.getByText('No rollout has ended yet').waitFor()
-    await page.getByText('Nothing has ended yet.').waitFor()
-    expect(problems).toEqual([])
-  })
-
-  it('says nothing of gradients where each row was tried once', async () => {
-    writeAirlineRun(root, { name: 'single', rows: 30, attempts: 1, skill: 0.3 })
-    const { page, problems } = await open('#/run/single')
-    await lines(page).first().waitFor()
-    await page.getByText('rows did not pass').waitFor()
-    expect((await page.locator('main').innerText()).toLowerCase()).not.toContain('gradient')
-    expect(problems).toEqual([])
   })
 
   it('says that a transcript is lost or damaged, and shows what is known', async () => {
@@ -324,55 +154,39 @@ describe('what is not as it should be', () => {
     await page.locator('.verdict').waitFor()
     expect(problems).toEqual([])
   })
+})
 
-  it('shows rewards of any size, and rollouts without one', async () => {
-    const folder = writeAirlineRun(root, { name: 'scores', rows: 10, attempts: 3 })
-    rewriteEvents(folder, (event, index) => ({
-      ...event,
-      reward: index % 3 === 0 ? null : index % 3 === 1 ? -2.5 : 1234.5,
-    }))
-    const { page, problems } = await open('#/run/scores')
-    await lines(page).filter({ hasText: '−2.50' }).first().waitFor()
-    await lines(page).filter({ hasText: '1.23e+3' }).first().waitFor()
-    await go(page, '#/run/scores?sel=0.1')
-    await page.getByText('no reward', { exact: true }).waitFor()
+describe('accessibility', () => {
+  it.each(['light', 'dark'] as const)(
+    'axe finds nothing in a run with a transcript, %s',
+    async (colorScheme) => {
+      const { page } = await open('#/run/planted?sel=5.2', { colorScheme })
+      await reader(page).waitFor()
+      expect(await violations(page)).toEqual([])
+    },
+  )
+})
+
+describe('hostile output', () => {
+  it('runs nothing, asks nobody and breaks nothing', async () => {
+    const { page, problems } = await open('#/run/hostile?sel=1.1')
+    await reader(page).waitFor()
+    expect(await page.evaluate('globalThis.pwned ?? null')).toBeNull()
+    expect(await page.locator('main :is(script, img, iframe, object, embed)').count()).toBe(0)
     expect(problems).toEqual([])
   })
 })
 
-describe('accessibility', () => {
-  const places = [
-    '#/',
-    '#/run/airline-step200',
-    '#/run/airline-step200?q=is%3Astuck&sel=1.1',
-    '#/run/planted?sel=5.2&parting',
-    '#/run/planted?sel=8.1',
-    '#/compare/airline-base/airline-step200',
-    '#/run/hostile',
-    '#/run/hostile?sel=3.1',
-    '#/run/nowhere',
-  ]
-
-  it('axe finds nothing in any view, in both themes', async () => {
-    const { page } = await open('#/', { colorScheme: 'light' })
-    const found: string[] = []
-    const look = async (where: string): Promise<void> => {
-      await page.emulateMedia({ colorScheme: 'light' })
-      found.push(...(await violations(page)).map((violation) => `${where}: ${violation}`))
-      await page.emulateMedia({ colorScheme: 'dark' })
-      await page.locator('html[data-theme=dark]').waitFor()
-      // Nothing but the colours is another.
-      const dark = await violations(page, ['color-contrast'])
-      found.push(...dark.map((violation) => `${where}, dark: ${violation}`))
-    }
-    for (const place of places) {
-      await go(page, place)
-      await expect.poll(() => page.locator('main').innerText()).not.toBe('')
-      await look(place)
-    }
-    await press(page, '?')
-    await page.getByRole('dialog').waitFor()
-    await look('keys')
-    expect(found).toEqual([])
+describe('a report', () => {
+  it('opens its run at once from a file, alone, with the transcripts that it holds', async () => {
+    const file = path.join(root, 'report.html')
+    const written = await exportReport({ run: path.join(root, 'planted'), file })
+    expect(written).toMatchObject({ file, rollouts: 160 })
+    const { page, problems } = await inBrowser.openUrl(pathToFileURL(file).href)
+    await page.getByText('passed without a tool call').waitFor()
+    await press(page, '1', 'j')
+    await reader(page).getByText('REFUND_COMPLETE').waitFor()
+    await page.getByText(`Report with ${written.transcripts} of 160 transcripts`).waitFor()
+    expect(problems).toEqual([])
   })
 })

@@ -4,19 +4,18 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 import { temporaryFolder } from '@osmosis/testing/kit'
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
 
 import { csv, parquet } from './dataset-files.ts'
-
-// Each test starts a process.
-vi.setConfig({ testTimeout: 30_000 })
 
 const packageFolder = join(import.meta.dirname, '../..')
 
 const script = `
 import { readDataset } from './src/index.ts'
-const outcome = await readDataset(process.argv[2]).catch(({ code, message }) => ({ code, message }))
-console.log(JSON.stringify(outcome))
+const outcomes = process.argv.slice(2).map((file) =>
+  readDataset(file).catch(({ code, message }) => ({ code, message })),
+)
+console.log(JSON.stringify(await Promise.all(outcomes)))
 `
 
 const row = {
@@ -27,8 +26,8 @@ const row = {
   otherColumns: {},
 }
 
-/** What a process reads that runs a copy of this package, in which these packages are missing. */
-async function readWithout(missing: readonly string[], file: string): Promise<unknown> {
+/** What a process reads of files that runs a copy of this package, in which these packages are missing. */
+async function readWithout(missing: readonly string[], ...files: string[]): Promise<unknown> {
   const folder = await temporaryFolder({
     'package.json': '{"type":"module"}',
     'read.ts': script,
@@ -47,26 +46,27 @@ async function readWithout(missing: readonly string[], file: string): Promise<un
     if (missing.includes(name)) continue
     await symlink(join(packageFolder, 'node_modules', name), join(folder, 'node_modules', name))
   }
-  const { stdout } = await promisify(execFile)(process.execPath, ['read.ts', file], { cwd: folder })
+  const { stdout } = await promisify(execFile)(process.execPath, ['read.ts', ...files], {
+    cwd: folder,
+  })
   return JSON.parse(stdout)
 }
 
-it.each([[['hyparquet', 'hyparquet-compressors']], [['hyparquet-compressors']]])(
-  'without %j, reading Parquet says what to install',
-  async (missing) => {
-    expect(await readWithout(missing, 'rows.parquet')).toEqual({
-      code: 'invalid_dataset',
-      message:
-        'Cannot read the dataset rows.parquet: Parquet needs two packages that are not installed. Run: npm install hyparquet hyparquet-compressors',
-    })
-  },
-)
+const advice = {
+  code: 'invalid_dataset',
+  message:
+    'Cannot read the dataset rows.parquet: Parquet needs two packages that are not installed. Run: npm install hyparquet hyparquet-compressors',
+}
 
-it('reads other formats without the packages for Parquet', async () => {
+it('without its packages reading Parquet says what to install, and other formats are read', async () => {
   const missing = ['hyparquet', 'hyparquet-compressors']
-  expect(await readWithout(missing, 'rows.csv')).toEqual([row])
+  expect(await readWithout(missing, 'rows.parquet', 'rows.csv')).toEqual([advice, [row]])
+})
+
+it('without one of its packages reading Parquet says the same', async () => {
+  expect(await readWithout(['hyparquet-compressors'], 'rows.parquet')).toEqual([advice])
 })
 
 it('reads Parquet in the same surroundings when they are there', async () => {
-  expect(await readWithout([], 'rows.parquet')).toEqual([row])
+  expect(await readWithout([], 'rows.parquet')).toEqual([[row]])
 })

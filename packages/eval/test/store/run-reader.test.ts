@@ -132,35 +132,6 @@ it('begins again when other lines stand where a writer has taken some back', asy
   expect(await reader.refresh()).toEqual([first, second, third])
 })
 
-it('starts another segment when one is full', async () => {
-  const store = await newRun()
-  const text = 'x'.repeat(2 ** 20)
-  const events = await Promise.all(
-    Array.from({ length: 70 }, (_, row) => store.commit(itemOf(row, 0, text))),
-  )
-  await store.close()
-  expect(await readdir(path.join(store.location, 'trajectories'))).toEqual([
-    '0000.jsonl',
-    '0001.jsonl',
-  ])
-  expect(new Set(events.map(({ at, sat }) => `${at?.[0]} ${sat?.[0]}`))).toEqual(
-    new Set(['0 0', '1 1']),
-  )
-  const resumed = await resumeRun({ location: store.location })
-  events.push(await resumed.commit(itemOf(70, 0, 'The last one.')))
-  await resumed.close()
-  expect(events.at(-1)?.at?.[0]).toBe(1)
-  const reader = await openRun(store.location)
-  for (const event of events) {
-    expect((await reader.trajectories(event)).state).toBe('found')
-    expect((await reader.graded(event)).state).toBe('found')
-  }
-  expect(await found(reader, 'the LAST')).toEqual(['70.0'])
-  expect(await found(reader, 'question 6')).toEqual(
-    [6, ...Array.from({ length: 10 }, (_, index) => 60 + index)].map((row) => `${row}.0`),
-  )
-})
-
 it('finds what was said, and not the words of the file format', async () => {
   const store = await newRun()
   const ask = itemOf(1, 0, 'I look it up.')
