@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { createStderrLogger } from '@osmosis/server'
+import { createStderrLogger } from '../src/logging/logger.ts'
 
 /** Logs many lines, run by tests in a process of its own; says on stdout that it could go on. */
 const logger = createStderrLogger()

@@ -1,9 +1,9 @@
-import { EventEmitter } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 
-import { LocalBackend } from '@osmosis/core'
+import { LocalBackend, requireRolloutContext } from '@osmosis/core'
 import { createRolloutServer, serve } from '@osmosis/server'
 
-import { AskOnce, graderOf, OneForYes, workflowOf } from './running-server.ts'
+import { AskOnce, graderOf, OneForYes, workflowOf } from './workflows.ts'
 
 /**
  * A rollout server as a user's program has it, run by tests in a process of its own. The row's
@@ -13,8 +13,8 @@ interface Misbehaviour {
   /** What it does to the process, see {@link harms}. */
   harm?: keyof typeof harms
   in?: 'workflow' | 'grader'
-  /** Ends only when another rollout has done its harm. */
-  outlasts?: 'harm'
+  /** Ends only when other rollouts have done so many harms. */
+  outlasts?: number
   never?: true
 }
 
@@ -33,16 +33,31 @@ const harms = {
   rejection: () => void Promise.reject(new Error('forgotten await')),
   late: ({ signal }: Phase) => {
     signal.addEventListener('abort', () => setTimeout(() => fail('too late to matter'), 1))
+    // So that the controller knows when it has begun.
+    const policy = requireRolloutContext('a late harm').policy('late')
+    policy.complete({ messages: [] }).catch(() => undefined)
   },
 }
-const harmed = Promise.withResolvers<void>()
+const done = new EventEmitter().setMaxListeners(0)
+let harmsDone = 0
+
+function noteHarm(): void {
+  harmsDone += 1
+  done.emit('harm')
+}
+
+async function untilDone(count: number): Promise<void> {
+  if (harmsDone >= count) return
+  await once(done, 'harm')
+  await untilDone(count)
+}
 
 async function misbehave(part: 'workflow' | 'grader', phase: Phase): Promise<void> {
   const { harm, in: harmful = 'workflow', outlasts, never } = (phase.metadata ?? {}) as Misbehaviour
   if (part !== harmful) return
-  if (outlasts) await harmed.promise
+  if (outlasts !== undefined) await untilDone(outlasts)
   if (harm) {
-    phase.signal.addEventListener('abort', () => harmed.resolve())
+    phase.signal.addEventListener('abort', noteHarm)
     harms[harm](phase)
   }
   if (never) setInterval(() => undefined, 60_000)
@@ -75,5 +90,5 @@ const server = createRolloutServer({
   shutdownGraceSeconds: 2,
   callbackRetry: { minDelayMs: 1, maxDelayMs: 5 },
 })
-const { url } = await serve(server, { port: Number(process.env['PORT'] ?? 0) })
+const { url } = await serve(server, { port: 0 })
 process.stdout.write(`${url}\n`)

@@ -143,7 +143,7 @@ describe('the rollout client, at a server of ours', () => {
 
   it('notices that the server was restarted', async () => {
     await using before = await startChild()
-    await using after = await startChild()
+    await using after = await startServer()
     await using proxy = await new LossyProxy(before.url).start()
     await using client = createRolloutClient({ baseUrl: proxy.url })
     const rollout = await client.run(orderFor(before, { metadata: { never: true } }))
@@ -182,9 +182,14 @@ describe('the rollout client, at a server of ours', () => {
     await expect.poll(status).toMatchObject({ status: 'success' })
 
     await before.end()
-    await sleep(5000)
+    // Polls fail meanwhile.
+    await sleep(1000)
     isLost = false
-    await startChild({ outboxDir, controller, port: new URL(before.url).port })
+    await using _ = await startServer({
+      outboxDir,
+      controller,
+      port: Number(new URL(before.url).port),
+    })
     const restarted = /^the rollout server restarted while the rollout was (running|being graded); /
     for (const rollout of [running, grading]) {
       expect(await rollout.waitFor('completed')).toMatchObject({

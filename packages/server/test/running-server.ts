@@ -3,17 +3,11 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 import {
-  AgentWorkflow,
   type AgentWorkflowClass,
-  type AgentWorkflowContext,
   type EgressOptions,
-  Grader,
   type GraderClass,
-  type GraderContext,
   type GroupGraderClass,
   LocalBackend,
-  requireRolloutContext,
-  toRolloutSample,
 } from '@osmosis/core'
 import {
   createRolloutServer,
@@ -24,6 +18,10 @@ import {
 } from '@osmosis/server'
 
 import { FakeController, post, recordingLogger, type LogLine } from '@osmosis/testing/kit'
+
+import { AskOnce, OneForYes } from './workflows.ts'
+
+export { AskOnce, askPolicy, graderOf, OneForYes, workflowOf } from './workflows.ts'
 
 /** Everything a test talks to; leaving the block ends it all. */
 export interface RunningServer extends AsyncDisposable {
@@ -46,6 +44,10 @@ export interface RunningServerOptions extends Partial<RolloutServerOptions> {
   limits?: HttpLimits
   /** Default: a folder that ends with the server. */
   artifactRoot?: string
+  /** Default: one that ends with the server. */
+  controller?: FakeController
+  /** Default: any free one. */
+  port?: number
 }
 
 /** A real server on a free port, in front of a fake controller. */
@@ -58,11 +60,12 @@ export async function startServer(options: RunningServerOptions = {}): Promise<R
     egress,
     limits,
     artifactRoot: _,
+    controller = await new FakeController().start(),
+    port = 0,
     ...serverOptions
   } = options
   const folder = await mkdtemp(path.join(tmpdir(), 'osmosis-test-'))
   const artifactRoot = options.artifactRoot ?? folder
-  const controller = await new FakeController().start()
   const log: LogLine[] = []
   const server = createRolloutServer({
     backend: new LocalBackend({
@@ -78,7 +81,7 @@ export async function startServer(options: RunningServerOptions = {}): Promise<R
     logger: recordingLogger(log),
     ...serverOptions,
   })
-  const listening = await serve(server, { port: 0, handleSignals: false, limits })
+  const listening = await serve(server, { port, handleSignals: false, limits })
   return {
     controller,
     server,
@@ -89,49 +92,8 @@ export async function startServer(options: RunningServerOptions = {}): Promise<R
       post(`${listening.url}/rollout`, controller.rolloutBody(overrides), headers),
     async [Symbol.asyncDispose]() {
       await listening.close({ waitSeconds: 0 })
-      await controller[Symbol.asyncDispose]()
+      if (options.controller === undefined) await controller[Symbol.asyncDispose]()
       await rm(folder, { recursive: true, force: true, maxRetries: 3 })
     },
-  }
-}
-
-/** Registers a conversation of two messages, and has the policy say the second one. */
-export async function askPolicy(ctx: AgentWorkflowContext, sampleId = 'main'): Promise<void> {
-  const context = requireRolloutContext('askPolicy')
-  const messages: unknown[] = [...ctx.prompt]
-  context.registerSampleSource(sampleId, {
-    getSample: (id) => toRolloutSample({ id, messages }),
-  })
-  const answer = await context.policy(sampleId).complete({ messages: [...ctx.prompt] as never })
-  messages.push({ role: 'assistant', content: answer.choices[0]?.message.content })
-}
-
-export class AskOnce extends AgentWorkflow {
-  async run(ctx: AgentWorkflowContext): Promise<void> {
-    await askPolicy(ctx)
-  }
-}
-
-export class OneForYes extends Grader {
-  async grade(ctx: GraderContext): Promise<void> {
-    for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
-  }
-}
-
-/** A workflow class that does what `run` does. */
-export function workflowOf(run: (ctx: AgentWorkflowContext) => unknown): AgentWorkflowClass {
-  return class extends AgentWorkflow {
-    async run(ctx: AgentWorkflowContext): Promise<void> {
-      await run(ctx)
-    }
-  }
-}
-
-/** A grader class that does what `grade` does. */
-export function graderOf(grade: (ctx: GraderContext) => unknown): GraderClass {
-  return class extends Grader {
-    async grade(ctx: GraderContext): Promise<void> {
-      await grade(ctx)
-    }
   }
 }

@@ -9,19 +9,16 @@ export interface Child extends ServerProcess {
 export interface ChildOptions {
   drainSeconds?: number
   outboxDir?: string
-  /** Default: any free one. */
-  port?: string
   /** Where its rollouts come from; default: a new one that ends with the child. */
   controller?: FakeController
 }
 
 export async function startChild(options: ChildOptions = {}): Promise<Child> {
-  const { drainSeconds = 30, outboxDir, port } = options
+  const { drainSeconds = 30, outboxDir } = options
   const controller = options.controller ?? (await new FakeController().start())
   const child = await startServerProcess(new URL('./child-server.ts', import.meta.url), {
     DRAIN_SECONDS: String(drainSeconds),
     ...(outboxDir === undefined ? {} : { OUTBOX_DIR: outboxDir }),
-    ...(port === undefined ? {} : { PORT: port }),
   })
   return {
     ...child,
