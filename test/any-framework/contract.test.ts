@@ -1,25 +1,11 @@
-import { requireRolloutContext } from '@osmosis/core'
-import { type AdapterUnderTest, type ContractRun, runAdapterContract } from '@osmosis/testing'
+import { runAdapterContract } from '@osmosis/testing'
 import { describe, it } from 'vitest'
 
-import { langGraph, langGraphStream } from './agents/langgraph-agent.ts'
-import { openai, openaiStream } from './agents/openai-agent.ts'
+import { langGraph } from './agents/langgraph-agent.ts'
+import { openaiStream } from './agents/openai-agent.ts'
+import { overFetch } from './over-fetch.ts'
 
-// What an adapter promises holds for whatever is given the fetch of a sample.
-function overFetch(
-  run: (run: ContractRun) => Promise<string>,
-  exempt: AdapterUnderTest['exempt'] = {},
-): AdapterUnderTest {
-  return {
-    run,
-    construct: (name) => requireRolloutContext('The agent').registerPolicySample(name),
-    callPlaceholder: async () => run({ name: 'solver', prompt: 'go' }),
-    exempt,
-    concurrentRollouts: 50,
-  }
-}
-
-runAdapterContract({ describe, it }, 'openai, whole answers', overFetch(openai))
+// The other way to ask each framework is in contract.slow.test.ts.
 runAdapterContract({ describe, it }, 'openai, streamed', overFetch(openaiStream))
 runAdapterContract(
   { describe, it },
@@ -28,4 +14,3 @@ runAdapterContract(
     'empties-malformed-arguments': 'a graph takes such a turn for one without tool calls, and ends',
   }),
 )
-runAdapterContract({ describe, it }, 'LangGraph.js, stream', overFetch(langGraphStream))

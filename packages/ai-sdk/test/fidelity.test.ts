@@ -131,11 +131,11 @@ describe.each(Object.entries(ways))('%s', (_way, run) => {
     )
   })
 
-  test('never mixes planner and executor, nor one of 50 rollouts with another', async () => {
+  test('never mixes planner and executor, nor one of many rollouts with another', async () => {
     await using server = await startPolicyServer((request) =>
       messagesOf(request).length > 1 ? firstText(request) : callAdd,
     )
-    const rollouts = Array.from({ length: 50 }, (_, index) => `rollout-${index}`)
+    const rollouts = Array.from({ length: 10 }, (_, index) => `rollout-${index}`)
     const texts = await Promise.all(
       rollouts.map(async (id) =>
         rolloutOn(server, id).run(async () =>
@@ -144,7 +144,7 @@ describe.each(Object.entries(ways))('%s', (_way, run) => {
       ),
     )
     expect(texts).toEqual(rollouts.map((id) => [`${id}/planner`, `${id}/executor`]))
-    expect(server.requests).toHaveLength(200)
+    expect(server.requests).toHaveLength(40)
     for (const request of server.requests) {
       const { 'x-rollout-id': rolloutId, 'x-sample-id': sampleId } = request.headers
       expect(firstText(request)).toBe(`${String(rolloutId)}/${String(sampleId)}`)

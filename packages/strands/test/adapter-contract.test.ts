@@ -15,8 +15,8 @@ const strands: AdapterUnderTest = {
   },
   construct: (name) => new OsmosisStrandsAgent({ name, model: new OsmosisRolloutModel() }),
   callPlaceholder: () => new OsmosisStrandsAgent({ model: new OsmosisRolloutModel() }),
-  // concurrent-rollouts.test.ts runs hundreds, each of agents with helpers.
-  concurrentRollouts: 50,
+  // concurrent-rollouts.slow.test.ts runs hundreds, each of agents with helpers.
+  concurrentRollouts: 10,
 }
 
 function strandsTool({ name, description, parameters, execute }: ContractTool): FunctionTool {
@@ -32,5 +32,5 @@ runAdapterContract({ describe, it }, 'strands', strands)
 runAdapterContract({ describe, it }, 'strands without streams', {
   ...strands,
   streams: false,
-  concurrentRollouts: 10,
+  concurrentRollouts: 2,
 })

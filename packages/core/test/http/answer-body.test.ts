@@ -30,7 +30,7 @@ describe('the body of an answer', () => {
   })
 
   it('holds the sender up while nobody reads, and loses nothing', async () => {
-    const bytes = 32 * 1024 * 1024
+    const bytes = 16 * 1024 * 1024
     const { url, sockets } = await listen((_, response) => response.end('x'.repeat(bytes)))
     const transport = createTransport(words)
     const { body } = await transport.send(url, { headers: {}, signal: never })

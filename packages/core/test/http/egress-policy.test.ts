@@ -60,7 +60,7 @@ describe('all spellings of an address', () => {
           }
         },
       ),
-      { numRuns: 500 },
+      { numRuns: 150 },
     )
   })
 
@@ -80,7 +80,7 @@ describe('all spellings of an address', () => {
           expect([spelling, verdict(policy, spelling)]).toStrictEqual([spelling, expected])
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 150 },
     )
   })
 })

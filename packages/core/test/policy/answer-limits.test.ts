@@ -115,7 +115,7 @@ describe('a line that does not end', () => {
       if (n === 1)
         response.end(
           eventStream(
-            ...Array.from({ length: 40 }, () => chunk({ content: line })),
+            ...Array.from({ length: 34 }, () => chunk({ content: line })),
             chunk({}, 'stop'),
           ),
         )

@@ -276,6 +276,6 @@ it('is the same in the record and for readers of the stream, whatever the deltas
       const sample = (await rollout.getSamples()).get('main')
       expect(sample?.trajectoryMessages).toStrictEqual([...messages, choices[0]?.message])
     }),
-    { numRuns: 200 },
+    { numRuns: 80 },
   )
 })

@@ -179,7 +179,7 @@ describe('the text of a document', () => {
           expect(read(root).session_id).toBe('r1')
         },
       ),
-      { numRuns: 150 },
+      { numRuns: 60 },
     )
   })
 })

@@ -1,0 +1,21 @@
+import { runAdapterContract } from '@osmosis/testing'
+import { describe, it } from 'vitest'
+
+import { streaming } from './contract-agents.ts'
+import { isNewestSdk } from './running-sdk.ts'
+
+const runner = { describe, it }
+
+/** Of the contract what takes many rollouts. */
+const many = Object.assign(
+  (name: string, body: () => Promise<void>): void => {
+    if (name.includes('never cross')) runner.it(name, body)
+  },
+  { skip: (): void => {} },
+)
+
+runAdapterContract({ ...runner, it: many }, 'streamText', {
+  ...streaming,
+  // Keeping many apart is no matter of the version: the newest runs them all.
+  concurrentRollouts: isNewestSdk ? 400 : 50,
+})

@@ -1,0 +1,73 @@
+import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
+import { requireRolloutContext } from '@osmosis/core'
+import type { AdapterUnderTest, ContractTool } from '@osmosis/testing'
+import { generateText, isStepCount, jsonSchema, streamText, tool, type ToolSet } from 'ai'
+
+function sdkTools(tools: readonly ContractTool[] = []): ToolSet {
+  return Object.fromEntries(
+    tools.map(({ name, description, parameters, execute }) => [
+      name,
+      tool({
+        description,
+        inputSchema: jsonSchema<object>(parameters as object),
+        execute: async (input) => execute(input),
+      }),
+    ]),
+  )
+}
+
+export const agentClass: AdapterUnderTest = {
+  async run({ name, prompt, tools, signal }) {
+    const agent = new OsmosisToolLoopAgent({
+      id: name,
+      model: rolloutModel(),
+      tools: sdkTools(tools),
+    })
+    const { text } = await agent.generate({ prompt, ...(signal ? { abortSignal: signal } : {}) })
+    return text
+  },
+  construct: (name) => new OsmosisToolLoopAgent({ id: name, model: rolloutModel() }),
+  callPlaceholder: () => new OsmosisToolLoopAgent({ model: rolloutModel() }),
+  concurrentRollouts: 2,
+}
+
+// A model alone is made wherever it is needed, any number of times with one name.
+const noConstruction = {
+  'names-unasked': 'a model is known to the rollout from its first call on',
+  'refuses-duplicates': 'models of one name are one sample',
+}
+
+export const generating: AdapterUnderTest = {
+  async run({ name, prompt, tools, signal }) {
+    const { text } = await generateText({
+      model: rolloutModel(name),
+      prompt,
+      tools: sdkTools(tools),
+      stopWhen: isStepCount(20),
+      ...(signal ? { abortSignal: signal } : {}),
+    })
+    return text
+  },
+  construct: () => requireRolloutContext('a model'),
+  callPlaceholder: async () => generateText({ model: rolloutModel(), prompt: 'go' }),
+  exempt: noConstruction,
+  concurrentRollouts: 2,
+}
+
+export const streaming: AdapterUnderTest = {
+  async run({ name, prompt, tools, signal }) {
+    const result = streamText({
+      model: rolloutModel(name),
+      prompt,
+      tools: sdkTools(tools),
+      stopWhen: isStepCount(20),
+      ...(signal ? { abortSignal: signal } : {}),
+    })
+    return result.text
+  },
+  construct: () => requireRolloutContext('a model'),
+  callPlaceholder: async () => streamText({ model: rolloutModel(), prompt: 'go' }).text,
+  exempt: noConstruction,
+  // adapter-contract.slow.test.ts runs hundreds.
+  concurrentRollouts: 10,
+}

@@ -1,0 +1,43 @@
+import { run, tool } from '@openai/agents'
+import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
+import type { AdapterUnderTest, ContractTool } from '@osmosis/testing'
+
+export const openaiAgents: AdapterUnderTest = {
+  async run({ name, prompt, tools = [], signal }) {
+    const agent = agentOf(name, tools)
+    const session = new OsmosisMemorySession({ name })
+    const result = await run(agent, prompt, { session, ...(signal ? { signal } : {}) })
+    return result.finalOutput ?? ''
+  },
+  construct: (name) => new OsmosisMemorySession({ name }),
+  callPlaceholder: () => new OsmosisAgent({ name: 'stray', model: new OsmosisRolloutModel() }),
+  // adapter-contract.slow.test.ts runs hundreds.
+  concurrentRollouts: 10,
+}
+
+function agentOf(name: string, tools: readonly ContractTool[]): OsmosisAgent {
+  return new OsmosisAgent({ name, model: new OsmosisRolloutModel(), tools: tools.map(sdkTool) })
+}
+
+function sdkTool({ name, description, parameters, execute }: ContractTool) {
+  return tool({
+    name,
+    description,
+    parameters: parameters as never,
+    strict: false,
+    execute: async (input: unknown) => execute(input),
+  })
+}
+
+export const streamingAgents: AdapterUnderTest = {
+  ...openaiAgents,
+  async run({ name, prompt, tools = [], signal }) {
+    const agent = agentOf(name, tools)
+    const session = new OsmosisMemorySession({ name })
+    const settings = { session, stream: true as const, ...(signal ? { signal } : {}) }
+    const result = await run(agent, prompt, settings)
+    await result.completed
+    // What an aborted run has is not finished, and the SDK would say so.
+    return signal?.aborted ? '' : (result.finalOutput ?? '')
+  },
+}

@@ -1,0 +1,39 @@
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { blocksOf, documents, linkPackages, root } from './documents.ts'
+
+it('every program of the documents type-checks strictly', async () => {
+  const folder = await temporaryFolder()
+  const programs = documents.flatMap((document) => blocksOf(document, 'ts'))
+  for (const { document, line, file, text } of programs) {
+    // Line numbers of errors are those of the document. Programs of one document may import others.
+    const place = path.join(folder, document, file ?? `line-${line}.ts`)
+    mkdirSync(path.dirname(place), { recursive: true })
+    writeFileSync(place, '\n'.repeat(line - 1) + text)
+  }
+  linkPackages(folder)
+  const config = {
+    extends: path.join(root, 'tsconfig.base.json'),
+    compilerOptions: {
+      noEmit: true,
+      moduleDetection: 'force',
+      allowImportingTsExtensions: true,
+      // Documents declare things to show them.
+      noUnusedLocals: false,
+      noUnusedParameters: false,
+    },
+    include: ['**/*.ts'],
+  }
+  writeFileSync(path.join(folder, 'tsconfig.json'), JSON.stringify(config))
+  writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }')
+
+  const tsc = path.join(root, 'node_modules/.bin/tsc')
+  const { stdout } = spawnSync(tsc, ['--pretty', 'false'], { cwd: folder, encoding: 'utf8' })
+  expect(stdout.split('\n').filter(Boolean)).toEqual([])
+  expect(programs.length).toBeGreaterThan(20)
+})
