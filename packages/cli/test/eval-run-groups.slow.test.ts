@@ -62,42 +62,34 @@ describe('a run that ends while a group is waited for', () => {
   })
 })
 
-describe('osmosis eval regrade', () => {
-  it('gives a grader of groups the stored attempts of each row, also of some that are asked for', async () => {
-    const { root, evaluate, output } = workspaceOfGroups()
-    await evaluate('--n 3', { FAILS: 'two 2' })
-    const regrade = async (more: string): Promise<Record<string, unknown>> => {
-      const words = `eval regrade r -o ${output} --json ${more}`.trim().split(' ')
-      return JSON.parse((await run(words, {}, root)).stdout) as Record<string, unknown>
-    }
-    expect(await regrade('')).toMatchObject({
-      grader: 'RankGrader',
-      rollouts: 12,
-      graded: 11,
-      changed: [],
-      not_graded: { failed: ['1.2'], pending: [] },
-    })
-    const file = path.join(root, 'rollouts/ranked/inverse.ts')
-    writeFileSync(file, inverse)
-    expect(await regrade(`--grader ${file} --filter row:0`)).toMatchObject({
-      grader: 'InverseGrader',
-      rollouts: 3,
-      graded: 3,
-      errors: [],
-    })
-  })
+it('osmosis rollout send says why one rollout alone is not graded', async () => {
+  const { root } = workspaceOfGroups()
+  const words =
+    'rollout send rollouts/ranked/main.ts 0 -d data/words.jsonl --policy policies/echo.ts'
+  const { code, stdout, stderr } = await run(words.split(' '), {}, root)
+  expect(code).toBe(1)
+  expect(`${stdout}${stderr}`).toContain(
+    'The grader judges all attempts at a row together, and this rollout came without a group.',
+  )
+})
 
-  it('takes a grader of groups whenever it is saved', async () => {
-    const { root, evaluate, output } = workspaceOfGroups()
-    await evaluate('--n 2')
-    const file = path.join(root, 'rollouts/ranked/inverse.ts')
-    writeFileSync(file, inverse)
-    const words = `eval regrade r -o ${output} --grader ${file} --watch`.split(' ')
-    const command = startOsmosis(words, {}, root)
-    await command.printed(/mean reward 0\.75 → 0\.25/)
-    writeFileSync(file, inverse.replace('1 - member.attempt / group.size', '1'))
-    await command.printed(/mean reward 0\.75 → 1\b/)
-    command.child.kill('SIGINT')
-    expect((await command.finished).code).toBe(130)
+it('osmosis eval regrade grades a part by whole rows, and again whenever a grader of groups is saved', async () => {
+  const { root, evaluate, output } = workspaceOfGroups()
+  await evaluate('--n 2')
+  const file = path.join(root, 'inverse.ts')
+  writeFileSync(file, inverse)
+  const words = `eval regrade r -o ${output} --grader ${file}`.split(' ')
+  const part = await run([...words, '--json', '--filter', 'row:0'], {}, root)
+  expect(JSON.parse(part.stdout)).toMatchObject({
+    grader: 'InverseGrader',
+    rollouts: 2,
+    graded: 2,
+    errors: [],
   })
+  const command = startOsmosis([...words, '--watch'], {}, root)
+  await command.printed(/mean reward 0\.75 → 0\.25/)
+  writeFileSync(file, inverse.replace('1 - member.attempt / group.size', '1'))
+  await command.printed(/mean reward 0\.75 → 1\b/)
+  command.child.kill('SIGINT')
+  expect((await command.finished).code).toBe(130)
 })

@@ -102,14 +102,3 @@ describe('a grader of groups is refused', () => {
     }
   })
 })
-
-it('osmosis rollout send says why one rollout alone is not graded', async () => {
-  const { root } = workspaceOfGroups()
-  const words =
-    'rollout send rollouts/ranked/main.ts 0 -d data/words.jsonl --policy policies/echo.ts'
-  const { code, stdout, stderr } = await run(words.split(' '), {}, root)
-  expect(code).toBe(1)
-  expect(`${stdout}${stderr}`).toContain(
-    'The grader judges all attempts at a row together, and this rollout came without a group.',
-  )
-})

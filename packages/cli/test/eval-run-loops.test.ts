@@ -1,4 +1,4 @@
-import { readdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
@@ -100,56 +100,6 @@ describe('osmosis eval run, an agent loop', () => {
       pass_rate: 0.25,
       stats: { mean: 1 },
     })
-  })
-
-  it('may be compared with a baseline, and its results are kept apart', async () => {
-    const log = path.join(temporaryFolder(), 'traces')
-    const baseline = `--limit 2 --baseline-policy policies/echo.ts --log ${log}`
-    const { code, stdout, records, summary, ...rest } = await evaluate(
-      adder,
-      sums,
-      policy,
-      baseline,
-    )
-    expect(code).toBe(0)
-    expect(stdout).toContain('2 rows × 1 attempt × 2 models = 4 rollouts\n')
-    expect(stdout).toMatch(/^policies\/adding\.ts\nReward +1 .*\nPass rate +50\.0 % /m)
-    expect(stdout).toMatch(/^policies\/echo\.ts \(baseline\)\nReward +0\nPass rate +0\.0 % /m)
-    expect(stdout).not.toContain('\u001B')
-    expect(records.map(({ model_tag, status, reward }) => [model_tag, status, reward])).toEqual([
-      ['primary', 'success', 1],
-      ['baseline', 'success', 0],
-      ['primary', 'failed', undefined],
-      ['baseline', 'success', 0],
-    ])
-    expect([summary, rest.baseline]).toMatchObject([
-      { total_samples: 2, tokens_used: 28, reward_stats: { mean: 1 } },
-      { total_samples: 2, graded: 2, reward_stats: { mean: 0 } },
-    ])
-    const [start = ''] = readdirSync(log)
-    expect(readdirSync(path.join(log, start))).toHaveLength(4)
-  })
-
-  it('goes on after a row that the loop has no tools for', async () => {
-    const choosy = '-m rollouts/agent-loops/faulty.ts:choosy'
-    const { code, records, stderr } = await evaluate(
-      choosy,
-      sums,
-      policy,
-      '--max-in-flight 1 --n 2',
-    )
-    expect([code, records.map(({ status }) => status)]).toEqual([
-      0,
-      ['success', 'success', 'failed', 'failed', 'success', 'success', 'success', 'success'],
-    ])
-    expect(records[2]?.['error_message']).toContain('nothing to add')
-    // What a person sees meanwhile: how many have failed for what, and how long it may take.
-    const progress = stderr.split('\n').filter((line) => line.includes('/8 rollouts'))
-    expect(progress).toHaveLength(8)
-    expect(progress[4]).toMatch(
-      /^5\/8 rollouts {2}60 % passed {2}2 failed \(rollout_protocol_error\) {2}[\d.]+\/s {2}about [\d.]+ m?s left$/,
-    )
-    expect(progress[7]).toMatch(/^8\/8 rollouts {2}75 % passed {2}2 failed \(.*\) {2}[\d.]+\/s$/)
   })
 })
 

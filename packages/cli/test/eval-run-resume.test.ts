@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { resumeRun } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { describe, expect, it } from 'vitest'
 
@@ -112,24 +111,6 @@ describe('a finished run', () => {
   })
 })
 
-describe('a run of that name', () => {
-  it('is refused while another process writes to it, with its id and its start', async () => {
-    const { evaluate, output } = evaluations()
-    const flags = '--policy policies/echo.ts --name r --limit 1'
-    await evaluate(flags)
-    await using writer = await resumeRun({ location: path.join(output, 'r') })
-    expect(writer.events.size).toBe(1)
-    const { code, stderr } = await evaluate(`${flags} --quiet`)
-    expect([code, stderr]).toEqual([
-      1,
-      expect.stringMatching(
-        new RegExp(`^error: Process ${process.pid}, started at .*Z, writes to the run .*/r\\. `),
-      ),
-    ])
-    expect((await evaluate(`${flags} --break-lock`)).code).toBe(0)
-  })
-})
-
 it('--dry-run prints the plan, what limits it and that there is no grader included, and makes nothing', async () => {
   const root = temporaryWorkspace({
     'configs/eval/ungraded.toml': evalConfig('ungraded'),
@@ -142,19 +123,4 @@ it('--dry-run prints the plan, what limits it and that there is no grader includ
   expect(stderr).toMatch(
     /^Starting ungraded-.*\n {2}Rollout +ungraded\n {2}Dataset +data\/words\.jsonl\n {2}Size +4 rows × 3 attempts = 12 rollouts\n {2}Model +policies\/echo\.ts\n {2}Folder +.*\n {2}In flight +4 at a time: the workflow has no config\n {2}Grader {5}none, so no rollout gets a reward: export a class that extends Grader from the entrypoint\n$/,
   )
-})
-
-it('--json prints one document, and --min-pass-rate ends with 3', async () => {
-  const { evaluate, output } = evaluations()
-  const flags = '--policy policies/echo.ts --name r --json --min-pass-rate'
-  const { code, stdout, stderr } = await evaluate(`${flags} 0.8`)
-  expect(code).toBe(3)
-  expect(stderr).toContain('error: The pass rate is 75.0 %, and --min-pass-rate asks for 80.0 %.\n')
-  expect(JSON.parse(stdout)).toMatchObject({
-    eval_run: { name: 'r', status: 'finished' },
-    summary: { passed: 3 },
-    stats: { pass_rate: { value: 0.75 } },
-    location: path.join(output, 'r'),
-  })
-  expect((await evaluate(`${flags} 0.75`)).code).toBe(0)
 })

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { resumeRun } from '@osmosis/eval'
 import { describe, expect, it } from 'vitest'
 
 import { evaluate, inWorkspace, readResults, run } from './in-process.ts'
@@ -13,7 +14,7 @@ inWorkspace()
 const rewards = 'rollouts/agent-loops/rewards.ts'
 
 describe('osmosis eval run, a workflow', () => {
-  it('runs every row as often as it should and reports what the files say', async () => {
+  it('runs every row as often as it should and reports what the files say, also later, for one process at a time', async () => {
     const output = temporaryFolder()
     const flags = ['--output', output, '--name', 'first']
     const { code, stdout, stderr } = await run(['eval', 'run', 'configs/eval/echo.toml', ...flags])
@@ -54,6 +55,34 @@ describe('osmosis eval run, a workflow', () => {
       'samples',
       'trajectories',
     ])
+
+    // What has ended is reported again, and nothing is served for it.
+    const again = ['eval', 'run', 'configs/eval/echo.toml', ...flags]
+    const judged = await run([...again, '--json', '--min-pass-rate', '0.8'])
+    expect(judged.code).toBe(3)
+    expect(judged.stderr).toContain(
+      'error: The pass rate is 75.0 %, and --min-pass-rate asks for 80.0 %.\n',
+    )
+    expect(JSON.parse(judged.stdout)).toMatchObject({
+      eval_run: { name: 'first', status: 'finished' },
+      summary: { passed: 6 },
+      stats: { pass_rate: { value: 0.75 } },
+      location: path.join(output, 'first'),
+    })
+    expect((await run([...again, '--min-pass-rate', '0.75'])).code).toBe(0)
+
+    await using writer = await resumeRun({ location: path.join(output, 'first') })
+    expect(writer.events.size).toBe(8)
+    const locked = await run([...again, '--quiet'])
+    expect([locked.code, locked.stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        new RegExp(
+          `^error: Process ${process.pid}, started at .*Z, writes to the run .*/first\\. `,
+        ),
+      ),
+    ])
+    expect((await run([...again, '--break-lock'])).code).toBe(0)
   })
 
   it('takes eval functions and a baseline, as an agent loop does', async () => {

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { FakeController, post, startRedis, withPrograms } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { inWorkspace, run as osmosis } from './in-process.ts'
+import { inWorkspace, readResults, run as osmosis } from './in-process.ts'
 import { startOsmosis, temporaryFolder } from './osmosis.ts'
 import { echo, listening, startFront, startWorker } from './queue-commands.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
@@ -179,5 +179,26 @@ withPrograms('redis-server').describe('over a queue', () => {
       .map((entry) => readFileSync(path.join(entry.parentPath, entry.name), 'utf8'))
     expect(written.join('\n')).not.toContain('the-password')
     expect(stdout).not.toContain('the-password')
+  })
+
+  it('osmosis eval run evaluates on the workers of a queue, that of osmosis.toml unless it is told otherwise', async () => {
+    const redis = await startRedis()
+    const root = temporaryWorkspace({
+      'osmosis.toml': `[queue]\nredis = "${redis.url}"\nprefix = "team"\n`,
+    })
+    const worker = startOsmosis(
+      ['worker', echo, '--redis', redis.url, '--redis-prefix', 'team'],
+      {},
+      root,
+    )
+    await worker.printed(/Taking rollouts from the queue team/)
+    const output = temporaryFolder()
+    const words = `-m ${echo} -d data/words.jsonl --policy policies/echo.ts --output ${output} --name r`
+    const { code, stderr } = await osmosis(['eval', 'run', ...words.split(' ')], {}, root)
+    expect([code, stderr]).toEqual([0, expect.any(String)])
+    const { records, run } = readResults(path.join(output, 'r'))
+    expect(run).toMatchObject({ status: 'finished' })
+    expect(records.map(({ status }) => status)).toEqual(Array(records.length).fill('success'))
+    await worker.printed(/rollout taken/)
   })
 })

@@ -1,12 +1,8 @@
-import path from 'node:path'
-
 import { startRedis, withPrograms } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { inWorkspace, readResults, run as osmosis } from './in-process.ts'
-import { startOsmosis, temporaryFolder } from './osmosis.ts'
+import { inWorkspace, run as osmosis } from './in-process.ts'
 import { echo, startFront, startWorker } from './queue-commands.ts'
-import { temporaryWorkspace } from './temporary-workspace.ts'
 
 inWorkspace()
 
@@ -37,27 +33,6 @@ withPrograms('redis-server').describe('over a queue', () => {
       const { code: exitCode, stderr } = await ended.finished
       expect([exitCode, stderr]).toEqual([0, expect.not.stringContaining('append-only')])
     }
-  })
-
-  it('osmosis eval run evaluates on the workers of a queue, that of osmosis.toml unless it is told otherwise', async () => {
-    const redis = await startRedis()
-    const root = temporaryWorkspace({
-      'osmosis.toml': `[queue]\nredis = "${redis.url}"\nprefix = "team"\n`,
-    })
-    const worker = startOsmosis(
-      ['worker', echo, '--redis', redis.url, '--redis-prefix', 'team'],
-      {},
-      root,
-    )
-    await worker.printed(/Taking rollouts from the queue team/)
-    const output = temporaryFolder()
-    const words = `-m ${echo} -d data/words.jsonl --policy policies/echo.ts --output ${output} --name r`
-    const { code, stderr } = await osmosis(['eval', 'run', ...words.split(' ')], {}, root)
-    expect([code, stderr]).toEqual([0, expect.any(String)])
-    const { records, run } = readResults(path.join(output, 'r'))
-    expect(run).toMatchObject({ status: 'finished' })
-    expect(records.map(({ status }) => status)).toEqual(Array(records.length).fill('success'))
-    await worker.printed(/rollout taken/)
   })
 
   it('a queue that does not answer is named without its password', async () => {
