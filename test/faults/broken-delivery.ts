@@ -22,15 +22,19 @@ const waysToBreak = {
   ],
 } satisfies Record<string, (body: string) => string[]>
 
-/** How a delivery can be broken on purpose, to see that this is noticed. */
-export type WayToBreak = keyof typeof waysToBreak
+/** How a delivery can be broken on purpose, to see that this is noticed: `each` way with other rollouts. */
+export type WayToBreak = keyof typeof waysToBreak | 'each'
 
 export function isWayToBreak(name: string): name is WayToBreak {
-  return Object.hasOwn(waysToBreak, name)
+  return name === 'each' || Object.hasOwn(waysToBreak, name)
 }
 
-/** Breaks the delivery of every tenth rollout; nothing without a way. */
+/** Breaks the delivery of every tenth rollout, or of every seventh in each way; nothing without a way. */
 export function breakDelivery(way: WayToBreak | undefined, chance: Chance): BrokenDelivery {
-  return (id, _, body) =>
-    way !== undefined && chance(id, 'broken') < 0.1 ? waysToBreak[way](body) : [body]
+  const each = Object.values(waysToBreak)
+  return (id, _, body) => {
+    const luck = chance(id, 'broken')
+    if (way === 'each') return each[Math.floor(luck * 7)]?.(body) ?? [body]
+    return way !== undefined && luck < 0.1 ? waysToBreak[way](body) : [body]
+  }
 }

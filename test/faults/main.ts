@@ -19,7 +19,7 @@ const { values, positionals } = parseArgs({
     break: { type: 'string' },
   },
 })
-const rollouts = Number(positionals[0] ?? 600)
+const rollouts = Number(positionals[0] ?? 300)
 const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31))
 const { break: way } = values
 if (way !== undefined && !isWayToBreak(way))

@@ -11,7 +11,7 @@ import { waysToBreak } from './worker-settings.ts'
 
 const { values } = parseArgs({
   options: {
-    rollouts: { type: 'string', default: '300' },
+    rollouts: { type: 'string', default: '200' },
     seed: { type: 'string' },
     concurrency: { type: 'string', default: '32' },
     faults: { type: 'string', default: '0.1' },

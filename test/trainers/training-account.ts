@@ -51,7 +51,7 @@ function untrainedEnd({ row, isKilled }: Judged, rollout: RolloutOnGateway): str
   throw new Error(`was not trained, and nothing says why: ${state} ${why}`)
 }
 
-/** Ends that show how loaded the machine is, and of which there may be few. */
+/** Ends that show how loaded the machine is. Where there are very many, the run has shown little. */
 export const tooLate = 'not trained: too late'
 export const unreachable = 'not trained: its endpoint failed more often than it was asked'
 

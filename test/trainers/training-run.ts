@@ -164,7 +164,7 @@ function judge(
   }
   for (const end of [tooLate, unreachable]) {
     const count = ends.get(end) ?? 0
-    if (count > rows.length * 0.02) violations.push(`more than a fiftieth is ${end}`)
+    if (count > rows.length * 0.25) violations.push(`more than a quarter is ${end}`)
   }
   for (const [what, count] of incidents) {
     if (what.startsWith('the worker ended')) violations.push(`${what} (${count} times)`)
