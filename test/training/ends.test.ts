@@ -7,17 +7,18 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { createRolloutServer, serve, silentLogger } from '@osmosis/server'
-import { FakeMiles, type TrainedCall, type TrainingRow } from '@osmosis/testing'
+import { FakeMiles, type FakeModel, type TrainedCall, type TrainingRow } from '@osmosis/testing'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
-import { osmosis, type TrainerUnderTest } from './trainer-under-test.ts'
+import { osmosis, traced, type TrainerUnderTest } from './trainer-under-test.ts'
 import { lightning, trinityServe } from './worked-trainers.ts'
 
 /** How a rollout ends after two model calls, unless it makes none. */
 const ends = [
   'rewarded with 0.5',
   'rewarded with 0',
+  'rewarded with -0.5',
   'removed',
   'the agent throws',
   'the grader throws',
@@ -51,7 +52,7 @@ function backendOfEnds(): LocalBackend {
       if (end === 'the grader says nothing') return
       if (end === 'removed') ctx.removeSample('main')
       else if (end === 'the grader gives no number') ctx.setReward(Number.NaN)
-      else ctx.setReward(end === 'rewarded with 0.5' ? 0.5 : 0)
+      else ctx.setReward(Number(end.replace('rewarded with ', '')))
     }
   }
   const backend = new LocalBackend({ workflow: Ending, grader: Judging, maxConcurrent: 32 })
@@ -90,6 +91,7 @@ test.each([
   ['Agent Lightning', lightning],
   ['Miles with the documented filter', filteredMiles],
   ['Trinity', trinityServe],
+  ['the trace of POST /run', traced],
 ])('%s trains what has a reward, and nothing else', async (_name, trainer) => {
   await using open = await trainer.open(
     (body) => tokenAnswer(body, { content: 'ok' }),
@@ -99,7 +101,37 @@ test.each([
   expect(rewardsByEnd(open.trained())).toEqual({
     'rewarded with 0.5': [0.5, 0.5, 0.5, 0.5],
     'rewarded with 0': [0, 0, 0, 0],
+    'rewarded with -0.5': [-0.5, -0.5, -0.5, -0.5],
   })
+})
+
+test.each([
+  ['Osmosis by callbacks', osmosis('callbacks')],
+  ['Trinity', trinityServe],
+])('%s trains each of several samples with its own reward', async (_name, trainer) => {
+  const rewards = { good: 1, bad: -1, removed: null, fair: 0.25 }
+  class Several extends AgentWorkflow {
+    async run(): Promise<void> {
+      for (const name of Object.keys(rewards)) {
+        const messages = [{ role: 'user', content: name }]
+        await requireRolloutContext('Several').registerPolicySample(name).complete({ messages })
+      }
+    }
+  }
+  class Each extends Grader {
+    async grade(ctx: GraderContext): Promise<void> {
+      for (const [name, reward] of Object.entries(rewards)) {
+        // A sample that is removed may have a reward by then.
+        ctx.setSampleReward(name, reward ?? 0.75)
+        if (reward === null) ctx.removeSample(name)
+      }
+    }
+  }
+  const backend = new LocalBackend({ workflow: Several, grader: Each, maxConcurrent: 32 })
+  const model: FakeModel = (body) => tokenAnswer(body, { content: 'ok' })
+  await using open = await trainer.open(model, backend)
+  await open.runBatch(rows.slice(0, 1), 2)
+  expect(rewardsByEnd(open.trained())).toEqual({ good: [1, 1], bad: [-1, -1], fair: [0.25, 0.25] })
 })
 
 function endOf({ metadata }: { readonly metadata: unknown }): End {

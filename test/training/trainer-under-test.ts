@@ -4,6 +4,7 @@ import {
   FakeMiles,
   FakeOsmosis,
   type FakeModel,
+  type MilesRollout,
   type TrainedCall,
   type TrainingRow,
 } from '@osmosis/testing'
@@ -69,12 +70,49 @@ export const miles: TrainerUnderTest = {
       },
     }
   },
-  // It counts its groups, one for each row in each batch.
-  nameOf(sessionId) {
-    const [, group = '', attempt] = /^g(\d+)-(\d+)$/.exec(sessionId) ?? []
-    const before = Number(group) - 1
-    return `${Math.floor(before / rows.length) + 1}-${(before % rows.length) + 1}-${attempt}`
+  nameOf: milesName,
+}
+
+/** Miles counts its groups, one for each row in each batch. */
+function milesName(sessionId: string): string {
+  const [, group = '', attempt] = /^g(\d+)-(\d+)$/.exec(sessionId) ?? []
+  const before = Number(group) - 1
+  return `${Math.floor(before / rows.length) + 1}-${(before % rows.length) + 1}-${attempt}`
+}
+
+/** A trainer whose endpoint records nothing: it trains from the traces that `POST /run` answers with. */
+export const traced: TrainerUnderTest = {
+  async open(model, backend) {
+    const server = await serveRollouts(backend)
+    const fake = await FakeMiles.start({ model })
+    return {
+      runBatch: async (batch, attempts) =>
+        fake.generate(
+          server.url,
+          batch.map(({ initialMessages: messages, ...row }) => ({ messages, ...row, trace: true })),
+          { attempts },
+        ),
+      trained: () => fake.rollouts.flatMap(tracedCalls),
+      async [Symbol.asyncDispose]() {
+        await fake.close()
+        await server.close()
+      },
+    }
   },
+  nameOf: milesName,
+}
+
+function tracedCalls({ answer, group, sessionId: rolloutId }: MilesRollout): TrainedCall[] {
+  return (answer?.trace ?? []).flatMap(({ reward, calls }) =>
+    calls.map(({ prompt_token_ids, completion_token_ids, logprobs }) => ({
+      rolloutId,
+      group,
+      reward,
+      promptIds: prompt_token_ids ?? [],
+      ids: completion_token_ids ?? [],
+      logprobs: logprobs ?? [],
+    })),
+  )
 }
 
 async function serveRollouts(backend: ExecutionBackend): Promise<ListeningServer> {

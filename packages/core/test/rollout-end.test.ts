@@ -231,6 +231,20 @@ describe('the one reward of a rollout', () => {
     )
   })
 
+  it('may be below zero, whatever the rule', async () => {
+    const rewards = { a: -0.5, b: -1 }
+    const names = Object.keys(rewards)
+    const backend = asking(names, (ctx) => {
+      for (const [id, reward] of Object.entries(rewards)) ctx.setSampleReward(id, reward)
+    })
+    const end = kept(await endOf(backend, { chatCompletionsUrl: await policyUrl() }))
+    const one = new Map([...end.samples].slice(0, 1))
+    expect(oneReward({ ...end, samples: one })).toBe(-0.5)
+    expect(oneReward(end, 'mean')).toBe(-0.75)
+    expect(oneReward(end, 'sum')).toBe(-1.5)
+    expect(oneReward(end, { sampleId: 'b' })).toBe(-1)
+  })
+
   it('is none when some samples were removed: their calls would be trained with it', async () => {
     const backend = asking(['a', 'b'], (ctx) => {
       rewardAll(ctx)

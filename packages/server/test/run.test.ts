@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises'
 import {
   AgentWorkflow,
   GroupGrader,
+  requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
   type GroupGraderContext,
@@ -234,6 +235,50 @@ describe('POST /run', () => {
       exit_status: 'completed',
       reward: 1,
       trace: [{ sample_id: 'a' }],
+    })
+  })
+
+  it('traces each call as the policy said it, and where the agent rewrote its history', async () => {
+    const said: unknown[] = []
+    const miles = await startMiles({
+      model: (body) => {
+        const answer = tokenAnswer(body, { content: `answer ${said.length}` })
+        const [choice] = answer.choices
+        const entries = (choice?.logprobs?.content ?? []) as { logprob: number }[]
+        const logprobs = entries.map((_, at) => -(at + 1) / 8)
+        entries.forEach((entry, at) => (entry.logprob = logprobs[at] ?? 0))
+        said.push({
+          prompt_token_ids: answer.prompt_token_ids,
+          completion_token_ids: choice?.token_ids,
+          logprobs,
+        })
+        return answer
+      },
+    })
+    await using server = await running({
+      workflow: workflowOf(async (ctx) => {
+        const policy = requireRolloutContext('test').registerPolicySample('main')
+        const messages = [...ctx.prompt]
+        const { choices } = await policy.complete({ messages })
+        messages.push(...choices.map(({ message }) => message), { role: 'user', content: 'Go on.' })
+        await policy.complete({ messages })
+        await policy.complete({ messages: [{ role: 'user', content: 'Begin again.' }] })
+      }),
+      grader: graderOf((ctx) => ctx.setReward(-2)),
+    })
+    const [traced] = await miles.generate(server.url, [{ ...row, trace: true }])
+    expect(said).toHaveLength(3)
+    expect(traced?.answer).toMatchObject({
+      reward: -2,
+      trace: [
+        {
+          reward: -2,
+          calls: [true, true, false].map((extendsPrevious, at) => ({
+            ...(said[at] as object),
+            extends_previous: extendsPrevious,
+          })),
+        },
+      ],
     })
   })
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 
-import { askPolicy, startServer, workflowOf } from './running-server.ts'
+import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'
 
 it('a server says once that many callers read no more than one sample', async () => {
   const twice = workflowOf(async (ctx) => {
@@ -21,4 +21,40 @@ it('a server says once that many callers read no more than one sample', async ()
   expect(log.filter(({ message }) => message.startsWith('several samples'))).toMatchObject([
     { level: 'warn', fields: { rollout_id: 'r1', samples: 2 } },
   ])
+})
+
+it('callbacks show each sample with its own reward, also below zero, and removed ones without', async () => {
+  const names = ['good', 'bad', 'removed']
+  await using running = await startServer({
+    workflow: workflowOf(async (ctx) => {
+      for (const name of names) await askPolicy(ctx, name)
+    }),
+    grader: graderOf((ctx) => {
+      ctx.setSampleReward('good', 1.5)
+      ctx.setSampleReward('bad', -2)
+      ctx.setSampleReward('removed', 0.75)
+      ctx.removeSample('removed')
+    }),
+  })
+  const { controller } = running
+  await running.post({ rollout_id: 'r1' })
+  await controller.until(() => controller.callbacks.length === 2)
+  expect(controller.callbacks.find(({ kind }) => kind === 'grader')?.body).toMatchObject({
+    samples: {
+      good: { reward: 1.5, remove_sample: false },
+      bad: { reward: -2, remove_sample: false },
+      removed: { reward: null, remove_sample: true },
+    },
+  })
+})
+
+it('a callback with one sample shows its reward below zero in both forms', async () => {
+  await using running = await startServer({ grader: graderOf((ctx) => ctx.setReward(-0.25)) })
+  const { controller } = running
+  await running.post({ rollout_id: 'r1' })
+  await controller.until(() => controller.callbacks.length === 2)
+  expect(controller.callbacks.find(({ kind }) => kind === 'grader')?.body).toMatchObject({
+    samples: { main: { reward: -0.25 } },
+    sample: { reward: -0.25 },
+  })
 })

@@ -169,7 +169,7 @@ export class FakeAgentLightning implements AsyncDisposable {
     const { messages = [] } = body as { messages?: [] }
     const asked = { ...body, messages, model: 'policy', return_token_ids: true, ...settings }
     const answer = await this.#options.model(asked, rollout.id)
-    rollout.events.push({ kind: 'call', attempt, answer })
+    rollout.events.push({ kind: 'call', attempt, mode, answer })
     return { status: 200, body: answer }
   }
 }

@@ -18,7 +18,13 @@ export interface QueuedRollout {
 
 /** Something that was recorded of a rollout. */
 export type GatewayEvent =
-  | { readonly kind: 'call'; readonly attempt: string; readonly answer: ChatCompletion }
+  | {
+      readonly kind: 'call'
+      readonly attempt: string
+      /** `train`, or `val`, in which the gateway samples greedily and asks for no logprobs. */
+      readonly mode: string
+      readonly answer: ChatCompletion
+    }
   | { readonly kind: 'reward'; readonly attempt: string; readonly value: unknown }
 
 /** A rollout on a fake gateway. */
@@ -144,7 +150,8 @@ export function trainedCalls(rollout: RolloutOnGateway): TrainedCall[] {
   const byPrompt = new Map<string, TrainedCall>()
   for (const event of rollout.events) {
     if (event.kind !== 'call' || event.attempt !== exported) continue
-    const tokens = recordedTokens(event.answer)
+    const { logprobs, ...recorded } = recordedTokens(event.answer)
+    const tokens = { ...recorded, logprobs: event.mode === 'train' ? logprobs : [] }
     const prompt = tokens.promptIds.join()
     // Behind the others, as it was recorded behind them.
     byPrompt.delete(prompt)

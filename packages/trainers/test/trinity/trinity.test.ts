@@ -59,6 +59,45 @@ test.each<[NonNullable<Script['end']>, string]>([
   expect(silent).toHaveLength(tries.length * 2)
 })
 
+test('trains each of several samples with its own reward, also below zero', async () => {
+  const rewards = { writer: 2, critic: -3 }
+  class Both extends AgentWorkflow {
+    async run(): Promise<void> {
+      for (const name of Object.keys(rewards)) {
+        const messages = [{ role: 'user', content: name }]
+        await requireRolloutContext('Both').registerPolicySample(name).complete({ messages })
+      }
+    }
+  }
+  class Each extends Grader {
+    async grade(ctx: GraderContext): Promise<void> {
+      for (const [name, reward] of Object.entries(rewards)) ctx.setSampleReward(name, reward)
+    }
+  }
+  await using explorer = await startExplorer()
+  const dataset = rowsOf(1)
+  const link = trinity({
+    url: explorer.url,
+    dataset,
+    attempts: 2,
+    groupsPerCommit: 1,
+    runName: 'run',
+  })
+  const backend = new LocalBackend({ workflow: Both, grader: Each })
+  await runTrainerWorker({ backend, link, concurrency: 4 })
+  await link[Symbol.asyncDispose]()
+  const trained = explorer.trained().map(({ promptIds, reward }) => {
+    const [message] = JSON.parse(String.fromCodePoint(...promptIds)) as { content: string }[]
+    return [message?.content, reward]
+  })
+  expect(trained.toSorted()).toEqual([
+    ['critic', -3],
+    ['critic', -3],
+    ['writer', 2],
+    ['writer', 2],
+  ])
+})
+
 test('an agent that never asked the policy has failed, whatever its grader says', async () => {
   await using explorer = await startExplorer()
   const scripts = (row: number): Script => (row === 0 ? { calls: 0 } : {})

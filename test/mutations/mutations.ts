@@ -1,0 +1,107 @@
+/** A change of one line that some test has to notice. */
+export interface Mutation {
+  /** What goes wrong with it. */
+  readonly name: string
+  readonly file: string
+  /** Occurs once in the file. */
+  readonly from: string
+  readonly to: string
+  /** Tests of the package that owns the code: paths for vitest. */
+  readonly tests: readonly string[]
+  /** Whether the truth test has to notice it as well, over the wire. */
+  readonly overTheWire?: true
+}
+
+const callbacks = {
+  file: 'packages/server/src/rollout/callback-bodies.ts',
+  tests: ['packages/server/test/several-samples', 'packages/server/test/two-deliveries'],
+}
+const trinity = {
+  file: 'packages/trainers/src/trinity/sample-rewards.ts',
+  tests: ['packages/trainers/test/trinity'],
+}
+const trace = {
+  file: 'packages/server/src/run/run-answer.ts',
+  tests: ['packages/server/test/run.test.ts', 'packages/server/test/run-endings.test.ts'],
+}
+const earned = 'Number.isFinite(reward) && !removeSample ? reward : null'
+
+export const mutations: readonly Mutation[] = [
+  {
+    name: 'Agent Lightning is asked in mode val while it trains',
+    file: 'packages/trainers/src/agent-lightning.ts',
+    from: "isTrain ? 'train' : 'val'",
+    to: "'val'",
+    tests: ['packages/trainers/test/agent-lightning.test.ts'],
+    overTheWire: true,
+  },
+  {
+    name: 'negative rewards are 0 in callbacks',
+    ...callbacks,
+    from: earned,
+    to: 'Number.isFinite(reward) && !removeSample ? Math.max(0, reward) : null',
+    overTheWire: true,
+  },
+  {
+    name: 'negative rewards are 0 where a rollout has one reward',
+    file: 'packages/core/src/rollout-end.ts',
+    from: "const reward = rule === 'mean' ? sum / samples.size : sum",
+    to: "const reward = Math.max(0, rule === 'mean' ? sum / samples.size : sum)",
+    tests: ['packages/core/test/rollout-end.test.ts'],
+    overTheWire: true,
+  },
+  {
+    name: 'negative rewards are 0 for Trinity',
+    ...trinity,
+    from: 'const own = stepRewards?.[step] ?? reward',
+    to: 'const own = stepRewards?.[step] ?? (reward && Math.max(0, reward))',
+    overTheWire: true,
+  },
+  {
+    name: 'the rewards of two samples are exchanged in callbacks',
+    ...callbacks,
+    from: "reward: status === 'success' ? earnedReward(sample) : null,",
+    to: "reward: status === 'success' ? earnedReward([...samples.values()].toReversed()[[...samples.keys()].indexOf(id)] ?? sample) : null,",
+    overTheWire: true,
+  },
+  {
+    name: 'the rewards of two samples are exchanged for Trinity',
+    ...trinity,
+    from: '[...end.samples.values()].flatMap(sampleRewards)',
+    to: '[...end.samples.values()].flatMap((sample, at, all) => sampleRewards({ ...sample, reward: all.at(-1 - at)?.reward ?? null }))',
+    overTheWire: true,
+  },
+  {
+    name: 'a removed sample is shown with its reward',
+    ...callbacks,
+    from: earned,
+    to: 'Number.isFinite(reward) && removeSample !== undefined ? reward : null',
+  },
+  {
+    name: 'extends_previous is always true',
+    ...trace,
+    from: 'extends_previous: call.extendsPrevious,',
+    to: 'extends_previous: true,',
+  },
+  {
+    name: 'the token ids of a trace are shifted by one',
+    ...trace,
+    from: 'completion_token_ids: call.completionTokenIds && [...call.completionTokenIds],',
+    to: 'completion_token_ids: call.completionTokenIds && call.completionTokenIds.map((id) => id + 1),',
+    overTheWire: true,
+  },
+  {
+    name: 'the prompts of a trace lose their last token',
+    ...trace,
+    from: 'prompt_token_ids: call.promptTokenIds && [...call.promptTokenIds],',
+    to: 'prompt_token_ids: call.promptTokenIds && call.promptTokenIds.slice(0, -1),',
+    overTheWire: true,
+  },
+  {
+    name: 'the logprobs of a trace are 0',
+    ...trace,
+    from: "return numbers.every((logprob) => typeof logprob === 'number') ? numbers : null",
+    to: "return numbers.every((logprob) => typeof logprob === 'number') ? numbers.map(() => 0) : null",
+    overTheWire: true,
+  },
+]
