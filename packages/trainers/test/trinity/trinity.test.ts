@@ -88,13 +88,13 @@ test('trains each of several samples with its own reward, also below zero', asyn
   await link[Symbol.asyncDispose]()
   const trained = explorer.trained().map(({ promptIds, reward }) => {
     const [message] = JSON.parse(String.fromCodePoint(...promptIds)) as { content: string }[]
-    return [message?.content, reward]
+    return `${message?.content} ${reward}`
   })
-  expect(trained.toSorted()).toEqual([
-    ['critic', -3],
-    ['critic', -3],
-    ['writer', 2],
-    ['writer', 2],
+  expect(trained.toSorted((a, b) => a.localeCompare(b))).toEqual([
+    'critic -3',
+    'critic -3',
+    'writer 2',
+    'writer 2',
   ])
 })
 
