@@ -10,12 +10,8 @@ import { expect, it } from 'vitest'
 
 import { loopOf, startApp } from './running-app.ts'
 
-// Hundreds of requests one after the other: on a busy machine they take their time.
-const timeout = 60_000
-
 it.each([undefined, 'key'])(
   'answers every request with a documented status, and stays up (key: %s)',
-  { timeout },
   async (apiKey) => {
     await using running = await startApp({ apiKey, loop: loopOf((ctx) => ctx.complete([])) })
     const { url, trainer } = running
@@ -36,7 +32,7 @@ it.each([undefined, 'key'])(
         expect(allowed).toContain(status)
         seen.add(status ?? 0)
       }),
-      { numRuns: 600 },
+      { numRuns: 150 },
     )
     expect([...seen]).toEqual(expect.arrayContaining([200, apiKey === undefined ? 422 : 401]))
     expect(await running.health()).toMatchObject({ status: 'healthy' })

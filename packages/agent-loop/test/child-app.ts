@@ -1,14 +1,14 @@
-import { EventEmitter } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 
 import { createApp } from '@osmosis/agent-loop'
 import { serve } from '@osmosis/server'
 
-import { answerOnce, loopOf } from './running-app.ts'
+import { answerOnce, loopOf } from './loops.ts'
 
 /**
  * A loop as a user's program serves it, run by tests in a process of its own. The metadata of a
- * rollout says how the loop misbehaves: what it does to the process, or that it waits until all of
- * that was done. Prints its URL when it listens.
+ * rollout says how the loop misbehaves: what it does to the process, or how many
+ * of these it outlasts. Prints its URL when it listens.
  */
 const harms: Record<string, () => unknown> = {
   exit: () => process.exit(0),
@@ -19,15 +19,25 @@ const harms: Record<string, () => unknown> = {
   },
   rejection: () => void Promise.reject(new Error('forgotten await')),
 }
-const harmed = Promise.withResolvers<void>()
+const done = new EventEmitter().setMaxListeners(0)
+let harmsDone = 0
+
+async function untilDone(count: number): Promise<void> {
+  if (harmsDone >= count) return
+  await once(done, 'harm')
+  await untilDone(count)
+}
 
 const loop = loopOf(
   async (ctx) => {
-    const { harm, waits } = ctx.request.metadata as Record<string, string>
-    if (waits) await harmed.promise
-    const misbehave = harms[harm ?? '']
+    const { harm = '', outlasts } = ctx.request.metadata as { harm?: string; outlasts?: number }
+    if (outlasts !== undefined) await untilDone(outlasts)
+    const misbehave = harms[harm]
     if (misbehave) {
-      ctx.signal.addEventListener('abort', () => harmed.resolve())
+      ctx.signal.addEventListener('abort', () => {
+        harmsDone += 1
+        done.emit('harm')
+      })
       misbehave()
       await new Promise(() => undefined)
     }

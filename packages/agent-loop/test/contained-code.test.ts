@@ -13,7 +13,7 @@ const harms = {
   emitter: 'the agent loop threw an error that nobody caught: thrown from a listener',
   rejection: 'the agent loop left a rejection unhandled: forgotten await',
 }
-const healthy = Array.from({ length: 50 }, (_, index) => `healthy ${index}`)
+const healthy = Array.from({ length: 10 }, (_, index) => `healthy ${index}`)
 
 async function startChild() {
   const trainer = await new FakeTrainer().start()
@@ -35,38 +35,35 @@ async function startChild() {
   }
 }
 
-it.each(Object.entries(harms))(
-  'a loop that harms the process by %s fails its own rollout alone, with the place',
-  async (harm, text) => {
-    const { init, trainer, url, kill, exit } = await startChild()
-    await Promise.all(healthy.map(async (id) => init(id, { waits: 'for the harm' })))
-    await init('harmful', { harm })
-    const results = await trainer.results(healthy.length + 1)
+it('loops and tools that harm the process fail their own rollouts alone, with the place', async () => {
+  const { init, trainer, url, kill, exit } = await startChild()
+  const names = Object.keys(harms)
+  await Promise.all(healthy.map(async (id) => init(id, { outlasts: names.length })))
+  const refused = await init('refused', { toolsHarm: 'exit' })
+  expect([refused.status, await refused.text()]).toEqual([
+    500,
+    expect.stringMatching(new RegExp(harms.exit)),
+  ])
+  await Promise.all(names.map(async (harm) => init(harm, { harm })))
+  const results = await trainer.results(healthy.length + names.length)
 
+  for (const [harm, text] of Object.entries(harms)) {
     const message = expect.stringMatching(new RegExp(`^${text} ${place}$`)) as unknown
-    const failed = results.filter(({ status }) => status !== 'COMPLETED')
-    expect(failed).toMatchObject([
-      { rollout_id: 'harmful', status: 'ERROR', error_message: message },
-    ])
-    expect(results.map((result) => result['rollout_id'])).toHaveLength(healthy.length + 1)
-    expect((await fetch(`${url}/health`)).status).toBe(200)
-    kill('SIGTERM')
-    expect(await exit).toStrictEqual([0, null])
-  },
-)
-
-it('tools that harm the process are no tools, and the server goes on', async () => {
-  const { init, url } = await startChild()
-  const refused = await init('harmful', { toolsHarm: 'exit' })
-
-  expect(refused.status).toBe(500)
-  expect(await refused.text()).toMatch(new RegExp(harms.exit))
+    const failed = results.filter((result) => result['rollout_id'] === harm)
+    expect(failed).toMatchObject([{ status: 'ERROR', error_message: message }])
+  }
+  const completed = results.filter(({ status }) => status === 'COMPLETED')
+  const ids = completed.map((result) => String(result['rollout_id']))
+  expect(ids.toSorted()).toStrictEqual(healthy)
+  expect(results).toHaveLength(healthy.length + names.length)
   expect((await fetch(`${url}/health`)).status).toBe(200)
+  kill('SIGTERM')
+  expect(await exit).toStrictEqual([0, null])
 })
 
 it('an error of no known rollout fails what runs, and ends the server with 1', async () => {
   const { init, trainer, kill, exit } = await startChild()
-  await Promise.all(healthy.map(async (id) => init(id, { waits: 'for ever' })))
+  await Promise.all(healthy.map(async (id) => init(id, { outlasts: 1 })))
   kill('SIGUSR2')
 
   expect(await exit).toStrictEqual([1, null])

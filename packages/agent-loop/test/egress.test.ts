@@ -6,6 +6,10 @@ import { describe, expect, it } from 'vitest'
 
 import { loopOf, startApp, type RunningApp } from './running-app.ts'
 
+/** All forms are tested with the policy in core. */
+const samples = (['forbidden', 'private', 'public'] as const).flatMap((kind) =>
+  addressForms.filter((form) => form.kind === kind).slice(0, 1),
+)
 const reasons = {
   forbidden: 'it leads to a link-local, multicast, unspecified or metadata address',
   private: 'it leads to a private address, and those are refused',
@@ -27,7 +31,7 @@ describe('a loop server', () => {
   it('refuses trainers at metadata and link-local addresses, whatever it is set to', async () => {
     for (const egress of [undefined, { allowedHosts: ['*', '0.0.0.0/0', '[::/0]'] }]) {
       await using running = await startApp({ egress })
-      for (const { host, kind } of addressForms) {
+      for (const { host, kind } of samples) {
         if (kind === 'forbidden') await expectRefused(running, host, kind)
       }
       expect(running.trainer.completed).toStrictEqual([])
@@ -36,7 +40,7 @@ describe('a loop server', () => {
 
   it('refuses trainers at private addresses when it is told to', async () => {
     await using running = await startApp({ egress: { privateAddresses: 'refuse' } })
-    for (const { host, kind } of addressForms) {
+    for (const { host, kind } of samples) {
       if (kind === 'private') await expectRefused(running, host, kind)
     }
     expect((await running.init()).status).toBe(422)
@@ -48,7 +52,7 @@ describe('a loop server', () => {
     await using running = await startApp({
       egress: { allowedHosts: ['trainer.test'], privateAddresses: 'refuse' },
     })
-    for (const { host, kind } of addressForms) {
+    for (const { host, kind } of samples) {
       await expectRefused(running, host, kind === 'forbidden' ? kind : 'public')
     }
     const server_url = running.trainer.url.replace('127.0.0.1', 'trainer.test')

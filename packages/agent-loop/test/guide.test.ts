@@ -46,7 +46,7 @@ const call = (id: string, name: string, args: string): object => ({
 })
 const tool = (id: string, content: string): object => ({ role: 'tool', content, tool_call_id: id })
 
-it('the complete agent of the guide calculates, counts and rewards as the guide says', async () => {
+it('the complete agent of the guide calculates, counts, rewards and keeps to limits as the guide says', async () => {
   await using trainer = await new FakeTrainer().start()
   const calls = [
     call('a', 'add', '{"a": 5, "b": 3}'),
@@ -87,16 +87,12 @@ it('the complete agent of the guide calculates, counts and rewards as the guide 
       extra_fields: {},
     },
   ])
-})
 
-it('the complete agent of the guide keeps to the limits of its rollout', async () => {
-  await using trainer = await new FakeTrainer().start()
   trainer.policy = () => said(null, [call('a', 'add', '{"a": 1, "b": 1}')])
-  const url = await serveProgram('../../../docs/agent-loop.md', 'class CalculatorAgent')
   const run = async (limits: object): Promise<unknown> => {
     const count = trainer.completed.length + 1
-    const init = trainer.initBody({ rollout_id: `r${count}`, ...limits })
-    await post(`${url}/v1/rollout/init`, init)
+    const limited = trainer.initBody({ rollout_id: `r${count}`, ...limits })
+    await post(`${url}/v1/rollout/init`, limited)
     return (await trainer.results(count)).at(-1)
   }
 

@@ -24,7 +24,7 @@ it('has the result of a rollout delivered by the next server when the trainer wa
   const again = await post(`${second.url}/v1/rollout/init`, trainer.initBody({ rollout_id: 'r1' }))
   expect([again.status, await again.json()]).toStrictEqual([202, { rollout_id: 'r1', tools: [] }])
   trainer.otherwise = () => 200
-  await vi.waitFor(() => expect(second.app.undelivered).toBe(0))
+  await vi.waitFor(() => expect(second.app.undelivered).toBe(0), 60_000)
 
   expect(new Set(trainer.completed.map(({ raw }) => raw)).size).toBe(1)
   expect(trainer.completed.at(-1)).toMatchObject({

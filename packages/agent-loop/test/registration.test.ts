@@ -354,7 +354,7 @@ describe('the end of a registration', () => {
     const platform = await startPlatform(later)
     await using running = await startApp({ apiKey })
     const failure = failureOf(register(running, platform))
-    await vi.waitFor(() => expect(running.log.at(-1)?.message).toMatch(/trying again/))
+    await vi.waitFor(() => expect(running.log.at(-1)?.message).toMatch(/trying again/), 60_000)
     await running.app.drain()
     expect(await failure).toMatchObject(shutDown)
     expect(await failureOf(register(running, platform))).toMatchObject(shutDown)

@@ -1,16 +1,16 @@
 import {
   createApp,
-  RolloutAgentLoop,
   type AgentLoopApp,
   type CreateAppOptions,
-  type RolloutContext,
-  type RolloutRequest,
-  type RolloutResult,
-  type ToolInput,
+  type RolloutAgentLoop,
 } from '@osmosis/agent-loop'
 import { serve } from '@osmosis/server'
 import { FakeTrainer, post, recordingLogger, type LogLine } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
+
+import { answerOnce, loopOf } from './loops.ts'
+
+export { answerOnce, loopOf } from './loops.ts'
 
 /** Everything a test talks to; leaving the block ends it all. */
 export interface RunningApp extends AsyncDisposable {
@@ -25,6 +25,8 @@ export interface RunningApp extends AsyncDisposable {
 
 export interface RunningAppOptions extends CreateAppOptions {
   loop?: RolloutAgentLoop
+  /** Default: one that ends with the app. */
+  trainer?: FakeTrainer
 }
 
 /** Retries come at once, and a refused delivery is not tried for minutes. */
@@ -32,8 +34,11 @@ const impatient = { retryBaseDelaySeconds: 0.1, retryMaxDelaySeconds: 1, complet
 
 /** An app on a free port, in front of a fake trainer. */
 export async function startApp(options: RunningAppOptions = {}): Promise<RunningApp> {
-  const { loop = loopOf(answerOnce), ...appOptions } = options
-  const trainer = await new FakeTrainer().start()
+  const {
+    loop = loopOf(answerOnce),
+    trainer = await new FakeTrainer().start(),
+    ...appOptions
+  } = options
   const log: LogLine[] = []
   const app = createApp(loop, {
     shutdownGraceSeconds: 1,
@@ -52,35 +57,9 @@ export async function startApp(options: RunningAppOptions = {}): Promise<Running
     health: async () => (await fetch(`${listening.url}/health`)).json(),
     async [Symbol.asyncDispose]() {
       await listening.close({ waitSeconds: 0 })
-      await trainer[Symbol.asyncDispose]()
+      if (options.trainer === undefined) await trainer[Symbol.asyncDispose]()
     },
   }
-}
-
-/** An agent loop that does what `run` does, with the tools of `getTools`. */
-export function loopOf(
-  run: (ctx: RolloutContext) => RolloutResult | Promise<RolloutResult>,
-  getTools: (request: RolloutRequest) => unknown = () => [],
-): RolloutAgentLoop {
-  class TestLoop extends RolloutAgentLoop {
-    readonly name = 'test-loop'
-
-    getTools(request: RolloutRequest): ToolInput[] {
-      return getTools(request) as ToolInput[]
-    }
-
-    async run(ctx: RolloutContext): Promise<RolloutResult> {
-      return run(ctx)
-    }
-  }
-  return new TestLoop()
-}
-
-/** Asks the policy once and ends with what it said. */
-export async function answerOnce(ctx: RolloutContext): Promise<RolloutResult> {
-  const messages = [...ctx.request.messages]
-  const { message, finishReason } = await ctx.chat(messages, ctx.request.completionParams)
-  return ctx.complete([...messages, message], { finishReason })
 }
 
 /** The metrics of a rollout with these counts, whatever its latencies. */

@@ -59,5 +59,5 @@ it('shows rollouts, model calls and completed calls of a loop to callers with th
     })
     expect(text).not.toContain('app-key')
     expect(text).not.toContain('trainer-key')
-  })
+  }, 60_000)
 })

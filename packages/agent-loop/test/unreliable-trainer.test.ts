@@ -15,7 +15,7 @@ const faults: TrainerAnswer[] = [
   },
 ]
 
-it('loses, doubles and contradicts no result of 200 rollouts although every third delivery fails', async () => {
+it('loses, doubles and contradicts no result of 100 rollouts although every third delivery fails', async () => {
   await using running = await startApp({
     maxConcurrent: 50,
     loop: loopOf(async (ctx) => {
@@ -30,7 +30,7 @@ it('loses, doubles and contradicts no result of 200 rollouts although every thir
     answered += 1
     return answered % 3 === 0 ? (faults[(answered / 3) % faults.length] ?? 200) : 200
   }
-  const ids = Array.from({ length: 200 }, (_, index) => `r${index}`)
+  const ids = Array.from({ length: 100 }, (_, index) => `r${index}`)
   await Promise.all(ids.map((rollout_id) => running.init({ rollout_id })))
   await running.app.drain()
 

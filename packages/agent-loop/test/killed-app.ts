@@ -1,0 +1,31 @@
+import {
+  post,
+  startServerProcess,
+  type FakeTrainer,
+  type ServerProcess,
+} from '@osmosis/testing/kit'
+
+export const restarted =
+  'the rollout server restarted while the rollout was running; run it again under a new id'
+
+export async function startChild(outboxDir: string): Promise<ServerProcess> {
+  const script = new URL('./child-app.ts', import.meta.url)
+  return startServerProcess(script, { OUTBOX_DIR: outboxDir })
+}
+
+export async function init(
+  { url }: { readonly url: string },
+  body: Record<string, unknown>,
+): Promise<unknown> {
+  const answer = await post(`${url}/v1/rollout/init`, body)
+  return [answer.status, await answer.json()]
+}
+
+/** What the trainer was told of a rollout: each different body once. */
+export function told({ completed }: FakeTrainer, rolloutId: string): string[] {
+  const ends = completed
+    .filter(({ body }) => body['rollout_id'] === rolloutId)
+    .map(({ body }) => body as { status: string; error_message?: string })
+    .map(({ status, error_message = '' }) => `${status} ${error_message}`.trim())
+  return [...new Set(ends)]
+}
