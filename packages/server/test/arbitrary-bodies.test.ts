@@ -46,7 +46,7 @@ it('answers every body for /rollout with a documented status, and stays up', asy
         seen.add(response.status)
       },
     ),
-    { numRuns: 300 },
+    { numRuns: 100 },
   )
   // Two bodies may happen to share an id.
   seen.delete(409)
@@ -64,7 +64,7 @@ it('answers every body for /rollout/cancel with a documented status', async () =
       await response.body?.cancel()
       expect([200, 422]).toContain(response.status)
     }),
-    { numRuns: 200 },
+    { numRuns: 70 },
   )
 })
 
@@ -88,7 +88,7 @@ it('answers every leased body for /rollout with a documented status, and stays u
       await response.body?.cancel()
       seen.add(response.status)
     }),
-    { numRuns: 200 },
+    { numRuns: 70 },
   )
   seen.delete(409)
   expect(seen).toStrictEqual(new Set([202, 422]))
@@ -127,7 +127,7 @@ it('answers every body for /run with a documented status, and a reward only wher
         expect('reward' in answer).toBe(answer.exit_status === 'completed')
       },
     ),
-    { numRuns: 300 },
+    { numRuns: 100 },
   )
   expect(seen).toStrictEqual(new Set([200, 422]))
   expect((await fetch(`${running.url}/health`)).status).toBe(200)
@@ -143,7 +143,7 @@ it('answers every body for /flush with a documented status', async () => {
       await response.body?.cancel()
       expect([200, 422]).toContain(response.status)
     }),
-    { numRuns: 200 },
+    { numRuns: 70 },
   )
 })
 
@@ -159,7 +159,7 @@ it('answers every body for /drain with a documented status', async () => {
         expect([200, 422]).toContain(response.status)
       },
     ),
-    { numRuns: 200 },
+    { numRuns: 70 },
   )
 })
 
@@ -181,7 +181,7 @@ it('answers every id and every lease with a documented status', async () => {
         expect([403, 404, 422]).toContain(response.status)
       },
     ),
-    { numRuns: 200 },
+    { numRuns: 70 },
   )
 })
 
@@ -205,6 +205,6 @@ it('answers every path with a documented status', async () => {
         expect([200, 404, 405, 422]).toContain(response.status)
       },
     ),
-    { numRuns: 200 },
+    { numRuns: 70 },
   )
 })

@@ -11,12 +11,10 @@ import { describe, expect, it } from 'vitest'
 
 import { startServer } from './running-server.ts'
 
-// Thousands of requests one after the other: on a busy machine they take their time.
-const timeout = 60_000
-const numRuns = 600
+const numRuns = 200
 
 describe.each([undefined, 'key'])('a server with the key %s', (apiKey) => {
-  it('answers every request with a documented status, and stays up', { timeout }, async () => {
+  it('answers every request with a documented status, and stays up', async () => {
     await using running = await startServer({ apiKey, maxConcurrent: 50, run: true })
     const { url, controller } = running
     const documented = await documentedAnswers(url, apiKey)
@@ -46,7 +44,7 @@ describe.each([undefined, 'key'])('a server with the key %s', (apiKey) => {
     expect((await fetch(`${url}/health`)).status).toBe(200)
   })
 
-  it('survives every sequence of bytes', { timeout }, async () => {
+  it('survives every sequence of bytes', async () => {
     await using running = await startServer({ apiKey })
     const line = fc.constantFrom(
       'POST /rollout HTTP/1.1',
@@ -83,7 +81,7 @@ describe.each([undefined, 'key'])('a server with the key %s', (apiKey) => {
   })
 })
 
-it('answers every request with a documented status while it is drained', { timeout }, async () => {
+it('answers every request with a documented status while it is drained', async () => {
   await using running = await startServer()
   const { url, controller } = running
   const documented = await documentedAnswers(url)
@@ -99,7 +97,7 @@ it('answers every request with a documented status while it is drained', { timeo
       expect(allowedAnswers(documented, request)).toContain(status)
       seen.add(status ?? 0)
     }),
-    { numRuns: 200 },
+    { numRuns: 70 },
   )
   expect(seen).toContain(200)
 })

@@ -14,6 +14,10 @@ import { describe, expect, it } from 'vitest'
 
 import { AskOnce, startServer, type RunningServer } from './running-server.ts'
 
+/** All forms are tested with the policy in core. */
+const samples = (['forbidden', 'private', 'public'] as const).flatMap((kind) =>
+  addressForms.filter((form) => form.kind === kind).slice(0, 1),
+)
 const reasons = {
   forbidden: 'it leads to a link-local, multicast, unspecified or metadata address',
   private: 'it leads to a private address, and those are refused',
@@ -36,7 +40,7 @@ async function expectRefused(running: RunningServer, { host, kind }: AddressForm
 
 describe('a server', () => {
   it('refuses rollouts that lead to metadata and link-local addresses, whatever it is set to', async () => {
-    const forms = addressForms.filter(({ kind }) => kind === 'forbidden')
+    const forms = samples.filter(({ kind }) => kind === 'forbidden')
     for (const egress of [undefined, { allowedHosts: ['*', '0.0.0.0/0', '[::/0]'] }]) {
       await using running = await startServer({ egress })
       for (const form of forms) await expectRefused(running, form)
@@ -45,7 +49,7 @@ describe('a server', () => {
   })
 
   it('refuses rollouts that lead to private addresses when it is told to, and runs them otherwise', async () => {
-    const forms = addressForms.filter(({ kind }) => kind === 'private')
+    const forms = samples.filter(({ kind }) => kind === 'private')
     await using refusing = await startServer({ egress: { privateAddresses: 'refuse' } })
     for (const form of forms) await expectRefused(refusing, form)
     expect(refusing.controller.events).toStrictEqual([])
@@ -78,7 +82,7 @@ describe('a server', () => {
 
   it('refuses every other host, public ones included, when hosts are listed', async () => {
     await using running = await startServer({ egress: { allowedHosts: ['trainer.test'] } })
-    for (const { host, kind } of addressForms) {
+    for (const { host, kind } of samples) {
       const expected = kind === 'forbidden' ? kind : 'public'
       await expectRefused(running, { host, kind: expected })
     }
@@ -88,7 +92,7 @@ describe('a server', () => {
   it('refuses leased rollouts in the same way', async () => {
     await using running = await startServer({ egress: { privateAddresses: 'refuse' } })
     const leased = { rollout_id: 'r1', initial_messages: [] }
-    for (const { host, kind } of addressForms) {
+    for (const { host, kind } of samples) {
       if (kind === 'public') continue
       const body = { ...leased, chat_completions_url: `http://${host}:8080/v1` }
       expect(await told(await post(`${running.url}/rollout`, body))).toStrictEqual(

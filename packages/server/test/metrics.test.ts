@@ -74,7 +74,7 @@ it('counts exactly what happened to rollouts, model calls and callbacks', async 
     const known = controller.callbacks.length
     await running.post({ rollout_id, chat_completions_url: policy.url, ...more })
     if (rollout_id === 'cancelled') {
-      await vi.waitUntil(() => tries.has('cancelled'))
+      await vi.waitUntil(() => tries.has('cancelled'), 60_000)
       await post(`${url}/rollout/cancel`, { ids: ['cancelled'] })
     }
     await controller.until(() => controller.callbacks.length >= known + 2)
@@ -131,7 +131,7 @@ it('counts exactly what happened to rollouts, model calls and callbacks', async 
       'osmosis_http_requests_total{route="/rollout",status="202"}': 7,
       'osmosis_http_requests_total{route="/rollout/cancel",status="200"}': 1,
     })
-  })
+  }, 60_000)
 })
 
 it('shows every kind of event before there is one, so that the first is seen as an increase', async () => {
@@ -233,7 +233,7 @@ it('shows leases, results that are kept, and leases that nobody kept up', async 
       osmosis_leases_held: 0,
       osmosis_leases_lapsed_total: 1,
     })
-  })
+  }, 60_000)
 })
 
 it('shows what the outbox keeps', async () => {
@@ -245,7 +245,7 @@ it('shows what the outbox keeps', async () => {
   await post(`${running.url}/rollout/cancel`, { all: true })
   await vi.waitFor(async () => {
     expect((await metricsOf(running.url)).get('osmosis_outbox_rollouts')).toBe(0)
-  })
+  }, 60_000)
 })
 
 it('shows the processes of a backend that has some', async () => {
@@ -283,7 +283,7 @@ it('shows the process under the names that dashboards know, and the delay of its
   await vi.waitFor(async () => {
     const metrics = await metricsOf(running.url)
     expect(metrics.get('nodejs_eventloop_lag_p99_seconds')).toBeGreaterThan(0.3)
-  })
+  }, 60_000)
 })
 
 it('asks for the key, and shows no key, id, address or name of user code', async () => {

@@ -1,82 +1,19 @@
-import {
-  appendFileSync,
-  copyFileSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 
-import {
-  keptRollouts,
-  randomNumbers,
-  recordingLogger,
-  temporaryFolder,
-  type LogLine,
-} from '@osmosis/testing/kit'
+import { keptRollouts, temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it, vi } from 'vitest'
 
-import type { Callback } from '../src/delivery/callback-delivery.ts'
-import type { Acceptance } from '../src/delivery/outbox-lines.ts'
-import type { OutboxRecord } from '../src/delivery/outbox-record.ts'
-import { Outbox } from '../src/delivery/outbox.ts'
-
-function callbackOf(rolloutId: string, kind: string, body: string): Callback {
-  const url = `http://controller/${kind}`
-  const apiKey = `key-of-${rolloutId}`
-  return { rolloutId, kind, url, apiKey, idempotencyKey: `${rolloutId}/${kind}`, body }
-}
-
-function acceptanceOf(rolloutId: string): Acceptance {
-  return {
-    rolloutId,
-    key: rolloutId,
-    digest: 'digest',
-    answer: '{}',
-    ifInterrupted: [callbackOf(rolloutId, 'completion', 'interrupted')],
-    tokenDigest: null,
-  }
-}
-
-interface OpenOutbox extends AsyncDisposable {
-  readonly outbox: Outbox
-  readonly records: readonly OutboxRecord[]
-  readonly log: LogLine[]
-}
-
-async function openOutbox(folder: string): Promise<OpenOutbox> {
-  const log: LogLine[] = []
-  const outbox = new Outbox(folder, recordingLogger(log))
-  const { records } = await outbox.open()
-  return { outbox, records, log, [Symbol.asyncDispose]: async () => outbox.close() }
-}
-
-/** What the next process would send, by rollout, when this one was killed now. */
-async function foundAfterKill(folder: string): Promise<Record<string, string[]>> {
-  const copy = await temporaryFolder()
-  copyFolder(folder, copy)
-  return found(copy)
-}
-
-async function found(folder: string): Promise<Record<string, string[]>> {
-  await using opened = await openOutbox(folder)
-  return Object.fromEntries(
-    opened.records.map(({ acceptance, untold }) => [
-      acceptance.rolloutId,
-      untold.map(({ kind, body }) => `${kind} ${body}`),
-    ]),
-  )
-}
-
-function copyFolder(from: string, to: string): void {
-  mkdirSync(to, { recursive: true })
-  for (const name of readdirSync(from)) copyFileSync(path.join(from, name), path.join(to, name))
-}
+import {
+  acceptanceOf,
+  callbackOf,
+  found,
+  foundAfterKill,
+  largestFolder,
+  liveThrough,
+  openOutbox,
+} from './outbox-of-test.ts'
 
 /** The operations of open files, to have them fail. */
 async function fileOperations(): Promise<FileHandle> {
@@ -197,34 +134,9 @@ it('ends a record on a disk that stays full', async () => {
   full.mockRestore()
 })
 
-it('ends a record whose step is longer than a text can be, which contradicts nothing', async () => {
-  const folder = await temporaryFolder()
-  await using first = await openOutbox(folder)
-  const told = await first.outbox.accept(acceptanceOf('told'))
-  const body = '\u0001'.repeat(90_000_000)
-  await told.keep(callbackOf('told', 'completion', body), [])
-  expect(first.log).toMatchObject([{ message: 'outbox is out of date: Invalid string length' }])
-  expect(await foundAfterKill(folder)).toStrictEqual({})
-})
-
 describe('what is remembered of ended rollouts', () => {
   const end = (key: string): string =>
     JSON.stringify({ key, digest: 'digest', answer: '{}', at: 1_700_000_000_000 })
-
-  it('is read although all of it is longer than a text can be', async () => {
-    const folder = await temporaryFolder()
-    const file = path.join(folder, 'ended.jsonl')
-    writeFileSync(file, `\n${end('first')}`)
-    // Nothing is on the disk where nothing was written.
-    for (let megabytes = 50; megabytes <= 550; megabytes += 50) {
-      truncateSync(file, megabytes * 1024 * 1024)
-      appendFileSync(file, `\n${end(`at ${megabytes} MiB`)}\n`)
-    }
-    const outbox = new Outbox(folder, recordingLogger([]))
-    const { ended } = await outbox.open()
-    await outbox.close()
-    expect(ended.map(({ key }) => key).slice(-2)).toStrictEqual(['at 500 MiB', 'at 550 MiB'])
-  })
 
   it('is written on when somebody has removed the file before it was full', async () => {
     const folder = await temporaryFolder()
@@ -244,33 +156,15 @@ describe('what is remembered of ended rollouts', () => {
 })
 
 describe('the folder', () => {
-  it('stays small while one rollout lives through 50,000 others, and has all of it', async () => {
-    const folder = await temporaryFolder()
-    await using first = await openOutbox(folder)
-    const old = await first.outbox.accept(acceptanceOf('old'))
-    await old.keep(callbackOf('old', 'completion', 'success'), [])
-    let largest = 0
-    let next = 0
-    const drive = async (): Promise<void> => {
-      while (next < 50_000) {
-        next += 1
-        const rolloutId = `r${next}`
-        if (next % 500 === 0) largest = Math.max(largest, sizeOf(folder))
-        const record = await first.outbox.accept(acceptanceOf(rolloutId))
-        const callback = callbackOf(rolloutId, 'completion', 'x'.repeat(500))
-        await record.keep(callback, [])
-        await record.told(callback, 'acknowledged')
-        expect(await first.outbox.finish(record, undefined)).toBe(true)
-      }
-    }
-    await Promise.all(Array.from({ length: 250 }, drive))
-    expect(first.outbox.count).toBe(1)
-    // Lines of ended rollouts are 5 MiB of it.
-    expect(largest).toBeLessThan(14 * 1024 * 1024)
-    expect(await foundAfterKill(folder)).toStrictEqual({ old: ['completion success'] })
-    await first.outbox.close()
-    expect(sizeOfJournal(folder)).toBeLessThan(2000)
-  }, 60_000)
+  it('stays small while one rollout lives through 15,000 others, and has all of it', async () => {
+    expect(await largestFolder(15_000)).toBeLessThan(12 * 1024 * 1024)
+  })
+
+  it('keeps a rollout whole, and few files, through many processes', async () => {
+    const { files, bytes } = await liveThrough(40)
+    expect(files).toBeLessThan(30)
+    expect(bytes).toBeLessThan(100_000)
+  })
 
   it('has no key of a rollout that was told, when the server has ended', async () => {
     const folder = await temporaryFolder()
@@ -287,36 +181,6 @@ describe('the folder', () => {
     expect(texts.join('')).not.toContain('key-of-told')
     expect(texts.join('')).toContain('key-of-running')
   })
-
-  it('keeps a rollout whole, and few files, through hundreds of processes', async () => {
-    const random = randomNumbers(7)
-    let folder = await temporaryFolder()
-    const next = await temporaryFolder()
-    {
-      await using first = await openOutbox(folder)
-      const old = await first.outbox.accept(acceptanceOf('old'))
-      const completion = callbackOf('old', 'completion', 'success')
-      await old.keep(completion, [callbackOf('old', 'grader', 'interrupted')])
-      await old.told(completion, 'acknowledged')
-    }
-    for (let life = 0; life < 300; life += 1) {
-      await using opened = await openOutbox(folder)
-      const names = opened.records.map(({ acceptance }) => acceptance.rolloutId)
-      expect(names[0]).toBe('old')
-      expect(opened.records[0]?.untold).toMatchObject([{ body: 'interrupted' }])
-      // What the last process did not get to is over, as if it had been told.
-      for (const record of opened.records.slice(1)) await record.remove()
-      for (let n = random(4); n >= 0; n -= 1) await opened.outbox.accept(acceptanceOf(`r${n}`))
-      if (random(2) === 0) continue
-      // Killed: the next one has what is on the disk now.
-      const killed = path.join(next, String(life))
-      copyFolder(folder, killed)
-      folder = killed
-    }
-    const journal = readdirSync(folder).filter((name) => name.startsWith('journal-'))
-    expect(journal.length).toBeLessThan(30)
-    expect(sizeOfJournal(folder)).toBeLessThan(100_000)
-  }, 60_000)
 })
 
 it('loses nothing but the rollout whose line cannot be read, and leaves that to people', async () => {
@@ -369,16 +233,3 @@ it('ignores half a line, and begins no line behind it', async () => {
   expect(await foundAfterKill(folder)).toStrictEqual({ whole: interrupted, next: interrupted })
   expect(second.log).toStrictEqual([])
 })
-
-function sizeOf(folder: string): number {
-  // Segments go while they are looked for.
-  const sizes = readdirSync(folder).map(
-    (name) => statSync(path.join(folder, name), { throwIfNoEntry: false })?.size ?? 0,
-  )
-  return sizes.reduce((sum, size) => sum + size, 0)
-}
-
-function sizeOfJournal(folder: string): number {
-  const names = readdirSync(folder).filter((name) => name.startsWith('journal-'))
-  return names.reduce((sum, name) => sum + statSync(path.join(folder, name)).size, 0)
-}

@@ -135,7 +135,7 @@ describe('a server with an outbox', () => {
     }
     controller.otherwise = () => undefined
     await using second = await startServer({ outboxDir })
-    await vi.waitFor(() => expect(second.server.undelivered).toBe(0))
+    await vi.waitFor(() => expect(second.server.undelivered).toBe(0), 60_000)
 
     const bodies = bodiesByKey(controller)
     expect([...bodies.keys()]).toStrictEqual(['r1/completion', 'r1/grader'])
@@ -236,7 +236,7 @@ describe('a server with an outbox', () => {
       expect((await second.post({ rollout_id: 'r2' })).status).toBe(202)
 
       controller.otherwise = () => undefined
-      await vi.waitFor(() => expect(second.server.undelivered).toBe(0))
+      await vi.waitFor(() => expect(second.server.undelivered).toBe(0), 60_000)
       expect(await sendAgain(second.url)).toStrictEqual([202, {}])
     }
     await using third = await startServer({ outboxDir })
@@ -405,7 +405,7 @@ it('tells a controller of the completion before the grading, also after a restar
   controller.answers['completion'] = [500, 500]
   await using second = await startServer(folder)
   await controller.until(() => controller.events.length === 4)
-  await vi.waitFor(() => expect(second.server.undelivered).toBe(0))
+  await vi.waitFor(() => expect(second.server.undelivered).toBe(0), 60_000)
 
   expect(controller.events).toStrictEqual([
     'completion 500',
@@ -428,7 +428,7 @@ it('tries to deliver once more when a rollout is sent again whose results were g
   await vi.waitFor(async () => {
     expect((await running.post()).status).toBe(202)
     expect(running.server.undelivered).toBe(0)
-  })
+  }, 60_000)
   expect(controller.events.filter((event) => event.endsWith('200'))).toStrictEqual([
     'completion 200',
     'grader 200',

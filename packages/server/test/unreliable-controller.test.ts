@@ -17,7 +17,7 @@ const faults: CallbackAnswer[] = [
   },
 ]
 
-it('loses, doubles and contradicts no result of 150 rollouts although every third answer is a fault', async () => {
+it('loses, doubles and contradicts no result of 90 rollouts although every third answer is a fault', async () => {
   await using running = await startServer({
     maxConcurrent: 50,
     workflow: workflowOf(async (ctx) => {
@@ -31,7 +31,7 @@ it('loses, doubles and contradicts no result of 150 rollouts although every thir
     answered += 1
     return answered % 3 === 0 ? faults[(answered / 3) % faults.length] : undefined
   }
-  const ids = Array.from({ length: 150 }, (_, index) => `r${index}`)
+  const ids = Array.from({ length: 90 }, (_, index) => `r${index}`)
   await Promise.all(ids.map((rollout_id) => running.post({ rollout_id })))
   await server.drain()
 
@@ -52,24 +52,24 @@ it('loses, doubles and contradicts no result of 150 rollouts although every thir
   expect(server.undelivered).toBe(0)
 })
 
-it('frees the sockets and slots of 150 rollouts that are cancelled', async () => {
-  await using running = await startServer({ maxConcurrent: 100 })
+it('frees the sockets and slots of 90 rollouts that are cancelled', async () => {
+  await using running = await startServer({ maxConcurrent: 60 })
   const { controller, url } = running
   controller.hanging = true
   await Promise.all(
-    Array.from({ length: 150 }, (_, index) => running.post({ rollout_id: `r${index}` })),
+    Array.from({ length: 90 }, (_, index) => running.post({ rollout_id: `r${index}` })),
   )
-  await controller.until(() => controller.openPolicyCalls === 100)
+  await controller.until(() => controller.openPolicyCalls === 60)
   await fetch(`${url}/rollout/cancel`, { method: 'POST', body: '{"all":true}' })
   await controller.until(() => controller.openPolicyCalls === 0)
-  await controller.until(() => controller.callbacks.length === 300)
+  await controller.until(() => controller.callbacks.length === 180)
 
   await expect
     .poll(async () => (await fetch(`${url}/health`)).json())
     .toMatchObject({
-      concurrency: { max_concurrent: 100, queued: 0, running: 0 },
+      concurrency: { max_concurrent: 60, queued: 0, running: 0 },
       undelivered: 0,
       lifecycle: { active_rollouts: 0 },
     })
-  expect(controller.policyHeaders).toHaveLength(100)
+  expect(controller.policyHeaders).toHaveLength(60)
 })

@@ -91,7 +91,7 @@ export function runOutcomeTable(
       await vi.waitFor(async () => {
         const health: unknown = await (await fetch(`${server.url}/health`)).json()
         expect(health).toMatchObject({ undelivered: 0, lifecycle: { active_rollouts: 0 } })
-      })
+      }, 60_000)
       const { status, err_message } = delivery.state(row)
       const sample = status === 'success' && row.grader ? onlySample(row.grader) : null
       expect(await (await fetch(`${server.url}/rollout/${id}/status`)).json()).toStrictEqual({

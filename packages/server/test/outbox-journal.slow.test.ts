@@ -1,0 +1,54 @@
+import { appendFileSync, truncateSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { recordingLogger, temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { Outbox } from '../src/delivery/outbox.ts'
+import {
+  acceptanceOf,
+  callbackOf,
+  foundAfterKill,
+  largestFolder,
+  liveThrough,
+  openOutbox,
+} from './outbox-of-test.ts'
+
+it('ends a record whose step is longer than a text can be, which contradicts nothing', async () => {
+  const folder = await temporaryFolder()
+  await using first = await openOutbox(folder)
+  const told = await first.outbox.accept(acceptanceOf('told'))
+  const body = '\u0001'.repeat(90_000_000)
+  await told.keep(callbackOf('told', 'completion', body), [])
+  expect(first.log).toMatchObject([{ message: 'outbox is out of date: Invalid string length' }])
+  expect(await foundAfterKill(folder)).toStrictEqual({})
+})
+
+const end = (key: string): string =>
+  JSON.stringify({ key, digest: 'digest', answer: '{}', at: 1_700_000_000_000 })
+
+it('what is remembered of ended rollouts is read although all of it is longer than a text can be', async () => {
+  const folder = await temporaryFolder()
+  const file = path.join(folder, 'ended.jsonl')
+  writeFileSync(file, `\n${end('first')}`)
+  // Nothing is on the disk where nothing was written.
+  for (let megabytes = 50; megabytes <= 550; megabytes += 50) {
+    truncateSync(file, megabytes * 1024 * 1024)
+    appendFileSync(file, `\n${end(`at ${megabytes} MiB`)}\n`)
+  }
+  const outbox = new Outbox(folder, recordingLogger([]))
+  const { ended } = await outbox.open()
+  await outbox.close()
+  expect(ended.map(({ key }) => key).slice(-2)).toStrictEqual(['at 500 MiB', 'at 550 MiB'])
+})
+
+it('the folder stays small while one rollout lives through 50,000 others, and has all of it', async () => {
+  // Lines of ended rollouts are 5 MiB of it.
+  expect(await largestFolder(50_000)).toBeLessThan(14 * 1024 * 1024)
+})
+
+it('the folder keeps a rollout whole, and few files, through hundreds of processes', async () => {
+  const { files, bytes } = await liveThrough(300)
+  expect(files).toBeLessThan(30)
+  expect(bytes).toBeLessThan(100_000)
+})

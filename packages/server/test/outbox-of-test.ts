@@ -1,0 +1,133 @@
+import { copyFileSync, mkdirSync, readdirSync, statSync } from 'node:fs'
+import path from 'node:path'
+
+import { randomNumbers, recordingLogger, temporaryFolder, type LogLine } from '@osmosis/testing/kit'
+import { expect } from 'vitest'
+
+import type { Callback } from '../src/delivery/callback-delivery.ts'
+import type { Acceptance } from '../src/delivery/outbox-lines.ts'
+import type { OutboxRecord } from '../src/delivery/outbox-record.ts'
+import { Outbox } from '../src/delivery/outbox.ts'
+
+export function callbackOf(rolloutId: string, kind: string, body: string): Callback {
+  const url = `http://controller/${kind}`
+  const apiKey = `key-of-${rolloutId}`
+  return { rolloutId, kind, url, apiKey, idempotencyKey: `${rolloutId}/${kind}`, body }
+}
+
+export function acceptanceOf(rolloutId: string): Acceptance {
+  return {
+    rolloutId,
+    key: rolloutId,
+    digest: 'digest',
+    answer: '{}',
+    ifInterrupted: [callbackOf(rolloutId, 'completion', 'interrupted')],
+    tokenDigest: null,
+  }
+}
+
+export interface OpenOutbox extends AsyncDisposable {
+  readonly outbox: Outbox
+  readonly records: readonly OutboxRecord[]
+  readonly log: LogLine[]
+}
+
+export async function openOutbox(folder: string): Promise<OpenOutbox> {
+  const log: LogLine[] = []
+  const outbox = new Outbox(folder, recordingLogger(log))
+  const { records } = await outbox.open()
+  return { outbox, records, log, [Symbol.asyncDispose]: async () => outbox.close() }
+}
+
+/** What the next process would send, by rollout, when this one was killed now. */
+export async function foundAfterKill(folder: string): Promise<Record<string, string[]>> {
+  const copy = await temporaryFolder()
+  copyFolder(folder, copy)
+  return found(copy)
+}
+
+export async function found(folder: string): Promise<Record<string, string[]>> {
+  await using opened = await openOutbox(folder)
+  return Object.fromEntries(
+    opened.records.map(({ acceptance, untold }) => [
+      acceptance.rolloutId,
+      untold.map(({ kind, body }) => `${kind} ${body}`),
+    ]),
+  )
+}
+
+function copyFolder(from: string, to: string): void {
+  mkdirSync(to, { recursive: true })
+  for (const name of readdirSync(from)) copyFileSync(path.join(from, name), path.join(to, name))
+}
+
+/** The largest that the folder is while one rollout lives through so many others, and is kept whole. */
+export async function largestFolder(others: number): Promise<number> {
+  const folder = await temporaryFolder()
+  await using first = await openOutbox(folder)
+  const old = await first.outbox.accept(acceptanceOf('old'))
+  await old.keep(callbackOf('old', 'completion', 'success'), [])
+  let largest = 0
+  let next = 0
+  const drive = async (): Promise<void> => {
+    while (next < others) {
+      next += 1
+      const rolloutId = `r${next}`
+      if (next % 250 === 0) largest = Math.max(largest, sizeOf(folder))
+      const record = await first.outbox.accept(acceptanceOf(rolloutId))
+      const callback = callbackOf(rolloutId, 'completion', 'x'.repeat(500))
+      await record.keep(callback, [])
+      await record.told(callback, 'acknowledged')
+      expect(await first.outbox.finish(record, undefined)).toBe(true)
+    }
+  }
+  await Promise.all(Array.from({ length: 250 }, drive))
+  expect(first.outbox.count).toBe(1)
+  expect(await foundAfterKill(folder)).toStrictEqual({ old: ['completion success'] })
+  await first.outbox.close()
+  expect(sizeOfJournal(folder)).toBeLessThan(2000)
+  return largest
+}
+
+/** The journal of a rollout that is kept whole through so many processes. */
+export async function liveThrough(processes: number): Promise<{ files: number; bytes: number }> {
+  const random = randomNumbers(7)
+  let folder = await temporaryFolder()
+  const next = await temporaryFolder()
+  {
+    await using first = await openOutbox(folder)
+    const old = await first.outbox.accept(acceptanceOf('old'))
+    const completion = callbackOf('old', 'completion', 'success')
+    await old.keep(completion, [callbackOf('old', 'grader', 'interrupted')])
+    await old.told(completion, 'acknowledged')
+  }
+  for (let life = 0; life < processes; life += 1) {
+    await using opened = await openOutbox(folder)
+    const names = opened.records.map(({ acceptance }) => acceptance.rolloutId)
+    expect(names[0]).toBe('old')
+    expect(opened.records[0]?.untold).toMatchObject([{ body: 'interrupted' }])
+    // What the last process did not get to is over, as if it had been told.
+    for (const record of opened.records.slice(1)) await record.remove()
+    for (let n = random(4); n >= 0; n -= 1) await opened.outbox.accept(acceptanceOf(`r${n}`))
+    if (random(2) === 0) continue
+    // Killed: the next one has what is on the disk now.
+    const killed = path.join(next, String(life))
+    copyFolder(folder, killed)
+    folder = killed
+  }
+  const files = readdirSync(folder).filter((name) => name.startsWith('journal-')).length
+  return { files, bytes: sizeOfJournal(folder) }
+}
+
+function sizeOf(folder: string): number {
+  // Segments go while they are looked for.
+  const sizes = readdirSync(folder).map(
+    (name) => statSync(path.join(folder, name), { throwIfNoEntry: false })?.size ?? 0,
+  )
+  return sizes.reduce((sum, size) => sum + size, 0)
+}
+
+function sizeOfJournal(folder: string): number {
+  const names = readdirSync(folder).filter((name) => name.startsWith('journal-'))
+  return names.reduce((sum, name) => sum + statSync(path.join(folder, name)).size, 0)
+}
