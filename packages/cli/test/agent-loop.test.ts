@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
-import { inWorkspace, run as osmosis } from './in-process.ts'
+import { inWorkspace, run as osmosis, start } from './in-process.ts'
 import { endpoint, noRetries, refuse, say } from './model-endpoint.ts'
 import { startOsmosis, temporaryFolder, workspace, type Finished } from './osmosis.ts'
 
@@ -132,9 +132,7 @@ describe('osmosis test', () => {
 
   it('goes on after a row that the loop has no tools for', async () => {
     const choosy = 'rollouts/agent-loops/faulty.ts:choosy'
-    // What the loop's server logs goes to the terminal past `process.stderr`.
-    const { finished } = startOsmosis(['test', '-m', choosy, ...data, ...policy])
-    const { code, stdout } = await finished
+    const { code, stdout } = await osmosis(['test', '-m', choosy, ...data, ...policy])
     expect(code).toBe(1)
     expect(
       stdout
@@ -245,11 +243,10 @@ describe('osmosis test', () => {
     })
     const output = path.join(temporaryFolder(), 'results.json')
     const address = ['--base-url', `${upstream.url}/v1`, '--model', 'm1', '-o', output]
-    const command = startOsmosis(['test', '-m', adder, ...data, ...address])
+    const command = start(['test', '-m', adder, ...data, ...address])
     await command.printed(/Row 0: OK/)
     await expect.poll(() => upstream.received.length).toBe(2)
-    command.child.kill('SIGINT')
-    const { code, stdout } = await command.finished
+    const { code, stdout } = await command.end()
     expect(code).toBe(130)
     expect(stdout).toMatch(/^\[1\/4\] Row 0: OK .*\n\nTotal: 1\nPassed: 1\nFailed: 0\n/)
     expect(stdout).toContain('\nStopped early. interrupted\n')

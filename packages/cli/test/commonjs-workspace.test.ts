@@ -8,9 +8,7 @@ import { osmosis, temporaryFolder, workspace } from './osmosis.ts'
 
 // Node.js takes such files for CommonJS, and sees few or none of the names they export.
 it.each([
-  ['server.ts:agentLoop', 'no package.json', undefined, "export * from './adder.ts'"],
   ['server.ts', 'what npm init writes', { type: 'commonjs' }, "export * from './adder.ts'"],
-  ['server.ts', 'no type', {}, "export { agentLoop as default } from './adder.ts'"],
 ])('finds the exports of %s in a folder with %s', async (spec, _, manifest, program) => {
   const folder = temporaryFolder()
   const modules = path.resolve(import.meta.dirname, '../node_modules')

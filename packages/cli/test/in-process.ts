@@ -110,18 +110,19 @@ class WatchedOutput {
   }
 
   async match(pattern: RegExp, ended: Promise<unknown>): Promise<RegExpExecArray> {
-    const { promise, resolve, reject } = Promise.withResolvers<RegExpExecArray>()
+    const { promise, resolve } = Promise.withResolvers<RegExpExecArray>()
     const watcher = (): void => {
       const match = pattern.exec(this.texts.stdout + this.texts.stderr)
       if (match) resolve(match)
     }
     this.#watchers.add(watcher)
     watcher()
-    ended.then(() => {
+    const unseen = async (): Promise<never> => {
+      await ended
       const { stdout, stderr } = this.texts
-      reject(new Error(`ended without printing ${pattern}:\n${stdout}${stderr}`))
-    }, reject)
-    return promise
+      throw new Error(`ended without printing ${pattern}:\n${stdout}${stderr}`)
+    }
+    return Promise.race([promise, unseen()])
   }
 }
 

@@ -11,7 +11,15 @@ inWorkspace()
 
 const echo = 'rollouts/echo/main.ts'
 const words = ['-d', 'data/words.jsonl']
-const calling = ['rollouts/calling/main.ts', '0', ...words, '--policy', 'policies/calling.ts']
+const sent = ['0', ...words, '--policy', 'policies/calling.ts']
+const calling = ['rollouts/calling/main.ts', ...sent]
+
+/** Where an entrypoint is served. */
+async function served(entrypoint: string): Promise<string> {
+  const serving = start(['serve', entrypoint, '--port', '0', '--no-trajectories'])
+  const [, url = ''] = await serving.printed(/Listening on (\S+)/)
+  return url
+}
 
 /** What a run says about its rollout, without what differs each time. */
 function steady(text: string): string {
@@ -40,7 +48,8 @@ describe('osmosis rollout send', () => {
   })
 
   it('prints one JSON object when asked to', async () => {
-    const { code, stdout } = await run(['rollout', 'send', ...calling, '--json'])
+    const url = await served('rollouts/calling/main.ts')
+    const { code, stdout } = await run(['rollout', 'send', url, ...sent, '--json'])
     expect([code, JSON.parse(stdout)]).toEqual([
       0,
       {
@@ -61,7 +70,7 @@ describe('osmosis rollout send', () => {
 
   it('takes dataset, limits and the policy of its workspace from an eval config', async () => {
     const config = ['--config', 'configs/eval/echo.toml']
-    const { code, stdout } = await run(['rollout', 'send', echo, '2', ...config])
+    const { code, stdout } = await run(['rollout', 'send', await served(echo), '2', ...config])
     expect([code, stdout]).toEqual([0, '[user] three?\n[assistant] I do not know\nreward: 0\n'])
   })
 
@@ -72,8 +81,8 @@ describe('osmosis rollout send', () => {
     const [, url = ''] = await serving.printed(/Listening on (\S+)/)
     const args = ['rollout', 'send', url, '1', ...words]
     const key = ['--server-api-key-env', 'SERVER_KEY']
-    const sent = await run([...args, ...key], { SERVER_KEY: 'server-key' })
-    expect([sent.code, sent.stdout]).toEqual([0, '[user] two\n[assistant] TWO\nreward: 1\n'])
+    const known = await run([...args, ...key], { SERVER_KEY: 'server-key' })
+    expect([known.code, known.stdout]).toEqual([0, '[user] two\n[assistant] TWO\nreward: 1\n'])
     const refused = await run([...args, ...key], { SERVER_KEY: 'guessed' })
     expect([refused.code, refused.stderr]).toEqual([
       1,
@@ -94,8 +103,9 @@ describe('osmosis rollout send', () => {
   })
 
   it('says whose messages they are where several conversations go on', async () => {
-    const args = ['rollouts/calling/main.ts', '3', ...words, '--policy', 'policies/calling.ts']
-    const { code, stdout, stderr } = await run(['rollout', 'send', ...args])
+    const args = ['3', ...words, '--policy', 'policies/calling.ts']
+    const url = await served('rollouts/calling/main.ts')
+    const { code, stdout, stderr } = await run(['rollout', 'send', url, ...args])
     expect([code, stdout.split('\n').slice(-5)]).toEqual([
       1,
       ['--- critic', '[tool] Right?', '[assistant] It is 42.', 'reward: none', ''],
@@ -108,9 +118,8 @@ describe('osmosis rollout send', () => {
       refuse(response, 401, 'no such key: secret-key'),
     )
     const flags = ['--base-url', url, '--model', 'm', '--api-key-env', 'POLICY_KEY']
-    const { code, stdout, stderr } = await run(['rollout', 'send', echo, '0', ...words, ...flags], {
-      POLICY_KEY: 'secret-key',
-    })
+    const args = ['rollout', 'send', await served(echo), '0', ...words, ...flags]
+    const { code, stdout, stderr } = await run(args, { POLICY_KEY: 'secret-key' })
     expect([code, stdout]).toEqual([1, '[user] one\nreward: none\n'])
     expect(stderr).toContain('warning: The policy gave no answer (401): ')
     expect(stderr + stdout).not.toContain('secret-key')
@@ -124,8 +133,8 @@ describe('osmosis rollout send', () => {
   })
 
   it('cancels the rollout after Ctrl-C', async () => {
-    const args = ['rollout', 'send', echo, '0', ...words, '--policy', 'policies/silent.ts']
-    const sending = start(args)
+    const args = ['0', ...words, '--policy', 'policies/silent.ts']
+    const sending = start(['rollout', 'send', await served(echo), ...args])
     await sending.printed(/status: running/)
     const { code, stdout, stderr } = await sending.end()
     expect([code, stdout]).toEqual([130, '[user] one\nreward: none\n'])

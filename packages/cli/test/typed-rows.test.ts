@@ -3,47 +3,12 @@ import path from 'node:path'
 
 import { beforeEach, describe, expect, it } from 'vitest'
 
-import { run, workIn } from './in-process.ts'
-import { temporaryWorkspace } from './temporary-workspace.ts'
-
-// Of the core: the command itself needs none.
-const zod = path.resolve(import.meta.dirname, '../../core/node_modules/zod/index.js')
-
-const workflow = `
-import { AgentWorkflow, defineWorkflowConfig, Grader, requireRolloutContext } from '@osmosis/core'
-import { z } from ${JSON.stringify(zod)}
-
-export const config = defineWorkflowConfig({
-  name: 'typed',
-  metadata: z.object({ city: z.string(), days: z.number().default(2) }),
-})
-
-export class Typed extends AgentWorkflow<typeof config> {
-  async run(ctx: { metadata: { days: number } }) {
-    const messages = [{ role: 'user', content: String(ctx.metadata.days) }]
-    const { choices } = await requireRolloutContext('Typed').policy('sample').complete({ messages })
-    return [...messages, choices[0].message]
-  }
-}
-
-export class Days extends Grader<unknown, typeof config> {
-  async grade(ctx: { metadata: { days: number }; setReward(reward: number): void }) {
-    ctx.setReward(ctx.metadata.days)
-  }
-}
-`
-
-const good = '{"metadata":{"city":"Rome"}}\n'
-const bad = `${good}\n{"metadata":{"days":1}}\n${good}{"metadata":{"city":1,"days":"x"}}\n`
+import { run } from './in-process.ts'
+import { inTypedWorkspace } from './typed-workspace.ts'
 
 let root = ''
 beforeEach(() => {
-  root = temporaryWorkspace({
-    'rollouts/typed/main.ts': workflow,
-    'data/bad.jsonl': bad,
-    'data/valid.jsonl': good.repeat(4),
-  })
-  workIn(root)
+  root = inTypedWorkspace()
 })
 
 describe('osmosis eval run', () => {
@@ -67,12 +32,6 @@ describe('osmosis eval run', () => {
       [],
     )
   })
-
-  it('looks only at the rows it takes, and gives user code what the schema made of them', async () => {
-    const { code, stdout } = await evalRun('-d data/bad.jsonl --rows 0,2')
-    expect(code).toBe(0)
-    expect(stdout).toMatch(/Reward\s+2\b/)
-  })
 })
 
 describe('osmosis dataset validate --entrypoint', () => {
@@ -89,16 +48,5 @@ describe('osmosis dataset validate --entrypoint', () => {
     expect(stdout).toContain(
       '- line 3: metadata.city: Invalid input: expected string, received undefined\n- line 5: metadata.city',
     )
-  })
-
-  it('says so when the entrypoint declares no schema, or cannot be loaded', async () => {
-    const echo = await validate('data/valid.jsonl --entrypoint rollouts/echo/main.ts')
-    expect([echo.code, echo.stdout]).toEqual([
-      0,
-      'data/valid.jsonl is a valid dataset.\nwarning: rows were not checked against rollouts/echo/main.ts: its workflow config declares no metadata schema\n',
-    ])
-    const none = await validate('data/valid.jsonl --entrypoint rollouts/none.ts')
-    expect(none.code).toBe(1)
-    expect(none.stderr).toContain('There is no entrypoint file')
   })
 })

@@ -8,11 +8,12 @@ import {
 } from '@osmosis/agent-loop'
 import type { ServerAddress } from '@osmosis/controller'
 import { readDataset, selectRows, type DatasetRow } from '@osmosis/eval'
-import { createStderrLogger, serve } from '@osmosis/server'
+import { serve } from '@osmosis/server'
 
 import { checkAgentLoop } from './validate-command.ts'
 import { loadAgentLoop, type LoadedAgentLoop } from './load-agent-loop.ts'
 import type { TestFlags } from './agent-loop-commands.ts'
+import { commandLogger } from '../server-end.ts'
 import { assertLogFolder, assertOutputFile } from './output-files.ts'
 import { fromHere, namedHere } from '../surroundings.ts'
 
@@ -52,7 +53,7 @@ export async function serveLoop(
   settings: RolloutSettingsInput = {},
 ): Promise<ServedLoop> {
   const apiKey = randomBytes(32).toString('base64url')
-  const logger = createStderrLogger({ level: 'error' })
+  const logger = commandLogger({ logLevel: 'error', logFormat: 'auto' })
   const app = createApp(loop, { apiKey, logger, debugDir: log && fromHere(log), settings })
   const listening = await serve(app, { port: 0, handleSignals: false })
   return {

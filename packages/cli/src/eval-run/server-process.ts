@@ -244,10 +244,10 @@ class WholeLines {
 
   /** What has come and was not taken yet, up to the end of its last line. */
   push(piece: string): string {
-    const end = piece.lastIndexOf('\n') + 1
-    const isHeld = end === 0 && this.#length + piece.length <= longestHeld
-    const whole = isHeld ? '' : this.take() + piece.slice(0, end || piece.length)
-    const rest = isHeld ? piece : piece.slice(end || piece.length)
+    const lineEnd = piece.lastIndexOf('\n') + 1
+    const isHeld = lineEnd === 0 && this.#length + piece.length <= longestHeld
+    const whole = isHeld ? '' : this.take() + piece.slice(0, lineEnd || piece.length)
+    const rest = isHeld ? piece : piece.slice(lineEnd || piece.length)
     this.#held.push(rest)
     this.#length += rest.length
     return whole

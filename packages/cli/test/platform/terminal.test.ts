@@ -20,15 +20,6 @@ it('somebody who logs in sees the code, and is logged in once it is allowed', as
   expect(rest).not.toContain('device-token')
 })
 
-it('Ctrl-C ends the wait for a login, with 130', async () => {
-  const user = await platformUser({ loggedIn: false })
-  user.platform.login.polls = Array.from({ length: 10_000 }, () => 'authorization_pending' as const)
-  const session = inTerminal(user, 'auth login')
-  await session.until('WDJB-MJHT')
-  session.type('\u0003')
-  expect((await session.ended).code).toBe(130)
-})
-
 it('a question is answered at the keyboard, and with no by an empty line', async () => {
   const user = await platformUser()
   const no = inTerminal(user, 'auth logout')

@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest'
+
+import { startInTerminal } from './pseudo-terminal.ts'
+
+const command =
+  'test -m rollouts/agent-loops/adder.ts:agentLoop -d data/sums.jsonl --policy policies/adding.ts --interactive'.split(
+    ' ',
+  )
+const select = "Select a row to test [0-3] or 'q' to quit: "
+const commands = 'Commands: [n]ext, [c]ontinue, [m]essages, [t]ools, [q]uit\n'
+
+describe('osmosis test --interactive, in a terminal', () => {
+  it('goes on without stops, begins with the row of the flag, and explains itself', async () => {
+    const session = startInTerminal([...command, '--row', '3'])
+    await session.until('[system] Add.\n[user] 1 and 1\n')
+    await session.until('> ')
+    session.type('what\n')
+    expect(await session.until('> ')).toBe(`what\nUnknown command: what\n${commands}> `)
+    session.type('t\n')
+    expect(await session.until('> ')).toBe('t\nTools: \n  add: Add two numbers\n> ')
+    session.type('c\n')
+    expect(await session.until('Finish reason: stop\n')).toContain(
+      '--- Turn 2 ---\n[assistant] 2\n',
+    )
+    session.type('\n')
+    await session.until(select)
+    session.type('9\n')
+    expect(await session.until(select)).toBe(`9\nInvalid row index: 9. Valid range: 0-3\n${select}`)
+    session.type('x\n')
+    expect(await session.until(select)).toBe(
+      `x\nPlease enter a valid row number or 'q' to quit.\n${select}`,
+    )
+    session.type('\u0004')
+    expect((await session.ended).code).toBe(0)
+  })
+
+  it('shows a policy that fails', async () => {
+    const session = startInTerminal([...command, '--row', '1'])
+    expect(await session.until('> ')).toContain(
+      '--- Turn 1 ---\nThe policy answered 500: {"error":{"message":"no two numbers"',
+    )
+    session.type('q\n')
+    await session.until(select)
+    session.type('q\n')
+    expect((await session.ended).code).toBe(0)
+  })
+})

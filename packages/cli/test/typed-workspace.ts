@@ -1,0 +1,45 @@
+import path from 'node:path'
+
+import { workIn } from './in-process.ts'
+import { temporaryWorkspace } from './temporary-workspace.ts'
+
+// Of the core: the command itself needs none.
+const zod = path.resolve(import.meta.dirname, '../../core/node_modules/zod/index.js')
+
+const workflow = `
+import { AgentWorkflow, defineWorkflowConfig, Grader, requireRolloutContext } from '@osmosis/core'
+import { z } from ${JSON.stringify(zod)}
+
+export const config = defineWorkflowConfig({
+  name: 'typed',
+  metadata: z.object({ city: z.string(), days: z.number().default(2) }),
+})
+
+export class Typed extends AgentWorkflow<typeof config> {
+  async run(ctx: { metadata: { days: number } }) {
+    const messages = [{ role: 'user', content: String(ctx.metadata.days) }]
+    const { choices } = await requireRolloutContext('Typed').policy('sample').complete({ messages })
+    return [...messages, choices[0].message]
+  }
+}
+
+export class Days extends Grader<unknown, typeof config> {
+  async grade(ctx: { metadata: { days: number }; setReward(reward: number): void }) {
+    ctx.setReward(ctx.metadata.days)
+  }
+}
+`
+
+const good = '{"metadata":{"city":"Rome"}}\n'
+const bad = `${good}\n{"metadata":{"days":1}}\n${good}{"metadata":{"city":1,"days":"x"}}\n`
+
+/** A workspace whose workflow declares the shape of its rows, for the commands of this test. */
+export function inTypedWorkspace(): string {
+  const root = temporaryWorkspace({
+    'rollouts/typed/main.ts': workflow,
+    'data/bad.jsonl': bad,
+    'data/valid.jsonl': good.repeat(4),
+  })
+  workIn(root)
+  return root
+}
