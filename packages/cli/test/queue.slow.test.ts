@@ -18,8 +18,10 @@ withPrograms('redis-server').describe('over a queue', () => {
     const redis = await startRedis({ aof: true })
     const queue = ['--redis', redis.url]
     const { command: limited } = await startFront([echo, ...queue, '--max-rollouts', '1'])
-    const { command: front, url } = await startFront([echo, ...queue, '--max-rollouts', 'none'])
-    const worker = await startWorker([echo, ...queue])
+    const [{ command: front, url }, worker] = await Promise.all([
+      startFront([echo, ...queue, '--max-rollouts', 'none']),
+      startWorker([echo, ...queue]),
+    ])
     const sent = await osmosis(['rollout', 'send', url, '-d', 'data/words.jsonl'])
     expect(sent.code).toBe(0)
     for (const { child } of [limited, front, worker]) child.kill('SIGTERM')
