@@ -11,7 +11,7 @@ beforeEach(() => {
   vi.spyOn(console, 'error').mockImplementation(() => {})
 })
 
-const many = { concurrentRollouts: 50 }
+const many = { concurrentRollouts: 20 }
 runAdapterContract({ describe, it }, 'openai, whole answers', { ...overFetch(openai), ...many })
 runAdapterContract({ describe, it }, 'LangGraph.js, stream', {
   ...overFetch(langGraphStream),

@@ -5,7 +5,7 @@ import { PlatformStandIn } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { blocksOf } from '../repository/documents.ts'
-import { commandsOf, startReader, writeFiles } from './reader.ts'
+import { commandsOf, makeWorkspace, startReader, writeFiles } from './reader.ts'
 
 it('what docs/platform.md shows runs against a stand-in of the platform', async () => {
   const platform = await PlatformStandIn.start()
@@ -61,14 +61,15 @@ it('what docs/platform.md shows runs against a stand-in of the platform', async 
 it('what docs/training/osmosis.md asks the platform runs in the workspace that it trains', async () => {
   const platform = await PlatformStandIn.start()
   platform.trainingRuns.add('my-run')
-  const { folder, bash } = await startReader()
-  await bash('npm create @osmosis@latest my-agent -- --framework openai-agents', folder)
+  const reader = await startReader()
+  const { folder, bash } = reader
+  const place = await makeWorkspace(reader)
   const script = [
     'git init --quiet',
     'git remote add origin https://github.com/Acme/Lab.git',
     ...commandsOf(blocksOf('docs/training/osmosis.md', 'sh')),
   ]
-  await bash(script.join('\n'), path.join(folder, 'my-agent'), {
+  await bash(script.join('\n'), place, {
     HOME: folder,
     OSMOSIS_PLATFORM_URL: platform.url,
     OSMOSIS_TOKEN: '',

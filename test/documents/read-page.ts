@@ -13,7 +13,7 @@ import { openaiEvents } from '../../packages/models/test/stand-ins.ts'
 import { root } from '../examples/command.ts'
 import { blocksOf, read, section } from '../repository/documents.ts'
 import { reasonNotToRun, type Page } from './pages.ts'
-import { commandsOf, startReader, writeFiles, type Reader } from './reader.ts'
+import { commandsOf, makeWorkspace, startReader, writeFiles, type Reader } from './reader.ts'
 
 const languages = ['ts', 'toml', 'jsonl', 'csv', 'md', 'bash', 'text']
 
@@ -47,14 +47,11 @@ export async function readPage(page: Page): Promise<string[]> {
 }
 
 async function prepare(
-  { folder, bash }: Reader,
+  reader: Reader,
   { workspace, filesOf, migrated, runs = [] }: Page,
 ): Promise<string> {
-  let place = folder
-  if (workspace === 'a new workspace') {
-    await bash('npm create @osmosis@latest my-agent -- --framework openai-agents --yes', folder)
-    place = path.join(folder, 'my-agent')
-  }
+  const { folder, bash } = reader
+  const place = workspace === 'a new workspace' ? await makeWorkspace(reader) : folder
   if (workspace === 'this repository') {
     cpSync(path.join(root, 'examples'), path.join(folder, 'examples'), {
       recursive: true,

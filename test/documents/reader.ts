@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
+import { main } from '@osmosis/create'
 import { temporaryFolder } from '@osmosis/testing/kit'
+import { vi } from 'vitest'
 
 import { root } from '../examples/command.ts'
 import { commandLines, takesFlag } from '../repository/command-line.ts'
@@ -37,6 +39,21 @@ export async function startReader(): Promise<Reader> {
       return stdout + stderr
     },
   }
+}
+
+/**
+ * What `npm create` makes, for pages that begin behind it; those that show the command run it.
+ *
+ * @returns its folder
+ */
+export async function makeWorkspace({ folder }: Reader): Promise<string> {
+  const place = path.join(folder, 'my-agent')
+  const advice = vi.spyOn(process.stderr, 'write').mockImplementation(() => true)
+  const flags = ['--framework', 'openai-agents', '--yes', '--no-install', '--no-git']
+  const code = await main([place, ...flags], {}).finally(() => advice.mockRestore())
+  if (code !== 0) throw new Error(`the workspace was not made: ${code}`)
+  symlinkSync(path.join(folder, 'node_modules'), path.join(place, 'node_modules'))
+  return place
 }
 
 /** The commands of the blocks, those that are wanted, as they are run where nobody is at the keyboard. */

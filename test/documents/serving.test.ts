@@ -12,7 +12,7 @@ const commands = servingDocuments
   .flatMap((text) => commandLines(text))
   .filter((command) => !command.startsWith('npm install '))
 
-it.each(commands)('%s serves, and ends on SIGTERM', async (command) => {
+it.each([...new Set(commands)])('%s serves, and ends on SIGTERM', async (command) => {
   const [, args = ''] = /^npx osmosis serve (.*)$/.exec(command) ?? []
   const words = args.split(' ').map((word) => word.replaceAll("'", ''))
   await serveHere(words, async (url) => {

@@ -23,7 +23,7 @@ import { expect, it } from 'vitest'
 
 import { commandLines } from '../repository/command-line.ts'
 import { blocksOf, documents } from '../repository/documents.ts'
-import { startReader, writeFiles, type Reader } from './reader.ts'
+import { makeWorkspace, startReader, writeFiles, type Reader } from './reader.ts'
 
 // Blocks of `bash` run here. Those of `shell` need a GPU, or packages of Python, and are only read.
 const pages = documents.filter((document) => document.startsWith('docs/training/'))
@@ -36,11 +36,7 @@ const model: FakeModel = (body) => tokenAnswer(body, { content: '#### 10.50' })
 /** In the folder of the workspace that all pages train. */
 async function workspace(): Promise<{ reader: Reader; place: string }> {
   const reader = await startReader()
-  await reader.bash(
-    'npm create @osmosis@latest my-agent -- --framework openai-agents',
-    reader.folder,
-  )
-  return { reader, place: path.join(reader.folder, 'my-agent') }
+  return { reader, place: await makeWorkspace(reader) }
 }
 
 function commandWith(words: string): string {
@@ -78,7 +74,7 @@ it('the worker of the page about Trinity trains the data of the workspace to its
   expect(new Set(fake.trained().map(({ run }) => run)).size).toBe(8)
 })
 
-it.each(commands.filter((command) => command.includes('osmosis serve ')))(
+it.each([...new Set(commands.filter((command) => command.includes('osmosis serve ')))])(
   '%s serves',
   async (command) => {
     const { reader, place } = await workspace()

@@ -36,4 +36,4 @@ it('every program of the documents type-checks strictly', async () => {
   const { stdout } = spawnSync(tsc, ['--pretty', 'false'], { cwd: folder, encoding: 'utf8' })
   expect(stdout.split('\n').filter(Boolean)).toEqual([])
   expect(programs.length).toBeGreaterThan(20)
-})
+}, 600_000)
