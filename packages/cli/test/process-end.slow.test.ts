@@ -5,7 +5,8 @@ import { promisify } from 'node:util'
 
 import { expect, it } from 'vitest'
 
-import { bin, osmosis, temporaryFolder, workspace } from './osmosis.ts'
+import { bin, osmosis, startOsmosis, temporaryFolder, workspace } from './osmosis.ts'
+import { storedItem, storeRun } from './stored-runs.ts'
 
 const sums = ['-d', 'data/sums.jsonl', '--policy', 'policies/adding.ts']
 
@@ -32,4 +33,32 @@ it('writes the results although nobody reads the rest of the output', async () =
   const line = [...command, ...sums, '-o', output].map((word) => `'${word}'`).join(' ')
   await promisify(execFile)('sh', ['-c', `${line} | head -1`], { cwd: workspace })
   expect(JSON.parse(readFileSync(output, 'utf8'))).toMatchObject({ summary: { total: 4 } })
+})
+
+it('ends without a word about it when nobody reads on what eval export --sft prints', async () => {
+  const output = temporaryFolder()
+  const items = Array.from({ length: 300 }, (_, row) => storedItem(row, 'a'.repeat(2000), 1))
+  await storeRun(output, items)
+  const words = [process.execPath, bin, 'eval', 'export', 'stored', '--sft', '-', '-o', output]
+  const line = words.map((word) => `'${word}'`).join(' ')
+  const { stderr } = await promisify(execFile)('sh', ['-c', `(${line}; echo $? >&2) | head -1`])
+  expect(stderr).toMatch(/^stdout: \d+ conversations\n0\n$/)
+})
+
+it('eval view ends on SIGTERM', async () => {
+  const output = temporaryFolder()
+  await storeRun(output, [storedItem(0, 'a', 1)])
+  const command = startOsmosis(['eval', 'view', 'stored', '--no-open', '-o', output])
+  await command.printed(/\/run\/stored/)
+  command.child.kill('SIGTERM')
+  expect((await command.finished).code).toBe(0)
+})
+
+it('rollout send cancels its rollout on SIGINT', async () => {
+  const words = 'rollout send rollouts/echo/main.ts 0 -d data/words.jsonl'
+  const command = startOsmosis([...words.split(' '), '--policy', 'policies/silent.ts'])
+  await command.printed(/status: running/)
+  command.child.kill('SIGINT')
+  const { code, stderr } = await command.finished
+  expect([code, stderr]).toEqual([130, expect.stringContaining('status: cancelled\n')])
 })

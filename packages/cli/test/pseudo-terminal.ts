@@ -3,7 +3,7 @@ import path from 'node:path'
 import { spawn } from '@lydell/node-pty'
 import { onTestFinished } from 'vitest'
 
-import { workspace } from './osmosis.ts'
+import { testEnvironment, workspace } from './osmosis.ts'
 
 const bin = path.resolve(import.meta.dirname, '../src/bin.ts')
 
@@ -24,7 +24,7 @@ export function startInTerminal(
   const terminal = spawn(process.execPath, [bin, ...args], {
     cols: 200,
     cwd,
-    env: { ...process.env, TERM: 'dumb', ...env },
+    env: { ...testEnvironment, TERM: 'dumb', ...env },
   })
   let printed = ''
   let over = false

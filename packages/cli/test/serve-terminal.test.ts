@@ -5,7 +5,7 @@ import path from 'node:path'
 import { FakeController, post, withPrograms } from '@osmosis/testing/kit'
 import { expect, onTestFinished } from 'vitest'
 
-import { bin, lives, workspace } from './osmosis.ts'
+import { bin, lives, testEnvironment, workspace } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
 
 const main = `import { existsSync } from 'node:fs'
@@ -32,7 +32,10 @@ withPrograms('script').it.each([
     await using controller = await new FakeController().start()
     const root = temporaryWorkspace({ 'rollouts/printing/main.ts': main })
     const serve = `'${process.execPath}' '${bin}' serve rollouts/printing/main.ts --port 0 ${flags}`
-    const terminal = spawn('script', ['-qfc', `exec ${serve}`, '/dev/null'], { cwd: root })
+    const terminal = spawn('script', ['-qfc', `exec ${serve}`, '/dev/null'], {
+      cwd: root,
+      env: testEnvironment,
+    })
     onTestFinished(() => void terminal.kill('SIGKILL'))
     let shown = ''
     terminal.stdout.on('data', (bytes) => {
