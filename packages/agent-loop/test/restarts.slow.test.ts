@@ -13,73 +13,85 @@ import { expect, it } from 'vitest'
 import { init, restarted, startChild, told } from './killed-app.ts'
 import { startApp } from './running-app.ts'
 
-it('gives a rollout one end, and knows it, at whichever step on the disk the server is killed', async () => {
-  const outboxDir = await temporaryFolder()
-  await using trainer = await new FakeTrainer().start()
-  const steps: string[] = []
-  const never = new Promise<never>(() => undefined)
-  for (;;) {
-    const child = await startChild(outboxDir)
-    const rollout_id = `r${steps.length}`
-    const body = trainer.initBody({ rollout_id })
-    const frozen = child.freezeDisk(steps.length)
-    const sent = init(child, body)
-    const watching = new AbortController()
-    const over = async (): Promise<string> => {
-      await sent
-      await trainer.until(() => told(trainer, rollout_id).length === 1)
-      while (!watching.signal.aborted && (await keptRollouts(outboxDir)).length > 0) await sleep(10)
-      return watching.signal.aborted ? never : 'over'
-    }
-    steps.push(await Promise.race([frozen, over().catch(async () => never)]))
-    watching.abort()
-    await child.end()
-    if (steps.at(-1) === 'over') break
-    // It tidies the folder, and the next one has no step behind it.
-    await using next = await startApp({ outboxDir, trainer })
-    expect(await init(next, body)).toStrictEqual([202, { rollout_id, tools: [] }])
-    await trainer.until(() => told(trainer, rollout_id).length > 0)
-    await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
-    expect(await init(next, body)).toStrictEqual([202, { rollout_id, tools: [] }])
-    expect([[`ERROR ${restarted}`], ['COMPLETED']]).toContainEqual(told(trainer, rollout_id))
-  }
-  const accepting = ['open', 'write', 'datasync', 'sync']
-  const keepingAndNoting = ['write', 'datasync', 'write']
-  const forgetting = ['open', 'write', 'datasync', 'sync', 'write']
-  expect(steps).toStrictEqual([...accepting, ...keepingAndNoting, ...forgetting, 'over'])
-})
+// Dozens of processes one after the other: on a busy machine they take their time.
+const timeout = 600_000
 
-it('gives each of 100 rollouts one end while the server is killed again and again', async () => {
-  const seed = Number(process.env['SEED'] ?? 20_261_122)
-  const random = randomNumbers(seed)
-  const outboxDir = await temporaryFolder()
-  await using trainer = await new FakeTrainer().start()
-  trainer.otherwise = () => [503, reset, {}, {}, {}, {}][random(6)] ?? {}
-  await using server = new KilledServer(async () => startChild(outboxDir))
-
-  const ids = Array.from({ length: 100 }, (_, index) => `r${index}`)
-  const waiting = ids.values()
-  const drive = async (): Promise<void> => {
-    for (const rollout_id of waiting) {
+it(
+  'gives a rollout one end, and knows it, at whichever step on the disk the server is killed',
+  { timeout },
+  async () => {
+    const outboxDir = await temporaryFolder()
+    await using trainer = await new FakeTrainer().start()
+    const steps: string[] = []
+    const never = new Promise<never>(() => undefined)
+    for (;;) {
+      const child = await startChild(outboxDir)
+      const rollout_id = `r${steps.length}`
       const body = trainer.initBody({ rollout_id })
-      const accepted = [202, { rollout_id, tools: [] }]
-      expect(await server.persist(async (to) => init(to, body))).toStrictEqual(accepted)
+      const frozen = child.freezeDisk(steps.length)
+      const sent = init(child, body)
+      const watching = new AbortController()
+      const over = async (): Promise<string> => {
+        await sent
+        await trainer.until(() => told(trainer, rollout_id).length === 1)
+        while (!watching.signal.aborted && (await keptRollouts(outboxDir)).length > 0)
+          await sleep(10)
+        return watching.signal.aborted ? never : 'over'
+      }
+      steps.push(await Promise.race([frozen, over().catch(async () => never)]))
+      watching.abort()
+      await child.end()
+      if (steps.at(-1) === 'over') break
+      // It tidies the folder, and the next one has no step behind it.
+      await using next = await startApp({ outboxDir, trainer })
+      expect(await init(next, body)).toStrictEqual([202, { rollout_id, tools: [] }])
       await trainer.until(() => told(trainer, rollout_id).length > 0)
-      // Whoever sends it again is told nothing new.
-      expect(await server.persist(async (to) => init(to, body))).toStrictEqual(accepted)
+      await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
+      expect(await init(next, body)).toStrictEqual([202, { rollout_id, tools: [] }])
+      expect([[`ERROR ${restarted}`], ['COMPLETED']]).toContainEqual(told(trainer, rollout_id))
     }
-  }
-  const work = Promise.all(Array.from({ length: 16 }, drive))
-  await server.killUntil(work, trainer, () => 30 + random(70))
-  const { url } = await server.process
-  await expect
-    .poll(async () => (await fetch(`${url}/health`)).json())
-    .toMatchObject({ undelivered: 0, active_rollouts: 0 })
+    const accepting = ['open', 'write', 'datasync', 'sync']
+    const keepingAndNoting = ['write', 'datasync', 'write']
+    const forgetting = ['open', 'write', 'datasync', 'sync', 'write']
+    expect(steps).toStrictEqual([...accepting, ...keepingAndNoting, ...forgetting, 'over'])
+  },
+)
 
-  const right = new Set([`ERROR ${restarted}`, 'COMPLETED'])
-  const ends = ids.map((id) => told(trainer, id).join(' AND '))
-  const wrong = [...new Set(ends)].filter((end) => !right.has(end))
-  expect({ seed, wrong }).toStrictEqual({ seed, wrong: [] })
-  expect(new Set(ends)).toContain('COMPLETED')
-  expect(server.kills).toBeGreaterThan(2)
-})
+it(
+  'gives each of 80 rollouts one end while the server is killed again and again',
+  { timeout },
+  async () => {
+    const seed = Number(process.env['SEED'] ?? 20_261_122)
+    const random = randomNumbers(seed)
+    const outboxDir = await temporaryFolder()
+    await using trainer = await new FakeTrainer().start()
+    trainer.otherwise = () => [503, reset, {}, {}, {}, {}][random(6)] ?? {}
+    await using server = new KilledServer(async () => startChild(outboxDir))
+
+    const ids = Array.from({ length: 80 }, (_, index) => `r${index}`)
+    const waiting = ids.values()
+    const drive = async (): Promise<void> => {
+      for (const rollout_id of waiting) {
+        const body = trainer.initBody({ rollout_id })
+        const accepted = [202, { rollout_id, tools: [] }]
+        expect(await server.persist(async (to) => init(to, body))).toStrictEqual(accepted)
+        await trainer.until(() => told(trainer, rollout_id).length > 0)
+        // Whoever sends it again is told nothing new.
+        expect(await server.persist(async (to) => init(to, body))).toStrictEqual(accepted)
+      }
+    }
+    const work = Promise.all(Array.from({ length: 16 }, drive))
+    await server.killUntil(work, trainer, () => 30 + random(70))
+    const { url } = await server.process
+    await expect
+      .poll(async () => (await fetch(`${url}/health`)).json())
+      .toMatchObject({ undelivered: 0, active_rollouts: 0 })
+
+    const right = new Set([`ERROR ${restarted}`, 'COMPLETED'])
+    const ends = ids.map((id) => told(trainer, id).join(' AND '))
+    const wrong = [...new Set(ends)].filter((end) => !right.has(end))
+    expect({ seed, wrong }).toStrictEqual({ seed, wrong: [] })
+    expect(new Set(ends)).toContain('COMPLETED')
+    expect(server.kills).toBeGreaterThan(2)
+  },
+)

@@ -126,7 +126,7 @@ describe('delivering a callback', () => {
     const { outcome, received } = await deliverTo(
       [(response) => void response.writeHead(200, { 'content-length': '100' }).write('{')],
       // An attempt that takes longer to get its status is another one.
-      { retry: { attemptTimeoutMs: 3000 } },
+      { retry: { attemptTimeoutMs: 1500 } },
     )
 
     expect({ outcome, times: received.length }).toStrictEqual({
@@ -144,7 +144,7 @@ describe('delivering a callback', () => {
 
   it('tries again when an attempt gets no answer in its time', async () => {
     const { outcome, received } = await deliverTo([() => undefined], {
-      retry: { attemptTimeoutMs: 3000 },
+      retry: { attemptTimeoutMs: 1500 },
     })
 
     expect({ outcome, times: received.length }).toStrictEqual({

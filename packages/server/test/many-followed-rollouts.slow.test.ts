@@ -15,7 +15,7 @@ const expectedEnds: Record<Fate, string[]> = {
   lapse: ['failure lease_expired'],
 }
 
-it('the rollout client drives 250 rollouts to one end each, with every tenth poll lost, cancels in every phase and lapses', async () => {
+it('the rollout client drives 150 rollouts to one end each, with every tenth poll lost, cancels in every phase and lapses', async () => {
   let going = 0
   /** Hangs where the rollout is to be cancelled, until its signal ends it. */
   const hang = async (ctx: Pick<AgentWorkflowContext, 'metadata' | 'signal'>, phase: string) => {
@@ -28,9 +28,9 @@ it('the rollout client drives 250 rollouts to one end each, with every tenth pol
     }
   }
   await using running = await startServer({
-    maxConcurrent: 48,
+    maxConcurrent: 16,
     // Shorter leases leave the client no time to ask again after a loss: it may have to wait 10 s.
-    leases: { waitSeconds: 0.2, leaseSeconds: 15, retentionSeconds: 4 },
+    leases: { waitSeconds: 0.2, leaseSeconds: 15, retentionSeconds: 20 },
     workflow: workflowOf(async (ctx) => {
       await askPolicy(ctx)
       await hang(ctx, 'running')
@@ -81,13 +81,20 @@ it('the rollout client drives 250 rollouts to one end each, with every tenth pol
     if (fate === 'lapse') await lapse(rollout)
     else {
       if (fate === 'running' || fate === 'grading') await rollout.waitFor(fate)
-      if (fate !== 'none') await rollout.cancelAtServer()
+      if (fate !== 'none') await cancel(rollout)
       await rollout.waitFor('completed')
     }
     const { status, err_category } = await readAgain(rollout)
     // Whoever stopped following knows of no end.
     expect(rollout.status).toBe(fate === 'lapse' ? 'running' : status)
     ends.set(fate, (ends.get(fate) ?? new Set()).add(`${String(status)} ${String(err_category)}`))
+  }
+
+  /** A busy machine may take longer to answer than the client waits. */
+  async function cancel(rollout: RolloutHandle): Promise<void> {
+    await expect
+      .poll(async () => rollout.cancelAtServer().then(() => 'answered', String))
+      .toBe('answered')
   }
 
   /** Stops following, and resolves when the lease is over; asking the server would renew it. */
@@ -102,17 +109,17 @@ it('the rollout client drives 250 rollouts to one end each, with every tenth pol
   }
 
   // Lapses take longest, so they begin first.
-  const fates = Array.from({ length: 250 }, (_, index): Fate =>
-    index < 10 ? 'lapse' : (fatesInTurn[index % 4] ?? 'none'),
+  const fates = Array.from({ length: 150 }, (_, index): Fate =>
+    index < 6 ? 'lapse' : (fatesInTurn[index % 4] ?? 'none'),
   ).values()
   const driveNext = async (): Promise<void> => {
     for (const fate of fates) await drive(fate)
   }
-  await Promise.all(Array.from({ length: 64 }, driveNext))
+  await Promise.all(Array.from({ length: 24 }, driveNext))
 
   const seen = Object.fromEntries([...ends].map(([fate, set]) => [fate, [...set]]))
   expect(seen).toStrictEqual(expectedEnds)
-  expect(polls).toBeGreaterThan(250)
+  expect(polls).toBeGreaterThan(150)
   expect(await client.waitIdle()).toMatchObject({ acceptingRollouts: true })
   expect([going, running.controller.openPolicyCalls]).toStrictEqual([0, 0])
   await expect

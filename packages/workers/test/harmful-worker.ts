@@ -93,8 +93,12 @@ const harms: Readonly<Record<string, () => unknown>> = {
   allocate: () => {
     for (;;) kept.push(Array.from({ length: 10_000 }, (_, n) => ({ n })))
   },
-  hoard: () => {
-    kept.push(Buffer.alloc(150_000_000, 1))
+  hoard: async () => {
+    // In parts, because all of it may take a busy machine longer than a worker may block.
+    for (let part = 0; part < 15; part += 1) {
+      kept.push(Buffer.alloc(10_000_000, 1))
+      await sleep(1)
+    }
     for (;;);
   },
   buffers: () => {

@@ -65,7 +65,6 @@ describe('a rollout that ends its worker', () => {
       /^the worker process aborted \(SIGABRT\), probably because its heap of 64 MiB was full; /,
     ],
     ['buffers', /^the worker process was ended because it took more than 384 MiB of memory; /],
-    ['segfault', /^the worker process crashed in native code \(SIGSEGV\); /],
     ['kill', /^the worker process was killed by SIGKILL, probably because memory ran out; /],
     ['exit-at-once', /^the worker process exited with code 3; /],
     [

@@ -19,7 +19,7 @@ const backend =
         args: [entrypoint, ARTIFACT_ROOT],
         // What this process was started with is not for them.
         execArgv: [],
-        workers: 2,
+        workers: 1,
       })
 const server = createRolloutServer({
   backend,
