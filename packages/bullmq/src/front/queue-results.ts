@@ -94,8 +94,10 @@ class HeldLease implements FetchedRollout {
   /** Renews the lease, and waits for a status other than the one that was answered last. */
   async #news(enough: AbortSignal): Promise<string> {
     const { queue, frontRecords } = this.#parts
-    const { id } = this.#record
+    const { id, endedAt } = this.#record
     await queue.records.hear(id)
+    // Also where the time is over before the rollout can be looked at once more.
+    if (endedAt !== undefined) return this.#result()
     const last = await frontRecords.lastAnswer(id)
     let status = last
     for await (const record of untilAborted(queue, id, enough)) {
