@@ -100,7 +100,7 @@ export async function startFronts(options: FrontsOptions = {}): Promise<FrontsUn
       backend,
       code,
       concurrency,
-      lockDurationMs: 2_000,
+      lockDurationMs: 10_000,
       stalledIntervalMs: 500,
     })
     onTestFinished(async () => {

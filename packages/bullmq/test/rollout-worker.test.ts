@@ -50,7 +50,8 @@ async function startWorker(
     backend: backend(),
     concurrency: 10,
     code: 'c1',
-    lockDurationMs: 2_000,
+    // No worker is taken for lost because its machine is busy.
+    lockDurationMs: 30_000,
     stalledIntervalMs: 500,
     ...options,
   })
@@ -257,6 +258,7 @@ it('drains: ends what is in it, takes nothing more and is no longer listed', asy
 
 it('leaves what it cannot wait for to other workers, and fails what had asked', async () => {
   const { queue, redis } = await openQueue()
+  const briefly = { lockDurationMs: 2_000 }
   const gate = Promise.withResolvers<void>()
   await using policy = await startPolicyServer(() => new Promise(() => {}))
   class Waits extends AgentWorkflow {
@@ -265,10 +267,10 @@ it('leaves what it cannot wait for to other workers, and fails what had asked', 
     }
   }
   const silent = new LocalBackend({ workflow: Waits, workflowConfig })
-  const first = await startWorker(redis, { backend: silent, concurrency: 1 })
+  const first = await startWorker(redis, { ...briefly, backend: silent, concurrency: 1 })
   await queue.accept(entry({ request: { ...request, grade: false } }))
   await expect.poll(async () => (await queue.record('r1'))?.status).toBe('running')
-  const second = await startWorker(redis, { concurrency: 1 })
+  const second = await startWorker(redis, { ...briefly, concurrency: 1 })
   const asked = { ...request, rolloutId: 'r2', chatCompletionsUrl: policy.url }
   await queue.accept(entry({ id: 'r2', request: asked }))
   await policy.waitForRequest(0)
@@ -277,6 +279,7 @@ it('leaves what it cannot wait for to other workers, and fails what had asked', 
   gate.resolve()
   await using answering = await startPolicyServer(() => 'yes')
   await startWorker(redis, {
+    ...briefly,
     backend: new LocalBackend({ workflow: Waits, workflowConfig }),
   })
   await expect.poll(async () => (await queue.record('r1'))?.status).toBe('success')
