@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
@@ -46,6 +46,44 @@ it('osmosis eval regrade prints one document with --json, and adopts what it has
 })
 
 describe('osmosis eval regrade of stored samples', () => {
+  it('counts what has no samples, and what is damaged', async () => {
+    const output = temporaryFolder()
+    const folder = await storeRun(output, [
+      storedItem(0, 'zero', 1),
+      storedItem(1, '', null, { graded: null }),
+      storedItem(2, 'two', 1),
+    ])
+    const samples = path.join(folder, 'samples/0000.jsonl')
+    truncateSync(samples, readFileSync(samples).length - 20)
+    const regrade = ['eval', 'regrade', folder, '--as', 'mine']
+    const { code, stdout } = await run(regrade)
+    expect(code).toBe(1)
+    expect(stdout).toContain('Graded 1 of 3 rollouts')
+    expect(stdout).toContain(
+      'Not graded: 1 failed before there was anything to grade, 1 whose stored samples are damaged.',
+    )
+    expect(await run(regrade)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('mine is there already. Replace it? Nobody can be asked'),
+    })
+  })
+
+  it('grades both models of a run with a baseline', async () => {
+    const inputs = { model: { name: 'new', base_url: null, baseline: 'old', params: {} } }
+    const folder = await storeRun(
+      temporaryFolder(),
+      [
+        storedItem(0, '0', 0, { model_tag: 'primary' }),
+        storedItem(0, 'zero', 1, { model_tag: 'baseline' }),
+      ],
+      storedManifest(1, {}, inputs),
+    )
+    const grader = 'rollouts/agent-loops/rewards.ts:exact'
+    const { stdout } = await run(['eval', 'regrade', folder, '--grader', grader])
+    expect(stdout).toContain('1 verdict has changed:\n  0.1: 0 → 1\n')
+    expect(stdout).toContain('1 verdict of the baseline has changed:\n  0.1@baseline: 1 → 0\n')
+  })
+
   it('says with how much confidence rollouts have become worse', async () => {
     const output = temporaryFolder()
     const items = Array.from({ length: 20 }, (_, row) => storedItem(row, String(row), 1))

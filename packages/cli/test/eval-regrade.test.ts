@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
@@ -139,28 +139,6 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(grades.get('2.0')).toMatchObject({ reward: 1, samples: { main: 1 }, error: null })
   })
 
-  it('counts what has no samples, and what is damaged', async () => {
-    const output = temporaryFolder()
-    const folder = await storeRun(output, [
-      storedItem(0, 'zero', 1),
-      storedItem(1, '', null, { graded: null }),
-      storedItem(2, 'two', 1),
-    ])
-    const samples = path.join(folder, 'samples/0000.jsonl')
-    truncateSync(samples, readFileSync(samples).length - 20)
-    const regrade = ['eval', 'regrade', folder, '--as', 'mine']
-    const { code, stdout } = await run(regrade)
-    expect(code).toBe(1)
-    expect(stdout).toContain('Graded 1 of 3 rollouts')
-    expect(stdout).toContain(
-      'Not graded: 1 failed before there was anything to grade, 1 whose stored samples are damaged.',
-    )
-    expect(await run(regrade)).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining('mine is there already. Replace it? Nobody can be asked'),
-    })
-  })
-
   it('gives the grader the variables and secrets of the run, and shows no secret', async () => {
     const items = [storedItem(0, 'zero', 1)]
     const inputs = { env: { LOCALE: 'fr' }, secrets: ['JUDGE_KEY'] }
@@ -182,22 +160,6 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(stdout).toContain('0.1: fr [redacted]')
     expect(stderr).toContain('key [redacted]')
     expect(readFileSync(path.join(folder, 'grades/secret-1.jsonl'), 'utf8')).not.toContain('sesame')
-  })
-
-  it('grades both models of a run with a baseline', async () => {
-    const inputs = { model: { name: 'new', base_url: null, baseline: 'old', params: {} } }
-    const folder = await storeRun(
-      temporaryFolder(),
-      [
-        storedItem(0, '0', 0, { model_tag: 'primary' }),
-        storedItem(0, 'zero', 1, { model_tag: 'baseline' }),
-      ],
-      storedManifest(1, {}, inputs),
-    )
-    const grader = 'rollouts/agent-loops/rewards.ts:exact'
-    const { stdout } = await run(['eval', 'regrade', folder, '--grader', grader])
-    expect(stdout).toContain('1 verdict has changed:\n  0.1: 0 → 1\n')
-    expect(stdout).toContain('1 verdict of the baseline has changed:\n  0.1@baseline: 1 → 0\n')
   })
 
   it('refuses what cannot be meant', async () => {

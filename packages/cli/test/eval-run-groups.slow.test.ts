@@ -7,6 +7,31 @@ import { everywhere, inverse, placeOf, rewards, workspaceOfGroups } from './grou
 import { run } from './in-process.ts'
 import { startOsmosis } from './osmosis.ts'
 
+it('osmosis eval run gives a grader of groups the attempts of each row and model', async () => {
+  const { evaluate, events } = workspaceOfGroups()
+  const { code, stderr } = await evaluate(
+    '--n 3 --max-in-flight 1 --baseline-policy policies/other.ts',
+  )
+  expect(code).toBe(0)
+  expect(stderr).toContain(
+    '  In flight  3 at a time: raised from 1, because the grader sees the 3 attempts at a row together\n',
+  )
+  expect(rewards(events())).toStrictEqual(everywhere(3, ['', ' baseline']))
+  expect(events().map(({ metrics }) => metrics)).toStrictEqual(
+    Array.from({ length: 24 }, () => ({ members: 3, failed: 0, missing: 0 })),
+  )
+})
+
+it('a grader of groups is refused for one attempt at each row', async () => {
+  const { evaluate } = workspaceOfGroups()
+  expect(await evaluate('')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining(
+      'error: The grader of rollouts/ranked/main.ts compares the attempts at a row and needs at least 2 of them (group.minSize of its config), and this run has 1: pass --n 2 or more.\n',
+    ),
+  })
+})
+
 it('a run that grows runs its groups again as a whole', async () => {
   const { evaluate, events } = workspaceOfGroups()
   await evaluate('--n 2')

@@ -6,21 +6,6 @@ import { describe, expect, it } from 'vitest'
 import { everywhere, inverse, placeOf, rewards, workspaceOfGroups } from './group-runs.ts'
 import { run } from './in-process.ts'
 
-it('osmosis eval run gives a grader of groups the attempts of each row and model', async () => {
-  const { evaluate, events } = workspaceOfGroups()
-  const { code, stderr } = await evaluate(
-    '--n 3 --max-in-flight 1 --baseline-policy policies/other.ts',
-  )
-  expect(code).toBe(0)
-  expect(stderr).toContain(
-    '  In flight  3 at a time: raised from 1, because the grader sees the 3 attempts at a row together\n',
-  )
-  expect(rewards(events())).toStrictEqual(everywhere(3, ['', ' baseline']))
-  expect(events().map(({ metrics }) => metrics)).toStrictEqual(
-    Array.from({ length: 24 }, () => ({ members: 3, failed: 0, missing: 0 })),
-  )
-})
-
 it('an attempt that failed has no reward, and the others are graded without it', async () => {
   const { root, evaluate, events, output } = workspaceOfGroups()
   const { code } = await evaluate('--n 3', { FAILS: 'two 2' })
@@ -58,16 +43,6 @@ it('an attempt that failed has no reward, and the others are graded without it',
 })
 
 describe('a grader of groups is refused', () => {
-  it('for one attempt at each row', async () => {
-    const { evaluate } = workspaceOfGroups()
-    expect(await evaluate('')).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining(
-        'error: The grader of rollouts/ranked/main.ts compares the attempts at a row and needs at least 2 of them (group.minSize of its config), and this run has 1: pass --n 2 or more.\n',
-      ),
-    })
-  })
-
   it('for a trainer that gives no groups, or too small ones', async () => {
     const { root } = workspaceOfGroups()
     const refused = async (flags: string): Promise<string> => {

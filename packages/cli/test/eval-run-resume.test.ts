@@ -80,37 +80,6 @@ describe('a run that was halted because the key was refused', () => {
   })
 })
 
-describe('a finished run', () => {
-  it('dispatches nothing, then exactly what is added, and failures only when they are asked for', async () => {
-    const { evaluate, events, output } = evaluations(
-      '-m rollouts/agent-loops/faulty.ts:choosy -d data/sums.jsonl',
-    )
-    const flags = '--policy policies/adding.ts --name r'
-    expect((await evaluate(`${flags} --rows 0-1 --max-in-flight 1`)).code).toBe(0)
-    expect(places(events('r'))).toEqual(['0.0', '1.0'])
-
-    const again = await evaluate(flags.replace('--name', '--quiet --rows 0 --name'))
-    expect([again.code, again.stderr, places(events('r'))]).toEqual([0, '', ['0.0', '1.0']])
-    expect(again.stdout).toContain('2 rows × 1 attempt = 2 rollouts\n')
-    // Nothing was served.
-    expect(readFileSync(path.join(output, 'r/logs.txt'), 'utf8').match(/Listening/g)).toHaveLength(
-      1,
-    )
-
-    await evaluate(`${flags} --n 2 --rows 2 --max-in-flight 1`)
-    expect(places(events('r')).slice(2)).toEqual(['0.1', '1.1', '2.0', '2.1'])
-
-    const unmatched = await evaluate(`${flags} --quiet --retry-failed=timeout`)
-    expect([unmatched.code, unmatched.stderr]).toEqual([
-      0,
-      'warning: No rollout failed with timeout: those that failed did with rollout_protocol_error.\n',
-    ])
-    expect(events('r')).toHaveLength(6)
-    await evaluate(`${flags} --max-in-flight 1 --retry-failed`)
-    expect(places(events('r')).slice(6)).toEqual(['1.0', '1.1'])
-  })
-})
-
 it('--dry-run prints the plan, what limits it and that there is no grader included, and makes nothing', async () => {
   const root = temporaryWorkspace({
     'configs/eval/ungraded.toml': evalConfig('ungraded'),
