@@ -10,6 +10,7 @@ it.each(pages.filter(({ workspace }) => workspace !== 'this repository'))(
   async (page) => {
     expect(await readPage(page)).toEqual([])
   },
+  600_000,
 )
 
 it('every command of a document is run, here or where it is said below', () => {

@@ -8,4 +8,5 @@ it.each(pages.filter(({ workspace }) => workspace === 'this repository'))(
   async (page) => {
     expect(await readPage(page)).toEqual([])
   },
+  600_000,
 )

@@ -56,7 +56,7 @@ it('what docs/platform.md shows runs against a stand-in of the platform', async 
     expect.arrayContaining(['POST eval-runs', 'POST training-runs', 'POST eval-runs/first/stop']),
   )
   expect(platform.secrets).toEqual([])
-})
+}, 600_000)
 
 it('what docs/training/osmosis.md asks the platform runs in the workspace that it trains', async () => {
   const platform = await PlatformStandIn.start()
@@ -77,4 +77,4 @@ it('what docs/training/osmosis.md asks the platform runs in the workspace that i
   })
   expect(platform.calls).toContain('POST training-runs')
   expect(platform.datasets.list).toHaveLength(1)
-})
+}, 600_000)

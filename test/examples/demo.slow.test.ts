@@ -7,10 +7,10 @@ import { argsOf, passedOf, evaluations, steps } from './demo.ts'
 
 const [first = '', ...others] = evaluations
 
-// examples/policies/arithmetic.ts errs on one answer in five of all, and on one in twenty of the first.
+// examples/policies/arithmetic.ts errs on one answer in five of all, and on three in ten of the first.
 it.each([
   { evaluation: first, rows: 50, passed: 160 },
-  ...others.map((evaluation) => ({ evaluation, rows: 5, passed: 19 })),
+  ...others.map((evaluation) => ({ evaluation, rows: 5, passed: 14 })),
 ])(
   '$evaluation with $rows rows: its table and files agree with the error rate of the policy',
   async ({ evaluation, rows, passed }) => {
@@ -20,15 +20,12 @@ it.each([
   600_000,
 )
 
-it.each([first, others.at(-1) ?? ''])(
-  '%s keeps its run where the last command looks',
-  async (evaluation) => {
-    const { code, stdout, stderr } = await run('osmosis', [...argsOf(evaluation), '--dry-run'])
-    expect(code).toBe(0)
-    expect(stdout + stderr).toContain('examples/.osmosis/evals/')
-    expect(stdout + stderr).toContain('50 rows × 4 attempts = 200 rollouts')
-  },
-)
+it.each([first])('%s keeps its run where the last command looks', async (evaluation) => {
+  const { code, stdout, stderr } = await run('osmosis', [...argsOf(evaluation), '--dry-run'])
+  expect(code).toBe(0)
+  expect(stdout + stderr).toContain('examples/.osmosis/evals/')
+  expect(stdout + stderr).toContain('50 rows × 4 attempts = 200 rollouts')
+})
 
 it('the last command of the demo opens the viewer', async () => {
   const words = (steps.at(-1) ?? '').split('npx osmosis ').at(-1) ?? ''
