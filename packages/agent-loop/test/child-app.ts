@@ -57,7 +57,7 @@ function fail(text: string): never {
 process.on('SIGUSR2', () => fail('thrown for nobody'))
 
 const app = createApp(loop, {
-  shutdownGraceSeconds: 2,
+  shutdownGraceSeconds: 30,
   outboxDir: process.env['OUTBOX_DIR'],
   settings: { client: { retryBaseDelaySeconds: 0.1, retryMaxDelaySeconds: 1 } },
 })

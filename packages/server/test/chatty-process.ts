@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { createStderrLogger } from '../src/logging/logger.ts'
@@ -10,6 +11,7 @@ for (let index = 0; index < lines; index += 1) {
 }
 await sleep(100)
 process.stdout.write('the event loop went on\n')
-await sleep(500)
+// It was read.
+await once(process.stdin, 'data')
 logger.info({}, 'last line')
 process.exit(0)

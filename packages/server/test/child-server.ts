@@ -87,7 +87,7 @@ const server = createRolloutServer({
   trajectories: false,
   drainSeconds: Number(process.env['DRAIN_SECONDS'] ?? 30),
   outboxDir: process.env['OUTBOX_DIR'],
-  shutdownGraceSeconds: 2,
+  shutdownGraceSeconds: 30,
   callbackRetry: { minDelayMs: 1, maxDelayMs: 5 },
 })
 const { url } = await serve(server, { port: 0 })

@@ -6,8 +6,14 @@ import { expect, it } from 'vitest'
 
 const script = fileURLToPath(new URL('./chatty-process.ts', import.meta.url))
 
-/** A process that writes so many lines of 1 KB to its log, and whether its event loop goes on. */
-function startChatty(lines: number): {
+/**
+ * A process that writes so many lines of 1 KB to its log, and whether its event loop goes on. It ends
+ * when `last` of them has been read.
+ */
+function startChatty(
+  lines: number,
+  last: string,
+): {
   child: ReturnType<typeof spawn>
   said: () => string
   log: Promise<string>
@@ -20,14 +26,17 @@ function startChatty(lines: number): {
   const log = (async () => {
     await once(child.stdout, 'data')
     let text = ''
-    for await (const data of child.stderr as AsyncIterable<Buffer>) text += data.toString()
+    for await (const data of child.stderr as AsyncIterable<Buffer>) {
+      text += data.toString()
+      if (text.slice(-data.length - last.length).includes(last)) child.stdin.write('end')
+    }
     return text
   })()
   return { child, said: () => said, log }
 }
 
 it('a log that nobody reads holds up nothing, and is there when it is read', async () => {
-  const { child, said, log } = startChatty(2000)
+  const { child, said, log } = startChatty(2000, '"line 1999 ')
   const text = await log
   await once(child, 'close')
 
@@ -43,7 +52,7 @@ it('a log that nobody reads holds up nothing, and is there when it is read', asy
 })
 
 it('more than 8 MiB of it are dropped and counted', async () => {
-  const { child, log } = startChatty(20_000)
+  const { child, log } = startChatty(20_000, ' lines of the log were dropped')
   const text = await log
   await once(child, 'close')
 
