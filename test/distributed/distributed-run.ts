@@ -7,7 +7,7 @@ import { Callers } from '../faults/callers.ts'
 import { chances } from '../faults/chance.ts'
 import { World } from '../faults/world.ts'
 import { doubtOf, faultCases, planOf, type CaseName, type FaultCase } from './fault-cases.ts'
-import { Fleet } from './fleet.ts'
+import { Fleet, shortLockSeconds } from './fleet.ts'
 import { leftovers, traceOf } from './leftovers.ts'
 
 /** What can be broken behind the fleet, to see that the account notices. */
@@ -45,6 +45,8 @@ export async function runCase(run: DistributedRun): Promise<Account> {
     concurrency,
     skewSeconds,
     aof: breaks !== 'no AOF',
+    // Where no worker is to be lost, none is because its machine is busy.
+    lockSeconds: faultCase.losesWorkers ? shortLockSeconds : 30,
     workerScript: breaks === 'no mark' ? unmarkedWorker : undefined,
     onWorkerEnd: (what) => {
       const isExpected = name === 'poison' || name === 'everything'

@@ -22,6 +22,8 @@ export interface FaultCase {
   /** What is different about a rollout. */
   readonly change?: (plan: Plan, index: number, chance: Chance) => Partial<Plan>
   readonly incidents?: readonly Incident[]
+  /** Whether workers are taken for lost. Default: false. */
+  readonly losesWorkers?: boolean
   /** Causes that a failure may name, besides what its rollout did itself. */
   readonly causes?: readonly Cause[]
   /** Of ends and faults: what has to be among them, or the case has shown nothing. */
@@ -68,11 +70,13 @@ const begunAgain = /^workers: a rollout is begun for the 2\. time$/
 export const faultCases = {
   'killed workers': {
     incidents: [killWorkers],
+    losesWorkers: true,
     causes: losses,
     shows: [/^failure: the worker was lost/, begunAgain],
   },
   'stopped workers': {
     incidents: [stopWorkers],
+    losesWorkers: true,
     causes: losses,
     shows: [/^failure: the worker was lost/, begunAgain],
   },
@@ -90,6 +94,7 @@ export const faultCases = {
   },
   'lost heartbeats': {
     incidents: [loseHeartbeats],
+    losesWorkers: true,
     causes: losses,
     shows: [/^fleet: heartbeats are lost/, /^failure: the worker was lost/],
   },
@@ -122,6 +127,7 @@ export const faultCases = {
   'blocked event loops': {
     change: ({ row }, index) =>
       index % 120 === 20 ? { row: { ...row, harm: 'stall', when: 'before asking' } } : {},
+    losesWorkers: true,
     causes: losses,
     shows: [/^failure: the worker was lost/],
   },
@@ -131,6 +137,7 @@ export const faultCases = {
       if (index % 160 === 100) return { row: { ...row, harm: 'crash', when: 'between calls' } }
       return index % 40 === 1 ? { row: { ...row, harm: 'exit', when: 'between calls' } } : {}
     },
+    losesWorkers: true,
     causes: losses,
     shows: [/^failure: the worker was lost/, /second worker/, begunAgain],
   },
@@ -143,6 +150,7 @@ export const faultCases = {
         : {}),
     }),
     incidents: [killWorkers, stopWorkers, killFronts, restartRedis, cutEvents],
+    losesWorkers: true,
     causes: losses,
     shows: [
       /^fleet: SIGKILL of a worker/,

@@ -17,6 +17,8 @@ export interface FleetOptions {
   readonly concurrency: number
   /** Whether Redis keeps what it has acknowledged when it is killed. */
   readonly aof: boolean
+  /** For how long a worker keeps a rollout without a sign of life. Seconds. */
+  readonly lockSeconds: number
   /** The script that is a worker, for one that is broken on purpose. Default: `osmosis worker`. */
   readonly workerScript: string | undefined
   /** How wrong clocks are, of fronts and workers alternately, one way and the other. Seconds. */
@@ -26,8 +28,8 @@ export interface FleetOptions {
   readonly onTrouble: (what: string) => void
 }
 
-/** For how long a worker keeps a rollout without a sign of life. Seconds. */
-export const lockSeconds = 2
+/** Of a fleet that is to lose workers. */
+export const shortLockSeconds = 2
 
 const mostStarts = 20
 
@@ -53,7 +55,16 @@ export class Fleet {
   }
 
   static async start(options: FleetOptions): Promise<Fleet> {
-    const { chance, concurrency, aof, workerScript, skewSeconds, onWorkerEnd, onTrouble } = options
+    const {
+      chance,
+      concurrency,
+      aof,
+      lockSeconds,
+      workerScript,
+      skewSeconds,
+      onWorkerEnd,
+      onTrouble,
+    } = options
     const redis = await startRedis({ aof, keep: () => {} })
     const skew = (index: number): Record<string, string> => ({
       NODE_OPTIONS: skewSeconds === 0 ? '' : `--import=${skewedClock}`,

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis'
 
 import type { Account } from '../faults/account.ts'
 import type { Chance } from '../faults/chance.ts'
-import { lockSeconds, type Fleet } from './fleet.ts'
+import { shortLockSeconds, type Fleet } from './fleet.ts'
 
 /** What incidents happen to. */
 interface IncidentParts {
@@ -36,7 +36,7 @@ export const stopWorkers: Incident = async ({ fleet, account, chance, reached })
     account.fault('fleet: a worker stands still for longer than its lock')
     const worker = picked(fleet.workers, chance('stopped', part))
     worker.signal('SIGSTOP')
-    await sleep(lockSeconds * 2500)
+    await sleep(shortLockSeconds * 2500)
     worker.signal('SIGCONT')
   }
 }

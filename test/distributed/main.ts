@@ -21,7 +21,7 @@ const { values, positionals } = parseArgs({
     times: { type: 'string', default: '1' },
     'at-once': { type: 'string', default: '4' },
     /** How long a caller waits for the end of its rollout. */
-    patience: { type: 'string', default: '60' },
+    patience: { type: 'string', default: '300' },
     /** Breaks the product on purpose, which has to be noticed. */
     break: { type: 'string' },
   },
