@@ -124,7 +124,7 @@ export function machine(redis: string): (args: readonly string[]) => ChildProces
 }
 
 /** The Redis that `args` start, here. */
-export async function redisHere([program, ...args]: readonly string[]): Promise<string> {
+async function redisHere([program, ...args]: readonly string[]): Promise<string> {
   expect(program).toBe('redis-server')
   const pairs = Array.from({ length: args.length / 2 }, (_, pair) => [
     args[2 * pair]?.slice('--'.length),

@@ -16,7 +16,7 @@ import {
 } from '@osmosis/workers'
 import { afterAll, expect, onTestFinished } from 'vitest'
 
-export const harmfulWorker = path.join(import.meta.dirname, 'harmful-worker.ts')
+const harmfulWorker = path.join(import.meta.dirname, 'harmful-worker.ts')
 
 /** A pool of {@link harmfulWorker} and what became of its workers. */
 export interface PoolUnderTest {
