@@ -24,7 +24,11 @@ async function openServer(options: Partial<WorkerPoolOptions>): Promise<HostileS
   const controller = await new FakeController().start()
   onTestFinished(async () => controller[Symbol.asyncDispose]())
   const { pool, ends: workerEnds } = await openPool({ workers: 2, ...options })
-  const server = createRolloutServer({ backend: pool, logger: recordingLogger([]) })
+  const server = createRolloutServer({
+    backend: pool,
+    trajectories: false,
+    logger: recordingLogger([]),
+  })
   const listening = await serve(server, { port: 0, handleSignals: false })
   onTestFinished(async () => listening.close({ waitSeconds: 0 }))
   return {

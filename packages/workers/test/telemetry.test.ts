@@ -10,7 +10,11 @@ const shared = sharedPool({ execArgv: ['--import', provider] })
 it('the figures of a server know of model calls in its workers, of workers that ended, and of what they take', async () => {
   await using controller = await new FakeController().start()
   const { pool } = await shared()
-  const server = createRolloutServer({ backend: pool, logger: recordingLogger([]) })
+  const server = createRolloutServer({
+    backend: pool,
+    trajectories: false,
+    logger: recordingLogger([]),
+  })
   await using listening = await serve(server, { port: 0, handleSignals: false })
   const figure = async (name: string): Promise<number> => {
     const text = await (await fetch(`${listening.url}/metrics`)).text()
@@ -54,7 +58,11 @@ it('the figures of a server know of model calls in its workers, of workers that 
 it('the trace of a request goes on in the model calls that a worker makes', async () => {
   await using controller = await new FakeController().start()
   const { pool } = await shared()
-  const server = createRolloutServer({ backend: pool, logger: recordingLogger([]) })
+  const server = createRolloutServer({
+    backend: pool,
+    trajectories: false,
+    logger: recordingLogger([]),
+  })
   await using listening = await serve(server, { port: 0, handleSignals: false })
   const body = controller.rolloutBody({ initial_messages: [{ role: 'user', content: 'ask' }] })
   const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`

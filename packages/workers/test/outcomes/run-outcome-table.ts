@@ -51,7 +51,7 @@ export function runOutcomeTable(
     servers.clear()
     const removed = folders
       .splice(0)
-      .map((folder) => rm(folder, { recursive: true, maxRetries: 3 }))
+      .map((folder) => rm(folder, { recursive: true, force: true, maxRetries: 3 }))
     await Promise.all(removed)
   })
   const all = outcomeCases.filter(
