@@ -127,7 +127,7 @@ describe('a backend that breaks its promises', () => {
   it('still gives the controller both results when it rejects', async () => {
     const backend = new BrokenBackend()
     backend.execute = () => Promise.reject(new Error('out of machines'))
-    await using running = await startServer({ backend })
+    await using running = await startServer({ backend, trajectories: false })
     await running.post()
 
     expect(await running.controller.bodies()).toStrictEqual(failure('out of machines'))
@@ -138,7 +138,7 @@ describe('a backend that breaks its promises', () => {
     backend.execute = () => {
       throw new Error('out of machines')
     }
-    await using running = await startServer({ backend })
+    await using running = await startServer({ backend, trajectories: false })
     await running.post()
 
     expect(await running.controller.bodies()).toStrictEqual(failure('out of machines'))
@@ -147,7 +147,7 @@ describe('a backend that breaks its promises', () => {
   it('still gives the controller both results when it returns without any', async () => {
     const backend = new BrokenBackend()
     backend.execute = () => Promise.resolve()
-    await using running = await startServer({ backend })
+    await using running = await startServer({ backend, trajectories: false })
     await running.post()
 
     expect(await running.controller.bodies()).toStrictEqual(
@@ -160,7 +160,7 @@ describe('a backend that breaks its promises', () => {
     backend.load = () => {
       throw new Error('no connection to the workers')
     }
-    await using running = await startServer({ backend })
+    await using running = await startServer({ backend, trajectories: false })
 
     expect(await told(await fetch(`${running.url}/health`))).toStrictEqual({
       status: 500,
@@ -178,7 +178,7 @@ describe('a backend that breaks its promises', () => {
       await observer.workflowFinished({ status: 'success', failure: null, warnings: [] })
       throw new Error('out of machines')
     }
-    await using running = await startServer({ backend })
+    await using running = await startServer({ backend, trajectories: false })
     await running.post()
 
     expect(await running.controller.bodies()).toStrictEqual([
