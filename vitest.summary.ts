@@ -17,7 +17,7 @@ export class TestSummary implements Reporter {
     if (needs.size === 0) return
     const lines = [...needs].map(([need, count]) => `  ${count} need ${need}`)
     console.log(`\nSkipped tests:\n${lines.join('\n')}`)
-    if ([...needs.keys()].some((need) => !need.startsWith('a '))) {
+    if ([...needs.keys()].some((need) => !/^an?(other)? /.test(need))) {
       console.log('To install the programs on Debian or Ubuntu: bash .ci/programs')
     }
     console.log()
