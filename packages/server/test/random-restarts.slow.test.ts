@@ -105,7 +105,7 @@ it(
       }
     }
     const work = Promise.all(Array.from({ length: 24 }, drive))
-    await server.killUntil(work, controller, () => 40 + random(100))
+    await server.killUntil(work, controller, () => 10 + random(25))
     for (const accepted of leases) account.note(accepted.rollout_id, await fetchResult(accepted))
     const { url } = await server.process
     await expect
