@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
 import {
@@ -18,18 +19,37 @@ import { expect, it, onTestFinished } from 'vitest'
 const root = path.resolve(import.meta.dirname, '../..')
 const python = promisify(execFile)
 
-/** Asks twice, and breaks down in between: always for one row, and once for another. */
+const meanwhile = 64
+
+/**
+ * Asks twice, and breaks down in between: always for one row, and once for another. For a third the history is
+ * rewritten, as an agent does that writes the JSON of its tool calls anew. Attempts at a fourth wait for each other.
+ */
 class AsksTwice extends AgentWorkflow {
   static broken = new Set<string>()
+  static running = 0
+  static most = 0
+  static full = Promise.withResolvers<void>()
 
   async run({ prompt, metadata }: AgentWorkflowContext): Promise<unknown> {
+    const id = String(metadata?.['id'])
     const policy = requireRolloutContext('AsksTwice').policy('sample')
     const messages = [...prompt]
-    for (const question of [undefined, { role: 'user', content: 'again?' }]) {
-      if (question !== undefined) messages.push(question)
+    const questions = id === 'rewritten' ? ['again?', 'once more:', 'last.'] : ['again?']
+    for (const question of [undefined, ...questions]) {
+      if (question !== undefined) messages.push({ role: 'user', content: question })
       const { choices } = await policy.complete({ messages })
       if (choices[0] !== undefined) messages.push(choices[0].message)
-      const id = String(metadata?.['id'])
+      if (id === 'rewritten' && question !== 'once more:') {
+        messages[messages.length - 1] = { role: 'assistant', content: 'in other words' }
+      }
+      if (id === 'crowd' && question === undefined) {
+        AsksTwice.running += 1
+        AsksTwice.most = Math.max(AsksTwice.most, AsksTwice.running)
+        if (AsksTwice.running === meanwhile) AsksTwice.full.resolve()
+        await Promise.race([AsksTwice.full.promise, sleep(20_000, undefined, { ref: false })])
+        AsksTwice.running -= 1
+      }
       if (id === 'broken' || (id === 'flaky' && !AsksTwice.broken.has(id))) {
         AsksTwice.broken.add(id)
         throw new Error('the sandbox is gone')
@@ -46,16 +66,29 @@ class IsLabel extends Grader {
   }
 }
 
-/** Runs the shims of the page under what plays their trainer, and returns what that printed. */
-async function stepOf(program: string, rows: readonly object[]): Promise<unknown> {
-  AsksTwice.broken.clear()
+/** A folder with the programs of the page, and with what plays the trainers. */
+async function programs(): Promise<string> {
   const folder = await temporaryFolder()
   cpSync(path.join(import.meta.dirname, 'stand-ins'), folder, { recursive: true })
   const page = readFileSync(path.join(root, 'docs/training/shims.md'), 'utf8')
   for (const [, text = '', file = ''] of page.matchAll(/^```python\n(# (\S+\.py)\n[^]*?)^```$/gm)) {
     writeFileSync(path.join(folder, file), text)
   }
-  const backend = new LocalBackend({ workflow: AsksTwice, grader: IsLabel })
+  return folder
+}
+
+/** Runs the shims of the page under what plays their trainer, and returns what that printed. */
+async function stepOf(program: string, rows: readonly object[]): Promise<unknown> {
+  AsksTwice.broken.clear()
+  AsksTwice.running = 0
+  AsksTwice.most = 0
+  AsksTwice.full = Promise.withResolvers()
+  const folder = await programs()
+  const backend = new LocalBackend({
+    workflow: AsksTwice,
+    grader: IsLabel,
+    maxConcurrent: 2 * meanwhile,
+  })
   const server = createRolloutServer({ backend, run: true, trajectories: false, logger: false })
   const listening = await serve(server, { port: 0, handleSignals: false })
   onTestFinished(async () => listening.close({ waitSeconds: 0 }))
@@ -64,26 +97,119 @@ async function stepOf(program: string, rows: readonly object[]): Promise<unknown
   return JSON.parse(stdout) as unknown
 }
 
+type Pair = readonly [token: number, logprob: number]
+
+interface Trained {
+  readonly prompt: readonly object[]
+  readonly input_ids: readonly number[]
+  readonly completion_mask: readonly number[]
+  readonly old_log_probs: readonly number[]
+  readonly group_id: number
+  readonly metrics: { readonly reward: number }
+}
+
+interface TrlStep {
+  readonly error: string | null
+  readonly asked: readonly object[]
+  readonly sampled: Pair[]
+  readonly trained: readonly Trained[]
+}
+
+async function trlStep(rows: readonly object[]): Promise<TrlStep> {
+  return (await stepOf('trl_step.py', rows)) as TrlStep
+}
+
+/** The tokens of a row that are trained, each with its logprob. */
+function trainedOf({ input_ids, completion_mask, old_log_probs }: Trained): Pair[] {
+  expect(completion_mask).toHaveLength(input_ids.length)
+  expect(old_log_probs).toHaveLength(input_ids.length)
+  return input_ids.flatMap((token, at): Pair[] =>
+    completion_mask[at] === 1 ? [[token, old_log_probs[at] ?? Number.NaN]] : [],
+  )
+}
+
 const right = { id: 'right', prompt: 'right!', label: '!?' }
 const wrong = { id: 'wrong', prompt: 'wrong!', label: 'no' }
 const flaky = { id: 'flaky', prompt: 'flaky!', label: '!?' }
 const broken = { id: 'broken', prompt: 'broken!', label: '!?' }
+const rewritten = { id: 'rewritten', prompt: 'json!', label: 'no' }
+const crowd = { id: 'crowd', prompt: 'crowd!', label: '!?', attempts: meanwhile }
 const letters = (text: string): number[] => Array.from(text, (letter) => letter.codePointAt(0) ?? 0)
 
 withPrograms('python3').describe('the shims of docs/training/shims.md', () => {
-  it('give TRL one sequence for each prompt, and none to learn from where it failed', async () => {
-    const step = (await stepOf('trl_step.py', [right, wrong, flaky, broken])) as Record<
-      string,
-      unknown[]
-    >
-    expect(step['rewards']).toEqual([1, 1, 0.25, 0.25, 1, 1, null, null])
-    const between = ';user:again?;assistant:'
-    expect(step['prompt_ids']?.[0]).toEqual(letters('user:right!;assistant:'))
-    expect(step['completion_ids']?.[0]).toEqual(letters(`!${between}!?`))
-    expect(step['env_mask']?.[0]).toEqual([1, ...letters(between).map(() => 0), 1, 1])
-    expect(step['logprobs']?.[0]).toEqual([-0.5, ...letters(between).map(() => 0), -0.5, -0.5])
-    expect(step['env_mask']?.at(-1)).toEqual([0])
+  it('give TRL the sequences of each rollout, and nothing of one that failed', async () => {
+    const step = await trlStep([right, wrong, flaky, broken])
+    expect(step.error).toBeNull()
+    expect(step.asked).toEqual([
+      {
+        model: 'Qwen/Qwen3-8B',
+        max_tokens: 7,
+        temperature: 1,
+        return_token_ids: true,
+      },
+    ])
+    const ofGroup = (group: number) => step.trained.filter(({ group_id }) => group_id === group)
+    expect(
+      [0, 1, 2, 3].map((group) => ofGroup(group).map(({ metrics }) => metrics.reward)),
+    ).toEqual([[1, 1], [0.25, 0.25], [1, 1], []])
+    const [first] = ofGroup(0)
+    const asked = letters('user:right!;assistant:')
+    const between = letters(';user:again?;assistant:')
+    const context = (tokens: number[]): number[] => tokens.map(() => 0)
+    expect(first?.input_ids).toEqual([...asked, ...letters('!'), ...between, ...letters('!?')])
+    expect(first?.completion_mask).toEqual([...context(asked), 1, ...context(between), 1, 1])
+    expect(first?.prompt).toMatchObject([{ role: 'user', content: 'right!' }])
   })
+
+  it('give TRL every token that was sampled, with its logprob, whatever the agent rewrites', async () => {
+    const step = await trlStep([rewritten])
+    expect(step.error).toBeNull()
+    // Two attempts, which say !, !?, !?: and !?:. and of which the fourth alone goes on with what was sampled.
+    expect(step.sampled).toHaveLength(2 * (1 + 2 + 3 + 4))
+    expect(step.trained).toHaveLength(2 * 3)
+    expect(step.trained.map((row) => trainedOf(row).length).toSorted((a, b) => a - b)).toEqual([
+      1, 1, 2, 2, 7, 7,
+    ])
+    const inOrder = (pairs: Pair[]): Pair[] => pairs.toSorted(([, a], [, b]) => b - a)
+    expect(inOrder(step.trained.flatMap(trainedOf))).toEqual(inOrder(step.sampled))
+    expect(new Set(step.trained.map(({ metrics }) => metrics.reward))).toEqual(new Set([0.25]))
+  })
+
+  it('end the training of TRL where the model server gives no token ids', async () => {
+    const { error, trained } = await trlStep([{ id: 'right', prompt: 'no ids!', label: '!?' }])
+    expect(error).toContain('the model server gave no token ids or logprobs')
+    expect(trained).toEqual([])
+  })
+
+  it('end the training of TRL at two different rows with one prompt', async () => {
+    const { error } = await trlStep([right, { ...right, label: 'another' }])
+    expect(error).toContain('two different rows have this prompt')
+  })
+
+  it('count the tokens where a trace would not be trained as a whole', async () => {
+    const folder = await programs()
+    writeFileSync(
+      path.join(folder, 'main.py'),
+      `
+from osmosis_run import sequences
+call = {"prompt_token_ids": [1], "completion_token_ids": [2, 3], "logprobs": [-0.5], "extends_previous": True}
+try:
+    sequences({"trace": [{"calls": [call]}]})
+except ValueError as error:
+    print(error)
+`,
+    )
+    const { stdout } = await python('python3', [path.join(folder, 'main.py')], { cwd: folder })
+    expect(stdout).toBe('the model server gave 1 logprobs for 2 sampled tokens\n')
+  })
+
+  it.each(['trl_step.py', 'slime_step.py', 'verifiers_step.py'])(
+    `run ${meanwhile} rollouts at once, whatever the cores (%s)`,
+    async (program) => {
+      await stepOf(program, [crowd])
+      expect(AsksTwice.most).toBe(meanwhile)
+    },
+  )
 
   it('give slime the samples of its adapter, and drop a group with a failure', async () => {
     const step = (await stepOf('slime_step.py', [right, broken])) as {

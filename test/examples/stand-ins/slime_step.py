@@ -20,7 +20,7 @@ args = SimpleNamespace(hf_checkpoint="", sglang_router_ip="router", sglang_route
 
 async def group_of(row):
     prompt = [{"role": "user", "content": row["prompt"]}]
-    made = [Sample(prompt=prompt, label=row["label"], metadata={"id": row["id"]}) for _ in range(2)]
+    made = [Sample(prompt=prompt, label=row["label"], metadata={"id": row["id"]}) for _ in range(row.get("attempts", 2))]
     return await asyncio.gather(*(slime_generate.generate(args, one, {"max_new_tokens": 7}) for one in made))
 
 

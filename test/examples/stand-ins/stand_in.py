@@ -1,10 +1,12 @@
 """What plays the model server of a trainer: letters are tokens, and what is said is a function of what was asked."""
 
+import itertools
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-LOGPROB = -0.5
+# Each sampled token has a logprob of its own.
+sampled_tokens = itertools.count(1)
 
 
 def rendered(messages):
@@ -19,7 +21,7 @@ def said(messages):
 
 def completion(messages):
     ids = [ord(letter) for letter in said(messages)]
-    logprobs = {"content": [{"token": "", "logprob": LOGPROB} for _ in ids]}
+    logprobs = {"content": [{"token": "", "logprob": -next(sampled_tokens) / 1024} for _ in ids]}
     message = {"role": "assistant", "content": said(messages)}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": logprobs, "token_ids": ids}
     answer = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "policy"}
@@ -28,6 +30,9 @@ def completion(messages):
 
 def serve(answer):
     """Serves answer(path, headers, body) -> (status, body) on loopback; returns the URL."""
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -43,6 +48,6 @@ def serve(answer):
         def log_message(self, *_):
             pass
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=http.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{http.server_port}"

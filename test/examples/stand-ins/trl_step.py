@@ -1,37 +1,62 @@
-"""Calls the rollout function as GRPOTrainer does, in front of what plays `trl vllm-serve`."""
+"""Starts the worker as AsyncGRPOTrainer does, next to what plays vLLM, and prints what would be trained."""
 
+import dataclasses
 import json
 import sys
+from types import SimpleNamespace
 
 import trl_rollouts
-from stand_in import LOGPROB, rendered, said, serve
+from stand_in import completion, serve
 
-batches = []
+asked = []
+sampled = []
 
 
-def chat(path, headers, body):
-    assert path == "/chat/", path
-    batches.append(len(body["messages"]))
-    completions = [[ord(letter) for letter in said(messages)] for messages in body["messages"]]
-    return 200, {
-        "prompt_ids": [rendered(messages) for messages in body["messages"]],
-        "completion_ids": completions,
-        "logprobs": [[[LOGPROB] for _ in ids] for ids in completions],
-        "logprob_token_ids": None,
-    }
+def vllm(path, headers, body):
+    assert path == "/v1/chat/completions", path
+    asked.append({name: body.get(name) for name in ("model", "max_tokens", "temperature", "return_token_ids")})
+    answer = completion(body["messages"])
+    choice = answer["choices"][0]
+    if body["messages"][0]["content"].startswith("no ids"):
+        del choice["token_ids"], answer["prompt_token_ids"]
+    else:
+        sampled.extend(zip(choice["token_ids"], [one["logprob"] for one in choice["logprobs"]["content"]]))
+    return 200, answer
 
 
 class Tokenizer:
-    def decode(self, ids, skip_special_tokens):
+    def decode(self, ids):
         return "".join(map(chr, ids))
 
 
-class Trainer:
-    processing_class = Tokenizer()
-
-
-rows = json.loads(sys.argv[2])
-rollout_func = trl_rollouts.make_rollout_func(sys.argv[1], rows, trl_server=serve(chat))
-output = rollout_func([row["prompt"] for row in rows for _ in range(2)], Trainer())
-rewards = trl_rollouts.osmosis_reward(prompts=[], completions=[], **{"osmosis_reward": output["osmosis_reward"]})
-print(json.dumps({**output, "rewards": rewards, "calls": sum(batches)}))
+rows = [
+    {"prompt": [{"role": "user", "content": row["prompt"]}], "label": row["label"], "metadata": {"id": row["id"]}}
+    for row in json.loads(sys.argv[2])
+]
+attempts = json.loads(sys.argv[2])[0].get("attempts", 2)
+args = SimpleNamespace(
+    num_generations=attempts,
+    max_inflight_tasks=64,
+    queue_maxsize=0,
+    vllm_server_base_url=serve(vllm),
+    max_completion_length=7,
+    temperature=1.0,
+    top_p=1.0,
+    top_k=0,
+    min_p=None,
+    repetition_penalty=1.0,
+    log_completions=False,
+    num_completions_to_print=None,
+)
+# A dataset has all keys of all messages, and None where a message has none.
+dataset = [{"prompt": [{**message, "name": None} for message in row["prompt"]]} for row in rows]
+worker = trl_rollouts.osmosis_worker(
+    sys.argv[1], rows, model="Qwen/Qwen3-8B", dataset=dataset, tokenizer=Tokenizer(), args=args
+)
+try:
+    worker.start()
+    error = None
+except Exception as raised:
+    error = str(raised)
+trained = [dataclasses.asdict(worker.rollout_buffer.get_nowait()) for _ in range(worker.rollout_buffer.qsize())]
+print(json.dumps({"error": error, "asked": asked[:1], "sampled": sampled, "trained": trained}))

@@ -36,4 +36,9 @@ async def rollout(row):
     return {**told, "reward": await osmosis_reward(trace)} if result.exit_code == 0 else told
 
 
-print(json.dumps([asyncio.run(rollout(row)) for row in json.loads(sys.argv[2])]))
+async def main():
+    rows = [row for row in json.loads(sys.argv[2]) for _ in range(row.get("attempts", 1))]
+    return await asyncio.gather(*map(rollout, rows))
+
+
+print(json.dumps(asyncio.run(main())))

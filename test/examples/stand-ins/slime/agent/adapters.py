@@ -4,8 +4,10 @@ from stand_in import completion
 
 
 class OpenAIAdapter:
-    def __init__(self, *, tokenizer, sglang_url, tool_parser, reasoning_parser):
+    def __init__(self, *, tokenizer, sglang_url, tool_parser, reasoning_parser, fork_threshold_tokens):
         assert sglang_url == "http://router:30000"
+        # Anything else trains no token of an answer that comes back changed.
+        assert fork_threshold_tokens == 0
         self.sessions = {}
         self.app = self.turn
 
