@@ -50,7 +50,7 @@ it.each(workflows)('%s runs scripts that there are', (file) => {
   const names = [...read(file).matchAll(/pnpm@12 (?:run )?(?!install|exec)([\w:-]+)/g)].map(
     ([, name]) => name,
   )
-  if (!read(file).includes('.ci/run')) expect(names).not.toEqual([])
+  expect(names.length > 0 || read(file).includes('.ci/run')).toBe(true)
   expect(Object.keys(scripts)).toEqual(expect.arrayContaining(names))
 })
 
