@@ -1,32 +1,42 @@
-import { Option, type Command } from 'commander'
+import { InvalidArgumentError, Option, type Command } from 'commander'
 
+import { addPythonName } from '../python-flags.ts'
 import { addListFlags, type ListFlags } from './list-flags.ts'
 import { addPlatformCommand, type PlatformFlags, type ProgramSettings } from './platform-flags.ts'
 
+/** Whose a secret is: that of the user alone, or of everybody in the workspace. */
+export type SecretScope = 'personal' | 'workspace'
+
 /** Flags of `secret set` and `secret delete`. */
 export interface SecretFlags extends PlatformFlags {
-  scope: string
+  scope: SecretScope
   fromEnv?: string
   yes?: boolean
+}
+
+/** Flags of `secret list`. */
+export interface SecretListFlags extends ListFlags {
+  scope: SecretScope | 'all'
 }
 
 /** Adds `secret` with its commands. */
 export function addSecretCommands(program: Command, settings: ProgramSettings): void {
   const secrets = program.command('secret').description('secrets that runs on the platform get')
-  addPlatformCommand(secrets, 'set', settings, {
+  const set = addPlatformCommand(secrets, 'set', settings, {
     run: async (session, flags: SecretFlags, [name = '']) =>
       (await import('./secret-work.ts')).setSecret(session, name, flags),
   })
     .description('keep a secret; its value is asked for, or read from stdin')
     .argument('<name>', 'in capitals, digits and underscores')
     .option('--from-env <variable>', 'take the value of this variable')
-    .addOption(scope())
+    .addOption(scopeOf(['personal', 'workspace']))
+  addPythonName(set, '--env <variable>', '--from-env')
   addListFlags(
     addPlatformCommand(secrets, 'list', settings, {
-      run: async (session, flags: ListFlags) =>
+      run: async (session, flags: SecretListFlags) =>
         (await import('./secret-work.ts')).listSecrets(session, flags),
     }).description('list the names of secrets'),
-  )
+  ).addOption(scopeOf(['all', 'personal', 'workspace']))
   addPlatformCommand(secrets, 'delete', settings, {
     run: async (session, flags: SecretFlags, [name = '']) =>
       (await import('./secret-work.ts')).deleteSecret(session, name, flags),
@@ -34,12 +44,16 @@ export function addSecretCommands(program: Command, settings: ProgramSettings): 
     .description('forget a secret')
     .argument('<name>', 'its name')
     .option('-y, --yes', 'do not ask')
-    .addOption(scope())
+    .addOption(scopeOf(['personal', 'workspace']))
 }
 
-/** Whose secret it is. */
-function scope(): Option {
-  return new Option('--scope <scope>', 'whose it is')
-    .choices(['workspace', 'user'])
-    .default('workspace')
+/** Whose secrets are meant, by default the first of these; `user` is what the platform calls `personal`. */
+function scopeOf(known: readonly [string, ...string[]]): Option {
+  return new Option('--scope <scope>', `whose: ${known.join(', ')}`)
+    .default(known[0])
+    .argParser((value) => {
+      const scope = value === 'user' ? 'personal' : value
+      if (known.includes(scope)) return scope
+      throw new InvalidArgumentError(`It must be one of ${known.join(', ')}.`)
+    })
 }

@@ -2,9 +2,8 @@ import { PlatformError, type PlatformClient } from '@osmosis/platform'
 
 import { readSecretsFile } from '../secrets-file.ts'
 import { askHidden } from './ask.ts'
-import { readList } from './read-list.ts'
 import type { PlatformSession } from './platform-session.ts'
-import { secretLists } from './secret-work.ts'
+import { readSecrets } from './secret-work.ts'
 import { isInteractive } from '../surroundings.ts'
 
 /** What a run is told about its secrets. */
@@ -57,9 +56,7 @@ export async function findSecrets(
 /** Names of secrets on the platform; when they cannot be listed, none are known to be there. */
 async function storedNames(client: PlatformClient): Promise<ReadonlySet<unknown>> {
   try {
-    const { items } = await readList(secretLists(client), ['environment-secrets'], 'secrets', {
-      all: true,
-    })
+    const { items } = await readSecrets(client, { scope: 'all', all: true })
     return new Set(items.map(({ name }) => name))
   } catch (error) {
     if (error instanceof PlatformError) return new Set()

@@ -98,16 +98,23 @@ export class PlatformStandIn {
 
   #secret({ method, body }: StandInRequest, query: URLSearchParams): StandInAnswer {
     if (method === 'GET') {
-      const shown = this.secrets.map(({ name, scope }) => ({ name, scope }))
-      return page('environment_secrets', shown, query)
+      const asked = query.get('scope')
+      const shown = this.secrets.filter(({ scope }) => asked === 'all' || asked === scope)
+      return page('environment_secrets', shown.map(toSecret), query)
     }
-    const { name, scope = 'workspace', value = '' } = body as Record<string, string>
+    const { name, scope, value } = body as Record<'name' | 'scope' | 'value', string>
     const at = this.secrets.findIndex((one) => one.name === name && one.scope === scope)
     if (at !== -1) this.secrets.splice(at, 1)
     else if (method === 'DELETE') return refusal(404, `There is no secret ${name}.`)
-    if (method === 'POST') this.secrets.push({ name: String(name), scope, value })
-    return { body: { name, scope } }
+    if (method === 'DELETE') return { body: {} }
+    this.secrets.push({ name, scope, value })
+    return { body: toSecret({ name, scope }) }
   }
+}
+
+function toSecret({ name, scope }: { name: string; scope: string }): object {
+  const at = '2026-11-21T10:00:00Z'
+  return { id: `secret-${scope}-${name}`, name, scope, created_at: at, updated_at: at }
 }
 
 /** The platform knows one repository and one workspace. */
