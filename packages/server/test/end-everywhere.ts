@@ -76,8 +76,10 @@ class Recording {
   }
 }
 
+/** Without what says who owns the folder. */
 function filesIn(folder: string): Map<string, Buffer> {
-  return new Map(readdirSync(folder).map((name) => [name, readFileSync(path.join(folder, name))]))
+  const names = readdirSync(folder).filter((name) => !name.endsWith('.lock'))
+  return new Map(names.map((name) => [name, readFileSync(path.join(folder, name))]))
 }
 
 const named = ['writeFile', 'write', 'truncate', 'datasync', 'sync'] as const

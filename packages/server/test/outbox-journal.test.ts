@@ -145,10 +145,9 @@ describe('what is remembered of ended rollouts', () => {
     await using first = await openOutbox(folder)
     const record = await first.outbox.accept(acceptanceOf('next'))
     rmSync(file)
-    await record.told(
-      await record.keep(callbackOf('next', 'completion', 'success')),
-      'acknowledged',
-    )
+    const callback = callbackOf('next', 'completion', 'success')
+    await record.keep(callback)
+    await record.told(callback, 'acknowledged')
     await first.outbox.finish(record, undefined)
     expect(readFileSync(file, 'utf8')).toContain('"key":"next"')
     expect(await foundAfterKill(folder)).toStrictEqual({})

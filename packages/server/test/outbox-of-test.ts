@@ -32,9 +32,12 @@ export interface OpenOutbox extends AsyncDisposable {
   readonly log: LogLine[]
 }
 
-export async function openOutbox(folder: string): Promise<OpenOutbox> {
+export async function openOutbox(
+  folder: string,
+  lock: ConstructorParameters<typeof Outbox>[2] = {},
+): Promise<OpenOutbox> {
   const log: LogLine[] = []
-  const outbox = new Outbox(folder, recordingLogger(log))
+  const outbox = new Outbox(folder, recordingLogger(log), lock)
   const { records } = await outbox.open()
   return { outbox, records, log, [Symbol.asyncDispose]: async () => outbox.close() }
 }
@@ -56,9 +59,12 @@ export async function found(folder: string): Promise<Record<string, string[]>> {
   )
 }
 
+/** Without what says who owns it: the next process has the folder itself, not a copy. */
 function copyFolder(from: string, to: string): void {
   mkdirSync(to, { recursive: true })
-  for (const name of readdirSync(from)) copyFileSync(path.join(from, name), path.join(to, name))
+  for (const name of readdirSync(from)) {
+    if (!name.endsWith('.lock')) copyFileSync(path.join(from, name), path.join(to, name))
+  }
 }
 
 /** The largest that the folder is while one rollout lives through so many others, and is kept whole. */

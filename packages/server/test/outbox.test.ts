@@ -25,7 +25,8 @@ async function temporaryFolder(): Promise<{ outboxDir: string } & AsyncDisposabl
 
 /** Names of the files about rollouts that are not told in full, or were not long ago. */
 async function keptFiles(outboxDir: string): Promise<string[]> {
-  return (await readdir(outboxDir)).filter((name) => name !== 'ended.jsonl')
+  const names = await readdir(outboxDir)
+  return names.filter((name) => name !== 'ended.jsonl' && !name.endsWith('.lock'))
 }
 
 /** What arrived, by idempotency key: every different body once. */

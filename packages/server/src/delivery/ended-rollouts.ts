@@ -7,6 +7,7 @@ import { rolloutStatusSchema } from '@osmosis/core/wire'
 import { z } from 'zod'
 
 import { AppendedFile } from './outbox-file.ts'
+import type { OutboxFolder } from './outbox-folder.ts'
 import { WriteGroups } from './outbox-groups.ts'
 
 /** A rollout that ended and was told in full, for those who send it again. */
@@ -44,6 +45,7 @@ const pieceBytes = 1024 * 1024
 
 /** The rollouts that ended lately, in two files that take turns, so that neither has to be rewritten. */
 export class EndedRollouts {
+  readonly #folder: OutboxFolder
   readonly #path: string
   readonly #olderPath: string
   readonly #groups = new WriteGroups<string>(
@@ -55,9 +57,10 @@ export class EndedRollouts {
   #lines = 0
   #isOpen = false
 
-  constructor(folder: string) {
-    this.#path = path.join(folder, 'ended.jsonl')
-    this.#olderPath = path.join(folder, 'ended.older.jsonl')
+  constructor(folder: OutboxFolder) {
+    this.#folder = folder
+    this.#path = path.join(folder.path, 'ended.jsonl')
+    this.#olderPath = path.join(folder.path, 'ended.older.jsonl')
   }
 
   /** Reads what earlier processes wrote, in the order of the ends. */
@@ -82,6 +85,7 @@ export class EndedRollouts {
   }
 
   async #write(lines: readonly string[]): Promise<void> {
+    this.#folder.assertHeld()
     if (this.#lines >= linesPerFile) {
       await this.#closeFile()
       await rename(this.#path, this.#olderPath).catch(unlessMissing)

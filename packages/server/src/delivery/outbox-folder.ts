@@ -4,7 +4,7 @@ import path from 'node:path'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { writeFileAtomically } from '@osmosis/core/files'
 
-import { lockFolder, type ProcessLock } from './process-lock.ts'
+import { FolderLock, type FolderLockOptions } from './folder-lock.ts'
 
 /** Only files with names of the outbox are touched: the folder may hold others. */
 const unfinishedName = /^[0-9a-f-]{36}\.refused\.[0-9a-f-]{36}\.tmp$/
@@ -15,10 +15,17 @@ const unfinishedName = /^[0-9a-f-]{36}\.refused\.[0-9a-f-]{36}\.tmp$/
  */
 export class OutboxFolder {
   readonly path: string
-  #lock: ProcessLock | undefined
+  readonly #options: FolderLockOptions
+  #lock: FolderLock | undefined
 
-  constructor(folder: string) {
+  constructor(folder: string, options: FolderLockOptions) {
     this.path = path.resolve(folder)
+    this.#options = options
+  }
+
+  /** Whether another process has taken it over, for whom everything in it is from then on. */
+  get isLost(): boolean {
+    return this.#lock?.isLost === true
   }
 
   /**
@@ -40,7 +47,7 @@ export class OutboxFolder {
         { cause },
       )
     }
-    this.#lock = await lockFolder(this.path)
+    this.#lock = await FolderLock.take(this.path, this.#options)
     for (const name of await readdir(this.path)) {
       if (unfinishedName.test(name)) await rm(path.join(this.path, name), { force: true })
     }
@@ -48,13 +55,21 @@ export class OutboxFolder {
 
   /** Lets other processes have the folder. */
   async close(): Promise<void> {
-    const lock = this.#lock
-    this.#lock = undefined
-    await lock?.release()
+    await this.#lock?.release()
+  }
+
+  /**
+   * To be called before something in the folder is changed, and before what was kept there is shown.
+   *
+   * @throws OsmosisError with code `storage_error` when another process has taken the folder over
+   */
+  assertHeld(): void {
+    this.#lock?.assertHeld()
   }
 
   /** Writes a file for people about a record; when this resolves it survives the machine. */
   async setAside(id: string, text: string): Promise<void> {
+    this.assertHeld()
     await writeFileAtomically(path.join(this.path, `${id}.refused`), text, { mode: 0o600 })
   }
 }

@@ -1,3 +1,4 @@
+import type { OutboxFolder } from './outbox-folder.ts'
 import { WriteGroups } from './outbox-groups.ts'
 import { KeptRecords, type KeptRecord } from './outbox-kept.ts'
 import { toLastLine } from './outbox-lines.ts'
@@ -25,7 +26,7 @@ interface JournalLine {
  * that failed, has left is never appended to.
  */
 export class OutboxJournal {
-  readonly #folder: string
+  readonly #folder: Pick<OutboxFolder, 'path' | 'isLost' | 'assertHeld'>
   readonly #groups = new WriteGroups<JournalLine | undefined>(
     async (group) => this.#write(group.filter((line) => line !== undefined)),
     (line) => line?.text.length ?? 0,
@@ -41,7 +42,7 @@ export class OutboxJournal {
   #isOpen = false
 
   /** @param onTrouble - called with what fails while nobody waits for it */
-  constructor(folder: string, onTrouble: (what: string, error: unknown) => void) {
+  constructor(folder: OutboxFolder, onTrouble: (what: string, error: unknown) => void) {
     this.#folder = folder
     this.#onTrouble = onTrouble
     this.#tidying = new JournalTidying(
@@ -53,6 +54,11 @@ export class OutboxJournal {
       },
       (error) => onTrouble('the outbox cannot be tidied', error),
     )
+  }
+
+  /** Whether another process goes on with what is kept. */
+  get isLost(): boolean {
+    return this.#folder.isLost
   }
 
   /** How many records are kept. */
@@ -70,7 +76,7 @@ export class OutboxJournal {
     read: (record: FoundRecord) => T,
     onUnreadable: (file: string) => void,
   ): Promise<T[]> {
-    const { segments, lastNumber } = await findSegments(this.#folder)
+    const { segments, lastNumber } = await findSegments(this.#folder.path)
     this.#segments = segments
     this.#lastNumber = lastNumber
     const { records, struckOut } = await findRecords(this.#segments)
@@ -160,9 +166,12 @@ export class OutboxJournal {
     const segment = (this.#current ??= this.#begin())
     let offset = segment.size + Buffer.byteLength(lastLines)
     try {
+      this.#folder.assertHeld()
       await segment.append(text, { sync: lines.some(({ kind }) => kind !== 'note') })
+      // While the disk was waited for, another process may have begun to tell what it found there.
+      this.#folder.assertHeld()
     } catch (error) {
-      await this.#takeBack(segment, lines)
+      if (!this.#folder.isLost) await this.#takeBack(segment, lines)
       throw error
     }
     if (over.length > 0) segment.isStale = true
@@ -237,7 +246,7 @@ export class OutboxJournal {
 
   #begin(): Segment {
     this.#lastNumber += 1
-    const segment = new Segment(this.#folder, this.#lastNumber)
+    const segment = new Segment(this.#folder.path, this.#lastNumber)
     this.#segments.push(segment)
     return segment
   }
@@ -265,6 +274,7 @@ export class OutboxJournal {
         record.segments = record.segments.filter((other) => other !== segment)
       }
     }
+    this.#folder.assertHeld()
     await segment.retire()
     this.#segments = this.#segments.filter((other) => other !== segment)
   }

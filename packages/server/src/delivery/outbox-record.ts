@@ -36,7 +36,8 @@ export interface RecordPlace {
 /**
  * What is known on disk of one rollout from its acceptance on, a line for each step, each written
  * before the world can see the step. Nothing here rejects: what cannot be written is logged, and
- * costs the safety of a restart.
+ * costs the safety of a restart. When another process has taken the folder over, that one tells of the
+ * rollout, and no further step may be seen.
  */
 export class OutboxRecord implements CallbackRecord {
   readonly acceptance: Acceptance
@@ -97,7 +98,10 @@ export class OutboxRecord implements CallbackRecord {
     return this.#fetched
   }
 
-  async keep(callback: Callback, ifInterrupted?: readonly Callback[]): Promise<Callback> {
+  async keep(
+    callback: Callback,
+    ifInterrupted?: readonly Callback[],
+  ): Promise<Callback | undefined> {
     const { idempotencyKey } = callback
     const waiting = this.#waiting.get(idempotencyKey)
     if (waiting !== undefined) return waiting
@@ -105,7 +109,8 @@ export class OutboxRecord implements CallbackRecord {
       ifInterrupted ??
       this.#ifInterrupted.filter((planned) => planned.idempotencyKey !== idempotencyKey)
     const if_interrupted = next.map(toEntry)
-    await this.#step({ line: 'callback', callback: toEntry(callback), if_interrupted })
+    const step = { line: 'callback', callback: toEntry(callback), if_interrupted } as const
+    if (!(await this.#mayBeSeen(step))) return undefined
     this.#waiting.set(idempotencyKey, callback)
     this.#latest = callback
     this.#ifInterrupted = next
@@ -125,10 +130,10 @@ export class OutboxRecord implements CallbackRecord {
     await this.#note({ line: 'grading' })
   }
 
-  /** Keeps a result before it can be fetched. */
-  async keepEnd(end: Omit<KeptEnd, 'at'>): Promise<void> {
+  /** Keeps a result before it can be fetched; false when it must not be. */
+  async keepEnd(end: Omit<KeptEnd, 'at'>): Promise<boolean> {
     const { status, reward, errorMessage: error_message, json } = end
-    await this.#step({ line: 'end', at: Date.now(), status, reward, error_message, json })
+    return this.#mayBeSeen({ line: 'end', at: Date.now(), status, reward, error_message, json })
   }
 
   /** Notes that the result was handed out. */
@@ -173,15 +178,19 @@ export class OutboxRecord implements CallbackRecord {
     if (outcome === 'refused') this.#refused = [...this.#refused, callback]
   }
 
-  async #step(step: Step): Promise<void> {
-    if (this.#gone) return
+  /** Writes a step, and resolves with whether the world may see it. */
+  async #mayBeSeen(step: Step): Promise<boolean> {
+    if (this.#gone) return true
     this.#steps += 1
     const number = this.#steps
     const isWritten = await this.#try(async ({ journal, id }) =>
       journal.step(id, toLine({ id, number }, step)),
     )
+    if (isWritten) return true
+    if (this.#place.journal.isLost) return false
     // Without this step, what the next process would tell could contradict what is told now.
-    if (!isWritten) await this.remove()
+    await this.remove()
+    return true
   }
 
   async #note(note: Note): Promise<void> {
@@ -195,6 +204,8 @@ export class OutboxRecord implements CallbackRecord {
       await act(this.#place)
       return true
     } catch (error) {
+      // It was said once, for all rollouts.
+      if (this.#place.journal.isLost) return false
       const line = { rollout_id: this.acceptance.rolloutId, error }
       this.#place.logger.error(line, `outbox is out of date: ${errorMessage(error)}`)
       return false

@@ -4,6 +4,7 @@ import { errorMessage, OsmosisError, type RolloutState } from '@osmosis/core'
 
 import type { Logger } from '../logging/logger.ts'
 import { EndedRollouts, type EndedRollout } from './ended-rollouts.ts'
+import type { FolderLockOptions } from './folder-lock.ts'
 import { OutboxFolder } from './outbox-folder.ts'
 import { OutboxJournal } from './outbox-journal.ts'
 import { toEntry, toFirstLine, type Acceptance } from './outbox-lines.ts'
@@ -27,12 +28,20 @@ export class Outbox {
   readonly #ended: EndedRollouts
   readonly #logger: Logger
 
-  constructor(folder: string, logger: Logger) {
-    this.#folder = new OutboxFolder(folder)
-    this.#journal = new OutboxJournal(this.#folder.path, (what, error) =>
-      logger.error({ error }, `${what}: ${errorMessage(error)}`),
-    )
-    this.#ended = new EndedRollouts(this.#folder.path)
+  constructor(folder: string, logger: Logger, lock: Omit<FolderLockOptions, 'onWaiting'> = {}) {
+    this.#folder = new OutboxFolder(folder, {
+      ...lock,
+      onWaiting: (owner, patienceMs) =>
+        logger.warn(
+          { folder, wait_seconds: patienceMs / 1000 },
+          `${owner} may still use the outbox: waiting until it shows that it lives, or the time is up`,
+        ),
+    })
+    this.#journal = new OutboxJournal(this.#folder, (what, error) => {
+      // That another process has the folder was said once.
+      if (!this.#folder.isLost) logger.error({ error }, `${what}: ${errorMessage(error)}`)
+    })
+    this.#ended = new EndedRollouts(this.#folder)
     this.#logger = logger
   }
 
@@ -85,6 +94,7 @@ export class Outbox {
       if (answer !== null) await this.#ended.add({ key, digest, answer, state, at: Date.now() })
       if (record.refused.length > 0) await this.#setAside(record)
     } catch (error) {
+      if (this.#folder.isLost) return true
       const line = { rollout_id: rolloutId, error }
       this.#logger.error(line, `outbox is out of date: ${errorMessage(error)}`)
       return true

@@ -1,25 +1,15 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { realpath, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { connect, createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 
-/** Something that no other process of this machine may use. */
+/** Something that no other process of this machine or container may use. */
 export interface ProcessLock {
   release(): Promise<void>
-}
-
-/**
- * Locks an existing folder; see {@link lockName}.
- *
- * @throws OsmosisError with code `invalid_config` when somebody holds it
- */
-export async function lockFolder(folder: string): Promise<ProcessLock> {
-  const inUse = `Another server uses the folder ${folder}. Give each server a folder of its own.`
-  return lockName(await realpath(folder), inUse)
 }
 
 /**

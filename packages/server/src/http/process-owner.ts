@@ -16,8 +16,10 @@ const exitAfterCloseMs = 2000
 /**
  * Ties a server to the life of its process; see `handleSignals` of `serve`. Returns what undoes
  * it.
+ *
+ * @param lost - is aborted when the server cannot go on
  */
-export function ownProcess(close: Close, logger: Logger): () => void {
+export function ownProcess(close: Close, logger: Logger, lost?: AbortSignal): () => void {
   let ending = false
   let closed = false
   let signalled = false
@@ -50,7 +52,14 @@ export function ownProcess(close: Close, logger: Logger): () => void {
   }
   hangUps.add(onHangUp)
 
+  const fail = (): void => {
+    exitCode = 1
+    process.exitCode = exitCode
+    stop(0)
+  }
+
   goOnUnread()
+  lost?.addEventListener('abort', fail, { once: true })
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
   process.on('SIGHUP', onHangUp)
@@ -60,9 +69,7 @@ export function ownProcess(close: Close, logger: Logger): () => void {
       // What is left behind must not turn a clean end into a failed one.
       if (closed || exitCode !== undefined) return
       // The process may be in any state, so nothing is waited for but the failure callbacks.
-      exitCode = 1
-      process.exitCode = exitCode
-      stop(0)
+      fail()
     },
     onLate(rolloutId, error) {
       logger.warn({ rollout_id: rolloutId, error }, `after it had ended, ${error.message}`)
@@ -71,6 +78,7 @@ export function ownProcess(close: Close, logger: Logger): () => void {
   return () => {
     // What is left of ended rollouts is contained until the process is gone.
     if (ending) return
+    lost?.removeEventListener('abort', fail)
     process.off('SIGTERM', onSignal)
     process.off('SIGINT', onSignal)
     process.off('SIGHUP', onHangUp)

@@ -22,6 +22,8 @@ export interface ServableApp {
   /** Whether callers have to present a key. */
   readonly requiresKey: boolean
   readonly logger: Logger
+  /** Aborted when it cannot go on serving, whatever the reason is: it is closed then. Default: never. */
+  readonly lost?: AbortSignal
   /** Takes no new work and resolves when the old one is done. */
   drain(options?: { waitSeconds?: number | undefined }): Promise<void>
   /** Gets ready; called before the port is opened. When it rejects, nothing is served. */
@@ -109,7 +111,13 @@ export async function serve(
   const onAbort = (): void => {
     close().catch((error: unknown) => app.logger.error({ error }, 'closing failed'))
   }
-  const disown = handleSignals ? ownProcess(close, app.logger) : undefined
+  const onLost = (): void => {
+    close({ waitSeconds: 0 }).catch((error: unknown) =>
+      app.logger.error({ error }, 'closing failed'),
+    )
+  }
+  const disown = handleSignals ? ownProcess(close, app.logger, app.lost) : undefined
+  app.lost?.addEventListener('abort', onLost, { once: true })
   http.on('error', (error) => app.logger.error({ error }, 'connection failed'))
   signal?.addEventListener('abort', onAbort, { once: true })
   if (signal?.aborted) onAbort()

@@ -91,6 +91,8 @@ export interface ServerShell extends ServableApp, AsyncDisposable {
   readonly logger: Logger
   /** Aborted when the server begins to end. */
   readonly ending: AbortSignal
+  /** Aborted when another server has taken the outbox over; this one ends, and tells nothing more. */
+  readonly lost: AbortSignal
   /**
    * Callers must present one of these keys from now on, and the earlier ones no longer count.
    *
@@ -151,7 +153,13 @@ export function createServerShell(
     figures: metrics.callbacks,
   })
   const { outboxDir } = options
-  const outbox = outboxDir === undefined ? undefined : new Outbox(outboxDir, logger)
+  const lost = new AbortController()
+  const onLost = (reason: OsmosisError): void => {
+    logger.error({ outbox: outboxDir, error: reason }, reason.message)
+    lost.abort(reason)
+    end(0).catch((error: unknown) => logger.error({ error }, 'closing failed'))
+  }
+  const outbox = outboxDir === undefined ? undefined : new Outbox(outboxDir, logger, { onLost })
   const work = new RunningWork()
   const ending = new AbortController()
   const services = {
@@ -191,6 +199,7 @@ export function createServerShell(
     },
     logger,
     ending: ending.signal,
+    lost: lost.signal,
     start: () => life.start(),
     drain: ({ waitSeconds } = {}) => end(waitSeconds),
     close: () => end(),

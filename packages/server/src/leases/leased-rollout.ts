@@ -14,8 +14,11 @@ export interface LeasedEnd {
 
 /** Where a lease is kept on disk. */
 export interface LeaseRecord {
-  /** Resolves when the end survives the process. Never rejects. */
-  keepEnd(end: LeasedEnd): Promise<void>
+  /**
+   * Resolves when the end survives the process, or with false when another process tells it. Never
+   * rejects.
+   */
+  keepEnd(end: LeasedEnd): Promise<boolean>
   /** Resolves when the next process knows that it is being graded. Never rejects. */
   noteGrading(): Promise<void>
   /** Never rejects. */
@@ -155,7 +158,7 @@ export class LeasedRollout {
   async publish(end: LeasedEnd): Promise<void> {
     if (this.record !== undefined) {
       await this.#noted
-      await this.record.keepEnd(end)
+      if (!(await this.record.keepEnd(end))) return
     }
     this.#publish(end)
   }

@@ -1,0 +1,59 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+
+import { onlyIf, temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it, onTestFinished } from 'vitest'
+
+import { openOutbox } from './outbox-of-test.ts'
+import { startChild } from './start-child.ts'
+
+const server = fileURLToPath(new URL('child-server.ts', import.meta.url))
+
+/** A server as one container has it: with a network, and so with local sockets, of its own. */
+function startInNewNetwork(outboxDir: string): {
+  readonly listening: Promise<unknown>
+  readonly log: Promise<string>
+  readonly end: () => Promise<void>
+} {
+  const up = 'ip link set lo up && exec "$0" "$1"'
+  const child = spawn('unshare', ['--net', 'sh', '-c', up, process.execPath, server], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, OUTBOX_DIR: outboxDir },
+  })
+  const exit = once(child, 'exit')
+  const end = async (): Promise<void> => {
+    child.kill('SIGKILL')
+    await exit
+  }
+  onTestFinished(end)
+  const listening = Promise.race([once(child.stdout, 'data').then(() => 'listens'), exit])
+  return { listening, log: text(child.stderr), end }
+}
+
+const canSeparate = spawnSync('unshare', ['--net', 'ip', 'link', 'set', 'lo', 'up']).status === 0
+
+onlyIf(canSeparate, 'root, unshare and ip').it(
+  'lets one of two containers have their outbox, and the other one when that was killed',
+  async () => {
+    const outboxDir = await temporaryFolder()
+    const first = startInNewNetwork(outboxDir)
+    expect(await first.listening).toBe('listens')
+    const second = startInNewNetwork(outboxDir)
+    expect(await second.listening).toStrictEqual([1, null])
+    expect(await second.log).toMatch(/Another server \(process \d+ on host .+\) uses the folder/)
+    await first.end()
+    const third = startInNewNetwork(outboxDir)
+    expect(await third.listening).toBe('listens')
+  },
+  60_000,
+)
+
+it('ends with exit code 1 when another server has taken over its outbox', async () => {
+  const outboxDir = await temporaryFolder()
+  await using child = await startChild({ outboxDir })
+  await using _ = await openOutbox(outboxDir, { namespace: 'another container', patienceMs: 30 })
+  expect((await child.post()).status).toBe(503)
+  expect(await child.exit).toStrictEqual([1, null])
+})

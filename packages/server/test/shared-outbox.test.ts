@@ -1,0 +1,155 @@
+import { rmSync } from 'node:fs'
+import { mkdir, open } from 'node:fs/promises'
+
+import { FakeController, LeaseClient, temporaryFolder } from '@osmosis/testing/kit'
+import { describe, expect, it, vi } from 'vitest'
+
+import { acceptanceOf, callbackOf, found, openOutbox } from './outbox-of-test.ts'
+import { AskOnce, startServer, workflowOf } from './running-server.ts'
+
+/** A server that sees other local sockets, as one in another container does. */
+const elsewhere = { namespace: 'another container' }
+/** It thinks an owner dead before that has had the time to show that it lives. */
+const hasty = { ...elsewhere, patienceMs: 30 }
+const interrupted = ['completion interrupted']
+
+describe('an outbox on a volume that containers share', () => {
+  it('is refused to a second server as long as the first one lives', async () => {
+    const folder = await temporaryFolder()
+    await using _ = await openOutbox(folder, { beatMs: 10 })
+    await expect(openOutbox(folder, { ...elsewhere, patienceMs: 3000 })).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringMatching(
+        /^Another server \(process \d+ on host .+\) uses the folder .+\. Give each server a folder/,
+      ) as string,
+    })
+  })
+
+  it('goes to the next server at once when the first one has ended', async () => {
+    const folder = await temporaryFolder()
+    await (await openOutbox(folder)).outbox.close()
+    await using second = await openOutbox(folder, elsewhere)
+    expect(second.log).toStrictEqual([])
+  })
+
+  it('goes to the next server when the first one has shown nothing for a while', async () => {
+    const folder = await temporaryFolder()
+    await using first = await openOutbox(folder)
+    await first.outbox.accept(acceptanceOf('owed'))
+    await using second = await openOutbox(folder, hasty)
+    expect(second.records.map(({ acceptance }) => acceptance.rolloutId)).toStrictEqual(['owed'])
+    expect(second.log).toMatchObject([{ level: 'warn', fields: { folder, wait_seconds: 0.03 } }])
+  })
+
+  it('goes to one server alone when several wait for it', async () => {
+    const folder = await temporaryFolder()
+    await using _ = await openOutbox(folder)
+    const waiting = ['a', 'b', 'c'].map(async (namespace) =>
+      openOutbox(folder, { namespace, patienceMs: 30, beatMs: 5 }),
+    )
+    const opened = await Promise.allSettled(waiting)
+    const winners = opened.filter(({ status }) => status === 'fulfilled')
+    expect(winners).toHaveLength(1)
+    for (const winner of winners) {
+      if (winner.status === 'fulfilled') await winner.value.outbox.close()
+    }
+  })
+})
+
+describe('a server whose outbox another one has taken over', () => {
+  it('accepts nothing, tells nothing of its rollouts, and ends with an error', async () => {
+    const outboxDir = await temporaryFolder()
+    await using controller = await new FakeController().start()
+    const going = Promise.withResolvers<void>()
+    const workflow = workflowOf(async (ctx) => {
+      await new AskOnce(undefined).run(ctx)
+      await going.promise
+    })
+    await using first = await startServer({ outboxDir, controller, workflow })
+    expect((await first.post({ rollout_id: 'sent' })).status).toBe(202)
+    const lease = await new LeaseClient(first).start(
+      controller.rolloutBody({ rollout_id: 'fetched', completion_callback_url: undefined }),
+    )
+    await controller.until(() => controller.policyHeaders.length === 2)
+
+    await using second = await openOutbox(outboxDir, hasty)
+    const owed = second.records.map(({ acceptance }) => acceptance.rolloutId)
+    expect(owed).toStrictEqual(['sent', 'fetched'])
+    expect((await first.post({ rollout_id: 'late' })).status).toBe(503)
+    const polled = lease.once().catch(() => ({ status: 'running' }))
+    going.resolve()
+    expect(await polled).toMatchObject({ status: 'running' })
+    await first.server.drain()
+
+    expect(controller.callbacks).toStrictEqual([])
+    expect(first.server.lost.aborted).toBe(true)
+    await expect(first.post()).rejects.toThrow('fetch failed')
+    const [error, ...others] = first.log.filter(({ level }) => level === 'error')
+    expect(error?.message).toMatch(
+      /^Another server \(process \d+ on host .+\) has taken over the folder .+ This server ends/,
+    )
+    expect(others.map(({ message }) => message)).toStrictEqual([
+      expect.stringMatching(/^rollout not accepted: Another server/),
+    ])
+  })
+
+  it('notices it by itself when nothing comes', async () => {
+    const folder = await temporaryFolder()
+    const lost = Promise.withResolvers<string>()
+    await using first = await openOutbox(folder, {
+      beatMs: 200,
+      onLost: ({ message }) => lost.resolve(message),
+    })
+    await using _ = await openOutbox(folder, hasty)
+    expect(await lost.promise).toContain('has taken over the folder')
+    expect(first.log).toStrictEqual([])
+  })
+
+  const syncs = {
+    'is written': async () => {},
+    'cannot be written': async () => {
+      throw Object.assign(new Error('EIO: the disk fails'), { code: 'EIO' })
+    },
+  }
+  it.each(Object.entries(syncs))(
+    'shows no step that %s meanwhile, and takes nothing back',
+    async (_, ends) => {
+      const folder = await temporaryFolder()
+      await using first = await openOutbox(folder)
+      const record = await first.outbox.accept(acceptanceOf('owed'))
+      const handle = await open(import.meta.filename)
+      await handle.close()
+      const operations = Object.getPrototypeOf(handle) as typeof handle
+      let next: Awaited<ReturnType<typeof openOutbox>> | undefined
+      vi.spyOn(operations, 'datasync').mockImplementationOnce(async () => {
+        next = await openOutbox(folder, hasty)
+        await ends()
+      })
+      const success = callbackOf('owed', 'completion', 'success')
+      expect(await record.keep(success, [])).toBeUndefined()
+      expect(record.undecided).toBe(true)
+      await expect(first.outbox.accept(acceptanceOf('late'))).rejects.toMatchObject({
+        code: 'storage_error',
+      })
+      // What it wrote may be told by the other one, which may have read it already.
+      expect(next?.records[0]?.untold).toMatchObject([{ body: 'success' }])
+      await first.outbox.close()
+      await next?.outbox.close()
+      expect(await found(folder)).toStrictEqual({ owed: ['completion success'] })
+    },
+  )
+
+  it('finds out as well when the folder was removed, and another one has made it anew', async () => {
+    const folder = await temporaryFolder()
+    await using first = await openOutbox(folder)
+    rmSync(folder, { recursive: true })
+    await mkdir(folder)
+    await using second = await openOutbox(folder, elsewhere)
+    await second.outbox.accept(acceptanceOf('of the second'))
+    await expect(first.outbox.accept(acceptanceOf('of the first'))).rejects.toMatchObject({
+      code: 'storage_error',
+    })
+    await Promise.all([first.outbox.close(), second.outbox.close()])
+    expect(await found(folder)).toStrictEqual({ 'of the second': interrupted })
+  })
+})
