@@ -1,10 +1,12 @@
 import { InvalidArgumentError } from 'commander'
 
-/** Reads the value of a flag that counts something of which there have to be `least`. */
-export function countFrom(least: number): (value: string) => number {
+/** Reads the value of a flag that counts something of which there have to be `least`, and `most` at most. */
+export function countFrom(least: number, most = Infinity): (value: string) => number {
   return (value) => {
-    if (/^\d+$/.test(value) && Number(value) >= least) return Number(value)
-    throw new InvalidArgumentError(`It must be a whole number, ${least} or more.`)
+    const isCount = /^\d+$/.test(value) && Number(value) >= least && Number(value) <= most
+    if (isCount) return Number(value)
+    const range = most === Infinity ? `${least} or more` : `from ${least} to ${most}`
+    throw new InvalidArgumentError(`It must be a whole number, ${range}.`)
   }
 }
 

@@ -4,6 +4,7 @@ import { CommanderError } from 'commander'
 import { createProgram } from './program.ts'
 import { endSignal, printError, runWithin, type CommandSurroundings } from './surroundings.ts'
 import { wrongUseCode } from './wrong-use.ts'
+import { printWrongUse } from './wrong-use-document.ts'
 
 /**
  * Runs the `osmosis` command and resolves with its exit code, or with undefined when it goes on
@@ -21,9 +22,13 @@ export async function main(
 
 async function runCommand(args: readonly string[]): Promise<number | undefined> {
   let exitCode: number | undefined = 0
-  const program = createProgram((code) => {
-    exitCode = code
-  })
+  const inJson = args.slice(0, args.indexOf('--') >>> 0).includes('--json')
+  const program = createProgram(
+    (code) => {
+      exitCode = code
+    },
+    { silent: inJson },
+  )
   program.hook('postAction', (_program, command) => {
     const goesOn = ['serve', 'worker'].includes(command.name()) && endSignal() === undefined
     if (goesOn) exitCode = undefined
@@ -32,8 +37,12 @@ async function runCommand(args: readonly string[]): Promise<number | undefined> 
     await program.parseAsync(args, { from: 'user' })
     return exitCode
   } catch (error) {
-    // Commander has printed its own complaint, or the help that was asked for.
-    if (error instanceof CommanderError) return error.exitCode && wrongUseCode
+    // Commander has printed the help that was asked for, or its own complaint.
+    if (error instanceof CommanderError) {
+      if (error.exitCode === 0) return 0
+      if (inJson) await printWrongUse(program, args, error)
+      return wrongUseCode
+    }
     printError(`${describe(error)}\n`)
     return 1
   }

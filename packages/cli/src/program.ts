@@ -27,13 +27,18 @@ import {
 /**
  * The command line. Commands load their code when they are called, so that `--help` does not wait
  * for servers and frameworks.
+ *
+ * @param options.silent - says nothing of wrong use, which whoever calls it does
  */
-export function createProgram(setExitCode: (code: number) => void): Command {
+export function createProgram(
+  setExitCode: (code: number) => void,
+  { silent = false }: { readonly silent?: boolean } = {},
+): Command {
   const program = new Command('osmosis')
     .description('Train and evaluate agents by reinforcement learning.')
     .version(packageVersion())
     .exitOverride()
-    .configureOutput(commandOutput)
+    .configureOutput(silent ? { ...commandOutput, writeErr: () => {} } : commandOutput)
   addServeCommand(program)
   addWorkerCommand(program)
   addAgentLoopCommands(program, setExitCode)
@@ -71,7 +76,8 @@ function nameHelp(command: Command, name: string): void {
   for (const each of command.commands) nameHelp(each, `${name} ${each.name()}`)
 }
 
-function packageVersion(): string {
+/** What the manifest says. */
+export function packageVersion(): string {
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   return (JSON.parse(manifest) as { version: string }).version
 }

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { beforeEach, describe, expect, it } from 'vitest'
@@ -48,6 +48,17 @@ function rubric(url: string, words = '', file = 'rows.jsonl'): Promise<Finished>
 }
 
 describe('osmosis eval rubric', () => {
+  it('takes the flags of the Python command line', async () => {
+    const judge = await greetingJudge()
+    const { code, stdout } = await run(
+      `eval rubric --base-url ${judge.url}/v1 --model judge-1 --data rows.jsonl -r @rubric.md --number 2 -o scores.json --json`.split(
+        ' ',
+      ),
+    )
+    expect([code, readFileSync(here('scores.json'), 'utf8')]).toEqual([0, stdout])
+    expect(judge.received).toHaveLength(8)
+  })
+
   it('scores a file of answers, and says how far people agree', async () => {
     const judge = await greetingJudge()
     const { code, stdout, stderr } = await rubric(judge.url, '--votes 3 --agree-with human')

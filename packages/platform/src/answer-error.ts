@@ -10,6 +10,9 @@ const codes: Readonly<Record<number, PlatformErrorCode>> = {
   429: 'RATE_LIMITED',
 }
 
+const howToLogIn =
+  'Log in again: osmosis auth login. Where OSMOSIS_TOKEN is set, that is the login: set a valid one, or unset it.'
+
 /** What stays of an answer that is not JSON. */
 const longestText = 200
 
@@ -18,9 +21,10 @@ export function toAnswerError(status: number, text: string): PlatformError {
   const { error, message, code, ...body } = parseBody(text)
   const platformCode = textOf(code)
   const said = textOf(message) ?? textOf(error) ?? text.trim().slice(0, longestText)
+  const why = said || `The platform answered ${status}.`
   return new PlatformError(
     errorCode(status, platformCode),
-    said || `The platform answered ${status}.`,
+    status === 401 ? `${why}\n${howToLogIn}` : why,
     {
       status,
       details: {

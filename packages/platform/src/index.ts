@@ -16,7 +16,14 @@ export { uploadDataset, type UploadOptions } from './datasets/upload-dataset.ts'
 export { isJsonObject, objectsOf, textOf, type JsonObject } from './json-object.ts'
 export { type Page, readPages } from './paging.ts'
 export { type ErrorDetails, PlatformError, type PlatformErrorCode } from './platform-error.ts'
-export { downloadRunFiles, type FailedFile, listRunFiles, type RunFile } from './runs/run-files.ts'
+export {
+  downloadRunFiles,
+  type FailedFile,
+  listRunFiles,
+  type RunFile,
+  type RunFiles,
+  type RunFileType,
+} from './runs/run-files.ts'
 export {
   type Environment,
   type PlatformSettings,

@@ -15,7 +15,7 @@ function clientOf(
 it('says who asks, for which workspace, and with which version', async () => {
   const platform = await PlatformStandIn.start()
   const client = clientOf(platform, { token: 'standing-token', scope: { git: 'acme/lab' } })
-  await client.request(['datasets'], { query: { limit: 1, offset: undefined } })
+  await client.request(['datasets'], { query: { limit: 1, offset: 0, cursor: undefined } })
   expect(platform.requests[0]?.headers).toMatchObject({
     'content-type': 'application/json',
     'user-agent': 'osmosis-cli/1.2.3',
@@ -23,7 +23,7 @@ it('says who asks, for which workspace, and with which version', async () => {
     authorization: 'Bearer standing-token',
     'x-osmosis-git': 'acme/lab',
   })
-  expect(String(platform.requests[0]?.query)).toBe('limit=1')
+  expect(String(platform.requests[0]?.query)).toBe('limit=1&offset=0')
 })
 
 it('encodes names as a whole, and takes none for a folder', async () => {

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 
 import { ConcurrencyLimiter, errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { agreementOf, evaluateRubric, type Agreement, type RubricScore } from '@osmosis/models'
@@ -9,7 +9,7 @@ import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { humanVerdict, readAnswers, type AnswerRow } from './answer-rows.ts'
 import { rubricReport } from './rubric-report.ts'
 import type { RubricFlags } from './rubric-options.ts'
-import { namedHere, printError, printOut } from '../surroundings.ts'
+import { fromHere, namedHere, printError, printOut } from '../surroundings.ts'
 
 /** An answer and what came of it. */
 export interface JudgedRow {
@@ -49,6 +49,10 @@ export async function rubricCommand(flags: RubricFlags): Promise<number> {
     const rows = await judgeAll(judge, task, flags, interrupt.signal)
     if (interrupt.signal.aborted) return interruptedExitCode
     const result = toResult(judge.name, rows, task.passThreshold)
+    if (flags.output !== undefined) {
+      const document = rubricReport(result, { ...flags, json: true })
+      await writeResult(flags.output, `${document}\n`)
+    }
     printOut(`${rubricReport(result, flags)}\n`)
     const missing = rows.filter(({ scored }) => scored === null).length
     if (missing > 0) {
@@ -58,6 +62,14 @@ export async function rubricCommand(flags: RubricFlags): Promise<number> {
   } finally {
     interrupt.release()
     await judge[Symbol.asyncDispose]()
+  }
+}
+
+async function writeResult(file: string, text: string): Promise<void> {
+  try {
+    await writeFile(fromHere(file), text)
+  } catch (error) {
+    throw invalid(`Cannot write the result to ${file}: ${errorMessage(error)}`)
   }
 }
 

@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 
 import { countFrom, decimalNumber } from '../flag-values.ts'
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
+import { addPythonName } from '../python-flags.ts'
 
 /** Flags of `osmosis eval rubric`. */
 export interface RubricFlags extends PolicyFlags {
@@ -13,6 +14,7 @@ export interface RubricFlags extends PolicyFlags {
   agreeWith?: string
   passThreshold?: number
   maxInFlight: number
+  output?: string
   json?: boolean
 }
 
@@ -20,13 +22,13 @@ export interface RubricFlags extends PolicyFlags {
 export function addRubricCommand(program: Command, setExitCode: (code: number) => void): void {
   const evals = program.commands.find((command) => command.name() === 'eval')
   if (evals === undefined) return
-  addPolicyOptions(evals.command('rubric'))
+  const command = addPolicyOptions(evals.command('rubric'))
     .description('let a model score a file of answers by a rubric')
     .requiredOption(
       '-d, --dataset <file>',
       'JSON Lines with an answer each: messages (the last text of the assistant), answer or solution_str',
     )
-    .requiredOption('--rubric <text>', 'what earns which score; @<file> reads it from a file')
+    .requiredOption('-r, --rubric <text>', 'what earns which score; @<file> reads it from a file')
     .option(
       '--votes <count>',
       'how often to ask for each answer; the median counts',
@@ -45,9 +47,11 @@ export function addRubricCommand(program: Command, setExitCode: (code: number) =
       decimalNumber,
     )
     .option('--max-in-flight <answers>', 'most answers at the same time', countFrom(1), 8)
+    .option('-o, --output <file>', 'write the JSON there as well')
     .option('--json', 'print JSON for programs')
-    .action(async (flags: RubricFlags) => {
-      const { rubricCommand } = await import('./rubric-command.ts')
-      setExitCode(await rubricCommand(flags))
-    })
+  addPythonName(command, '--data <file>', '--dataset')
+  addPythonName(command, '-n, --number <count>', '--votes').action(async (flags: RubricFlags) => {
+    const { rubricCommand } = await import('./rubric-command.ts')
+    setExitCode(await rubricCommand(flags))
+  })
 }

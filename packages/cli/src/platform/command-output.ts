@@ -73,7 +73,7 @@ export class CommandOutput {
   lines(items: readonly JsonObject[], texts: readonly string[], nextCursor: string | null): void {
     if (this.json) {
       const hasMore = nextCursor !== null
-      const end = { total_count: null, has_more: hasMore, next_offset: null }
+      const end = { total_count: items.length, has_more: hasMore, next_offset: null }
       this.#document({ items, ...end, next_cursor: nextCursor })
       return
     }

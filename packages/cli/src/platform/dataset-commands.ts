@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 
+import { countFrom } from '../flag-values.ts'
 import { addListFlags, addLogFlags, type ListFlags, type LogFlags } from './list-flags.ts'
 import { addPlatformCommand, type PlatformFlags, type ProgramSettings } from './platform-flags.ts'
 
@@ -12,6 +13,12 @@ export interface ValidateFlags extends PlatformFlags {
 export interface TransferFlags extends PlatformFlags {
   overwrite?: boolean
   output?: string
+  yes?: boolean
+}
+
+/** Flags of `dataset preview`. */
+export interface PreviewFlags extends PlatformFlags {
+  rows: number
 }
 
 /** Adds `dataset` with its commands. */
@@ -34,6 +41,7 @@ export function addDatasetCommands(program: Command, settings: ProgramSettings):
     .description('upload a file as the dataset of its name')
     .argument('<file>', 'a .jsonl, .csv or .parquet file')
     .option('--overwrite', 'replace the dataset that is there')
+    .option('-y, --yes', 'do not ask before that')
   addListFlags(
     addPlatformCommand(datasets, 'list', settings, {
       run: async (session, flags: ListFlags) =>
@@ -47,18 +55,22 @@ export function addDatasetCommands(program: Command, settings: ProgramSettings):
     .description('show what the platform knows of a dataset')
     .argument('<dataset>', 'its name or id')
   addPlatformCommand(datasets, 'preview', settings, {
-    run: async (session, _flags, [name = '']) =>
-      (await import('./dataset-work.ts')).preview(session, name),
+    run: async (session, flags: PreviewFlags, [name = '']) =>
+      (await import('./dataset-work.ts')).preview(session, name, flags),
   })
     .description('show the first rows of a dataset')
     .argument('<dataset>', 'its name or id')
+    .option('--rows <count>', 'how many', countFrom(1), 5)
   addPlatformCommand(datasets, 'download', settings, {
     run: async (session, flags: TransferFlags, [name = '']) =>
       (await import('./dataset-work.ts')).download(session, name, flags),
   })
     .description('download a dataset')
     .argument('<dataset>', 'its name or id')
-    .option('-o, --output <file>', 'where to (default: its own name, here)')
+    .option(
+      '-o, --output <file>',
+      'where to, a file or a folder that is there (default: its own name, here)',
+    )
     .option('--overwrite', 'replace the file that is there')
   addLogFlags(
     addPlatformCommand(datasets, 'logs', settings, {

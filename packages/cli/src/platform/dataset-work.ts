@@ -13,7 +13,7 @@ import {
 import { readEnvironment } from '../environment.ts'
 import { datasetFit } from '../metadata-check/dataset-fit.ts'
 import { describe, shown } from './command-output.ts'
-import type { TransferFlags, ValidateFlags } from './dataset-commands.ts'
+import type { PreviewFlags, TransferFlags, ValidateFlags } from './dataset-commands.ts'
 import type { ListFlags, LogFlags } from './list-flags.ts'
 import { readList, showLogs } from './read-list.ts'
 import type { PlatformSession } from './platform-session.ts'
@@ -46,7 +46,7 @@ function verdictLines({ valid, file, errors, warnings }: DatasetVerdict): string
 export async function upload(
   session: PlatformSession,
   file: string,
-  { overwrite }: TransferFlags,
+  { overwrite, yes }: TransferFlags,
 ): Promise<void> {
   const { output, signal } = session
   const { client } = await session.scoped()
@@ -56,6 +56,14 @@ export async function upload(
       details: { issues: verdict.errors },
     })
   }
+  const { name } = path.parse(file)
+  const question = { prompt: `Replace the dataset ${name}, if there is one?` }
+  const agreed = !overwrite || (await session.confirm(question, yes))
+  if (!agreed) {
+    const message = 'Nothing was uploaded.'
+    output.operation({ status: 'cancelled', operation: 'dataset.upload', message })
+    return
+  }
   const storage = new Storage({ signal })
   try {
     const dataset = await uploadDataset(client, namedHere(file), {
@@ -64,8 +72,7 @@ export async function upload(
       signal,
       onProgress: (sent, size) => output.note(`Sent ${sent} of ${size} bytes.`),
     })
-    const { upload: _upload, ...resource } = dataset
-    const name = shown(resource['file_name'])
+    const resource = described(dataset)
     const page = textOf(resource['platform_url'])
     output.operation({
       status: 'success',
@@ -79,9 +86,16 @@ export async function upload(
   }
 }
 
+/** What is known of a dataset, without its rows and where they are sent. */
+function described(dataset: JsonObject): JsonObject {
+  const { upload: _upload, data_preview: _preview, ...rest } = dataset
+  return rest
+}
+
 export async function list(session: PlatformSession, flags: ListFlags): Promise<void> {
   const { client } = await session.scoped()
-  session.output.list(await readList(client, ['datasets'], 'datasets', flags), [
+  const page = await readList(client, ['datasets'], 'datasets', flags)
+  session.output.list({ ...page, items: page.items.map(described) }, [
     ['NAME', 'file_name'],
     ['STATUS', 'status'],
     ['ROWS', 'row_count'],
@@ -93,27 +107,35 @@ export async function list(session: PlatformSession, flags: ListFlags): Promise<
 
 export async function info(session: PlatformSession, name: string): Promise<void> {
   const { client } = await session.scoped()
-  const { data_preview: _preview, ...dataset } = await client.request(['datasets', name])
-  session.output.detail(dataset)
+  session.output.detail(described(await client.request(['datasets', name])))
 }
 
-const previewRows = 5
-
-export async function preview(session: PlatformSession, name: string): Promise<void> {
+export async function preview(
+  session: PlatformSession,
+  name: string,
+  { rows: requested }: PreviewFlags,
+): Promise<void> {
   const { client } = await session.scoped()
   const dataset = await client.request(['datasets', name])
-  const rows = firstRows(dataset['data_preview'])
-  const { id, file_name: file, status } = dataset
+  const rows = allRows(dataset['data_preview'])?.slice(0, requested) ?? null
+  const none = `There is no preview of ${name} (${shown(dataset['status'])}).`
   session.output.detail(
-    { id, file_name: file, status, rows },
-    rows === null ? [`There is no preview of ${name} (${shown(status)}).`] : previewLines(rows),
+    {
+      dataset: described(dataset),
+      rows,
+      requested_rows: requested,
+      returned_rows: rows?.length ?? 0,
+      available: rows !== null,
+      ...(rows === null && { message: none }),
+    },
+    rows === null ? [none] : previewLines(rows),
   )
 }
 
 /** The platform gives a list, or its JSON text. */
-function firstRows(value: unknown): readonly unknown[] | null {
+function allRows(value: unknown): readonly unknown[] | null {
   const given = typeof value === 'string' ? parse(value) : value
-  return Array.isArray(given) ? given.slice(0, previewRows) : null
+  return Array.isArray(given) ? given : null
 }
 
 function parse(text: string): unknown {
@@ -136,7 +158,8 @@ export async function download(
   { output: given, overwrite }: TransferFlags,
 ): Promise<void> {
   const { client } = await session.scoped()
-  const { status, file_name: datasetName } = await client.request(['datasets', name])
+  const dataset = await client.request(['datasets', name])
+  const { status, file_name: datasetName } = dataset
   if (status !== 'uploaded') {
     throw new PlatformError(
       'VALIDATION',
@@ -144,7 +167,9 @@ export async function download(
     )
   }
   const { url, fileName } = await downloadAddress(client, name)
-  const file = given ?? (path.basename(fileName ?? shown(datasetName)) || 'dataset')
+  const own = path.basename(fileName ?? shown(datasetName)) || 'dataset'
+  const isFolder = (await stat(fromHere(given ?? '.')).catch(() => undefined))?.isDirectory()
+  const file = isFolder ? path.join(given ?? '', own) : (given ?? own)
   if (!overwrite && (await stat(fromHere(file)).catch(() => undefined)) !== undefined) {
     throw new PlatformError('CONFLICT', `${file} is there already: pass --overwrite, or --output.`)
   }
@@ -157,7 +182,7 @@ export async function download(
   session.output.operation({
     status: 'success',
     operation: 'dataset.download',
-    resource: { file_name: datasetName, path: fromHere(file) },
+    resource: { ...described(dataset), output_path: fromHere(file) },
     message: `Downloaded to ${file}.`,
   })
 }

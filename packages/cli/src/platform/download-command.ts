@@ -1,41 +1,57 @@
-import { downloadRunFiles, listRunFiles, PlatformError, Storage } from '@osmosis/platform'
+import {
+  downloadRunFiles,
+  listRunFiles,
+  PlatformError,
+  Storage,
+  type RunFile,
+} from '@osmosis/platform'
 
 import type { PlatformSession } from './platform-session.ts'
 import type { RunDownloadFlags } from './run-commands.ts'
+import { findRun } from './run-record.ts'
+import { waitingStatuses } from './run-work.ts'
 import { fromHere } from '../surroundings.ts'
 
-const types = ['metrics', 'trajectories', 'artifacts', 'logs']
 /** More than this is asked about first. */
 const largeBytes = 100 * 1024 ** 2
 
 /** Downloads what an evaluation run on the platform has written. */
 export async function downloadRunCommand(
   session: PlatformSession,
-  run: string,
-  flags: RunDownloadFlags,
+  nameOrId: string,
+  { types = ['metrics', 'trajectories'], rows, ...flags }: RunDownloadFlags,
 ): Promise<number> {
   const { output, signal } = session
-  const wanted = flags.types?.flatMap((value) => value.split(',')) ?? ['metrics', 'trajectories']
-  const unknown = wanted.find((type) => !types.includes(type))
-  if (unknown !== undefined) {
-    throw new PlatformError('VALIDATION', `--types are ${types.join(', ')}, got ${unknown}.`)
-  }
   const { client } = await session.scoped()
-  const query = { types: wanted.join(','), rows: flags.rows }
-  const files = await listRunFiles(client, run, query)
-  const folder = fromHere(flags.output ?? folderName(run))
-  const size = files.reduce((sum, file) => sum + file.size, 0)
-  const end = (status: string, message: string, more: Record<string, unknown> = {}): void =>
+  const { id, name, status } = await findRun(client, 'eval', nameOrId)
+  if (waitingStatuses.includes(status)) {
+    const message = `There is nothing to download of ${nameOrId} yet: the run is ${status}.`
+    throw new PlatformError('VALIDATION', message)
+  }
+  const { files, rejected, totals } = await listRunFiles(client, id, { types, rows })
+  const folder = fromHere(flags.output ?? folderName(name ?? id))
+  const resource = {
+    eval_run: { id, name: name ?? null },
+    status,
+    selected_types: types,
+    total_files: files.length,
+    total_bytes: bytesOf(files),
+    breakdown: breakdownOf(files),
+    manifest_totals: totals,
+    output_path: folder,
+    rows: rows ?? null,
+  }
+  const end = (ended: string, message: string, more: Record<string, unknown> = {}): void =>
     output.operation({
-      status,
+      status: ended,
       operation: 'eval.download',
-      resource: { name: run, path: folder, files: files.length, bytes: size, ...more },
+      resource: { ...resource, ...more },
       message,
     })
   const agreed =
-    size <= largeBytes ||
+    resource.total_bytes <= largeBytes ||
     (await session.confirm(
-      { prompt: `Download ${Math.ceil(size / 1024 ** 2)} MiB?`, defaultYes: true },
+      { prompt: `Download ${Math.ceil(resource.total_bytes / 1024 ** 2)} MiB?`, defaultYes: true },
       flags.yes,
     ))
   if (!agreed) {
@@ -44,23 +60,45 @@ export async function downloadRunCommand(
   }
   const storage = new Storage({ signal })
   try {
-    const { downloaded, skipped, failed } = await downloadRunFiles(client, run, {
+    const { downloaded, skipped, failed } = await downloadRunFiles(client, id, {
       files,
       folder,
       overwrite: flags.overwrite ?? false,
       storage,
       signal,
     })
-    for (const { path: name, error } of failed) output.note(`${name}: ${error}`)
-    const counts = { downloaded, skipped, failed }
+    const missing = [...rejected, ...failed]
+    for (const { path: file, error } of missing) output.note(`${file}: ${error}`)
     const there = skipped === 0 ? '' : ` ${skipped} were there already.`
-    const missing = failed.length === 0 ? '' : ` ${failed.length} could not be downloaded.`
-    const status = failed.length === 0 ? 'success' : 'partial'
-    end(status, `Downloaded ${downloaded} files to ${folder}.${there}${missing}`, counts)
-    return failed.length === 0 ? 0 : 1
+    const left = missing.length === 0 ? '' : ` ${missing.length} were not downloaded.`
+    end(
+      missing.length === 0 ? 'success' : 'partial',
+      `Downloaded ${downloaded.length} files to ${folder}.${there}${left}`,
+      {
+        files_downloaded: downloaded.length,
+        files_skipped: skipped,
+        files_failed: missing,
+        bytes_downloaded: bytesOf(downloaded),
+      },
+    )
+    return missing.length === 0 ? 0 : 1
   } finally {
     await storage.close()
   }
+}
+
+function bytesOf(files: readonly RunFile[]): number {
+  return files.reduce((sum, { size }) => sum + size, 0)
+}
+
+function breakdownOf(files: readonly RunFile[]): Record<string, { files: number; bytes: number }> {
+  const types = [...new Set(files.map(({ type }) => type))]
+  return Object.fromEntries(
+    types.map((type) => {
+      const ofType = files.filter((file) => file.type === type)
+      return [type, { files: ofType.length, bytes: bytesOf(ofType) }]
+    }),
+  )
 }
 
 /** A name of the platform, as that of one folder here. */

@@ -13,7 +13,7 @@ export interface ListFlags extends PlatformFlags {
 /** Adds them. */
 export function addListFlags(command: Command): Command {
   return command
-    .option('--limit <items>', 'at most so many, up to 50 (default: 50)', countFrom(1))
+    .option('--limit <items>', 'at most so many, up to 50 (default: 50)', countFrom(1, 50))
     .option('--offset <items>', 'leave out so many first', countFrom(0))
     .addOption(new Option('--all', 'every page').conflicts('limit'))
 }
@@ -28,9 +28,12 @@ export interface LogFlags extends PlatformFlags {
 /** Adds them. */
 export function addLogFlags(command: Command): Command {
   return command
-    .option('--limit <lines>', 'at most so many, up to 200 (default: 50)', countFrom(1))
+    .option('--limit <lines>', 'at most so many, up to 200 (default: 50)', countFrom(1, 200))
     .addOption(
-      new Option('--direction <direction>', 'which lines come first').choices(['older', 'newer']),
+      new Option('--direction <direction>', 'where the cursor leads (default: older)').choices([
+        'older',
+        'newer',
+      ]),
     )
     .option('--cursor <cursor>', 'where to go on, as printed behind the lines')
 }

@@ -1,4 +1,4 @@
-import { CommanderError, type Command } from 'commander'
+import { CommanderError, Option, type Command } from 'commander'
 
 import type { PlatformSession } from './platform-session.ts'
 
@@ -18,11 +18,15 @@ export interface ProgramSettings {
 
 /** Adds the flags that commands of the platform have in common. */
 export function addPlatformFlags(command: Command): Command {
-  return command
-    .option('--json', 'print JSON for programs')
-    .option('--platform <url>', 'the platform (default: $OSMOSIS_PLATFORM_URL, the hosted one)')
-    .option('--env-file <file>', 'variables in place of the nearest .env ($OSMOSIS_ENV_FILE)')
-    .option('--workspace <name>', 'a workspace by its name, in place of that of the git origin')
+  return (
+    command
+      .option('--json', 'print JSON for programs')
+      // What the Python command line calls text without decoration, which there is no other of here.
+      .addOption(new Option('--plain').hideHelp())
+      .option('--platform <url>', 'the platform (default: $OSMOSIS_PLATFORM_URL, the hosted one)')
+      .option('--env-file <file>', 'variables in place of the nearest .env ($OSMOSIS_ENV_FILE)')
+      .option('--workspace <name>', 'a workspace by its name, in place of that of the git origin')
+  )
 }
 
 /** What a usage error of these commands ends with. */

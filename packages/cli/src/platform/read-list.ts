@@ -1,5 +1,4 @@
 import {
-  PlatformError,
   objectsOf,
   readPages,
   textOf,
@@ -18,9 +17,6 @@ export async function readList(
   key: string,
   { limit, offset, all }: ListFlags,
 ): Promise<Page> {
-  if (limit !== undefined && limit > 50) {
-    throw new PlatformError('VALIDATION', `--limit is 50 at most, got ${limit}: take --all.`)
-  }
   return readPages((query) => client.request(path, { query }), key, {
     ...(all && { all }),
     ...(limit !== undefined && { limit }),
@@ -32,10 +28,9 @@ export async function readList(
 export async function showLogs(
   client: PlatformClient,
   path: readonly string[],
-  { limit = 50, direction, cursor }: LogFlags,
+  { limit = 50, direction = 'older', cursor }: LogFlags,
   output: CommandOutput,
 ): Promise<void> {
-  if (limit > 200) throw new PlatformError('VALIDATION', `--limit is 200 at most, got ${limit}.`)
   const answer = await client.request([...path, 'logs'], { query: { limit, direction, cursor } })
   const logs = objectsOf(answer['logs'])
   const next = textOf(answer['next_cursor']) ?? null

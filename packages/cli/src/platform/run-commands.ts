@@ -1,9 +1,18 @@
-import { Option, type Command } from 'commander'
+import type { RunFileType } from '@osmosis/platform'
+import { InvalidArgumentError, Option, type Command } from 'commander'
 
-import { repeated } from '../flag-values.ts'
+import { addPythonName } from '../python-flags.ts'
 import { addListFlags, addLogFlags, type ListFlags, type LogFlags } from './list-flags.ts'
 import { addPlatformCommand, type PlatformFlags, type ProgramSettings } from './platform-flags.ts'
 import type { RunKind } from './run-kind.ts'
+
+/** Listed here as well: for a list of flags the client of the platform is not loaded. */
+const runFileTypes = [
+  'metrics',
+  'trajectories',
+  'artifacts',
+  'logs',
+] as const satisfies RunFileType[]
 
 /** Flags of commands that change something about runs. */
 export interface RunFlags extends PlatformFlags {
@@ -17,7 +26,7 @@ export interface SubmitFlags extends RunFlags {
 
 /** Flags of `eval download`. */
 export interface RunDownloadFlags extends RunFlags {
-  types?: readonly string[]
+  types?: readonly RunFileType[]
   rows?: string
   output?: string
   overwrite?: boolean
@@ -83,7 +92,7 @@ function addEvalOnlyCommands(evals: Command, settings: ProgramSettings): void {
     .description('run what failed in a run on the platform again')
     .argument('<run>', 'its name or id')
     .option('-y, --yes', 'do not ask')
-  addPlatformCommand(evals, 'download', settings, {
+  const download = addPlatformCommand(evals, 'download', settings, {
     run: async (session, flags: RunDownloadFlags, [name = '']) =>
       (await import('./download-command.ts')).downloadRunCommand(session, name, flags),
   })
@@ -91,12 +100,35 @@ function addEvalOnlyCommands(evals: Command, settings: ProgramSettings): void {
     .argument('<run>', 'its name or id')
     .addOption(
       new Option(
-        '--types <type>',
-        'what; may be repeated (default: metrics and trajectories)',
-      ).argParser(repeated),
+        '--types <types>',
+        `what, e.g. metrics,logs: ${runFileTypes.join(', ')}, or all (default: metrics,trajectories)`,
+      ).argParser(readTypes),
     )
-    .option('--rows <list>', 'of these rows, e.g. 3,10-20')
+    .option('--rows <list>', 'of these rows, e.g. 3,10-20', readRows)
     .option('-o, --output <folder>', 'where to (default: a folder of the name of the run)')
     .option('--overwrite', 'replace files of the same size as well')
     .option('-y, --yes', 'do not ask')
+  addPythonName(download, '--type <types>', '--types')
+}
+
+/** The flag may be repeated. */
+function readTypes(value: string, earlier: readonly RunFileType[] = []): readonly RunFileType[] {
+  const words = value.split(',').map((word) => word.trim().toLowerCase())
+  if (words.length === 1 && words[0] === 'all') return runFileTypes
+  const types = words.map((word) => {
+    const type = runFileTypes.find((known) => known === word)
+    if (type !== undefined) return type
+    throw new InvalidArgumentError(`It must be some of ${runFileTypes.join(', ')}, or all.`)
+  })
+  return [...new Set([...earlier, ...types])]
+}
+
+function readRows(value: string): string {
+  const rows = value.trim()
+  const areRows = rows.split(',').every((part) => {
+    const [, from = '', to = from] = /^(\d+)(?:-(\d+))?$/.exec(part) ?? []
+    return from !== '' && Number(from) <= Number(to)
+  })
+  if (areRows) return rows
+  throw new InvalidArgumentError('It must be rows and ranges of rows, e.g. 3,10-20.')
 }

@@ -1,16 +1,12 @@
-import {
-  isJsonObject,
-  PlatformError,
-  type JsonObject,
-  type PlatformClient,
-} from '@osmosis/platform'
+import { PlatformError, objectsOf, type JsonObject, type PlatformClient } from '@osmosis/platform'
 
-import { shown } from './command-output.ts'
+import { describe } from './command-output.ts'
 import type { ListFlags, LogFlags } from './list-flags.ts'
 import { readList, showLogs } from './read-list.ts'
 import type { PlatformSession } from './platform-session.ts'
 import type { RunFlags } from './run-commands.ts'
 import { runWords, type RunKind } from './run-kind.ts'
+import { findRun, picked, runRecord, type FoundRun } from './run-record.ts'
 
 export async function listRuns(
   session: PlatformSession,
@@ -19,15 +15,20 @@ export async function listRuns(
 ): Promise<void> {
   const { client } = await session.scoped()
   const { route, list } = runWords[kind]
-  session.output.list(await readList(client, [route], list, flags), [
+  const page = await readList(client, [route], list, flags)
+  session.output.list({ ...page, items: page.items.map((item) => runRecord(kind, item)) }, [
     ['NAME', 'name'],
     ['STATUS', 'status'],
-    ['MODEL', 'model_name'],
-    ['DATASET', 'dataset_name'],
+    ['MODEL', kind === 'eval' ? 'model' : 'model_name'],
+    ['DATASET', kind === 'eval' ? 'dataset' : 'dataset_name'],
     ['CREATED', 'created_at'],
     ['ID', 'id'],
   ])
 }
+
+/** Runs that have not begun have no metrics, and nothing to download. */
+export const waitingStatuses: readonly string[] = ['pending', 'queued']
+const goingOn: readonly string[] = [...waitingStatuses, 'running']
 
 export async function showRun(
   session: PlatformSession,
@@ -35,33 +36,72 @@ export async function showRun(
   name: string,
 ): Promise<void> {
   const { client } = await session.scoped()
-  const { route, one } = runWords[kind]
-  const answer = await client.request([route, name])
-  const run = isJsonObject(answer[one]) ? answer[one] : answer
-  const id = shown(run['id']) || name
-  const metrics = await ifThere(client, [route, id, 'metrics'])
-  const checkpoints =
-    kind === 'train'
-      ? (await ifThere(client, [route, id, 'checkpoints']))?.['checkpoints']
-      : undefined
-  session.output.detail({
-    ...run,
-    ...(metrics && { metrics }),
-    ...(checkpoints !== undefined && { checkpoints }),
-  })
+  const { one } = runWords[kind]
+  const run = await findRun(client, kind, name)
+  const { metrics, error } = await metricsOf(client, kind, run)
+  const measured = { metrics, metrics_available: metrics !== null, metrics_error: error }
+  const aboutRun =
+    kind === 'eval'
+      ? picked(run.answer, evalKeys)
+      : {
+          checkpoints: await checkpointsOf(client, name, run),
+          in_progress: !waitingStatuses.includes(run.status) && goingOn.includes(run.status),
+        }
+  session.output.detail({ [one]: run.record, ...aboutRun, ...measured }, [
+    ...describe({ ...aboutRun, ...run.record, ...(metrics && { metrics }) }),
+    ...(error === null ? [] : [error]),
+  ])
 }
 
-/** A run that has just begun has no metrics yet. */
-async function ifThere(
+const evalKeys = [
+  'config',
+  'results',
+  'model',
+  'dataset',
+  'rollout',
+  'entrypoint',
+  'commit_sha',
+  'branch',
+  'env_config',
+  'resolved_secret_scopes',
+  'dataset_df_stats',
+]
+
+async function metricsOf(
   client: PlatformClient,
-  path: readonly string[],
-): Promise<JsonObject | undefined> {
-  try {
-    return await client.request(path)
-  } catch (error) {
-    if (error instanceof PlatformError && error.platformCode === 'NOT_FOUND') return undefined
-    throw error
+  kind: RunKind,
+  { id, status }: FoundRun,
+): Promise<{ metrics: JsonObject | null; error: string | null }> {
+  if (waitingStatuses.includes(status)) {
+    return { metrics: null, error: 'There are no metrics yet: the run has not begun.' }
   }
+  try {
+    return { metrics: await client.request([runWords[kind].route, id, 'metrics']), error: null }
+  } catch (error) {
+    return { metrics: null, error: unlessLoggedOut(error).message }
+  }
+}
+
+/** Those of a run that has ended; they are asked for by the name that was given. */
+async function checkpointsOf(
+  client: PlatformClient,
+  name: string,
+  { status }: FoundRun,
+): Promise<readonly JsonObject[]> {
+  if (goingOn.includes(status)) return []
+  try {
+    const answer = await client.request([runWords.train.route, name, 'checkpoints'])
+    return objectsOf(answer['checkpoints'])
+  } catch (error) {
+    unlessLoggedOut(error)
+    return []
+  }
+}
+
+/** What is known of a run is shown although a part of it does not come. */
+function unlessLoggedOut(error: unknown): PlatformError {
+  if (error instanceof PlatformError && error.platformCode !== 'AUTH_REQUIRED') return error
+  throw error
 }
 
 export async function showRunLogs(
@@ -105,13 +145,13 @@ async function change(
   const { client } = await session.scoped()
   const verb = action === 'stop' ? 'Stop' : 'Retry'
   const agreed = await session.confirm({ prompt: `${verb} the run ${name}?` }, yes)
-  const resource = agreed
+  const answer = agreed
     ? await client.request([runWords[kind].route, name, action], { method: 'POST', body: {} })
-    : { name }
+    : {}
   session.output.operation({
     status: agreed ? 'success' : 'cancelled',
     operation: `${kind}.${action}`,
-    resource,
+    resource: { name, ...answer },
     message: agreed ? `The run ${name} ${done}.` : `The run ${name} was left as it is.`,
   })
 }

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
@@ -156,7 +157,9 @@ describe('osmosis dataset upload', () => {
       1,
       { error: { code: 'CONFLICT', details: { existing_dataset_id: id } } },
     ])
-    expect((await osmosis('dataset upload sums.jsonl --overwrite')).code).toBe(0)
+    const asked = await osmosis('dataset upload sums.jsonl --overwrite --json')
+    expect(json(asked.stderr)).toMatchObject({ error: { code: 'INTERACTIVE_REQUIRED' } })
+    expect((await osmosis('dataset upload sums.jsonl --overwrite --yes')).code).toBe(0)
     expect(platform.requests.at(-3)?.body).toMatchObject({ overwrite_dataset_id: id })
     expect(platform.datasets.list).toHaveLength(1)
   })
@@ -186,10 +189,10 @@ describe('osmosis dataset', () => {
     expect(all).toMatchObject({ has_more: false, next_offset: null })
     expect(all['items']).toHaveLength(120)
     expect((await osmosis('dataset list --limit 1')).stdout).toMatch(
-      /^NAME +STATUS +ROWS +BYTES +CREATED +ID\nset-0 +uploaded +0 +dataset-\S+\n$/,
+      /^NAME +STATUS +ROWS +BYTES +CREATED +ID\nset-0 +uploaded +0 +2026-\S+ +dataset-\S+\n$/,
     )
     expect((await osmosis('dataset list --all --limit 3')).code).toBe(2)
-    expect((await osmosis('dataset list --limit 51')).code).toBe(1)
+    expect((await osmosis('dataset list --limit 51')).code).toBe(2)
   })
 
   it('shows what is known of a dataset, and its first rows', async () => {
@@ -198,7 +201,11 @@ describe('osmosis dataset', () => {
     const info = json((await osmosis('dataset info sums --json')).stdout)
     expect(info).toMatchObject({ data: { file_name: 'sums', status: 'uploaded' } })
     const preview = json((await osmosis('dataset preview sums --json')).stdout)
-    expect(preview).toMatchObject({ data: { rows: rows.slice(0, 5) } })
+    expect(preview).toMatchObject({ data: { rows: rows.slice(0, 5), returned_rows: 5 } })
+    const short = json((await osmosis('dataset preview sums --rows 2 --json')).stdout)
+    expect(short).toMatchObject({
+      data: { dataset: { file_name: 'sums' }, rows: rows.slice(0, 2) },
+    })
     expect((await osmosis('dataset preview sums')).stdout).toContain('ground_truth  1\n')
     const none = await osmosis('dataset info nothing --json')
     expect([none.code, json(none.stderr)]).toMatchObject([1, { error: { code: 'NOT_FOUND' } }])
@@ -213,6 +220,9 @@ describe('osmosis dataset', () => {
     const again = await osmosis('dataset download sums --json')
     expect([again.code, json(again.stderr)]).toMatchObject([1, { error: { code: 'CONFLICT' } }])
     expect((await osmosis('dataset download sums --overwrite')).code).toBe(0)
+    expect((await osmosis('dataset download sums -o data')).stdout).toBe(
+      `Downloaded to ${path.join('data', 'sums.jsonl')}.\n`,
+    )
   })
 
   it('leaves no file of a download that fails, and downloads only what is uploaded', async () => {

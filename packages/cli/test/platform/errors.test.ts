@@ -6,6 +6,9 @@ import { describe, expect, it } from 'vitest'
 
 import { json, platformUser, token } from './on-platform.ts'
 
+const howToLogIn =
+  'Log in again: osmosis auth login. Where OSMOSIS_TOKEN is set, that is the login: set a valid one, or unset it.'
+
 describe('a refusal of the platform', () => {
   it.each<[number, string | undefined, string]>([
     [400, undefined, 'VALIDATION'],
@@ -33,7 +36,7 @@ describe('a refusal of the platform', () => {
       cli_version: '0.0.0',
       error: {
         code: errorCode,
-        message: 'No, [redacted].',
+        message: status === 401 ? `No, [redacted].\n${howToLogIn}` : 'No, [redacted].',
         details: {
           ...(code && { platform_code: code }),
           issues: [{ key: 'lr', message: 'is not [redacted]' }],
@@ -50,6 +53,14 @@ describe('a refusal of the platform', () => {
     platform.fail('GET verify', { status: 400, body: { error: 'No \u001B[2Jway.', issues } })
     expect((await osmosis('auth whoami')).stderr).toBe(
       'error: No [2Jway.\n- too much\n- lr: unknown (did you mean rate?)\n',
+    )
+  })
+
+  it('that is a 401 says what to do', async () => {
+    const { platform, osmosis } = await platformUser()
+    platform.fail('GET verify', refusal(401, 'The token has expired.', { code: 'TOKEN_EXPIRED' }))
+    expect((await osmosis('auth whoami')).stderr).toBe(
+      `error: The token has expired.\n${howToLogIn}\n`,
     )
   })
 
@@ -127,6 +138,26 @@ describe('before anything is sent', () => {
     expect((await osmosis('auth whoami')).code).toBe(0)
     expect((await osmosis('auth whoami', { OSMOSIS_PLATFORM_URL: '' })).code).toBe(0)
   })
+})
+
+it.each([
+  ['dataset list --json --nonsense', 'dataset list', "unknown option '--nonsense'"],
+  ['--json secret set', 'secret set', "missing required argument 'name'"],
+  ['eval download first --types images --json', 'eval download', 'must be some of metrics,'],
+  ['--json dataset', 'dataset', 'osmosis dataset needs a command: validate, upload,'],
+])('wrong use is one JSON document with --json: osmosis %s', async (words, command, message) => {
+  const { osmosis } = await platformUser()
+  const { code, stdout, stderr } = await osmosis(words)
+  expect([code, stdout, json(stderr)]).toStrictEqual([
+    2,
+    '',
+    {
+      schema_version: 1,
+      command,
+      cli_version: '0.0.0',
+      error: { code: 'VALIDATION', message: expect.stringContaining(message), details: {} },
+    },
+  ])
 })
 
 it('flags that do not exist end with 2, and those of the platform are for its commands', async () => {

@@ -11,20 +11,42 @@ describe.each([
 ] as const)('osmosis %s', (kind, key, route) => {
   it('lists runs and shows one with its metrics', async () => {
     const { platform, osmosis } = await platformUser()
-    platform[key].add('first', { model_name: 'qwen' })
+    const { id } = platform[key].add('first', { status: 'finished', model: 'qwen' })
     platform[key].add('second')
-    platform[key].metrics = { overview: { duration_ms: 5 } }
-    platform[key].checkpoints = [{ id: 'c-1', checkpoint_step: 10 }]
+    platform[key].checkpoints = [{ id: 'c-1', checkpoint_step: 10, status: 'ready' }]
     const list = json((await osmosis(`${kind} list --limit 1 --json`)).stdout)
     expect(list).toMatchObject({ items: [{ name: 'first' }], total_count: 2, next_offset: 1 })
-    expect((await osmosis(`${kind} list`)).stdout).toMatch(/^NAME .*\nfirst +running +qwen/)
+    expect((await osmosis(`${kind} list`)).stdout).toMatch(/^NAME .*\nfirst +finished +qwen +sums/)
 
     const { data } = json((await osmosis(`${kind} info first --json`)).stdout)
+    const model = kind === 'eval' ? { model: 'qwen' } : { model_name: 'qwen' }
     expect(data).toMatchObject({
-      name: 'first',
+      [kind === 'eval' ? 'eval_run' : 'training_run']: { id, name: 'first', ...model },
       metrics: { overview: { duration_ms: 5 } },
+      metrics_available: true,
+      metrics_error: null,
       ...(kind === 'train' && { checkpoints: [{ id: 'c-1' }] }),
     })
+    // As the Python command line asks: by the id, but for checkpoints, which only runs that have ended have.
+    expect(platform.calls.slice(2)).toEqual([
+      `GET ${route}/first`,
+      `GET ${route}/${id}/metrics`,
+      ...(kind === 'train' ? [`GET ${route}/first/checkpoints`] : []),
+    ])
+  })
+
+  it('asks for nothing that a run cannot have yet', async () => {
+    const { platform, osmosis } = await platformUser()
+    platform[key].add('waiting', { status: 'pending' })
+    platform[key].add('going')
+    const { code, stdout } = await osmosis(`${kind} info waiting`)
+    expect([code, stdout]).toEqual([0, expect.stringContaining('There are no metrics yet')])
+    expect((await osmosis(`${kind} info going`)).code).toBe(0)
+    expect(platform.calls).toEqual([
+      `GET ${route}/waiting`,
+      `GET ${route}/going`,
+      `GET ${route}/${kind === 'eval' ? 'eval' : 'training'}-2/metrics`,
+    ])
   })
 
   it('shows a run that has no metrics yet', async () => {
@@ -38,9 +60,10 @@ describe.each([
   it('shows the log of a run', async () => {
     const { platform, osmosis } = await platformUser()
     platform[key].add('first')
-    platform[key].logs.push({ timestamp: '10:00', level: 'info', message: 'begun' })
-    expect((await osmosis(`${kind} logs first`)).stdout).toBe('10:00  info  begun\n')
-    expect((await osmosis(`${kind} logs first --limit 201`)).code).toBe(1)
+    platform[key].logs.push({ timestamp: '10:00', level: 'info', step: 'start', message: 'begun' })
+    expect((await osmosis(`${kind} logs first`)).stdout).toBe('10:00  info  start  begun\n')
+    expect(String(platform.requests[0]?.query)).toBe('limit=50&direction=older')
+    expect((await osmosis(`${kind} logs first --limit 201`)).code).toBe(2)
   })
 
   it('stops a run once somebody has agreed', async () => {
@@ -85,10 +108,26 @@ describe('osmosis eval download', () => {
     const { code, stdout } = await osmosis('eval download first --rows 3,10-20 --json')
     expect([code, json(stdout)]).toMatchObject([
       0,
-      { status: 'success', resource: { downloaded: 2, skipped: 0, failed: [] } },
+      {
+        status: 'success',
+        resource: {
+          eval_run: { id: 'eval-1', name: 'first' },
+          selected_types: ['metrics', 'trajectories'],
+          files_downloaded: 2,
+          files_skipped: 0,
+          files_failed: [],
+          bytes_downloaded: 14,
+          breakdown: { metrics: { files: 1, bytes: 2 }, trajectories: { files: 1, bytes: 12 } },
+          output_path: here('first'),
+        },
+      },
     ])
     for (const [name, text] of files) expect(readFileSync(here(`first/${name}`), 'utf8')).toBe(text)
-    const { query } = platform.requests[0] ?? {}
+    expect(platform.calls.slice(0, 2)).toEqual([
+      'GET eval-runs/first',
+      'GET eval-runs/eval-1/samples/manifest',
+    ])
+    const { query } = platform.requests[1] ?? {}
     expect(Object.fromEntries(query ?? [])).toEqual({
       types: 'metrics,trajectories',
       rows: '3,10-20',
@@ -98,7 +137,7 @@ describe('osmosis eval download', () => {
     const again = await osmosis('eval download first')
     expect(again.stdout).toMatch(/^Downloaded 0 files to .*first\. 2 were there already\.\n$/)
     expect(json((await osmosis('eval download first --overwrite --json')).stdout)).toMatchObject({
-      resource: { downloaded: 2 },
+      resource: { files_downloaded: 2 },
     })
   })
 
@@ -118,7 +157,9 @@ describe('osmosis eval download', () => {
       1,
       {
         status: 'partial',
-        resource: { failed: expect.arrayContaining([{ path: name, error: expect.any(String) }]) },
+        resource: {
+          files_failed: expect.arrayContaining([{ path: name, error: expect.any(String) }]),
+        },
       },
     ])
     expect(existsSync(here(`first/${name}`))).toBe(false)
@@ -140,8 +181,33 @@ describe('osmosis eval download', () => {
     expect(existsSync(here('first'))).toBe(false)
   })
 
-  it('knows four types', async () => {
+  it('writes no file of a type that nobody has asked for', async () => {
+    const { platform, osmosis } = await platformUser()
+    platform.evalRuns.add('first')
+    for (const [name, text] of files) platform.evalRuns.files.set(name, text)
+    const { code, stdout } = await osmosis('eval download eval-1 --type metrics --json')
+    expect([code, json(stdout)]).toMatchObject([
+      1,
+      {
+        status: 'partial',
+        resource: { files_downloaded: 1, files_failed: [{ path: files[1][0] }] },
+      },
+    ])
+    expect(existsSync(here('first/metrics.json'))).toBe(true)
+    expect(existsSync(here('first/trajectories'))).toBe(false)
+    expect((await osmosis('eval download first --types all')).code).toBe(0)
+  })
+
+  it('is refused as long as a run has not begun', async () => {
+    const { platform, osmosis } = await platformUser()
+    platform.evalRuns.add('first', { status: 'pending' })
+    const { code, stderr } = await osmosis('eval download first')
+    expect([code, stderr]).toEqual([1, expect.stringContaining('the run is pending')])
+    expect(platform.calls).toEqual(['GET eval-runs/first'])
+  })
+
+  it.each(['--types images', '--rows 9-3', '--rows x'])('%s is wrong use', async (flags) => {
     const { osmosis } = await platformUser()
-    expect((await osmosis('eval download first --types images')).code).toBe(1)
+    expect((await osmosis(`eval download first ${flags}`)).code).toBe(2)
   })
 })

@@ -5,7 +5,7 @@ import { errorMessage } from '@osmosis/core'
 import { wait } from '@osmosis/core/http'
 
 import type { PlatformClient } from '../client.ts'
-import { objectsOf, textOf, type JsonObject } from '../json-object.ts'
+import { isJsonObject, objectsOf, textOf, type JsonObject } from '../json-object.ts'
 import { PlatformError } from '../platform-error.ts'
 import type { Pause, Storage } from '../storage/storage.ts'
 
@@ -15,6 +15,7 @@ export interface RunFile {
   readonly path: string
   /** Bytes. */
   readonly size: number
+  readonly type: RunFileType
   readonly token: string | undefined
 }
 
@@ -24,27 +25,57 @@ export interface FailedFile {
   readonly error: string
 }
 
-const files = new Set(['metrics.json', 'logs.txt', 'summary.jsonl'])
-const folders = new Set(['trajectories', 'artifacts'])
+/** What can be downloaded of an evaluation run. */
+export type RunFileType = 'metrics' | 'trajectories' | 'artifacts' | 'logs'
+
+const files: Readonly<Record<string, RunFileType>> = {
+  'metrics.json': 'metrics',
+  'logs.txt': 'logs',
+  'summary.jsonl': 'trajectories',
+}
+const folders: Readonly<Record<string, RunFileType>> = {
+  trajectories: 'trajectories',
+  artifacts: 'artifacts',
+}
+
+/** The files of an evaluation run, as the platform lists them. */
+export interface RunFiles {
+  /** Those of the types that were asked for. */
+  readonly files: readonly RunFile[]
+  /** Those that the platform lists besides; they are not written. */
+  readonly rejected: readonly FailedFile[]
+  /** What the platform says of all of them. */
+  readonly totals: JsonObject
+}
 
 /**
  * What an evaluation run has to download.
  *
+ * @param run - its id
  * @throws PlatformError with code `PLATFORM_ERROR` when the platform names a file that would be
  * written elsewhere
  */
 export async function listRunFiles(
   client: PlatformClient,
   run: string,
-  query: { types: string; rows?: string | undefined },
-): Promise<RunFile[]> {
+  { types, rows }: { readonly types: readonly RunFileType[]; readonly rows?: string | undefined },
+): Promise<RunFiles> {
+  const query = { types: types.join(','), rows }
   const manifest = await client.request(['eval-runs', run, 'samples', 'manifest'], { query })
-  return objectsOf(manifest['files']).map(toRunFile)
+  const listed = objectsOf(manifest['files']).map(toRunFile)
+  return {
+    files: listed.filter(({ type }) => types.includes(type)),
+    rejected: listed
+      .filter(({ type }) => !types.includes(type))
+      .map(({ path: name, type }) => ({ path: name, error: `nobody has asked for ${type}` })),
+    totals: isJsonObject(manifest['totals']) ? manifest['totals'] : {},
+  }
 }
 
 function toRunFile({ path: name, size, token }: JsonObject): RunFile {
-  if (typeof name === 'string' && typeof size === 'number' && isSafe(name)) {
-    return { path: name, size, token: textOf(token) }
+  const type = typeof name === 'string' ? typeOf(name) : undefined
+  if (typeof name === 'string' && typeof size === 'number' && type !== undefined) {
+    return { path: name, size, type, token: textOf(token) }
   }
   throw new PlatformError(
     'PLATFORM_ERROR',
@@ -53,13 +84,16 @@ function toRunFile({ path: name, size, token }: JsonObject): RunFile {
   )
 }
 
-function isSafe(name: string): boolean {
+/** Undefined for what is no file of a run, and for what would be written elsewhere. */
+function typeOf(name: string): RunFileType | undefined {
   const segments = name.split('/')
   const [first = ''] = segments
-  if (segments.some((segment) => segment === '' || segment === '.' || segment === '..'))
-    return false
-  if (/[\\\p{Cc}:]/u.test(name)) return false
-  return segments.length === 1 ? files.has(first) : folders.has(first)
+  if (segments.some((segment) => segment === '' || segment === '.' || segment === '..')) {
+    return undefined
+  }
+  if (/[\\\p{Cc}:]/u.test(name)) return undefined
+  const known = segments.length === 1 ? files : folders
+  return Object.hasOwn(known, first) ? known[first] : undefined
 }
 
 const atOnce = 8
@@ -82,7 +116,11 @@ export async function downloadRunFiles(
     readonly signal: AbortSignal
     readonly pause?: Pause
   },
-): Promise<{ downloaded: number; skipped: number; failed: FailedFile[] }> {
+): Promise<{
+  readonly downloaded: readonly RunFile[]
+  readonly skipped: number
+  readonly failed: readonly FailedFile[]
+}> {
   const { folder, overwrite, signal } = options
   const wanted: RunFile[] = []
   for (const file of options.files) {
@@ -106,8 +144,9 @@ export async function downloadRunFiles(
     }
     await Promise.all(Array.from({ length: Math.min(atOnce, batch.length) }, work))
   }
+  const missing = new Set(failed.map(({ path: name }) => name))
   return {
-    downloaded: wanted.length - failed.length,
+    downloaded: wanted.filter((file) => !missing.has(file.path)),
     skipped: options.files.length - wanted.length,
     failed,
   }

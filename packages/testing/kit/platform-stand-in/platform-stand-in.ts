@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers'
 
 import { onTestFinished } from 'vitest'
 
+import { assertFit, refuseUnfit } from './stand-in-contract.ts'
 import { StandInDatasets } from './stand-in-datasets.ts'
 import { StandInLogin } from './stand-in-login.ts'
 import { page, refusal, type StandInAnswer, type StandInRequest } from './stand-in-request.ts'
@@ -27,7 +28,9 @@ export class PlatformStandIn {
   headers: Record<string, string> = {}
   readonly #faults: { route: string; answer: StandInAnswer | 'hang' | 'drop' }[] = []
   readonly #server = createServer((message, response) => {
-    this.#serve(message, response).catch((error: unknown) => response.destroy(error as Error))
+    this.#serve(message, response).catch((error: unknown) => {
+      response.writeHead(500).end(String(error))
+    })
   })
 
   /** Starts one that ends with the test. */
@@ -67,12 +70,19 @@ export class PlatformStandIn {
       response.destroy()
       return
     }
-    const answer = fault?.answer ?? this.#answer(request) ?? refusal(404, `No route ${called}.`)
+    const answer = fault?.answer ?? this.#checked(request) ?? refusal(404, `No route ${called}.`)
     const { status = 200, body, headers = {} } = answer
     response.writeHead(status, { ...this.headers, ...headers })
     if (body === undefined) response.end()
     else if (typeof body === 'string' || Buffer.isBuffer(body)) response.end(body)
     else response.end(JSON.stringify(body))
+  }
+
+  /** Requests and answers are as strict as the models of the Python SDK, whatever the rest makes of them. */
+  #checked(request: StandInRequest): StandInAnswer | undefined {
+    const answer = refuseUnfit(request) ?? this.#answer(request)
+    if (answer !== undefined) assertFit(request, answer)
+    return answer
   }
 
   #answer(request: StandInRequest): StandInAnswer | undefined {

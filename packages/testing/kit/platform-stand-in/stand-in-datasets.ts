@@ -14,6 +14,9 @@ export interface StandInDataset {
   status: string
   file_format: string
   data_preview?: unknown
+  row_count?: number
+  created_at: string
+  updated_at: string
   platform_url: string
 }
 
@@ -147,6 +150,8 @@ export class StandInDatasets {
       file_size: size,
       status: 'pending',
       file_format: format,
+      created_at: '2026-11-21T10:00:00Z',
+      updated_at: '2026-11-21T10:00:00Z',
       platform_url: `${this.#url()}/datasets/${id}`,
     }
     this.list.push(dataset)

@@ -7,13 +7,26 @@ import {
 } from './stand-in-request.ts'
 
 /** A run that the stand-in has. */
-export type StandInRun = Record<string, unknown> & { id: string; name: string; status: string }
+export interface StandInRun {
+  readonly id: string
+  readonly name: string
+  status: string
+  readonly model: string
+  readonly dataset: string
+  readonly rollout: string
+  /** Further fields of the run itself, such as `reward` of a training run. */
+  readonly more: Readonly<Record<string, unknown>>
+}
+
+/** What everything has happened at. */
+const at = '2026-11-21T10:00:00Z'
 
 /** Evaluation runs or training runs of the stand-in. */
 export class StandInRuns {
   readonly list: StandInRun[] = []
   readonly logs: unknown[] = []
-  metrics: Record<string, unknown> = {}
+  /** Without the status. */
+  metrics: Record<string, unknown>
   checkpoints: unknown[] = []
   /** Files of an evaluation run, by path. */
   readonly files = new Map<string, string>()
@@ -27,10 +40,13 @@ export class StandInRuns {
   constructor(kind: 'eval' | 'training', url: () => string) {
     this.#kind = kind
     this.#url = url
+    this.metrics = { overview: { duration_ms: 5 }, ...(kind === 'training' && { metrics: [] }) }
   }
 
-  add(name: string, more: Record<string, unknown> = {}): StandInRun {
-    const run = { id: `${this.#kind}-${this.list.length + 1}`, name, status: 'running', ...more }
+  add(name: string, changes: Partial<StandInRun> = {}): StandInRun {
+    const id = `${this.#kind}-${this.list.length + 1}`
+    const about = { model: 'Qwen/Qwen3', dataset: 'sums', rollout: 'echo', more: {} }
+    const run = { id, name, status: 'running', ...about, ...changes }
     this.list.push(run)
     return run
   }
@@ -39,17 +55,22 @@ export class StandInRuns {
     const { method, path, query, body } = request
     const [, name, action, what] = path
     if (name === undefined) {
-      return method === 'GET' ? page(`${this.#kind}_runs`, this.list, query) : this.#submit(body)
+      const shown = this.list.map((one) => this.#listed(one))
+      return method === 'GET' ? page(`${this.#kind}_runs`, shown, query) : this.#submit(body)
     }
     const run = this.list.find(({ id, name: named }) => id === name || named === name)
     if (!run) return refusal(404, `There is no run ${name}.`)
-    if (method === 'GET') return this.#read(run, action, query)
-    if (action === 'stop') return { body: { ...Object.assign(run, { status: 'stopped' }) } }
-    if (action === 'retry') {
-      const retried = { ...run, status: 'pending', workflow_id: 'wf-2', retryable_samples: 3 }
-      return { body: { ...retried, platform_url: this.#page(run) } }
+    if (method === 'GET') return this.#read(run, { name, action, query })
+    const { id, name: called } = run
+    if (action === 'stop') {
+      run.status = 'stopped'
+      return { body: { id, name: called, status: run.status } }
     }
-    return what === 'download-urls' ? this.#urls(run, body) : undefined
+    if (action === 'retry') {
+      const retried = { status: 'pending', workflow_id: 'wf-2', retryable_samples: 3 }
+      return { body: { id, name: called, ...retried, platform_url: this.#page(run) } }
+    }
+    return what === 'download-urls' && name === id ? this.#urls(run, body) : undefined
   }
 
   /** What the URLs of an evaluation's files lead to. */
@@ -63,22 +84,52 @@ export class StandInRuns {
     this.submitted.push(body)
     const run = this.add(`${this.#kind}-run-${this.list.length + 1}`, { status: 'pending' })
     const { id, name, status } = run
-    const created = '2026-11-21T10:00:00Z'
-    return { body: { id, name, status, created_at: created, platform_url: this.#page(run) } }
+    return { body: { id, name, status, created_at: at, platform_url: this.#page(run) } }
   }
 
   #read(
     run: StandInRun,
-    action: string | undefined,
-    query: URLSearchParams,
+    { name, action, query }: { name: string; action: string | undefined; query: URLSearchParams },
   ): StandInAnswer | undefined {
-    if (action === undefined) return { body: { [`${this.#kind}_run`]: run } }
+    if (action === undefined) return { body: this.#detail(run) }
     if (action === 'logs') return logPage(this.logs, query)
+    if (action === 'checkpoints') {
+      return { body: { training_run_name: run.name, checkpoints: this.checkpoints } }
+    }
+    // What follows is asked for by the id alone.
+    if (name !== run.id) return undefined
     if (action === 'metrics') return { body: { status: run.status, ...this.metrics } }
-    if (action === 'checkpoints') return { body: { checkpoints: this.checkpoints } }
     if (action !== 'samples') return undefined
     const files = [...this.files].map(([path, text]) => ({ path, size: Buffer.byteLength(text) }))
     return { body: { files, totals: { files: files.length } } }
+  }
+
+  #itself(run: StandInRun): Record<string, unknown> {
+    const { id, name, status, more } = run
+    return { id, name, status, created_at: at, platform_url: this.#page(run), ...more }
+  }
+
+  /** As lists have it: the two kinds of runs differ in how they call what they are about. */
+  #listed(run: StandInRun): Record<string, unknown> {
+    const { model, dataset, rollout } = run
+    const isEval = this.#kind === 'eval'
+    return {
+      ...this.#itself(run),
+      model: { id: 'model-1', [isEval ? 'name' : 'model_name']: model },
+      dataset: { id: 'dataset-1', [isEval ? 'name' : 'file_name']: dataset },
+      rollout: { id: 'rollout-1', name: rollout },
+    }
+  }
+
+  #detail(run: StandInRun): Record<string, unknown> {
+    const { model, dataset, rollout } = run
+    return {
+      [`${this.#kind}_run`]: this.#itself(run),
+      ...(this.#kind === 'training' && { model: { id: 'model-1', name: model } }),
+      dataset: { id: 'dataset-1', name: dataset },
+      rollout: { id: 'rollout-1', name: rollout },
+      config: { model_path: model },
+    }
   }
 
   #urls(run: StandInRun, { items }: StandInRequest['body']): StandInAnswer {
