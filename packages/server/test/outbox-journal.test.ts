@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 
@@ -216,6 +216,46 @@ it('loses nothing but the rollout whose line cannot be read, and leaves that to 
   const reward = ['completion success', 'grader reward']
   expect(await found(folder)).toStrictEqual({ a: reward, d: reward })
   expect(await keptRollouts(folder)).toStrictEqual(['a', 'd'])
+})
+
+describe('a journal that is not as it was written is left to people, and named', () => {
+  const damages: Readonly<Record<string, (journal: string) => string>> = {
+    'has no line break left': (journal) => journal.replaceAll('\n', 'J'),
+    'has another byte for its last line break': (journal) => journal.replace(/\n$/, 'J'),
+    'has another byte for the line break behind the end of a rollout': (journal) =>
+      journal.replace('"line":"over"}\n', '"line":"over"}J'),
+    'has nothing but other bytes': (journal) => '\u0007'.repeat(journal.length),
+    'has the acceptance that another version wrote': (journal) =>
+      journal.replaceAll('"line":"accepted"', '"line":"admitted"'),
+    'has a step that another version wrote': (journal) =>
+      journal.replaceAll('"line":"callback"', '"line":"dispatch"'),
+  }
+  it.each(Object.entries(damages))('where it %s', async (_, damage) => {
+    const folder = await temporaryFolder()
+    {
+      await using first = await openOutbox(folder)
+      const over = await first.outbox.accept(acceptanceOf('over'))
+      await over.remove()
+      const owed = await first.outbox.accept(acceptanceOf('owed'))
+      await owed.keep(callbackOf('owed', 'completion', 'success'), [])
+      const [name = ''] = readdirSync(folder).filter((file) => file.startsWith('journal-'))
+      // As it is when the process is killed: what is over goes when it is closed.
+      cpSync(path.join(folder, name), path.join(folder, 'killed'))
+    }
+    for (const name of readdirSync(folder).filter((file) => file.startsWith('journal-'))) {
+      rmSync(path.join(folder, name))
+    }
+    const file = path.join(folder, 'journal-00000007.jsonl')
+    const damaged = damage(readFileSync(path.join(folder, 'killed'), 'utf8'))
+    writeFileSync(file, damaged)
+    {
+      await using second = await openOutbox(folder)
+      expect(second.records).toStrictEqual([])
+      const message = 'not all of file can be read; it is left alone'
+      expect(second.log).toStrictEqual([{ level: 'error', message, fields: { file } }])
+    }
+    expect(readFileSync(file.replace(/jsonl$/, 'unreadable'), 'utf8')).toBe(damaged)
+  })
 })
 
 it('ignores half a line, and begins no line behind it', async () => {

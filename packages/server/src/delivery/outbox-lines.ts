@@ -107,6 +107,9 @@ export function toLastLine(id: string): string {
 /** Kinds of those lines that are no steps. */
 export const noteKinds: ReadonlySet<string> = new Set(['told', 'grading', 'fetched'])
 
+/** Those of all lines that say something of a record that is not over. */
+export const lineKinds: ReadonlySet<string> = new Set(['accepted', 'callback', 'end', ...noteKinds])
+
 /** @throws the error of the parser, whose text may quote keys */
 export function readFirstLine(text: string): { acceptance: Acceptance; at: number } {
   const accepted = acceptanceSchema.parse(JSON.parse(text))

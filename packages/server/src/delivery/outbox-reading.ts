@@ -1,5 +1,5 @@
 import type { KeptRecord } from './outbox-kept.ts'
-import { noteKinds } from './outbox-lines.ts'
+import { lineKinds, noteKinds } from './outbox-lines.ts'
 import type { Segment, SegmentLine } from './outbox-segment.ts'
 
 /** A record that an earlier process left. */
@@ -50,12 +50,14 @@ export async function findRecords(segments: readonly Segment[]): Promise<FoundRe
 }
 
 function toRecord(id: string, lines: readonly PlacedLine[]): FoundRecord[] {
+  const segments = [...new Set(lines.map(({ segment }) => segment))]
+  // A newer version may have written them: what they mean, and whether the record is over, it knows alone.
+  const isForeign = lines.some(({ head }) => !lineKinds.has(head.kind))
   const accepted = lines.findLast(({ head }) => head.kind === 'accepted')
   // Its acceptance went with a segment, so it is over, whatever is left of it.
-  if (accepted === undefined) return []
-  const segments = [...new Set(lines.map(({ segment }) => segment))]
-  const ordered = inOrder(lines)
-  if (ordered === undefined) {
+  if (accepted === undefined && !isForeign) return []
+  const ordered = isForeign ? undefined : inOrder(lines)
+  if (accepted === undefined || ordered === undefined) {
     for (const segment of segments) segment.isUnreadable = true
     return []
   }

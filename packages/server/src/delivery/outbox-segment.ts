@@ -3,6 +3,14 @@ import path from 'node:path'
 
 import { syncFolder } from '@osmosis/core/files'
 
+import {
+  closeBrace,
+  closeBracket,
+  endOfText,
+  openBrace,
+  openBracket,
+  quote,
+} from '../http/json-bytes.ts'
 import { AppendedFile } from './outbox-file.ts'
 
 /** What the beginning of a line says. */
@@ -14,9 +22,9 @@ interface LineHead {
   readonly kind: string
 }
 
-/** A whole line of a segment. */
+/** A line of a segment. */
 export interface SegmentLine {
-  /** Undefined: the line makes no sense. */
+  /** Undefined: something there makes no sense. */
   readonly head: LineHead | undefined
   /** Without its newline. */
   readonly text: string
@@ -26,7 +34,7 @@ export interface SegmentLine {
 
 /** Those that cannot be read are left to people under the second name. */
 const segmentName = /^journal-(\d{8,})\.(jsonl|unreadable)$/
-const headOfLine = /^([{-])"id":"([0-9a-f-]{36})","n":(\d+),"line":"(\w+)"/
+const headOfLine = /([{-])"id":"([0-9a-f-]{36})","n":(\d+),"line":"(\w+)"/g
 /** In the place of the first byte of an acceptance. */
 const struckOut = '-'
 
@@ -78,10 +86,11 @@ export class Segment {
     const lines: SegmentLine[] = []
     let offset = 0
     for (let end = bytes.indexOf(0x0a); end !== -1; end = bytes.indexOf(0x0a, offset)) {
-      const text = bytes.toString('utf8', offset, end)
-      lines.push({ head: toHead(text), text, offset })
+      lines.push(...toLines(bytes.subarray(offset, end), offset))
       offset = end + 1
     }
+    const rest = bytes.subarray(offset)
+    if (rest.length > 0 && shapeOf(rest) === 'senseless') lines.push(...toLines(rest, offset))
     return lines
   }
 
@@ -110,9 +119,36 @@ export class Segment {
   }
 }
 
-function toHead(text: string): LineHead | undefined {
-  const [, first, id, number, kind] = headOfLine.exec(text) ?? []
-  if (id === undefined || kind === undefined) return undefined
+/** Whether bytes are a line, the beginning of one, or nothing that was ever written here. */
+function shapeOf(bytes: Uint8Array): 'whole' | 'begun' | 'senseless' {
+  const [first] = bytes
+  if (first !== openBrace && first !== struckOut.charCodeAt(0)) return 'senseless'
+  let depth = 1
+  for (let at = 1; at < bytes.length; at += 1) {
+    const byte = bytes[at]
+    if (byte === quote) at = endOfText(bytes, at)
+    else if (byte === openBrace || byte === openBracket) depth += 1
+    else if (byte === closeBrace || byte === closeBracket) depth -= 1
+    // Something follows: where a line break was, there is something else now.
+    if (depth === 0) return at === bytes.length - 1 ? 'whole' : 'senseless'
+  }
+  return 'begun'
+}
+
+/**
+ * One line, or where line breaks are lost one for each that begins in it: what it says cannot be read, but
+ * whose it was.
+ */
+function toLines(bytes: Buffer, offset: number): SegmentLine[] {
+  const text = bytes.toString()
+  const heads = [...text.matchAll(headOfLine)]
+  if (heads[0]?.index === 0 && shapeOf(bytes) === 'whole') {
+    return [{ head: toHead(heads[0]), text, offset }]
+  }
+  return [undefined, ...heads.map(toHead)].map((head) => ({ head, text, offset }))
+}
+
+function toHead([, first, id = '', number, kind = '']: RegExpMatchArray): LineHead {
   return { id, number: Number(number), kind: first === struckOut ? 'over' : kind }
 }
 

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 
 import { HttpRefusal, type BodyProblem } from './http-refusal.ts'
+import { endOfText, openBrace, openBracket, quote } from './json-bytes.ts'
 
 /** What the body of a request has to be. */
 export interface ExpectedBody<Body> {
@@ -21,7 +22,6 @@ const mostProblems = 100
  * millions have room in a body of ordinary size, and none in the process.
  */
 const mostParts = 1_000_000
-const [quote, backslash, bracket, brace] = [0x22, 0x5c, 0x5b, 0x7b] as const
 
 /**
  * Reads a JSON body, whatever content type it claims.
@@ -98,26 +98,12 @@ function hasTooManyParts(json: Uint8Array): boolean {
   let parts = 0
   for (let at = 0; at < json.length; at += 1) {
     const byte = json[at]
-    if (byte !== quote && byte !== bracket && byte !== brace) continue
+    if (byte !== quote && byte !== openBracket && byte !== openBrace) continue
     parts += 1
     if (parts > mostParts) return true
     if (byte === quote) at = endOfText(json, at)
   }
   return false
-}
-
-function endOfText(json: Uint8Array, start: number): number {
-  let end = start
-  do {
-    end = json.indexOf(quote, end + 1)
-  } while (end !== -1 && isEscaped(json, end))
-  return end === -1 ? json.length : end
-}
-
-function isEscaped(json: Uint8Array, at: number): boolean {
-  let before = at
-  while (json[before - 1] === backslash) before -= 1
-  return (at - before) % 2 === 1
 }
 
 // The client went away, so the answer will not be read.
