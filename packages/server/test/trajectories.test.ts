@@ -1,10 +1,10 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import path from 'node:path'
 
 import { requireRolloutContext, toRolloutSample } from '@osmosis/core'
 import { validateTrajectory, type Trajectory } from '@osmosis/core/trajectory'
-import { LeaseClient, post, temporaryFolder } from '@osmosis/testing/kit'
+import { LeaseClient, onlyIf, post, temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import {
@@ -42,6 +42,22 @@ const answered = [
 ]
 
 describe('the trajectory document of a rollout', () => {
+  onlyIf(process.platform !== 'win32', 'permissions of files').it(
+    'can be read by nobody but the owner of the process, and neither can its diagnostics',
+    async () => {
+      const failing = graderOf(() => {
+        throw new Error('no grade')
+      })
+      await using running = await startServer({ grader: failing })
+      await running.post()
+      await ended(running)
+      for (const name of ['trajectory.json', 'diagnostics.json']) {
+        const { mode } = statSync(path.join(running.artifactRoot, 'r1', name))
+        expect([name, mode & 0o777]).toStrictEqual([name, 0o600])
+      }
+    },
+  )
+
   it('shows the conversation, the reward and what the request said', async () => {
     await using running = await startServer()
     await running.post({ metadata: { level: 1 }, extra_fields: { row_index: 4, run_index: 2 } })

@@ -32,7 +32,11 @@ export async function writeTrajectories(
   const attempt = async (name: string, text: () => string): Promise<void> => {
     try {
       // A lost document is a pity; waiting for the disk of every rollout would be a bigger one.
-      await writeFileAtomically(path.join(folder, name), text(), { sync: 'nothing' })
+      await writeFileAtomically(path.join(folder, name), text(), {
+        // Prompts, labels and what the policy said are nobody else's business on this machine.
+        mode: 0o600,
+        sync: 'nothing',
+      })
     } catch (error) {
       errors.push(error)
     }
