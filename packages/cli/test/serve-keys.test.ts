@@ -47,6 +47,12 @@ describe('osmosis serve --api-key-file', () => {
       await serving.printed(/keys of callers stay as they were: .* has no key/)
       expect(await allowed()).toEqual([401, 200, 200])
 
+      // Nobody could present it.
+      writeFileSync(file, `third-key\n${'k'.repeat(20_000)}\n`)
+      serving.child.kill('SIGHUP')
+      await serving.printed(/keys of callers stay as they were: Line 2 .* has 20000 characters/)
+      expect(await allowed()).toEqual([401, 200, 200])
+
       // What has no end is not waited for.
       rmSync(file)
       symlinkSync('/dev/zero', file)

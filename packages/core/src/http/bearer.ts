@@ -2,6 +2,9 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 
 import { OsmosisError } from '../errors.ts'
 
+/** Servers take 16 KiB for all headers of a request together. Characters. */
+const longestKey = 8192
+
 /** The `authorization` header that presents `key`; none without a key, or with an empty one. */
 export function bearer(key: string | null | undefined): { authorization?: string } {
   return key ? { authorization: `Bearer ${key}` } : {}
@@ -30,7 +33,14 @@ export function carriesKey(
  * @throws OsmosisError with code `invalid_config`; the key is not repeated
  */
 export function assertApiKey(apiKey: string | undefined, name = 'apiKey'): void {
-  if (apiKey === undefined || /^[\x21-\x7E]+$/.test(apiKey)) return
+  if (apiKey === undefined) return
+  if (apiKey.length > longestKey) {
+    throw new OsmosisError(
+      'invalid_config',
+      `${name} has ${apiKey.length} characters, and ${longestKey} at most fit into a header. Use a shorter key.`,
+    )
+  }
+  if (/^[\x21-\x7E]+$/.test(apiKey)) return
   const advice =
     apiKey === ''
       ? `${name} is empty. Leave it out, or set a real key.`
