@@ -49,7 +49,7 @@ it.each([
   {
     name: 'limits of worker processes in a worker without them',
     args: ['worker', echo, ...redis, '--worker-memory', '100'],
-    said: '--stall-timeout and --worker-memory are limits of workers: pass --workers as well.',
+    said: '--stall-timeout, --progress-timeout and --worker-memory are limits of workers: pass --workers as well.',
   },
   {
     name: 'a file of keys that is not there',

@@ -98,7 +98,7 @@ it('flags that do not fit together are refused', async () => {
   expect(await osmosis(['serve', echo, '--stall-timeout', '5'])).toMatchObject({
     code: 1,
     stderr:
-      'error: --stall-timeout and --worker-memory are limits of workers: pass --workers as well.\n',
+      'error: --stall-timeout, --progress-timeout and --worker-memory are limits of workers: pass --workers as well.\n',
   })
   expect((await osmosis(['serve', echo, '--workers', '0'])).stderr).toMatch(/at least 1, or auto/)
   expect(await loop.finished).toMatchObject({

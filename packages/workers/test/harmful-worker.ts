@@ -87,6 +87,20 @@ const harms: Readonly<Record<string, () => unknown>> = {
     writeSync(channel + 1, 'null\n{ "kind": \n')
     exitAtOnce(4)
   },
+  // From the channel's successors on: what Node.js waits with for everything else is among them.
+  'close-files': async () => {
+    for (let file = channel + 2; file < 64; file += 1) {
+      try {
+        closeSync(file)
+      } catch {
+        // There is no such file.
+      }
+    }
+    await sleep(100_000)
+  },
+  // oxlint-disable-next-line unicorn/no-thenable -- as user code does
+  'break-then': () => Object.assign(Promise.prototype, { then: () => new Promise(() => {}) }),
+  'break-stringify': () => Object.assign(JSON, { stringify: () => '{}' }),
   loop: () => {
     for (;;);
   },
@@ -186,6 +200,7 @@ await runWorker(async () => {
     facts: { loadedBy: process.pid },
     answer: async (question: unknown) => {
       if (question === 'die') process.exit(1)
+      if (question === 'variables') return Object.keys(process.env)
       return { question, pid: process.pid }
     },
   }

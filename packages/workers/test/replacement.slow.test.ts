@@ -48,8 +48,9 @@ it('a worker that is killed while it loads for the first time is given up after 
   })
   await expect(opening).rejects.toMatchObject({
     code: 'worker_lost',
-    message:
-      'A worker was started 3 times, and never could take rollouts: the worker process was killed by SIGKILL, probably because memory ran out.',
+    message: expect.stringMatching(
+      /^A worker was started 3 times, and never could take rollouts: the worker process was killed by SIGKILL, /,
+    ) as string,
   })
 })
 

@@ -53,6 +53,21 @@ describe('a rollout that ends its worker', () => {
     },
   )
 
+  it('by breaking promises for all of it is not given a third one, and says what happened', async () => {
+    const text =
+      /^the worker process was ended because user code had broken Promise\.prototype\.then; /
+    const pool = await openPool({ stallTimeoutSeconds: 100 })
+    expect(await endTwoWorkers(pool, 'break-then wait')).toMatch(text)
+  })
+
+  it('by closing the files of Node.js is not told that its heap was full', async () => {
+    const pool = await openPool({ heapMegabytes: 1000, stallTimeoutSeconds: 100 })
+    const text =
+      /^the worker process aborted \(SIGABRT\), because Node\.js could not go on, .* stderr has the reason; /
+    expect(await endTwoWorkers(pool, 'close-files')).toMatch(text)
+    expect(pool.pool.workers().restarts).toMatchObject({ crash: 2, memory: 0 })
+  })
+
   it('by blocking its event loop is not given a third one, and says what happened', async () => {
     const pool = await openPool({ stallTimeoutSeconds: 2 })
     const text = /^the worker process blocked its event loop for more than 2 s; /
@@ -65,7 +80,7 @@ describe('a rollout that ends its worker', () => {
       /^the worker process aborted \(SIGABRT\), probably because its heap of 64 MiB was full; /,
     ],
     ['buffers', /^the worker process was ended because it took more than 384 MiB of memory; /],
-    ['kill', /^the worker process was killed by SIGKILL, probably because memory ran out; /],
+    ['kill', /^the worker process was killed by SIGKILL, /],
     ['exit-at-once', /^the worker process exited with code 3; /],
     [
       'abort',

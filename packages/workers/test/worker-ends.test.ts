@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs'
+
+import { onlyIf } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { endTwoWorkers, openPolicy, openPool, runRollout, sharedPool } from './pool-under-test.ts'
@@ -118,6 +121,49 @@ describe('a rollout that ends its worker', () => {
     )
     expect([...(grading?.samples.values() ?? [])]).toMatchObject([{ reward: null, messages: [{}] }])
   })
+})
+
+it('a worker in which user code has broken a built-in is replaced, and the log says so', async () => {
+  const policy = await openPolicy()
+  // Only so that it is looked at more often than each second.
+  const { pool, ends } = await openPool({ progressTimeoutSeconds: 2 })
+  const asked = { chatCompletionsUrl: policy.url }
+  const { completion } = await runRollout(pool, 'ask break-stringify wait', asked)
+  const what = 'the worker process was ended because user code had broken JSON.stringify'
+  expect(completion.failure?.message).toMatch(what)
+  expect(ends).toMatchObject([{ what, rollouts: 1 }])
+  await expect.poll(() => pool.workers().restarts).toMatchObject({ broken: 1, exit: 0 })
+})
+
+it('a worker that ends no rollout in the time it has for that is replaced, and the log says so', async () => {
+  const policy = await openPolicy()
+  const { pool, ends } = await openPool({ progressTimeoutSeconds: 0.5 })
+  const asked = { chatCompletionsUrl: policy.url }
+  const { completion } = await runRollout(pool, 'ask wait', asked)
+  const what = 'the worker process ended no rollout for more than 0.5 s'
+  expect(completion.failure?.message).toMatch(what)
+  expect(ends).toMatchObject([{ what, rollouts: 1 }])
+  await expect.poll(() => pool.workers().restarts).toMatchObject({ stuck: 1 })
+})
+
+onlyIf(existsSync('/proc/vmstat'), 'a Linux system').it(
+  'a worker that somebody killed is not said to have run out of memory',
+  async () => {
+    const { pool, ends } = await shared()
+    for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+    await expect.poll(() => ends.length).toBe(1)
+    expect(ends[0]?.what).toBe(
+      'the worker process was killed by SIGKILL, which the server did not send',
+    )
+  },
+)
+
+it('a worker does not get the key of the server', async () => {
+  const env = { ...process.env, OSMOSIS_ROLLOUT_SERVER_API_KEY: 'server-key', OF_THE_USER: 'yes' }
+  const { pool } = await openPool({ env })
+  const variables = await pool.ask('variables')
+  expect(variables).toContain('OF_THE_USER')
+  expect(variables).not.toContain('OSMOSIS_ROLLOUT_SERVER_API_KEY')
 })
 
 it('a worker that is killed answers no more questions, and another one does', async () => {

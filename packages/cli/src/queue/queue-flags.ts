@@ -29,6 +29,7 @@ export function assertQueueFlags(flags: ServeFlags): void {
   const ofWorkers = {
     '--workers': flags.workers,
     '--stall-timeout': flags.stallTimeout,
+    '--progress-timeout': flags.progressTimeout,
     '--worker-memory': flags.workerMemory,
   }
   refuseOneOf(

@@ -18,6 +18,8 @@ export interface ProcessFlags {
   workers?: number | 'auto'
   /** Seconds that user code may block the event loop of its worker. */
   stallTimeout?: number
+  /** Seconds in which a worker has to end one of its rollouts. */
+  progressTimeout?: number
   /** Heap of a worker, in MiB. */
   workerMemory?: number
   /** Seconds that running rollouts may go on when the process is to end. */
@@ -71,6 +73,11 @@ export function addWorkerOptions(command: Command, whose: string): Command {
     .option(
       '--stall-timeout <seconds>',
       'end a worker whose event loop is blocked for longer (default: 30)',
+      positiveSeconds,
+    )
+    .option(
+      '--progress-timeout <seconds>',
+      'end a worker that has ended none of its rollouts for longer (default: none is ended for that)',
       positiveSeconds,
     )
     .option(

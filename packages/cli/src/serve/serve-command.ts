@@ -60,11 +60,12 @@ export async function serveCommand(
 }
 
 /** @throws OsmosisError with code `invalid_config` for limits of workers that there are none of */
-export function assertWorkerFlags({ workers, stallTimeout, workerMemory }: ProcessFlags): void {
-  if (workers !== undefined) return
-  if (stallTimeout === undefined && workerMemory === undefined) return
+export function assertWorkerFlags(flags: ProcessFlags): void {
+  if (flags.workers !== undefined) return
+  const { stallTimeout, progressTimeout, workerMemory } = flags
+  if ([stallTimeout, progressTimeout, workerMemory].every((limit) => limit === undefined)) return
   throw invalid(
-    '--stall-timeout and --worker-memory are limits of workers: pass --workers as well.',
+    '--stall-timeout, --progress-timeout and --worker-memory are limits of workers: pass --workers as well.',
   )
 }
 

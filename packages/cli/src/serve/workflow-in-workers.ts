@@ -21,7 +21,7 @@ export interface WorkerArguments extends BackendOptions {
  */
 export async function workflowInWorkers(
   started: WorkerArguments,
-  { workers, stallTimeout, workerMemory }: ProcessFlags,
+  { workers, stallTimeout, progressTimeout, workerMemory }: ProcessFlags,
   onWorkerEnd: (end: WorkerEnd) => void,
 ): Promise<ServedWorkflow> {
   const source = path.join(import.meta.dirname, 'worker-child.ts')
@@ -32,6 +32,7 @@ export async function workflowInWorkers(
     env: environment(),
     workers: workers === 'auto' ? availableParallelism() : workers,
     stallTimeoutSeconds: stallTimeout,
+    progressTimeoutSeconds: progressTimeout,
     heapMegabytes: workerMemory,
     onWorkerEnd,
   })

@@ -10,16 +10,25 @@ export interface GuardData {
   /** The process that started this one. */
   readonly front: number
   readonly maxMemoryBytes: number
+  /** V8 ends the process when its heap has this size. */
+  readonly maxHeapBytes: number
 }
 
-const { front, maxMemoryBytes } = workerData as GuardData
+const { front, maxMemoryBytes, maxHeapBytes } = workerData as GuardData
 const everyMs = 250
+let isLarge = false
 
 setInterval(() => {
   // Nobody is left to work for.
   if (process.ppid !== front) process.kill(process.pid, 'SIGKILL')
+  const bytes = residentBytes() ?? 0
+  // V8 leaves no time for words when the heap is full.
+  if (!isLarge && bytes > maxHeapBytes * 0.75) {
+    isLarge = true
+    sayLastWords({ kind: 'large' })
+  }
   // The limit of the heap does not count buffers.
-  if ((residentBytes() ?? 0) <= maxMemoryBytes) return
+  if (bytes <= maxMemoryBytes) return
   sayLastWords({ kind: 'memory', megabytes: Math.round(maxMemoryBytes / 2 ** 20) })
   process.kill(process.pid, 'SIGKILL')
 }, everyMs)

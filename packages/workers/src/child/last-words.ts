@@ -12,11 +12,18 @@ export type LastWords =
   | { readonly kind: 'uncaught'; readonly message: string; readonly place: string }
   | { readonly kind: 'abort'; readonly place: string }
   | { readonly kind: 'memory'; readonly megabytes: number }
+  /** User code has broken this built-in. */
+  | { readonly kind: 'broken'; readonly what: string }
+  /** Not of its end: it takes so much memory that its heap may be about to be full. */
+  | { readonly kind: 'large' }
+
+// Kept: what user code makes of it must not keep a worker from saying so.
+const { stringify } = JSON
 
 /** Writes at once. The first words are the ones that count. */
 export function sayLastWords(words: LastWords): void {
   try {
-    writeSync(lastWordsPipe, `${JSON.stringify(words)}\n`)
+    writeSync(lastWordsPipe, `${stringify(words)}\n`)
   } catch {
     // Nobody is left to read them.
   }

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
+import { getHeapStatistics } from 'node:v8'
 import { Worker } from 'node:worker_threads'
 
 import { errorMessage, LocalBackend, OsmosisError, type LocalBackendOptions } from '@osmosis/core'
@@ -8,9 +9,10 @@ import { codePlace, containUserCode, goOnUnread, keepListeners } from '@osmosis/
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import { sendError } from '../protocol/sent-error.ts'
+import { BuiltIns } from './built-ins.ts'
 import { FrontChannel, type LaterMessage } from './front-channel.ts'
 import type { GuardData } from './guard-thread.ts'
-import { sayLastWords, sayLastWordsAtExit } from './last-words.ts'
+import { sayLastWords, sayLastWordsAtExit, type LastWords } from './last-words.ts'
 import { WorkerRuns } from './worker-runs.ts'
 
 /** What a worker process executes. */
@@ -44,7 +46,12 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
   keepListeners(() => true)
   const { beatMs, maxMemoryBytes } = await channel.watched
   startGuard(maxMemoryBytes)
-  setInterval(() => channel.beat(), beatMs).unref()
+  const builtIns = new BuiltIns()
+  setInterval(() => {
+    const what = builtIns.findBroken()
+    if (what === undefined) channel.beat()
+    else endSaying({ kind: 'broken', what }, channel)
+  }, beatMs).unref()
   channel.letGo()
   try {
     const { backend: options, facts = null, answer = refuse } = await load()
@@ -92,10 +99,14 @@ async function refuse(): Promise<never> {
   throw new Error('This worker answers no questions.')
 }
 
-/** Nobody knows what state the process is in: it ends, but for results that are on their way out. */
 function endBecauseOf(thrown: unknown, channel: FrontChannel): void {
   const message = beginningOf(errorMessage(thrown), errorTextBytes)
-  sayLastWords({ kind: 'uncaught', message, place: codePlace(thrown) })
+  endSaying({ kind: 'uncaught', message, place: codePlace(thrown) }, channel)
+}
+
+/** Nobody knows what state the process is in: it ends, but for results that are on their way out. */
+function endSaying(words: LastWords, channel: FrontChannel): void {
+  sayLastWords(words)
   setTimeout(endProcess, lastResultsMs)
   channel.flushed().finally(endProcess).catch(endProcess)
 }
@@ -112,6 +123,7 @@ function leaveSignalsToFront(): void {
 function startGuard(maxMemoryBytes: number): void {
   const source = path.join(import.meta.dirname, 'guard-thread.ts')
   const file = existsSync(source) ? source : source.replace(/ts$/, 'js')
-  const workerData: GuardData = { front: process.ppid, maxMemoryBytes }
+  const maxHeapBytes = getHeapStatistics().heap_size_limit
+  const workerData: GuardData = { front: process.ppid, maxMemoryBytes, maxHeapBytes }
   new Worker(file, { workerData, execArgv: [], env: {} }).unref()
 }

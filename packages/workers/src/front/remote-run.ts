@@ -52,6 +52,7 @@ export class RemoteRun {
   readonly #calls: AnnouncedCalls | undefined
   readonly #send: (message: FrontMessage) => void
   #stage: 'sent' | 'begun' | 'asked' | 'ended' | 'over' = 'sent'
+  #isGraded = false
 
   constructor(
     number: number,
@@ -79,6 +80,11 @@ export class RemoteRun {
     return this.#stage === 'sent' || this.#stage === 'begun'
   }
 
+  /** Whether the worker has something to do for it: a rollout may wait for its grading, elsewhere. */
+  get isAtWork(): boolean {
+    return this.#stage !== 'over' && (this.#stage !== 'ended' || this.#isGraded)
+  }
+
   /** Whether nothing more is to come of it. */
   get isOver(): boolean {
     return this.#stage === 'over'
@@ -103,6 +109,7 @@ export class RemoteRun {
   }
 
   grade(): void {
+    this.#isGraded = true
     this.#send({ type: 'grade', run: this.number })
   }
 

@@ -1,9 +1,15 @@
+import { readFileSync } from 'node:fs'
+
 import type { LastWords } from '../child/last-words.ts'
 
 /** How a process ended, as the operating system knows it. */
 export interface ProcessEnd {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
+  /** Whether the system ended processes for want of memory meanwhile; undefined: it does not say. */
+  readonly ranOutOfMemory: boolean | undefined
+  /** Whether its heap may have been full. */
+  readonly mayBeFull: boolean
 }
 
 /** Of Node.js, for a process that has nothing to do but wait for a module to be loaded. */
@@ -11,10 +17,11 @@ const neverSettled = 13
 
 /** What happened to a worker process, as one would say it: "exited with code 0: …". */
 export function endText(
-  { code, signal }: ProcessEnd,
+  end: ProcessEnd,
   words: LastWords | undefined,
   heapMegabytes: number,
 ): string {
+  const { code, signal } = end
   if (words?.kind === 'memory') {
     return `was ended because it took more than ${words.megabytes} MiB of memory`
   }
@@ -22,8 +29,10 @@ export function endText(
     return `ended because nobody caught an error: ${words.message}${words.place}`
   }
   if (words?.kind === 'abort') return `ended: process.abort was called${words.place}`
-  if (signal !== null) return signalText(signal, heapMegabytes)
-  if (words?.place) return `exited with code ${code}: process.exit was called${words.place}`
+  if (words?.kind === 'broken') return `was ended because user code had broken ${words.what}`
+  if (signal !== null) return signalText(signal, end, heapMegabytes)
+  if (words?.kind === 'exit' && words.place)
+    return `exited with code ${code}: process.exit was called${words.place}`
   return code === neverSettled
     ? `exited with code ${code}: its entrypoint awaits something that can never come`
     : `exited with code ${code}`
@@ -35,6 +44,8 @@ export type WorkerEndReason =
   | 'uncaught'
   | 'memory'
   | 'stall'
+  | 'stuck'
+  | 'broken'
   | 'killed'
   | 'crash'
   | 'signal'
@@ -42,23 +53,51 @@ export type WorkerEndReason =
 
 /** The same as {@link endText}, in a word. */
 export function endReason(
-  { code, signal }: ProcessEnd,
+  { code, signal, mayBeFull }: ProcessEnd,
   words: LastWords | undefined,
 ): WorkerEndReason {
   if (words?.kind === 'abort') return 'exit'
-  if (words?.kind === 'memory' || signal === 'SIGABRT') return 'memory'
-  if (words?.kind === 'uncaught') return 'uncaught'
+  if (words?.kind === 'memory' || (signal === 'SIGABRT' && mayBeFull)) return 'memory'
+  if (words?.kind === 'uncaught' || words?.kind === 'broken') return words.kind
   if (signal === null) return code === null ? 'start' : 'exit'
   if (signal === 'SIGKILL') return 'killed'
   return crashes.has(signal) ? 'crash' : 'signal'
 }
 
-const crashes = new Set<NodeJS.Signals>(['SIGSEGV', 'SIGBUS', 'SIGILL', 'SIGFPE', 'SIGTRAP'])
+const crashes = new Set<NodeJS.Signals>([
+  'SIGABRT',
+  'SIGSEGV',
+  'SIGBUS',
+  'SIGILL',
+  'SIGFPE',
+  'SIGTRAP',
+])
 
-function signalText(signal: NodeJS.Signals, heapMegabytes: number): string {
-  if (signal === 'SIGKILL') return 'was killed by SIGKILL, probably because memory ran out'
-  if (signal === 'SIGABRT') {
+/** How many processes the system has ended for want of memory; undefined where it does not say. */
+export function countOutOfMemory(): number | undefined {
+  try {
+    const [, count] = /^oom_kill (\d+)$/m.exec(readFileSync('/proc/vmstat', 'utf8')) ?? []
+    return count === undefined ? undefined : Number(count)
+  } catch {
+    return undefined
+  }
+}
+
+function signalText(
+  signal: NodeJS.Signals,
+  { ranOutOfMemory, mayBeFull }: ProcessEnd,
+  heapMegabytes: number,
+): string {
+  if (signal === 'SIGKILL') {
+    if (ranOutOfMemory === false) return 'was killed by SIGKILL, which the server did not send'
+    const how = ranOutOfMemory === undefined ? 'maybe' : 'probably'
+    return `was killed by SIGKILL, ${how} because memory ran out`
+  }
+  if (signal === 'SIGABRT' && mayBeFull) {
     return `aborted (SIGABRT), probably because its heap of ${heapMegabytes} MiB was full`
+  }
+  if (signal === 'SIGABRT') {
+    return 'aborted (SIGABRT), because Node.js could not go on, for example without a file that user code closed: stderr has the reason'
   }
   return crashes.has(signal) ? `crashed in native code (${signal})` : `was ended by ${signal}`
 }

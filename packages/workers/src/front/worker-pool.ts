@@ -19,12 +19,20 @@ export interface WorkerPoolOptions {
   readonly execArgv?: readonly string[] | undefined
   /** Where they run. Default: where this process does. */
   readonly cwd?: string | undefined
-  /** Their variables. Default: those of this process. */
+  /**
+   * Their variables. Default: those of this process. The key of its server,
+   * `OSMOSIS_ROLLOUT_SERVER_API_KEY`, is not among them in any case.
+   */
   readonly env?: NodeJS.ProcessEnv | undefined
   /** How many processes. Default: one for each core. */
   readonly workers?: number | undefined
   /** A worker whose event loop is blocked for longer is killed. Seconds; default 30. */
   readonly stallTimeoutSeconds?: number | undefined
+  /**
+   * A worker that has rollouts to run, and has ended none of them for longer, is killed. Seconds; default:
+   * none is killed for that.
+   */
+  readonly progressTimeoutSeconds?: number | undefined
   /**
    * Limit of the heap of a worker. One that takes twice as much and 256 MiB of memory in all, with its
    * buffers, is killed, and so is one that takes three quarters of the memory of the machine, or of the
@@ -87,6 +95,8 @@ export class WorkerPool {
     uncaught: 0,
     memory: 0,
     stall: 0,
+    stuck: 0,
+    broken: 0,
     killed: 0,
     crash: 0,
     signal: 0,
@@ -105,6 +115,7 @@ export class WorkerPool {
       cwd: options.cwd,
       env: options.env,
       stallTimeoutSeconds,
+      progressTimeoutSeconds: options.progressTimeoutSeconds,
       heapMegabytes: options.heapMegabytes ?? fairShareMegabytes(workers),
     }
   }

@@ -1,13 +1,11 @@
-import { ChildProcess, fork } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
-import { Readable } from 'node:stream'
-import { text } from 'node:stream/consumers'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { inScope, outsideOfRollouts, type RolloutScope } from '@osmosis/core/containment'
 
-import { lastWordsPipe, toLastWords, type LastWords } from '../child/last-words.ts'
+import { lastWordsPipe } from '../child/last-words.ts'
 import { portable } from '../protocol/portable.ts'
 import { receiveError } from '../protocol/sent-error.ts'
 import type {
@@ -18,7 +16,8 @@ import type {
   WorkerMessage,
 } from '../protocol/worker-messages.ts'
 import { RemoteRun, WorkerLoss, type RunOrder } from './remote-run.ts'
-import { endReason, endText, type WorkerEndReason } from './worker-end.ts'
+import { lastWordsOf, startChild } from './start-child.ts'
+import { countOutOfMemory, endReason, endText, type WorkerEndReason } from './worker-end.ts'
 
 /** How a worker process is started and watched. */
 export interface WorkerProcessOptions {
@@ -30,6 +29,8 @@ export interface WorkerProcessOptions {
   /** Undefined: those of this process. */
   readonly env: NodeJS.ProcessEnv | undefined
   readonly stallTimeoutSeconds: number
+  /** Undefined: it may take any time to end a rollout. */
+  readonly progressTimeoutSeconds: number | undefined
   /** Limit of the heap; twice as much and 256 in all ends the process, too, if there is that much. */
   readonly heapMegabytes: number
 }
@@ -53,11 +54,8 @@ const patienceMs = 2_000
 /** What a process takes besides its heap, code and buffers of ordinary size included. */
 const spareMegabytes = 256
 
-/**
- * Has V8 not guess which objects will live long: it takes many for such that live as long as their rollout,
- * and what it guessed wrong keeps everything that it refers to until a full collection.
- */
-const guessNoLifetimes = '--no-allocation-site-pretenuring'
+/** One that is no larger may get full before anybody has seen that it grows. */
+const smallHeapMegabytes = 512
 
 const closedChannel = 'was ended because it closed the channel to its parent'
 const nonsense = 'was ended because it wrote to the channel to its parent'
@@ -78,6 +76,8 @@ export class WorkerProcess {
   readonly #questions = new Map<number, PromiseWithResolvers<unknown>>()
   readonly #tickMs: number
   #silentTicks = 0
+  /** In which it worked on rollouts and ended none. */
+  #ticksWithoutEnd = 0
   #isReady = false
   #isGone = false
   #hasFinished = false
@@ -86,9 +86,10 @@ export class WorkerProcess {
 
   /** @param onChange - called when it may have become able to take another rollout */
   constructor(options: WorkerProcessOptions, onChange: () => void) {
-    const { stallTimeoutSeconds, heapMegabytes } = options
+    const { stallTimeoutSeconds, progressTimeoutSeconds = Infinity, heapMegabytes } = options
     this.#onChange = onChange
-    this.#tickMs = Math.min(1000, (stallTimeoutSeconds * 1000) / 10)
+    const shortest = Math.min(stallTimeoutSeconds, progressTimeoutSeconds)
+    this.#tickMs = Math.min(1000, (shortest * 1000) / 10)
     this.ready = this.#ready.promise
     this.ready.catch(() => {})
     this.#child = inScope(this.#channelScope(), () => startChild(options))
@@ -228,12 +229,22 @@ export class WorkerProcess {
     const run = this.runs.get(message.run)
     run?.handle(message)
     if (message.type === 'workflow') this.#hasFinished = true
+    if (message.type === 'workflow' || message.type === 'grading') this.#ticksWithoutEnd = 0
     if (run?.isOver) this.forget(run)
   }
 
   /** Counted in ticks of this process: when it was itself held up, that is nobody else's silence. */
-  #watchLoop({ stallTimeoutSeconds, heapMegabytes }: WorkerProcessOptions): void {
+  #watchLoop({
+    stallTimeoutSeconds,
+    progressTimeoutSeconds = Infinity,
+    heapMegabytes,
+  }: WorkerProcessOptions): void {
     const ticks = setInterval(() => {
+      const isAtWork = [...this.runs.values()].some((run) => run.isAtWork)
+      this.#ticksWithoutEnd = isAtWork ? this.#ticksWithoutEnd + 1 : 0
+      if (this.#ticksWithoutEnd * this.#tickMs >= progressTimeoutSeconds * 1000) {
+        this.#kill(`ended no rollout for more than ${progressTimeoutSeconds} s`, 'stuck')
+      }
       this.#silentTicks += 1
       const silentMs = this.#silentTicks * this.#tickMs
       const limitMs = stallTimeoutSeconds * 1000
@@ -262,6 +273,7 @@ export class WorkerProcess {
   async #watchEnd({ heapMegabytes }: WorkerProcessOptions): Promise<EndedWorker> {
     const child = this.#child
     const words = lastWordsOf(child)
+    const outOfMemory = countOutOfMemory()
     type End = Pick<EndedWorker, 'what' | 'reason'>
     const { what, reason } = await new Promise<End>((resolve) => {
       child.on('error', ({ message }) =>
@@ -271,14 +283,18 @@ export class WorkerProcess {
         this.#isGone = true
         const say = (): void => {
           clearTimeout(late)
-          const end = { code, signal }
-          const told = words().then(
-            (last): End =>
+          const told = words().then(({ last, isLarge }): End => {
+            const now = countOutOfMemory()
+            const ranOutOfMemory = now === undefined ? undefined : now !== outOfMemory
+            const mayBeFull = isLarge || heapMegabytes <= smallHeapMegabytes
+            const end = { code, signal, ranOutOfMemory, mayBeFull }
+            return (
               this.#endedFor ?? {
                 what: endText(end, last, heapMegabytes),
                 reason: endReason(end, last),
-              },
-          )
+              }
+            )
+          })
           resolve(told)
         }
         // What it has said before its end is in the pipes, and counts.
@@ -341,35 +357,5 @@ function memoryMegabytes(pid: number | undefined): number {
     return Math.round(Number(kilobytes ?? 0) / 1024)
   } catch {
     return 0
-  }
-}
-
-/** A process that cannot be started is one that ends with an error, whatever that is. */
-function startChild(options: WorkerProcessOptions): ChildProcess {
-  const { module, args, execArgv, cwd, env, heapMegabytes } = options
-  try {
-    return fork(module, args, {
-      execArgv: [...execArgv, `--max-old-space-size=${heapMegabytes}`, guessNoLifetimes],
-      ...(cwd === undefined ? {} : { cwd }),
-      ...(env === undefined ? {} : { env }),
-      serialization: 'advanced',
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc', 'pipe'],
-    })
-  } catch (error) {
-    const child = new ChildProcess()
-    process.nextTick(() => child.emit('error', error))
-    return child
-  }
-}
-
-/** Reads what a process says at its end. */
-function lastWordsOf(child: ChildProcess): () => Promise<LastWords | undefined> {
-  // Of a process that could not be started there are none.
-  const pipes: readonly unknown[] | null | undefined = child.stdio
-  const pipe = pipes?.[lastWordsPipe]
-  const said = pipe instanceof Readable ? text(pipe).catch(() => '') : Promise.resolve('')
-  return async () => {
-    const lines = (await said).split('\n')
-    return lines.map(toLastWords).find((words) => words !== undefined)
   }
 }

@@ -1,0 +1,50 @@
+import { ChildProcess, fork } from 'node:child_process'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+
+import { lastWordsPipe, toLastWords, type LastWords } from '../child/last-words.ts'
+import type { WorkerProcessOptions } from './worker-process.ts'
+
+/**
+ * Has V8 not guess which objects will live long: it takes many for such that live as long as their rollout,
+ * and what it guessed wrong keeps everything that it refers to until a full collection.
+ */
+const guessNoLifetimes = '--no-allocation-site-pretenuring'
+
+/** A process that cannot be started is one that ends with an error, whatever that is. */
+export function startChild(options: WorkerProcessOptions): ChildProcess {
+  const { module, args, execArgv, cwd, heapMegabytes } = options
+  // oxlint-disable-next-line node/no-process-env -- what a child has is this, unless told otherwise
+  const { OSMOSIS_ROLLOUT_SERVER_API_KEY: _, ...env } = options.env ?? process.env
+  try {
+    return fork(module, args, {
+      execArgv: [...execArgv, `--max-old-space-size=${heapMegabytes}`, guessNoLifetimes],
+      ...(cwd === undefined ? {} : { cwd }),
+      env,
+      serialization: 'advanced',
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc', 'pipe'],
+    })
+  } catch (error) {
+    const child = new ChildProcess()
+    process.nextTick(() => child.emit('error', error))
+    return child
+  }
+}
+
+/** Reads what a process says at its end, and whether it was large then. */
+export function lastWordsOf(
+  child: ChildProcess,
+): () => Promise<{ last: LastWords | undefined; isLarge: boolean }> {
+  // Of a process that could not be started there are none.
+  const pipes: readonly unknown[] | null | undefined = child.stdio
+  const pipe = pipes?.[lastWordsPipe]
+  const said = pipe instanceof Readable ? text(pipe).catch(() => '') : Promise.resolve('')
+  return async () => {
+    const lines = (await said).split('\n')
+    const all = lines.map(toLastWords).filter((words) => words !== undefined)
+    return {
+      last: all.find(({ kind }) => kind !== 'large'),
+      isLarge: all.some(({ kind }) => kind === 'large'),
+    }
+  }
+}
