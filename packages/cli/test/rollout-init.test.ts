@@ -84,6 +84,39 @@ it('leaves an osmosis.toml alone, and names the policy of the new rollout', asyn
   expect(stderr).toContain('configs/eval/shop.toml --policy policies/shop.ts\n')
 })
 
+it.each<[string, Record<string, string>, (string | RegExp)[]]>([
+  [
+    'nothing of what is needed',
+    { 'tsconfig.json': '{"compilerOptions":{"target":"es2022"}}' },
+    [/"allowImportingTsExtensions": true/, /"lib": \["es2023"\]/],
+  ],
+  [
+    'an old library, under comments',
+    {
+      'tsconfig.json':
+        '{\n  // "lib": ["esnext"]\n  "compilerOptions": { "rewriteRelativeImportExtensions": true, /* , */ "lib": ["es2022", "dom",], },\n}',
+    },
+    [/"lib": \["es2023"\]/],
+  ],
+  [
+    'what another config has',
+    {
+      'tsconfig.json': '{ "extends": ["./base"], "compilerOptions": { "target": "es2022" } }',
+      'base.json':
+        '{ "compilerOptions": { "allowImportingTsExtensions": true, "lib": ["ES2024"] } }',
+    },
+    [],
+  ],
+])('says what a tsconfig.json lacks that has %s', async (_, files, lacks) => {
+  await project(files)
+  const { code, stderr } = await init('shop', '--yes')
+  const [, list = ''] = /Set in its compilerOptions:\n((?: {2}.*\n)*)/.exec(stderr) ?? []
+  expect([code, list.split('\n').slice(0, -1)]).toEqual([
+    0,
+    lacks.map((line) => expect.stringMatching(line) as string),
+  ])
+})
+
 it('writes nothing where a file of that name is, and names it', async () => {
   const folder = await project({ 'data/shop.jsonl': '{}' })
   const { code, stderr } = await init('shop', '--yes')

@@ -158,6 +158,7 @@ function assertRolloutName(name: string): void {
 async function create(plan: CreatePlan): Promise<number> {
   const { folder, rollout, framework, manager } = plan
   const called = path.basename(folder)
+  assertNoProject(plan)
   await writeNewFiles(
     folder,
     new Map([
@@ -178,13 +179,27 @@ async function create(plan: CreatePlan): Promise<number> {
     }
   }
   const steps = [
-    ...(place === '.' ? [] : [`cd ${/\s/.test(place) ? `"${place}"` : place}`]),
+    ...(place === '.' ? [] : [`cd ${quoted(place)}`]),
     ...(plan.installs ? [] : [`${manager} install`]),
     `npx osmosis eval run configs/eval/${rollout}.toml`,
     `npx osmosis eval show latest ${failingAttempt}`,
   ]
   say(`\nNext:\n${steps.map((step) => `  ${step}\n`).join('')}`)
   return 0
+}
+
+/** Whoever has a project wants a rollout in it, and no second project over it. */
+function assertNoProject({ folder, rollout, framework, manager }: CreatePlan): void {
+  if (!existsSync(path.join(folder, 'package.json'))) return
+  const place = path.relative('', folder)
+  const steps = [
+    ...(place === '' ? [] : [`cd ${quoted(place)}`]),
+    `${manager} ${manager === 'npm' ? 'install' : 'add'} --save-dev @osmosis/cli`,
+    `npx osmosis rollout init ${rollout} --framework ${framework}`,
+  ]
+  throw new ScaffoldError(
+    `Nothing was written: ${place || 'this folder'} has a package.json, so it is a project already. Add a rollout to it:\n${steps.map((step) => `  ${step}`).join('\n')}`,
+  )
 }
 
 /** A folder that lies in a repository needs none. Without git there is none, and that is all right. */
@@ -194,6 +209,10 @@ async function makeRepository(folder: string): Promise<void> {
     if (above === path.dirname(above)) break
   }
   await run('git', ['init', '--quiet'], folder)
+}
+
+function quoted(place: string): string {
+  return /\s/.test(place) ? `"${place}"` : place
 }
 
 function say(line: string): void {

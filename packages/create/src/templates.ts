@@ -18,7 +18,7 @@ export function workspaceFiles(options: {
   /** Its first rollout. */
   readonly rollout: string
 }): Files {
-  return filesBelow('workspace', { __folder__: options.folder, __name__: options.rollout })
+  return filesBelow('workspace', { '{{folder}}': options.folder, __name__: options.rollout })
 }
 
 /** The files of one rollout: module, grader, tool, reward and its test, data, configs, scripted policy. */
@@ -52,6 +52,7 @@ function filesBelow(folder: string, words: Readonly<Record<string, string>>): Fi
   )
 }
 
+/** Formatters of Markdown write `__word__` in other signs, but for code; there stands `{{word}}`. */
 function filledIn(text: string, words: Readonly<Record<string, string>>): string {
-  return text.replaceAll(/__[a-z]+__/g, (word) => words[word] ?? word)
+  return text.replaceAll(/__[a-z]+__|\{\{[a-z]+\}\}/g, (word) => words[word] ?? word)
 }

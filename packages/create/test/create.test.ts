@@ -65,7 +65,8 @@ it('makes a whole workspace, with the rollout named after the folder', async () 
     'tsconfig.json',
   ])
   const all = filesIn(folder).map((file) => readFileSync(path.join(folder, file), 'utf8'))
-  expect(all.filter((text) => /__\w+__/.test(text))).toEqual([])
+  expect(all.filter((text) => /__\w+__|\{\{\w+\}\}/.test(text))).toEqual([])
+  expect(readFileSync(path.join(folder, 'README.md'), 'utf8')).toMatch(/^# My Shop\n/)
   expect(JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'))).toMatchObject({
     name: 'my-shop',
     private: true,
@@ -105,6 +106,18 @@ it('overwrites nothing and names what stands in the way', async () => {
     'osmosis.toml',
     'rollouts',
   ])
+})
+
+it('says how a rollout is added to a project that is there', async () => {
+  const folder = await temporaryFolder({ 'package.json': '{}' })
+  const { code, stderr } = await create([folder, '--name', 'shop', '--framework', 'strands'])
+  expect(code).toBe(2)
+  expect(stderr).toMatch(/^error: Nothing was written: .* has a package\.json/)
+  expect(stderr.trimEnd().split('\n').slice(-2)).toEqual([
+    '  npm install --save-dev @osmosis/cli',
+    '  npx osmosis rollout init shop --framework strands',
+  ])
+  expect(readdirSync(folder)).toEqual(['package.json'])
 })
 
 it('refuses a file in place of the folder', async () => {

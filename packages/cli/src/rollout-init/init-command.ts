@@ -20,6 +20,7 @@ import {
 import { findWorkspaceRoot } from '@osmosis/eval'
 
 import { readEnvironment } from '../environment.ts'
+import { missingOptions } from './fitting-tsconfig.ts'
 import type { InitFlags } from './init-options.ts'
 import { fromHere, isInteractive, printError, workingFolder } from '../surroundings.ts'
 
@@ -59,6 +60,11 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   if (manifest.added.length > 0) await writeFile(manifestFile, manifest.text)
   say(`Added the rollout ${name} (${frameworks[framework].title}) to ${root}.`)
   if (manifest.added.length > 0) say(`Added to package.json: ${manifest.added.join(', ')}`)
+  const unfit = await missingOptions(path.join(root, 'tsconfig.json'))
+  if (unfit.length > 0) {
+    say(`warning: tsconfig.json does not fit the rollout. Set in its compilerOptions:`)
+    for (const line of unfit) say(`  ${line}`)
+  }
 
   const manager = flags.packageManager ?? packageManagerOf(root, readEnvironment())
   const installs = manifest.added.length > 0

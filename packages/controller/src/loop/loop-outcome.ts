@@ -34,7 +34,10 @@ export type AnswerHook = (call: AnsweredCall) => string | null | Promise<string 
 /** What a trainer remembers of a rollout that runs. */
 export interface LoopState {
   /** The tools of the init answer, which go into each model call; known once that has come. */
-  readonly tools: PromiseWithResolvers<readonly FunctionTool[]>
+  readonly tools: {
+    readonly promise: Promise<readonly FunctionTool[]>
+    readonly resolve: (tools: readonly FunctionTool[]) => void
+  }
   readonly onAnswer: AnswerHook | undefined
 }
 

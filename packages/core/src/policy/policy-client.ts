@@ -19,7 +19,7 @@ import { policyHeaders, type PolicyIdentity } from './headers.ts'
 import { type PausedCalls, pausesOf } from './paused-endpoint.ts'
 import type { PolicyEndpoint } from './policy-endpoint.ts'
 import { createPolicyFetch } from './policy-fetch.ts'
-import { type PolicyStream, policyStream, stoppedReading } from './policy-stream.ts'
+import { type Answered, type PolicyStream, policyStream, stoppedReading } from './policy-stream.ts'
 import { type PolicyWire, wireRequest, type WireSettings, wireSettings } from './policy-wire.ts'
 import { policyTransport } from './transport.ts'
 
@@ -123,7 +123,7 @@ class PolicyCalls {
   async *answerTo(
     request: ChatCompletionRequest,
     options: PolicyCallOptions,
-    answered?: PromiseWithResolvers<ChatCompletion>,
+    answered?: Answered,
   ): AsyncGenerator<ChatCompletionChunk, ChatCompletion> {
     const route = this.#route
     const { log, trace } = this.#sample

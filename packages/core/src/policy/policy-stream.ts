@@ -14,7 +14,12 @@ export type PolicyStream = AsyncIterable<ChatCompletionChunk> & {
   readonly completion: Promise<ChatCompletion>
 }
 
-type Answered = PromiseWithResolvers<ChatCompletion>
+/** What the whole answer settles. */
+export interface Answered {
+  readonly promise: Promise<ChatCompletion>
+  readonly resolve: (completion: ChatCompletion) => void
+  readonly reject: (reason: unknown) => void
+}
 
 /** A stream over the chunks of `run`, which settles the promise that it is given. */
 export function policyStream(

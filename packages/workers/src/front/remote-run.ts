@@ -184,8 +184,15 @@ export class RemoteRun {
   }
 }
 
+/** What a worker reports, sooner or later. Declarations must not need a library newer than ES2023. */
+interface Report<T> {
+  readonly promise: Promise<T>
+  readonly resolve: (value: T) => void
+  readonly reject: (reason: unknown) => void
+}
+
 /** A promise that may be rejected before anybody waits for it. */
-function quiet<T>(): PromiseWithResolvers<T> {
+function quiet<T>(): Report<T> {
   const resolvers = Promise.withResolvers<T>()
   resolvers.promise.catch(() => {})
   return resolvers
