@@ -38,6 +38,7 @@ export {
   type CallbackTargets,
 } from './rollout/rollout-callbacks.ts'
 export { newLease, toRolloutRequest, toTargets } from './rollout/rollout-requests.ts'
+export { stepRewardsDropped, warnOfStepRewards } from './rollout/dropped-step-rewards.ts'
 export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-files.ts'
 export { LeasedDelivery, toLeasedEnd, type DeliveredLease } from './leases/leased-delivery.ts'
 export { leaseSettings, type LeaseSettings } from './leases/lease-registry.ts'

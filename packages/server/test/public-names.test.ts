@@ -41,10 +41,12 @@ it('exports what servers of other rollout protocols are built on', () => {
       'refusals',
       'rowOf',
       'showBackend',
+      'stepRewardsDropped',
       'toLeasedEnd',
       'toRolloutRequest',
       'toTargets',
       'traceHeadersOf',
+      'warnOfStepRewards',
     ]),
   )
 })

@@ -1,3 +1,4 @@
+import { post } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'
@@ -57,4 +58,36 @@ it('a callback with one sample shows its reward below zero in both forms', async
     samples: { main: { reward: -0.25 } },
     sample: { reward: -0.25 },
   })
+})
+
+const stepped = graderOf((ctx) => {
+  ctx.setReward(1)
+  ctx.setStepRewards('main', [0.5])
+})
+const dropped = 'the grader sets step rewards, which are dropped on the way to this trainer'
+
+it.each([
+  ['callbacks', {}],
+  ['a lease', { completion_callback_url: undefined, grader_callback_url: undefined }],
+])('a server says once that step rewards do not get to a controller with %s', async (_, ways) => {
+  await using running = await startServer({ grader: stepped, shutdownGraceSeconds: 0.1 })
+  for (const rollout_id of ['r1', 'r2'])
+    expect((await running.post({ rollout_id, ...ways })).status).toBe(202)
+  await running.server.drain({ waitSeconds: 10 })
+  const warnings = running.log.filter(({ message }) => message.startsWith(dropped))
+  expect(warnings).toMatchObject([
+    { level: 'warn', fields: { rollout_id: expect.stringMatching(/^r[12]$/) as string } },
+  ])
+})
+
+it('a server says it of POST /run without a trace, and nothing where the trace has them', async () => {
+  await using running = await startServer({ grader: stepped, run: {} })
+  const { controller, log, url } = running
+  const row = { prompt: 'Is it?', base_url: `${controller.url}/v1`, model: 'openai/model' }
+  const warnings = (): number => log.filter(({ message }) => message.startsWith(dropped)).length
+  await post(`${url}/run`, { ...row, trace: true })
+  expect(warnings()).toBe(0)
+  await post(`${url}/run`, row)
+  await post(`${url}/run`, row)
+  expect(warnings()).toBe(1)
 })

@@ -14,6 +14,8 @@ export interface TrainerTask {
 export interface TrainerLink extends AsyncDisposable {
   /** The trainer, for people: `Agent Lightning at http://127.0.0.1:8080`. */
   readonly name: string
+  /** Whether what the grader says of single steps gets there; default false: the worker warns once. */
+  readonly takesStepRewards?: boolean
   /**
    * Takes rollouts; waits for at least one. What waits for long returns none now and then, and is called
    * again: more may be free by then. A trainer that cannot be reached is asked again.

@@ -8,7 +8,7 @@ import {
 } from '@osmosis/core'
 import { wait } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
-import { SecretValues } from '@osmosis/server/internal'
+import { SecretValues, warnOfStepRewards } from '@osmosis/server/internal'
 
 import type { TrainerLink, TrainerTask } from './trainer-link.ts'
 import { WakeUp } from './wake-up.ts'
@@ -144,6 +144,9 @@ class TrainerWorker {
       end = await this.#runOnce(running)
     }
     this.#figures.count(end)
+    if (end.kind === 'rewarded' && link.takesStepRewards !== true) {
+      warnOfStepRewards(running.task.request.rolloutId, end.samples.values(), this.#logger)
+    }
     this.#logEnd(running.task, end)
     await link.complete(running.task, end)
   }

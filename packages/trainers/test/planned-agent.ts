@@ -22,6 +22,8 @@ export interface Plan {
   readonly afterwards?: 'throws' | 'throws at length' | 'tells a key' | 'hangs' | 'leaves a call'
   /** The reward of each sample; default: 1. */
   readonly reward?: number
+  /** What the grader says of each step; default: nothing. */
+  readonly steps?: readonly number[]
   /** What the grader does; default: it gives the reward. */
   readonly grading?: 'removes' | 'removes the first' | 'throws' | 'hangs'
   /** Whether what was said is changed before the last call. */
@@ -89,7 +91,7 @@ export function plannedAgent(
 
   class PlannedGrader extends Grader {
     override async grade(ctx: GraderContext): Promise<void> {
-      const { grading, reward = 1 } = planOf(ctx)
+      const { grading, reward = 1, steps } = planOf(ctx)
       heard('grading', ctx.rolloutId)
       if (grading === 'throws') throw new Error('the judge is ill')
       if (grading === 'hangs') await stop(ctx)
@@ -97,6 +99,7 @@ export function plannedAgent(
         const isRemoved = grading === 'removes' || (grading === 'removes the first' && n === 0)
         if (isRemoved) ctx.removeSample(id)
         else ctx.setSampleReward(id, reward)
+        if (steps) ctx.setStepRewards(id, steps)
       }
     }
   }

@@ -82,3 +82,15 @@ test.each([0, -1, 1.5, Number.NaN])('a worker that may run %d at a time is refus
     message: `concurrency must be a whole number of at least 1, got ${n}.`,
   })
 })
+
+test('a worker says once that step rewards do not get to its trainer', async () => {
+  const stepped = { input: row({ steps: [0.5, 1] }) }
+  const { fake } = await gateway([stepped, stepped])
+  const worker = startWorker(fake, plannedAgent())
+  await fake.allEnded()
+  await worker.stop()
+  const warnings = worker.log.filter(({ message }) => message.includes('step rewards'))
+  expect(warnings).toMatchObject([
+    { level: 'warn', message: expect.stringContaining('which are dropped on the way') as string },
+  ])
+})

@@ -10,6 +10,7 @@ import type { LeasedErrorCategory, LeasedResultBody } from '@osmosis/core/wire'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 import { encodeSamples, onlyOne, type EncodedBody } from '../rollout/callback-bodies.ts'
+import { warnOfStepRewards } from '../rollout/dropped-step-rewards.ts'
 import { OutcomeLog, toBackendFailure, type ResultDelivery } from '../rollout/result-delivery.ts'
 import type { LeasedEnd, LeasedRollout } from './leased-rollout.ts'
 
@@ -72,6 +73,7 @@ export class LeasedDelivery implements ResultDelivery {
 
   async gradingFinished({ status, failure, samples }: GradingOutcome): Promise<void> {
     if (this.#lease.decided) return
+    warnOfStepRewards(this.#lease.rolloutId, samples.values(), this.#options.logger)
     await this.#finish(status, this.#log.failure('grading', failure), samples)
   }
 

@@ -6,6 +6,7 @@ import { completionBody, graderBody, type BodyParts, type EncodedBody } from './
 import type { Callback, CallbackDelivery, CallbackRecord } from '../delivery/callback-delivery.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
+import { warnOfStepRewards } from './dropped-step-rewards.ts'
 import { OutcomeLog, toBackendFailure, type ResultDelivery } from './result-delivery.ts'
 
 const warnedOfSeveral = new WeakSet<Logger>()
@@ -67,6 +68,7 @@ export class RolloutCallbacks implements ResultDelivery {
     if (this.#gradingReported || graderUrl === null) return
     this.#gradingReported = true
     this.#warnOfSeveral(outcome.samples.size)
+    warnOfStepRewards(this.#targets.rolloutId, outcome.samples.values(), this.#services.logger)
     const failure = this.#log.failure('grading', outcome.failure)
     await this.#deliver(toGrader(this.#targets, graderUrl, { ...outcome, failure }), () => [])
   }

@@ -3,6 +3,7 @@ import { RolloutMemory, type TraceHeaders } from '@osmosis/core/http'
 import type { RunRequestBody } from '@osmosis/core/wire'
 
 import type { Logger } from '../logging/logger.ts'
+import { warnOfStepRewards } from '../rollout/dropped-step-rewards.ts'
 import type { RolloutRequests } from '../rollout/rollout-requests.ts'
 import type { Admission } from '../work/admission.ts'
 import { toRunAnswer } from './run-answer.ts'
@@ -75,7 +76,11 @@ export class Runs {
     const run = async (request: RolloutRequest): Promise<void> => {
       const end = await requests.toEnd(request, { phaseChanged: cancelWhenGone })
       const seconds = (performance.now() - startedAt) / 1000
-      resolve(toRunAnswer(end, { ...this.#options, seconds, traced: body.trace === true }))
+      const traced = body.trace === true
+      if (end.kind === 'rewarded' && !traced) {
+        warnOfStepRewards(rolloutId, end.samples.values(), this.#parts.logger)
+      }
+      resolve(toRunAnswer(end, { ...this.#options, seconds, traced }))
     }
     const forget = this.#note(body.session_server_instance_id, rolloutId)
     gone.addEventListener('abort', cancelWhenGone)

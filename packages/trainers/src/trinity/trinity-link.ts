@@ -39,6 +39,7 @@ const everyFailure = ['timeout', 'validation_error', 'http_error', 'agent_error'
 /** See `trinity`. */
 export class TrinityLink implements TrainerLink {
   readonly name: string
+  readonly takesStepRewards = true
   readonly #options: TrinityOptions
   readonly #identity: RunIdentity
   readonly #logger: Logger
