@@ -1,12 +1,14 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 
 import { onlyIf, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
-import { openOutbox } from './outbox-of-test.ts'
+import { acceptanceOf, foundAfterKill, openOutbox } from './outbox-of-test.ts'
 import { startChild } from './start-child.ts'
 
 const server = fileURLToPath(new URL('child-server.ts', import.meta.url))
@@ -57,3 +59,25 @@ it('ends with exit code 1 when another server has taken over its outbox', async 
   expect((await child.post()).status).toBe(503)
   expect(await child.exit).toStrictEqual([1, null])
 })
+
+const canMount =
+  spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0
+
+onlyIf(canMount, 'root and mount').it(
+  'starts on a disk without room for one file, and has the folder when there is room',
+  async () => {
+    const disk = await temporaryFolder()
+    const mount = (...args: string[]): void => {
+      expect(spawnSync('mount', [...args, disk]).status).toBe(0)
+    }
+    mount('-t', 'tmpfs', '-o', 'nr_inodes=2', 'none')
+    onTestFinished(() => void spawnSync('umount', ['--lazy', disk]))
+    const folder = path.join(disk, 'outbox')
+    await using first = await openOutbox(folder)
+    await expect(first.outbox.accept(acceptanceOf('full'))).rejects.toThrow('ENOSPC')
+    mount('-o', 'remount,nr_inodes=100')
+    await first.outbox.accept(acceptanceOf('kept'))
+    expect(readdirSync(folder)).toContain('owner-00000001.lock')
+    expect(await foundAfterKill(folder)).toStrictEqual({ kept: ['completion interrupted'] })
+  },
+)

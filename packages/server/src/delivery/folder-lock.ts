@@ -54,6 +54,8 @@ export class FolderLock {
   readonly #folder: string
   readonly #options: FolderLockOptions
   readonly #socket: ProcessLock
+  /** Of the file that says that the folder is owned by this process. */
+  #number = 1
   /** Undefined: the disk takes nothing, and so nobody writes to the folder. */
   #file: { readonly path: string; readonly text: string } | undefined
   #timer: NodeJS.Timeout | undefined
@@ -110,13 +112,15 @@ export class FolderLock {
     if (this.#lost !== undefined) throw this.#lost
     if (this.#isReleased) return
     // Opened each time: what is known of a file without opening it may be old on a network disk.
-    if (this.#file === undefined || textOf(this.#file.path) === this.#file.text) return
+    if (this.#file && textOf(this.#file.path) === this.#file.text) return
     // What is written to a folder that was removed fails.
     if (!existsSync(this.#folder)) return
-    const [last] = numbersIn(this.#folder)
-    // Somebody has made it anew: it belongs to whoever is the first to say so.
-    if (last === undefined && this.#isMade(fileIn(this.#folder, 1))) return
-    const other = nameOf(lookAt(fileIn(this.#folder, last ?? 1))?.owner)
+    const [last = 0] = numbersIn(this.#folder)
+    // The disk may take something again; or somebody has made the folder anew, and it belongs to whoever is
+    // the first to say so.
+    const isFree = this.#file === undefined ? last < this.#number : last === 0
+    if (isFree && this.#isMade()) return
+    const other = nameOf(lookAt(fileIn(this.#folder, last))?.owner)
     const message = `${other} has taken over the folder ${this.#folder}, because this one had given no sign of life for a while. This server ends and tells nothing more: the other one tells what becomes of its rollouts.`
     this.#lost = new OsmosisError('storage_error', message)
     this.#options.onLost?.(this.#lost)
@@ -137,12 +141,10 @@ export class FolderLock {
 
   async #takeOver(): Promise<void> {
     for (;;) {
-      const numbers = numbersIn(this.#folder)
-      const [last = 0] = numbers
+      const [last = 0] = numbersIn(this.#folder)
       if (last > 0) await this.#awaitDeath(fileIn(this.#folder, last))
-      if (!this.#isMade(fileIn(this.#folder, last + 1))) continue
-      for (const number of numbers) rmSync(fileIn(this.#folder, number), { force: true })
-      return
+      this.#number = last + 1
+      if (this.#isMade()) return
     }
   }
 
@@ -180,8 +182,9 @@ export class FolderLock {
     return this.#options.namespace ?? ownNamespace()
   }
 
-  /** Whether this process has made the file: false when another one was quicker. */
-  #isMade(file: string): boolean {
+  /** Makes the file with its number; false when another process was quicker. */
+  #isMade(): boolean {
+    const file = fileIn(this.#folder, this.#number)
     const owner: Owner = {
       state: 'held',
       id: randomUUID(),
@@ -195,12 +198,16 @@ export class FolderLock {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
       if (code === 'EEXIST') return false
-      if (code === 'EROFS') return true
+      // What is to be told is told all the same.
+      if (code === 'EROFS' || code === 'ENOSPC' || code === 'EDQUOT') return true
       throw error
     }
     overwrite(file, `${JSON.stringify(owner)}\n`)
     // On a full disk a part of it.
     this.#file = { path: file, text: textOf(file) ?? '' }
+    for (const number of numbersIn(this.#folder)) {
+      if (number < this.#number) rmSync(fileIn(this.#folder, number), { force: true })
+    }
     return true
   }
 

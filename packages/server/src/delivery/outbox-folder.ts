@@ -1,7 +1,7 @@
 import { access, constants, mkdir, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { writeFileAtomically } from '@osmosis/core/files'
 
 import { FolderLock, type FolderLockOptions } from './folder-lock.ts'
@@ -40,14 +40,15 @@ export class OutboxFolder {
       await access(this.path, constants.R_OK | constants.W_OK | constants.X_OK).catch(
         unlessReadOnly,
       )
+      this.#lock = await FolderLock.take(this.path, this.#options)
     } catch (cause) {
+      if (isOsmosisError(cause)) throw cause
       throw new OsmosisError(
         'invalid_config',
         `The outbox must be a folder that can be written to: ${errorMessage(cause)}`,
         { cause },
       )
     }
-    this.#lock = await FolderLock.take(this.path, this.#options)
     for (const name of await readdir(this.path)) {
       if (unfinishedName.test(name)) await rm(path.join(this.path, name), { force: true })
     }
