@@ -10,7 +10,7 @@ import { providerModel, providerOf } from '@osmosis/models'
 
 import { loadModule, moduleFile } from './load-module.ts'
 import type { PolicyFlags } from './policy-options.ts'
-import { fromHere, workingFolder } from './surroundings.ts'
+import { fromHere, hideSecrets, workingFolder } from './surroundings.ts'
 
 /** Who answers the model calls: a module that exports a policy, or a model of an endpoint. */
 export type PolicyChoice =
@@ -210,6 +210,7 @@ function readKey(name: string, environment: NodeJS.ProcessEnv): string {
       `The key of the policy endpoint is missing: the environment variable ${name} is not set. Set it, or write it in .env.`,
     )
   }
+  hideSecrets({ [name]: key })
   // A header can carry no other. The key itself is not for a terminal.
   if (/^[\x21-\x7e]+$/.test(key)) return key
   throw invalid(

@@ -2,6 +2,12 @@ import { Transform } from 'node:stream'
 
 const replacement = '[redacted]'
 
+/** Keys whose values say what something is, and are nobody's text: roles, ids, names, kinds. */
+const structural =
+  /^(?:role|type|kind|source|status|object|model|version|path|timestamp|finish_reason|finishReason)$|(?:^|_)(?:id|name|type|version)$|(?:Id|Name|Type|Version)$/
+/** What a model gave a tool: its keys are the tool's, and all of its texts are texts. */
+const toolInputs = new Set(['arguments', 'args', 'input'])
+
 /** Takes secret values out of everything that is printed, logged or written. */
 export class Redaction {
   readonly #secrets: readonly string[]
@@ -25,9 +31,12 @@ export class Redaction {
     return this.#pattern === undefined ? text : text.replace(this.#pattern, replacement)
   }
 
-  /** A copy of plain data without the secrets, in keys and in values. */
+  /**
+   * A copy of plain data without the secrets in its texts. What gives data its form stays as it is: keys,
+   * numbers, and the values of keys such as `role` and `id`.
+   */
   data<T>(value: T): T {
-    return this.#pattern === undefined ? value : (this.#clean(value) as T)
+    return this.#pattern === undefined ? value : (this.#clean(value, true) as T)
   }
 
   /** A stream of text that leaves the secrets out, also those that arrive in pieces. */
@@ -46,14 +55,18 @@ export class Redaction {
     })
   }
 
-  #clean(value: unknown): unknown {
+  #clean(value: unknown, hasForm: boolean): unknown {
     if (typeof value === 'string') return this.text(value)
-    if (Array.isArray(value)) return value.map((item) => this.#clean(item))
+    if (Array.isArray(value)) return value.map((item) => this.#clean(item, hasForm))
     if (typeof value !== 'object' || value === null) return value
     // Dates and the like hold no text.
     if (Object.getPrototypeOf(value) !== Object.prototype) return value
-    const fields = Object.entries(value)
-    return Object.fromEntries(fields.map(([key, item]) => [this.text(key), this.#clean(item)]))
+    const fields = Object.entries(value).map(([key, item]: [string, unknown]) => {
+      const isForm = hasForm && typeof item === 'string' && structural.test(key)
+      const isInput = toolInputs.has(key) && !Array.isArray(item)
+      return [key, isForm ? item : this.#clean(item, hasForm && !isInput)]
+    })
+    return Object.fromEntries(fields) as unknown
   }
 
   /** How much of a text holds no secret of which the rest may still be on its way. */

@@ -3,6 +3,9 @@ import { homedir } from 'node:os'
 import path from 'node:path'
 import { WriteStream } from 'node:tty'
 
+import { HiddenSecrets } from './hidden-secrets.ts'
+import type { Redaction } from './redaction.ts'
+
 /** A stream that a command writes to. Of a terminal, it says so and how wide it is. */
 export interface OutputStream extends NodeJS.WritableStream {
   readonly isTTY?: boolean
@@ -49,6 +52,7 @@ interface KnownSurroundings {
   readonly signal: AbortSignal | undefined
   /** Variables that the command gave this process, with what they were before. */
   readonly added: Map<string, string | undefined>
+  readonly secrets: HiddenSecrets
 }
 
 const storage = new AsyncLocalStorage<KnownSurroundings>()
@@ -70,6 +74,7 @@ const ofProcess: KnownSurroundings = {
   cwd: undefined,
   signal: undefined,
   added: new Map(),
+  secrets: new HiddenSecrets(),
 }
 
 function current(): KnownSurroundings {
@@ -96,6 +101,7 @@ export async function runWithin(
     cwd: cwd === undefined ? undefined : path.resolve(cwd),
     signal,
     added: new Map(),
+    secrets: new HiddenSecrets(),
   }
   const exitCode = await storage.run(known, command)
   if (exitCode !== undefined) takeBack(known.added)
@@ -110,14 +116,42 @@ function definedIn(env: Readonly<Record<string, string | undefined>>): NodeJS.Pr
   return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined))
 }
 
-/** Writes to where results go. Returns false when it is better to wait until that has drained. */
+/**
+ * Writes text to where results go, without the secrets of the command. Returns false when it is better to
+ * wait until that has drained.
+ */
 export function printOut(text: string): boolean {
-  return current().stdout.write(text)
+  return current().stdout.write(redaction().text(text))
 }
 
-/** Writes to where progress, warnings and errors go. */
+/** Writes data to where results go: secrets are taken out of its texts, and its keys stay. */
+export function printJson(data: unknown): void {
+  current().stdout.write(`${JSON.stringify(redaction().data(data), null, 2)}\n`)
+}
+
+/** Writes to where progress, warnings and errors go, without the secrets of the command. */
 export function printError(text: string): boolean {
-  return current().stderr.write(text)
+  return current().stderr.write(redaction().text(text))
+}
+
+/** Takes the secrets that the command knows by now out of texts and data. */
+export function redaction(): Redaction {
+  return current().secrets.redaction
+}
+
+/**
+ * Keeps secrets out of all that the command prints and stores from now on, and warns of those that it
+ * cannot keep out.
+ *
+ * @param secrets - by the names that a person knows them by
+ */
+export function hideSecrets(secrets: Readonly<Record<string, string | undefined>>): void {
+  for (const sentence of current().secrets.add(secrets)) printError(`warning: ${sentence}\n`)
+}
+
+/** Data that is stored as it is, whatever the secrets are that the command gets to know after this. */
+export function protectData(rows: readonly unknown[]): void {
+  current().secrets.protect(rows)
 }
 
 export function standardOutput(): OutputStream {

@@ -104,8 +104,8 @@ it(
         }
       }
     }
-    const work = Promise.all(Array.from({ length: 24 }, drive))
-    await server.killUntil(work, controller, () => 25 + random(60))
+    const work = Promise.all(Array.from({ length: 10 }, drive))
+    await server.killUntil(work, controller, () => 30 + random(60))
     for (const accepted of leases) account.note(accepted.rollout_id, await fetchResult(accepted))
     const { url } = await server.process
     await expect

@@ -10,7 +10,7 @@ import type { DoctorFlags } from './doctor-options.ts'
 import { machineFindings } from './machine-checks.ts'
 import { policyFindings } from './policy-checks.ts'
 import { workspaceFindings } from './workspace-checks.ts'
-import { fromHere, printOut, workingFolder } from '../surroundings.ts'
+import { fromHere, printJson, printOut, workingFolder } from '../surroundings.ts'
 
 /**
  * Looks over this machine and the workspace of the working folder, and prints what it finds. Resolves
@@ -40,7 +40,8 @@ export async function doctorCommand({ online = false, json }: DoctorFlags): Prom
       ...(await policyFindings(workspace, environment, online)),
     )
   }
-  printOut(json === true ? `${JSON.stringify({ findings }, null, 2)}\n` : findingLines(findings))
+  if (json === true) printJson({ findings })
+  else printOut(findingLines(findings))
   return exitCodeOf(findings)
 }
 

@@ -29,6 +29,7 @@ import {
   isInteractive,
   printError,
   printOut,
+  redaction,
   standardError,
   standardInput,
 } from '../surroundings.ts'
@@ -179,7 +180,7 @@ async function grade(
       events,
       gradesGroups,
       signal,
-      grade: async (rollouts) => surroundings.redaction.data(await grader.grade(rollouts)),
+      grade: async (rollouts) => redaction().data(await grader.grade(rollouts)),
       onGrade: () => progress.count(),
     })
     progress.end()
@@ -216,7 +217,7 @@ async function watch(prepared: Preparation, signal: AbortSignal): Promise<number
         if (!pass.signal.aborted) {
           if (!isOsmosisError(error) || error.code !== 'invalid_entrypoint') throw error
           hasFailed = true
-          printError(`error: ${surroundings.redaction.text(error.message)}\n`)
+          printError(`error: ${error.message}\n`)
         }
       }
       if (!pass.signal.aborted)

@@ -5,10 +5,9 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import type { RolloutGrade, StoredRollout } from '@osmosis/eval'
 
-import type { Redaction } from '../redaction.ts'
 import type { FromGrader, ToGrader } from './grade-child.ts'
 import type { GraderOrder } from './load-grader.ts'
-import { printError } from '../surroundings.ts'
+import { printError, redaction } from '../surroundings.ts'
 
 /** How to start the process of a grader. */
 export interface GraderProcessOptions {
@@ -16,8 +15,6 @@ export interface GraderProcessOptions {
   /** Where it runs: relative paths of the user's code mean this folder. */
   readonly folder: string
   readonly env: NodeJS.ProcessEnv
-  /** Of what it prints. */
-  readonly redaction: Redaction
   /** Called with each file of the user that it loads; absolute. */
   readonly onFile: (file: string) => void
 }
@@ -42,6 +39,8 @@ const patienceMs = 5_000
  */
 export class GraderProcess {
   readonly #options: GraderProcessOptions
+  /** Of what its processes print. */
+  readonly #redaction = redaction()
   readonly #queue: Task[] = []
   readonly #inFlight = new Map<number, Task>()
   /** Those that a process had when it ended. */
@@ -90,7 +89,7 @@ export class GraderProcess {
   }
 
   #start(onLoad: (message: Loaded | Extract<FromGrader, { type: 'failed' }>) => void): void {
-    const { order, folder, env, redaction, onFile } = this.#options
+    const { order, folder, env, onFile } = this.#options
     const child = spawn(process.execPath, [...process.execArgv, childFile()], {
       cwd: folder,
       env,
@@ -99,7 +98,7 @@ export class GraderProcess {
     this.#child = child
     this.#isReady = false
     for (const stream of [child.stdout, child.stderr]) {
-      const text = redaction.stream()
+      const text = this.#redaction.stream()
       text.on('data', (piece: string) => printError(piece))
       stream?.setEncoding('utf8').pipe(text)
     }

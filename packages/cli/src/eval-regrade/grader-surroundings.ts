@@ -6,10 +6,9 @@ import { findWorkspaceRoot, type RunReader } from '@osmosis/eval'
 
 import { readEnvironment } from '../environment.ts'
 import { splitSpec } from '../module-export.ts'
-import { Redaction } from '../redaction.ts'
 import { readSecretsFile } from '../secrets-file.ts'
 import type { GraderProcessOptions } from './grader-process.ts'
-import { fromHere, workingFolder } from '../surroundings.ts'
+import { fromHere, hideSecrets, workingFolder } from '../surroundings.ts'
 
 /** What a command says of its grader. */
 export interface GraderFlags {
@@ -39,6 +38,7 @@ export async function graderSurroundings(
   }
   const environment = readEnvironment()
   const secrets = await secretsOf(inputs.secrets, flags.secretsFile, environment)
+  hideSecrets(secrets)
   const isOfConfig = provenance.config !== null && root !== undefined
   return {
     order: {
@@ -58,7 +58,6 @@ export async function graderSurroundings(
       OSMOSIS_CHAT_COMPLETIONS_URL: undefined,
       OSMOSIS_ROLLOUT_ID: undefined,
     },
-    redaction: new Redaction(Object.values(secrets)),
   }
 }
 

@@ -9,7 +9,7 @@ import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { humanVerdict, readAnswers, type AnswerRow } from './answer-rows.ts'
 import { rubricReport } from './rubric-report.ts'
 import type { RubricFlags } from './rubric-options.ts'
-import { fromHere, namedHere, printError, printOut } from '../surroundings.ts'
+import { fromHere, namedHere, printError, printOut, protectData } from '../surroundings.ts'
 
 /** An answer and what came of it. */
 export interface JudgedRow {
@@ -84,6 +84,7 @@ async function prepare(flags: RubricFlags): Promise<Task & { readonly judge: Cho
   if (scoreMin >= scoreMax) throw invalid('--score-min must be less than --score-max.')
   const rubric = await readRubric(flags.rubric)
   const answers = await readAnswers(flags.dataset)
+  protectData(answers)
   const passThreshold = flags.passThreshold ?? (scoreMin + scoreMax) / 2
   const judged = (row: AnswerRow): boolean =>
     agreeWith !== undefined && humanVerdict(row, agreeWith, passThreshold) !== null

@@ -15,7 +15,6 @@ import { readEnvironment } from '../environment.ts'
 import { endedRunReport } from '../eval-show/run-report.ts'
 import { osmosisCommand } from '../eval-show/shell-command.ts'
 import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
-import { Redaction } from '../redaction.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
 import { guessNoLifetimes, keepYoungGenerationSmall } from '../young-generation.ts'
 import {
@@ -39,7 +38,7 @@ import { goOnWords } from './go-on-words.ts'
 import { exitCodeOf } from './run-verdict.ts'
 import { findInputs, type KnownInputs } from './run-inputs.ts'
 import { serveModels, type ServedModels } from './served-models.ts'
-import { printError, printOut, standardError } from '../surroundings.ts'
+import { printError, printJson, printOut, redaction, standardError } from '../surroundings.ts'
 
 /** A run, and everything that is needed for it. */
 interface Preparation {
@@ -52,7 +51,6 @@ interface Preparation {
   readonly scorers: readonly Scorer[]
   readonly inputs: KnownInputs
   readonly run: ChosenRun
-  readonly redaction: Redaction
   /** Prints a line on stderr, unless nothing is to be said. */
   readonly say: (text: string) => void
 }
@@ -105,23 +103,15 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
       'warning: [env] and [secrets] of the config do not reach the workers of a queue, which have variables of their own.\n',
     )
   }
-  const redisPasswords = queue && [queue.password, environment['OSMOSIS_REDIS_PASSWORD'] ?? '']
-  const hidden = [...Object.values(secrets), ...keysOf(models), ...(redisPasswords ?? [])]
-  const redaction = new Redaction(hidden)
   const inputs = await findInputs(plan, flags, { models, scorers })
   const run = await chooseRun({ plan, flags, inputs })
   const unmatched = unmatchedRetry(run, flags)
   if (unmatched !== undefined) printError(`warning: ${unmatched}\n`)
   const say = (text: string): void => {
-    if (!flags.quiet) printError(`${redaction.text(text)}\n`)
+    if (!flags.quiet) printError(`${text}\n`)
   }
   const goOn = goOnWords(configFile, flags, run.name)
-  return { goOn, plan, flags, environment, models, scorers, inputs, run, redaction, say }
-}
-
-/** The keys of the endpoints that answer. */
-function keysOf({ primary, baseline }: ComparedModels): string[] {
-  return [primary.apiKey, baseline?.apiKey].filter((key) => key !== undefined)
+  return { goOn, plan, flags, environment, models, scorers, inputs, run, say }
 }
 
 async function start(prepared: Preparation, interrupt: AbortSignal): Promise<number> {
@@ -181,11 +171,11 @@ async function makeOutputRoot({ outputRoot }: EvaluationPlan): Promise<void> {
 }
 
 async function serve(
-  { models, plan, flags, environment, redaction, run }: Preparation,
+  { models, plan, flags, environment, run }: Preparation,
   signal: AbortSignal,
 ): Promise<ServedModels> {
   const { location: runFolder, n: attempts } = run
-  return serveModels(models, { plan, flags, environment, redaction, runFolder, attempts, signal })
+  return serveModels(models, { plan, flags, environment, runFolder, attempts, signal })
 }
 
 /** Which of the items that have ended are run again; graded together, all of a group are when one is. */
@@ -214,7 +204,7 @@ async function evaluate(
     readonly interrupt?: AbortSignal
   },
 ): Promise<EvaluationResult> {
-  const { plan, flags, models, scorers, redaction } = prepared
+  const { plan, flags, models, scorers } = prepared
   const { store, served, interrupt } = parts
   const { manifest } = store
   const idle = { run: () => Promise.reject(new Error('nothing is served')) }
@@ -226,7 +216,7 @@ async function evaluate(
     earlier: [...store.events.values()].filter((event) => !runAgain(event)),
   })
   const { baseline } = models
-  const redact = <T>(data: T): T => redaction.data(data)
+  const secrets = redaction()
   const signals = [interrupt, served?.died].filter((signal) => signal !== undefined)
   try {
     return await runEvaluation({
@@ -245,7 +235,7 @@ async function evaluate(
       signal: AbortSignal.any(signals),
       store,
       runAgain,
-      redact,
+      redact: (data) => secrets.data(data),
       onProgress: (update) => progress.update(update),
     })
   } finally {
@@ -265,7 +255,7 @@ async function conclude(
 ): Promise<number> {
   if (flags.json) {
     const document = { ...metricsDocument(result, store), location: store.location }
-    printOut(`${JSON.stringify(document, null, 2)}\n`)
+    printJson(document)
   } else {
     printOut(`\n${await endedRunReport(store, goOn)}\n`)
   }

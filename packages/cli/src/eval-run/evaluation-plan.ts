@@ -18,7 +18,7 @@ import { splitSpec } from '../module-export.ts'
 import { readSecretsFile } from '../secrets-file.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import { evaluationQueue, type EvaluationQueue } from './evaluation-queue.ts'
-import { fromHere, namedHere, workingFolder } from '../surroundings.ts'
+import { fromHere, hideSecrets, namedHere, protectData, workingFolder } from '../surroundings.ts'
 
 /** What is evaluated, on which rows, and how: from a config, or from flags alone. */
 export interface EvaluationPlan {
@@ -92,11 +92,13 @@ async function planFromConfig(
 ): Promise<EvaluationPlan> {
   if (flags.dataset !== undefined) throw invalid('--dataset goes with --module: a config has one.')
   const config = await readEvalConfig(namedHere(configFile))
-  const secrets = await findSecrets(config, flags.secretsFile, environment)
   const { experiment, evaluation, workspaceRoot: root } = config
   const workspace = await readWorkspaceConfig(config.workspaceRoot)
   const queue = evaluationQueue(flags, workspace.queue)
   const allRows = await readDataset(experiment.datasetFile)
+  protectData(allRows)
+  const secrets = await findSecrets(config, flags.secretsFile, environment)
+  hideSecrets(secrets)
   return {
     source: configFile,
     rollout: experiment.rollout,
@@ -138,6 +140,7 @@ async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
   const workspace = await workspaceHere()
   const queue = evaluationQueue(flags, workspace.queue)
   const allRows = await readDataset(namedHere(dataset))
+  protectData(allRows)
   return {
     // `main` says nothing; the folder it is in does.
     source: /^(main|index)\./.test(path.basename(found)) ? path.dirname(found) : found,

@@ -11,8 +11,6 @@ export interface EvaluationQueue {
   readonly serveArgs: readonly string[]
   /** Where the evaluation's policy listens, and under which name workers reach it. */
   readonly policyHost: string
-  /** Of its Redis; empty without one. */
-  readonly password: string
 }
 
 /**
@@ -36,7 +34,7 @@ export function evaluationQueue(
   if (flags.workers !== undefined) {
     throw invalid('--workers goes to osmosis worker: over a queue the evaluation runs no rollouts.')
   }
-  const { hostname, password } = redisUrl(redis, undefined)
+  const { hostname } = redisUrl(redis, undefined)
   const { '--policy-host': named, ...others } = queueFlags(flags, queue)
   const serveArgs = Object.entries(others).flatMap(([flag, value]) =>
     value === undefined ? [] : value === true ? [flag] : [flag, value],
@@ -44,7 +42,6 @@ export function evaluationQueue(
   return {
     serveArgs: ['--redis', redis, ...serveArgs],
     policyHost: policyHost(named, hostname),
-    password: decodeURIComponent(password),
   }
 }
 

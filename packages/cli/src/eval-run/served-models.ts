@@ -23,7 +23,6 @@ import {
 
 import type { ChosenPolicy } from '../choose-policy.ts'
 import type { ComparedModels } from './compared-models.ts'
-import type { Redaction } from '../redaction.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import type { EvaluationPlan } from './evaluation-plan.ts'
 import type { InFlight, ServedFacts } from './plan-text.ts'
@@ -41,7 +40,6 @@ export interface ServeModelsOptions {
   /** The process of the entrypoint gets it, with what the plan adds to it. */
   readonly environment: NodeJS.ProcessEnv
   /** Of what that process prints. */
-  readonly redaction: Redaction
   /** The folder of the run, which gets its artifacts; it need not be there yet. */
   readonly runFolder: string
   /** Attempts at each row. */
@@ -79,7 +77,7 @@ export async function serveModels(
   { primary, baseline }: ComparedModels,
   options: ServeModelsOptions,
 ): Promise<ServedModels> {
-  const { plan, flags, environment, redaction, runFolder, signal } = options
+  const { plan, flags, environment, runFolder, signal } = options
   const { entrypoint, folder, secrets, queue } = plan
   const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
   const env = { ...environment, ...plan.env, ...secrets, ...artifacts }
@@ -87,7 +85,7 @@ export async function serveModels(
   const queueArgs = queue === undefined ? {} : { queueArgs: queue.serveArgs }
   const workers = flags.workers === undefined ? {} : { workers: flags.workers }
   const server = await startServerProcess(
-    { entrypoint, folder, env, redaction, ...traces, ...workers, ...queueArgs },
+    { entrypoint, folder, env, ...traces, ...workers, ...queueArgs },
     signal,
   )
   const opened: { close(): Promise<void> }[] = [server]

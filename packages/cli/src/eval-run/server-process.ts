@@ -12,13 +12,12 @@ import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { MetadataCheck } from '@osmosis/eval'
 
 import { metadataCheckBy } from '../metadata-check/metadata-channel.ts'
-import type { Redaction } from '../redaction.ts'
 import {
   isListeningMessage,
   type EntrypointKind,
   type ListeningMessage,
 } from '../server-channel.ts'
-import { fromHere } from '../surroundings.ts'
+import { fromHere, hideSecrets, redaction } from '../surroundings.ts'
 
 /** How long a server may take to end after it was asked to. */
 const patienceMs = 5_000
@@ -42,8 +41,6 @@ export interface ServerProcessOptions {
   readonly folder: string
   /** Its environment, but for the key of the server. */
   readonly env: NodeJS.ProcessEnv
-  /** Of what the process prints. */
-  readonly redaction: Redaction
 }
 
 /** A rollout server that runs as a process of its own. */
@@ -84,6 +81,7 @@ export async function startServerProcess(
 ): Promise<ServerProcess> {
   signal.throwIfAborted()
   const apiKey = randomBytes(32).toString('base64url')
+  hideSecrets({ 'The key of the rollout server': apiKey })
   const child = spawn(
     process.execPath,
     [...process.execArgv, commandFile(), ...serveArgs(options)],
@@ -95,7 +93,7 @@ export async function startServerProcess(
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     },
   )
-  const output = collectOutput(child, options)
+  const output = collectOutput(child)
   const died = new AbortController()
   const ended = endOf(child, output).then((how) => {
     const all = output.logFile() === undefined ? '' : `\nAll of it is in ${output.logFile()}.`
@@ -190,16 +188,13 @@ interface CollectedOutput {
 }
 
 /** The output without the secrets in it. Until there is a file for it, it is held. */
-function collectOutput(
-  child: ChildProcess,
-  { redaction }: Pick<ServerProcessOptions, 'redaction'>,
-): CollectedOutput {
+function collectOutput(child: ChildProcess): CollectedOutput {
   let log: WriteStream | undefined
   let logFile: string | undefined
   const held: string[] = []
   const lines: string[] = []
   const written = [child.stdout, child.stderr].map(async (stream) => {
-    const text = redaction.stream()
+    const text = redaction().stream()
     const whole = new WholeLines()
     const keep = (piece: string): void => {
       if (piece === '') return

@@ -1,5 +1,7 @@
 import { OsmosisError } from '@osmosis/core'
 
+import { hideSecrets } from '../surroundings.ts'
+
 /**
  * The URL that `--redis` names, with the password of the environment when it has none.
  *
@@ -14,5 +16,6 @@ export function redisUrl(redis: string, password: string | undefined): URL {
     )
   }
   if (url.password === '' && password) url.password = password
+  hideSecrets({ 'The password of Redis': decodeURIComponent(url.password) })
   return url
 }

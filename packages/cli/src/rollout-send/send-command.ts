@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { devNull } from 'node:os'
 
 import {
@@ -16,14 +16,13 @@ import { closing } from '../closing.ts'
 import { readEnvironment } from '../environment.ts'
 import { startServerProcess } from '../eval-run/server-process.ts'
 import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
-import { Redaction } from '../redaction.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
 import { conversationOutput } from './conversation-output.ts'
 import { overheard } from './overheard-policy.ts'
 import type { SendFlags } from './rollout-commands.ts'
 import { planSend, type SendPlan } from './send-plan.ts'
 import { watchRollout, type SentRollout } from './watch-rollout.ts'
-import { fromHere, printError, printOut } from '../surroundings.ts'
+import { fromHere, hideSecrets, printError, printJson, printOut } from '../surroundings.ts'
 
 /**
  * Sends one row to a rollout server, its own or one that runs already, and shows what becomes of it.
@@ -53,12 +52,6 @@ async function send(
   chosen: ChosenPolicy,
   { flags, environment }: Surroundings,
 ): Promise<number> {
-  const redaction = new Redaction([
-    ...Object.values(plan.secrets),
-    ...(chosen.apiKey === undefined ? [] : [chosen.apiKey]),
-  ])
-  const print = (line: string): void => void printOut(`${redaction.text(line)}\n`)
-  const say = (line: string): void => void printError(`${redaction.text(line)}\n`)
   const listener = conversationOutput({
     conversation: print,
     warning: (line) => say(`warning: ${line}`),
@@ -68,15 +61,15 @@ async function send(
   const { signal } = interrupt
   try {
     const sent = await closing(await openEndpoint(policy, flags), async (endpoint) =>
-      closing(await openServer(plan, { flags, environment, redaction, signal }), async (server) => {
+      closing(await openServer(plan, { flags, environment, signal }), async (server) => {
         try {
-          return await sendTo(server, plan, { endpoint, say, signal })
+          return await sendTo(server, plan, { endpoint, signal })
         } catch (error) {
           throw await server.explain(error)
         }
       }),
     )
-    if (flags.json) print(JSON.stringify(toDocument(plan, sent), null, 2))
+    if (flags.json) printJson(toDocument(plan, sent))
     else print(`reward: ${sent.result?.sample?.reward ?? 'none'}`)
     if (signal.aborted) return interruptedExitCode
     return sent.result?.status === 'success' ? 0 : 1
@@ -88,12 +81,22 @@ async function send(
   }
 }
 
+function print(line: string): void {
+  printOut(`${line}\n`)
+}
+
+function say(line: string): void {
+  printError(`${line}\n`)
+}
+
 async function openEndpoint(
   policy: PolicyModel,
   { policyHost: host }: SendFlags,
 ): Promise<PolicyEndpoint> {
   try {
-    return await createPolicyEndpoint({ policy, host })
+    const policyToken = randomBytes(32).toString('base64url')
+    hideSecrets({ 'The key of the policy': policyToken })
+    return await createPolicyEndpoint({ policy, host, policyToken })
   } catch (error) {
     if (isOsmosisError(error)) throw error
     const message = `--policy-host must be an address of this machine: ${errorMessage(error)}.`
@@ -110,7 +113,7 @@ interface OpenedServer extends ServerAddress, AsyncDisposable {
 
 async function openServer(
   { target, secrets }: SendPlan,
-  parts: Surroundings & { readonly redaction: Redaction; readonly signal: AbortSignal },
+  parts: Surroundings & { readonly signal: AbortSignal },
 ): Promise<OpenedServer> {
   if (target.kind === 'server') {
     const { url, apiKey } = target
@@ -123,9 +126,9 @@ async function openServer(
     }
   }
   const { entrypoint, folder } = target
-  const { flags, environment, redaction, signal } = parts
+  const { flags, environment, signal } = parts
   const env = { ...environment, ...target.env, ...secrets }
-  const server = await startServerProcess({ entrypoint, folder, env, redaction }, signal)
+  const server = await startServerProcess({ entrypoint, folder, env }, signal)
   server.logTo(flags.serverLog === undefined ? devNull : fromHere(flags.serverLog))
   if (server.kind === 'workflow') return server
   await server.close()
@@ -140,11 +143,10 @@ async function sendTo(
   { row, dataset, agentTimeoutSeconds, graderTimeoutSeconds }: SendPlan,
   parts: {
     readonly endpoint: PolicyEndpoint
-    readonly say: (line: string) => void
     readonly signal: AbortSignal
   },
 ): Promise<SentRollout> {
-  const { endpoint, say, signal } = parts
+  const { endpoint, signal } = parts
   const client = createRolloutClient({ baseUrl: url, ...(apiKey === undefined ? {} : { apiKey }) })
   return closing(client, async () => {
     const unique = randomUUID().slice(0, 8)

@@ -6,7 +6,7 @@ import { planEvaluation, type EvaluationPlan } from '../eval-run/evaluation-plan
 import { moduleFile } from '../load-module.ts'
 import { splitSpec } from '../module-export.ts'
 import type { SendFlags } from './rollout-commands.ts'
-import { namedHere, workingFolder } from '../surroundings.ts'
+import { hideSecrets, namedHere, protectData, workingFolder } from '../surroundings.ts'
 
 /** Where a rollout server runs, or how one is started. */
 type SendTarget =
@@ -72,9 +72,11 @@ async function withoutConfig(dataset: string, secretsFile: string | undefined): 
   if (secretsFile !== undefined) {
     throw invalid('--secrets-file goes with a config, which says what secrets there are.')
   }
+  const rows = await readDataset(namedHere(dataset))
+  protectData(rows)
   return {
     dataset,
-    rows: await readDataset(namedHere(dataset)),
+    rows,
     folder: workingFolder(),
     env: {},
     secrets: {},
@@ -106,6 +108,7 @@ function entrypointOf(target: string): string {
 function serverKey(name: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
   if (name === undefined) return undefined
   const key = environment[name]
+  hideSecrets({ [name]: key })
   if (key) return key
   throw invalid(
     `The key of the rollout server is missing: the environment variable ${name} is not set.`,

@@ -14,7 +14,6 @@ import { closing } from '../closing.ts'
 import type { EvaluationPlan } from '../eval-run/evaluation-plan.ts'
 import { startServerProcess, type ServerProcess } from '../eval-run/server-process.ts'
 import { fail, ok, warn, type Finding } from '../findings.ts'
-import type { Redaction } from '../redaction.ts'
 import type { EntrypointKind } from '../server-channel.ts'
 import { hearRequests, trainerFindings, type HeardRequests } from './trainer-findings.ts'
 
@@ -53,18 +52,17 @@ export async function tryRollout(
   parts: {
     readonly policy: PolicyModel
     readonly environment: NodeJS.ProcessEnv
-    readonly redaction: Redaction
     readonly signal: AbortSignal
   },
 ): Promise<TriedRollout> {
   const { entrypoint, folder } = plan
-  const { redaction, signal } = parts
+  const { signal } = parts
   const env = { ...parts.environment, ...plan.env, ...plan.secrets }
   const listener = hearRequests(parts.policy)
   const policy = recordPolicy(listener.policy)
   const rolloutId = `validate-${randomUUID()}`
   const recording = policy.record(rolloutId)
-  const options = { entrypoint, folder, env, redaction }
+  const options = { entrypoint, folder, env }
   return closing(await startServerProcess(options, signal), async (server) => {
     try {
       const run = server.kind === 'workflow' ? runWorkflow : runLoop

@@ -10,13 +10,12 @@ import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { moduleFile } from '../load-module.ts'
 import { splitSpec } from '../module-export.ts'
 import { preflightReport } from '../platform/preflight.ts'
-import { Redaction } from '../redaction.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
 import { configFindings, findTargets, type ValidationTarget } from './validation-targets.ts'
 import { triedFindings, tryRollout } from './try-rollout.ts'
 import { undeclaredVariables } from './undeclared-variables.ts'
 import type { ValidateRolloutFlags } from './validate-options.ts'
-import { printOut, workingFolder } from '../surroundings.ts'
+import { printJson, printOut, workingFolder } from '../surroundings.ts'
 
 /**
  * Runs one rollout of a workspace's rollouts each, and prints what training would stumble over.
@@ -43,7 +42,7 @@ export async function validateRolloutsCommand(
       if (flags.json !== true) printOut(`${target.name}\n${findingLines(findings)}\n`)
     }
     if (flags.json === true) {
-      printOut(`${JSON.stringify({ rollouts: reports }, null, 2)}\n`)
+      printJson({ rollouts: reports })
     }
     return exitCodeOf(reports.flatMap(({ findings }) => findings))
   } finally {
@@ -111,15 +110,11 @@ async function rolloutFindings(
   { flags, environment, signal }: RolloutSurroundings,
 ): Promise<readonly Finding[]> {
   const chosen = await policyFor(flags, plan, environment)
-  const redaction = new Redaction([
-    ...Object.values(plan.secrets),
-    ...(chosen.apiKey === undefined ? [] : [chosen.apiKey]),
-  ])
-  const parts = { policy: chosen.policy, environment, redaction, signal }
+  const parts = { policy: chosen.policy, environment, signal }
   const tried = await closing(chosen, async () =>
     survivingStrayRejections(async () => tryRollout(plan, parts)),
   )
-  return redaction.data(triedFindings(tried))
+  return triedFindings(tried)
 }
 
 interface RolloutSurroundings {

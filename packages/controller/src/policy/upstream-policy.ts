@@ -1,10 +1,10 @@
 import { errorMessage, isOsmosisError } from '@osmosis/core'
 import {
   bearer,
+  bodyWithoutKeys,
   completionsBaseUrl,
   completionsUrl,
   createTransport,
-  webBody,
   type HttpAnswer,
 } from '@osmosis/core/http'
 
@@ -25,7 +25,7 @@ export interface UpstreamPolicy extends PolicyModel, AsyncDisposable {
 /**
  * A policy behind any OpenAI-compatible endpoint. Of the text of a request only `model` is replaced; of
  * the answer nothing: status, content type, `Retry-After` and bytes come back as they were sent, when
- * they were sent. There is no time limit but the call's own signal. An endpoint that cannot be
+ * they were sent. The key is taken out of the text of an error status, of which 64 KiB are passed on. There is no time limit but the call's own signal. An endpoint that cannot be
  * reached is a 502 whose error names the base URL, with the code `policy_unreachable`, or
  * `policy_connection_lost` when it could be.
  */
@@ -62,7 +62,7 @@ export function upstreamPolicy(options: {
         signal.throwIfAborted()
         return unreachable(url, isOsmosisError(error) ? error.cause : error)
       }
-      return new Response(webBody(answer.body), {
+      return new Response(await bodyWithoutKeys(answer, headers), {
         status: answer.status,
         headers: passedOn.flatMap((name): [string, string][] => headerOf(answer, name)),
       })

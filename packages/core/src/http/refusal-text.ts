@@ -1,5 +1,6 @@
 import type { AnswerBody } from './answer-body.ts'
 import { startTimer } from './long-timer.ts'
+import { webBody } from './web-body.ts'
 
 // What is shown of an error is a sentence; servers have been seen to send megabytes, or no end.
 const longestBytes = 64 * 1024
@@ -19,6 +20,42 @@ export async function refusalText(
   const said = withoutKey(errorText(text), key, isWhole)
   // Last: JSON can escape the letters of a key, and a cut leaves a piece of it.
   return said.slice(0, longestShown)
+}
+
+/** Headers that carry a key, as endpoints and providers name them. */
+const keyHeaders = new Set(['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'])
+/** A shorter key is a word such as `none`, and errors need their words. Characters. */
+const shortestKey = 8
+
+/**
+ * The body of an answer to pass on in a `Response`. A success passes as it comes. Of an error status the
+ * first 64 KiB pass, without the keys that the request carried: endpoints have been seen to repeat them.
+ *
+ * @param sent - the headers of the request
+ */
+export async function bodyWithoutKeys(
+  { status, body }: { readonly status: number; readonly body: AnswerBody },
+  sent: Readonly<Record<string, string>>,
+): Promise<ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer>> {
+  if (status >= 200 && status <= 299) return webBody(body)
+  const { text, isWhole } = await beginning(body)
+  const clean = Object.entries(sent)
+    .filter(([name]) => keyHeaders.has(name.toLowerCase()))
+    .map(([, value]) => value.replace(/^Bearer /, ''))
+    .filter((key) => key.length >= shortestKey)
+    .reduce((rest, key) => withoutKey(normalized(rest, key), key, isWhole), text)
+  return new TextEncoder().encode(clean)
+}
+
+/** A text with the key in it in plain letters: JSON can escape them, and written anew it does not. */
+function normalized(text: string, key: string): string {
+  let plain: string
+  try {
+    plain = JSON.stringify(JSON.parse(text))
+  } catch {
+    plain = unescaped(text)
+  }
+  return plain.includes(key) ? plain : text
 }
 
 async function beginning(body: AnswerBody): Promise<{ text: string; isWhole: boolean }> {

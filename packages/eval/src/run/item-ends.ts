@@ -151,13 +151,15 @@ export class ItemEnds {
       scorers.length === 0
         ? unscored
         : await untilAborted(stop.signal, () => scoreItem(scorers, item.row, outcome))
-    const record = redact(toItemRecord(item, outcome, scores, redact))
+    const record = toItemRecord(item, outcome, scores, redact)
     let isNew = true
     try {
       const row = store?.manifest.rows[item.rowIndex] ?? toRunRow(item.row)
-      const ended = toEndedItem(record, outcome.kept, { row, isCompared: models.size > 1 })
+      const { trajectories, graded } = outcome.kept
+      const kept = { ...outcome.kept, ...redact({ trajectories, graded }) }
+      const ended = toEndedItem(record, kept, { row, isCompared: models.size > 1 })
       isNew = !store?.events.has(itemKey(ended.event))
-      const event = await store?.commit(redact(ended))
+      const event = await store?.commit(ended)
       if (event !== undefined) onKept?.(event)
       this.#budget?.add(ended.event)
     } catch (error) {

@@ -1,5 +1,5 @@
 import { isOsmosisError } from '@osmosis/core'
-import { bearer, completionsUrl, createTransport, webBody } from '@osmosis/core/http'
+import { bearer, bodyWithoutKeys, completionsUrl, createTransport } from '@osmosis/core/http'
 
 import { refusal, type ChatModel } from '../chat-model.ts'
 
@@ -39,7 +39,10 @@ export function endpointModel({
             ([name]) => name === 'content-type' || name === 'retry-after',
           ),
         )
-        return new Response(webBody(answer.body), { status: answer.status, headers: after })
+        return new Response(await bodyWithoutKeys(answer, headers), {
+          status: answer.status,
+          headers: after,
+        })
       } catch (error) {
         signal.throwIfAborted()
         if (!isOsmosisError(error)) throw error

@@ -1,4 +1,4 @@
-import { webBody, type Transport } from '@osmosis/core/http'
+import { bodyWithoutKeys, type Transport } from '@osmosis/core/http'
 
 /**
  * A `fetch` for the packages of providers. Node's own would give up on an answer that is silent for
@@ -9,9 +9,10 @@ export function providerFetch(transport: Transport): typeof globalThis.fetch {
     const url = input instanceof Request ? input.url : input
     const { body, signal } = init
     if (typeof body !== 'string') throw new TypeError('A provider is asked with texts only.')
+    // Compressed answers would have to be undone.
+    const sent = { ...Object.fromEntries(new Headers(init.headers)), 'accept-encoding': 'identity' }
     const answer = await transport.send(url, {
-      // Compressed answers would have to be undone.
-      headers: { ...Object.fromEntries(new Headers(init.headers)), 'accept-encoding': 'identity' },
+      headers: sent,
       body,
       signal: signal ?? new AbortController().signal,
     })
@@ -22,7 +23,7 @@ export function providerFetch(transport: Transport): typeof globalThis.fetch {
       }
     }
     const hasBody = answer.status !== 204 && answer.status !== 304
-    return new Response(hasBody ? webBody(answer.body) : null, {
+    return new Response(hasBody ? await bodyWithoutKeys(answer, sent) : null, {
       status: answer.status,
       headers,
     })
