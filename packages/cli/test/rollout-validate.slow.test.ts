@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 
 import { evalConfig } from './temporary-workspace.ts'
-import { takenByAll, validate, workspaceOf } from './validated-rollouts.ts'
+import { good, takenByAll, validate, workspaceOf } from './validated-rollouts.ts'
 
 describe('osmosis rollout validate', () => {
   it('names a rollout without a sample', async () => {
@@ -98,6 +98,18 @@ export const loop = new Loop()`,
     expect(findings).toContain(
       'warn Agent Lightning: trains only the last of several model calls with one prompt, and there are such calls (sample main).',
     )
+  })
+
+  it('names step rewards, which most trainers never see', async () => {
+    const grade = `ctx.setReward(1); ctx.setStepRewards('main', [0.5])`
+    workspaceOf(`sample('main'); await say('main')`, {}, grade)
+    const { code, findings } = await validate('one')
+    expect(code).toBe(0)
+    expect(findings.slice(good.length)).toEqual([
+      'ok reward: 1 for main',
+      'warn step rewards: The grader sets step rewards, which only Trinity and the trace of POST /run carry. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
+      ...takenByAll,
+    ])
   })
 
   it('names variables that the code reads and the config does not name', async () => {

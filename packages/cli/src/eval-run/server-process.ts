@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 
 import type { MetadataCheck } from '@osmosis/eval'
+import { stepRewardsDropped } from '@osmosis/server/internal'
 
 import { metadataCheckBy } from '../metadata-check/metadata-channel.ts'
 import {
@@ -58,6 +59,8 @@ export interface ServerProcess extends AsyncDisposable {
   readonly groupMinSize: number | null
   /** Writes everything that the process prints to the end of a file; what it has printed so far, too. */
   readonly logTo: (file: string) => void
+  /** Whether a log line of it had {@link stepRewardsDropped}; complete when the server is closed. */
+  readonly hasDroppedStepRewards: () => boolean
   /** Aborted, with the reason, when the process ends. */
   readonly died: AbortSignal
   /**
@@ -124,6 +127,7 @@ export async function startServerProcess(
       hasGrader: facts.hasGrader,
       groupMinSize: facts.groupMinSize,
       logTo: output.logTo,
+      hasDroppedStepRewards: output.hasDroppedStepRewards,
       died: died.signal,
       explain: (failure) => explain(failure, died.signal, ended),
       close,
@@ -181,6 +185,7 @@ function aborted(signal: AbortSignal): Promise<never> {
 interface CollectedOutput {
   lastLines(): string
   readonly logTo: (file: string) => void
+  readonly hasDroppedStepRewards: () => boolean
   /** Undefined as long as the output is only held. */
   logFile(): string | undefined
   /** Settles when all of it has come. */
@@ -191,6 +196,7 @@ interface CollectedOutput {
 function collectOutput(child: ChildProcess): CollectedOutput {
   let log: WriteStream | undefined
   let logFile: string | undefined
+  let hasDropped = false
   const held: string[] = []
   const lines: string[] = []
   const written = [child.stdout, child.stderr].map(async (stream) => {
@@ -198,6 +204,7 @@ function collectOutput(child: ChildProcess): CollectedOutput {
     const whole = new WholeLines()
     const keep = (piece: string): void => {
       if (piece === '') return
+      hasDropped ||= piece.includes(stepRewardsDropped)
       const printed = piece.split('\n').filter((line) => line !== '')
       lines.push(...printed.slice(-remembered).map(shortened))
       lines.splice(0, lines.length - remembered)
@@ -221,6 +228,7 @@ function collectOutput(child: ChildProcess): CollectedOutput {
   return {
     complete,
     lastLines: () => lines.join('\n'),
+    hasDroppedStepRewards: () => hasDropped,
     logFile: () => logFile,
     logTo: (file) => {
       logFile = file

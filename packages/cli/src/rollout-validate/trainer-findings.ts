@@ -41,12 +41,13 @@ export function trainerFindings({
   samples,
   requests,
   gradesGroups,
+  hasStepRewards,
 }: TriedRollout): readonly Finding[] {
   if (kind === 'agent-loop') return [loops]
   const kept = samples.filter(({ isRemoved }) => !isRemoved)
   const severalSamples = kept.length > 1 ? idsOf(kept) : undefined
   const oneNumber = oneNumberProblem(samples)
-  const findings = greedyFindings(requests)
+  const findings = [...greedyFindings(requests), ...(hasStepRewards ? [stepRewards] : [])]
   if (gradesGroups) return [...findings, ...groupFindings]
   return [
     ...findings,
@@ -64,6 +65,12 @@ export function trainerFindings({
     ok('Trinity', 'takes it, each sample with its own reward: osmosis worker --trinity'),
   ]
 }
+
+const stepRewards = warn(
+  'step rewards',
+  'The grader sets step rewards, which only Trinity and the trace of POST /run carry. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
+  'Make what the steps were worth part of the reward, or train with one of the two.',
+)
 
 const loops = ok(
   'trainers',

@@ -31,6 +31,8 @@ export interface TriedRollout {
   readonly requests: HeardRequests
   /** Whether the attempts at a row are graded together. */
   readonly gradesGroups: boolean
+  /** Whether the grader says what single steps were worth. */
+  readonly hasStepRewards: boolean
 }
 
 interface TriedSample {
@@ -63,7 +65,8 @@ export async function tryRollout(
   const rolloutId = `validate-${randomUUID()}`
   const recording = policy.record(rolloutId)
   const options = { entrypoint, folder, env }
-  return closing(await startServerProcess(options, signal), async (server) => {
+  const started = await startServerProcess(options, signal)
+  const tried = await closing(started, async (server) => {
     try {
       const run = server.kind === 'workflow' ? runWorkflow : runLoop
       const ended = await run(plan, { server, policy, rolloutId, signal })
@@ -74,6 +77,8 @@ export async function tryRollout(
       throw await server.explain(error)
     }
   })
+  // Now that the server is closed, all of its log is here.
+  return { ...tried, hasStepRewards: started.hasDroppedStepRewards() }
 }
 
 type Ended = Pick<TriedRollout, 'status' | 'errorMessage' | 'samples' | 'policyCalls'>
