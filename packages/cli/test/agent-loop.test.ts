@@ -181,23 +181,28 @@ describe('osmosis test', () => {
     expect(upstream.received[0]?.body).not.toHaveProperty('rollout_id')
   })
 
-  it.each([401, 403, 404])(
-    'stops when a model call is answered %i, and says why',
-    async (status) => {
-      const upstream = await endpoint((_, response) => refuse(response, status, 'not you'))
-      const output = path.join(temporaryFolder(), 'results.json')
-      const address = ['--base-url', `${upstream.url}/v1`, '--model', 'm1', '--output', output]
-      const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...address])
-      expect(code).toBe(1)
-      expect(stdout).toMatch(/\nTotal: 1\nPassed: 0\n/)
-      const reason = `The policy answered ${status}: {"error":{"message":"not you"}}`
-      expect(stdout).toContain(`\nStopped early. ${reason}\n`)
-      expect(JSON.parse(readFileSync(output, 'utf8'))).toMatchObject({
-        summary: { total: 1, stopped_early: true, stop_reason: reason },
-      })
-      expect(upstream.received).toHaveLength(1)
-    },
-  )
+  it.each([
+    [401, 1],
+    [402, 1],
+    // Asked once more, whether it is about the prompt.
+    [403, 2],
+    [404, 1],
+  ])('stops when a model call is answered %i, and says why', async (status, calls) => {
+    const upstream = await endpoint((_, response) => refuse(response, status, 'not you'), {
+      preflight: true,
+    })
+    const output = path.join(temporaryFolder(), 'results.json')
+    const address = ['--base-url', `${upstream.url}/v1`, '--model', 'm1', '--output', output]
+    const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...address])
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/\nTotal: 1\nPassed: 0\n/)
+    const reason = `The policy answered ${status}: {"error":{"message":"not you"}}`
+    expect(stdout).toContain(`\nStopped early. ${reason}\n`)
+    expect(JSON.parse(readFileSync(output, 'utf8'))).toMatchObject({
+      summary: { total: 1, stopped_early: true, stop_reason: reason },
+    })
+    expect(upstream.received).toHaveLength(calls)
+  })
 
   it('stops when nobody is there to answer', async () => {
     const nobody = ['--base-url', 'http://127.0.0.1:1/v1', '--model', 'm1']

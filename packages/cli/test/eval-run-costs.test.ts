@@ -28,7 +28,7 @@ function evalRun(url: string, words = ''): Promise<Finished> {
 
 function kept(): { costs: unknown[]; metrics: Record<string, unknown> } {
   const read = (file: string): string => readFileSync(path.join(here('out/costs'), file), 'utf8')
-  const lines = read('events.jsonl').trim().split('\n')
+  const lines = read('events.jsonl').split('\n').slice(0, -1)
   return {
     costs: lines.map((line) => (JSON.parse(line) as { cost_usd: unknown }).cost_usd),
     metrics: JSON.parse(read('metrics.json')) as Record<string, unknown>,
@@ -102,5 +102,38 @@ describe('osmosis eval run asks a model once before it spends', () => {
       `warning: qwen at ${upstream.url}/v1 refused a first call of 16 tokens with 503: warming up.`,
     )
     expect(calls).toBe(2)
+  })
+})
+
+describe('osmosis eval run, refused in the middle of it', () => {
+  beforeEach(() => inWorkspaceWith({}))
+
+  const status = (): unknown => kept().metrics['eval_run']
+
+  it('with 402 stops, fails no rollout and says how to go on', async () => {
+    let credit = 2
+    const upstream = await endpoint((_, response) => {
+      if (credit-- > 0) say(response, 'one')
+      else refuse(response, 402, 'Insufficient credits')
+    })
+    const { code, stdout, stderr } = await evalRun(upstream.url)
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        /error: The run is incomplete\. The policy answered 402: .*\nIts account has nothing left to spend\.\n$/,
+      ),
+    ])
+    expect(stdout).toMatch(/^Go on .*--name costs$/m)
+    expect([upstream.received.length, kept().costs.length]).toEqual([3, 2])
+  })
+
+  it('with 403 for one prompt fails its rollout alone', async () => {
+    const upstream = await endpoint(({ body }, response) => {
+      if (JSON.stringify(body).includes('two')) refuse(response, 403, 'flagged by moderation')
+      else say(response, 'one')
+    })
+    expect((await evalRun(upstream.url)).code).toBe(0)
+    expect(status()).toMatchObject({ status: 'finished' })
+    expect(kept().metrics['summary']).toMatchObject({ failed: 1 })
   })
 })

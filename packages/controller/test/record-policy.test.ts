@@ -252,6 +252,8 @@ describe('the trouble of a recording', () => {
 
   it.each([
     [[401, 200], { isLasting: true, message: 'The policy answered 401: sorry' }],
+    [[402], { isLasting: true, message: 'The policy answered 402: sorry' }],
+    [[403], null],
     [[429], { isLasting: false, message: 'The policy answered 429: sorry' }],
     [[503], { isLasting: false, message: 'The policy answered 503: sorry' }],
     [[503, 200], null],

@@ -276,7 +276,7 @@ describe('a model call', () => {
     await running
   })
 
-  it.each([401, 403, 404])('is answered with 424 when the policy answers %i', async (status) => {
+  it.each([401, 402, 404])('is answered with 424 when the policy answers %i', async (status) => {
     answer = async () => new Response('no', { status })
     const running = trainer.run({ messages: [] })
     const init = await server.init(0)

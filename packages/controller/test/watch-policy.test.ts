@@ -17,7 +17,7 @@ async function ask(policy: PolicyModel): Promise<Response> {
   })
 }
 
-it.each([401, 403, 404])('%i is the end of it, and passed on as it is', async (status) => {
+it.each([401, 402, 403, 404])('%i is the end of it, and passed on as it is', async (status) => {
   const watched = watchPolicy(answering(status, 'not you'))
   expect([watched.name, watched.failure]).toEqual(['p', null])
   const answer = await ask(watched)
@@ -27,6 +27,28 @@ it.each([401, 403, 404])('%i is the end of it, and passed on as it is', async (s
     'retry-after': '7',
   })
   expect(watched.failure).toBe(`The policy answered ${status}: not you`)
+})
+
+it('a 403 for one prompt fails that call alone', async () => {
+  let harmless = 0
+  const watched = watchPolicy({
+    name: 'p',
+    respond: async ({ body }) => {
+      if (!JSON.stringify(body).includes('Say ok.')) return new Response('flagged', { status: 403 })
+      harmless += 1
+      return new Response('no such parameter', { status: 400 })
+    },
+  })
+  const answers = await Promise.all([ask(watched), ask(watched)])
+  expect(await Promise.all(answers.map((answer) => answer.text()))).toEqual(['flagged', 'flagged'])
+  expect([watched.failure, harmless]).toEqual([null, 1])
+})
+
+it('a quota that is used up is the end of it, although the status is that of a rate limit', async () => {
+  const text = '{"error":{"message":"Add credits.","code":"insufficient_quota"}}'
+  const watched = watchPolicy(answering(429, text))
+  expect(await (await ask(watched)).text()).toBe(text)
+  expect(watched.failure).toBe(`The policy answered 429: ${text}`)
 })
 
 it('an endpoint where nobody is is the end of it', async () => {

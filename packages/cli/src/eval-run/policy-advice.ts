@@ -16,6 +16,9 @@ export function policyAdvice({ choice }: ChosenPolicy): (status: number) => stri
         return apiKeyEnv === undefined
           ? 'No key was sent: name the variable that holds it with --api-key-env, or api_key_env in osmosis.toml.'
           : `Check the key in ${apiKeyEnv} (--api-key-env).`
+      case 402:
+      case 429:
+        return 'Its account has nothing left to spend.'
       case 404:
         return `Check --model ${model}${isEndpoint ? ` and --base-url ${choice.baseUrl}` : ''}.`
       default:

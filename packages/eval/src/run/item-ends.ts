@@ -120,11 +120,10 @@ export class ItemEnds {
   async #end(run: EndedRun): Promise<void> {
     const { item, outcome } = run
     const { trouble } = outcome.kept
-    if (trouble?.isLasting) {
-      this.#halt(
-        item.model,
-        this.#options.models.get(item.model)?.policy?.failure ?? trouble.message,
-      )
+    const known = this.#options.models.get(item.model)?.policy?.failure ?? null
+    const lasting = trouble?.isLasting ? (known ?? trouble.message) : known
+    if (lasting !== null && (trouble?.isLasting || outcome.status === 'failed')) {
+      this.#halt(item.model, lasting)
     } else if (trouble !== null && outcome.status === 'failed') {
       this.#losses.add(run, trouble.message)
     } else {

@@ -187,16 +187,16 @@ describe('a baseline', () => {
 
 describe('a policy that cannot answer any call', () => {
   /** Finds out at its first item that the key is wrong. */
-  function lockedOut(): EvaluatedModel {
+  function lockedOut(outcome = failedWorkflow('answered 401')): EvaluatedModel {
     const policy: { failure: string | null } = { failure: null }
     const model = modelThat(() => {
       policy.failure = 'The policy answered 401: wrong key'
-      return failedWorkflow('answered 401')
+      return outcome
     })
     return { ...model, policy }
   }
 
-  it('ends the evaluation early, with the reason', async () => {
+  it('ends the evaluation early, with the reason, and no item has failed of it', async () => {
     const { status, incompleteReason, pending, records } = await runEvaluation({
       names,
       rows: datasetRows(9),
@@ -205,9 +205,9 @@ describe('a policy that cannot answer any call', () => {
     expect([status, incompleteReason, pending]).toEqual([
       'incomplete',
       'The policy answered 401: wrong key',
-      8,
+      9,
     ])
-    expect(records.map(({ status: ended }) => ended)).toEqual(['failed'])
+    expect(records).toEqual([])
   })
 
   it('is named when it is one of two', async () => {
@@ -224,7 +224,7 @@ describe('a policy that cannot answer any call', () => {
     const { status, incompleteReason } = await runEvaluation({
       names,
       rows: datasetRows(1),
-      model: lockedOut(),
+      model: lockedOut(rewarded(1)),
     })
     expect([status, incompleteReason]).toEqual(['finished', null])
   })
