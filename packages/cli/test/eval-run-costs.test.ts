@@ -127,6 +127,26 @@ describe('osmosis eval run, refused in the middle of it', () => {
     expect([upstream.received.length, kept().costs.length]).toEqual([3, 2])
   })
 
+  it('with 429, because of too many at a time, waits, runs fewer, says so and fails none', async () => {
+    let busy = 0
+    const upstream = await endpoint((_, response) => {
+      if (busy >= 1) {
+        response.setHeader('retry-after-ms', '20')
+        refuse(response, 429, 'Slow down')
+        return
+      }
+      busy += 1
+      setTimeout(() => {
+        busy -= 1
+        say(response, 'one')
+      }, 20)
+    })
+    const { code, stderr } = await evalRun(upstream.url, '--n 4 --max-in-flight 4')
+    expect(code).toBe(0)
+    expect(stderr).toMatch(/^8\/16 rollouts .* [123] of 4 at a time \(rate limit\)/m)
+    expect(kept().metrics['summary']).toMatchObject({ failed: 0, total_samples: 16 })
+  })
+
   it('with 403 for one prompt fails its rollout alone', async () => {
     const upstream = await endpoint(({ body }, response) => {
       if (JSON.stringify(body).includes('two')) refuse(response, 403, 'flagged by moderation')

@@ -208,16 +208,16 @@ describe('osmosis eval run, when the policy fails a loop', () => {
     expect(stdout).toContain('4 rows × 1 attempt × 2 models = 8 rollouts\n1 of 8 done\n')
   })
 
-  it('goes on after rollouts that were answered 429, 500 or 502', async () => {
+  it('goes on after rollouts that were answered 400, 500 or 502', async () => {
     const upstream = await endpoint((request, response) => {
-      const status = { q0: 429, q1: 500, q2: 502 }[lastText(request)]
+      const status = { q0: 400, q1: 500, q2: 502 }[lastText(request)]
       if (status === undefined) say(response, '5')
       else refuse(response, status, 'not now')
     })
     const { code, run: facts, records } = await evaluate(adder, numbered(5), at(upstream.url))
     expect([code, facts['status']]).toEqual([0, 'finished'])
     expect(records.map(({ error_message }) => error_message)).toEqual([
-      expect.stringContaining('answered 429: not now'),
+      expect.stringContaining('answered 400: not now'),
       expect.stringContaining('answered 500: not now'),
       expect.stringContaining('answered 502: not now'),
       undefined,

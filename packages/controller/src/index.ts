@@ -26,7 +26,11 @@ export {
 } from './loop/trainer.ts'
 export { overhear, type CallListener } from './policy/overhear.ts'
 export { type ModelPrice } from './policy/model-price.ts'
-export { patientPolicy } from './policy/patient-policy.ts'
+export {
+  patientPolicy,
+  type PatientPolicy,
+  type PatientPolicyOptions,
+} from './policy/patient-policy.ts'
 export type { PolicyModel, PolicyRequest } from './policy/policy-model.ts'
 export {
   recordPolicy,

@@ -39,7 +39,6 @@ it('a call that is to wait is made again, and all others wait as long', async ()
 
 it.each([
   [503, { 'retry-after': '0.001' }, 4],
-  [429, {}, 1],
   [500, { 'retry-after': '1' }, 1],
   [400, {}, 1],
 ])('%i with %j is passed on after %i calls', async (status, headers, count) => {
@@ -50,7 +49,7 @@ it.each([
 
 it('the last refusal no longer asks to wait: that was done here', async () => {
   const headers = { 'retry-after': '1', 'retry-after-ms': '1', 'x-other': 'kept' }
-  const answer = await patientPolicy(giving([[429, headers]]).policy).respond(request)
+  const answer = await patientPolicy(giving([[503, headers]]).policy).respond(request)
   expect(Object.fromEntries(answer.headers)).toMatchObject({ 'x-other': 'kept' })
   expect([answer.headers.get('retry-after'), answer.headers.get('retry-after-ms')]).toEqual([
     null,
@@ -58,11 +57,46 @@ it('the last refusal no longer asks to wait: that was done here', async () => {
   ])
 })
 
+it('a 429 without a time is asked again, after longer and longer waits, until it is answered', async () => {
+  const { policy, calls } = giving([[429], [429], [429], [429], [429], [429], [200]])
+  const waits: number[] = []
+  const patient = patientPolicy(policy, { firstPauseMs: 1, onWait: (ms) => waits.push(ms) })
+  expect((await patient.respond(request)).status).toBe(200)
+  expect([calls.length, patient.refusals, patient.failure]).toEqual([7, 6, null])
+  for (const [tries, ms] of waits.entries()) {
+    expect(ms).toBeGreaterThanOrEqual(2 ** tries / 2)
+    expect(ms).toBeLessThanOrEqual(2 ** tries)
+  }
+})
+
+it('an endpoint that answers nothing but 429 for too long fails, and calls wait no longer', async () => {
+  const { policy, calls } = giving([[429, { 'retry-after-ms': '1' }]])
+  const patient = patientPolicy(policy, { patienceMs: 1 })
+  const answers = [await patient.respond(request), await patient.respond(request)]
+  expect(await Promise.all(answers.map((answer) => answer.text()))).toEqual(['429', '429'])
+  expect([calls.length, patient.failure]).toEqual([
+    4,
+    'The policy has answered nothing but 429 for 0 minutes: 429',
+  ])
+})
+
+it('a quota that is used up is not waited for', async () => {
+  let calls = 0
+  const spent = patientPolicy({
+    name: 'p',
+    respond: async () => {
+      calls += 1
+      return Response.json({ error: { code: 'insufficient_quota' } }, { status: 429 })
+    },
+  })
+  expect([(await spent.respond(request)).status, calls]).toEqual([429, 1])
+})
+
 it('what an endpoint wrote into an answer that asks to wait harms nothing', async () => {
   let calls = 0
   await using upstream = await startUpstream((outgoing) => {
     calls += 1
-    outgoing.writeHead(calls === 1 ? 429 : 200, { 'retry-after': '0.001' })
+    outgoing.writeHead(calls === 1 ? 429 : 200, { 'retry-after-ms': '1' })
     outgoing.end(JSON.stringify({ said: calls }))
   })
   await using policy = upstreamPolicy({ baseUrl: upstream.url, model: 'm' })

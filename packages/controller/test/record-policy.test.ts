@@ -251,11 +251,14 @@ describe('the trouble of a recording', () => {
   }
 
   it.each([
-    [[401, 200], { isLasting: true, message: 'The policy answered 401: sorry' }],
-    [[402], { isLasting: true, message: 'The policy answered 402: sorry' }],
+    [
+      [401, 200],
+      { isLasting: true, isRateLimit: false, message: 'The policy answered 401: sorry' },
+    ],
+    [[402], { isLasting: true, isRateLimit: false, message: 'The policy answered 402: sorry' }],
     [[403], null],
-    [[429], { isLasting: false, message: 'The policy answered 429: sorry' }],
-    [[503], { isLasting: false, message: 'The policy answered 503: sorry' }],
+    [[429], { isLasting: false, isRateLimit: true, message: 'The policy answered 429: sorry' }],
+    [[503], { isLasting: false, isRateLimit: false, message: 'The policy answered 503: sorry' }],
     [[503, 200], null],
     [[400], null],
   ])('after %j is %j', async (statuses, trouble) => {

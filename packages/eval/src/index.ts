@@ -57,6 +57,7 @@ export {
   type EvaluatedModel,
   type EvaluationOptions,
   type EvaluationProgress,
+  type PolicyHealth,
 } from './run/evaluation-options.ts'
 export {
   type EvaluationResult,

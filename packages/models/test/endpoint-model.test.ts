@@ -8,11 +8,11 @@ const body = { messages: [{ role: 'user', content: 'Hello' }] }
 it('is asked for its own model, and its answer comes back with how long to wait', async () => {
   await using peer = await new StandIn().start()
   const busy = { error: { message: 'busy' } }
-  peer.answers.push({ status: 429, body: busy, headers: { 'retry-after': '7', 'x-own': '1' } })
+  peer.answers.push({ status: 429, body: busy, headers: { 'retry-after-ms': '700', 'x-own': '1' } })
   await using model = endpointModel({ baseUrl: `${peer.url}/v1`, model: 'm1', apiKey: 'key-1' })
   const answer = await model.respond({ body, signal: new AbortController().signal })
   expect([answer.status, await answer.json()]).toEqual([429, busy])
-  expect([answer.headers.get('retry-after'), answer.headers.get('x-own')]).toEqual(['7', null])
+  expect([answer.headers.get('retry-after-ms'), answer.headers.get('x-own')]).toEqual(['700', null])
   expect(peer.requests).toMatchObject([
     {
       path: '/v1/chat/completions',

@@ -416,13 +416,13 @@ describe('what goes wrong', () => {
     const { model } = await standingIn('openai/gpt-x', {
       status: 429,
       body: { error: { message: 'slow down' } },
-      headers: { 'retry-after': '7' },
+      headers: { 'retry-after-ms': '700' },
     })
     const response = await model.respond({
       body: { messages: question },
       signal: new AbortController().signal,
     })
-    expect([response.status, response.headers.get('retry-after')]).toEqual([429, '7'])
+    expect([response.status, response.headers.get('retry-after-ms')]).toEqual([429, '700'])
   })
 
   it('ends a stream without [DONE] when the answer breaks off', async () => {

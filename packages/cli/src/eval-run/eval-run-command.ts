@@ -217,6 +217,7 @@ async function evaluate(
   })
   const { baseline } = models
   const secrets = redaction()
+  served?.waitsTo((pauseMs, status) => progress.wait(pauseMs, status))
   const signals = [interrupt, served?.died].filter((signal) => signal !== undefined)
   try {
     return await runEvaluation({

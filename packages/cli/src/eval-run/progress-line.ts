@@ -25,6 +25,9 @@ export interface ProgressOptions {
 
 /** An estimate from fewer items says nothing. */
 const leastForEstimate = 5
+/** Waits that are shorter, or follow one that was said sooner, are not said. Milliseconds. */
+const leastWaitMs = 1_000
+const betweenWaitsMs = 10_000
 
 /**
  * Shows how far a run has come: one line that changes on a terminal, ten lines elsewhere. Says once
@@ -43,6 +46,7 @@ export class ProgressLine {
   #shownTenths: number | undefined
   #shownAt = 0
   #open = false
+  #saidWaitAt = -Infinity
 
   /** @param output - undefined: nothing is shown */
   constructor(output: ProgressOutput | undefined, options: ProgressOptions) {
@@ -53,7 +57,8 @@ export class ProgressLine {
     }
   }
 
-  update({ done, total, item }: EvaluationProgress): void {
+  update(update: EvaluationProgress): void {
+    const { done, total, item } = update
     this.#shownTenths ??= Math.floor(((done - 1) / total) * 10)
     this.#ended += 1
     this.#count(item)
@@ -63,12 +68,22 @@ export class ProgressLine {
       // Redrawing more often than the eye follows only costs time.
       if (done < total && performance.now() - this.#shownAt < 100) return
       this.#shownAt = performance.now()
-      this.#output.write(`\r\u001B[2K${this.#text(done, total)}`)
+      this.#output.write(`\r\u001B[2K${this.#text(update)}`)
       this.#open = true
     } else if (tenths > this.#shownTenths) {
       this.#shownTenths = tenths
-      this.#output?.write(`${this.#text(done, total)}\n`)
+      this.#output?.write(`${this.#text(update)}\n`)
     }
+  }
+
+  /** Says that a model call waits, because it was refused with a status. */
+  wait(pauseMs: number, status: number): void {
+    const now = performance.now()
+    if (pauseMs < leastWaitMs || now - this.#saidWaitAt < betweenWaitsMs) return
+    this.#saidWaitAt = now
+    this.end()
+    const what = status === 429 ? 'limits the rate of calls' : 'is overloaded'
+    this.#output?.write(`The policy ${what} (${status}): waiting ${formatDuration(pauseMs)}.\n`)
   }
 
   /** Leaves the line, so that what is printed next stands below it. */
@@ -96,7 +111,7 @@ export class ProgressLine {
     }
   }
 
-  #text(done: number, total: number): string {
+  #text({ done, total, inFlight }: EvaluationProgress): string {
     const { scoreName } = this.#options
     const passed = ((100 * this.#passed) / done).toFixed(0)
     const by = scoreName === undefined ? '' : ` by ${scoreName}`
@@ -107,6 +122,9 @@ export class ProgressLine {
       `${passed} % passed${by}`,
       ...this.#failureText(),
       `${(1000 * perMs).toFixed(1)}/s`,
+      ...(inFlight.limit < inFlight.most
+        ? [`${inFlight.limit} of ${inFlight.most} at a time (rate limit)`]
+        : []),
       ...(left > 0 && this.#ended >= leastForEstimate
         ? [`about ${formatDuration(left / perMs)} left`]
         : []),

@@ -7,6 +7,7 @@ import {
   patientPolicy,
   recordPolicy,
   watchPolicy,
+  type PatientPolicyOptions,
   type PolicyModel,
   type RecordedPolicy,
 } from '@osmosis/controller'
@@ -58,6 +59,8 @@ export interface ServedModels extends ServedFacts {
   readonly gradesGroups: boolean
   /** Writes what the process of the entrypoint prints to the end of a file. */
   readonly logTo: (file: string) => void
+  /** Says when a call waits because its endpoint refused it. */
+  readonly waitsTo: (say: PatientPolicyOptions['onWait']) => void
   /** Aborted, with the reason, when the process of the entrypoint ends. */
   readonly died: AbortSignal
   /** What would have made the run shorter, as a sentence; undefined when nothing is known. */
@@ -92,14 +95,20 @@ export async function serveModels(
   const close = async (): Promise<void> => {
     for (const part of opened) await part.close()
   }
+  let sayWait: PatientPolicyOptions['onWait']
   async function toModel(chosen: ChosenPolicy, thread?: WatchedThread): Promise<EvaluatedModel> {
-    const watched = watchPolicy(patientPolicy(chosen.policy), { advise: policyAdvice(chosen) })
+    const watched = watchPolicy(chosen.policy, { advise: policyAdvice(chosen) })
     const asked = server.kind === 'workflow' ? withParams(watched, paramsOf(flags)) : watched
     const price = plan.policy.workspace.prices.get(chosen.name)
-    const policy = recordPolicy(asked, { tokenIds: flags.tokenIds ?? false, price })
-    const driver = await openDriver(server, policy, { plan, flags, runFolder })
+    const recorded = recordPolicy(asked, { tokenIds: flags.tokenIds ?? false, price })
+    // Outermost: each refusal is heard, so that nobody takes a rollout that waited for a slow one.
+    const policy = patientPolicy(recorded, {
+      watched,
+      onWait: (pauseMs, status) => sayWait?.(pauseMs, status),
+    })
+    const driver = await openDriver(server, { policy, recorded }, { plan, flags, runFolder })
     opened.push(driver, { close: async () => chosen[Symbol.asyncDispose]() })
-    return { name: chosen.name, policy: watched, runner: explaining(driver.runner, server, thread) }
+    return { name: chosen.name, policy, runner: explaining(driver.runner, server, thread) }
   }
   try {
     assertFlagsFit(server, options)
@@ -121,6 +130,9 @@ export async function serveModels(
       inFlight,
       gradesGroups,
       logTo: server.logTo,
+      waitsTo: (say) => {
+        sayWait = say
+      },
       died: server.died,
       advise: async () => thread?.advice(),
       close,
@@ -162,7 +174,7 @@ async function assertRowsFit(
 
 async function openDriver(
   server: ServerProcess,
-  policy: RecordedPolicy,
+  { policy, recorded }: { readonly policy: PolicyModel; readonly recorded: RecordedPolicy },
   { plan, flags, runFolder }: Pick<ServeModelsOptions, 'plan' | 'flags' | 'runFolder'>,
 ): Promise<{ readonly runner: ItemRunner; close(): Promise<void> }> {
   const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
@@ -173,7 +185,7 @@ async function openDriver(
       ...(host === undefined ? {} : { host }),
     })
     const timeouts = { agentTimeoutSeconds, graderTimeoutSeconds }
-    const options = { server, recorded: policy, runFolder, ...timeouts }
+    const options = { server, recorded, runFolder, ...timeouts }
     const runner = workflowRunner(controller, options)
     return { runner, close: () => controller.close() }
   }
@@ -184,7 +196,7 @@ async function openDriver(
     ...(maxTurns === undefined ? {} : { maxTurns }),
     completionParams: paramsOf(flags),
     timeoutSeconds: agentTimeoutSeconds,
-    recorded: policy,
+    recorded,
   })
   return { runner, close: () => trainer.close() }
 }

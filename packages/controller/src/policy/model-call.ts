@@ -84,7 +84,7 @@ export async function askPolicy(policy: PolicyModel, request: PolicyRequest): Pr
 /** Of an answer; the rest describes the policy's own connection. */
 export function passedOnHeaders(headers: Headers): Record<string, string> {
   // Not the encoding: `fetch` has already undone it.
-  const kept = ['content-type', 'retry-after']
+  const kept = ['content-type', 'retry-after', 'retry-after-ms']
   return Object.fromEntries([...headers].filter(([name]) => kept.includes(name)))
 }
 

@@ -29,7 +29,9 @@ export function overhear(
       try {
         answer = await policy.respond(request)
       } catch (error) {
-        listener.onRefusal(500, errorMessage(error))
+        // That nobody waits any longer says nothing about the policy.
+        if (request.signal.aborted) listener.onBroken(errorMessage(error))
+        else listener.onRefusal(500, errorMessage(error))
         throw error
       }
       const { status, headers } = answer

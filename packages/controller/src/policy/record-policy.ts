@@ -16,6 +16,8 @@ import { systemicFailure } from './watch-policy.ts'
 export interface PolicyTrouble {
   /** Whether no later call could be answered either: wrong key, unknown model, no endpoint there. */
   readonly isLasting: boolean
+  /** Whether the rate of calls was too high for it (429). */
+  readonly isRateLimit: boolean
   readonly message: string
 }
 
@@ -112,9 +114,12 @@ class Recording implements RolloutRecording {
       onBroken: (reason) => call?.fail(new Error(reason)),
       onRefusal: (status, text) => {
         const message = systemicFailure(status, text)
-        if (message !== null) this.#lasting ??= { isLasting: true, message }
+        if (message !== null) this.#lasting ??= { isLasting: true, isRateLimit: false, message }
         const said = `The policy answered ${status}: ${text}`
-        this.#passing = isPassingStatus(status) ? { isLasting: false, message: said } : null
+        const isRateLimit = status === 429
+        this.#passing = isPassingStatus(status)
+          ? { isLasting: false, isRateLimit, message: said }
+          : null
         call?.fail(new Error(said))
       },
     }

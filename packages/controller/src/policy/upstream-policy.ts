@@ -14,7 +14,7 @@ import { policyErrorBody, type PolicyModel } from './policy-model.ts'
 /** A connection that was there and broke: the next one may hold. */
 const lostConnection = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
-const passedOn = ['content-type', 'retry-after']
+const passedOn = ['content-type', 'retry-after', 'retry-after-ms']
 
 /** A policy with connections of its own. Whoever made it closes it. */
 export interface UpstreamPolicy extends PolicyModel, AsyncDisposable {
@@ -24,8 +24,9 @@ export interface UpstreamPolicy extends PolicyModel, AsyncDisposable {
 
 /**
  * A policy behind any OpenAI-compatible endpoint. Of the text of a request only `model` is replaced; of
- * the answer nothing: status, content type, `Retry-After` and bytes come back as they were sent, when
- * they were sent. The key is taken out of the text of an error status, of which 64 KiB are passed on. There is no time limit but the call's own signal. An endpoint that cannot be
+ * the answer nothing: status, content type, the time to wait and bytes come back as they were sent, when
+ * they were sent; the key is taken out of the text of an error status, of which 64 KiB are passed on.
+ * There is no time limit but the call's own signal. An endpoint that cannot be
  * reached is a 502 whose error names the base URL, with the code `policy_unreachable`, or
  * `policy_connection_lost` when it could be.
  */

@@ -33,14 +33,24 @@ export function* pendingItems(
   }
 }
 
+/** The same items for another try: rollouts, and a group, of their own. */
+export function itemsAgain(items: readonly EvaluationItem[]): EvaluationItem[] {
+  const start = newStart()
+  return items.map((item) => ({
+    ...item,
+    rolloutId: toRolloutId(item.row, item.runIndex, item.model),
+    group: { ...item.group, id: toGroupId(item.row, item.model, start) },
+  }))
+}
+
 function* evaluationItems(range: ItemRange): Generator<readonly EvaluationItem[], void> {
   const { rows, attempts, models, gradesGroups } = range
   // Of this start: the group of an earlier one is another.
-  const start = randomUUID().slice(0, 8)
+  const start = newStart()
   const runs = Array.from({ length: attempts }, (_, runIndex) => runIndex)
   for (const [rowIndex, row] of rows.entries()) {
     const toItem = (runIndex: number, model: ModelTag): EvaluationItem => {
-      const id = `eval-${row.sourceRowIndex}${tagOf(model)}-${start}`
+      const id = toGroupId(row, model, start)
       const group = { id, attempt: runIndex + 1, size: attempts }
       return { rolloutId: toRolloutId(row, runIndex, model), row, rowIndex, runIndex, model, group }
     }
@@ -58,6 +68,14 @@ function keyOf({ row, runIndex, model }: EvaluationItem): string {
     run_index: runIndex,
     model_tag: model,
   })
+}
+
+function newStart(): string {
+  return randomUUID().slice(0, 8)
+}
+
+function toGroupId({ sourceRowIndex }: DatasetRow, model: ModelTag, start: string): string {
+  return `eval-${sourceRowIndex}${tagOf(model)}-${start}`
 }
 
 function toRolloutId({ sourceRowIndex }: DatasetRow, runIndex: number, model: ModelTag): string {

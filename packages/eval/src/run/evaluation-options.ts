@@ -11,11 +11,22 @@ export interface EvaluatedModel {
   /** The name it goes by in files and reports. */
   readonly name: string
   readonly runner: ItemRunner
+  /** What is known of the policy. What `watchPolicy` and `patientPolicy` return has it. */
+  readonly policy?: PolicyHealth
+}
+
+/** Whether a policy answers, and how fast it may be asked. */
+export interface PolicyHealth {
   /**
    * Why no model call can succeed, e.g. a wrong key; null while that is not known. When it is, no
-   * further item is started. What `watchPolicy` returns has it.
+   * further item is started.
    */
-  readonly policy?: { readonly failure: string | null }
+  readonly failure: string | null
+  /**
+   * Calls that were answered 429 so far. With each of them fewer items are run at once, down to one;
+   * without any, more again. Default: not known.
+   */
+  readonly refusals?: number
 }
 
 /** Passed after every item that has ended. */
@@ -24,6 +35,8 @@ export interface EvaluationProgress {
   readonly done: number
   readonly total: number
   readonly item: ItemRecord
+  /** How many items may run at once: now, and at most. */
+  readonly inFlight: { readonly limit: number; readonly most: number }
 }
 
 /** Options of `runEvaluation`. */
@@ -53,6 +66,11 @@ export interface EvaluationOptions {
    * has cost what is not known. US dollars. Default: any amount.
    */
   readonly maxCostUsd?: number | undefined
+  /**
+   * How long items may be run again because of rate limits while none ends. No further item is started
+   * then. Milliseconds. Default: 600,000.
+   */
+  readonly patienceMs?: number
   /**
    * Stops dispatch and cancels what runs; the message of its reason becomes `incompleteReason`.
    * For an interrupt, and for a rollout server that has died.

@@ -2,11 +2,13 @@ import { errorMessage } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 
 import type { ItemEvent } from '../analysis/item-event.ts'
+import { trajectoryFacts } from '../analysis/trajectory-facts.ts'
 import { toRunRow } from '../dataset/run-row.ts'
 import { itemKey } from '../store/run-files.ts'
+import { formatDuration } from '../report/figures.ts'
 import { scoreItem } from '../scoring/score-item.ts'
 import { classifyError } from './classify-error.ts'
-import type { EvaluatedModel, EvaluationOptions } from './evaluation-options.ts'
+import type { EvaluatedModel, EvaluationOptions, EvaluationProgress } from './evaluation-options.ts'
 import type { EvaluationState } from './evaluation-state.ts'
 import { toEndedItem } from './item-events.ts'
 import { toItemRecord, type ItemRecord, type ItemScores } from './item-record.ts'
@@ -19,13 +21,14 @@ import type { StopSwitch } from './stop-switch.ts'
 /** What it takes to bring items to their end. */
 export interface ItemEndsOptions extends Pick<
   EvaluationOptions,
-  'store' | 'scorers' | 'redact' | 'maxCostUsd' | 'onItem' | 'onProgress'
+  'store' | 'scorers' | 'redact' | 'maxCostUsd' | 'patienceMs' | 'onItem' | 'onProgress'
 > {
   readonly models: ReadonlyMap<ModelTag, EvaluatedModel>
   readonly state: EvaluationState
   readonly stop: StopSwitch
   /** Takes every event that the store has. */
   readonly onKept?: ((event: ItemEvent) => void) | undefined
+  readonly inFlight: () => EvaluationProgress['inFlight']
 }
 
 interface EndedRun {
@@ -36,7 +39,7 @@ interface EndedRun {
 /**
  * Runs items and decides what their ends are: an item that has ended for good is scored, kept in the
  * store and only then acknowledged and announced; one that ended because the whole evaluation has to
- * stop stays pending.
+ * stop stays pending; one whose end says nothing about its agent is run again.
  */
 export class ItemEnds {
   readonly #options: ItemEndsOptions
@@ -44,6 +47,8 @@ export class ItemEnds {
   readonly #budget: CostBudget | undefined
   /** Records that nobody has heard of yet. */
   readonly #kept: { readonly record: ItemRecord; readonly isNew: boolean }[] = []
+  /** When an item was to be run again for the first time since one was kept. */
+  #againSince: number | undefined
 
   constructor(options: ItemEndsOptions) {
     this.#options = options
@@ -52,14 +57,18 @@ export class ItemEnds {
     this.#budget = maxCostUsd === undefined ? undefined : new CostBudget(maxCostUsd, earlier)
   }
 
-  /** Runs an item to its end, whatever that is. Throws what a callback throws. */
-  async run(item: EvaluationItem): Promise<void> {
+  /**
+   * Runs an item to its end, whatever that is. Resolves to whether it is to be run again. Throws what a
+   * callback throws.
+   */
+  async run(item: EvaluationItem): Promise<boolean> {
     const { stop } = this.#options
-    let ended: Promise<void> | undefined
+    let ended: Promise<boolean> | undefined
+    let again = false
     // The runner's hook and its result say the same; the first one brings the end in.
     const end = async (outcome: ItemOutcome): Promise<void> => {
       try {
-        await (ended ??= this.#end({ item, outcome }))
+        again = await (ended ??= this.#end({ item, outcome }))
       } catch (error) {
         ended = undefined
         throw error
@@ -74,6 +83,7 @@ export class ItemEnds {
     }
     this.#announce()
     if (this.#losses.verdict !== undefined) stop.halt(this.#losses.verdict)
+    return again
   }
 
   /** Whether something has stopped it all, such as a policy that can answer nothing. */
@@ -117,13 +127,16 @@ export class ItemEnds {
     }
   }
 
-  async #end(run: EndedRun): Promise<void> {
+  /** Resolves to whether the item is to be run again. */
+  async #end(run: EndedRun): Promise<boolean> {
     const { item, outcome } = run
     const { trouble } = outcome.kept
     const known = this.#options.models.get(item.model)?.policy?.failure ?? null
     const lasting = trouble?.isLasting ? (known ?? trouble.message) : known
     if (lasting !== null && (trouble?.isLasting || outcome.status === 'failed')) {
       this.#halt(item.model, lasting)
+    } else if (trouble?.isRateLimit && outcome.status === 'failed') {
+      return this.#runsAgain(outcome, trouble.message)
     } else if (trouble !== null && outcome.status === 'failed') {
       this.#losses.add(run, trouble.message)
     } else {
@@ -131,6 +144,19 @@ export class ItemEnds {
       if (outcome.usage !== null) await this.#keepLosses()
       await this.#keep(run)
     }
+    return false
+  }
+
+  /** Not when that has gone on for too long: nothing more is started then. */
+  #runsAgain({ kept }: ItemOutcome, why: string): boolean {
+    // It was paid for, although nothing is kept of it.
+    this.#budget?.add(trajectoryFacts(Object.values(kept.trajectories ?? {})))
+    const { stop, patienceMs = 600_000 } = this.#options
+    const now = performance.now()
+    this.#againSince ??= now
+    if (now - this.#againSince < patienceMs) return true
+    stop.halt(`No rollout has ended for ${formatDuration(patienceMs)}. ${why}`)
+    return false
   }
 
   /** For what the policy of a model answers. */
@@ -165,16 +191,17 @@ export class ItemEnds {
       stop.cancel(error)
       throw error
     }
+    this.#againSince = undefined
     this.#kept.push({ record, isNew })
   }
 
   /** Says what has been kept; not earlier, because whoever hears of it may throw. */
   #announce(): void {
-    const { onItem, onProgress, state } = this.#options
+    const { onItem, onProgress, state, inFlight } = this.#options
     for (const { record: item, isNew } of this.#kept.splice(0)) {
       state.add(item, isNew)
       onItem?.(item)
-      onProgress?.({ done: state.done, total: state.total, item })
+      onProgress?.({ done: state.done, total: state.total, item, inFlight: inFlight() })
     }
   }
 }

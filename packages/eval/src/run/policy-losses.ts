@@ -2,7 +2,7 @@
 const mostLosses = 20
 
 /**
- * Items that failed because the policy was overloaded or down. They have failed for good only when it
+ * Items that failed because the policy was down. They have failed for good only when it
  * answers again: as long as it does not, they wait here and count for nothing.
  */
 export class PolicyLosses<Item> {

@@ -1,29 +1,49 @@
+/** How much is worked on at once. */
+export interface WorkerPoolOptions {
+  /** Asked before each item, with how many run already. */
+  readonly hasRoom: (running: number) => boolean
+  readonly halted: () => boolean
+}
+
 /**
- * Works through `items` in order, at most `size` at a time, until they are done or `halted` says
- * stop. Resolves when nothing runs any more; rejects with the first error of `work`, after which no
- * item is started, once the others have settled.
+ * Works through `items` in order, as many at a time as there is room for, until they are done or `halted`
+ * says stop. What `work` resolves to comes behind all others. Resolves when nothing runs any more; rejects
+ * with the first error of `work`, after which no item is started, once the others have settled.
  */
-export async function runWorkerPool<T>(
+export async function runWorkerPool<T extends object>(
   items: Iterable<T>,
-  work: (item: T) => Promise<void>,
-  options: { size: number; halted: () => boolean },
+  work: (item: T) => Promise<T | undefined>,
+  { hasRoom, halted }: WorkerPoolOptions,
 ): Promise<void> {
-  // Shared by all workers: each takes the next item when it is free.
   const queue = items[Symbol.iterator]()
-  let broken = false
-  async function worker(): Promise<void> {
-    while (!broken && !options.halted()) {
-      const next = queue.next()
-      if (next.done) return
-      try {
-        await work(next.value)
-      } catch (error) {
-        broken = true
-        throw error
-      }
+  const again: T[] = []
+  let running = 0
+  let failure: { readonly reason: unknown } | undefined
+  let ended = Promise.withResolvers<void>()
+
+  async function run(item: T): Promise<void> {
+    running += 1
+    try {
+      const back = await work(item)
+      if (back !== undefined) again.push(back)
+    } catch (reason) {
+      failure ??= { reason }
     }
+    running -= 1
+    ended.resolve()
   }
-  const workers = await Promise.allSettled(Array.from({ length: options.size }, worker))
-  const failure = workers.find((outcome) => outcome.status === 'rejected')
+
+  function next(): T | undefined {
+    if (failure !== undefined || !hasRoom(running) || halted()) return undefined
+    const taken = queue.next()
+    return taken.done ? again.shift() : taken.value
+  }
+
+  for (;;) {
+    ended = Promise.withResolvers<void>()
+    for (let item = next(); item !== undefined; item = next()) run(item).catch(ended.reject)
+    if (running === 0) break
+    await ended.promise
+  }
   if (failure) throw failure.reason
 }

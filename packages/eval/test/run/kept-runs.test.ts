@@ -7,7 +7,7 @@ import type { ItemEvent } from '@osmosis/eval/analysis'
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { datasetRows, evaluate, names, placeOf } from '../evaluations.ts'
+import { datasetRows, evaluate, modelThat, names, placeOf } from '../evaluations.ts'
 import { answering, askingModel, journalOf, newRun } from '../kept-evaluations.ts'
 import { failedWorkflow, rewarded, sample } from '../rollout-results.ts'
 
@@ -195,20 +195,85 @@ describe('an item that fails', () => {
     expect(journalOf(store).map(({ status }) => status)).toEqual(['success', 'success', 'success'])
   })
 
-  it.each([429, 503])(
-    'for %i is one of 20 in a row that halt, and none has failed',
-    async (status) => {
-      await using store = await newRun(await temporaryFolder(), 40)
-      const { model } = await askingModel(answering(200, status))
-      const rows = datasetRows(40)
-      const result = await runEvaluation({ names, rows, model, store })
-      expect(result).toMatchObject({
-        status: 'incomplete',
-        incompleteReason: `20 rollouts in a row were lost to the policy. The policy answered ${status}: sorry`,
-      })
-      expect(journalOf(store)).toHaveLength(1)
-    },
-  )
+  it('for 503 is one of 20 in a row that halt, and none has failed', async () => {
+    await using store = await newRun(await temporaryFolder(), 40)
+    const { model } = await askingModel(answering(200, 503))
+    const rows = datasetRows(40)
+    const result = await runEvaluation({ names, rows, model, store })
+    expect(result).toMatchObject({
+      status: 'incomplete',
+      incompleteReason:
+        '20 rollouts in a row were lost to the policy. The policy answered 503: sorry',
+    })
+    expect(journalOf(store)).toHaveLength(1)
+  })
+
+  it('for 429 runs again behind the others, as another rollout, and has not failed', async () => {
+    await using store = await newRun(await temporaryFolder(), 3)
+    const statuses = [429, 200, 429, 200, 429, 429, 200]
+    const policy = answering(...statuses)
+    const rollouts = new Set<string>()
+    const { model } = await askingModel({
+      name: 'p',
+      respond: async (request) => {
+        rollouts.add(request.rolloutId)
+        return policy.respond(request)
+      },
+    })
+    const result = await runEvaluation({ names, rows: datasetRows(3), model, store })
+    expect(result).toMatchObject({ status: 'finished', model: { metrics: { failed: 0 } } })
+    expect(journalOf(store).map((event) => event.row_index)).toEqual([1, 0, 2])
+    expect(rollouts.size).toBe(statuses.length)
+  })
+
+  it('for 429 halts when nothing has ended for too long, and none has failed', async () => {
+    await using store = await newRun(await temporaryFolder(), 3)
+    const { model } = await askingModel(answering(200, 429))
+    const rows = datasetRows(3)
+    const result = await runEvaluation({ names, rows, model, store, patienceMs: 0 })
+    expect(result).toMatchObject({
+      status: 'incomplete',
+      incompleteReason: 'No rollout has ended for 0.0 s. The policy answered 429: sorry',
+      pending: 2,
+    })
+  })
+
+  it('for 429 halts when the policy has answered nothing else for too long', async () => {
+    await using store = await newRun(await temporaryFolder(), 3)
+    const policy = patientPolicy(answering(200, 429), { firstPauseMs: 1, patienceMs: 1 })
+    const { model } = await askingModel(policy)
+    const result = await runEvaluation({
+      names,
+      rows: datasetRows(3),
+      model: { ...model, policy },
+      store,
+    })
+    expect(result).toMatchObject({
+      status: 'incomplete',
+      incompleteReason: 'The policy has answered nothing but 429 for 0 minutes: sorry',
+      pending: 2,
+    })
+  })
+
+  it('for 429 lets fewer run at once, and more again when there are no more', async () => {
+    const inFlight: number[] = []
+    const policy = { failure: null, refusals: 0 }
+    let ended = 0
+    const model = modelThat(() => {
+      ended += 1
+      if (ended === 1) policy.refusals = 1
+      return rewarded(1)
+    })
+    await runEvaluation({
+      names,
+      rows: datasetRows(40),
+      model: { ...model, policy },
+      maxInFlight: 8,
+      onProgress: ({ inFlight: { limit, most } }) => inFlight.push(limit / most),
+    })
+    expect(Math.min(...inFlight)).toBe(0.5)
+    expect(inFlight.at(-1)).toBe(1)
+  })
 
   it('for 503 has failed once the policy answers again, or all is done', async () => {
     await using store = await newRun(await temporaryFolder(), 4)

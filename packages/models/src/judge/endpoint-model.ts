@@ -12,6 +12,8 @@ export interface ModelEndpoint {
   readonly apiKey?: string | undefined
 }
 
+const passedOn = new Set(['content-type', 'retry-after', 'retry-after-ms'])
+
 /**
  * A model of an OpenAI-compatible endpoint that belongs to no rollout: what it is asked carries no ids of
  * one and is no sample. Whoever made it closes it.
@@ -35,8 +37,8 @@ export function endpointModel({
         const asked = JSON.stringify({ ...body, model })
         const answer = await transport.send(url, { headers, body: asked, signal })
         const after = new Headers(
-          Object.entries(answer.headers as Record<string, string>).filter(
-            ([name]) => name === 'content-type' || name === 'retry-after',
+          Object.entries(answer.headers as Record<string, string>).filter(([name]) =>
+            passedOn.has(name),
           ),
         )
         return new Response(await bodyWithoutKeys(answer, headers), {

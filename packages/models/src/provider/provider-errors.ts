@@ -7,7 +7,12 @@ import { UnsupportedRequest } from './prompt.ts'
 interface CallError {
   readonly statusCode?: unknown
   readonly responseHeaders?: Readonly<Record<string, string>>
+  /** The body of the answer. */
+  readonly data?: unknown
 }
+
+/** Those that say how long to wait. */
+const waitingHeaders = ['retry-after', 'retry-after-ms']
 
 /** An error of a call as the answer of an OpenAI-compatible endpoint. */
 export function toRefusal(name: string, error: unknown): Response {
@@ -16,11 +21,14 @@ export function toRefusal(name: string, error: unknown): Response {
     return refusal(400, 'unsupported_request', message)
   }
   const message = `${name}: ${errorMessage(error)}`
-  const { statusCode, responseHeaders } = error as CallError
+  const { statusCode, responseHeaders = {}, data } = error as CallError
   if (typeof statusCode === 'number' && statusCode >= 400) {
-    const after = responseHeaders?.['retry-after']
-    const headers = after === undefined ? {} : { 'retry-after': after }
-    return refusal(statusCode, 'provider_refused', message, headers)
+    const headers = Object.entries(responseHeaders).filter(([header]) =>
+      waitingHeaders.includes(header.toLowerCase()),
+    )
+    const { code } = (data as { error?: { code?: unknown } } | undefined)?.error ?? {}
+    const said = code === 'insufficient_quota' ? code : 'provider_refused'
+    return refusal(statusCode, said, message, Object.fromEntries(headers))
   }
   if (isUnreachable(error)) return refusal(502, 'policy_unreachable', message)
   const kind = (error as { name?: unknown } | null)?.name
