@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
 
@@ -32,8 +33,35 @@ it('osmosis eval run --workers goes on when a row brings its process down', asyn
   expect(run).toMatchObject({ status: 'finished' })
   expect(records.map(({ status }) => status)).toEqual(['success', 'failed', 'success', 'success'])
   expect(records[1]).toMatchObject({
+    error_type: 'worker_lost',
     error_message: expect.stringContaining('the worker process crashed in native code (SIGSEGV)'),
   })
+})
+
+const killedOnce = `import { existsSync, writeFileSync } from 'node:fs'
+import { EchoWorkflow as Echo } from '../echo/main.ts'
+export { EchoGrader } from '../echo/main.ts'
+export class KilledWorkflow extends Echo {
+  override async run(ctx) {
+    const said = await super.run(ctx)
+    if (ctx.prompt[0].content !== 'two' || existsSync('killed')) return said
+    writeFileSync('killed', '')
+    process.kill(process.pid, 'SIGKILL')
+    return new Promise(() => {})
+  }
+}
+`
+
+it('osmosis eval run --workers runs again what was in a worker that was killed, and fails none of it', async () => {
+  const root = temporaryWorkspace({ 'rollouts/killed/main.ts': killedOnce })
+  const output = temporaryFolder()
+  const flags = `-m rollouts/killed/main.ts -d data/words.jsonl --policy policies/echo.ts`
+  const words = `${flags} --workers 1 --output ${output} --name r`.split(' ')
+  const { code } = await evaluate(['eval', 'run', ...words], {}, root)
+  const { records } = readResults(path.join(output, 'r'))
+  expect(code).toBe(0)
+  expect(existsSync(path.join(root, 'killed'))).toBe(true)
+  expect(records.map(({ status }) => status)).toEqual(Array(4).fill('success'))
 })
 
 // Its event loop stands still as if it computed, but the processor is left to other tests.

@@ -94,7 +94,12 @@ withPrograms('redis-server').describe('over a queue', () => {
     }
     await startWorker(work)
     worker.child.kill('SIGTERM')
-    const lost = { status: 'failure', err_message: expect.stringContaining('after 1 model call') }
+    const lost = {
+      status: 'failure',
+      err_message: expect.stringContaining('after 1 model call'),
+      // What an evaluation runs again.
+      extra_fields: { lost_with: 'worker_lost' },
+    }
     expect(await controller.bodies()).toMatchObject([lost, lost])
     expect(await worker.finished).toMatchObject({ code: 0 })
   })

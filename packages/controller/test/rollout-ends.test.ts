@@ -119,6 +119,18 @@ describe('what ends a rollout', () => {
     })
   })
 
+  it.each([
+    ['completion', false],
+    ['grader callback', true],
+  ])('tells by its %s what the rollout was lost with', async (_, graded) => {
+    const running = controller.run({ initialMessages: [], grade: graded })
+    const order = await server.order(0)
+    const lost = { status: 'failure', extra_fields: { lost_with: 'worker_lost' } }
+    await complete(order, graded ? {} : lost)
+    if (graded) await grade(order, lost)
+    expect((await running).lostWith).toBe('worker_lost')
+  })
+
   it('is a failure when the workflow failed, whatever its grader says', async () => {
     const running = controller.run({ initialMessages: [] })
     const order = await server.order(0)

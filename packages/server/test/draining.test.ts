@@ -1,7 +1,7 @@
 import { told } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { LocalBackend } from '@osmosis/core'
+import { LocalBackend, OsmosisError } from '@osmosis/core'
 
 import { AskOnce, askPolicy, OneForYes, startServer, workflowOf } from './running-server.ts'
 
@@ -48,7 +48,7 @@ describe('draining', () => {
       {
         rollout_id: 'r1',
         status: 'failure',
-        extra_fields: null,
+        extra_fields: { lost_with: 'server_shutdown' },
         err_message: 'rollout server shut down',
         err_category: 'agent_error',
       },
@@ -57,6 +57,7 @@ describe('draining', () => {
         status: 'failure',
         samples: {},
         sample: null,
+        extra_fields: { lost_with: 'server_shutdown' },
         err_message: 'rollout server shut down',
         err_category: 'agent_error',
       },
@@ -152,6 +153,21 @@ describe('a backend that breaks its promises', () => {
 
     expect(await running.controller.bodies()).toStrictEqual(
       failure('The backend ended the rollout without a result.'),
+    )
+  })
+
+  it('tells what a rollout was lost with, so that it can be told from one that failed by itself', async () => {
+    const backend = new BrokenBackend()
+    const lost = new OsmosisError('worker_lost', 'the worker was lost')
+    backend.execute = () => Promise.reject(lost)
+    await using running = await startServer({ backend, trajectories: false })
+    await running.post()
+
+    expect(await running.controller.bodies()).toMatchObject(
+      Array.from({ length: 2 }, () => ({
+        err_category: 'agent_error',
+        extra_fields: { lost_with: 'worker_lost' },
+      })),
     )
   })
 

@@ -146,7 +146,7 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .option('--fresh', 'start anew; a run of that name is renamed to <name>.1')
     .option(
       '--retry-failed [types]',
-      'run items again that have failed, e.g. =timeout,http_error (default: of any type)',
+      'run items again that have failed, e.g. =timeout,worker_lost (default: of any type)',
     )
     .option('--break-lock', 'take the run from a process that seems to write to it')
     .option('--token-ids', 'keep token ids and logprobs of the answers that have them')

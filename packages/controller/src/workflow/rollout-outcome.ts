@@ -1,4 +1,10 @@
-import type { CompletionCallbackBody, GraderCallbackBody, SampleBody } from '@osmosis/core/wire'
+import {
+  rolloutLossSchema,
+  type CompletionCallbackBody,
+  type GraderCallbackBody,
+  type RolloutLoss,
+  type SampleBody,
+} from '@osmosis/core/wire'
 
 import type { TokenUsage } from '../policy/usage.ts'
 import type { RolloutEnding, RolloutFacts } from '../session/rollout-session.ts'
@@ -41,6 +47,11 @@ export interface RolloutOutcome {
   readonly errorMessage: string | null
   /** Null for a success, and when the server gave none. */
   readonly errorCategory: RolloutErrorCategory | null
+  /**
+   * What took the rollout along, through no doing of its own, where the server says so: it may be run again
+   * under another id.
+   */
+  readonly lostWith?: RolloutLoss
   /** Null when the rollout ended before its completion callback came. */
   readonly completion: CompletionReport | null
   /** From the completion callback to the grader's. Milliseconds; null unless both came. */
@@ -92,6 +103,7 @@ export function gradedOutcome(facts: WorkflowFacts, body: GraderCallbackBody): R
     samples,
     errorMessage: body.err_message ?? completion?.errorMessage ?? null,
     errorCategory: body.err_category ?? completion?.errorCategory ?? null,
+    ...lossIn(body.extra_fields ?? completion?.extraFields),
   }
 }
 
@@ -110,7 +122,15 @@ export function ungradedOutcome(
     samples: new Map(),
     errorMessage: failed ? completion.errorMessage : null,
     errorCategory: failed ? completion.errorCategory : null,
+    ...lossIn(completion.extraFields),
   }
+}
+
+function lossIn(
+  extraFields: Readonly<Record<string, unknown>> | null | undefined,
+): Pick<RolloutOutcome, 'lostWith'> {
+  const loss = rolloutLossSchema.safeParse(extraFields?.['lost_with'])
+  return loss.success ? { lostWith: loss.data } : {}
 }
 
 /** The end of a rollout whose deadline passed. */

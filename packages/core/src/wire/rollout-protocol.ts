@@ -33,6 +33,17 @@ const timeoutSeconds = z.preprocess(
 
 const errorCategory = z.enum(['timeout', 'validation_error', 'http_error', 'agent_error'])
 
+/**
+ * What took a rollout along that did nothing wrong itself, in `extra_fields.lost_with` of callbacks. A key
+ * of this SDK: the rollout may be run again under another id.
+ */
+export const rolloutLossSchema: z.ZodType<RolloutLoss> = z.enum([
+  'worker_lost',
+  'server_shutdown',
+  'queue_unavailable',
+])
+export type RolloutLoss = 'worker_lost' | 'server_shutdown' | 'queue_unavailable'
+
 const terminalStatus = z.enum(['success', 'failure'])
 
 /** The attempts at one row that a rollout is one of. A key of this SDK: other servers ignore it. */
@@ -103,6 +114,8 @@ export const graderCallbackSchema = z.object({
   samples: z.record(z.string(), sampleSchema).default({}),
   /** The only sample, for controllers that expect exactly one. */
   sample: singleSampleSchema.nullish(),
+  /** A key of this SDK, see {@link rolloutLossSchema}: other controllers ignore it. */
+  extra_fields: jsonObject.nullish(),
   err_message: z.string().nullish(),
   err_category: errorCategory.nullish(),
 })

@@ -14,6 +14,7 @@ export type Classification = Pick<ItemOutcome, 'status' | 'reward' | 'errorType'
  * |---|---|---|
  * | no terminal callback in time | failed | `callback_timeout` |
  * | cancelled at the server | failed | `cancelled` |
+ * | failed, lost with what ran it | failed | `worker_lost`, `server_shutdown`, `queue_unavailable` |
  * | failed, workflow at fault | failed | the server's category, or `workflow_failed` |
  * | failed, grader at fault | failed | the server's category, or `grader_failed` |
  * | the same, but with samples that need no reward | as below | |
@@ -35,7 +36,8 @@ export function classifyResult(result: RolloutOutcome, needsReward: boolean): Cl
       const fault = result.completion?.status === 'failure' ? 'workflow' : 'grader'
       if (fault === 'grader' && !needsReward && samples.length > 0) break
       const message = result.errorMessage ?? `the ${fault} failed and the server did not say why`
-      return failed(result.errorCategory ?? `${fault}_failed`, message, reward)
+      const type = result.lostWith ?? result.errorCategory ?? `${fault}_failed`
+      return failed(type, message, reward)
     }
     case 'success':
       break

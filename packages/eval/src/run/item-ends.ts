@@ -1,5 +1,6 @@
 import { errorMessage } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
+import { rolloutLossSchema } from '@osmosis/core/wire'
 
 import type { ItemEvent } from '../analysis/item-event.ts'
 import { trajectoryFacts } from '../analysis/trajectory-facts.ts'
@@ -31,6 +32,9 @@ export interface ItemEndsOptions extends Pick<
   readonly inFlight: () => EvaluationProgress['inFlight']
 }
 
+/** So often an item is in a worker that ends, until it has failed. */
+const mostTimesLost = 3
+
 interface EndedRun {
   readonly item: EvaluationItem
   readonly outcome: ItemOutcome
@@ -49,6 +53,8 @@ export class ItemEnds {
   readonly #kept: { readonly record: ItemRecord; readonly isNew: boolean }[] = []
   /** When an item was to be run again for the first time since one was kept. */
   #againSince: number | undefined
+  /** How often items were lost with what ran them, by model, row and attempt. */
+  readonly #lost = new Map<string, number>()
 
   constructor(options: ItemEndsOptions) {
     this.#options = options
@@ -137,6 +143,8 @@ export class ItemEnds {
       this.#halt(item.model, lasting)
     } else if (trouble?.isRateLimit && outcome.status === 'failed') {
       return this.#runsAgain(outcome, trouble.message)
+    } else if (this.#isLost(run)) {
+      return this.#runsAgain(outcome, outcome.errorMessage ?? '')
     } else if (trouble !== null && outcome.status === 'failed') {
       this.#losses.add(run, trouble.message)
     } else {
@@ -147,6 +155,15 @@ export class ItemEnds {
     return false
   }
 
+  /** Whether what ran it took it along; not when that happens again and again, as with its own doing. */
+  #isLost({ item, outcome }: EndedRun): boolean {
+    if (!rolloutLossSchema.safeParse(outcome.errorType).success) return false
+    const key = `${item.model} ${item.rowIndex} ${item.runIndex}`
+    const times = (this.#lost.get(key) ?? 0) + 1
+    this.#lost.set(key, times)
+    return times < mostTimesLost
+  }
+
   /** Not when that has gone on for too long: nothing more is started then. */
   #runsAgain({ kept }: ItemOutcome, why: string): boolean {
     // It was paid for, although nothing is kept of it.
@@ -155,7 +172,7 @@ export class ItemEnds {
     const now = performance.now()
     this.#againSince ??= now
     if (now - this.#againSince < patienceMs) return true
-    stop.halt(`No rollout has ended for ${formatDuration(patienceMs)}. ${why}`)
+    stop.halt(`No rollout has ended for ${formatDuration(patienceMs)}. The last was lost: ${why}`)
     return false
   }
 

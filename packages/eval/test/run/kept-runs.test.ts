@@ -1,7 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { patientPolicy, scriptedPolicy, type RolloutOrder } from '@osmosis/controller'
+import {
+  patientPolicy,
+  scriptedPolicy,
+  type RolloutOrder,
+  type RolloutOutcome,
+} from '@osmosis/controller'
 import { openRun, resumeRun, runEvaluation, toScorer, type RunStore } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { temporaryFolder } from '@osmosis/testing/kit'
@@ -233,7 +238,8 @@ describe('an item that fails', () => {
     const result = await runEvaluation({ names, rows, model, store, patienceMs: 0 })
     expect(result).toMatchObject({
       status: 'incomplete',
-      incompleteReason: 'No rollout has ended for 0.0 s. The policy answered 429: sorry',
+      incompleteReason:
+        'No rollout has ended for 0.0 s. The last was lost: The policy answered 429: sorry',
       pending: 2,
     })
   })
@@ -273,6 +279,43 @@ describe('an item that fails', () => {
     })
     expect(Math.min(...inFlight)).toBe(0.5)
     expect(inFlight.at(-1)).toBe(1)
+  })
+
+  const lost = (): RolloutOutcome => ({
+    ...failedWorkflow('the worker process ended'),
+    lostWith: 'worker_lost',
+  })
+
+  it('because its worker was killed runs again as another rollout, and has not failed', async () => {
+    await using store = await newRun(await temporaryFolder(), 3)
+    const sent = new Map<string, string>()
+    const { status, model } = await evaluate(
+      3,
+      (order) => {
+        const isFirst = placeOf(order) === '1/0' && ![...sent.values()].includes('1/0')
+        sent.set(order.rolloutId ?? '', placeOf(order))
+        return isFirst ? lost() : rewarded(1)
+      },
+      { store },
+    )
+    expect([status, model.metrics.failed]).toEqual(['finished', 0])
+    expect([...sent.values()]).toEqual(['0/0', '1/0', '2/0', '1/0'])
+    expect(journalOf(store).map((event) => event.row_index)).toEqual([0, 2, 1])
+  })
+
+  it('because it brings down its worker again and again has failed, and is told from the others', async () => {
+    await using store = await newRun(await temporaryFolder(), 3)
+    let runs = 0
+    const answer = (order: RolloutOrder): RolloutOutcome => {
+      if (placeOf(order) === '0/0') return failedWorkflow('boom')
+      if (placeOf(order) === '2/0') return rewarded(1)
+      runs += 1
+      return lost()
+    }
+    const { status, records } = await evaluate(3, answer, { store })
+    expect(status).toBe('finished')
+    expect(records.map(({ errorType }) => errorType)).toEqual(['agent_error', 'worker_lost', null])
+    expect(runs).toBe(3)
   })
 
   it('for 503 has failed once the policy answers again, or all is done', async () => {

@@ -2,13 +2,20 @@ import { randomUUID } from 'node:crypto'
 
 import {
   errorMessage,
+  isOsmosisError,
   type GradingOutcome,
   type RolloutFailure,
   type RolloutSample,
   type WorkflowOutcome,
 } from '@osmosis/core'
 import { toTelemetryJson } from '@osmosis/core/http'
-import type { CompletionCallbackBody, GraderCallbackBody, SampleBody } from '@osmosis/core/wire'
+import {
+  rolloutLossSchema,
+  type CompletionCallbackBody,
+  type GraderCallbackBody,
+  type RolloutLoss,
+  type SampleBody,
+} from '@osmosis/core/wire'
 
 /** A body in pieces: in the place of each conversation is the key of the sample that has it. */
 export type BodyParts = readonly (string | { readonly sample: string })[]
@@ -30,7 +37,7 @@ export function completionBody(
   const body: Required<CompletionCallbackBody> = {
     rollout_id: rolloutId,
     status,
-    extra_fields: null,
+    extra_fields: lossFields(failure),
     ...failureFields(failure),
   }
   const json = JSON.stringify(body)
@@ -39,6 +46,7 @@ export function completionBody(
 
 /** The body that carries the rewards, in the form that both callback generations read. */
 export function graderBody(rolloutId: string, outcome: GradingOutcome): EncodedBody {
+  const loss = lossFields(outcome.failure)
   return encodeSamples(
     outcome,
     (bodies) =>
@@ -48,7 +56,8 @@ export function graderBody(rolloutId: string, outcome: GradingOutcome): EncodedB
         samples: Object.fromEntries(bodies),
         sample: onlyOne(bodies),
         ...failureFields(outcome.failure),
-      }) satisfies Required<GraderCallbackBody>,
+        ...(loss === null ? {} : { extra_fields: loss }),
+      }) satisfies GraderCallbackBody,
   )
 }
 
@@ -155,4 +164,11 @@ function failureFields(
   failure: RolloutFailure | null,
 ): Required<Pick<CompletionCallbackBody, 'err_message' | 'err_category'>> {
   return { err_message: failure?.message ?? null, err_category: failure?.category ?? null }
+}
+
+/** Null for a failure of the rollout's own. */
+function lossFields(failure: RolloutFailure | null): { lost_with: RolloutLoss } | null {
+  const cause = failure?.cause
+  const loss = rolloutLossSchema.safeParse(isOsmosisError(cause) ? cause.code : undefined)
+  return loss.success ? { lost_with: loss.data } : null
 }

@@ -30,8 +30,10 @@ export const deliveries: Readonly<Record<'callbacks' | 'a lease', Delivery>> = {
         return controller.callbacks.map(({ kind, body: told }) => ({ kind, body: told }))
       }
     },
-    expected(rollout_id, { completion, grader }) {
-      const first = { kind: 'completion', body: { rollout_id, ...completion, extra_fields: null } }
+    expected(rollout_id, { completion, grader, lostWith: lost_with }) {
+      const lost = lost_with === undefined ? null : { lost_with }
+      const extra_fields = completion.status === 'failure' ? lost : null
+      const first = { kind: 'completion', body: { rollout_id, ...completion, extra_fields } }
       if (grader === undefined) return [first]
       const { samples, ...end } = grader
       const named = Object.entries(samples).map(([id, sample]) => [id, { id, ...sample }] as const)
@@ -40,6 +42,7 @@ export const deliveries: Readonly<Record<'callbacks' | 'a lease', Delivery>> = {
         ...end,
         samples: Object.fromEntries(named),
         sample: onlySample(grader),
+        ...(lost === null ? {} : { extra_fields: lost }),
       }
       return [first, { kind: 'grader', body }]
     },

@@ -31,6 +31,8 @@ export interface OutcomeCase {
   readonly completion: End
   /** Undefined: nothing was asked about the grading. */
   readonly grader?: Graded
+  /** What took the rollout along, in its last callback, and in the first of a workflow that failed. */
+  readonly lostWith?: string
   /** Where the one result of a lease says something else than the last callback. */
   readonly leased?: Partial<Omit<End, 'status'>> & { readonly status: End['status'] | 'cancelled' }
 }
@@ -90,7 +92,7 @@ function withPlace(text: string): unknown {
 
 const twin =
   'A sample named "twin" is already registered in this rollout. Give every agent or session of the workflow a name of its own.'
-const killed = 'the worker process was killed by SIGKILL, probably because memory ran out'
+const killed = 'the worker process was killed by SIGKILL, which the server did not send'
 const restarted =
   'the rollout server restarted while the rollout was running; run it again under a new id'
 
@@ -257,6 +259,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     situation: 'server shut down before the end',
     meanwhile: 'shut down',
     ...failed('rollout server shut down', 'agent_error'),
+    lostWith: 'server_shutdown',
   },
   {
     situation: 'server killed and started again with the same outbox',
@@ -324,6 +327,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
       `${killed}; it is the second worker that ended with this rollout in it`,
       'agent_error',
     ),
+    lostWith: 'worker_lost',
   },
   {
     situation: 'worker lost after the policy was asked',
@@ -333,6 +337,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
       `${killed}; the rollout had asked the policy already, so it was not run again: a second run under its id would mix two trajectories`,
       'agent_error',
     ),
+    lostWith: 'worker_lost',
   },
   {
     situation: 'worker lost while it graded',
@@ -342,5 +347,6 @@ export const outcomeCases: readonly OutcomeCase[] = [
       expect.stringMatching(`^${killed}; the samples of the rollout were in it`),
       'agent_error',
     ),
+    lostWith: 'worker_lost',
   },
 ]
