@@ -31,6 +31,13 @@ export function share(value: string): number {
   throw new InvalidArgumentError('It must be a number from 0 to 1.')
 }
 
+/** The value of a flag that says how many, or which share of all. */
+export function countOrShare(value: string): number {
+  const number = decimalNumber(value)
+  if (number > 0 && (number < 1 || Number.isSafeInteger(number))) return number
+  throw new InvalidArgumentError('It must be a whole number of at least 1, or a share below 1.')
+}
+
 /** The value of a flag that says how much may be spent. */
 export function dollars(value: string): number {
   const number = decimalNumber(value)

@@ -105,6 +105,28 @@ describe('osmosis eval run asks a model once before it spends', () => {
   })
 })
 
+it('osmosis eval run stops an agent that always throws, and says how to go on', async () => {
+  const throwing = `import { EchoWorkflow } from '../echo/main.ts'
+export { EchoGrader } from '../echo/main.ts'
+export class ThrowingWorkflow extends EchoWorkflow {
+  override async run() {
+    throw new Error('no orders')
+  }
+}
+`
+  inWorkspaceWith({
+    'rollouts/throwing/main.ts': throwing,
+    'configs/eval/echo.toml': evalConfig('throwing'),
+  })
+  const { code, stderr } = await evalRun('http://127.0.0.1:1', '--n 6 --no-preflight')
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      /error: The run is incomplete\. The first 2\d rollouts have all failed alike, with agent_error: .*no orders\. .* pass --no-fail-on-error to go on\.\n$/,
+    ),
+  ])
+})
+
 describe('osmosis eval run, refused in the middle of it', () => {
   beforeEach(() => inWorkspaceWith({}))
 

@@ -46,6 +46,10 @@ describe('osmosis eval run refuses', () => {
       '--offset -1',
       "'--offset <rows>' argument '-1' is invalid. It must be a whole number, 0 or more.",
     ],
+    [
+      '--fail-on-error 1.5',
+      "'--fail-on-error <n or share>' argument '1.5' is invalid. It must be a whole number of at least 1, or a share below 1.",
+    ],
     ['--threshold high', "'--threshold <score>' argument 'high' is invalid. It must be a number."],
     [
       '--baseline-base-url here',

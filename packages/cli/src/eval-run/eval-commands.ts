@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 
 import {
   countFrom,
+  countOrShare,
   decimalNumber,
   dollars,
   endpointUrl,
@@ -34,6 +35,8 @@ export interface EvalRunFlags extends PolicyFlags, Omit<QueueFlags, 'redis'> {
   threshold?: number
   /** The least share of passed items, 0 to 1. */
   minPassRate?: number
+  /** Failures that stop the run, or their share; false for any number. */
+  failOnError?: number | false
   /** `<file>:<export>` of each eval function. */
   evalFn?: readonly string[]
   baselinePolicy?: string
@@ -139,6 +142,12 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       'end with 3 when less than this share of the items has passed, e.g. 0.8',
       share,
     )
+    .option(
+      '--fail-on-error <n or share>',
+      'start no more rollouts when so many have failed, or such a share of all, e.g. 50 or 0.1 (default: when the first 20 have all failed alike)',
+      countOrShare,
+    )
+    .option('--no-fail-on-error', 'start all rollouts, however many fail')
     .option(
       '--name <name>',
       'the run to go on with, or to start (default: the newest unfinished run of the same inputs, else a new one)',

@@ -233,6 +233,7 @@ async function evaluate(
       gradesGroups: served?.gradesGroups ?? false,
       passThreshold: plan.passThreshold,
       maxCostUsd: flags.maxCost,
+      failOnError: flags.failOnError,
       signal: AbortSignal.any(signals),
       store,
       runAgain,

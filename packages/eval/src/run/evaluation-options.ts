@@ -67,6 +67,12 @@ export interface EvaluationOptions {
    */
   readonly maxCostUsd?: number | undefined
   /**
+   * No further item is started when so many of the run have failed; below 1 it is a share of all its items.
+   * False: however many fail. Default: when the first 20 have all failed with the same type at the same
+   * place, or with the same words.
+   */
+  readonly failOnError?: number | false | undefined
+  /**
    * How long items may be run again because of rate limits while none ends. No further item is started
    * then. Milliseconds. Default: 600,000.
    */

@@ -14,6 +14,7 @@ import type { EvaluationState } from './evaluation-state.ts'
 import { toEndedItem } from './item-events.ts'
 import { toItemRecord, type ItemRecord, type ItemScores } from './item-record.ts'
 import type { EvaluationItem, ItemOutcome, ModelTag } from './item-runner.ts'
+import { FailureLimit } from './failure-limit.ts'
 import { nothingKept } from './kept-item.ts'
 import { PolicyLosses } from './policy-losses.ts'
 import { CostBudget, costOfItems } from './run-cost.ts'
@@ -22,7 +23,15 @@ import type { StopSwitch } from './stop-switch.ts'
 /** What it takes to bring items to their end. */
 export interface ItemEndsOptions extends Pick<
   EvaluationOptions,
-  'store' | 'scorers' | 'redact' | 'maxCostUsd' | 'patienceMs' | 'onItem' | 'onProgress'
+  | 'store'
+  | 'scorers'
+  | 'redact'
+  | 'maxCostUsd'
+  | 'failOnError'
+  | 'patienceMs'
+  | 'runAgain'
+  | 'onItem'
+  | 'onProgress'
 > {
   readonly models: ReadonlyMap<ModelTag, EvaluatedModel>
   readonly state: EvaluationState
@@ -49,6 +58,7 @@ export class ItemEnds {
   readonly #options: ItemEndsOptions
   readonly #losses = new PolicyLosses<EndedRun>()
   readonly #budget: CostBudget | undefined
+  readonly #failures: FailureLimit
   /** Records that nobody has heard of yet. */
   readonly #kept: { readonly record: ItemRecord; readonly isNew: boolean }[] = []
   /** When an item was to be run again for the first time since one was kept. */
@@ -58,9 +68,13 @@ export class ItemEnds {
 
   constructor(options: ItemEndsOptions) {
     this.#options = options
-    const { maxCostUsd, store } = options
+    const { maxCostUsd, store, failOnError, state, runAgain = () => false } = options
     const earlier = costOfItems(store?.events.values() ?? [])
     this.#budget = maxCostUsd === undefined ? undefined : new CostBudget(maxCostUsd, earlier)
+    this.#failures = new FailureLimit(failOnError, state.total)
+    for (const event of store?.events.values() ?? []) {
+      if (!runAgain(event)) this.#failures.add(event)
+    }
   }
 
   /**
@@ -97,8 +111,8 @@ export class ItemEnds {
     for (const [tag, { policy }] of this.#options.models) {
       if (policy && policy.failure !== null) this.#halt(tag, policy.failure)
     }
-    const overspent = this.#budget?.verdict
-    if (overspent !== undefined) this.#options.stop.halt(overspent)
+    const exceeded = this.#budget?.verdict ?? this.#failures.verdict
+    if (exceeded !== undefined) this.#options.stop.halt(exceeded)
     return this.#options.stop.reason !== undefined
   }
 
@@ -204,6 +218,7 @@ export class ItemEnds {
       const event = await store?.commit(ended)
       if (event !== undefined) onKept?.(event)
       this.#budget?.add(ended.event)
+      this.#failures.add(ended.event)
     } catch (error) {
       stop.cancel(error)
       throw error

@@ -25,7 +25,8 @@ import { runWorkerPool } from './worker-pool.ts'
  *
  * No further item is started when the server cannot be reached, answers with 5xx or refuses the key,
  * when a policy turns out to be unable to answer any call, when 20 rollouts in a row were lost to a
- * policy that is down, or when items were run again for so long as `patienceMs` and none ended; when `signal` aborts or an end cannot be kept, those under way are
+ * policy that is down, when items were run again for so long as `patienceMs` and none ended, or when as many items have failed
+ * as `failOnError` says, the first 20 alike without it; when `signal` aborts or an end cannot be kept, those under way are
  * cancelled too. What has not ended then stays pending, items that failed for that reason included: the
  * result is `incomplete` and says why.
  *

@@ -403,7 +403,8 @@ describe('an item that fails', () => {
   it('for 400 is a failure of its row', async () => {
     await using store = await newRun(await temporaryFolder(), 30)
     const { model } = await askingModel(answering(400))
-    const result = await runEvaluation({ names, rows: datasetRows(30), model, store })
+    const rows = datasetRows(30)
+    const result = await runEvaluation({ names, rows, model, store, failOnError: false })
     expect([result.status, result.model.metrics.failed]).toEqual(['finished', 30])
   })
 })
