@@ -26,11 +26,13 @@ function evalRun(url: string, words = ''): Promise<Finished> {
   return run(args, { QWEN_KEY: 'qwen-key' })
 }
 
-function kept(): { costs: unknown[]; metrics: Record<string, unknown> } {
+function kept(): { costs: unknown[]; errors: unknown[]; metrics: Record<string, unknown> } {
   const read = (file: string): string => readFileSync(path.join(here('out/costs'), file), 'utf8')
   const lines = read('events.jsonl').split('\n').slice(0, -1)
+  const events = lines.map((line) => JSON.parse(line) as Record<string, unknown>)
   return {
-    costs: lines.map((line) => (JSON.parse(line) as { cost_usd: unknown }).cost_usd),
+    costs: events.map((event) => event['cost_usd']),
+    errors: events.flatMap((event) => event['error_message'] ?? []),
     metrics: JSON.parse(read('metrics.json')) as Record<string, unknown>,
   }
 }
@@ -84,6 +86,21 @@ describe('osmosis eval run asks a model once before it spends', () => {
       ['qwen', 16],
     ])
     expect(readdirSync(here('out'))).not.toContain('costs')
+  })
+
+  it('and says what came when that is a page', async () => {
+    const upstream = await endpoint(
+      (_, response) => {
+        response.setHeader('content-type', 'text/html')
+        response.end('<html><title>Welcome</title></html>')
+      },
+      { preflight: true },
+    )
+    const { code, stderr } = await evalRun(upstream.url)
+    expect([code, stderr.slice(stderr.indexOf('error:'))]).toEqual([
+      1,
+      `error: The policy at ${upstream.url}/v1 answered 200 with text/html, which is no chat completion: Welcome. Check the base URL.\n`,
+    ])
   })
 
   it('warns of trouble that may pass', async () => {
@@ -177,5 +194,9 @@ describe('osmosis eval run, refused in the middle of it', () => {
     expect((await evalRun(upstream.url)).code).toBe(0)
     expect(status()).toMatchObject({ status: 'finished' })
     expect(kept().metrics['summary']).toMatchObject({ failed: 1 })
+    // It names the user's endpoint, and no address of this process.
+    expect(kept().errors).toEqual([
+      `The policy endpoint ${upstream.url}/v1 answered 403: flagged by moderation. Check the API key that the rollout was sent with (llm_api_key).`,
+    ])
   })
 })

@@ -10,6 +10,34 @@ import { startUpstream, writeOddly } from './fake-upstream.ts'
 import { startRollout } from './running-rollout.ts'
 
 describe('upstreamPolicy', () => {
+  it.each([
+    [200, 502, 'no_chat_completion'],
+    [503, 503, 'policy_refused'],
+  ])(
+    'says of a page with %i what it is, where it comes from and what can be read',
+    async (status, passedOn, code) => {
+      await using upstream = await startUpstream((outgoing) => {
+        outgoing.writeHead(status, { 'content-type': 'text/html', 'retry-after-ms': '1' })
+        outgoing.end('<html><body><h1>It works!</h1>sk-secret</body></html>')
+      })
+      await using policy = upstreamPolicy({
+        baseUrl: `${upstream.url}/v1?key=k`,
+        apiKey: 'sk-secret',
+        model: 'm',
+      })
+      const { signal } = new AbortController()
+      const request = { rolloutId: 'r', sampleId: '', body: {}, headers: {}, signal }
+      const answer = await policy.respond(request)
+      expect([answer.status, answer.headers.get('retry-after-ms')]).toEqual([passedOn, '1'])
+      expect(await answer.json()).toMatchObject({
+        error: {
+          code,
+          message: `The policy at ${upstream.url}/v1 answered ${status} with text/html, which is no chat completion: It works! [redacted]`,
+        },
+      })
+    },
+  )
+
   it('replaces the model and passes everything else through', async () => {
     await using upstream = await startUpstream((outgoing) => void outgoing.end('{}'))
     const policy = upstreamPolicy({ baseUrl: `${upstream.url}/v1/`, apiKey: 'key', model: 'qwen' })
@@ -106,7 +134,7 @@ describe('upstreamPolicy', () => {
   it.each([
     [200, { 'content-type': 'application/json' }, '{"a":  1.0, "usage":{"total_tokens":4}} '],
     [429, { 'content-type': 'application/json', 'retry-after': '12' }, '{"error":{}}'],
-    [500, { 'content-type': 'text/html' }, '<html>'],
+    [500, { 'content-type': 'text/plain' }, 'it broke'],
     [401, {}, ''],
   ])('passes an answer with status %i through', async (status, headers, body) => {
     await using upstream = await startUpstream(

@@ -85,6 +85,9 @@ function verdict(
   }
   const { message, code } = errorIn(text)
   const said = `${who} refused a first call of ${tokens} tokens with ${status}: ${message}`
+  if (code === 'no_chat_completion') {
+    throw new OsmosisError('policy_http_error', `${message} Check the base URL.`, { status })
+  }
   if (code === 'policy_unreachable') {
     throw new OsmosisError(
       'policy_unreachable',

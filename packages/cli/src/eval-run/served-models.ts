@@ -27,6 +27,7 @@ import type { ComparedModels } from './compared-models.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import type { EvaluationPlan } from './evaluation-plan.ts'
 import type { InFlight, ServedFacts } from './plan-text.ts'
+import { namingEndpoint } from './named-errors.ts'
 import { policyAdvice } from './policy-advice.ts'
 import { startServerProcess, type ServerProcess } from './server-process.ts'
 import { watchThread, type WatchedThread } from './thread-watch.ts'
@@ -106,7 +107,11 @@ export async function serveModels(
       watched,
       onWait: (pauseMs, status) => sayWait?.(pauseMs, status),
     })
-    const driver = await openDriver(server, { policy, recorded }, { plan, flags, runFolder })
+    const driver = await openDriver(
+      server,
+      { policy, recorded, chosen },
+      { plan, flags, runFolder },
+    )
     opened.push(driver, { close: async () => chosen[Symbol.asyncDispose]() })
     return { name: chosen.name, policy, runner: explaining(driver.runner, server, thread) }
   }
@@ -172,9 +177,16 @@ async function assertRowsFit(
   if (problems.length > 0) throw invalidDataset(dataset, problems)
 }
 
+/** The policy of a model: as it is asked, as it is recorded, and who it is. */
+interface AskedPolicy {
+  readonly policy: PolicyModel
+  readonly recorded: RecordedPolicy
+  readonly chosen: ChosenPolicy
+}
+
 async function openDriver(
   server: ServerProcess,
-  { policy, recorded }: { readonly policy: PolicyModel; readonly recorded: RecordedPolicy },
+  { policy, recorded, chosen }: AskedPolicy,
   { plan, flags, runFolder }: Pick<ServeModelsOptions, 'plan' | 'flags' | 'runFolder'>,
 ): Promise<{ readonly runner: ItemRunner; close(): Promise<void> }> {
   const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
@@ -186,12 +198,12 @@ async function openDriver(
     })
     const timeouts = { agentTimeoutSeconds, graderTimeoutSeconds }
     const options = { server, recorded, runFolder, ...timeouts }
-    const runner = workflowRunner(controller, options)
+    const runner = workflowRunner(namingEndpoint(controller, chosen), options)
     return { runner, close: () => controller.close() }
   }
   const trainer = await createTrainer({ policy })
   const { maxTurns } = flags
-  const runner = loopRunner(trainer, {
+  const runner = loopRunner(namingEndpoint(trainer, chosen), {
     server,
     ...(maxTurns === undefined ? {} : { maxTurns }),
     completionParams: paramsOf(flags),

@@ -5,6 +5,8 @@ import {
   completionsBaseUrl,
   completionsUrl,
   createTransport,
+  foreignText,
+  isForeign,
   type HttpAnswer,
 } from '@osmosis/core/http'
 
@@ -28,7 +30,8 @@ export interface UpstreamPolicy extends PolicyModel, AsyncDisposable {
  * they were sent; the key is taken out of the text of an error status, of which 64 KiB are passed on.
  * There is no time limit but the call's own signal. An endpoint that cannot be
  * reached is a 502 whose error names the base URL, with the code `policy_unreachable`, or
- * `policy_connection_lost` when it could be.
+ * `policy_connection_lost` when it could be. A page, or what is compressed, is an error that says what came:
+ * the status of a refusal stays, and of a success it is 502, with the code `no_chat_completion`.
  */
 export function upstreamPolicy(options: {
   /** `/chat/completions` is appended, unless it is there already. */
@@ -63,6 +66,12 @@ export function upstreamPolicy(options: {
         signal.throwIfAborted()
         return unreachable(url, isOsmosisError(error) ? error.cause : error)
       }
+      if (isForeign(answer)) {
+        return foreign(
+          answer,
+          `The policy at ${placeOf(url)} ${await foreignText(answer, headers['authorization'])}`,
+        )
+      }
       return new Response(await bodyWithoutKeys(answer, headers), {
         status: answer.status,
         headers: passedOn.flatMap((name): [string, string][] => headerOf(answer, name)),
@@ -73,17 +82,31 @@ export function upstreamPolicy(options: {
   }
 }
 
+/** An answer that nobody can read, as an error that says what it was. */
+function foreign(answer: HttpAnswer, message: string): Response {
+  const isRefusal = answer.status >= 400
+  const status = isRefusal ? answer.status : 502
+  const code = isRefusal ? 'policy_refused' : 'no_chat_completion'
+  const waiting = passedOn.filter((name) => name !== 'content-type')
+  const headers = waiting.flatMap((name) => headerOf(answer, name))
+  return Response.json(policyErrorBody(status, code, message), { status, headers })
+}
+
 function headerOf({ headers }: HttpAnswer, name: string): [string, string][] {
   const value = headers instanceof Headers ? (headers.get(name) ?? []) : (headers[name] ?? [])
   return [value].flat().map((text) => [name, text])
 }
 
+/** Keys also travel in user info and query strings. */
+function placeOf(url: URL): string {
+  const { origin, pathname } = completionsBaseUrl(url)
+  return `${origin}${pathname.replace(/\/$/, '')}`
+}
+
 function unreachable(url: URL, cause: unknown): Response {
   const isLost = lostConnection.has(String((cause as NodeJS.ErrnoException).code))
   const what = isLost ? 'closed the connection' : 'cannot be reached'
-  // Keys also travel in user info and query strings.
-  const { origin, pathname } = completionsBaseUrl(url)
-  const message = `The policy at ${origin}${pathname.replace(/\/$/, '')} ${what}: ${errorMessage(cause)}`
+  const message = `The policy at ${placeOf(url)} ${what}: ${errorMessage(cause)}`
   const code = isLost ? 'policy_connection_lost' : 'policy_unreachable'
   return Response.json(policyErrorBody(502, code, message), { status: 502 })
 }

@@ -83,7 +83,13 @@ function mayBeSystemic(status: number): boolean {
 async function refusesHarmless(policy: PolicyModel, { signal }: PolicyRequest): Promise<boolean> {
   const body = { messages: [{ role: 'user', content: 'Say ok.' }], max_tokens: 16, stream: true }
   try {
-    const answer = await policy.respond({ rolloutId: 'check', sampleId: '', body, headers: {}, signal })
+    const answer = await policy.respond({
+      rolloutId: 'check',
+      sampleId: '',
+      body,
+      headers: {},
+      signal,
+    })
     await answer.body?.cancel()
     return answer.status === forbidden || refusals.has(answer.status)
   } catch {

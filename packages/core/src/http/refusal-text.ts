@@ -1,5 +1,7 @@
 import type { AnswerBody } from './answer-body.ts'
+import type { HttpAnswer } from './transport.ts'
 import { startTimer } from './long-timer.ts'
+import { bodyText, contentText, readableText, type AnswerContent } from './readable-answer.ts'
 import { webBody } from './web-body.ts'
 
 // What is shown of an error is a sentence; servers have been seen to send megabytes, or no end.
@@ -8,18 +10,19 @@ const longestMs = 10_000
 const longestShown = 500
 
 /**
- * The sentence in the body of an error answer, without the key that the request carried. Reads no
- * more than 64 KiB and for no longer than 10 s, and never fails: what had come is what was said.
+ * The sentence in the body of an error answer, without the key that the request carried; of what is no
+ * JSON the first 200 readable characters. Reads no more than 64 KiB and for no longer than 10 s, and
+ * never fails: what had come is what was said.
  */
 export async function refusalText(
-  body: AnswerBody,
+  answer: AnswerContent & { readonly body: AnswerBody },
   authorization: string | undefined,
 ): Promise<string> {
-  const { text, isWhole } = await beginning(body)
+  const { text, isWhole } = await beginning(answer.body, answer)
   const key = authorization?.replace(/^Bearer /, '') ?? ''
   const said = withoutKey(errorText(text), key, isWhole)
   // Last: JSON can escape the letters of a key, and a cut leaves a piece of it.
-  return said.slice(0, longestShown)
+  return contentText(answer) === '' ? said.slice(0, longestShown) : readableText(said)
 }
 
 /** Headers that carry a key, as endpoints and providers name them. */
@@ -34,11 +37,12 @@ const shortestKey = 8
  * @param sent - the headers of the request
  */
 export async function bodyWithoutKeys(
-  { status, body }: { readonly status: number; readonly body: AnswerBody },
+  answer: HttpAnswer,
   sent: Readonly<Record<string, string>>,
 ): Promise<ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer>> {
+  const { status, body } = answer
   if (status >= 200 && status <= 299) return webBody(body)
-  const { text, isWhole } = await beginning(body)
+  const { text, isWhole } = await beginning(body, answer)
   const clean = Object.entries(sent)
     .filter(([name]) => keyHeaders.has(name.toLowerCase()))
     .map(([, value]) => value.replace(/^Bearer /, ''))
@@ -58,7 +62,10 @@ function normalized(text: string, key: string): string {
   return plain.includes(key) ? plain : text
 }
 
-async function beginning(body: AnswerBody): Promise<{ text: string; isWhole: boolean }> {
+async function beginning(
+  body: AnswerBody,
+  content: AnswerContent,
+): Promise<{ text: string; isWhole: boolean }> {
   const parts: Uint8Array[] = []
   let bytes = 0
   let isWhole = false
@@ -76,7 +83,7 @@ async function beginning(body: AnswerBody): Promise<{ text: string; isWhole: boo
     timer.clear()
     body.destroy()
   }
-  return { text: Buffer.concat(parts).subarray(0, longestBytes).toString('utf8'), isWhole }
+  return { text: bodyText(Buffer.concat(parts).subarray(0, longestBytes), content), isWhole }
 }
 
 /** The sentence in the shapes that OpenAI, FastAPI and proxies use. */
@@ -108,4 +115,14 @@ function withoutKey(text: string, key: string, isWhole: boolean): string {
   let length = key.length - 1
   while (length > 0 && !redacted.endsWith(key.slice(0, length))) length -= 1
   return redacted.slice(0, redacted.length - length)
+}
+
+/** What an answer says that should be a chat completion and is none, as a sentence without the key. */
+export async function foreignText(
+  answer: HttpAnswer,
+  authorization: string | undefined,
+): Promise<string> {
+  const said = readableText(await refusalText(answer, authorization))
+  const none = `answered ${answer.status}${contentText(answer)}, which is no chat completion`
+  return said === '' ? none : `${none}: ${said}`
 }

@@ -6,6 +6,7 @@ import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
 import { exchange, type Connections } from './exchange.ts'
 import { outsideOfRollouts } from './outside-of-rollouts.ts'
 import { PlainConnections } from './plain-connections.ts'
+import { contentText } from './readable-answer.ts'
 import { refusalText } from './refusal-text.ts'
 import { retryAfterMs, shouldRetry, type AnswerHeaders } from './retry-after.ts'
 import { isPassingStatus } from './retry.ts'
@@ -127,15 +128,16 @@ export function createTransport(options: TransportOptions): Transport {
   }
 
   async function refused(
-    { status, headers, body }: HttpAnswer,
+    answer: HttpAnswer,
     url: string | URL,
     asked: HttpRequest,
   ): Promise<never> {
-    const said = await refusalText(body, asked.headers['authorization'])
+    const { status, headers } = answer
+    const said = await refusalText(answer, asked.headers['authorization'])
     asked.signal.throwIfAborted()
     throw new OsmosisError(
       codes.refused,
-      `The ${name} ${shown(url)} answered ${status}${said && `: ${said}`}${hints[status] ?? ''}`,
+      `The ${name} ${shown(url)} answered ${status}${contentText(answer)}${said && `: ${said}`}${hints[status] ?? ''}`,
       { status, retryAfterMs: retryAfterMs(headers), shouldRetry: shouldRetry(headers) },
     )
   }

@@ -4,10 +4,14 @@ import { errorMessage } from '../error-category.ts'
 import { isOsmosisError, OsmosisError } from '../errors.ts'
 import type { AnswerBody } from '../http/answer-body.ts'
 import { type LongTimer, startTimer } from '../http/long-timer.ts'
+import { bodyText, contentText, readableText } from '../http/readable-answer.ts'
 import type { HttpAnswer } from '../http/transport.ts'
 import type { ChatCompletion, ChatCompletionChunk } from '../wire/chat-completion.ts'
 import { defaultPolicyLimits, type PolicyLimits } from './answer-limits.ts'
 import { chunkFromCompletion } from './completion-accumulator.ts'
+
+/** Of an answer that is none, for its error. Bytes. */
+const mostOfBeginning = 4096
 
 /**
  * The chunks of one answer, streamed or as a single JSON object; those that came together are
@@ -23,14 +27,15 @@ export class PolicyAnswer {
   #waitingSince: number | undefined
   /** What is wrong with it, behind everything that was said before. */
   #error: OsmosisError | undefined
+  /** What it says before its first chunk, where its type is another than that of answers. */
+  #beginning: AnswerBeginning | undefined
   #said = false
   #complete = false
 
-  constructor(
-    { contentType, body }: Pick<HttpAnswer, 'contentType' | 'body'>,
-    limits: Required<PolicyLimits> = defaultPolicyLimits,
-  ) {
+  constructor(answer: HttpAnswer, limits: Required<PolicyLimits> = defaultPolicyLimits) {
+    const { contentType, body } = answer
     this.#body = body
+    if (!/^$|json|event-stream/i.test(contentType)) this.#beginning = new AnswerBeginning(answer)
     this.#reader = answerReader(contentType, limits.maxLineBytes)
     this.#silenceMs = limits.silenceSeconds * 1000
     this.#silence = startTimer(this.#silenceMs, () => this.#checkSilence())
@@ -53,7 +58,7 @@ export class PolicyAnswer {
       if (pieces !== undefined) return this.#add(pieces)
       if (!this.#said) this.#reader.end()
     } catch (error) {
-      throw toStreamError(error)
+      throw this.#explained(toStreamError(error))
     }
     this.#said = true
     const last = this.#reader.take()
@@ -88,12 +93,47 @@ export class PolicyAnswer {
   }
 
   #add(pieces: readonly Uint8Array[]): readonly ChatCompletionChunk[] {
+    this.#beginning?.add(pieces)
     try {
       this.#reader.add(pieces)
     } catch (error) {
       this.#error = toStreamError(error)
     }
-    return this.#reader.take()
+    const chunks = this.#reader.take()
+    if (chunks.length > 0) this.#beginning = undefined
+    return chunks
+  }
+
+  /** An answer of another type, without a single chunk, is no answer that broke off. */
+  #explained(error: OsmosisError): OsmosisError {
+    const said = this.#beginning?.text
+    return said ? new OsmosisError('policy_stream_error', said, { cause: error }) : error
+  }
+}
+
+/** The first bytes of an answer whose type is another than that of answers. */
+class AnswerBeginning {
+  readonly #answer: HttpAnswer
+  readonly #pieces: Uint8Array[] = []
+  #bytes = 0
+
+  constructor(answer: HttpAnswer) {
+    this.#answer = answer
+  }
+
+  add(pieces: readonly Uint8Array[]): void {
+    for (const piece of pieces) {
+      if (this.#bytes >= mostOfBeginning) return
+      this.#pieces.push(piece)
+      this.#bytes += piece.length
+    }
+  }
+
+  /** Undefined without any. */
+  get text(): string | undefined {
+    const said = readableText(bodyText(Buffer.concat(this.#pieces), this.#answer))
+    if (said === '') return undefined
+    return `The policy answered ${this.#answer.status}${contentText(this.#answer)}, which is no chat completion: ${said}`
   }
 }
 

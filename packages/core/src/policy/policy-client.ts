@@ -1,6 +1,8 @@
 import type { RolloutObserver } from '../backend/execution-backend.ts'
 import { isOsmosisError, OsmosisError } from '../errors.ts'
 import type { EgressPolicy } from '../http/egress-policy.ts'
+import { isForeign } from '../http/readable-answer.ts'
+import { foreignText } from '../http/refusal-text.ts'
 import { retryFailed } from '../http/retry.ts'
 import type { HttpAnswer, HttpRequest, Transport } from '../http/transport.ts'
 import { untilAborted } from '../http/until-aborted.ts'
@@ -152,6 +154,7 @@ class PolicyCalls {
       } catch (error) {
         begun = await this.#askAgain(error, sent, call, options.retries)
       }
+      if (isForeign(begun)) throw await this.#foreign(begun, sent)
       reading = new PolicyAnswer(begun, route.limits)
       answer = new CompletionAccumulator()
       const take = taker(answer, call, signal)
@@ -220,6 +223,13 @@ class PolicyCalls {
       isRetryable: mayPass,
       pause: pausesOf(mayPass, { signal, paused: this.#route.paused }),
     })
+  }
+
+  async #foreign(answer: HttpAnswer, { headers, signal }: HttpRequest): Promise<OsmosisError> {
+    const said = await foreignText(answer, headers['authorization'])
+    signal.throwIfAborted()
+    const { href } = this.#route.endpoint.url
+    return new OsmosisError('policy_stream_error', `The policy endpoint ${href} ${said}`)
   }
 
   /** Where the route is the rollout's own. */

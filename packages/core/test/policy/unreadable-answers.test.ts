@@ -1,5 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { setImmediate } from 'node:timers/promises'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
 
 import { isOsmosisError, RolloutContext, type PolicyClient } from '@osmosis/core'
 import type { ChatCompletion } from '@osmosis/core/wire'
@@ -57,6 +58,52 @@ describe('an answer of the policy', () => {
         message: expect.stringMatching(/cannot be read: .*"tool_calls":/),
       })
     }
+  })
+
+  const page =
+    '<!doctype html><html><head><style>p { color: red }</style></head><body><p>Not&nbsp;here &amp; never</p></body></html>'
+
+  it.each([
+    [200, 'a page', { 'content-type': 'text/html; charset=utf-8' }, page],
+    [502, 'a page', { 'content-type': 'text/html' }, page],
+    [200, 'compressed', { 'content-encoding': 'gzip' }, gzipSync(page)],
+    [503, 'compressed', { 'content-encoding': 'br' }, brotliCompressSync(page)],
+    [200, 'a text', { 'content-type': 'text/plain' }, 'Not here & never'],
+    [400, 'a text', { 'content-type': 'text/plain' }, 'Not here & never'],
+  ])('of %i that is %s is told with what can be read of it', async (status, _, headers, body) => {
+    const policy = await startPolicyEndpoint((response) =>
+      response.writeHead(status, headers).end(body),
+    )
+    const what = {
+      'text/html': 'text/html',
+      'text/plain': 'text/plain',
+      gzip: 'no content type, compressed with gzip',
+      br: 'no content type, compressed with br',
+    }[String(Object.values(headers)[0]).replace(/;.*/, '')]
+    const none = status === 200 ? ', which is no chat completion' : ''
+    const error = await client(policy.url)
+      .complete({ messages }, { retries: 0 })
+      .catch((failed: unknown) => failed)
+    expect(error).toMatchObject({
+      message: expect.stringMatching(
+        new RegExp(`answered ${status} with ${what}${none}: Not here & never$`),
+      ),
+    })
+  })
+
+  it('that is a page is told with 200 characters of it, and without the key', async () => {
+    const policy = await startPolicyEndpoint((response) =>
+      response
+        .writeHead(200, { 'content-type': 'text/html' })
+        .end(`<html>the-secret-key ${'x'.repeat(5000)}</html>`),
+    )
+    const context = new RolloutContext({
+      rolloutId: 'r',
+      chatCompletionsUrl: policy.url,
+      apiKey: 'the-secret-key',
+    })
+    const error = await context.policy('main').complete({ messages }).catch(String)
+    expect(error).toMatch(/completion: \[redacted\] x{189}$/)
   })
 
   it.each([

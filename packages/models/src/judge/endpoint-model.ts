@@ -1,5 +1,12 @@
 import { isOsmosisError } from '@osmosis/core'
-import { bearer, bodyWithoutKeys, completionsUrl, createTransport } from '@osmosis/core/http'
+import {
+  bearer,
+  bodyWithoutKeys,
+  completionsUrl,
+  createTransport,
+  foreignText,
+  isForeign,
+} from '@osmosis/core/http'
 
 import { refusal, type ChatModel } from '../chat-model.ts'
 
@@ -36,6 +43,11 @@ export function endpointModel({
       try {
         const asked = JSON.stringify({ ...body, model })
         const answer = await transport.send(url, { headers, body: asked, signal })
+        if (isForeign(answer)) {
+          const said = await foreignText(answer, headers['authorization'])
+          const status = answer.status >= 400 ? answer.status : 502
+          return refusal(status, 'no_chat_completion', `The model endpoint ${said}`)
+        }
         const after = new Headers(
           Object.entries(answer.headers as Record<string, string>).filter(([name]) =>
             passedOn.has(name),
