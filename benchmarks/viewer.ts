@@ -4,10 +4,11 @@
 //   npx -y pnpm@12 run benchmark:viewer
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
+import { journalEvents, journalLine } from '@osmosis/testing/kit'
 import { exportReport } from '@osmosis/viewer'
 
 import { launchChromium, openPage } from '../packages/viewer/test/chromium.ts'
@@ -144,8 +145,7 @@ async function liveRow(page: Page, folder: string): Promise<number> {
   await page.keyboard.press('Escape')
   await input(page, 'row:0')
   const journal = path.join(folder, 'events.jsonl')
-  const [first = ''] = readFileSync(journal, 'utf8').split('\n', 1)
-  const event = JSON.parse(first) as Record<string, unknown>
+  const [event] = journalEvents(journal)
   const times: number[] = []
   for (let round = 0; round < 7; round++) {
     const summary = `Ended in round ${round}.`
@@ -156,7 +156,7 @@ async function liveRow(page: Page, folder: string): Promise<number> {
       }
     })()`)
     const started = performance.now()
-    appendFileSync(journal, `${JSON.stringify({ ...event, summary })}\n`)
+    appendFileSync(journal, journalLine({ ...event, summary }))
     await shown
     times.push(performance.now() - started)
     // Figures are computed behind the lines; the next line does not wait for them.

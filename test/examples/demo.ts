@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { openRunFolder } from '@osmosis/eval'
 import { frameworkOf, type ItemEvent } from '@osmosis/eval/analysis'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { journalEvents, temporaryFolder } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
 import { run } from '../../packages/cli/test/in-process.ts'
@@ -100,8 +100,8 @@ export async function passedOf(
 
 /** The framework that the transcripts of the first rollout name. */
 async function frameworkIn(place: string): Promise<string | null | undefined> {
-  const [first = ''] = readFileSync(path.join(place, 'events.jsonl'), 'utf8').split('\n')
+  const [first] = journalEvents<ItemEvent>(path.join(place, 'events.jsonl'))
   const folder = await openRunFolder(place)
-  const said = await folder.trajectories(JSON.parse(first) as ItemEvent)
-  return said.state === 'found' ? Object.values(said.value).map(frameworkOf)[0] : undefined
+  const said = first === undefined ? first : await folder.trajectories(first)
+  return said?.state === 'found' ? Object.values(said.value).map(frameworkOf)[0] : undefined
 }

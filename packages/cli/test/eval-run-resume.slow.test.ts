@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { journalEvents } from '@osmosis/testing/kit'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { describe, expect, it } from 'vitest'
 
@@ -24,10 +25,7 @@ function evaluations(config = echo): {
     output,
     evaluate: async (flags = '', env = {}) =>
       run(`eval run ${config} --output ${output} ${flags}`.trim().split(/ +/), env),
-    events: (name) => {
-      const lines = readFileSync(path.join(output, name, 'events.jsonl'), 'utf8').split('\n')
-      return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as ItemEvent)
-    },
+    events: (name) => journalEvents<ItemEvent>(path.join(output, name, 'events.jsonl')),
   }
 }
 

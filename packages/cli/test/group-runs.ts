@@ -1,5 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import path from 'node:path'
+
+import { journalEvents } from '@osmosis/testing/kit'
 
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { run } from './in-process.ts'
@@ -10,6 +12,8 @@ import { temporaryWorkspace } from './temporary-workspace.ts'
 // second attempt, and `four` waits in its second one for a file, where the environment says so.
 const ranked = `import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+
+import { journalEvents } from '@osmosis/testing/kit'
 import { GroupGrader } from '@osmosis/core'
 import { EchoWorkflow as Echo } from '../echo/main.ts'
 
@@ -58,10 +62,7 @@ export function workspaceOfGroups(): {
     root,
     words,
     evaluate: async (more, env = {}) => run(words(more), env, root),
-    events: () => {
-      const lines = existsSync(journal) ? readFileSync(journal, 'utf8').split('\n') : []
-      return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as ItemEvent)
-    },
+    events: () => (existsSync(journal) ? journalEvents<ItemEvent>(journal) : []),
     journal,
     output,
   }

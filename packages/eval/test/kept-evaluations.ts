@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import {
@@ -15,7 +14,7 @@ import {
   type RunStore,
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { HttpPeer, madeManifest, type PeerRequest } from '@osmosis/testing/kit'
+import { HttpPeer, journalEvents, madeManifest, type PeerRequest } from '@osmosis/testing/kit'
 import { onTestFinished } from 'vitest'
 
 import { datasetRows } from './evaluations.ts'
@@ -32,8 +31,7 @@ export async function newRun(outputRoot: string, rows: number, n = 1): Promise<R
 
 /** The events that the journal of a run holds now. */
 export function journalOf({ location }: Pick<RunStore, 'location'>): ItemEvent[] {
-  const lines = readFileSync(path.join(location, 'events.jsonl'), 'utf8').split('\n')
-  return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as ItemEvent)
+  return journalEvents(path.join(location, 'events.jsonl'))
 }
 
 interface Order {

@@ -16,6 +16,7 @@ export { FakeController, type CallbackAnswer, type ReceivedCallback } from './fa
 export { FakeTrainer, hang, reset, said, type TrainerAnswer } from './fake-trainer.ts'
 export { post, told } from './http-calls.ts'
 export { HttpPeer, type PeerRequest } from './http-peer.ts'
+export { journalEvents, journalLine } from './journal-lines.ts'
 export { keptRollouts } from './kept-rollouts.ts'
 export { KilledServer, randomNumbers, type RandomNumbers } from './killed-server.ts'
 export { LeaseClient, LeaseHandle, type AcceptedLease, type PolledResult } from './lease-client.ts'

@@ -1,6 +1,7 @@
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { journalEvents, journalLine } from '@osmosis/testing/kit'
 import { openRunFolder } from '@osmosis/eval'
 import { startViewer } from '@osmosis/viewer'
 import { expect } from 'vitest'
@@ -83,8 +84,8 @@ describe('a baseline', () => {
     const manifest = readFileSync(file, 'utf8').replace('"baseline": null', '"baseline": "older"')
     writeFileSync(file, manifest)
     const journal = path.join(folder, 'events.jsonl')
-    const events = readFileSync(journal, 'utf8')
-    appendFileSync(journal, events.replaceAll('"status":', '"model_tag":"baseline","status":'))
+    const baseline = journalEvents(journal).map((event) => ({ ...event, model_tag: 'baseline' }))
+    appendFileSync(journal, baseline.map(journalLine).join(''))
     const { page, problems } = await open('#/')
     await page.getByRole('link', { name: 'compare @baseline' }).click()
     await page.getByText('No row differs').waitFor()

@@ -1,7 +1,8 @@
-import { appendFileSync, readFileSync, rmSync } from 'node:fs'
+import { appendFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
+import { journalEvents, journalLine } from '@osmosis/testing/kit'
 import { exportReport } from '@osmosis/viewer'
 import { expect } from 'vitest'
 
@@ -117,10 +118,9 @@ describe('a run under way', () => {
     const folder = writeAirlineRun(root, { name: 'live', rows: 8, attempts: 2, ended: 9 })
     const { page, problems } = await open('#/run/live')
     await page.getByText('9 of 16').waitFor()
-    const [first = ''] = readFileSync(path.join(folder, 'events.jsonl'), 'utf8').split('\n')
-    const event = JSON.parse(first) as Record<string, unknown>
+    const [event] = journalEvents(path.join(folder, 'events.jsonl'))
     const next = { ...event, row_index: 7, source_row_index: 7, summary: 'It has just ended.' }
-    appendFileSync(path.join(folder, 'events.jsonl'), `${JSON.stringify(next)}\n`)
+    appendFileSync(path.join(folder, 'events.jsonl'), journalLine(next))
     await page.getByText('It has just ended.').waitFor()
     await page.getByText('10 of 16').waitFor()
     rmSync(folder, { recursive: true })

@@ -2,6 +2,7 @@ import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
+import { journalEvents, journalLine } from '@osmosis/testing/kit'
 import { type Grade, openRunFolder } from '@osmosis/eval'
 import { exportReport } from '@osmosis/viewer'
 import { expect } from 'vitest'
@@ -138,8 +139,8 @@ describe('a report', () => {
     const text = readFileSync(manifest, 'utf8').replace('"baseline": null', '"baseline": "older"')
     writeFileSync(manifest, text)
     const journal = path.join(folder, 'events.jsonl')
-    const events = readFileSync(journal, 'utf8')
-    appendFileSync(journal, events.replaceAll('"status":', '"model_tag":"baseline","status":'))
+    const baseline = journalEvents(journal).map((event) => ({ ...event, model_tag: 'baseline' }))
+    appendFileSync(journal, baseline.map(journalLine).join(''))
     rewriteEvents(folder, (event) => ({ ...event, sat: event.at }))
     const run = await openRunFolder(folder)
     const grade = (row: number): Grade => ({

@@ -4,7 +4,7 @@ import path from 'node:path'
 
 import { openRunFolder } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { journalEvents, journalLine, temporaryFolder } from '@osmosis/testing/kit'
 import { startViewer, type Viewer } from '@osmosis/viewer'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
@@ -21,13 +21,11 @@ async function airlineViewer(): Promise<{ root: string; viewer: Viewer; client: 
 }
 
 function eventsOf(root: string): ItemEvent[] {
-  const lines = readFileSync(path.join(root, 'airline/events.jsonl'), 'utf8').trim().split('\n')
-  return lines.map((line) => JSON.parse(line) as ItemEvent)
+  return journalEvents(path.join(root, 'airline/events.jsonl'))
 }
 
 function writeJournal(root: string, events: readonly ItemEvent[]): void {
-  const lines = events.map((event) => `${JSON.stringify(event)}\n`)
-  writeFileSync(path.join(root, 'airline/events.jsonl'), lines.join(''))
+  writeFileSync(path.join(root, 'airline/events.jsonl'), events.map(journalLine).join(''))
 }
 
 describe('who is let in', () => {
@@ -151,7 +149,7 @@ describe('what it serves', () => {
     const journal = path.join(root, 'airline/events.jsonl')
     const silent = { ...second, at: null }
     const damaged = { ...first, at: [0, 3, 200, 1] }
-    appendFileSync(journal, `${JSON.stringify(silent)}\n${JSON.stringify(damaged)}\n`)
+    appendFileSync(journal, journalLine(silent) + journalLine(damaged))
     const state = async (item: string): Promise<string> =>
       (await client.json<TranscriptAnswer>(`/api/runs/airline/transcripts/${item}`)).state
     expect(await state('0.1')).toBe('silent')
@@ -248,8 +246,8 @@ describe('what it serves', () => {
     manifest.inputs.model.baseline = 'older'
     writeFileSync(path.join(folder, 'manifest.json'), JSON.stringify(manifest))
     const baseline = eventsOf(root).slice(0, 5)
-    const lines = baseline.map((event) => JSON.stringify({ ...event, model_tag: 'baseline' }))
-    appendFileSync(path.join(folder, 'events.jsonl'), `${lines.join('\n')}\n`)
+    const lines = baseline.map((event) => journalLine({ ...event, model_tag: 'baseline' }))
+    appendFileSync(path.join(folder, 'events.jsonl'), lines.join(''))
     const { document, progress } = await client.json<RunAnswer>('/api/runs/airline@baseline')
     expect(document).toMatchObject({ model: 'older', modelTag: 'baseline' })
     expect(progress).toMatchObject({ state: 'incomplete', ended: 5, total: 24 })
@@ -268,7 +266,7 @@ describe('a run under way', () => {
     const next = updates.next()
     const [first] = eventsOf(root)
     const again = { ...first, summary: 'Another ending', reward: 0.75 }
-    appendFileSync(path.join(root, 'airline/events.jsonl'), `${JSON.stringify(again)}\n`)
+    appendFileSync(path.join(root, 'airline/events.jsonl'), journalLine(again))
     expect((await next).value).toMatchObject({
       events: [{ summary: 'Another ending', reward: 0.75 }],
       progress: { ended: 24, total: 24 },

@@ -1,6 +1,7 @@
 import { errorMessage } from '@osmosis/core'
 
 import type { ItemEvent } from '../analysis/item-event.ts'
+import { fromJournalLine } from './journal-line.ts'
 import { readLines } from './json-lines.ts'
 import { damagedRun } from './run-files.ts'
 
@@ -39,18 +40,9 @@ async function* linesOf(file: string, offset: number): ReturnType<typeof readLin
 }
 
 function toEvent(text: string, place: string): ItemEvent {
-  try {
-    const event: unknown = JSON.parse(text)
-    if (isEvent(event)) return event
-  } catch {
-    // What the parser says quotes the line, which the place shows better.
-  }
+  const event = fromJournalLine(text)
+  if (event !== undefined) return event
   throw damagedRun(
-    `${place} is not an event of a run. The file was changed or is damaged; put the line right, or remove it and its item runs again.`,
+    `${place} is not an event of a run as it was written. The file was changed or is damaged: remove the line, and its item runs again.`,
   )
-}
-
-function isEvent(value: unknown): value is ItemEvent {
-  const { source_row_index: row, run_index: attempt } = (value ?? {}) as Partial<ItemEvent>
-  return Number.isSafeInteger(row) && Number.isSafeInteger(attempt)
 }

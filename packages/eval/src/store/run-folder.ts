@@ -8,6 +8,7 @@ import type { Trajectory } from '@osmosis/core/trajectory'
 import type { ItemEvent, SegmentPlace } from '../analysis/item-event.ts'
 import type { RunManifest } from '../analysis/run-manifest.ts'
 import type { RunNote } from '../analysis/run-note.ts'
+import { fromJournalLine } from './journal-line.ts'
 import { JournalFollower, type JournalPlace } from './journal-follower.ts'
 import { readManifest } from './manifest-file.ts'
 import { damagedRun, runFiles, segmentFile, type SegmentKind } from './run-files.ts'
@@ -125,12 +126,9 @@ export class FilesOfRun implements RunFolder {
 
   async event({ offset, length }: JournalPlace): Promise<Stored<ItemEvent>> {
     const bytes = readBytes(runFiles(this.location).journal, offset, length)
-    try {
-      const event = bytes && (JSON.parse(bytes.toString()) as ItemEvent)
-      return event === undefined ? { state: 'missing' } : { state: 'found', value: event }
-    } catch {
-      return { state: 'damaged' }
-    }
+    if (bytes === undefined) return { state: 'missing' }
+    const event = fromJournalLine(bytes.toString().trimEnd())
+    return event === undefined ? { state: 'damaged' } : { state: 'found', value: event }
   }
 
   writer(): RunWriter | null {

@@ -7,6 +7,7 @@ import type { ItemEvent } from '../analysis/item-event.ts'
 import type { RunManifest } from '../analysis/run-manifest.ts'
 import { AppendFile, truncate } from './append-file.ts'
 import { readJournal } from './journal.ts'
+import { toJournalLine } from './journal-line.ts'
 import { grown, type RunGrowth, writeManifest } from './manifest-file.ts'
 import { itemKey, runFiles, type SegmentKind } from './run-files.ts'
 import type { RunLock } from './run-lock.ts'
@@ -230,7 +231,7 @@ class FolderStore implements RunStore {
   }
 
   async #enter(event: ItemEvent): Promise<ItemEvent> {
-    await this.#journal.append(JSON.stringify(event)).durable
+    await this.#journal.append(toJournalLine(event)).durable
     const kept = this.#parts.share(event)
     this.#events.set(itemKey(event), kept)
     return kept

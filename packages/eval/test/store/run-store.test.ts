@@ -3,7 +3,7 @@ import { join } from 'node:path'
 
 import { archiveRun, changedInputs, createRun, itemKey, openRun, resumeRun } from '@osmosis/eval'
 import type { ItemEvent, RunInputs } from '@osmosis/eval/analysis'
-import { madeEvent, madeManifest, temporaryFolder } from '@osmosis/testing/kit'
+import { journalLine, madeEvent, madeManifest, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'
@@ -155,7 +155,7 @@ it.each(['{"row_index":0', '{"reward":1}', '', 'null'])(
     await writeFile(journal, `${whole}${line}\n${whole}`)
     const expected = {
       code: 'damaged_run',
-      message: `${journal}:2 is not an event of a run. The file was changed or is damaged; put the line right, or remove it and its item runs again.`,
+      message: `${journal}:2 is not an event of a run as it was written. The file was changed or is damaged: remove the line, and its item runs again.`,
     }
     expect(await osmosisErrorOf(() => resumeRun({ location: store.location }))).toEqual(expected)
     expect(await osmosisErrorOf(() => openRun(store.location))).toEqual(expected)
@@ -163,6 +163,37 @@ it.each(['{"row_index":0', '{"reward":1}', '', 'null'])(
     await (await resumeRun({ location: store.location })).close()
   },
 )
+
+it('finds each damaged bit of a journal, and names its line', async () => {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
+  await store.commit(itemOf(0, 0))
+  await store.commit(itemOf(0, 1))
+  await store.close()
+  const journal = join(store.location, 'events.jsonl')
+  const whole = await readFile(journal)
+  const first = whole.indexOf('\n')
+  for (let bit = 0; bit < first * 8; bit += 13) {
+    const damaged = Buffer.from(whole)
+    damaged[bit >> 3] = (damaged[bit >> 3] ?? 0) ^ (1 << (bit & 7))
+    // A line break in the middle makes two lines of one, of which the first is named all the same.
+    await writeFile(journal, damaged)
+    const { code, message } = await osmosisErrorOf(() => openRun(store.location))
+    expect([bit, code, message.slice(0, journal.length + 2)]).toEqual([
+      bit,
+      'damaged_run',
+      `${journal}:1`,
+    ])
+  }
+})
+
+it('refuses a line whose checksum is right and whose fields are not', async () => {
+  const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
+  const event = await store.commit(itemOf(0, 0))
+  await store.close()
+  const journal = join(store.location, 'events.jsonl')
+  await writeFile(journal, journalLine({ ...event, reward: 'high' }))
+  expect((await osmosisErrorOf(() => openRun(store.location))).code).toBe('damaged_run')
+})
 
 it('says of a trajectory whether it is missing or damaged', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })

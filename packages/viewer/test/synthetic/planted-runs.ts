@@ -1,6 +1,7 @@
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { journalEvents, journalLine } from '@osmosis/testing/kit'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
 import type { Ending } from './airline-rollout.ts'
@@ -150,9 +151,6 @@ export function rewriteEvents(
   change: (event: ItemEvent, index: number) => object,
 ): void {
   const file = path.join(folder, 'events.jsonl')
-  const lines = readFileSync(file, 'utf8').trim().split('\n')
-  const changed = lines.map((line, index) =>
-    JSON.stringify(change(JSON.parse(line) as ItemEvent, index)),
-  )
-  writeFileSync(file, `${changed.join('\n')}\n`)
+  const events = journalEvents<ItemEvent>(file)
+  writeFileSync(file, events.map((event, index) => journalLine(change(event, index))).join(''))
 }

@@ -5,6 +5,8 @@ import { crc32 } from 'node:zlib'
 
 import type { ItemEvent, RunManifest, SegmentPlace } from '@osmosis/eval/analysis'
 
+import { journalLine } from '../../../testing/kit/journal-lines.ts'
+
 const segmentBytes = 64 * 2 ** 20
 
 /** Writes the files of a run at once, without the care that a run under way needs. */
@@ -36,7 +38,7 @@ export class RunWriter {
 
   /** Appends a line to the journal only. */
   append(event: ItemEvent): void {
-    writeSync(this.#journal, `${JSON.stringify(event)}\n`)
+    writeSync(this.#journal, journalLine(event))
   }
 
   close(): void {
