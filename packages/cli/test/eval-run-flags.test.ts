@@ -66,7 +66,6 @@ describe('osmosis eval run refuses', () => {
       'Name what to evaluate: a config, or an entrypoint as -m <file>[:<export>].',
     ],
     ['-m rollouts/echo/main.ts', '--module needs --dataset: the file with the rows.'],
-    [`${config} -d data/sums.jsonl`, '--dataset goes with --module: a config has one.'],
     [
       `${loop} ${policy} --rows 1 --limit 1`,
       '--rows says which rows: leave out --limit and --offset.',
@@ -122,6 +121,14 @@ describe('osmosis eval run refuses', () => {
     ],
   ])('%s', async (flags, message) => {
     expect(await refusal(flags)).toBe(`error: ${message}`)
+  })
+
+  it('a dataset in place of that of the config, which is not there', async () => {
+    for (const flag of ['-d', '--dataset-file']) {
+      expect(await refusal(`${config} ${policy} ${flag} data/none.jsonl`)).toContain(
+        'data/none.jsonl',
+      )
+    }
   })
 
   it('a key of the config that is misspelt, with the one that was meant', async () => {

@@ -11,6 +11,7 @@ import {
   workerCount,
 } from '../flag-values.ts'
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
+import { addPythonName } from '../python-flags.ts'
 import { addQueueOptions, type QueueFlags } from '../queue/queue-options.ts'
 import { orWrongUse, wrongUseCode } from '../wrong-use.ts'
 import { printError } from '../surroundings.ts'
@@ -23,7 +24,7 @@ export interface EvalRunFlags extends PolicyFlags, Omit<QueueFlags, 'redis'> {
   policyHost?: string
   /** An entrypoint, `<file>[:<export>]`, in place of a config. */
   module?: string
-  /** The dataset of that. */
+  /** The dataset of that, or one in place of that of the config. */
   dataset?: string
   rows?: string
   limit?: number
@@ -76,7 +77,7 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .description('evaluate a workflow or an agent loop on this machine, with any model')
     .argument('[config]', 'an eval config, e.g. configs/eval/my-rollout.toml')
     .option('-m, --module <module>', 'an entrypoint in place of a config: <file>[:<export>]')
-    .option('-d, --dataset <file>', 'the dataset with the rows, with --module')
+    .option('-d, --dataset <file>', 'the dataset with the rows (default: that of the config)')
     .option('--rows <list>', 'take these rows, counted from 0, e.g. 0-4,7')
     .option('--limit <rows>', 'take so many rows', countFrom(1))
     .option('--offset <rows>', 'leave out so many rows first', countFrom(0))
@@ -173,10 +174,12 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .option('-q, --quiet', 'print neither plan nor progress')
     .option('--json', 'print the result as one JSON document and nothing else on stdout')
     .option('-y, --yes', 'ask nothing before many rollouts are started')
-    .action(async (config: string | undefined, flags: EvalRunFlags) => {
+  addPythonName(command, '--dataset-file <file>', '--dataset').action(
+    async (config: string | undefined, flags: EvalRunFlags) => {
       const { evalRunCommand } = await import('./eval-run-command.ts')
       setExitCode(await orWrongUse(() => evalRunCommand(config, flags)))
-    })
+    },
+  )
   evals
     .command('loop', { hidden: true })
     .allowUnknownOption()

@@ -90,8 +90,10 @@ async function planFromConfig(
   flags: EvalRunFlags,
   environment: NodeJS.ProcessEnv,
 ): Promise<EvaluationPlan> {
-  if (flags.dataset !== undefined) throw invalid('--dataset goes with --module: a config has one.')
-  const config = await readEvalConfig(namedHere(configFile))
+  const config = await readEvalConfig(
+    namedHere(configFile),
+    flags.dataset === undefined ? {} : { datasetFile: fromHere(flags.dataset) },
+  )
   const { experiment, evaluation, workspaceRoot: root } = config
   const workspace = await readWorkspaceConfig(config.workspaceRoot)
   const queue = evaluationQueue(flags, workspace.queue)
@@ -105,7 +107,7 @@ async function planFromConfig(
     entrypoint: experiment.entrypointFile,
     folder: experiment.rolloutFolder,
     env: config.env,
-    dataset: experiment.dataset,
+    dataset: flags.dataset ?? experiment.dataset,
     datasetFile: experiment.datasetFile,
     allRows,
     rows: chosenRows(allRows, flags, evaluation.limit),

@@ -20,8 +20,12 @@ export function goOnWords(
   flags: EvalRunFlags,
   name: string,
 ): string[] {
-  const { module = '', dataset = '' } = flags
-  const what = configFile === undefined ? ['-m', module, '-d', dataset] : [configFile]
+  const { module, dataset } = flags
+  const what = [
+    ...(configFile === undefined ? [] : [configFile]),
+    ...(module === undefined ? [] : ['-m', module]),
+    ...(dataset === undefined ? [] : ['-d', dataset]),
+  ]
   const repeated = Object.entries(flags).flatMap(([flag, value]) =>
     notRepeated.has(flag) ? [] : flagWords(flag, value),
   )
