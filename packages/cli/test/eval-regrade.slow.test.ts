@@ -238,16 +238,14 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(stdout).toContain('mean reward 1 → 0.25.')
   })
 
-  it('leaves out means where no rollout has a reward any more', async () => {
+  it('compares nothing where the grader failed for all', async () => {
     const folder = await storeRun(temporaryFolder(), [storedItem(0, 'zero', 0)])
     const file = path.join(temporaryFolder(), 'broken.ts')
     writeFileSync(file, "export const broken = () => { throw new Error('no') }\n")
     const { code, stdout } = await run(['eval', 'regrade', folder, '--grader', file])
     expect(code).toBe(1)
-    expect(stdout).toContain(`No verdict has changed.
-1 reward differs, without a change of the verdict.
-Pass rate 0.0 % → 0.0 %.
-`)
+    expect(stdout).toContain('The grader failed for 1 rollout, which has no reward')
+    expect(stdout).not.toContain('Pass rate')
   })
 })
 

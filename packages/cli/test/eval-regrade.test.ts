@@ -98,6 +98,28 @@ Written as echo@strict.`)
 })
 
 describe('osmosis eval regrade of stored samples', () => {
+  it('stops when the judge refuses the key, stores nothing and compares nothing', async () => {
+    const output = temporaryFolder()
+    const folder = await storeRun(output, [storedItem(0, 'zero', 1), storedItem(1, 'one', 1)])
+    const file = moduleIn(
+      temporaryFolder(),
+      'locked-out.ts',
+      `import { Grader, OsmosisError } from '${core}'
+      export class LockedOut extends Grader {
+        async grade(): Promise<void> {
+          const cause = new OsmosisError('judge_failed', 'The judge j gave no score: it answered 401: who?', { status: 401 })
+          throw new Error('not judged', { cause })
+        }
+      }`,
+    )
+    const { code, stdout, stderr } = await run(['eval', 'regrade', folder, '--grader', file])
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toContain(
+      'error: Nothing can be graded, and nothing is stored. The judge j gave no score: it answered 401: who?',
+    )
+    expect(await (await openRun(folder)).gradings()).toEqual([])
+  })
+
   it('gives rollouts an error and no reward of 0 when the grader throws, and says so', async () => {
     const output = temporaryFolder()
     const folder = await storeRun(output, [
@@ -129,11 +151,11 @@ describe('osmosis eval regrade of stored samples', () => {
     ])
     expect(code).toBe(0)
     expect(stdout).toContain(
-      'The grader failed for 2 rollouts, which have no reward:\n  1.1: the judge is out',
+      'The grader failed for 2 rollouts, which have no reward and are not compared:\n  1.1: the judge is out',
     )
     // There is no policy to ask.
     expect(stdout).toMatch(/3\.1: the judge .*rollout/)
-    expect(stdout).toContain('  1.1: 1 → no reward')
+    expect(stdout).toContain('1 verdict has changed:\n  2.1: 0 → 1\nPass rate 50.0 % → 100.0 %')
     const grades = await (await openRun(folder)).grades('moody')
     expect(grades.get('1.0')).toMatchObject({ reward: null, error: 'the judge is out' })
     expect(grades.get('2.0')).toMatchObject({ reward: 1, samples: { main: 1 }, error: null })

@@ -144,6 +144,26 @@ export class ThrowingWorkflow extends EchoWorkflow {
   ])
 })
 
+it('osmosis eval run refuses what nothing would score, before it spends, unless it is told that this is meant', async () => {
+  inWorkspaceWith({
+    'rollouts/ungraded/main.ts': `export { EchoWorkflow } from '../echo/main.ts'`,
+    'configs/eval/echo.toml': evalConfig('ungraded'),
+    'rewards.ts': 'export const one = () => 1',
+  })
+  const upstream = await endpoint((_, response) => say(response, 'one'))
+  const refused = await evalRun(upstream.url)
+  expect([refused.code, refused.stderr, readdirSync(here('out'))]).toEqual([
+    2,
+    expect.stringContaining('error: Nothing would score the rollouts of ungraded: '),
+    [],
+  ])
+  expect(upstream.received).toEqual([])
+  expect((await evalRun(upstream.url, '--no-grader --limit 1')).code).toBe(0)
+  expect(kept().metrics['summary']).toMatchObject({ failed: 0, total_samples: 1 })
+  const scored = await evalRun(upstream.url, '--eval-fn rewards.ts:one --limit 1 --fresh')
+  expect([scored.code, kept().metrics['summary']]).toMatchObject([0, { failed: 0 }])
+})
+
 describe('osmosis eval run, refused in the middle of it', () => {
   beforeEach(() => inWorkspaceWith({}))
 

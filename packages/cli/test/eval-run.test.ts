@@ -114,7 +114,7 @@ describe('osmosis eval run, a workflow', () => {
 
   it('ends with 1 and the last words of the server when that dies', async () => {
     const output = temporaryFolder()
-    const flags = ['--output', output, '--name', 'r']
+    const flags = ['--output', output, '--name', 'r', '--no-grader']
     const { code, stdout, stderr } = await run(['eval', 'run', 'configs/eval/exits.toml', ...flags])
     expect(code).toBe(1)
     expect(stdout).toContain('incomplete')

@@ -49,7 +49,7 @@ interface Preparation {
  * every rollout, 130 after Ctrl-C, which keeps what has been graded.
  *
  * @throws OsmosisError with code `invalid_config` or `invalid_entrypoint` for input that cannot be,
- * `damaged_run`, `run_locked`, `storage_error`
+ * `judge_failed` when its judge refuses whatever it is asked, which keeps nothing, `damaged_run`, `run_locked`, `storage_error`
  */
 export async function evalRegradeCommand(name: string, flags: EvalRegradeFlags): Promise<number> {
   const { location, variant } = await findRun(name, await runsRoot(flags.output))
@@ -192,6 +192,9 @@ async function grade(
   }
 }
 
+/** What a grader that is saved again may not fail of any more. */
+const ofGrader: ReadonlySet<string> = new Set(['invalid_entrypoint', 'judge_failed'])
+
 /** Grades whenever a source is saved, until Ctrl-C. */
 async function watch(prepared: Preparation, signal: AbortSignal): Promise<number> {
   const { flags, surroundings } = prepared
@@ -215,7 +218,7 @@ async function watch(prepared: Preparation, signal: AbortSignal): Promise<number
         if (!pass.signal.aborted) await keep(told, flags)
       } catch (error) {
         if (!pass.signal.aborted) {
-          if (!isOsmosisError(error) || error.code !== 'invalid_entrypoint') throw error
+          if (!isOsmosisError(error) || !ofGrader.has(error.code)) throw error
           hasFailed = true
           printError(`error: ${error.message}\n`)
         }

@@ -111,8 +111,11 @@ export function regradeDocument(told: ToldRegrading): object {
 
 function changesOf({ run, regrading, events }: ToldRegrading): ModelChange[] {
   const unknown = new Set([...regrading.missing, ...regrading.damaged, ...regrading.pending])
-  const known = events.filter((event) => !unknown.has(event))
   const byKey = new Map(regrading.grades.map((grade) => [itemKey(grade), grade]))
+  // A grader that failed has said nothing about them.
+  const isJudged = (event: ItemEvent): boolean =>
+    (byKey.get(itemKey(event))?.error ?? null) === null
+  const known = events.filter((event) => !unknown.has(event) && isJudged(event))
   const after = gradedEvents(run.manifest, known, byKey)
   const tags = [...new Set(known.map(({ model_tag: tag = 'primary' }) => tag))]
     .toSorted()
@@ -164,7 +167,7 @@ function errorLines(grades: readonly Grade[]): string[] {
     .map((grade) => `  ${rolloutName(grade)}: ${onOneLine(grade.error ?? '')}`)
   const rest = failed.length - lines.length
   return [
-    `The grader failed for ${formatQuantity(failed.length, 'rollout')}, which ${failed.length === 1 ? 'has' : 'have'} no reward:`,
+    `The grader failed for ${formatQuantity(failed.length, 'rollout')}, which ${failed.length === 1 ? 'has no reward and is' : 'have no reward and are'} not compared:`,
     ...lines,
     ...(rest > 0 ? [`  and ${formatCount(rest)} more`] : []),
   ]

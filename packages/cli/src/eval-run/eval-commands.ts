@@ -60,6 +60,8 @@ export interface EvalRunFlags extends PolicyFlags, Omit<QueueFlags, 'redis'> {
   /** US dollars. */
   maxCost?: number
   preflight?: boolean
+  /** False: rollouts need no score. */
+  grader?: boolean
   dryRun?: boolean
   quiet?: boolean
   json?: boolean
@@ -169,6 +171,7 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       'start no more rollouts when those of the run have cost so much (US dollars); those in flight still end, and cost',
       dollars,
     )
+    .option('--no-grader', 'run although there is neither a grader nor an eval function')
     .option('--no-preflight', 'do not ask the models once before the run spends')
     .option('--dry-run', 'print the plan and start no rollout')
     .option('-q, --quiet', 'print neither plan nor progress')

@@ -228,6 +228,7 @@ async function evaluate(
         ? {}
         : { baseline: served?.baseline ?? { name: baseline.name, runner: idle } }),
       scorers,
+      needsReward: scorers.length === 0 && (served?.hasGrader ?? true),
       n: manifest.n,
       maxInFlight: served?.inFlight.limit ?? 1,
       gradesGroups: served?.gradesGroups ?? false,

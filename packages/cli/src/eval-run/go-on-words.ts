@@ -34,8 +34,8 @@ export function goOnWords(
 
 function flagWords(flag: string, value: unknown): string[] {
   const option = flag.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
-  // There is no --preflight: it is what happens without the flag.
-  if (value === true) return flag === 'preflight' ? [] : [`--${option}`]
+  // There is no --preflight and no --grader: they are what happens without the flag.
+  if (value === true) return ['preflight', 'grader'].includes(flag) ? [] : [`--${option}`]
   if (value === false) return [`--no-${option}`]
   if (Array.isArray(value)) return value.flatMap((one) => flagWords(flag, one))
   const text = String(value)

@@ -54,7 +54,7 @@ export function servedText({ inFlight: { limit, why }, hasGrader }: ServedFacts)
   const limits = field('In flight', `${formatCount(limit)} at a time: ${why}`)
   if (hasGrader) return limits
   // Said before the model calls are paid for.
-  return `${limits}\n${field('Grader', 'none, so no rollout gets a reward: export a class that extends Grader from the entrypoint')}`
+  return `${limits}\n${field('Grader', 'none, so no rollout gets a reward')}`
 }
 
 /** @param count - rollouts that have ended and are not left out */

@@ -8,10 +8,10 @@ const gateFailedCode = 3
 /** The exit code of a run that is over; `print` gets what keeps it from being 0, a line each. */
 export function exitCodeOf(
   result: EvaluationResult,
-  { minPassRate }: EvalRunFlags,
+  { minPassRate, grader }: EvalRunFlags,
   print: (text: string) => void,
 ): number {
-  const errors = complaintsAbout(result)
+  const errors = complaintsAbout(result, grader !== false)
   for (const error of errors) print(`error: ${error}`)
   if (errors.length > 0) return 1
   const [{ passRate } = result.model.metrics.reward] = Object.values(result.model.metrics.scores)
@@ -22,14 +22,17 @@ export function exitCodeOf(
   return gateFailedCode
 }
 
-function complaintsAbout({ incompleteReason, model, baseline }: EvaluationResult): string[] {
+function complaintsAbout(
+  { incompleteReason, model, baseline }: EvaluationResult,
+  needsReward: boolean,
+): string[] {
   const models = baseline === null ? [model] : [model, baseline]
   const errors = models.flatMap(({ name, metrics: { scores, reward, completedItems } }) => {
     const missing = Object.entries(scores).filter(([, { graded }]) => graded === 0)
     if (missing.length > 0)
       return missing.map(([score]) => `${score} scored no rollout of ${name}.`)
     const none = Object.keys(scores).length === 0 && reward.graded === 0 && completedItems > 0
-    return none ? [`No rollout of ${name} got a reward.`] : []
+    return none && needsReward ? [`No rollout of ${name} got a reward.`] : []
   })
   if (incompleteReason === null) return errors
   return [...errors, `The run is incomplete. ${reasonSentence(incompleteReason)}`]

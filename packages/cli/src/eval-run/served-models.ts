@@ -149,11 +149,16 @@ export async function serveModels(
 }
 
 function assertFlagsFit(
-  { kind, groupMinSize }: ServerProcess,
+  { kind, groupMinSize, hasGrader }: ServerProcess,
   { plan, flags, attempts }: ServeModelsOptions,
 ): void {
   const { rollout, graderTimeoutSeconds } = plan
-  const { maxTurns } = flags
+  const { maxTurns, evalFn = [], grader: wantsGrader = true } = flags
+  if (!hasGrader && evalFn.length === 0 && wantsGrader) {
+    throw invalid(
+      `Nothing would score the rollouts of ${rollout}: export a class that extends Grader from the entrypoint, pass --eval-fn <file>:<export>, or pass --no-grader to run without.`,
+    )
+  }
   if (kind === 'workflow' && maxTurns !== undefined) {
     throw invalid(`--max-turns is for agent loops, and ${rollout} exports a workflow.`)
   }

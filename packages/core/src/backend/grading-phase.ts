@@ -27,7 +27,7 @@ export async function runGradingPhase<TConfig, TWorkflowConfig>(
   let deadline: Deadline | undefined
   try {
     assertSamples(live, result)
-    if (grader === undefined) return notGraded(noGrader)
+    if (grader === undefined) return notGraded(noGrader, samples)
     if (request.label === null && request.metadata === null) return notGraded(nothingToGradeAgainst)
 
     release = await slots.acquire(live.ending)
@@ -69,9 +69,9 @@ export const nothingToGradeAgainst =
   'The row has neither a label nor metadata, so there is nothing to grade against. Add ground_truth or metadata to the dataset.'
 
 /** The workflow succeeded, but cannot be graded. */
-function notGraded(why: string): GradingOutcome {
+function notGraded(why: string, samples: Samples = new Map()): GradingOutcome {
   const failure = toFailure(new OsmosisError('not_graded', why))
-  return { status: 'failure', failure, samples: new Map() }
+  return { status: 'failure', failure, samples }
 }
 
 export function assertRewarded({ id, reward, removeSample }: RolloutSample): void {

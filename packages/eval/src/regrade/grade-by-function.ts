@@ -43,7 +43,7 @@ export function gradeByFunction(scorer: Scorer, options: FunctionGradingOptions)
         {},
       )
     } catch (error) {
-      return failedGrade(errorCategory(error), errorMessage(error))
+      return failedGrade(errorCategory(error), errorMessage(error), error)
     }
   }
   return async (rollouts) => Promise.all(rollouts.map(grade))

@@ -112,7 +112,7 @@ function toSample(id: string, stored: GradedSample): RolloutSample {
 }
 
 function toGrade({ failure, samples }: GradingOutcome): RolloutGrade {
-  if (failure !== null) return failedGrade(failure.category, failure.message)
+  if (failure !== null) return failedGrade(failure.category, failure.message, failure.cause)
   const all = [...samples.values()]
   const kept = all.filter(({ removeSample }) => !removeSample)
   const rewards = all.map(({ id, removeSample, reward }): [string, number | null] => [

@@ -1,3 +1,4 @@
+import { OsmosisError } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 
 import type { ItemEvent } from '../analysis/item-event.ts'
@@ -5,7 +6,7 @@ import type { RunReader } from '../store/run-reader.ts'
 import type { GradedRollout } from '../store/run-store.ts'
 import type { Grade } from '../store/side-files.ts'
 import { isGradable } from './graded-events.ts'
-import type { GradeRollouts, StoredRollout } from './rollout-grade.ts'
+import type { GradeRollouts, RolloutGrade, StoredRollout } from './rollout-grade.ts'
 
 /** Options of {@link regradeRun}. */
 export interface RegradeOptions {
@@ -48,7 +49,8 @@ type End = Grade | 'failed' | 'missing' | 'damaged'
  * Puts the stored samples of a run before a grader. Nothing runs again, no policy is asked, and nothing
  * is written.
  *
- * @throws what `grade` rejects with
+ * @throws what `grade` rejects with; OsmosisError with code `judge_failed` when a judge refuses whatever it
+ * is asked (401, 402, 404)
  */
 export async function regradeRun(run: RunReader, options: RegradeOptions): Promise<Regrading> {
   const { events = run.sortedEvents, gradesGroups = false, maxInFlight = 64, signal } = options
@@ -123,7 +125,7 @@ async function gradeGroup(
     const graded = { label: null, metadata: null, artifacts: null, ...one, samples: {} }
     return { ...member, graded, failure: failureOf(event, stored) }
   })
-  const grades = one === undefined ? [] : await grade(rollouts)
+  const grades = one === undefined ? [] : (await grade(rollouts)).map(unlessLasting)
   for (const [index, { event, stored }] of members.entries()) {
     const { source_row_index, run_index, model_tag, rollout_id } = event
     const tag = model_tag === undefined ? {} : { model_tag }
@@ -131,6 +133,12 @@ async function gradeGroup(
     if (typeof stored !== 'object') onEnd(event, stored)
     else if (given) onEnd(event, { source_row_index, run_index, ...tag, rollout_id, ...given })
   }
+}
+
+/** What the others would meet as well is no grade of this one. */
+function unlessLasting({ lasting, ...grade }: RolloutGrade): Omit<RolloutGrade, 'lasting'> {
+  if (lasting === undefined) return grade
+  throw new OsmosisError('judge_failed', `Nothing can be graded, and nothing is stored. ${lasting}`)
 }
 
 async function storedOf(

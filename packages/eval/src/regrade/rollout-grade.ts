@@ -1,4 +1,4 @@
-import type { RolloutFailure, RolloutGroup } from '@osmosis/core'
+import { isOsmosisError, type RolloutFailure, type RolloutGroup } from '@osmosis/core'
 
 import type { GradedRollout } from '../store/run-store.ts'
 import type { Grade } from '../store/side-files.ts'
@@ -7,7 +7,10 @@ import type { Grade } from '../store/side-files.ts'
 export type RolloutGrade = Pick<
   Grade,
   'reward' | 'samples' | 'metrics' | 'skipped' | 'error' | 'error_type'
->
+> & {
+  /** Why no other rollout can be graded either: a judge refuses whatever it is asked. */
+  readonly lasting?: string
+}
 
 /** A rollout as it was stored. */
 export interface StoredRollout {
@@ -44,7 +47,28 @@ export function gradeOf(
   }
 }
 
-/** The grade of a rollout for which there is none. */
-export function failedGrade(type: string, message: string): RolloutGrade {
-  return { reward: null, error: message, error_type: type }
+/**
+ * The grade of a rollout for which there is none.
+ *
+ * @param cause - what the grader threw
+ */
+export function failedGrade(type: string, message: string, cause: unknown): RolloutGrade {
+  const refusal = lastingRefusal(cause)
+  const lasting = refusal === undefined ? {} : { lasting: refusal }
+  return { reward: null, error: message, error_type: type, ...lasting }
+}
+
+/** Wrong key, nothing left to spend, unknown address or model. */
+const refusals: ReadonlySet<number | undefined> = new Set([401, 402, 404])
+
+/** Graders wrap what a judge threw. */
+function lastingRefusal(thrown: unknown): string | undefined {
+  let link = thrown
+  for (let depth = 0; link instanceof Error && depth < 8; depth += 1) {
+    if (isOsmosisError(link) && link.code === 'judge_failed' && refusals.has(link.status)) {
+      return link.message
+    }
+    link = link.cause
+  }
+  return undefined
 }

@@ -50,6 +50,8 @@ export interface EvaluationOptions {
   readonly baseline?: EvaluatedModel
   /** Score every item that succeeds; see `toScorer`. Default: none, the reward is all there is. */
   readonly scorers?: readonly Scorer[]
+  /** Whether an item without a reward has failed. Default: true without scorers. */
+  readonly needsReward?: boolean
   /** Attempts per row and model. Default: 1. */
   readonly n?: number
   /** How many items may run at once. Default: 1; `n` at least with `gradesGroups`. */

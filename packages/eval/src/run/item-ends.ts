@@ -25,6 +25,7 @@ export interface ItemEndsOptions extends Pick<
   EvaluationOptions,
   | 'store'
   | 'scorers'
+  | 'needsReward'
   | 'redact'
   | 'maxCostUsd'
   | 'failOnError'
@@ -127,10 +128,10 @@ export class ItemEnds {
     item: EvaluationItem,
     onEnd: (outcome: ItemOutcome) => Promise<void>,
   ): Promise<ItemOutcome | undefined> {
-    const { stop, models, scorers = [] } = this.#options
+    const { stop, models, scorers = [], needsReward = scorers.length === 0 } = this.#options
     const startedAt = performance.now()
     try {
-      const options = { signal: stop.signal, needsReward: scorers.length === 0, onEnd }
+      const options = { signal: stop.signal, needsReward, onEnd }
       return await models.get(item.model)?.runner.run(item, options)
     } catch (error) {
       if (stop.signal.aborted) return undefined

@@ -222,7 +222,6 @@ export const outcomeCases: readonly OutcomeCase[] = [
     ...ungraded(
       'There is no grader, so this rollout has no reward. Export a class that extends Grader or GroupGrader from the entrypoint.',
       'validation_error',
-      {},
     ),
   },
   {
