@@ -624,6 +624,19 @@ describe('a list of rollouts', () => {
     expect(await show(['--filter', 'is:passed is:failed'])).toMatchObject({ code: 0, stdout: '' })
   })
 
+  it('names an image of a conversation, and prints none of its bytes', async () => {
+    const { make, show } = folder()
+    const dataUrl =
+      'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+    const image = { type: 'image', source: { media_type: 'image/png', path: dataUrl } }
+    const message = [{ type: 'text', text: 'Look:' }, image]
+    const samples = { main: [{ step_id: 1, source: 'user', message }] as Steps }
+    await make({ name: 'seen', rows: 1, items: [{ row: 0, attempt: 0, samples }] })
+    const { stdout } = await show(['latest', '0.1'])
+    expect(stdout).toContain('[image 1×1]')
+    expect(stdout).not.toContain('iVBOR')
+  })
+
   it('finds words that were said in the middle of a conversation', async () => {
     const { make, show } = folder()
     const samples = { main: [{ ...talk[1], step_id: 1, message: 'A Zebra asks.' }] as Steps }

@@ -55,6 +55,19 @@ describe('finding what explains the number', () => {
     await page.getByText('160 rollouts', { exact: true }).waitFor()
   })
 
+  it('shows the images of a conversation as thumbnails, and no bytes of them', async () => {
+    const { page, problems } = await open('#/run/planted?sel=8.1')
+    const thumbnail = page.locator('summary img[alt="image 1×1"]')
+    await thumbnail.waitFor()
+    const loaded = await page.evaluate(
+      "document.querySelector('summary img').decode().then(() => 'shown')",
+    )
+    expect(loaded).toBe('shown')
+    expect(await reader(page).textContent()).toContain('Go ahead.')
+    expect(await reader(page).textContent()).not.toContain('iVBOR')
+    expect(problems).toEqual([])
+  })
+
   it('compares two runs over the rows that both have', async () => {
     const { page, problems } = await open('#/compare/airline-base/airline-step200')
     await page.locator('.sentence', { hasText: 'Better by' }).waitFor()

@@ -43,7 +43,10 @@ export function writePlantedRun(root: string): string {
         isParting
           ? { agent: partingAttempt(attempt === planted.parting.failing) }
           : isDouble
-            ? { planner: spoken('I make the plan.'), writer: spoken('I write the answer.') }
+            ? {
+                planner: spoken('I make the plan.', [pixel]),
+                writer: spoken('I write the answer.'),
+              }
             : samples,
       )
     }
@@ -66,9 +69,18 @@ function trajectory(steps: readonly object[]): object {
   }
 }
 
-function spoken(text: string): object {
+/** An image of one pixel. */
+const pixel = {
+  type: 'image',
+  source: {
+    media_type: 'image/png',
+    path: 'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+  },
+}
+
+function spoken(text: string, images: readonly object[] = []): object {
   return trajectory([
-    { source: 'user', message: 'Go ahead.' },
+    { source: 'user', message: [{ type: 'text', text: 'Go ahead.' }, ...images] },
     { source: 'agent', message: text },
   ])
 }
