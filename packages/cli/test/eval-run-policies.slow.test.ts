@@ -72,7 +72,7 @@ required = ["OPENAI_API_KEY"]
     'rollouts/echo/README.md': '',
   })
   const args = ['eval', 'run', 'configs/eval/echo.toml', '--policy', 'policies/echo.ts']
-  const { code, stdout, stderr } = await osmosis(args, { OPENAI_API_KEY: 'sesame' }, root)
+  const { code, stdout, stderr } = await osmosis(args, { OPENAI_API_KEY: 'sesame-open' }, root)
   expect([code, stdout, stderr]).toEqual([
     0,
     expect.stringMatching(/^Pass rate +75\.0 % +3 of 4 /m),
