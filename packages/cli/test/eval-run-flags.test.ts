@@ -60,10 +60,33 @@ describe('osmosis eval run refuses', () => {
   })
 
   it.each([
-    [policy, 'Name what to evaluate: a config, or an entrypoint as -m <file>[:<export>].'],
+    [
+      policy,
+      'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a server that is up as --server <url>.',
+    ],
+    [
+      `--server http://127.0.0.1:1 ${policy}`,
+      '--server without a config needs --dataset: the file with the rows.',
+    ],
+    [
+      `${loop} --server http://127.0.0.1:1 ${policy}`,
+      '--module is for code that the evaluation serves: leave it out with --server.',
+    ],
+    [
+      `${config} --server https://rollouts.example ${policy}`,
+      'Rollouts on another machine cannot ask the policy of this evaluation, which listens on 127.0.0.1. Say with --policy-host under which name or address of this machine they reach it; --policy-host 127.0.0.1 when the server runs here.',
+    ],
+    [
+      `${config} --server http://127.0.0.1:1 --workers 2 ${policy}`,
+      '--workers is for code that the evaluation serves: leave it out with --server.',
+    ],
+    [
+      `${config} --server-api-key-env KEY ${policy}`,
+      '--server-api-key-env is for a server that is up: pass --server as well.',
+    ],
     [
       `${config} ${loop}`,
-      'Name what to evaluate: a config, or an entrypoint as -m <file>[:<export>].',
+      'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a server that is up as --server <url>.',
     ],
     ['-m rollouts/echo/main.ts', '--module needs --dataset: the file with the rows.'],
     [

@@ -3,6 +3,7 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
+import { callbacksOnly } from './callbacks-only.ts'
 import { inWorkspace, run, start } from './in-process.ts'
 import { endpoint, refuse } from './model-endpoint.ts'
 import { temporaryFolder } from './osmosis.ts'
@@ -88,6 +89,14 @@ describe('osmosis rollout send', () => {
       1,
       expect.stringContaining("Pass the rollout server's key as apiKey."),
     ])
+  })
+
+  it('a server that knows callbacks only gets the rollout with callbacks', async () => {
+    const { url, orders } = await callbacksOnly(await served(echo))
+    const { code, stdout, stderr } = await run(['rollout', 'send', url, '1', ...words])
+    expect([code, stdout]).toEqual([0, '[user] two\n[assistant] TWO\nreward: 1\n'])
+    expect(stderr).toMatch(/\nstatus: success\n$/)
+    expect(orders).toHaveLength(2)
   })
 
   it('says why a rollout failed, after what was said until then', async () => {

@@ -22,6 +22,10 @@ export interface EvalRunFlags extends PolicyFlags, Omit<QueueFlags, 'redis'> {
   redis?: string | false
   /** Under which name or address workers of the queue reach this machine. */
   policyHost?: string
+  /** URL of a rollout server that is up; it runs the rollouts. */
+  server?: string
+  /** The environment variable with its key. */
+  serverApiKeyEnv?: string
   /** An entrypoint, `<file>[:<export>]`, in place of a config. */
   module?: string
   /** The dataset of that, or one in place of that of the config. */
@@ -79,6 +83,15 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .description('evaluate a workflow or an agent loop on this machine, with any model')
     .argument('[config]', 'an eval config, e.g. configs/eval/my-rollout.toml')
     .option('-m, --module <module>', 'an entrypoint in place of a config: <file>[:<export>]')
+    .option(
+      '--server <url>',
+      'run the rollouts on a rollout server that is up, whose grader rewards them; in place of an entrypoint, or with a config for its dataset and time limits',
+      endpointUrl,
+    )
+    .option(
+      '--server-api-key-env <name>',
+      'environment variable with the key of that server (default: no key is sent)',
+    )
     .option('-d, --dataset <file>', 'the dataset with the rows (default: that of the config)')
     .option('--rows <list>', 'take these rows, counted from 0, e.g. 0-4,7')
     .option('--limit <rows>', 'take so many rows', countFrom(1))
@@ -98,7 +111,7 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .option('--no-redis', 'run it on this machine, whatever osmosis.toml says')
     .option(
       '--policy-host <host>',
-      'name or address of this machine on which its policy listens, and under which workers on other machines reach it (default: 127.0.0.1)',
+      'name or address of this machine on which its policy listens, and under which workers, or a server, on other machines reach it (default: 127.0.0.1)',
     )
     .option(
       '--threshold <score>',

@@ -97,11 +97,12 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
   }
   const models = await chooseModels(flags, plan.policy, environment)
   const scorers = await loadScorers(flags.evalFn ?? [])
-  const { queue, env, secrets } = plan
-  if (queue !== undefined && Object.keys({ ...env, ...secrets }).length > 0) {
-    printError(
-      'warning: [env] and [secrets] of the config do not reach the workers of a queue, which have variables of their own.\n',
-    )
+  const { queue, server, env, secrets } = plan
+  const elsewhere = server
+    ? 'a server that is up, which has variables of its own'
+    : queue && 'the workers of a queue, which have variables of their own'
+  if (elsewhere !== undefined && Object.keys({ ...env, ...secrets }).length > 0) {
+    printError(`warning: [env] and [secrets] of the config do not reach ${elsewhere}.\n`)
   }
   const inputs = await findInputs(plan, flags, { models, scorers })
   const run = await chooseRun({ plan, flags, inputs })

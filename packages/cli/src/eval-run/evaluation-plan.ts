@@ -18,6 +18,7 @@ import { splitSpec } from '../module-export.ts'
 import { readSecretsFile } from '../secrets-file.ts'
 import type { EvalRunFlags } from './eval-commands.ts'
 import { evaluationQueue, type EvaluationQueue } from './evaluation-queue.ts'
+import { evaluationServer, serverKey, type EvaluationServer } from './evaluation-server.ts'
 import { fromHere, hideSecrets, namedHere, protectData, workingFolder } from '../surroundings.ts'
 
 /** What is evaluated, on which rows, and how: from a config, or from flags alone. */
@@ -26,7 +27,7 @@ export interface EvaluationPlan {
   readonly source: string
   /** What is evaluated, for people. */
   readonly rollout: string
-  /** The entrypoint as `osmosis serve` takes it; absolute. */
+  /** The entrypoint as `osmosis serve` takes it; absolute. With a server, its URL. */
   readonly entrypoint: string
   /** Where its process runs. */
   readonly folder: string
@@ -57,6 +58,8 @@ export interface EvaluationPlan {
   readonly policy: PolicySurroundings
   /** Undefined: rollouts run on this machine. */
   readonly queue: EvaluationQueue | undefined
+  /** Where rollouts run; undefined: in a process that the evaluation starts, or on the workers of the queue. */
+  readonly server: EvaluationServer | undefined
   /** By their names; added to the environment of that process, and shown nowhere. */
   readonly secrets: Readonly<Record<string, string>>
   /** What the platform would refuse about the config. */
@@ -73,22 +76,34 @@ export async function planEvaluation(
   flags: EvalRunFlags,
   environment: NodeJS.ProcessEnv,
 ): Promise<EvaluationPlan> {
-  if ((configFile === undefined) === (flags.module === undefined)) {
-    throw invalid('Name what to evaluate: a config, or an entrypoint as -m <file>[:<export>].')
+  const server = evaluationServer(flags)
+  const isNamed = configFile !== undefined || flags.module !== undefined
+  const isNamedTwice = configFile !== undefined && flags.module !== undefined
+  if (isNamedTwice || (!isNamed && server === undefined)) {
+    throw invalid(
+      'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a server that is up as --server <url>.',
+    )
   }
   if (flags.rows !== undefined && (flags.limit !== undefined || flags.offset !== undefined)) {
     throw invalid('--rows says which rows: leave out --limit and --offset.')
   }
   await assertLogFolder(flags.log)
-  return configFile === undefined
-    ? planFromFlags(flags)
-    : planFromConfig(configFile, flags, environment)
+  const plan =
+    configFile === undefined
+      ? await planFromFlags(flags, server)
+      : await planFromConfig(configFile, flags, server === undefined ? environment : undefined)
+  // What is evaluated is what is served there, wherever the sources are.
+  if (server === undefined) return plan
+  // Behind the rows, in which it may occur.
+  const apiKey = serverKey(flags.serverApiKeyEnv, environment)
+  return { ...plan, server: { ...server, apiKey }, entrypoint: server.url }
 }
 
+/** @param environment - where its secrets are; undefined when nothing that runs here gets them */
 async function planFromConfig(
   configFile: string,
   flags: EvalRunFlags,
-  environment: NodeJS.ProcessEnv,
+  environment: NodeJS.ProcessEnv | undefined,
 ): Promise<EvaluationPlan> {
   const config = await readEvalConfig(
     namedHere(configFile),
@@ -99,7 +114,7 @@ async function planFromConfig(
   const queue = evaluationQueue(flags, workspace.queue)
   const allRows = await readDataset(experiment.datasetFile)
   protectData(allRows)
-  const secrets = await findSecrets(config, flags.secretsFile, environment)
+  const secrets = environment ? await findSecrets(config, flags.secretsFile, environment) : {}
   hideSecrets(secrets)
   return {
     source: configFile,
@@ -126,19 +141,26 @@ async function planFromConfig(
       folder: experiment.rolloutFolder,
     },
     queue,
+    server: undefined,
     secrets,
     platformProblems: config.platformProblems,
   }
 }
 
-async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
+async function planFromFlags(
+  flags: EvalRunFlags,
+  server: EvaluationServer | undefined,
+): Promise<EvaluationPlan> {
   const { module = '', dataset } = flags
-  if (dataset === undefined) throw invalid('--module needs --dataset: the file with the rows.')
+  if (dataset === undefined) {
+    const flag = server === undefined ? '--module' : '--server without a config'
+    throw invalid(`${flag} needs --dataset: the file with the rows.`)
+  }
   if (flags.secretsFile !== undefined) {
     throw invalid('--secrets-file goes with a config, which says what secrets there are.')
   }
   const { file, name } = splitSpec(module)
-  const found = moduleFile('entrypoint', file)
+  const found = server === undefined ? moduleFile('entrypoint', file) : fromHere(dataset)
   const workspace = await workspaceHere()
   const queue = evaluationQueue(flags, workspace.queue)
   const allRows = await readDataset(namedHere(dataset))
@@ -146,7 +168,7 @@ async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
   return {
     // `main` says nothing; the folder it is in does.
     source: /^(main|index)\./.test(path.basename(found)) ? path.dirname(found) : found,
-    rollout: module,
+    rollout: server?.url ?? module,
     entrypoint: name === undefined ? found : `${found}:${name}`,
     folder: workingFolder(),
     env: {},
@@ -165,6 +187,7 @@ async function planFromFlags(flags: EvalRunFlags): Promise<EvaluationPlan> {
     outputRoot: outputRoot(flags, workingFolder()),
     policy: { workspace },
     queue,
+    server,
     secrets: {},
     platformProblems: [],
   }

@@ -23,10 +23,13 @@ export function evaluationQueue(
   flags: EvalRunFlags,
   configured: QueueConfig | null,
 ): EvaluationQueue | undefined {
-  const queue = flags.redis === false ? null : configured
+  // With a server the rollouts are its own business.
+  const queue = flags.redis === false || flags.server !== undefined ? null : configured
   const redis = flags.redis || queue?.redis
   if (redis === undefined) {
-    for (const [flag, value] of Object.entries(queueFlags(flags, null))) {
+    const others = queueFlags(flags, null)
+    if (flags.server !== undefined) others['--policy-host'] = undefined
+    for (const [flag, value] of Object.entries(others)) {
       if (value !== undefined) throw invalid(`${flag} is about a queue: pass --redis as well.`)
     }
     return undefined
@@ -41,7 +44,10 @@ export function evaluationQueue(
   )
   return {
     serveArgs: ['--redis', redis, ...serveArgs],
-    policyHost: policyHost(named, hostname),
+    policyHost: policyHost(named, hostname, {
+      others: 'Workers on other machines',
+      areHere: 'all of them run here',
+    }),
   }
 }
 
@@ -59,14 +65,26 @@ function queueFlags(
   }
 }
 
-function policyHost(named: string | undefined, redisHost: string): string {
+/**
+ * Under which address of this machine others ask the policy of an evaluation.
+ *
+ * @param named - what `--policy-host` says
+ * @param host - where they, or what they have in common with this machine, are
+ * @param words - who they are and what makes loopback enough, for the error
+ * @throws OsmosisError with code `invalid_config` when they could not reach it
+ */
+export function policyHost(
+  named: string | undefined,
+  host: string,
+  { others, areHere }: { readonly others: string; readonly areHere: string },
+): string {
   if (named === '0.0.0.0' || named === '::') {
     throw invalid(`Nobody reaches the policy as ${named}: name an address of this machine.`)
   }
   if (named !== undefined) return named
-  if (isUnreachable(redisHost.replaceAll(/[[\]]/g, ''))) return '127.0.0.1'
+  if (isUnreachable(host.replaceAll(/[[\]]/g, ''))) return '127.0.0.1'
   throw invalid(
-    'Workers on other machines cannot ask the policy of this evaluation, which listens on 127.0.0.1. Say with --policy-host under which name or address of this machine they reach it; --policy-host 127.0.0.1 when all of them run here.',
+    `${others} cannot ask the policy of this evaluation, which listens on 127.0.0.1. Say with --policy-host under which name or address of this machine they reach it; --policy-host 127.0.0.1 when ${areHere}.`,
   )
 }
 

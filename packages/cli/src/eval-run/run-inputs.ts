@@ -47,9 +47,14 @@ export async function findInputs(
     dataset: { name: plan.dataset, sha256: await digestOf([plan.datasetFile]) },
     code: {
       rollout: plan.rollout,
-      entrypoint: path.relative(plan.root, plan.entrypoint),
+      entrypoint: plan.server?.url ?? path.relative(plan.root, plan.entrypoint),
+      // Of a server's code nothing is known here.
       sha256: await digestOf(
-        await withImports([...(await sourcesIn(plan, flags)), ...modules, ...evalFiles]),
+        await withImports([
+          ...(plan.server === undefined ? await sourcesIn(plan, flags) : []),
+          ...modules,
+          ...evalFiles,
+        ]),
       ),
       scorers: scorers.map(({ name }) => name),
     },

@@ -29,11 +29,16 @@ import type { EvaluationPlan } from './evaluation-plan.ts'
 import type { InFlight, ServedFacts } from './plan-text.ts'
 import { namingEndpoint } from './named-errors.ts'
 import { policyAdvice } from './policy-advice.ts'
-import { startServerProcess, type ServerProcess } from './server-process.ts'
+import { askHealth, attachServer, type EvaluatedServer } from './attached-server.ts'
+import { startServerProcess } from './server-process.ts'
 import { watchThread, type WatchedThread } from './thread-watch.ts'
+import { hideSecrets } from '../surroundings.ts'
 
 /** In flight at once when neither the flags nor the config nor the server set a limit. */
 const defaultInFlight = 16
+
+/** How long a server may take to say how it is. */
+const healthMs = 10_000
 
 /** What {@link serveModels} needs to know. */
 export interface ServeModelsOptions {
@@ -55,7 +60,7 @@ export interface ServedModels extends ServedFacts {
   readonly primary: EvaluatedModel
   /** Undefined without a baseline. */
   readonly baseline: EvaluatedModel | undefined
-  readonly kind: ServerProcess['kind']
+  readonly kind: EvaluatedServer['kind']
   /** Whether the attempts at a row are graded together. */
   readonly gradesGroups: boolean
   /** Writes what the process of the entrypoint prints to the end of a file. */
@@ -71,8 +76,8 @@ export interface ServedModels extends ServedFacts {
 }
 
 /**
- * Serves the entrypoint of a plan in a process of its own, and opens who drives it for each model:
- * a controller for a workflow, a trainer for an agent loop.
+ * Serves the entrypoint of a plan in a process of its own, or takes the server that is up, and opens who
+ * drives it for each model: a controller for a workflow, a trainer for an agent loop.
  *
  * @throws OsmosisError with code `invalid_entrypoint` when it cannot be served, `invalid_config` for
  * flags that are not for what it exports
@@ -81,17 +86,11 @@ export async function serveModels(
   { primary, baseline }: ComparedModels,
   options: ServeModelsOptions,
 ): Promise<ServedModels> {
-  const { plan, flags, environment, runFolder, signal } = options
-  const { entrypoint, folder, secrets, queue } = plan
-  const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
-  const env = { ...environment, ...plan.env, ...secrets, ...artifacts }
-  const traces = flags.log === undefined ? {} : { traces: flags.log }
-  const queueArgs = queue === undefined ? {} : { queueArgs: queue.serveArgs }
-  const workers = flags.workers === undefined ? {} : { workers: flags.workers }
-  const server = await startServerProcess(
-    { entrypoint, folder, env, ...traces, ...workers, ...queueArgs },
-    signal,
-  )
+  const { plan, flags, runFolder, signal } = options
+  const server =
+    plan.server === undefined
+      ? await serveEntrypoint(options)
+      : await attachServer(plan.server, signal)
   const opened: { close(): Promise<void> }[] = [server]
   const close = async (): Promise<void> => {
     for (const part of opened) await part.close()
@@ -123,7 +122,8 @@ export async function serveModels(
     const workersMayHelp =
       !gradesGroups &&
       flags.workers === undefined &&
-      queue === undefined &&
+      plan.queue === undefined &&
+      plan.server === undefined &&
       server.kind === 'workflow' &&
       Math.min(availableParallelism(), inFlight.limit) > 1
     const thread = workersMayHelp ? await watchThread(server) : undefined
@@ -148,8 +148,27 @@ export async function serveModels(
   }
 }
 
+async function serveEntrypoint({
+  plan,
+  flags,
+  environment,
+  runFolder,
+  signal,
+}: ServeModelsOptions): Promise<EvaluatedServer> {
+  const { entrypoint, folder, secrets, queue } = plan
+  const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
+  const env = { ...environment, ...plan.env, ...secrets, ...artifacts }
+  const traces = flags.log === undefined ? {} : { traces: flags.log }
+  const queueArgs = queue === undefined ? {} : { queueArgs: queue.serveArgs }
+  const workers = flags.workers === undefined ? {} : { workers: flags.workers }
+  return startServerProcess(
+    { entrypoint, folder, env, ...traces, ...workers, ...queueArgs },
+    signal,
+  )
+}
+
 function assertFlagsFit(
-  { kind, groupMinSize, hasGrader }: ServerProcess,
+  { kind, groupMinSize, hasGrader }: EvaluatedServer,
   { plan, flags, attempts }: ServeModelsOptions,
 ): void {
   const { rollout, graderTimeoutSeconds } = plan
@@ -174,7 +193,7 @@ function assertFlagsFit(
 
 /** @throws OsmosisError with code `invalid_dataset` that names rows the workflow does not take */
 async function assertRowsFit(
-  { metadataCheck }: ServerProcess,
+  { metadataCheck }: EvaluatedServer,
   { dataset, rows }: EvaluationPlan,
 ): Promise<void> {
   const problems =
@@ -190,19 +209,24 @@ interface AskedPolicy {
 }
 
 async function openDriver(
-  server: ServerProcess,
+  evaluated: EvaluatedServer,
   { policy, recorded, chosen }: AskedPolicy,
   { plan, flags, runFolder }: Pick<ServeModelsOptions, 'plan' | 'flags' | 'runFolder'>,
 ): Promise<{ readonly runner: ItemRunner; close(): Promise<void> }> {
   const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
-  if (server.kind === 'workflow') {
-    const host = plan.queue?.policyHost
+  const { kind, url, apiKey } = evaluated
+  const server = { url, ...(apiKey === undefined ? {} : { apiKey }) }
+  if (kind === 'workflow') {
+    const host = plan.server?.policyHost ?? plan.queue?.policyHost
     const controller = await createController({
       policy,
       ...(host === undefined ? {} : { host }),
     })
+    hideSecrets({ 'The key of the policy': controller.policyToken })
     const timeouts = { agentTimeoutSeconds, graderTimeoutSeconds }
-    const options = { server, recorded, runFolder, ...timeouts }
+    // What a server elsewhere keeps is kept there, and it may not reach more of this machine than the policy.
+    const place = plan.server === undefined ? { runFolder } : { fetchResult: true }
+    const options = { server, recorded, ...place, ...timeouts }
     const runner = workflowRunner(namingEndpoint(controller, chosen), options)
     return { runner, close: () => controller.close() }
   }
@@ -236,7 +260,11 @@ function withParams(policy: PolicyModel, params: Record<string, number>): Policy
 }
 
 /** A connection that broke because the process has ended says so. */
-function explaining(runner: ItemRunner, server: ServerProcess, thread?: WatchedThread): ItemRunner {
+function explaining(
+  runner: ItemRunner,
+  server: EvaluatedServer,
+  thread?: WatchedThread,
+): ItemRunner {
   return {
     async run(item, options) {
       thread?.rolloutBegins()
@@ -251,16 +279,22 @@ function explaining(runner: ItemRunner, server: ServerProcess, thread?: WatchedT
 
 /** More rollouts than a server has slots would only wait there, with their deadline running. */
 async function inFlightOf(
-  { maxInFlight: wanted, queue }: EvaluationPlan,
+  { maxInFlight: wanted, queue, server: attached }: EvaluationPlan,
   flags: EvalRunFlags,
-  { kind, url, isConfigured }: ServerProcess,
+  server: EvaluatedServer,
 ): Promise<InFlight> {
+  const { kind, isConfigured } = server
   const asked = flags.maxInFlight === undefined ? 'batch_size of the config' : '--max-in-flight'
-  const slots = kind === 'agent-loop' ? null : await slotsOf(url)
+  const slots = kind === 'agent-loop' ? null : await slotsOf(server)
   // Workers of a queue may still come.
   const isLimit = slots !== null && (queue === undefined || slots > 0)
   if (isLimit && slots < (wanted ?? Infinity)) {
-    const own = isConfigured ? 'the config of the workflow says so' : 'the workflow has no config'
+    const own =
+      attached !== undefined
+        ? 'the server takes no more'
+        : isConfigured
+          ? 'the config of the workflow says so'
+          : 'the workflow has no config'
     return {
       limit: slots,
       why: queue === undefined ? own : 'the workers of the queue take no more',
@@ -274,7 +308,7 @@ async function inFlightOf(
 /** Attempts that are graded together are started together, even if some of them wait for a slot. */
 function forGroups(
   inFlight: InFlight,
-  { groupMinSize }: ServerProcess,
+  { groupMinSize }: EvaluatedServer,
   { attempts }: ServeModelsOptions,
 ): InFlight {
   if (groupMinSize === null || inFlight.limit >= attempts) return inFlight
@@ -282,10 +316,11 @@ function forGroups(
   return { limit: attempts, why }
 }
 
-/** How many rollouts a server runs at once; null for any number. */
-async function slotsOf(url: string): Promise<number | null> {
-  const response = await fetch(`${url}/health`)
-  return healthResponseSchema.parse(await response.json()).concurrency.max_concurrent
+/** How many rollouts a server runs at once; null for any number, and where it does not say. */
+async function slotsOf(server: EvaluatedServer): Promise<number | null> {
+  const response = await askHealth(server, AbortSignal.timeout(healthMs))
+  const health = healthResponseSchema.safeParse(await response.json().catch(() => undefined))
+  return health.data?.concurrency.max_concurrent ?? null
 }
 
 function invalid(message: string): OsmosisError {

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 
-import type { ServerProcess } from './server-process.ts'
+import type { EvaluatedServer } from './attached-server.ts'
 
 /** A run that is shorter gains nothing that anybody would notice. Milliseconds. */
 const shortestMs = 2_000
@@ -22,7 +22,7 @@ export interface WatchedThread {
 
 /** Watches the thread of a server from now on. */
 export async function watchThread(
-  server: Pick<ServerProcess, 'url' | 'apiKey'>,
+  server: Pick<EvaluatedServer, 'url' | 'apiKey'>,
 ): Promise<WatchedThread> {
   // Each look is about the time since the one before.
   await utilization(server)
@@ -47,7 +47,7 @@ export async function watchThread(
 async function utilization({
   url,
   apiKey,
-}: Pick<ServerProcess, 'url' | 'apiKey'>): Promise<number> {
+}: Pick<EvaluatedServer, 'url' | 'apiKey'>): Promise<number> {
   try {
     const headers = { authorization: `Bearer ${apiKey}` }
     const text = await (await fetch(`${url}/metrics`, { headers })).text()

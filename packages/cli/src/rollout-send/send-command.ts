@@ -2,9 +2,8 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { devNull } from 'node:os'
 
 import {
-  createPolicyEndpoint,
-  createRolloutClient,
-  type PolicyEndpoint,
+  createController,
+  type Controller,
   type PolicyModel,
   type ServerAddress,
 } from '@osmosis/controller'
@@ -21,7 +20,7 @@ import { conversationOutput } from './conversation-output.ts'
 import { overheard } from './overheard-policy.ts'
 import type { SendFlags } from './rollout-commands.ts'
 import { planSend, type SendPlan } from './send-plan.ts'
-import { watchRollout, type SentRollout } from './watch-rollout.ts'
+import { sendRollout, type SentRollout } from './send-rollout.ts'
 import { fromHere, hideSecrets, printError, printJson, printOut } from '../surroundings.ts'
 
 /**
@@ -60,19 +59,19 @@ async function send(
   const interrupt = abortOnInterrupt()
   const { signal } = interrupt
   try {
-    const sent = await closing(await openEndpoint(policy, flags), async (endpoint) =>
+    const sent = await closing(await openController(policy, flags), async (controller) =>
       closing(await openServer(plan, { flags, environment, signal }), async (server) => {
         try {
-          return await sendTo(server, plan, { endpoint, signal })
+          return await sendTo(server, plan, { controller, signal })
         } catch (error) {
           throw await server.explain(error)
         }
       }),
     )
     if (flags.json) printJson(toDocument(plan, sent))
-    else print(`reward: ${sent.result?.sample?.reward ?? 'none'}`)
+    else print(`reward: ${rewardText(sent)}`)
     if (signal.aborted) return interruptedExitCode
-    return sent.result?.status === 'success' ? 0 : 1
+    return sent.status === 'success' ? 0 : 1
   } catch (error) {
     if (signal.aborted && error === signal.reason) return interruptedExitCode
     throw error
@@ -89,14 +88,14 @@ function say(line: string): void {
   printError(`${line}\n`)
 }
 
-async function openEndpoint(
+async function openController(
   policy: PolicyModel,
   { policyHost: host }: SendFlags,
-): Promise<PolicyEndpoint> {
+): Promise<Controller> {
   try {
     const policyToken = randomBytes(32).toString('base64url')
     hideSecrets({ 'The key of the policy': policyToken })
-    return await createPolicyEndpoint({ policy, host, policyToken })
+    return await createController({ policy, host, policyToken })
   } catch (error) {
     if (isOsmosisError(error)) throw error
     const message = `--policy-host must be an address of this machine: ${errorMessage(error)}.`
@@ -142,51 +141,52 @@ async function sendTo(
   { url, apiKey, died }: OpenedServer,
   { row, dataset, agentTimeoutSeconds, graderTimeoutSeconds }: SendPlan,
   parts: {
-    readonly endpoint: PolicyEndpoint
+    readonly controller: Controller
     readonly signal: AbortSignal
   },
 ): Promise<SentRollout> {
-  const { endpoint, signal } = parts
-  const client = createRolloutClient({ baseUrl: url, ...(apiKey === undefined ? {} : { apiKey }) })
-  return closing(client, async () => {
-    const unique = randomUUID().slice(0, 8)
-    const access = endpoint.admit(`send-${row.sourceRowIndex}-${unique}`)
-    const { rolloutId, chatCompletionsUrl, llmApiKey } = access
-    say(`Sending row ${row.sourceRowIndex} of ${dataset} to ${url} as ${rolloutId}`)
-    const handle = await client.run(
-      {
-        rolloutId,
-        chatCompletionsUrl,
-        llmApiKey,
-        initialMessages: row.initialMessages.map((message) => ({ ...message })),
-        label: row.label,
-        metadata: row.metadata,
-        extraFields: { row_index: row.sourceRowIndex },
-        agentTimeoutSeconds,
-        graderTimeoutSeconds,
-      },
-      { signal },
-    )
-    // Others may come back, and are asked as long as the lease may last.
-    const result = await untilAborted(died, async () => watchRollout(handle, { say, signal }))
-    return { rolloutId, result, policyCalls: access.policyCalls, usage: access.usage }
-  })
+  const { controller, signal } = parts
+  const rolloutId = `send-${row.sourceRowIndex}-${randomUUID().slice(0, 8)}`
+  say(`Sending row ${row.sourceRowIndex} of ${dataset} to ${url} as ${rolloutId}`)
+  const order = {
+    rolloutId,
+    initialMessages: row.initialMessages.map((message) => ({ ...message })),
+    label: row.label,
+    metadata: row.metadata,
+    extraFields: { row_index: row.sourceRowIndex },
+    agentTimeoutSeconds,
+    graderTimeoutSeconds,
+  }
+  const server = { url, ...(apiKey === undefined ? {} : { apiKey }) }
+  // Others may come back, and are asked as long as the lease may last.
+  return untilAborted(died, async () => sendRollout(controller, order, { server, say, signal }))
 }
 
-function toDocument(
-  { row }: SendPlan,
-  { rolloutId, result, policyCalls, usage }: SentRollout,
-): object {
-  const sample = result?.sample ?? null
+/** Of several samples each with its name: servers that know callbacks only may have them. */
+function rewardText({ samples }: SentRollout): string {
+  const rewards = [...samples.values()].map(({ id, reward }) => [id, reward ?? 'none'] as const)
+  if (rewards.length > 1) return rewards.map((words) => words.join(' ')).join(', ')
+  return String(rewards[0]?.[1] ?? 'none')
+}
+
+function toDocument({ row }: SendPlan, sent: SentRollout): object {
+  const { rolloutId, status, samples, errorCategory, policyCalls, usage } = sent
+  const all = [...samples.values()]
+  const sample = all.length === 1 ? all[0] : undefined
   return {
     rollout_id: rolloutId,
     row_index: row.sourceRowIndex,
-    status: result?.status ?? 'unknown',
+    status,
     reward: sample?.reward ?? null,
-    err_message: result?.errorMessage ?? null,
-    err_category: result?.errorCategory ?? null,
+    err_message: sent.errorMessage,
+    err_category: errorCategory,
     messages: sample?.messages ?? null,
     metrics: sample?.metrics ?? null,
+    ...(all.length > 1 && {
+      samples: Object.fromEntries(
+        all.map(({ id, reward, messages, metrics }) => [id, { reward, messages, metrics }]),
+      ),
+    }),
     policy_calls: policyCalls,
     prompt_tokens: usage.promptTokens,
     completion_tokens: usage.completionTokens,

@@ -3,10 +3,11 @@ import { readDataset, type DatasetRow } from '@osmosis/eval'
 
 import { workspaceHere, type PolicySurroundings } from '../choose-policy.ts'
 import { planEvaluation, type EvaluationPlan } from '../eval-run/evaluation-plan.ts'
+import { serverKey } from '../eval-run/evaluation-server.ts'
 import { moduleFile } from '../load-module.ts'
 import { splitSpec } from '../module-export.ts'
 import type { SendFlags } from './rollout-commands.ts'
-import { hideSecrets, namedHere, protectData, workingFolder } from '../surroundings.ts'
+import { namedHere, protectData, workingFolder } from '../surroundings.ts'
 
 /** Where a rollout server runs, or how one is started. */
 type SendTarget =
@@ -103,16 +104,6 @@ function entrypointOf(target: string): string {
   const { file, name } = splitSpec(target)
   const found = moduleFile('entrypoint', file)
   return name === undefined ? found : `${found}:${name}`
-}
-
-function serverKey(name: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
-  if (name === undefined) return undefined
-  const key = environment[name]
-  hideSecrets({ [name]: key })
-  if (key) return key
-  throw invalid(
-    `The key of the rollout server is missing: the environment variable ${name} is not set.`,
-  )
 }
 
 function invalid(message: string): OsmosisError {

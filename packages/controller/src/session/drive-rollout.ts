@@ -13,6 +13,11 @@ export interface DrivenRollout<Outcome, State> {
   readonly timeoutMs: number | null
   /** Sends the order, until it is accepted. */
   readonly send: (signal: AbortSignal) => Promise<void>
+  /**
+   * Finds out the end of a rollout that was accepted and whose end nobody calls back with; rejects when that
+   * cannot be found out. `signal` aborts when the rollout has ended otherwise.
+   */
+  readonly follow?: (signal: AbortSignal) => Promise<void>
   readonly timedOut: (facts: RolloutFacts) => Outcome
   readonly cancelled: (facts: RolloutFacts) => Outcome
   /** Asks the server to stop; never rejects. */
@@ -36,7 +41,14 @@ export async function driveRollout<Outcome extends { readonly status: RolloutEnd
     sessions.discard(session)
     throw error
   }
-  const next = await waitForEnd(rollout)
+  let next: Outcome | 'timeout' | 'aborted'
+  try {
+    next = await waitForEnd(rollout)
+  } catch (error) {
+    if (signal.aborted) return cancel(rollout)
+    sessions.retire(session)
+    throw error
+  }
   if (next === 'aborted') return cancel(rollout)
   if (next !== 'timeout') return next
   const outcome = await endOrRetire(rollout, rollout.timedOut)
@@ -70,9 +82,11 @@ async function waitForEnd<Outcome, State>({
   session,
   signal,
   timeoutMs,
+  follow = async () => {},
 }: DrivenRollout<Outcome, State>): Promise<Outcome | 'timeout' | 'aborted'> {
   if (signal.aborted) return 'aborted'
   const first = Promise.withResolvers<'timeout' | 'aborted'>()
+  follow(session.signal).catch(first.reject)
   const onAbort = (): void => first.resolve('aborted')
   signal.addEventListener('abort', onAbort)
   const timer = startTimer(timeoutMs ?? Infinity, () => first.resolve('timeout'))

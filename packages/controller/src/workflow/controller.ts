@@ -1,15 +1,19 @@
 import { randomUUID } from 'node:crypto'
 
 import type { HttpBindings } from '@hono/node-server'
-import { OsmosisError } from '@osmosis/core'
+import { OsmosisError, type RolloutStatus } from '@osmosis/core'
+import type { LeasedRolloutRequestBody, RolloutRequestBody } from '@osmosis/core/wire'
 import { Hono } from 'hono'
 
+import type { Lease } from '../client/admission.ts'
+import { toLeasedRequest } from '../client/leased-order.ts'
 import { openHost, ownKey, type RolloutHost } from '../http/rollout-host.ts'
 import type { ServerAddress } from '../http/server-client.ts'
 import type { PolicyModel } from '../policy/policy-model.ts'
 import { driveRollout } from '../session/drive-rollout.ts'
 import { RolloutSessions, type CallbackConflict } from '../session/rollout-sessions.ts'
 import { callbackRoutes } from './callback-routes.ts'
+import { admitLeased, followLeased, leasedOutcome } from './leased-run.ts'
 import { policyRoute } from './policy-route.ts'
 import { toRolloutRequest, type ReturnAddress, type RolloutOrder } from './rollout-order.ts'
 import {
@@ -59,6 +63,14 @@ export interface RunOptions {
    * Commits the end of this rollout, as `onTerminal` of the controller does for all of them, and before it.
    */
   readonly onTerminal?: (outcome: RolloutOutcome) => void | Promise<void>
+  /**
+   * Fetches the result under a lease, so that the server need not reach this controller for more than model
+   * calls. A server that refuses such an order with 422, as those do that know callbacks only, gets it, and
+   * all later ones, with callbacks. Default: false, callbacks.
+   */
+  readonly fetchResult?: boolean
+  /** Called with each new status of a rollout whose result is fetched. */
+  readonly onStatus?: (status: RolloutStatus) => void
 }
 
 /** The training cluster's side of the rollout protocol, listening. */
@@ -109,10 +121,12 @@ export async function createController(options: ControllerOptions): Promise<Cont
   const { host, port } = options
   const opened = await openHost(routes, { name: 'controller', host, port })
   const address = { url: opened.url, callbackToken, policyToken }
+  /** URLs of servers that gave no lease. */
+  const callbacksOnly = new Set<string>()
 
   return {
     ...address,
-    async run(order, { server = options.server, signal, onTerminal } = {}) {
+    async run(order, { server = options.server, signal, ...run } = {}) {
       if (server === undefined) {
         throw new OsmosisError(
           'invalid_config',
@@ -126,7 +140,8 @@ export async function createController(options: ControllerOptions): Promise<Cont
           server,
           client: opened.client,
           signal: running,
-          onTerminal,
+          callbacksOnly,
+          run,
         }),
       )
     },
@@ -141,13 +156,13 @@ interface RunParts {
   readonly server: ServerAddress
   readonly client: RolloutHost['client']
   readonly signal: AbortSignal
-  readonly onTerminal: RunOptions['onTerminal']
+  readonly callbacksOnly: Set<string>
+  readonly run: Omit<RunOptions, 'server' | 'signal'>
 }
 
-async function runWorkflow(
-  order: RolloutOrder,
-  { sessions, address, server, client, signal, onTerminal }: RunParts,
-): Promise<RolloutOutcome> {
+async function runWorkflow(order: RolloutOrder, parts: RunParts): Promise<RolloutOutcome> {
+  const { sessions, address, server, client, signal, callbacksOnly } = parts
+  const { onTerminal, onStatus = () => {}, fetchResult = false } = parts.run
   signal.throwIfAborted()
   const rolloutId = order.rolloutId ?? randomUUID().replaceAll('-', '')
   const { timeoutMs = null, grade: graded = true } = order
@@ -158,17 +173,41 @@ async function runWorkflow(
     completion: session.state.completion,
     gradingMs: null,
   })
+  const connection = { server, client }
+  let lease: Lease | undefined
   return driveRollout({
     sessions,
     session,
     signal,
     timeoutMs,
     send: async (sending) => {
+      const fetches = fetchResult && !callbacksOnly.has(server.url)
+      if (fetches) lease = await admitLeased(connection, leasedBody(order, body), sending)
+      if (lease !== undefined) {
+        session.markSent()
+        onStatus('queued')
+        return
+      }
       const options = { signal: sending, onSend: () => session.markSent() }
       await client.order(server, '/rollout', body, options)
+      if (fetches) callbacksOnly.add(server.url)
+    },
+    follow: async (following) => {
+      if (lease === undefined) return
+      const end = await followLeased(connection, lease, { signal: following, onStatus })
+      await session.end((facts) => leasedOutcome(facts, end))
     },
     timedOut: (facts) => timedOutOutcome({ ...facts, ...known() }, timeoutMs ?? Infinity),
     cancelled: (facts) => cancelledOutcome({ ...facts, ...known() }),
     stop: () => client.cancel(server, rolloutId),
   })
+}
+
+/** The same order for a server that calls nobody back. */
+function leasedBody(
+  order: RolloutOrder,
+  { rollout_id: rolloutId, chat_completions_url: url, llm_api_key: key }: RolloutRequestBody,
+): LeasedRolloutRequestBody {
+  const policy = { chatCompletionsUrl: url, llmApiKey: key ?? null }
+  return toLeasedRequest({ ...order, ...policy, ...(rolloutId && { rolloutId }) })
 }

@@ -10,8 +10,19 @@ import type { TokenUsage } from '../policy/usage.ts'
 import type { RolloutEnding, RolloutFacts } from '../session/rollout-session.ts'
 import type { RolloutSessions } from '../session/rollout-sessions.ts'
 
-/** What kind of thing went wrong, as the rollout server classified it. */
-export type RolloutErrorCategory = 'timeout' | 'validation_error' | 'http_error' | 'agent_error'
+/**
+ * What kind of thing went wrong, as the rollout server classified it; the last two only where its result was
+ * fetched.
+ */
+export type RolloutErrorCategory =
+  | 'timeout'
+  | 'validation_error'
+  | 'http_error'
+  | 'agent_error'
+  /** Nobody asked for the result in time. */
+  | 'lease_expired'
+  /** The server failed, not the rollout. */
+  | 'internal_error'
 
 /** A graded conversation as the rollout server reported it. */
 export interface ResultSample {

@@ -30,6 +30,11 @@ export interface RolloutSender {
 export interface WorkflowRunnerOptions {
   /** Where rollouts are sent. Default: the controller's own server. */
   readonly server?: ServerAddress
+  /**
+   * Fetches results, so that the server need not reach the controller for more than model calls. Default:
+   * false, the server calls back.
+   */
+  readonly fetchResult?: boolean
   /** Seconds. Default: null, unbounded. */
   readonly agentTimeoutSeconds?: number | null
   /** Seconds. Default: null, unbounded. */
@@ -54,7 +59,8 @@ export function workflowRunner(
   controller: RolloutSender,
   options: WorkflowRunnerOptions = {},
 ): ItemRunner {
-  const server = options.server === undefined ? {} : { server: options.server }
+  const { server, fetchResult = false } = options
+  const where = { ...(server && { server }), ...(fetchResult && { fetchResult }) }
   return {
     async run(item, { signal, needsReward, onEnd }) {
       const order = toRolloutOrder(item, options)
@@ -65,7 +71,7 @@ export function workflowRunner(
         await onEnd?.(toOutcome(result, parts))
       }
       try {
-        const result = await controller.run(order, { signal, onTerminal, ...server })
+        const result = await controller.run(order, { signal, onTerminal, ...where })
         if (result.status === 'cancelled') signal.throwIfAborted()
         return toOutcome(result, parts)
       } finally {
@@ -147,9 +153,15 @@ function failureOf(result: RolloutOutcome): PhaseFailure | undefined {
   if (status === 'success') return undefined
   return {
     phase: completion?.status === 'success' ? 'grading' : 'workflow',
-    category: errorCategory ?? 'agent_error',
+    category: categoryOf(errorCategory),
     message: errorMessage ?? status,
   }
+}
+
+/** Documents have the categories that rollouts have without a lease. */
+function categoryOf(category: RolloutOutcome['errorCategory']): PhaseFailure['category'] {
+  const isLeased = category === 'lease_expired' || category === 'internal_error'
+  return category === null || isLeased ? 'agent_error' : category
 }
 
 function gradedOf(
