@@ -210,9 +210,11 @@ function readKey(name: string, environment: NodeJS.ProcessEnv): string {
       `The key of the policy endpoint is missing: the environment variable ${name} is not set. Set it, or write it in .env.`,
     )
   }
-  hideSecrets({ [name]: key })
   // A header can carry no other. The key itself is not for a terminal.
-  if (/^[\x21-\x7e]+$/.test(key)) return key
+  if (/^[\x21-\x7e]+$/.test(key)) {
+    hideSecrets({ [name]: key })
+    return key
+  }
   throw invalid(
     `The key in ${name} must be visible ASCII characters, without spaces or line breaks.`,
   )

@@ -149,6 +149,11 @@ export function hideSecrets(secrets: Readonly<Record<string, string | undefined>
   for (const sentence of current().secrets.add(secrets)) printError(`warning: ${sentence}\n`)
 }
 
+/** Keeps a key out of all that the command prints and stores, where it is long enough to be told from a word. */
+export function hideKey(key: string): void {
+  current().secrets.add({ '': key })
+}
+
 /** Data that is stored as it is, whatever the secrets are that the command gets to know after this. */
 export function protectData(rows: readonly unknown[]): void {
   current().secrets.protect(rows)

@@ -32,7 +32,7 @@ import { policyAdvice } from './policy-advice.ts'
 import { askHealth, attachServer, type EvaluatedServer } from './attached-server.ts'
 import { startServerProcess } from './server-process.ts'
 import { watchThread, type WatchedThread } from './thread-watch.ts'
-import { hideSecrets } from '../surroundings.ts'
+import { hideKey } from '../surroundings.ts'
 
 /** In flight at once when neither the flags nor the config nor the server set a limit. */
 const defaultInFlight = 16
@@ -222,7 +222,7 @@ async function openDriver(
       policy,
       ...(host === undefined ? {} : { host }),
     })
-    hideSecrets({ 'The key of the policy': controller.policyToken })
+    hideKey(controller.policyToken)
     const timeouts = { agentTimeoutSeconds, graderTimeoutSeconds }
     // What a server elsewhere keeps is kept there, and it may not reach more of this machine than the policy.
     const place = plan.server === undefined ? { runFolder } : { fetchResult: true }

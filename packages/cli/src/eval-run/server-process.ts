@@ -18,7 +18,7 @@ import {
   type EntrypointKind,
   type ListeningMessage,
 } from '../server-channel.ts'
-import { fromHere, hideSecrets, redaction } from '../surroundings.ts'
+import { fromHere, hideKey, redaction } from '../surroundings.ts'
 
 /** How long a server may take to end after it was asked to. */
 const patienceMs = 5_000
@@ -84,7 +84,7 @@ export async function startServerProcess(
 ): Promise<ServerProcess> {
   signal.throwIfAborted()
   const apiKey = randomBytes(32).toString('base64url')
-  hideSecrets({ 'The key of the rollout server': apiKey })
+  hideKey(apiKey)
   const child = spawn(
     process.execPath,
     [...process.execArgv, commandFile(), ...serveArgs(options)],

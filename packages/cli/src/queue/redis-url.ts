@@ -1,6 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 
-import { hideSecrets } from '../surroundings.ts'
+import { hideKey } from '../surroundings.ts'
 
 /**
  * The URL that `--redis` names, with the password of the environment when it has none.
@@ -16,6 +16,6 @@ export function redisUrl(redis: string, password: string | undefined): URL {
     )
   }
   if (url.password === '' && password) url.password = password
-  hideSecrets({ 'The password of Redis': decodeURIComponent(url.password) })
+  hideKey(decodeURIComponent(url.password))
   return url
 }

@@ -21,7 +21,7 @@ import { overheard } from './overheard-policy.ts'
 import type { SendFlags } from './rollout-commands.ts'
 import { planSend, type SendPlan } from './send-plan.ts'
 import { sendRollout, type SentRollout } from './send-rollout.ts'
-import { fromHere, hideSecrets, printError, printJson, printOut } from '../surroundings.ts'
+import { fromHere, hideKey, printError, printJson, printOut } from '../surroundings.ts'
 
 /**
  * Sends one row to a rollout server, its own or one that runs already, and shows what becomes of it.
@@ -94,7 +94,7 @@ async function openController(
 ): Promise<Controller> {
   try {
     const policyToken = randomBytes(32).toString('base64url')
-    hideSecrets({ 'The key of the policy': policyToken })
+    hideKey(policyToken)
     return await createController({ policy, host, policyToken })
   } catch (error) {
     if (isOsmosisError(error)) throw error
