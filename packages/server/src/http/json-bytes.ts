@@ -1,5 +1,5 @@
 export const quote = 0x22
-export const backslash = 0x5c
+const backslash = 0x5c
 export const openBracket = 0x5b
 export const closeBracket = 0x5d
 export const openBrace = 0x7b
