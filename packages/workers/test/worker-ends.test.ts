@@ -125,8 +125,7 @@ describe('a rollout that ends its worker', () => {
 
 it('a worker in which user code has broken a built-in is replaced, and the log says so', async () => {
   const policy = await openPolicy()
-  // Only so that it is looked at more often than each second.
-  const { pool, ends } = await openPool({ progressTimeoutSeconds: 2 })
+  const { pool, ends } = await openPool({})
   const asked = { chatCompletionsUrl: policy.url }
   const { completion } = await runRollout(pool, 'ask break-stringify wait', asked)
   const what = 'the worker process was ended because user code had broken JSON.stringify'

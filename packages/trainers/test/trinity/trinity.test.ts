@@ -48,7 +48,7 @@ test.each<[NonNullable<Script['end']>, string]>([
   await using explorer = await startExplorer()
   const scripts = (row: number, attempt: number): Script =>
     row === 1 && attempt === 2 ? { end } : {}
-  const { scripted, summary } = await train(explorer, { scripts, agentTimeoutSeconds: 1 })
+  const { scripted, summary } = await train(explorer, { scripts, agentTimeoutSeconds: 4 })
 
   expect(summary.ends).toMatchObject({ rewarded: 11, [kind]: 1 })
   expect(scripted.graded).toHaveLength(11)
