@@ -49,7 +49,7 @@ await Promise.all(
   }),
 )
 console.log(`${runs.length} cases in ${secondsSince(begun)} s, ${wrong.length} of them wrong`)
-for (const again of wrong) console.log(`again: test:distributed ${again}`)
+for (const line of wrong) console.log(line)
 process.exit(wrong.length > 0 ? 1 : 0)
 
 async function show(name: CaseName, seed: number): Promise<void> {
@@ -60,7 +60,7 @@ async function show(name: CaseName, seed: number): Promise<void> {
   try {
     account = await runCase({ name, rollouts, seed, patienceSeconds, breaks })
   } catch (error) {
-    wrong.push(again)
+    wrong.push(`again: test:distributed ${again}\n  could not be run: ${String(error)}`)
     return console.log(`\n=== ${name} with seed ${seed} could not be run:`, error)
   }
   const { shows }: FaultCase = faultCases[name]
@@ -70,7 +70,11 @@ async function show(name: CaseName, seed: number): Promise<void> {
       account.violated('-', `this has not happened: ${part.source}`)
   }
   const { length } = account.violations
-  if (length > 0) wrong.push(again)
+  if (length > 0) {
+    // Once more at the end, which may be all that is shown of a long output.
+    const first = account.violations.slice(0, 3).map((violation) => `  ${violation}`)
+    wrong.push([`again: test:distributed ${again}`, ...first].join('\n'))
+  }
   console.log(`\n=== ${name}, ${rollouts} rollouts with seed ${seed}`)
   printAccount(account)
   return console.log(`${length} violations in ${secondsSince(since)} s`)
