@@ -3,7 +3,7 @@ import { CommanderError } from 'commander'
 
 import { createProgram } from './program.ts'
 import { endSignal, printError, runWithin, type CommandSurroundings } from './surroundings.ts'
-import { wrongUseCode } from './wrong-use.ts'
+import { isWrongUse, wrongUseCode } from './wrong-use.ts'
 import { printWrongUse } from './wrong-use-document.ts'
 
 /**
@@ -43,13 +43,15 @@ async function runCommand(args: readonly string[]): Promise<number | undefined> 
       if (inJson) await printWrongUse(program, args, error)
       return wrongUseCode
     }
-    printError(`${describe(error)}\n`)
-    return 1
+    const code = isWrongUse(error) ? wrongUseCode : 1
+    if (inJson && code === wrongUseCode) await printWrongUse(program, args, error as Error)
+    else printError(`${describe(error)}\n`)
+    return code
   }
 }
 
 /** What was done wrong needs a sentence; what we did wrong needs a stack. */
 function describe(error: unknown): string {
-  if (isOsmosisError(error)) return `error: ${error.message}`
+  if (isOsmosisError(error) || isWrongUse(error)) return `error: ${(error as Error).message}`
   return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }

@@ -1,4 +1,4 @@
-import type { Command, CommanderError } from 'commander'
+import { CommanderError, type Command } from 'commander'
 
 import { packageVersion } from './program.ts'
 
@@ -6,11 +6,12 @@ import { packageVersion } from './program.ts'
 export async function printWrongUse(
   program: Command,
   args: readonly string[],
-  { code, message }: CommanderError,
+  error: Error,
 ): Promise<void> {
   const { words, command } = calledCommand(program, args)
   const needs = `osmosis${words.map((word) => ` ${word}`).join('')} needs a command: ${command.commands.map((one) => one.name()).join(', ')}`
-  const why = code === 'commander.help' ? needs : message.replace(/^error: /, '')
+  const isHelp = error instanceof CommanderError && error.code === 'commander.help'
+  const why = isHelp ? needs : error.message.replace(/^error: /, '')
   // Loaded here alone: it needs the client of the platform.
   const [{ CommandOutput }, { PlatformError }] = await Promise.all([
     import('./platform/command-output.ts'),

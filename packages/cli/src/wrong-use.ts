@@ -1,18 +1,19 @@
 import { isOsmosisError, type OsmosisErrorCode } from '@osmosis/core'
-import { printError } from './surroundings.ts'
 
 /** The exit code for flags, configs, entrypoints and datasets that cannot be. */
 export const wrongUseCode = 2
 
 const codes = new Set<OsmosisErrorCode>(['invalid_config', 'invalid_entrypoint', 'invalid_dataset'])
 
-/** Resolves with the exit code of a command; input that cannot be is printed, and has one of its own. */
-export async function orWrongUse(run: () => Promise<number>): Promise<number> {
-  try {
-    return await run()
-  } catch (error) {
-    if (!isOsmosisError(error) || !codes.has(error.code)) throw error
-    printError(`error: ${error.message}\n`)
-    return wrongUseCode
-  }
+/** Whether an error is about what a command was called with. */
+export function isWrongUse(error: unknown): boolean {
+  // Errors about the platform have words of their own, which its client need not be loaded for.
+  const { platformCode, status } = (error ?? {}) as { platformCode?: unknown; status?: unknown }
+  if (platformCode !== undefined) return platformCode === 'VALIDATION' && status === undefined
+  return isOsmosisError(error) ? codes.has(error.code) : isLongName(error)
+}
+
+/** A name that no file can have: it is not looked for everywhere before it is used. */
+function isLongName(error: unknown): boolean {
+  return (error as Partial<NodeJS.ErrnoException> | undefined)?.code === 'ENAMETOOLONG'
 }

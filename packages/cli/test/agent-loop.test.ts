@@ -15,7 +15,7 @@ const policy = ['--policy', 'policies/adding.ts']
 
 async function fails(...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await osmosis(args)
-  expect([code, stdout]).toEqual([1, ''])
+  expect([code, stdout]).toEqual([2, ''])
   return stderr
 }
 
@@ -302,7 +302,7 @@ describe('osmosis test', () => {
     expect((await osmosis(run)).code).toBe(0)
     writeFileSync(output, 'earlier')
     const { code, stdout, stderr } = await osmosis(run)
-    expect([code, earlier]).toEqual([1, ['', 'earlier']])
+    expect([code, earlier]).toEqual([2, ['', 'earlier']])
     expect(stdout).toContain('Total: 1\n')
     expect(stderr).toMatch(/\nerror: --output cannot be written to .*results\.json: ENOENT.*\n$/)
   })
@@ -313,7 +313,7 @@ describe('osmosis test', () => {
       const address = ['--base-url', 'http://127.0.0.1:1/v1', '--model', 'm1']
       const args = ['test', '-m', adder, ...data, ...address, '--api-key-env', 'MY_KEY']
       expect(await osmosis(args, { MY_KEY: key })).toEqual({
-        code: 1,
+        code: 2,
         stdout: '',
         stderr:
           'error: The key in MY_KEY must be visible ASCII characters, without spaces or line breaks.\n',

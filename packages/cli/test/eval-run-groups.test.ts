@@ -71,7 +71,7 @@ describe('a grader of groups is refused', () => {
       'A queue spreads the attempts at a row over its workers, and RankGrader of rollouts/ranked/main.ts is a GroupGrader, which has to see all of them: leave out --redis.'
     for (const command of ['serve', 'worker']) {
       expect(await run([command, ...redis], {}, root)).toMatchObject({
-        code: 1,
+        code: 2,
         stderr: `error: ${said}\n`,
       })
     }

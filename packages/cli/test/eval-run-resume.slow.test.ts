@@ -49,7 +49,7 @@ describe('a finished run', () => {
 
     const again = await evaluate(flags.replace('--name', '--quiet --rows 0 --name'))
     expect([again.code, again.stderr, places(events('r'))]).toEqual([0, '', ['0.0', '1.0']])
-    expect(again.stdout).toContain('2 rows × 1 attempt = 2 rollouts\n')
+    expect(again.stdout).toBe('r finished: 50.0 % passed\n')
     // Nothing was served.
     expect(readFileSync(path.join(output, 'r/logs.txt'), 'utf8').match(/Listening/g)).toHaveLength(
       1,

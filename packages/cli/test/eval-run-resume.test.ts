@@ -88,6 +88,6 @@ it('--dry-run prints the plan, what limits it and that there is no grader includ
   const { code, stdout, stderr } = await run(words.split(' '), {}, root)
   expect([code, stdout, readdirSync(output)]).toEqual([0, '', []])
   expect(stderr).toMatch(
-    /^Starting ungraded-.*\n {2}Rollout +ungraded\n {2}Dataset +data\/words\.jsonl\n {2}Size +4 rows × 3 attempts = 12 rollouts\n {2}Model +policies\/echo\.ts\n {2}Folder +.*\n {2}In flight +4 at a time: the workflow has no config\n {2}Grader {5}none, so no rollout gets a reward\n$/,
+    /^Would start ungraded-1\n {2}Rollout +ungraded\n {2}Dataset +data\/words\.jsonl\n {2}Size +4 rows × 3 attempts = 12 rollouts\n {2}Model +policies\/echo\.ts\n {2}Folder +.*\n {2}In flight +4 at a time: the workflow has no config\n {2}Grader {5}none, so no rollout gets a reward\n$/,
   )
 })

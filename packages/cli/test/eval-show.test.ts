@@ -304,7 +304,9 @@ describe('the report of a run', () => {
     const { stdout } = await show([])
     expect(stdout).toContain('airline  incomplete\n')
     expect(stdout).toContain('\n2 of 4 done\nThe key was refused.\n')
-    expect(stdout).toMatch(/^Go on +osmosis eval run configs\/eval\/airline\.toml --name airline /m)
+    expect(stdout).toMatch(
+      /^Go on +osmosis eval run configs\/eval\/airline\.toml --name airline\n.*the flags it began with$/m,
+    )
     expect(stdout).toMatch(/^What did not pass +osmosis eval show \S*airline --failed$/m)
     expect(stdout).toMatch(/^The first of them +osmosis eval show \S*airline 1\.1$/m)
     expect(stdout).toMatch(/^In the browser +osmosis eval view \S*airline$/m)

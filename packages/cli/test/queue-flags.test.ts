@@ -62,7 +62,7 @@ it.each([
     said: 'Keys of policies and callbacks would be readable in the Redis at redis://redis.example. Give its fronts and workers a file of queue keys (--queue-key-file), or allow plain keys (--allow-plain-keys).',
   },
 ])('refuses $name', async ({ args, said }) => {
-  expect(await osmosis(args)).toEqual({ code: 1, stdout: '', stderr: `error: ${said}\n` })
+  expect(await osmosis(args)).toEqual({ code: 2, stdout: '', stderr: `error: ${said}\n` })
 })
 
 it.each([

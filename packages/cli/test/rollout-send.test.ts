@@ -161,11 +161,15 @@ describe('osmosis rollout send', () => {
       ['http://127.0.0.1:1', ...words, '--server-api-key-env', 'NOT_SET'],
       'the environment variable NOT_SET is not set.',
     ],
-    [['http://127.0.0.1:1', ...words], 'Is the rollout server running?'],
     [[echo, '0', ...words, '--secrets-file', 'x'], '--secrets-file goes with a config'],
   ])('refuses %j', async (args, message) => {
     const { code, stdout, stderr } = await run(['rollout', 'send', ...args])
-    expect([code, stdout]).toEqual([1, ''])
+    expect([code, stdout]).toEqual([2, ''])
     expect(stderr).toContain(message)
+  })
+
+  it('says that no server answers', async () => {
+    const { code, stderr } = await run(['rollout', 'send', 'http://127.0.0.1:1', ...words])
+    expect([code, stderr]).toEqual([1, expect.stringContaining('Is the rollout server running?')])
   })
 })

@@ -59,7 +59,7 @@ export const loop = new Loop()`,
   ])('refuses %j', async (args, message) => {
     workspaceOf('')
     const { code, stderr } = await run(['rollout', 'validate', ...args])
-    expect(code).toBe(1)
+    expect(code).toBe(2)
     expect(stderr).toMatch(message)
   })
 })

@@ -14,7 +14,7 @@ const adder = 'rollouts/agent-loops/adder.ts:agentLoop'
 
 async function fails(...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await osmosis(args)
-  expect([code, stdout]).toEqual([1, ''])
+  expect([code, stdout]).toEqual([2, ''])
   return stderr
 }
 

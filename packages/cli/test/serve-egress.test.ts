@@ -59,7 +59,7 @@ describe.each(servers)('osmosis serve of $what', ({ args, route, key, body }) =>
 
   it('does not start with a host that cannot be read', async () => {
     const { code, stderr } = await osmosis(['serve', ...args, '--allow-host', 'https://trainer'])
-    expect(code).toBe(1)
+    expect(code).toBe(2)
     expect(stderr).toContain('An allowed host must be a name, an address or a subnet')
   })
 })

@@ -187,12 +187,16 @@ describe('osmosis serve --register', () => {
 })
 
 describe('osmosis serve --register refuses', () => {
-  const refusal = async (args: string[], env: Record<string, string> = home()): Promise<string> => {
+  const refusal = async (
+    args: string[],
+    env: Record<string, string> = home(),
+    exitCode = 2,
+  ): Promise<string> => {
     const { code, stdout, stderr } = await osmosis(['serve', ...args], {
       OSMOSIS_ROLLOUT_SERVER_API_KEY: '',
       ...env,
     })
-    expect([code, stdout]).toEqual([1, ''])
+    expect([code, stdout]).toEqual([exitCode, ''])
     expect(stderr).not.toContain('planted')
     return stderr
   }
@@ -263,7 +267,7 @@ describe('osmosis serve --register refuses', () => {
   it('somebody who has never logged in', async () => {
     const HOME = temporaryFolder()
     const env = { HOME, OSMOSIS_TOKEN: '', OSMOSIS_PLATFORM_URL: '' }
-    expect(await refusal([...keyed, ...here], env)).toBe(
+    expect(await refusal([...keyed, ...here], env, 1)).toBe(
       `error: Not logged in: ${credentialsIn(HOME)} has no login for https://platform.osmosis.ai. Log in with \`osmosis auth login\`, or set OSMOSIS_TOKEN to a login token of the platform.\n`,
     )
   })
@@ -308,10 +312,11 @@ describe('osmosis serve --register refuses', () => {
     ],
     ['is no JSON', `{"access_token": ${token}`, 'cannot be used: it is no JSON object. Log in'],
     ['is no object', `["${token}"]`, 'cannot be used: it is no JSON object. Log in'],
-  ])('a login that %s', async (_, credentials, message) => {
+  ])('a login that %s', async (what, credentials, message) => {
+    const exitCode = what === 'has no token that can be sent' ? 2 : 1
     const environment = home(credentials)
     const before = readFileSync(credentialsIn(environment.HOME))
-    expect(await refusal([...keyed, ...here], environment)).toContain(message)
+    expect(await refusal([...keyed, ...here], environment, exitCode)).toContain(message)
     expect(readFileSync(credentialsIn(environment.HOME))).toStrictEqual(before)
   })
 })

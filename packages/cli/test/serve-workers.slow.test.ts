@@ -16,12 +16,12 @@ it('a server is not started with an entrypoint that no worker can load', async (
     start(args).finished,
     start([...args, '--workers', '2']).finished,
   ])
-  expect(inWorkers.code).toBe(1)
+  expect(inWorkers.code).toBe(2)
   expect(inWorkers.stderr).toMatch(/^error: Cannot load the entrypoint .*half an entrypoint/s)
   expect(inProcess.stderr.split('\n')[0]).toBe(inWorkers.stderr.split('\n')[0])
 })
 
 it('a workflow in workers is not registered', async () => {
   const args = ['serve', 'rollouts/echo/main.ts', '--port', '0', '--workers', '1', '--register']
-  expect(await start(args).finished).toMatchObject({ code: 1 })
+  expect(await start(args).finished).toMatchObject({ code: 2 })
 })

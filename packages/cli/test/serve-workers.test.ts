@@ -85,7 +85,7 @@ export class RankGrader extends GroupGrader { async gradeGroup() {} }
   )
   const args = ['serve', file, '--port', '0', '--run', '--group-column', 'id']
   const { code, stderr } = await start(args).finished
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain(
     'compares the attempts at a row: say with --group-column and --group-size which rollouts of POST /run are attempts at the same one.',
   )
@@ -96,13 +96,13 @@ export class RankGrader extends GroupGrader { async gradeGroup() {} }
 it('flags that do not fit together are refused', async () => {
   const loop = start(['serve', 'rollouts/agent-loops/adder.ts', '--port', '0', '--workers', '1'])
   expect(await osmosis(['serve', echo, '--stall-timeout', '5'])).toMatchObject({
-    code: 1,
+    code: 2,
     stderr:
       'error: --stall-timeout, --progress-timeout and --worker-memory are limits of workers: pass --workers as well.\n',
   })
   expect((await osmosis(['serve', echo, '--workers', '0'])).stderr).toMatch(/at least 1, or auto/)
   expect(await loop.finished).toMatchObject({
-    code: 1,
+    code: 2,
     stderr: expect.stringContaining('--workers is for workflows'),
   })
 })

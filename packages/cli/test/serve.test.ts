@@ -100,7 +100,7 @@ describe('osmosis serve', () => {
 
   it('says that the file of variables which is named is not there', async () => {
     const { code, stderr } = await osmosis(['serve', echo], { OSMOSIS_ENV_FILE: 'nowhere.env' })
-    expect([code, stderr]).toEqual([1, 'error: There is no file nowhere.env with variables.\n'])
+    expect([code, stderr]).toEqual([2, 'error: There is no file nowhere.env with variables.\n'])
   })
 
   it('writes a document of what each rollout said, unless told not to', async () => {
@@ -142,7 +142,7 @@ describe('osmosis serve', () => {
 
   it('listens beyond this machine only with a key, or when told that none is meant', async () => {
     const refused = await osmosis(['serve', echo, '--port', '0', '--host', '0.0.0.0'])
-    expect(refused.code).toBe(1)
+    expect(refused.code).toBe(2)
     expect(refused.stderr).toMatch(/^error: .*0\.0\.0\.0.*key/)
     expect(refused.stderr).toMatch(/--api-key-file.*--no-auth/)
     const open = start(['serve', echo, '--port', '0', '--host', '0.0.0.0', '--no-auth'])
@@ -156,7 +156,7 @@ describe('osmosis serve refuses', () => {
     expect([code, stdout]).toEqual([expected, ''])
     return stderr
   }
-  const fails = async (...args: string[]): Promise<string> => endsWith(1, args)
+  const fails = async (...args: string[]): Promise<string> => endsWith(2, args)
   const isWrongUse = async (...args: string[]): Promise<string> => endsWith(2, args)
 
   it('a status of admission that means something else, or that is not for agent loops', async () => {
@@ -216,7 +216,7 @@ describe('osmosis serve refuses', () => {
     const file = path.join(temporaryFolder(), 'main.ts')
     writeFileSync(file, 'export class Loop {\n  run( {\n')
     const { code, stderr } = await startOsmosis(['serve', file]).finished
-    expect(code).toBe(1)
+    expect(code).toBe(2)
     expect(stderr).toContain(`${file}:3:0: ERROR: `)
     expect(stderr).not.toMatch(/^ +at /m)
   })
@@ -230,7 +230,7 @@ describe('osmosis serve refuses', () => {
       server.close()
     })
     const { port } = server.address() as AddressInfo
-    expect(await fails(echo, '--port', String(port))).toBe(
+    expect(await endsWith(1, [echo, '--port', String(port)])).toBe(
       `error: Port ${port} of 127.0.0.1 is taken by another program. Stop that one, or choose another port; 0 picks a free one.\n`,
     )
   })

@@ -65,13 +65,13 @@ it.each([
     said: 'What a trainer hands out is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.',
   },
 ])('refuses $name', async ({ args, said }) => {
-  expect(await osmosis(args)).toEqual({ code: 1, stdout: '', stderr: `error: ${said}\n` })
+  expect(await osmosis(args)).toEqual({ code: 2, stdout: '', stderr: `error: ${said}\n` })
 })
 
 it('refuses a key that cannot be sent, by the name of its variable', async () => {
   const args = ['worker', echo, ...lightning]
   expect(await osmosis(args, { OSMOSIS_TRAINER_KEY: 'key\n' })).toEqual({
-    code: 1,
+    code: 2,
     stdout: '',
     stderr:
       'error: OSMOSIS_TRAINER_KEY must be visible ASCII characters without spaces and line breaks: callers send it in a header.\n',

@@ -27,7 +27,7 @@ describe('rows of a declared shape', () => {
     const none = await run(
       'dataset validate data/valid.jsonl --entrypoint rollouts/none.ts'.split(' '),
     )
-    expect(none.code).toBe(1)
+    expect(none.code).toBe(2)
     expect(none.stderr).toContain('There is no entrypoint file')
   })
 })

@@ -1,6 +1,9 @@
 import { expect, it } from 'vitest'
 
-import { run } from './in-process.ts'
+import { inWorkspace, run } from './in-process.ts'
+import { temporaryFolder } from './osmosis.ts'
+
+inWorkspace()
 
 it.each([
   ['nope'],
@@ -27,4 +30,50 @@ it.each([
 ])('osmosis %s names the help that has what was meant', async (words, help) => {
   const { stderr } = await run(words.split(' '))
   expect(stderr.trimEnd().split('\n').at(-1)).toBe(help)
+})
+
+const long = 'x'.repeat(300)
+
+it.each([
+  ['serve', long],
+  ['serve', '-m', 'a.ts', 'b.ts'],
+  ['serve', '--group-size', '2', 'rollouts/echo/main.ts'],
+  ['worker', 'rollouts/echo/main.ts'],
+  ['worker', 'rollouts/echo/main.ts', '--redis', 'nowhere'],
+  ['validate', '-m', long],
+  ['test', '-m', 'rollouts/none.ts', '-d', 'data/words.jsonl'],
+  ['eval', 'run', long],
+  ['eval', 'run', 'configs/eval/echo.toml', '--name', long],
+  ['eval', 'run', 'configs/eval/echo.toml', '--output', long],
+  ['eval', 'runs', '--output', long],
+  ['eval', 'show', long],
+  ['eval', 'show', 'latest', '--output', long],
+  ['eval', 'compare', long, long],
+  ['eval', 'view', long],
+  ['eval', 'regrade', long],
+  ['eval', 'note', long, '1.1', 'text'],
+  ['eval', 'notes', long],
+  ['eval', 'export', long, '--csv', long],
+  ['eval', 'rubric', '-d', long, '--rubric', 'text'],
+  ['rollout', 'init', long],
+  ['rollout', 'send', long, '-d', 'data/words.jsonl'],
+  ['rollout', 'send', 'rollouts/echo/main.ts', '9', '-d', 'data/words.jsonl'],
+  ['rollout', 'validate', long],
+  ['dataset', 'validate', long],
+  ['dataset', 'list', '--env-file', long],
+  ['secret', 'set', long],
+])('what cannot be is a sentence, no stack, and ends with 2: %j', async (...words) => {
+  const { code, stdout, stderr } = await run(words, { HOME: temporaryFolder() })
+  expect([code, stdout]).toEqual([2, ''])
+  expect(stderr).toMatch(/^error: /m)
+  expect(stderr).not.toMatch(/\n\s+at /)
+})
+
+it('what cannot be is one JSON document with --json', async () => {
+  const { code, stdout, stderr } = await run(['eval', 'show', 'nothing', '--json'])
+  expect([code, stdout, JSON.parse(stderr)]).toMatchObject([
+    2,
+    '',
+    { schema_version: 1, command: 'eval show', error: { code: 'VALIDATION' } },
+  ])
 })

@@ -101,7 +101,8 @@ export {
 export { type ListedRun, listRuns } from './store/list-runs.ts'
 export { changedInputs, type InputGroup, type RunGrowth } from './store/manifest-file.ts'
 export { itemKey, type ItemReference } from './store/run-files.ts'
-export { type RunWriter } from './store/run-lock.ts'
+export { reserveRun, type ReservedRun, takenRunNames } from './store/reserve-run.ts'
+export { type RunLock, type RunWriter } from './store/run-lock.ts'
 export { openRunFolder, type RunFolder, type Stored } from './store/run-folder.ts'
 export { openRun, type RunReader } from './store/run-reader.ts'
 export {

@@ -44,9 +44,9 @@ async function testLoop(flags: TestFlags): Promise<number> {
     return closing(await createTrainer({ policy: watched }), async (trainer) =>
       closing(await serveLoop(loop, flags, flags.interactive ? patience : {}), async (served) => {
         const parts = { ...served, trainer, watched, flags }
-        printError(
-          `Testing the agent loop ${loop.name} of ${file} with ${name} on ${rows.length} rows of ${flags.dataset}\n`,
-        )
+        const what = `the agent loop ${loop.name} of ${file} with ${name}`
+        const rowsOf = `${rows.length} rows of ${flags.dataset}`
+        if (!flags.quiet) printError(`Testing ${what} on ${rowsOf}\n`)
         return flags.interactive
           ? stepThroughRows(rows, parts, flags)
           : testRows(rows, parts, flags)

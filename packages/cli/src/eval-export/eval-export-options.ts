@@ -1,7 +1,5 @@
 import type { Command } from 'commander'
 
-import { orWrongUse } from '../wrong-use.ts'
-
 /** Flags of `osmosis eval export`. */
 export interface EvalExportFlags {
   /** A folder. */
@@ -41,6 +39,6 @@ export function addEvalExportCommand(program: Command, setExitCode: (code: numbe
     )
     .action(async (name: string, flags: EvalExportFlags) => {
       const { evalExportCommand } = await import('./eval-export-command.ts')
-      setExitCode(await orWrongUse(() => evalExportCommand(name, flags)))
+      setExitCode(await evalExportCommand(name, flags))
     })
 }

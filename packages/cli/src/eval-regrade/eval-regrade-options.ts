@@ -1,6 +1,5 @@
 import type { Command } from 'commander'
 
-import { orWrongUse } from '../wrong-use.ts'
 import type { GraderFlags } from './grader-surroundings.ts'
 
 /** Flags of `osmosis eval regrade`. */
@@ -54,7 +53,7 @@ export function addEvalRegradeCommands(
     .option('--json', 'print JSON for programs')
     .action(async (name: string, flags: EvalRegradeFlags) => {
       const { evalRegradeCommand } = await import('./eval-regrade-command.ts')
-      setExitCode(await orWrongUse(() => evalRegradeCommand(name, flags)))
+      setExitCode(await evalRegradeCommand(name, flags))
     })
   withOutput(evals.command('note'))
     .description('note something about a rollout, as the viewer does; the last note of one counts')
@@ -65,7 +64,7 @@ export function addEvalRegradeCommands(
     .action(
       async (name: string, rollout: string, text: string | undefined, flags: EvalNoteFlags) => {
         const { evalNoteCommand } = await import('./eval-notes-command.ts')
-        setExitCode(await orWrongUse(() => evalNoteCommand(name, { rollout, text }, flags)))
+        setExitCode(await evalNoteCommand(name, { rollout, text }, flags))
       },
     )
   withOutput(evals.command('notes'))
@@ -75,7 +74,7 @@ export function addEvalRegradeCommands(
     .option('--json', 'print JSON for programs')
     .action(async (name: string, flags: EvalNoteFlags) => {
       const { evalNotesCommand } = await import('./eval-notes-command.ts')
-      setExitCode(await orWrongUse(() => evalNotesCommand(name, flags)))
+      setExitCode(await evalNotesCommand(name, flags))
     })
 }
 

@@ -35,15 +35,7 @@ export interface RubricResult {
  * for wrong use, 130 after Ctrl-C.
  */
 export async function rubricCommand(flags: RubricFlags): Promise<number> {
-  let prepared: Awaited<ReturnType<typeof prepare>>
-  try {
-    prepared = await prepare(flags)
-  } catch (error) {
-    if (!isOsmosisError(error)) throw error
-    printError(`error: ${error.message}\n`)
-    return 2
-  }
-  const { judge, ...task } = prepared
+  const { judge, ...task } = await prepare(flags)
   const interrupt = abortOnInterrupt()
   try {
     const rows = await judgeAll(judge, task, flags, interrupt.signal)

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
@@ -10,6 +9,7 @@ import {
   itemKey,
   listRuns,
   openRun,
+  takenRunNames,
   toRunRow,
   type InputGroup,
   type RunReader,
@@ -55,9 +55,7 @@ export async function chooseRun(wanted: WantedRun): Promise<ChosenRun> {
   if (name === undefined) {
     const unfinished = flags.fresh ? undefined : await findUnfinished(wanted)
     if (unfinished !== undefined) return grownRun(unfinished, wanted)
-    // Another command may begin with the same inputs in the same second.
-    const begun = { inputs, n: plan.n, start: randomUUID() }
-    return newRun(generateRunName(plan.source, begun), wanted)
+    return newRun(generateRunName(plan.source, await takenRunNames(plan.outputRoot)), wanted)
   }
   assertRunName(name)
   const location = path.resolve(plan.outputRoot, name)
@@ -140,6 +138,11 @@ function* pendingGroups(
       if (pending > 0) yield { row, tag, pending }
     }
   }
+}
+
+/** The same run under another name. */
+export function renamedRun(run: ChosenRun, name: string): ChosenRun {
+  return { ...run, name, location: path.join(path.dirname(run.location), name) }
 }
 
 function newRun(name: string, { plan }: WantedRun): ChosenRun {

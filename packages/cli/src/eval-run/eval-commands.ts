@@ -13,7 +13,7 @@ import {
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
 import { addPythonName } from '../python-flags.ts'
 import { addQueueOptions, type QueueFlags } from '../queue/queue-options.ts'
-import { orWrongUse, wrongUseCode } from '../wrong-use.ts'
+import { wrongUseCode } from '../wrong-use.ts'
 import { printError } from '../surroundings.ts'
 
 /** Flags of `osmosis eval run`. */
@@ -187,13 +187,13 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .option('--no-grader', 'run although there is neither a grader nor an eval function')
     .option('--no-preflight', 'do not ask the models once before the run spends')
     .option('--dry-run', 'print the plan and start no rollout')
-    .option('-q, --quiet', 'print neither plan nor progress')
+    .option('-q, --quiet', 'print errors and one line with the result, no plan, progress or report')
     .option('--json', 'print the result as one JSON document and nothing else on stdout')
     .option('-y, --yes', 'ask nothing before many rollouts are started')
   addPythonName(command, '--dataset-file <file>', '--dataset').action(
     async (config: string | undefined, flags: EvalRunFlags) => {
       const { evalRunCommand } = await import('./eval-run-command.ts')
-      setExitCode(await orWrongUse(() => evalRunCommand(config, flags)))
+      setExitCode(await evalRunCommand(config, flags))
     },
   )
   evals

@@ -4,8 +4,10 @@ import path from 'node:path'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import {
   metricsDocument,
+  reserveRun,
   runEvaluation,
   type EvaluationResult,
+  type RunLock,
   type RunStore,
   type Scorer,
 } from '@osmosis/eval'
@@ -13,13 +15,14 @@ import type { ItemEvent } from '@osmosis/eval/analysis'
 
 import { readEnvironment } from '../environment.ts'
 import { endedRunReport } from '../eval-show/run-report.ts'
-import { osmosisCommand } from '../eval-show/shell-command.ts'
+import { withCommand } from '../eval-show/shell-command.ts'
 import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
 import { survivingStrayRejections } from '../stray-rejections.ts'
 import { guessNoLifetimes, keepYoungGenerationSmall } from '../young-generation.ts'
 import {
   chooseRun,
   countPending,
+  renamedRun,
   runsAgain,
   runsWithGroup,
   unmatchedRetry,
@@ -35,13 +38,14 @@ import { preflightModels } from './preflight-models.ts'
 import { planText, runAgainText, servedText } from './plan-text.ts'
 import { ProgressLine } from './progress-line.ts'
 import { goOnWords } from './go-on-words.ts'
-import { exitCodeOf } from './run-verdict.ts'
+import { exitCodeOf, outcomeLine } from './run-verdict.ts'
 import { findInputs, type KnownInputs } from './run-inputs.ts'
 import { serveModels, type ServedModels } from './served-models.ts'
 import { printError, printJson, printOut, redaction, standardError } from '../surroundings.ts'
 
 /** A run, and everything that is needed for it. */
 interface Preparation {
+  readonly configFile: string | undefined
   /** The words behind `osmosis` that go on with the run. */
   readonly goOn: readonly string[]
   readonly plan: EvaluationPlan
@@ -112,21 +116,23 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
     if (!flags.quiet) printError(`${text}\n`)
   }
   const goOn = goOnWords(configFile, flags, run.name)
-  return { goOn, plan, flags, environment, models, scorers, inputs, run, say }
+  return { configFile, goOn, plan, flags, environment, models, scorers, inputs, run, say }
 }
 
-async function start(prepared: Preparation, interrupt: AbortSignal): Promise<number> {
-  const { plan, flags, models, run, say } = prepared
-  say(planText(plan, run, models))
-  const pending = countPending(run, prepared.inputs, runsAgain(flags))
+async function start(asked: Preparation, interrupt: AbortSignal): Promise<number> {
+  const { plan, flags, models, say } = asked
+  say(planText(plan, asked.run, models, flags.dryRun ? 'Would start' : 'Starting'))
+  const pending = countPending(asked.run, asked.inputs, runsAgain(flags))
   if (flags.dryRun) {
-    const served = await serve(prepared, interrupt)
+    const served = await serve(asked, interrupt)
     say(servedText(served))
     await served.close()
     return 0
   }
   if (!(await confirmStart(pending, flags, interrupt))) return 1
   await makeOutputRoot(plan)
+  const { prepared, lock } = await named(asked)
+  const { run } = prepared
   // Taken before anything is started for it; one that begins is made when all that it needs is there.
   const earlier = run.earlier && (await openEarlierRun(run, plan, flags))
   let store = earlier
@@ -144,7 +150,7 @@ async function start(prepared: Preparation, interrupt: AbortSignal): Promise<num
     const result = await survivingStrayRejections(async () => {
       try {
         const { inputs, goOn } = prepared
-        store ??= await beginRun(run, { plan, inputs, kind: served.kind, goOn }, flags)
+        store ??= await beginRun(run, { plan, inputs, kind: served.kind, goOn, lock }, flags)
         served.logTo(path.join(store.location, 'logs.txt'))
         say(servedText(served))
         sayWhatRunsAgain(prepared, served)
@@ -158,8 +164,22 @@ async function start(prepared: Preparation, interrupt: AbortSignal): Promise<num
     })
     return store === undefined ? 1 : await conclude(prepared, store, result, interrupt)
   } finally {
+    if (store === undefined) lock?.release()
     await store?.close()
   }
+}
+
+/** Keeps the name that was made up for a run. Somebody else may have begun one of that name since. */
+async function named(
+  prepared: Preparation,
+): Promise<{ readonly prepared: Preparation; readonly lock: RunLock | undefined }> {
+  const { plan, flags, run, configFile, say } = prepared
+  if (run.earlier !== undefined || flags.name !== undefined) return { prepared, lock: undefined }
+  const { name, lock } = await reserveRun(plan.outputRoot, plan.source)
+  if (name === run.name) return { prepared, lock }
+  say(`Another run has begun as ${run.name} meanwhile: this one is ${name}.`)
+  const goOn = goOnWords(configFile, flags, name)
+  return { prepared: { ...prepared, goOn, run: renamedRun(run, name) }, lock }
 }
 
 async function makeOutputRoot({ outputRoot }: EvaluationPlan): Promise<void> {
@@ -260,11 +280,12 @@ async function conclude(
   if (flags.json) {
     const document = { ...metricsDocument(result, store), location: store.location }
     printJson(document)
-  } else {
-    printOut(`\n${await endedRunReport(store, goOn)}\n`)
-  }
+  } else if (flags.quiet) printOut(`${outcomeLine(result)}\n`)
+  else printOut(`\n${await endedRunReport(store, goOn)}\n`)
+
   const code = exitCodeOf(result, flags, print)
   // The report says so itself.
-  if (flags.json && result.status === 'incomplete') print(`Go on: ${osmosisCommand(...goOn)}`)
+  if ((flags.json || flags.quiet) && result.status === 'incomplete')
+    print(withCommand('Go on:', goOn).join('\n'))
   return interrupt.aborted ? interruptedExitCode : code
 }

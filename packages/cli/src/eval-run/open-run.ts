@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { archiveRun, createRun, resumeRun, type RunStore } from '@osmosis/eval'
+import { archiveRun, createRun, resumeRun, type RunLock, type RunStore } from '@osmosis/eval'
 import type { RunManifest } from '@osmosis/eval/analysis'
 
 import type { EntrypointKind } from '../server-channel.ts'
@@ -46,11 +46,14 @@ export async function beginRun(
     inputs,
     kind,
     goOn,
+    lock,
   }: {
     plan: EvaluationPlan
     inputs: KnownInputs
     kind: EntrypointKind
     goOn: readonly string[]
+    /** Of its name, when it was made up. */
+    lock: RunLock | undefined
   },
   { breakLock = false }: EvalRunFlags,
 ): Promise<RunStore> {
@@ -73,7 +76,7 @@ export async function beginRun(
     },
     rows,
   }
-  return createRun({ outputRoot: path.dirname(location), manifest, breakLock })
+  return createRun({ outputRoot: path.dirname(location), manifest, breakLock, lock })
 }
 
 function packageVersion(): string {

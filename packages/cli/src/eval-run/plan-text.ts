@@ -25,16 +25,18 @@ export function planText(
   plan: EvaluationPlan,
   run: ChosenRun,
   { primary, baseline }: ComparedModels,
+  doing: 'Starting' | 'Would start',
 ): string {
   const { rows, n, earlier } = run
   const models = baseline === undefined ? '' : ' × 2 models'
   const total = rows.length * n * (baseline === undefined ? 1 : 2)
   const size = `${formatQuantity(rows.length, 'row')} × ${formatQuantity(n, 'attempt')}${models} = ${formatQuantity(total, 'rollout')}`
   const done = earlier?.events.size ?? 0
+  const resuming = doing === 'Starting' ? 'Resuming' : 'Would resume'
   const head =
     earlier === undefined
-      ? `Starting ${run.name}`
-      : `Resuming ${run.name}, ${formatCount(done)} of ${formatCount(total)} done`
+      ? `${doing} ${run.name}`
+      : `${resuming} ${run.name}, ${formatCount(done)} of ${formatCount(total)} done`
   const shown = path.relative(workingFolder(), plan.datasetFile)
   return [
     head,

@@ -14,12 +14,23 @@ export function exitCodeOf(
   const errors = complaintsAbout(result, grader !== false)
   for (const error of errors) print(`error: ${error}`)
   if (errors.length > 0) return 1
-  const [{ passRate } = result.model.metrics.reward] = Object.values(result.model.metrics.scores)
+  const passRate = passRateOf(result)
   if (minPassRate === undefined || passRate >= minPassRate) return 0
   print(
     `error: The pass rate is ${formatShare(passRate)}, and --min-pass-rate asks for ${formatShare(minPassRate)}.`,
   )
   return gateFailedCode
+}
+
+/** All that a quiet command says of a run that is over, but for errors. */
+export function outcomeLine(result: EvaluationResult): string {
+  return `${result.names.run} ${result.status}: ${formatShare(passRateOf(result))} passed`
+}
+
+/** By the first eval function; without any, by the reward. */
+function passRateOf({ model: { metrics } }: EvaluationResult): number {
+  const [first = metrics.reward] = Object.values(metrics.scores)
+  return first.passRate
 }
 
 function complaintsAbout(

@@ -8,7 +8,7 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { dollars, points, valueText, type Scale } from './figure-text.ts'
-import { osmosisCommand } from './shell-command.ts'
+import { commandLines } from './shell-command.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'
 import type { ShownRun } from './shown-run.ts'
 import { onOneLine, styled, tableLines, wrapped, type Cell } from './terminal-text.ts'
@@ -228,21 +228,18 @@ function lossLines({ a, b, comparison }: ComparedRuns): string[] {
         ([name, value]) => `${onOneLine(name)} ${onOneLine(value)}`,
       )
       const facts = [`row ${row.b.row}`, ...facets].join(', ')
-      return [
-        `${styled('red', change)}  ${facts}`,
-        `  ${styled('cyan', partingCommand(a, b, row))}`,
-      ]
+      return [`${styled('red', change)}  ${facts}`, ...commandLines(partingCommand(a, b, row))]
     }),
   ]
 }
 
 /** The worst of the attempts after against the best before. */
-function partingCommand(a: ShownRun, b: ShownRun, row: RowChange): string {
+function partingCommand(a: ShownRun, b: ShownRun, row: RowChange): string[] {
   const [worst] = byValue(b, row.b.row)
   const best = byValue(a, row.a.row).at(-1)
   const show = ['eval', 'show', b.command]
-  if (worst === undefined || best === undefined) return osmosisCommand(...show, String(row.b.row))
-  return osmosisCommand(...show, itemName(worst), '--parting', `${a.command}:${itemName(best)}`)
+  if (worst === undefined || best === undefined) return [...show, String(row.b.row)]
+  return [...show, itemName(worst), '--parting', `${a.command}:${itemName(best)}`]
 }
 
 /** The attempts at a row, the least first; without a value least of all. */

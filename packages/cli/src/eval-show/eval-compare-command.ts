@@ -27,6 +27,9 @@ export async function evalCompareCommand(
     await openShownRun(await findRun(nameA, root)),
     await openShownRun(await findRun(nameB, root)),
   ]
+  if (a.reader.location === b.reader.location && a.name === b.name) {
+    printError(`warning: ${a.name} is compared with itself: nothing can differ.\n`)
+  }
   const { metric = 'pass', by, failIfWorse } = flags
   const facet = by === undefined ? undefined : facetOf(b, by)
   const comparison = compareRuns(a.table, b.table, {

@@ -8,7 +8,7 @@ import { itemLines } from './item-list.ts'
 import { rolloutLines } from './rollout-text.ts'
 import { otherAttempt, partingLines, sharedSample } from './parting-text.ts'
 import { openReportedRun, runReport, type ReportedRun } from './run-report.ts'
-import { osmosisCommand } from './shell-command.ts'
+import { withCommand } from './shell-command.ts'
 import { filterItems, itemName, namedItems, type ShownItem } from './shown-items.ts'
 import { openShownRun, type ShownRun } from './shown-run.ts'
 import { outputWidth } from './terminal-text.ts'
@@ -70,8 +70,11 @@ async function listItems(
   if (items.length > 0) print(itemLines(items, outputWidth()).join('\n'))
   const of = `${formatCount(items.length)} of ${formatQuantity(run.table.size, 'rollout')}`
   const [first] = items
-  const next = first && osmosisCommand('eval', 'show', run.command, itemName(first))
-  printError(`${of}.${next === undefined ? '' : ` One of them: ${next}`}\n`)
+  const lines =
+    first === undefined
+      ? [`${of}.`]
+      : withCommand(`${of}. One of them:`, ['eval', 'show', run.command, itemName(first)])
+  printError(`${lines.join('\n')}\n`)
 }
 
 /** One of them; of several the first that did not pass, behind a list of all. */

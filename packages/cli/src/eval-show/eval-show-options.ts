@@ -1,7 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 
-import { orWrongUse } from '../wrong-use.ts'
-
 /** Flags of `osmosis eval runs`. */
 export interface EvalRunsFlags {
   output?: string
@@ -43,7 +41,7 @@ export function addEvalShowCommands(program: Command, setExitCode: (code: number
     .option('--json', 'print one JSON document')
     .action(async (flags: EvalRunsFlags) => {
       const { evalRunsCommand } = await import('./eval-runs-command.ts')
-      setExitCode(await orWrongUse(() => evalRunsCommand(flags)))
+      setExitCode(await evalRunsCommand(flags))
     })
   evals
     ?.command('show')
@@ -68,7 +66,7 @@ export function addEvalShowCommands(program: Command, setExitCode: (code: number
     .option('--json', 'print one JSON document, transcripts in ATIF')
     .action(async (run: string | undefined, rollout: string | undefined, flags: EvalShowFlags) => {
       const { evalShowCommand } = await import('./eval-show-command.ts')
-      setExitCode(await orWrongUse(() => evalShowCommand(run, rollout, flags)))
+      setExitCode(await evalShowCommand(run, rollout, flags))
     })
   evals
     ?.command('compare')
@@ -91,7 +89,7 @@ export function addEvalShowCommands(program: Command, setExitCode: (code: number
     .option('--json', 'print one JSON document')
     .action(async (before: string, after: string, flags: EvalCompareFlags) => {
       const { evalCompareCommand } = await import('./eval-compare-command.ts')
-      setExitCode(await orWrongUse(() => evalCompareCommand(before, after, flags)))
+      setExitCode(await evalCompareCommand(before, after, flags))
     })
 }
 

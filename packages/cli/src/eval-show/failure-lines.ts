@@ -1,7 +1,7 @@
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import { rolloutName, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
 
-import { osmosisCommand } from './shell-command.ts'
+import { commandLines, withCommand } from './shell-command.ts'
 import type { ShownModel } from './shown-run.ts'
 import { onOneLine, plain, styled, wrapped } from './terminal-text.ts'
 
@@ -50,10 +50,7 @@ export function failureLines(run: ShownModel, several: boolean, width: number): 
     ...(more > 0 ? ['', `And ${formatQuantity(more, 'other kind')}.`] : []),
     ...(failed.length < 2
       ? []
-      : [
-          '',
-          `All of them: ${styled('cyan', osmosisCommand('eval', 'show', command, '--filter', 'is:failed'))}`,
-        ]),
+      : ['', ...withCommand('All of them:', ['eval', 'show', command, '--filter', 'is:failed'])]),
   ]
 }
 
@@ -93,7 +90,7 @@ function kindLines(
         styled('yellow', `  ${at === 0 ? '→' : ' '} ${line}`),
       ),
     ),
-    `  ${styled('cyan', osmosisCommand('eval', 'show', command, item))}`,
+    ...commandLines(['eval', 'show', command, item]),
   ]
 }
 

@@ -6,7 +6,7 @@ import { counterpartOf, partingOf, type Parting } from '@osmosis/eval/analysis'
 
 import { findRun } from './find-run.ts'
 import { titleLine } from './rollout-text.ts'
-import { osmosisCommand } from './shell-command.ts'
+import { commandLines } from './shell-command.ts'
 import { itemName, itemsOf, namedItems, type ShownItem } from './shown-items.ts'
 import { openShownRun } from './shown-run.ts'
 import { columnsOf, onOneLine, styled, wrapped } from './terminal-text.ts'
@@ -145,14 +145,14 @@ function restLines(
   if (rest.length === 0) return ['', styled('dim', 'It ends here.')]
   const most = options.full ? rest.length : shownSteps
   const more = rest.length - most
-  const command = osmosisCommand('eval', 'show', shown.run.command, itemName(shown))
+  const command = ['eval', 'show', shown.run.command, itemName(shown)]
   return [
     ...rest.slice(0, most).flatMap((step) => ['', ...stepLines(step, options)]),
     ...(more > 0
       ? [
           '',
           styled('dim', `… ${more} more ${more === 1 ? 'step' : 'steps'} (--full)`),
-          styled('cyan', command),
+          ...commandLines(command, 0),
         ]
       : []),
   ]

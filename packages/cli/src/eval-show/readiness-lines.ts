@@ -3,7 +3,7 @@ import { trainingReadiness, type TrainingReadiness } from '@osmosis/eval/analysi
 
 import { fewestRows, valueText } from './figure-text.ts'
 import type { HistoryBreak } from './history-breaks.ts'
-import { osmosisCommand } from './shell-command.ts'
+import { commandLines } from './shell-command.ts'
 import type { ShownModel } from './shown-run.ts'
 import { onOneLine, styled, wrapped } from './terminal-text.ts'
 
@@ -49,8 +49,7 @@ export function readinessLines(
       const [first = '', ...more] = wrapped(text, width - 2)
       const lines = [`${marks[tone]} ${first}`, ...more.map((line) => `  ${line}`)]
       if (query === undefined) return lines
-      const show = osmosisCommand('eval', 'show', command, '--filter', query)
-      return [...lines, `  ${styled('cyan', show)}`]
+      return [...lines, ...commandLines(['eval', 'show', command, '--filter', query])]
     }),
   ]
 }

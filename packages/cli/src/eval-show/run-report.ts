@@ -13,7 +13,7 @@ import { failureLines } from './failure-lines.ts'
 import { historyBreaks, type HistoryBreak } from './history-breaks.ts'
 import { readinessLines } from './readiness-lines.ts'
 import { figureLines, scoreLines } from './report-figures.ts'
-import { osmosisCommand, quoted } from './shell-command.ts'
+import { commandLines, quoted, withCommand } from './shell-command.ts'
 import {
   endedModel,
   openShownRun,
@@ -150,10 +150,9 @@ function comparisonLines(baseline: ShownModel, own: ShownModel, width: number): 
   const { verdict, difference } = compareRuns(baseline.table, own.table)
   if (difference.rows === 0) return []
   const { lead, rest } = verdict
-  const command = osmosisCommand('eval', 'compare', baseline.command, own.command)
   return [
     ...wrapped(`Against the baseline, pass rate: ${lead}${rest}`, width),
-    ...commandLine(command),
+    ...commandLines(['eval', 'compare', baseline.command, own.command]),
   ]
 }
 
@@ -176,47 +175,46 @@ function findingLines(run: ShownModel, several: boolean, width: number): string[
     ...found.flatMap(({ title, detail, tone, query }) => {
       const mark = { bad: styled('red', '!'), warn: styled('yellow', '!'), info: '·' }[tone]
       const [line = '', ...more] = wrapped(`${onOneLine(title)}. ${onOneLine(detail)}`, width - 2)
-      const command = osmosisCommand('eval', 'show', run.command, '--filter', query)
-      return [`${mark} ${line}`, ...more.map((text) => `  ${text}`), ...commandLine(command)]
+      const command = commandLines(['eval', 'show', run.command, '--filter', query])
+      return [`${mark} ${line}`, ...more.map((text) => `  ${text}`), ...command]
     }),
   ]
 }
 
-/** Whole, however wide: so that it can be copied. */
-function commandLine(command: string): string[] {
-  return [`  ${styled('cyan', command)}`]
-}
-
 /** The command in the manifest; without one there is only what decides the outcome of a run. */
-function goOnText({ provenance, inputs, run_name: name }: RunManifest): string {
+function goOnLines(label: string, { provenance, inputs, run_name: name }: RunManifest): string[] {
   const { go_on: goOn, config } = provenance
   if (goOn === undefined) {
     const { code, dataset } = inputs
     const what = config === null ? ['-m', code.entrypoint, '-d', dataset.name] : [config]
-    const command = osmosisCommand('eval', 'run', ...what, '--name', name)
-    return `${styled('cyan', command)} ${styled('dim', 'and the flags it began with')}`
+    const lines = withCommand(label, ['eval', 'run', ...what, '--name', name])
+    return [...lines, styled('dim', '  and the flags it began with')]
   }
-  const place = goOn.folder === workingFolder() ? '' : `cd ${quoted(goOn.folder)} && `
-  return styled('cyan', `${place}${osmosisCommand(...goOn.words)}`)
+  if (goOn.folder === workingFolder()) return withCommand(label, goOn.words)
+  return [`${label} ${styled('cyan', `cd ${quoted(goOn.folder)} &&`)}`, ...commandLines(goOn.words)]
 }
 
 function footLines({ state, models: [run], goOn }: ReportedRun): string[] {
   const { reader, command } = run
-  const lines: [label: string, text: string][] = []
-  if (state.status === 'incomplete') {
-    const resume = goOn && styled('cyan', osmosisCommand(...goOn))
-    lines.push(['Go on', resume ?? goOnText(reader.manifest)])
-  }
   const failing = firstFailing(run)
-  if (failing !== undefined) {
-    const show = osmosisCommand('eval', 'show', command)
-    lines.push(['What did not pass', styled('cyan', `${show} --failed`)])
-    lines.push(['The first of them', styled('cyan', `${show} ${failing}`)])
-  }
-  lines.push(['In the browser', styled('cyan', osmosisCommand('eval', 'view', command))])
-  lines.push(['Folder', plain(reader.location)])
-  const wide = Math.max(...lines.map(([label]) => label.length))
-  return lines.map(([label, text]) => `${styled('dim', label.padEnd(wide))}  ${text}`)
+  const labels = ['Go on', 'What did not pass', 'The first of them', 'In the browser', 'Folder']
+  const wide = failing === undefined ? 'In the browser'.length : 'What did not pass'.length
+  const [resume = '', all = '', first = '', browser = '', folder = ''] = labels.map((label) =>
+    styled('dim', `${label.padEnd(wide)} `),
+  )
+  const show = ['eval', 'show', command]
+  return [
+    ...(state.status !== 'incomplete'
+      ? []
+      : goOn === undefined
+        ? goOnLines(resume, reader.manifest)
+        : withCommand(resume, goOn)),
+    ...(failing === undefined
+      ? []
+      : [...withCommand(all, [...show, '--failed']), ...withCommand(first, [...show, failing])]),
+    ...withCommand(browser, ['eval', 'view', command]),
+    `${folder} ${plain(reader.location)}`,
+  ]
 }
 
 /** `12.1`: the first that did not pass. */

@@ -1,7 +1,6 @@
 import { type Command, Option } from 'commander'
 
 import { portNumber } from '../flag-values.ts'
-import { orWrongUse } from '../wrong-use.ts'
 
 /** Flags of `osmosis eval view`. */
 export interface EvalViewFlags {
@@ -37,6 +36,6 @@ export function addEvalViewCommand(program: Command, setExitCode: (code: number)
     )
     .action(async (run: string | undefined, flags: EvalViewFlags) => {
       const { evalViewCommand } = await import('./eval-view-command.ts')
-      setExitCode(await orWrongUse(() => evalViewCommand(run, flags)))
+      setExitCode(await evalViewCommand(run, flags))
     })
 }

@@ -164,6 +164,7 @@ export async function download(
     throw new PlatformError(
       'VALIDATION',
       `${name} cannot be downloaded while it is ${shown(status)}: it has to be uploaded.`,
+      { status: 200 },
     )
   }
   const { url, fileName } = await downloadAddress(client, name)

@@ -26,7 +26,7 @@ export async function downloadRunCommand(
   const { id, name, status } = await findRun(client, 'eval', nameOrId)
   if (waitingStatuses.includes(status)) {
     const message = `There is nothing to download of ${nameOrId} yet: the run is ${status}.`
-    throw new PlatformError('VALIDATION', message)
+    throw new PlatformError('VALIDATION', message, { status: 200 })
   }
   const { files, rejected, totals } = await listRunFiles(client, id, { types, rows })
   const folder = fromHere(flags.output ?? folderName(name ?? id))

@@ -1,4 +1,5 @@
 import { abortOnInterrupt, interruptedExitCode } from '../interrupt.ts'
+import { isWrongUse, wrongUseCode } from '../wrong-use.ts'
 import { CommandOutput } from './command-output.ts'
 import type { PlatformFlags } from './platform-flags.ts'
 import { PlatformSession } from './platform-session.ts'
@@ -17,7 +18,7 @@ export async function runPlatformCommand(
   } catch (error) {
     if (interrupt.signal.aborted) return interruptedExitCode
     output.fail(error)
-    return 1
+    return isWrongUse(error) ? wrongUseCode : 1
   } finally {
     interrupt.release()
     await session?.close()

@@ -154,6 +154,6 @@ async function namedWorkspace(
   throw new PlatformError(
     'VALIDATION',
     `The workspace ${workspace} is not connected to ${found.identity}, where the config is.`,
-    { details: { workspace, repository: repository ?? null } },
+    { details: { workspace, repository: repository ?? null }, status: 200 },
   )
 }

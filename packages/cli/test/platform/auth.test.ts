@@ -132,7 +132,7 @@ describe('osmosis auth login', () => {
     const { platform, osmosis } = await platformUser({ loggedIn: false })
     const more = env['OSMOSIS_TOKEN_PLATFORM_URL'] && { OSMOSIS_TOKEN_PLATFORM_URL: platform.url }
     const { code, stdout, stderr } = await osmosis(words, { ...env, ...(more || undefined) })
-    expect([code, stdout]).toEqual([1, ''])
+    expect([code, stdout]).toEqual([errorCode === 'VALIDATION' ? 2 : 1, ''])
     expect(json(stderr)).toMatchObject({ command: 'auth login', error: { code: errorCode } })
   })
 })

@@ -168,7 +168,7 @@ describe('osmosis dataset upload', () => {
     const { platform, osmosis } = await platformUser()
     writeFileSync(here('sums.jsonl'), '{}\n')
     const { code, stderr } = await osmosis('dataset upload sums.jsonl --json')
-    expect([code, json(stderr)]).toMatchObject([1, { error: { code: 'VALIDATION' } }])
+    expect([code, json(stderr)]).toMatchObject([2, { error: { code: 'VALIDATION' } }])
     expect(platform.calls).toEqual([])
   })
 })

@@ -124,7 +124,11 @@ describe('before anything is sent', () => {
   ])('%s is refused', async (_, env, errorCode) => {
     const { platform, osmosis } = await platformUser()
     const { code, stdout, stderr } = await osmosis('auth whoami --json', env)
-    expect([code, stdout, json(stderr)]).toMatchObject([1, '', { error: { code: errorCode } }])
+    expect([code, stdout, json(stderr)]).toMatchObject([
+      errorCode === 'VALIDATION' ? 2 : 1,
+      '',
+      { error: { code: errorCode } },
+    ])
     expect(stderr).not.toContain('planted')
     expect(platform.calls).toEqual([])
   })

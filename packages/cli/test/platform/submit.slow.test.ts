@@ -18,7 +18,7 @@ describe('osmosis eval submit', () => {
   ])('refuses an entrypoint with %s', async (_, main, message) => {
     const { platform, osmosis } = await author(main)
     const finished = await osmosis('eval submit configs/eval/echo.toml --yes')
-    expect(finished.code).toBe(1)
+    expect(finished.code).toBe(2)
     expect(finished.stderr).toMatch(/rollouts\/echo\/main\.ts: preflight failed: /)
     expect(finished.stderr).toMatch(message)
     expect(platform.calls).toEqual([])
@@ -93,7 +93,7 @@ describe('osmosis eval submit', () => {
     }
     answer('echo "gh: No commit found (HTTP 422)" >&2; exit 1')
     const absent = await osmosis('eval submit configs/eval/echo.toml --yes', env)
-    expect([absent.code, absent.stderr]).toEqual([1, expect.stringContaining('push it.')])
+    expect([absent.code, absent.stderr]).toEqual([2, expect.stringContaining('push it.')])
     expect(platform.calls).toEqual([])
     answer('echo "no network" >&2; exit 1')
     expect((await osmosis('eval submit configs/eval/echo.toml --yes', env)).code).toBe(0)
@@ -106,7 +106,7 @@ describe('osmosis eval submit', () => {
     workIn(home)
     const file = path.join(workspace, 'configs/eval/echo.toml')
     const relative = await osmosis('--workspace lab eval submit echo.toml --yes')
-    expect([relative.code, relative.stderr]).toEqual([1, expect.stringContaining('absolute path')])
+    expect([relative.code, relative.stderr]).toEqual([2, expect.stringContaining('absolute path')])
     const { code, stdout } = await osmosis(`--workspace lab eval submit ${file} --yes --json`)
     expect([code, json(stdout)]).toMatchObject([0, { workspace: { name: 'lab' } }])
     platform.workspaces.splice(0)

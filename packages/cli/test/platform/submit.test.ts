@@ -59,7 +59,7 @@ describe('osmosis eval submit', () => {
   ])('refuses an entrypoint with %s', async (_, main, message) => {
     const { platform, osmosis } = await author(main)
     const finished = await osmosis('eval submit configs/eval/echo.toml --yes')
-    expect(finished.code).toBe(1)
+    expect(finished.code).toBe(2)
     expect(finished.stderr).toMatch(/rollouts\/echo\/main\.ts: preflight failed: /)
     expect(finished.stderr).toMatch(message)
     expect(platform.calls).toEqual([])
@@ -84,7 +84,7 @@ describe('osmosis eval submit', () => {
       ['configs/eval/nothing.toml', 'cannot be read'],
     ] as const) {
       const { code, stderr } = await osmosis(`eval submit ${file} --yes`)
-      expect([code, stderr]).toEqual([1, expect.stringContaining(place)])
+      expect([code, stderr]).toEqual([2, expect.stringContaining(place)])
     }
     expect(platform.calls).toEqual([])
   })

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { basename, extname, join } from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
@@ -6,8 +5,8 @@ import { OsmosisError } from '@osmosis/core'
 import { parseRolloutName } from '../analysis/rollout-name.ts'
 
 const longestName = 96
-// What follows the stem: two hyphens, a UTC time and 8 hexadecimal digits.
-const longestStem = longestName - 26
+/** So that commands with the names of two runs fit a line. */
+const longestStem = 24
 
 /** Where a workspace keeps its evaluations unless told otherwise: `.osmosis/evals`. */
 export function defaultOutputRoot(workspaceRoot: string): string {
@@ -39,18 +38,18 @@ function isTaken(name: string): boolean {
 }
 
 /**
- * Makes up a run name: the config's file name, the time, and a digest of `inputs`, which is
- * whatever decides the outcome of the run, as JSON data.
+ * Makes up a run name: the name of the config's file, and the number behind the highest that is in use.
+ *
+ * @param taken - names in use
  */
-export function generateRunName(configFile: string, inputs: unknown, now = new Date()): string {
+export function generateRunName(configFile: string, taken: Iterable<string>): string {
   const stem = basename(configFile, extname(configFile))
     .replaceAll(/[^A-Za-z0-9._-]+/g, '-')
-    .replaceAll(/^[^A-Za-z0-9]+|-+$/g, '')
     .slice(0, longestStem)
-  const time = now
-    .toISOString()
-    .replace(/\.\d+Z$/, 'Z')
-    .replaceAll(/[-:]/g, '')
-  const digest = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 8)
-  return `${stem || 'eval'}-${time}-${digest}`
+    .replaceAll(/^[^A-Za-z0-9]+|-+$/g, '')
+  const start = `${stem || 'eval'}-`
+  const numbers = Array.from(taken, (name) =>
+    name.startsWith(start) ? /^(\d+)(?:\.\d+)?$/.exec(name.slice(start.length))?.[1] : undefined,
+  )
+  return `${start}${Math.max(0, ...numbers.map(Number).filter(Number.isSafeInteger)) + 1}`
 }

@@ -9,7 +9,7 @@ import type { RunManifest } from '../analysis/run-manifest.ts'
 import { assertRunName } from '../files/run-name.ts'
 import { readManifest, writeManifest } from './manifest-file.ts'
 import { fileMode, folderMode, runFiles, segmentKinds } from './run-files.ts'
-import { lockRun } from './run-lock.ts'
+import { lockRun, type RunLock } from './run-lock.ts'
 import { openStore, type RunStore } from './run-store.ts'
 
 /** How a run is written to. */
@@ -26,6 +26,8 @@ export interface CreateRunOptions extends RunStoreOptions {
   readonly outputRoot: string
   /** Its `run_name` is the name of the folder. */
   readonly manifest: RunManifest
+  /** Of {@link reserveRun}: it is the run's from now on. Default: the name is taken here. */
+  readonly lock?: RunLock | undefined
 }
 
 /** Options of {@link resumeRun}. */
@@ -51,7 +53,7 @@ export async function createRun(options: CreateRunOptions): Promise<RunStore> {
   } catch (cause) {
     throw notCreated(location, cause)
   }
-  const lock = await lockRun(location, breakLock)
+  const lock = options.lock ?? (await lockRun(location, breakLock))
   try {
     if (existsSync(location)) {
       throw new OsmosisError(

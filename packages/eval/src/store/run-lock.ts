@@ -96,7 +96,19 @@ export function writerOf(location: string): RunWriter | null {
 }
 
 function lockFile(location: string): string {
-  return path.join(path.dirname(location), '.locks', `${path.basename(location)}.lock`)
+  return path.join(lockFolder(path.dirname(location)), `${path.basename(location)}${ending}`)
+}
+
+const ending = '.lock'
+
+/** Where the locks of the runs in a folder are. */
+export function lockFolder(outputRoot: string): string {
+  return path.join(outputRoot, '.locks')
+}
+
+/** The name of the run that a lock file is of. */
+export function lockName(file: string): string {
+  return path.basename(file, ending)
 }
 
 async function makeLockFolder(folder: string): Promise<void> {

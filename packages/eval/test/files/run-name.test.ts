@@ -3,24 +3,26 @@ import { expect, it } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'
 
-const now = new Date('2025-11-20T10:36:05.123Z')
-
 it.each([
   ['configs/eval/multiply.toml', 'multiply'],
   ['/a/b/my config (2).toml', 'my-config-2'],
   ['.hidden.v2.toml', 'hidden.v2'],
   ['×.toml', 'eval'],
-  [`${'x'.repeat(200)}.toml`, 'x'.repeat(70)],
-])('is made from the config %s, the time and the inputs', (config, stem) => {
-  const name = generateRunName(config, { n: 1 }, now)
-  expect(name).toBe(`${stem}-20251120T103605Z-2bfd14f4`)
+  [`${'x'.repeat(200)}.toml`, 'x'.repeat(24)],
+])('is short: that of the config %s with a number', (config, stem) => {
+  const name = generateRunName(config, [])
+  expect(name).toBe(`${stem}-1`)
   expect(() => assertRunName(name)).not.toThrow()
 })
 
-it('differs with the inputs', () => {
-  expect(generateRunName('a.toml', { n: 1 }, now)).not.toBe(
-    generateRunName('a.toml', { n: 2 }, now),
-  )
+it.each([
+  [['multiply-1', 'multiply-3'], 'multiply-4'],
+  [['multiply-10', 'multiply-9.1', 'multiply'], 'multiply-11'],
+  [['multiply-3.1'], 'multiply-4'],
+  [['multiply-hard-7', 'other-8', 'multiply-x'], 'multiply-1'],
+  [['multiply-20251120T103605Z-2bfd14f4'], 'multiply-1'],
+])('has the number behind the highest of %j', (taken, name) => {
+  expect(generateRunName('configs/eval/multiply.toml', taken)).toBe(name)
 })
 
 it.each([

@@ -4,7 +4,7 @@ import { access, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promis
 import { hostname } from 'node:os'
 import path from 'node:path'
 
-import { archiveRun, createRun, openRun, resumeRun, type RunStore } from '@osmosis/eval'
+import { archiveRun, createRun, openRun, reserveRun, resumeRun, type RunStore } from '@osmosis/eval'
 import { madeManifest, onlyIf, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
@@ -44,6 +44,24 @@ it('has one writer, and says which', async () => {
   expect(reader.writer()).toBeNull()
   await expect(access(lock)).rejects.toThrow('ENOENT')
   await (await resumeRun({ location })).close()
+})
+
+it('commands that begin runs at the same moment give them names of their own', async () => {
+  const outputRoot = await temporaryFolder()
+  const source = 'configs/eval/airline.toml'
+  const reserved = await Promise.all([1, 2, 3].map(() => reserveRun(outputRoot, source)))
+  const [first, ...others] = reserved.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  expect([first, ...others].map((run) => run?.name)).toEqual([
+    'airline-1',
+    'airline-2',
+    'airline-3',
+  ])
+  const store = await createRun({ outputRoot, manifest: madeManifest(), lock: first?.lock })
+  for (const { lock } of others) lock.release()
+  await store.close()
+  const next = await reserveRun(outputRoot, source)
+  expect(next.name).toBe('airline-2')
+  next.lock.release()
 })
 
 it('is taken over from a process that is gone', async () => {
