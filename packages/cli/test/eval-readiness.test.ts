@@ -40,7 +40,7 @@ describe('the readiness of an agent', () => {
     ])
     expect(await readiness({ rows: 5, n: 4, items })).toStrictEqual([
       'Ready to train: yes',
-      '✓ 60.0 % of the rows have a gradient in groups of 4 (36.7 % of 2). Of the others 1 never passes, 1 always does.',
+      '✓ 60.0 % of 5 rows have a gradient in groups of 4 (36.7 % of 2). Of the others 1 never passes, 1 always does.',
       expect.stringContaining(' --filter -is:signal'),
       '✓ Every rollout has a reward.',
       '✓ Every call extends the conversation before it.',
@@ -114,7 +114,7 @@ describe('the readiness of an agent', () => {
     const lines = await readiness({ rows: 1, n: 2, items: rewarded([[1, 0]]) })
     expect(lines.slice(0, 2)).toStrictEqual([
       'Ready to train: not known',
-      '? 100.0 % of the rows have a gradient in groups of 2. So few rows say little of others.',
+      '? 100.0 % of 1 row has a gradient in groups of 2. So few rows say little of others.',
     ])
     const silent = rewarded([[1, 0]]).map((item) => ({
       ...item,

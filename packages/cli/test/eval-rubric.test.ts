@@ -70,7 +70,7 @@ line 3  1      1 1 1  fail    It greets.
 d       1      1 1 1          It greets.
 
 Judge      judge-1
-Score      0.75 ± 0.5  (min 0, max 1, 4 of 4 scored)
+Score      0.75, standard deviation 0.5  (min 0, max 1, 4 of 4 scored)
 Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
            only the judge passes 1, only people pass 0 (pass: 0.5 or more)
 `)

@@ -35,10 +35,10 @@ export function intervalText(
   return `± ${text((high - low) / 2)}`
 }
 
-/** With a plus or a true minus. */
+/** With a plus or a true minus; 0 without any. */
 export function signed(value: number, digits = 1): string {
   const text = Math.abs(value).toFixed(digits)
-  if (Number(text) === 0) return `±${text}`
+  if (Number(text) === 0) return text
   return value < 0 ? `−${text}` : `+${text}`
 }
 

@@ -75,7 +75,7 @@ function toText(result: RubricResult): string {
       .join('  ')
       .trimEnd(),
   )
-  const spread = std === null ? '' : ` ± ${formatReward(std)}`
+  const spread = std === null ? '' : `, standard deviation ${formatReward(std)}`
   lines.push('', `Judge      ${model}`)
   if (mean !== null && min !== null && max !== null) {
     const range = `(min ${formatReward(min)}, max ${formatReward(max)}, ${scored} of ${rows.length} scored)`

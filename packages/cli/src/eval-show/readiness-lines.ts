@@ -62,36 +62,38 @@ function verdict(remarks: readonly Remark[]): string {
   return tones.has('warn') ? styled('yellow', 'yes, with losses') : styled('green', 'yes')
 }
 
-/** Of the largest groups; smaller ones show how much the size matters. */
-function gradientRemark({ gradient }: TrainingReadiness, { table }: ShownModel): Remark {
-  const [most, ...fewer] = gradient.toReversed()
-  if (most === undefined) {
+/** Smaller groups show how much the size matters. */
+function gradientRemark(readiness: TrainingReadiness, { table }: ShownModel): Remark {
+  const { gradient, smallerGroups } = readiness
+  const { attempts } = table.document
+  if (attempts < 2) {
     return {
       tone: 'open',
       text: 'One attempt a row does not say which rows have a gradient: run it with --n 4 or more.',
     }
   }
-  if (most.value === null) {
-    return { tone: 'open', text: `No row has ${formatCount(most.k)} rewards yet.` }
+  if (gradient.value === null) {
+    return { tone: 'open', text: 'Of no row have two attempts ended yet.' }
   }
   const { never, always, flat } = table.kinds()
   const others = [
     ...(never > 0 ? [`${formatCount(never)} never ${never === 1 ? 'passes' : 'pass'}`] : []),
     ...(always > 0 ? [`${formatCount(always)} always ${always === 1 ? 'does' : 'do'}`] : []),
-    ...(flat > 0 ? [`${formatCount(flat)} ${has(flat)} equal rewards in between`] : []),
+    ...(flat > 0 ? [`${formatCount(flat)} ${has(flat)} other equal rewards`] : []),
   ]
-  const groups = fewer
+  const groups = smallerGroups
+    .toReversed()
     .filter(({ value }) => value !== null)
     .map((one) => `${valueText(one, 'share')} of ${formatCount(one.k)}`)
   const smaller = groups.length === 0 ? '' : ` (${groups.join(', ')})`
   const rest = others.length === 0 ? '' : ` Of the others ${others.join(', ')}.`
-  const few = most.rows < fewestRows ? ` So few rows say little of others.` : ''
+  const few = gradient.rows < fewestRows ? ` So few rows say little of others.` : ''
   return {
-    tone: most.value === 0 ? 'bad' : few === '' ? 'ok' : 'open',
+    tone: gradient.value === 0 ? 'bad' : few === '' ? 'ok' : 'open',
     text:
-      most.value === 0
-        ? `No row has a gradient in groups of ${formatCount(most.k)}: nothing would be learned.${rest}`
-        : `${valueText(most, 'share')} of the rows have a gradient in groups of ${formatCount(most.k)}${smaller}.${rest}${few}`,
+      gradient.value === 0
+        ? `No row has a gradient in groups of ${formatCount(attempts)}: nothing would be learned.${rest}`
+        : `${valueText(gradient, 'share')} of ${formatQuantity(gradient.rows, 'row')} ${has(gradient.rows)} a gradient in groups of ${formatCount(attempts)}${smaller}.${rest}${few}`,
     ...(others.length === 0 ? {} : { query: '-is:signal' }),
   }
 }

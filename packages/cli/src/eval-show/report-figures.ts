@@ -140,15 +140,20 @@ function drawFigures({ stats }: RunStatistics, table: RunTable): Figure[] {
 function gradientFigure({ stats, groups }: RunStatistics, table: RunTable): Figure[] {
   if (table.document.attempts < 2) return []
   const { never, always, flat, signal } = groups
+  const open = groups.rows - stats.gradient.rows
   const kinds = [
-    `${formatCount(signal)} of ${formatQuantity(groups.rows, 'row')} would teach`,
+    `${formatCount(signal)} of ${formatQuantity(stats.gradient.rows, 'row')} would teach`,
     `${formatCount(never)} never ${never === 1 ? 'passes' : 'pass'}`,
     `${formatCount(always)} always ${always === 1 ? 'does' : 'do'}`,
     ...(flat > 0
-      ? [`${formatCount(flat)} ${flat === 1 ? 'has' : 'have'} equal rewards in between`]
+      ? [`${formatCount(flat)} ${flat === 1 ? 'has' : 'have'} other equal rewards`]
       : []),
   ]
-  return [figure('Gradient', stats.gradient, 'share', [kinds.join(', ')])]
+  const without =
+    open > 0
+      ? `without ${formatQuantity(open, 'row')} of which fewer than two have ended`
+      : undefined
+  return [figure('Gradient', stats.gradient, 'share', [kinds.join(', '), without])]
 }
 
 /** Only what there is. */

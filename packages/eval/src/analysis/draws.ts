@@ -35,17 +35,25 @@ export function passHatK(attempts: number, passed: number, k: number): number {
 
 /**
  * The unbiased estimate of the chance that a group of `size` attempts at a row has rewards that are not
- * all equal: 1 − Σᵥ C(nᵥ, size) / C(n, size), where nᵥ attempts of n have the reward v. With rewards 0
- * and 1 that is 1 − C(c, G)/C(n, G) − C(n−c, G)/C(n, G).
+ * all equal. Attempts without a reward (null) are drawn as well, and decide nothing: with n attempts, of
+ * which m have no reward and nᵥ the reward v, it is
+ * 1 − (Σᵥ C(nᵥ + m, size) − (V − 1) · C(m, size)) / C(n, size) for V different rewards.
  *
- * @throws RangeError when `size` is not between 1 and the number of rewards
+ * @throws RangeError when `size` is not between 1 and the number of attempts
  */
-export function gradientChance(rewards: readonly number[], size: number): number {
+export function gradientChance(rewards: readonly (number | null)[], size: number): number {
   const counts = new Map<number, number>()
-  for (const reward of rewards) counts.set(reward, (counts.get(reward) ?? 0) + 1)
-  let equal = 0
+  let without = 0
+  for (const reward of rewards) {
+    if (reward === null) without += 1
+    else counts.set(reward, (counts.get(reward) ?? 0) + 1)
+  }
+  const total = rewards.length
+  const noReward = chanceOfNone(total, total - without, size)
+  // A draw without any reward is among those of each reward, and counts once.
+  let equal = noReward
   for (const count of counts.values()) {
-    equal += chanceOfNone(rewards.length, rewards.length - count, size)
+    equal += chanceOfNone(total, total - without - count, size) - noReward
   }
   // 1 − 1 may come out as −1e-17.
   return Math.max(0, 1 - equal)

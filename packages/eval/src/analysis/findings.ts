@@ -132,15 +132,14 @@ function notPassed(table: RunTable): Finding | null {
   }
 }
 
-/** Of rows whose attempts have begun to end, one reward alone says nothing. */
+/** One attempt at a row says nothing of its gradient. */
 function equalRows(table: RunTable): Finding | null {
-  const kinds = { never: 0, signal: 0, flat: 0, always: 0 }
-  for (const { kind, ended } of table.groups) if (ended >= 2) kinds[kind] += 1
-  const { never, always, flat } = kinds
+  if (table.document.attempts < 2) return null
+  const { never, always, flat } = table.kinds()
   const count = never + always + flat
   if (count === 0) return null
   const parts = [`${never} never pass`, `${always} always do`]
-  if (flat > 0) parts.push(`${flat} have equal rewards in between`)
+  if (flat > 0) parts.push(`${flat} have other equal rewards`)
   return {
     key: 'rows',
     tone: 'info',

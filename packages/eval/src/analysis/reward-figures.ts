@@ -38,12 +38,12 @@ export function gradedPassRate(table: RunTable): Estimate {
 
 /** The chance that one of `k` attempts passes: the mean of {@link passAtK} over the rows. */
 export function passAt(table: RunTable, k: number): DrawEstimate {
-  return drawEstimate(table, k, endedOf, (group) => passAtK(group.ended, group.passed, k))
+  return drawEstimate(table, k, (group) => passAtK(group.ended, group.passed, k))
 }
 
 /** The chance that all of `k` attempts pass: the mean of {@link passHatK} over the rows. */
 export function passAllOf(table: RunTable, k: number): DrawEstimate {
-  return drawEstimate(table, k, endedOf, (group) => passHatK(group.ended, group.passed, k))
+  return drawEstimate(table, k, (group) => passHatK(group.ended, group.passed, k))
 }
 
 /**
@@ -60,15 +60,11 @@ export function gradientShare(table: RunTable): Estimate {
 
 /** The share of rows that would have a gradient with `size` samples per prompt. */
 export function gradientAt(table: RunTable, size: number): DrawEstimate {
-  return drawEstimate(
-    table,
-    size,
-    ({ graded }) => graded,
-    ({ items }) =>
-      gradientChance(
-        items.flatMap((item) => (table.counts(item) ? (table.value(item) ?? []) : [])),
-        size,
-      ),
+  return drawEstimate(table, size, ({ items }) =>
+    gradientChance(
+      items.flatMap((item) => (table.counts(item) ? [table.value(item)] : [])),
+      size,
+    ),
   )
 }
 
@@ -84,17 +80,12 @@ export function drawSizes(attempts: number): number[] {
   return [...sizes, attempts]
 }
 
-function endedOf(group: RowGroup): number {
-  return group.ended
-}
-
 function drawEstimate(
   { groups }: RunTable,
   k: number,
-  drawnFrom: (group: RowGroup) => number,
   chance: (group: RowGroup) => number,
 ): DrawEstimate {
-  const enough = groups.filter((group) => drawnFrom(group) >= k)
+  const enough = groups.filter(({ ended }) => ended >= k)
   return {
     k,
     ...meanOfRows(enough.map(chance), true),

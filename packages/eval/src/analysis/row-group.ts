@@ -1,8 +1,8 @@
 /**
  * What a row teaches under group-normalised RL (DAPO, arXiv 2503.14476), where equal rewards have no
- * advantage. `signal`: its rewards are not all equal. Otherwise nothing: `always` when they pass,
- * `never` when they are 0 or less, or there is none, and `flat` in between. Attempts without a reward
- * do not decide.
+ * advantage. `signal`: its rewards are not all equal. Otherwise nothing: `always` when all attempts
+ * passed, `never` when the rewards are 0 or less, or there is none, and `flat` for other equal rewards,
+ * such as half a reward each, or passes beside attempts without a reward.
  */
 export type GroupKind = 'never' | 'signal' | 'flat' | 'always'
 
@@ -29,15 +29,19 @@ export interface RowGroup {
   readonly kind: GroupKind
 }
 
-/** What the rewards of a row say; equal means exactly equal, because rounding makes tiny deviations. */
+/**
+ * What the rewards of a row say; equal means exactly equal, because rounding makes tiny deviations.
+ *
+ * @param isSure - whether all of its attempts passed
+ */
 export function describeRewards(
   rewards: readonly number[],
-  threshold: number,
+  isSure: boolean,
 ): Pick<RowGroup, 'mean' | 'spread' | 'kind'> {
   const [first] = rewards
   if (first === undefined) return { mean: null, spread: null, kind: 'never' }
   if (rewards.every((reward) => reward === first)) {
-    const kind = first >= threshold ? 'always' : first > 0 ? 'flat' : 'never'
+    const kind = isSure ? 'always' : first > 0 ? 'flat' : 'never'
     return { mean: first, spread: rewards.length < 2 ? null : 0, kind }
   }
   let sum = 0

@@ -45,6 +45,7 @@ export interface RunStatistics {
     readonly gradient_at: readonly DrawEstimate[]
     readonly spread: Estimate
   }
+  /** Of all rows, and of those that are of a kind: two attempts at them have ended, or the only one. */
   readonly groups: Readonly<Record<GroupKind | 'rows', number>>
   readonly behaviour: BehaviourStatistics
   readonly findings: readonly Finding[]

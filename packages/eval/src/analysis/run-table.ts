@@ -124,10 +124,11 @@ export class RunTable {
     return this.#writer.find(row, attempt)
   }
 
-  /** How many rows are of which kind. */
+  /** How many rows are of which kind, without those of which too few attempts have ended to tell. */
   kinds(): Record<GroupKind, number> {
     const kinds = { never: 0, signal: 0, flat: 0, always: 0 }
-    for (const { kind } of this.groups) kinds[kind] += 1
+    const needed = Math.min(2, this.document.attempts)
+    for (const { kind, ended } of this.groups) if (ended >= needed) kinds[kind] += 1
     return kinds
   }
 
@@ -235,7 +236,7 @@ export class RunTable {
   }
 
   #describe(group: MutableGroup): void {
-    const { columns, threshold } = this.document
+    const { columns } = this.document
     const { values } = this
     const { items } = group
     items.sort((a, b) => (columns.attempt[a] ?? 0) - (columns.attempt[b] ?? 0))
@@ -250,7 +251,7 @@ export class RunTable {
       if (value !== null) rewards.push(value)
     }
     group.graded = rewards.length
-    Object.assign(group, describeRewards(rewards, threshold))
+    Object.assign(group, describeRewards(rewards, group.passed === group.ended))
   }
 }
 

@@ -1,5 +1,6 @@
 import { distribution, type Distribution, quantities } from './behaviour-figures.ts'
-import { drawSizes, type DrawEstimate, gradientAt } from './reward-figures.ts'
+import type { Estimate } from './estimate.ts'
+import { drawSizes, type DrawEstimate, gradientAt, gradientShare } from './reward-figures.ts'
 import type { RunTable } from './run-table.ts'
 import type { Sign } from './signs.ts'
 import { isFields, type TrajectoryLike } from './trajectory-shape.ts'
@@ -7,8 +8,10 @@ import { isFields, type TrajectoryLike } from './trajectory-shape.ts'
 /** What a trainer would get of the rollouts of a run; those that graders took out are none of them. */
 export interface TrainingReadiness {
   readonly rollouts: number
-  /** Share of rows with a gradient, in groups of 2, 4, … and the configured number of attempts. */
-  readonly gradient: readonly DrawEstimate[]
+  /** Share of rows with a gradient, as `stats.gradient` of a run has it. */
+  readonly gradient: Estimate
+  /** The same in smaller groups: of 2, 4, … attempts. */
+  readonly smallerGroups: readonly DrawEstimate[]
   /** Rollouts without a reward: trainers leave them out, and their groups are smaller. */
   readonly withoutReward: number
   /** Rollouts that succeeded without asking the policy: there is nothing to train on. */
@@ -26,8 +29,9 @@ export function trainingReadiness(table: RunTable): TrainingReadiness {
   const having = (sign: Sign): number => count(table, (item) => table.has(item, sign))
   return {
     rollouts: count(table, () => true),
-    gradient: drawSizes(table.document.attempts)
-      .filter((size) => size > 1)
+    gradient: gradientShare(table),
+    smallerGroups: drawSizes(table.document.attempts)
+      .filter((size) => size > 1 && size < table.document.attempts)
       .map((size) => gradientAt(table, size)),
     withoutReward: count(table, (item) => table.value(item) === null),
     withoutCalls: having('nocalls'),

@@ -8,6 +8,7 @@ import {
   runStatistics,
   toRunDocument,
   tQuantile,
+  trainingReadiness,
 } from '@osmosis/eval/analysis'
 import * as fc from 'fast-check'
 import { madeEvent } from '@osmosis/testing/kit'
@@ -137,14 +138,14 @@ test('rows with a gradient, now and at other group sizes', () => {
   expect(stats.gradient_at).toEqual([
     {
       k: 2,
-      ...estimate(0.42857142857142, 0.05250599805071, 0.80463685909214, 7),
+      ...estimate(0.38095238095238, 0.01712000922244, 0.74478475268233, 7),
       left_out: 0,
       rough: true,
     },
     {
       k: 4,
-      ...estimate(0.66666666666666, -0.767550909916488, 2.100884243249821, 3),
-      left_out: 4,
+      ...estimate(0.6, -0.080087380658255, 1.280087380658255, 5),
+      left_out: 2,
       rough: true,
     },
   ])
@@ -153,6 +154,22 @@ test('rows with a gradient, now and at other group sizes', () => {
 test('a row of which one attempt has ended says nothing about gradients yet', () => {
   const run = new RunTable(toRunDocument(manifestOf(3), eventsOf([[0, 1], [1, 1], [1]])))
   expect(runStatistics(run).stats.gradient).toMatchObject({ value: 0.5, rows: 2 })
+})
+
+test('there is one share of rows with a gradient, whatever failed', () => {
+  const rewards = [
+    [0, null, 1, null],
+    [null, null, null, null],
+    [1, null, 1, 1],
+    [1, 1, 1, 1],
+  ]
+  const run = new RunTable(toRunDocument(manifestOf(4), eventsOf(rewards)))
+  const { gradient, gradient_at: sizes } = runStatistics(run).stats
+  expect(gradient).toMatchObject({ value: 0.25, rows: 4 })
+  expect(sizes.at(-1)).toMatchObject({ k: 4, value: 0.25, rows: 4, left_out: 0 })
+  expect(trainingReadiness(run).gradient).toStrictEqual(gradient)
+  // An attempt without a reward has not passed.
+  expect(runStatistics(run).groups).toStrictEqual({ rows: 4, never: 1, signal: 1, flat: 1, always: 1 })
 })
 
 test('figures about several attempts are rough below 50 rows', () => {
@@ -265,7 +282,7 @@ test.each([
 })
 
 test('pass^k and the chance of a gradient are the shares of all draws of k attempts', () => {
-  const rewards = fc.array(fc.constantFrom(0, 0.5, 1), { minLength: 1, maxLength: 8 })
+  const rewards = fc.array(fc.constantFrom(0, 0.5, 1, null), { minLength: 1, maxLength: 8 })
   fc.assert(
     fc.property(rewards, fc.integer({ min: 1, max: 8 }), (all, size) => {
       const k = Math.min(size, all.length)
@@ -273,7 +290,9 @@ test('pass^k and the chance of a gradient are the shares of all draws of k attem
         all.filter((_reward, at) => (set >> at) % 2 === 1),
       ).filter(({ length }) => length === k)
       const passing = draws.filter((draw) => draw.every((reward) => reward === 1))
-      const teaching = draws.filter((draw) => new Set(draw).size > 1)
+      const teaching = draws.filter(
+        (draw) => new Set(draw.filter((reward) => reward !== null)).size > 1,
+      )
       const passed = all.filter((reward) => reward === 1).length
       expect(passHatK(all.length, passed, k)).toBeCloseTo(passing.length / draws.length, 12)
       expect(gradientChance(all, k)).toBeCloseTo(teaching.length / draws.length, 12)

@@ -174,7 +174,12 @@ function Brackets({
           many: 'give a gradient',
           query: 'is:signal sort:-spread',
         },
-        { count: flat, one: 'is equal in between', many: 'are equal in between', query: 'is:flat' },
+        {
+          count: flat,
+          one: 'has other equal rewards',
+          many: 'have other equal rewards',
+          query: 'is:flat',
+        },
         { count: always, one: 'always passes', many: 'always pass', query: 'is:always' },
       ]
   return (
