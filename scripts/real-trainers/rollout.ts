@@ -6,7 +6,7 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 
-/** Asks twice. What becomes of it is in the row: `want` is `rewarded`, `removed` or `failed`. */
+/** Asks twice. What becomes of it is in the row: `want` is `rewarded`, `said`, `removed` or `failed`. */
 export class AsksTwice extends AgentWorkflow {
   async run({ prompt, metadata }: AgentWorkflowContext): Promise<unknown> {
     const policy = requireRolloutContext('AsksTwice').policy('sample')
@@ -21,12 +21,18 @@ export class AsksTwice extends AgentWorkflow {
   }
 }
 
-/** Gives the label as the reward. */
+/** Gives the label as the reward, or what the policy said at last: `want` is `said`. */
 export class SaysTheLabel extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
+    const want = ctx.metadata?.['want']
     for (const id of ctx.samples.keys()) {
-      if (ctx.metadata?.['want'] === 'removed') ctx.removeSample(id)
-      else ctx.setSampleReward(id, Number(ctx.label))
+      const reward = want === 'said' ? lastWord(ctx, id) : ctx.label
+      if (want === 'removed') ctx.removeSample(id)
+      else ctx.setSampleReward(id, Number(reward))
     }
   }
+}
+
+function lastWord(ctx: GraderContext, id: string): unknown {
+  return (ctx.samples.get(id)?.messages.at(-1) as { content?: unknown } | undefined)?.content
 }

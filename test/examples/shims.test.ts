@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -113,6 +113,7 @@ interface TrlStep {
   readonly asked: readonly object[]
   readonly sampled: Pair[]
   readonly trained: readonly Trained[]
+  readonly warned: readonly string[]
 }
 
 async function trlStep(rows: readonly object[]): Promise<TrlStep> {
@@ -134,6 +135,7 @@ const flaky = { id: 'flaky', prompt: 'flaky!', label: '!?' }
 const broken = { id: 'broken', prompt: 'broken!', label: '!?' }
 const rewritten = { id: 'rewritten', prompt: 'json!', label: 'no' }
 const crowd = { id: 'crowd', prompt: 'crowd!', label: '!?', attempts: meanwhile }
+const oversized = { ...rewritten, tokenBudget: 100 }
 const letters = (text: string): number[] => Array.from(text, (letter) => letter.codePointAt(0) ?? 0)
 
 withPrograms('python3').describe('the shims of docs/training/shims.md', () => {
@@ -159,6 +161,9 @@ withPrograms('python3').describe('the shims of docs/training/shims.md', () => {
     expect(first?.input_ids).toEqual([...asked, ...letters('!'), ...between, ...letters('!?')])
     expect(first?.completion_mask).toEqual([...context(asked), 1, ...context(between), 1, 1])
     expect(first?.prompt).toMatchObject([{ role: 'user', content: 'right!' }])
+    const refused = step.warned.filter((line) => line.startsWith('rollout refused'))
+    expect(refused).toHaveLength(2)
+    expect(refused[1]).toMatch(/^rollout refused, 2 of \d so far: none of 3 tries was completed$/)
   })
 
   it('give TRL every token that was sampled, with its logprob, whatever the agent rewrites', async () => {
@@ -173,6 +178,30 @@ withPrograms('python3').describe('the shims of docs/training/shims.md', () => {
     const inOrder = (pairs: Pair[]): Pair[] => pairs.toSorted(([, a], [, b]) => b - a)
     expect(inOrder(step.trained.flatMap(trainedOf))).toEqual(inOrder(step.sampled))
     expect(new Set(step.trained.map(({ metrics }) => metrics.reward))).toEqual(new Set([0.25]))
+  })
+
+  it('give TRL nothing of a rollout of which it would drop a sequence, and count it', async () => {
+    const { error, sampled, trained, warned } = await trlStep([oversized])
+    expect({ error, trained }).toEqual({ error: null, trained: [] })
+    expect(sampled).toHaveLength(2 * (1 + 2 + 3 + 4))
+    const why = 'sequences of [22, 60, 128] tokens (10 of them sampled), and a token_budget of 100'
+    expect(warned).toEqual([1, 2].map((n) => `rollout refused, ${n} of ${n} so far: ${why}`))
+  })
+
+  it('refuse a TRL with another rollout loop, and say which one they need', async () => {
+    const folder = await programs()
+    const trl = path.join(folder, 'trl')
+    rmSync(trl, { recursive: true })
+    mkdirSync(trl)
+    writeFileSync(path.join(trl, '__init__.py'), '')
+    mkdirSync(path.join(folder, 'trl-1.18.2.dist-info'))
+    writeFileSync(
+      path.join(folder, 'trl-1.18.2.dist-info/METADATA'),
+      'Metadata-Version: 2.1\nName: trl\nVersion: 1.18.2\n',
+    )
+    await expect(python('python3', ['trl_rollouts.py'], { cwd: folder })).rejects.toThrow(
+      'TRL 1.18.2 is installed: install trl==1.13.0',
+    )
   })
 
   it('end the training of TRL where the model server gives no token ids', async () => {

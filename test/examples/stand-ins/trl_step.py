@@ -2,14 +2,25 @@
 
 import dataclasses
 import json
+import logging
 import sys
 from types import SimpleNamespace
 
 import trl_rollouts
 from stand_in import completion, serve
+from trl.experimental.async_grpo.async_rollout_worker import DEFAULTS
 
 asked = []
 sampled = []
+warned = []
+
+
+class Warned(logging.Handler):
+    def emit(self, record):
+        warned.append(record.getMessage())
+
+
+logging.getLogger("trl_rollouts").addHandler(Warned())
 
 
 def vllm(path, headers, body):
@@ -33,20 +44,16 @@ rows = [
     {"prompt": [{"role": "user", "content": row["prompt"]}], "label": row["label"], "metadata": {"id": row["id"]}}
     for row in json.loads(sys.argv[2])
 ]
-attempts = json.loads(sys.argv[2])[0].get("attempts", 2)
+first = json.loads(sys.argv[2])[0]
 args = SimpleNamespace(
-    num_generations=attempts,
-    max_inflight_tasks=64,
-    queue_maxsize=0,
-    vllm_server_base_url=serve(vllm),
-    max_completion_length=7,
-    temperature=1.0,
-    top_p=1.0,
-    top_k=0,
-    min_p=None,
-    repetition_penalty=1.0,
-    log_completions=False,
-    num_completions_to_print=None,
+    **{
+        **DEFAULTS,
+        "num_generations": first.get("attempts", 2),
+        "max_inflight_tasks": 64,
+        "vllm_server_base_url": serve(vllm),
+        "max_completion_length": 7,
+        "token_budget": first.get("tokenBudget"),
+    }
 )
 # A dataset has all keys of all messages, and None where a message has none.
 dataset = [{"prompt": [{**message, "name": None} for message in row["prompt"]]} for row in rows]
@@ -59,4 +66,4 @@ try:
 except Exception as raised:
     error = str(raised)
 trained = [dataclasses.asdict(worker.rollout_buffer.get_nowait()) for _ in range(worker.rollout_buffer.qsize())]
-print(json.dumps({"error": error, "asked": asked[:1], "sampled": sampled, "trained": trained}))
+print(json.dumps({"error": error, "asked": asked[:1], "sampled": sampled, "trained": trained, "warned": warned}))

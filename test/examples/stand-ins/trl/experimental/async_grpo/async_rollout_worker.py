@@ -27,37 +27,35 @@ class RolloutSample:
     metrics: dict
 
 
+# What a loop is built with unless it is told otherwise.
+DEFAULTS = {
+    "num_generations": 8,
+    "max_inflight_tasks": 128,
+    "queue_maxsize": 0,
+    "vllm_server_url": "http://localhost:8000",
+    "max_tokens": 32,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": None,
+    "repetition_penalty": 1.0,
+    "log_completions": False,
+    "num_completions_to_print": None,
+}
+
+
 class _AsyncRolloutLoop:
     _provides_rollout_reward = False
 
-    def __init__(
-        self,
-        *,
-        model_name,
-        dataset,
-        reward_funcs,
-        processing_class,
-        rollout_buffer,
-        num_generations=8,
-        max_inflight_tasks=128,
-        queue_maxsize=0,
-        vllm_server_url="http://localhost:8000",
-        max_tokens=32,
-        temperature=1.0,
-        top_p=1.0,
-        top_k=0,
-        min_p=None,
-        repetition_penalty=1.0,
-        log_completions=False,
-        num_completions_to_print=None,
-    ):
+    def __init__(self, *, model_name, dataset, reward_funcs, processing_class, rollout_buffer, **settings):
+        if unknown := settings.keys() - DEFAULTS.keys():
+            raise TypeError(f"no setting of the loop: {unknown}")
         if not reward_funcs and not self._provides_rollout_reward:
             raise ValueError("no reward source")
         self.model_name, self.dataset, self.tokenizer = model_name, dataset, processing_class
-        self.rollout_buffer, self.num_generations = rollout_buffer, num_generations
-        self.max_inflight_tasks, self.vllm_server_url = max_inflight_tasks, vllm_server_url.rstrip("/")
-        self.max_tokens, self.temperature, self.top_p, self.top_k = max_tokens, temperature, top_p, top_k
-        self.min_p, self.repetition_penalty = min_p, repetition_penalty
+        self.rollout_buffer = rollout_buffer
+        for name, value in {**DEFAULTS, **settings}.items():
+            setattr(self, name, value)
         self.tools = []
         self.reward_func_names = [function.__name__ for function in reward_funcs]
 
