@@ -32,12 +32,19 @@ afterAll(async () => {
 const starts = {
   npm: 'npm create @osmosis@latest my-agent -- --framework',
   pnpm: 'pnpm create @osmosis@latest my-agent --framework',
-}
+} as const
 
-describe.each(Object.entries(starts))('from an empty folder with %s', (manager, start) => {
-  it.each(frameworkNames)(
-    'to the transcript of a failing row of %s in four commands, without editing a file',
-    async (framework) => {
+// What is created does not depend on who creates it.
+const cases = [
+  ...frameworkNames.map((framework) => ['npm', framework] as const),
+  ...frameworkNames.slice(0, 1).map((framework) => ['pnpm', framework] as const),
+]
+
+describe('from an empty folder', () => {
+  it.each(cases)(
+    'with %s to the transcript of a failing row of %s in four commands, without editing a file',
+    async (manager, framework) => {
+      const start = starts[manager]
       const folder = await temporaryFolder()
       const timed = stopwatch()
       await timed('create', inFolder(folder, `${start} ${framework}`))
