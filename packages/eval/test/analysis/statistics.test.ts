@@ -169,7 +169,13 @@ test('there is one share of rows with a gradient, whatever failed', () => {
   expect(sizes.at(-1)).toMatchObject({ k: 4, value: 0.25, rows: 4, left_out: 0 })
   expect(trainingReadiness(run).gradient).toStrictEqual(gradient)
   // An attempt without a reward has not passed.
-  expect(runStatistics(run).groups).toStrictEqual({ rows: 4, never: 1, signal: 1, flat: 1, always: 1 })
+  expect(runStatistics(run).groups).toStrictEqual({
+    rows: 4,
+    never: 1,
+    signal: 1,
+    flat: 1,
+    always: 1,
+  })
 })
 
 test('figures about several attempts are rough below 50 rows', () => {
