@@ -16,7 +16,8 @@ async function shownMetrics(): Promise<{ names: string[]; figures: string[] }> {
       return { running: 1, restarts: { exit: 1 }, residentBytes: 1, cpuSeconds: 1 }
     }
   }
-  const backend = new WithWorkers({ workflow: AskOnce })
+  const artifactRoot = await temporaryFolder()
+  const backend = new WithWorkers({ workflow: AskOnce, artifactRoot })
   await using running = await startServer({ backend, outboxDir: await temporaryFolder() })
   await running.post()
   await running.controller.bodies()
