@@ -254,7 +254,7 @@ except ValueError as error:
   })
 
   it('give rLLM the reward of a session, and an exception that has it run again', async () => {
-    const error = expect.stringContaining('rollout failed: the sandbox is gone') as string
+    const error = expect.stringContaining(': the sandbox is gone') as string
     expect(await stepOf('rllm_step.py', [right, flaky, broken])).toEqual([
       { id: 'right', reward: 1, traces: 2 },
       { id: 'flaky', error },

@@ -1,5 +1,5 @@
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { UserCode } from '@osmosis/core/containment'
+import { codeLine, UserCode } from '@osmosis/core/containment'
 import type { FunctionTool } from '@osmosis/core/wire'
 
 import type { RolloutAgentLoop } from './rollout-agent-loop.ts'
@@ -70,7 +70,9 @@ export async function loadTools(
     return checkTools(await code.run(async () => loop.getTools(request)))
   } catch (error) {
     const what = error instanceof Error ? error.constructor.name : typeof error
-    const message = `getTools() threw ${what}: ${errorMessage(error)}`
+    const place = codeLine(error)
+    const where = place === undefined ? '' : ` at ${place}`
+    const message = `getTools() threw ${what}${where}: ${errorMessage(error)}`
     return { tools: [], issues: [issue('GET_TOOLS_EXCEPTION', 'getTools', message)] }
   } finally {
     code.clear()

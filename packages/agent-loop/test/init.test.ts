@@ -197,7 +197,11 @@ describe('refusing a rollout', () => {
 
     expect(answers.map(({ status }) => status)).toStrictEqual([500, 500, 500, 500, 202])
     expect(answers.slice(0, 4).map(({ body }) => body)).toStrictEqual([
-      { detail: '[GET_TOOLS_EXCEPTION] getTools: getTools() threw Error: no tools today' },
+      {
+        detail: expect.stringMatching(
+          /^\[GET_TOOLS_EXCEPTION\] getTools: getTools\(\) threw Error at \S+init\.test\.ts:\d+: no tools today$/,
+        ) as unknown,
+      },
       { detail: '[GET_TOOLS_RETURNS_NONE] getTools: getTools() must return an array, got null' },
       { detail: "[MISSING_FUNCTION] tools[0]: Tool must have a 'function' field" },
       {

@@ -120,7 +120,9 @@ describe('validating an agent loop', () => {
       throw new RangeError('no')
     })
     expect((await validateAgentLoop(loop)).errors.map(formatIssue)).toStrictEqual([
-      '[GET_TOOLS_EXCEPTION] getTools: getTools() threw RangeError: no',
+      expect.stringMatching(
+        /^\[GET_TOOLS_EXCEPTION\] getTools: getTools\(\) threw RangeError at \S+:\d+: no$/,
+      ),
     ])
   })
 

@@ -28,8 +28,8 @@ it('an attempt that failed has no reward, and the others are graded without it',
     graded: 11,
     not_graded: { failed: ['1.2'], pending: [] },
     errors: [
-      { rollout: '1.1', error: 'a part of 3' },
-      { rollout: '1.3', error: 'a part of 3' },
+      { rollout: '1.1', error: 'thrown by gradeGroup() at inverse.ts:5: a part of 3' },
+      { rollout: '1.3', error: 'thrown by gradeGroup() at inverse.ts:5: a part of 3' },
     ],
   })
 

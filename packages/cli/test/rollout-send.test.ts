@@ -107,7 +107,9 @@ describe('osmosis rollout send', () => {
       1,
       '[user] two\n[assistant] calls look_up({"q": "one"})\nreward: none\n',
     ])
-    expect(stderr).toContain('status: failure\nerror: the tool is broken (agent_error)\n')
+    expect(stderr).toContain(
+      'status: failure\nerror: thrown by run() at rollouts/calling/main.ts:22: the tool is broken (agent_error)\n',
+    )
     expect(readFileSync(log, 'utf8')).toContain('the tool is broken')
   })
 

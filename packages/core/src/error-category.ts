@@ -105,7 +105,8 @@ function isHttpError(error: Error): boolean {
   return typeof code === 'string' && networkCode.test(code)
 }
 
-function causes(error: unknown): Error[] {
+/** The error and what it says caused it. Throws what getters of user code throw. */
+export function causes(error: unknown): Error[] {
   const chain: Error[] = []
   // Eight links are deeper than any framework nests, and end a cycle.
   for (let link = error; link instanceof Error && chain.length < 8; link = link.cause) {

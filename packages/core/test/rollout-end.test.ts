@@ -92,7 +92,7 @@ describe('the end of a rollout', () => {
     expect(await endOf(backend, { chatCompletionsUrl: await policyUrl() })).toEqual({
       kind: 'failed',
       category: 'agent_error',
-      message: 'boom',
+      message: expect.stringMatching(/^thrown by run\(\) at \S+:\d+: boom$/),
     })
   })
 
@@ -104,7 +104,7 @@ describe('the end of a rollout', () => {
     expect(await endOf(backend, { chatCompletionsUrl: await policyUrl() })).toEqual({
       kind: 'failed',
       category: 'validation_error',
-      message: 'gboom',
+      message: expect.stringMatching(/^thrown by grade\(\) at \S+:\d+: gboom$/),
     })
   })
 

@@ -48,7 +48,9 @@ describe('a group', () => {
     await running.post(attemptBody('broken', 2))
     // Both completions were told, and the group waits for its third attempt.
     await controller.until(() => controller.callbacks.length === 3)
-    expect(gradings(controller)).toStrictEqual({ broken: ['failure', null, 'the agent broke'] })
+    expect(gradings(controller)).toStrictEqual({
+      broken: ['failure', null, expect.stringMatching(/: the agent broke$/)],
+    })
     expect(await (await fetch(`${url}/rollout/a/status`)).json()).toMatchObject({
       status: 'grading',
       reward: null,
@@ -58,7 +60,7 @@ describe('a group', () => {
     await controller.until(() => controller.callbacks.length === 6)
     expect(gradings(controller)).toStrictEqual({
       a: ['success', 1 / 3, null],
-      broken: ['failure', null, 'the agent broke'],
+      broken: ['failure', null, expect.stringMatching(/: the agent broke$/)],
       c: ['success', 1, null],
     })
     expect(controller.callbacks.at(-1)?.body).toMatchObject({ sample: { metrics: { failed: 1 } } })

@@ -123,13 +123,15 @@ describe('a leased rollout', () => {
     expect(await breaks.until()).toMatchObject({
       status: 'failure',
       sample: null,
-      err_message: 'the key is [redacted]',
+      err_message: expect.stringMatching(
+        /^thrown by run\(\) at \S+:\d+: the key is \[redacted\]$/,
+      ) as unknown,
       err_category: 'agent_error',
     })
     expect(await ungraded.until()).toMatchObject({
       status: 'failure',
       sample: { reward: null },
-      err_message: 'no judge',
+      err_message: expect.stringMatching(/^thrown by grade\(\) at \S+:\d+: no judge$/) as unknown,
       err_category: 'validation_error',
     })
   })

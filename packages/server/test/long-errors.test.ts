@@ -12,7 +12,8 @@ const key = 'planted-key-of-the-llm'
 const longMessage = `${key} `
   .repeat(Math.floor(tenMegabytes / (key.length + 1)))
   .padEnd(tenMegabytes, '.')
-const cutMessage = /^(\[redacted\] )+(\[[a-z]*)?… \[cut: 10485760 characters in all\]$/
+const cutMessage =
+  /^thrown by \w+\(\) at \S+:\d+: (\[redacted\] )+(\[[a-z]*)?… \[cut: \d+ characters in all\]$/
 
 const failing = workflowOf(() => Promise.reject(new Error(longMessage)))
 
@@ -81,7 +82,7 @@ it('is cut where it should be when there was a key as long as that', async () =>
   })
   await running.post({ llm_api_key: 'k'.repeat(16_384) })
   const [completion] = await running.controller.bodies()
-  expect(errorOf(completion)).toMatch(/^x{8000,}… \[cut: 20000 characters in all\]$/)
+  expect(errorOf(completion)).toMatch(/: x{7900,}… \[cut: \d+ characters in all\]$/)
 })
 
 const everything: unknown[] = []
@@ -100,8 +101,10 @@ describe('an error that holds very much', () => {
     await running.post({ llm_api_key: key })
     const [completion] = await running.controller.bodies()
 
-    expect(errorOf(completion)).toBe('too much')
-    const lines = running.log.filter(({ message }) => message === 'workflow failed: too much')
+    expect(errorOf(completion)).toMatch(/^thrown by run\(\) at \S+:\d+: too much$/)
+    const lines = running.log.filter(({ message }) =>
+      /^workflow failed: .*: too much$/.test(message),
+    )
     expect(lines).toHaveLength(1)
     expect(lines[0]?.fields).toMatchObject({ rollout_id: 'r1', error: { message: 'too much' } })
     expect(Buffer.byteLength(JSON.stringify(lines[0]))).toBeLessThan(40_000)

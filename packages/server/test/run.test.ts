@@ -504,7 +504,7 @@ describe('POST /run', () => {
       }),
     })
     const [rollout] = await miles.generate(server.url, [row])
-    expect(rollout?.answer?.eval_report.err_message).toMatch(/^refused: /)
+    expect(rollout?.answer?.eval_report.err_message).toMatch(/: refused: /)
     expect(JSON.stringify([rollout?.answer, server.log])).not.toContain('key-of-the-server')
   })
 

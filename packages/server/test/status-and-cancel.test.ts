@@ -58,7 +58,7 @@ describe('the status of a rollout', () => {
       rollout_id: 'r1',
       status: 'failure',
       reward: null,
-      err_message: 'boom',
+      err_message: expect.stringMatching(/^thrown by run\(\) at \S+:\d+: boom$/) as unknown,
     })
   })
 

@@ -74,6 +74,8 @@ export type TranscriptAnswer = (
 export interface ItemEnding {
   /** The whole message; null unless it failed. */
   readonly error: string | null
+  /** Of what user code threw; null when the log of the run does not have it. */
+  readonly stack: string | null
   /** By sample id; null for a sample without a reward. */
   readonly rewards: Readonly<Record<string, number | null>>
   /** Why an eval function gave no score, by its name. */

@@ -159,6 +159,36 @@ describe('what it serves', () => {
     expect(await state('5.0')).toBe('missing')
   })
 
+  it('gives the stack of what user code threw in a rollout', async () => {
+    const { root, client } = await airlineViewer()
+    const [first, second] = eventsOf(root)
+    const thrown = 'thrown by run() at main.ts:17: no such order'
+    const failed = { status: 'failed', error_type: 'agent_error', error_message: thrown }
+    const journal = path.join(root, 'airline/events.jsonl')
+    appendFileSync(
+      journal,
+      journalLine({ ...first, ...failed }) + journalLine({ ...second, ...failed }),
+    )
+    const stack = 'Error: no such order\n    at price (/shop/main.ts:17:5)'
+    const cause = { stack: 'Error: no shelf\n    at shelf (/shop/shelf.ts:2:1)' }
+    const logged = {
+      level: 40,
+      time: 1,
+      rollout_id: first?.rollout_id,
+      error: { stack, cause },
+      msg: `workflow failed: ${thrown}`,
+    }
+    writeFileSync(path.join(root, 'airline/logs.txt'), `printed\n${JSON.stringify(logged)}\n`)
+    const stackOf = async (item: string): Promise<unknown> =>
+      (await client.json<TranscriptAnswer>(`/api/runs/airline/transcripts/${item}`)).ending.stack
+    expect(await stackOf('0.0')).toBe(`${stack}\nCaused by: ${cause.stack}`)
+    // Its line comes later, behind one that is longer than any line of the log.
+    expect(await stackOf('0.1')).toBeNull()
+    const other = JSON.stringify({ ...logged, rollout_id: second?.rollout_id })
+    appendFileSync(path.join(root, 'airline/logs.txt'), `${'x'.repeat(3_000_000)}\n${other}\n`)
+    expect(await stackOf('0.1')).toContain('main.ts:17')
+  })
+
   it('finds the rollouts in whose transcripts all words are', async () => {
     const { client } = await airlineViewer()
     const { document } = await client.json<RunAnswer>('/api/runs/airline')

@@ -49,7 +49,7 @@ it('a call that the front refuses does not leave, and fails the rollout with tha
     throw new Error('too many calls')
   })
   const { completion } = await runRollout(pool, 'ask', { chatCompletionsUrl: policy.url }, calls)
-  expect(completion.failure?.message).toBe('too many calls')
+  expect(completion.failure?.message).toContain('too many calls')
   expect(policy.requests).toHaveLength(0)
 })
 

@@ -6,7 +6,7 @@ import {
   type RolloutFailure,
   type RolloutStatus,
 } from '@osmosis/core'
-import { UserCode } from '@osmosis/core/containment'
+import { thrownBy, UserCode } from '@osmosis/core/containment'
 import { startTimer, type EgressPolicy, type TraceHeaders } from '@osmosis/core/http'
 import { beginRolloutTrace, type RolloutTrace } from '@osmosis/core/tracing'
 import type { FunctionTool } from '@osmosis/core/wire'
@@ -115,8 +115,10 @@ export class RolloutRun {
   async #body(): Promise<string> {
     const { rolloutId } = this.#rollout.request
     const { logger, secrets, loop } = this.#services
+    let isOver = false
     try {
       const { errorMessage: said, ...result } = await this.#run()
+      isOver = true
       const shown = said === null ? null : secrets.redactError(said)
       const metrics = this.#metrics.snapshot()
       const parts = { rolloutId, metrics, texts: this.#texts }
@@ -129,7 +131,8 @@ export class RolloutRun {
     } catch (error) {
       this.#trace?.fail(error)
       this.#end({ category: errorCategory(error), cause: error })
-      const message = secrets.redactError(errorMessage(error))
+      const why = isOver ? errorMessage(error) : thrownBy('run()', error)
+      const message = secrets.redactError(why)
       logger.warn({ rollout_id: rolloutId, error }, `rollout failed: ${message}`)
       const metrics = this.#metrics.snapshot()
       return failedBody(message, this.#client.conversationJson, { rolloutId, metrics })

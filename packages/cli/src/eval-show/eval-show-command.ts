@@ -144,9 +144,16 @@ function itemDocument(shown: ShownItem): object {
 }
 
 async function rolloutDocument(shown: ShownItem): Promise<object> {
-  const said = await shown.run.reader.trajectories(shown.event)
+  const { reader } = shown.run
+  const said = await reader.trajectories(shown.event)
+  const stack = await reader.stack(shown.event)
   const samples = said.state === 'found' ? said.value : {}
-  return { ...itemDocument(shown), transcript: said.state, samples }
+  return {
+    ...itemDocument(shown),
+    ...(stack === undefined ? {} : { stack }),
+    transcript: said.state,
+    samples,
+  }
 }
 
 function wrong(message: string): OsmosisError {

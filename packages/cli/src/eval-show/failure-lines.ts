@@ -1,5 +1,8 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+
 import { formatCount, formatQuantity } from '@osmosis/eval'
-import { rolloutName, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
+import { isThrown, rolloutName, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
 
 import { commandLines, withCommand } from './shell-command.ts'
 import type { ShownModel } from './shown-run.ts'
@@ -90,6 +93,9 @@ function kindLines(
         styled('yellow', `  ${at === 0 ? '→' : ' '} ${line}`),
       ),
     ),
+    ...(isThrown(message) && existsSync(path.join(reader.location, 'logs.txt'))
+      ? [styled('dim', `  The stack (all that was printed: logs.txt of the run):`)]
+      : []),
     ...commandLines(['eval', 'show', command, item]),
   ]
 }
@@ -108,6 +114,8 @@ export function failureAdvice(
   message: string,
   { inputs, provenance }: RunManifest,
 ): string[] {
+  // What user code threw is about what it asked, not about the policy, nor about the limits of the config.
+  if (isThrown(message)) return []
   const { agent_seconds: agent, grader_seconds: grader } = inputs.timeouts
   const config = provenance.config === null ? 'the config' : plain(provenance.config)
   if (type === 'timeout') {

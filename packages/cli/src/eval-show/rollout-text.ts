@@ -1,3 +1,5 @@
+import path from 'node:path'
+
 import { formatCount, formatDuration, formatQuantity, formatReward } from '@osmosis/eval'
 
 import { failureAdvice, inOwnWords } from './failure-lines.ts'
@@ -14,7 +16,8 @@ export async function rolloutLines(
   const { reader } = shown.run
   const said = await reader.trajectories(shown.event)
   const lines = saidLines(said, shown, options)
-  const outcome = outcomeLines(shown, options)
+  const stack = await reader.stack(shown.event)
+  const outcome = [...outcomeLines(shown, options), ...stackLines(stack, shown, options)]
   const head = [...headLines(shown, options, await labelOf(shown)), ...outcome, '', ...lines]
   // Whoever has read a long talk to its end does not scroll back for what came of it.
   return lines.length > 20 ? [...head, '', titleLine(shown), ...outcome] : head
@@ -100,6 +103,20 @@ function outcomeLines(shown: ShownItem, { width }: TranscriptOptions): string[] 
     ...(note === undefined
       ? []
       : field('Note', [note.tag, note.text].filter(Boolean).join(': '), width)),
+  ]
+}
+
+/** Where what user code threw comes from, and where more of it may be. */
+function stackLines(
+  stack: string | undefined,
+  { run }: ShownItem,
+  { width }: TranscriptOptions,
+): string[] {
+  if (stack === undefined) return []
+  const log = path.join(run.reader.location, 'logs.txt')
+  return [
+    ...field('Stack', stack, width),
+    ...field('', `All that was printed: ${log}`, width).map((line) => styled('dim', line)),
   ]
 }
 

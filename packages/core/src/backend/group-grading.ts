@@ -11,8 +11,9 @@ import type { MetadataOf } from '../workflow/metadata-schema.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import type { Deadline } from './deadline.ts'
 import { notGraded, type GatheredGroup, type WaitingMember } from './gathering-group.ts'
-import { assertRewarded, SampleGrading } from './grading-phase.ts'
+import { assertRewarded } from './grading-phase.ts'
 import { graderDeadline } from './phase-deadlines.ts'
+import { SampleGrading } from './sample-grading.ts'
 import { toFailure } from './workflow-phase.ts'
 
 /** What grades groups. */

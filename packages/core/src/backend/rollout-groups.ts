@@ -71,7 +71,7 @@ export class RolloutGroups<TConfig, TWorkflowConfig> {
       await gathering.arrive(live, attempt, samples)
       return { status: 'success', failure: null, samples }
     } catch (error) {
-      const failure = toFailure(error)
+      const failure = toFailure(error, 'gradeGroup()')
       this.failed(live, failure)
       live.trace?.fail(error)
       return { status: 'failure', failure, samples }

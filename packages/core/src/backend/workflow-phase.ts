@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 
 import { inScope, type RolloutScope } from '../containment/rollout-scope.ts'
+import { thrownBy } from '../containment/thrown-by.ts'
 import { errorCategory, errorMessage } from '../error-category.ts'
 import { OsmosisError } from '../errors.ts'
 import type { EgressOptions } from '../http/egress-policy.ts'
@@ -47,6 +48,7 @@ export async function runWorkflowPhase<TConfig>(
   const clock = new QueueClock(request.queuedSeconds)
   let release: (() => void) | undefined
   let started: RolloutContext | undefined
+  let by: string | undefined
   const deadline = workflowDeadline(request, clock, () => started?.pausedBy)
   live.enter(deadline)
 
@@ -71,12 +73,19 @@ export async function runWorkflowPhase<TConfig>(
     if (live.trace !== undefined) traces.set(context, live.trace)
     const samples = await deadline.run(() =>
       context.run(async () => {
+        by = 'the metadata schema'
         live.metadata = await parseMetadata(config, request.metadata)
         const copy = cloneConfig(config)
         const input = new WorkflowInput(live, copy, deadline.signal)
-        const returned = await new workflow(copy).run(input)
+        by = 'the constructor of the workflow'
+        const made = new workflow(copy)
+        by = 'run()'
+        const returned = await made.run(input)
+        by = undefined
         registerReturned(context, returned, request.label)
+        by = 'a sample source'
         const collected = await context.getSamples()
+        by = 'run()'
         context.throwUnnoticedError()
         return collected
       }),
@@ -93,7 +102,7 @@ export async function runWorkflowPhase<TConfig>(
   } catch (error) {
     live.trace?.fail(error)
     // Collected beside the report of the failure, which waits for nobody's sources.
-    return failedWorkflow(error, partialSamples(started, deadline))
+    return failedWorkflow(error, partialSamples(started, deadline), by)
   } finally {
     release?.()
     deadline.clear()
@@ -117,12 +126,14 @@ async function partialSamples(
  * What a workflow comes to that fails of this.
  *
  * @param said - what there is of its samples; default: it has said nothing
+ * @param by - the function of the user that threw; default: none did
  */
 export function failedWorkflow(
   error: unknown,
   said?: WorkflowOutcome['partialSamples'],
+  by?: string,
 ): WorkflowResult {
-  const outcome = { status: 'failure', failure: toFailure(error), warnings: [] } as const
+  const outcome = { status: 'failure', failure: toFailure(error, by), warnings: [] } as const
   return {
     outcome: said === undefined ? outcome : { ...outcome, partialSamples: said },
     samples: new Map(),
@@ -130,9 +141,14 @@ export function failedWorkflow(
   }
 }
 
-/** An error as the outcome of a phase. */
-export function toFailure(error: unknown): RolloutFailure {
-  const message = beginningOf(errorMessage(error), longErrorTextBytes)
+/**
+ * An error as the outcome of a phase.
+ *
+ * @param by - the function of the user that threw; default: none did
+ */
+export function toFailure(error: unknown, by?: string): RolloutFailure {
+  const said = by === undefined ? errorMessage(error) : thrownBy(by, error)
+  const message = beginningOf(said, longErrorTextBytes)
   return { message, category: errorCategory(error), cause: error }
 }
 

@@ -140,21 +140,21 @@ describe('a whole group', () => {
   })
 })
 
+const broke: unknown = expect.stringMatching(/^thrown by run\(\) at \S+:\d+: the agent broke$/)
+
 describe('a member without samples', () => {
   it('is shown with its failure, gets no reward, and the others are graded', async () => {
     const runs = new GroupRuns({}, { acts: { 'g-2': fails } })
 
     const ends = await Promise.all([1, 2, 3].map((attempt) => runs.run('g', attempt, 3)))
 
-    expect(ends.map(endOf)).toStrictEqual([1 / 3, 'the agent broke', 1])
+    expect(ends.map(endOf)).toStrictEqual([1 / 3, broke, 1])
     expect(viewOf(runs.seen[0])).toStrictEqual({
       members: [
         [1, 'g-1'],
         [3, 'g-3'],
       ],
-      failed: [
-        { attempt: 2, rolloutId: 'g-2', category: 'agent_error', message: 'the agent broke' },
-      ],
+      failed: [{ attempt: 2, rolloutId: 'g-2', category: 'agent_error', message: broke }],
       missing: [],
       complete: false,
     })
@@ -175,7 +175,7 @@ describe('a member without samples', () => {
     const retried = { rolloutId: 'first try', retriedAfter: ['agent_error'] as const }
 
     const first = runs.run('g', 1, 2)
-    expect(endOf(await runs.run('g', 2, 2, retried))).toBe('the agent broke')
+    expect(endOf(await runs.run('g', 2, 2, retried))).toEqual(broke)
     expect(runs.seen).toStrictEqual([])
     const second = runs.run('g', 2, 2, { rolloutId: 'second try' })
 
@@ -479,7 +479,10 @@ describe('judging that goes wrong', () => {
       expect(completion?.status).toBe('success')
       expect(grading).toMatchObject({
         status: 'failure',
-        failure: { category: 'validation_error', message: 'the judge broke' },
+        failure: {
+          category: 'validation_error',
+          message: expect.stringMatching(/^thrown by gradeGroup\(\) at \S+:\d+: the judge broke$/),
+        },
       })
     }
   })

@@ -98,14 +98,14 @@ describe('a workflow that fails', () => {
       workflow(() => {
         throw new Error('boom')
       }),
-      failed('boom', 'agent_error'),
+      failed(/^thrown by run\(\) at \S+outcomes\.test\.ts:\d+: boom$/, 'agent_error'),
     ],
     [
       'throws an error without a message',
       workflow(() => {
         throw new RangeError()
       }),
-      failed('RangeError', 'validation_error'),
+      failed(/^thrown by run\(\) at \S+:\d+: RangeError$/, 'validation_error'),
     ],
     [
       'throws something that is no error',
@@ -113,7 +113,7 @@ describe('a workflow that fails', () => {
         // oxlint-disable-next-line typescript/only-throw-error
         throw 'boom'
       }),
-      failed('boom', 'agent_error'),
+      failed('thrown by run(): boom', 'agent_error'),
     ],
     [
       'names two samples alike',
@@ -125,7 +125,7 @@ describe('a workflow that fails', () => {
       workflow(() => {
         throw new DOMException('tool took too long', 'TimeoutError')
       }),
-      failed('tool took too long', 'timeout'),
+      failed(/^thrown by run\(\) at \S+outcomes\.test\.ts:\d+: tool took too long$/, 'timeout'),
     ],
     [
       'has a sample source that fails',
@@ -136,7 +136,10 @@ describe('a workflow that fails', () => {
           },
         }),
       ),
-      failed('no messages', 'agent_error'),
+      failed(
+        /^thrown by a sample source at \S+outcomes\.test\.ts:\d+: no messages$/,
+        'agent_error',
+      ),
     ],
     [
       'left a stream unread that broke off',
@@ -158,7 +161,10 @@ describe('a workflow that fails', () => {
         }
         async run(): Promise<void> {}
       },
-      failed('bad config', 'validation_error'),
+      failed(
+        /^thrown by the constructor of the workflow at \S+outcomes\.test\.ts:\d+: bad config$/,
+        'validation_error',
+      ),
     ],
   ])(
     'because it %s fails the completion and the grading alike',
@@ -183,7 +189,7 @@ describe('a grading that fails', () => {
       () => {
         throw new Error('gboom')
       },
-      failed('gboom', 'agent_error'),
+      failed(/^thrown by grade\(\) at \S+outcomes\.test\.ts:\d+: gboom$/, 'agent_error'),
     ],
     [
       'leaves a sample without a reward',
@@ -198,7 +204,10 @@ describe('a grading that fails', () => {
     [
       'gives NaN',
       (ctx) => ctx.setReward(Number.NaN),
-      failed('The reward of sample "main" must be a finite number, got NaN.', 'validation_error'),
+      failed(
+        /^thrown by grade\(\) at \S+:\d+: The reward of sample "main" must be a finite number, got NaN\.$/,
+        'validation_error',
+      ),
     ],
     [
       'gives infinity',
@@ -209,7 +218,7 @@ describe('a grading that fails', () => {
       'gives a string',
       (ctx) => ctx.setReward('1' as unknown as number),
       failed(
-        'The reward of sample "main" must be a finite number, got string "1".',
+        /^thrown by grade\(\) at .* "main" must be a finite number, got string "1"\.$/,
         'validation_error',
       ),
     ],

@@ -43,7 +43,7 @@ it('a failed workflow has what was said until then, and nothing of it is graded'
     await ask('q1')
     throw new Error('boom')
   })
-  expect(completion?.failure?.message).toBe('boom')
+  expect(completion?.failure?.message).toContain('boom')
   expect(grading?.samples.size).toBe(0)
   expect([...(said?.keys() ?? [])]).toEqual(['main'])
   expect(said?.get('main')).toMatchObject({
@@ -94,7 +94,7 @@ it('a source that throws or never answers costs what it alone knows', async () =
     await ask('q1')
     throw new Error('boom')
   })
-  expect(completion?.failure?.message).toBe('boom')
+  expect(completion?.failure?.message).toContain('boom')
   expect([...(said ?? [])].map(([id, sample]) => [id, sample.trajectoryMessages])).toEqual([
     ['main', [user('q1'), assistant('a1')]],
     ['broken', null],

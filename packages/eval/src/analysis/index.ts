@@ -49,6 +49,7 @@ export {
   trainingReadiness,
   type TrainingReadiness,
 } from './training-readiness.ts'
+export { isThrown } from './thrown-error.ts'
 export { toSummary, trajectoryFacts, type TrajectoryFacts } from './trajectory-facts.ts'
 export {
   type StepLike,

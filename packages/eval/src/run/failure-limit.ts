@@ -1,4 +1,5 @@
 import type { ItemEvent } from '../analysis/item-event.ts'
+import { thrownAt } from '../analysis/thrown-error.ts'
 import { toSummary } from '../analysis/trajectory-facts.ts'
 import { formatCount } from '../report/figures.ts'
 
@@ -53,6 +54,5 @@ export class FailureLimit {
 /** The type of a failure with its place, or its words where it has none: those of a row aside. */
 function kindOf({ error_type: type, error_message: message }: EndedItem): string {
   const line = (message ?? '').split('\n', 1)[0]?.slice(0, 500) ?? ''
-  const place = /^thrown by .*? at [^ ]+:\d+/.exec(line)?.[0]
-  return `${type} ${place ?? line.replaceAll(/"[^"]*"|'[^']*'|`[^`]*`|\d+/g, '…')}`
+  return `${type} ${thrownAt(line) ?? line.replaceAll(/"[^"]*"|'[^']*'|`[^`]*`|\d+/g, '…')}`
 }

@@ -21,6 +21,7 @@ export function runFiles(location: string): {
   readonly index: string
   readonly metrics: string
   readonly progress: string
+  readonly log: string
 } {
   return {
     manifest: path.join(location, 'manifest.json'),
@@ -30,6 +31,7 @@ export function runFiles(location: string): {
     index: path.join(location, 'index.jsonl'),
     metrics: path.join(location, 'metrics.json'),
     progress: path.join(location, 'progress.json'),
+    log: path.join(location, 'logs.txt'),
   }
 }
 

@@ -8,11 +8,13 @@ import type { Trajectory } from '@osmosis/core/trajectory'
 import type { ItemEvent, SegmentPlace } from '../analysis/item-event.ts'
 import type { RunManifest } from '../analysis/run-manifest.ts'
 import type { RunNote } from '../analysis/run-note.ts'
+import { isThrown } from '../analysis/thrown-error.ts'
 import { fromJournalLine } from './journal-line.ts'
 import { JournalFollower, type JournalPlace } from './journal-follower.ts'
 import { readManifest } from './manifest-file.ts'
 import { damagedRun, runFiles, segmentFile, type SegmentKind } from './run-files.ts'
 import { type RunWriter, writerOf } from './run-lock.ts'
+import { RunLog } from './run-log.ts'
 import type { GradedRollout } from './run-store.ts'
 import { searchTrajectories } from './search-trajectories.ts'
 import {
@@ -55,6 +57,11 @@ export interface RunFolder {
   writer(): RunWriter | null
   /** What was said in a rollout, by sample id. */
   trajectories(event: Pick<ItemEvent, 'at'>): Promise<Stored<Readonly<Record<string, Trajectory>>>>
+  /**
+   * The stack of what user code threw in a rollout, as `logs.txt` has it; undefined when it is not there, as
+   * of rollouts on a server that was up already.
+   */
+  stack(event: Pick<ItemEvent, 'rollout_id' | 'error_message'>): Promise<string | undefined>
   /** What the grader saw of a rollout. */
   graded(event: Pick<ItemEvent, 'sat'>): Promise<Stored<GradedRollout>>
   /**
@@ -99,10 +106,12 @@ export class FilesOfRun implements RunFolder {
   readonly name: string
   #manifest: RunManifest
   #manifestId: string | undefined
+  readonly #log: RunLog
 
   constructor(location: string, manifest: RunManifest) {
     this.location = location
     this.name = path.basename(location)
+    this.#log = new RunLog(runFiles(location).log)
     this.#manifest = manifest
   }
 
@@ -142,6 +151,10 @@ export class FilesOfRun implements RunFolder {
     if (line.state !== 'found') return line
     const { samples } = line.value as { samples: Readonly<Record<string, Trajectory>> }
     return { state: 'found', value: samples }
+  }
+
+  async stack(event: Pick<ItemEvent, 'rollout_id' | 'error_message'>): Promise<string | undefined> {
+    return isThrown(event.error_message ?? '') ? this.#log.stackOf(event) : undefined
   }
 
   async graded({ sat }: Pick<ItemEvent, 'sat'>): Promise<Stored<GradedRollout>> {

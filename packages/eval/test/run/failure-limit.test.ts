@@ -29,7 +29,8 @@ it.each([
   ['they fail for two reasons', (row: number) => (row === 7 ? failedWorkflow('late') : boom)],
   [
     'they are thrown at two places',
-    (row: number) => failedWorkflow(`thrown by run() at main.ts:${row === 7 ? 5 : 17}: no`),
+    (row: number) =>
+      failedWorkflow(`thrown by run() at my agent/main.ts:${row === 7 ? 5 : 17}: no`),
   ],
 ])('a run goes on when %s of the first 20', async (_, end) => {
   let row = 0

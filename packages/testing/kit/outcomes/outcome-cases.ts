@@ -85,8 +85,20 @@ function ungraded(
   return { completion: succeeded, grader: { ...failure(err_message, err_category), samples } }
 }
 
+/** What user code threw, as callers are told it. */
+function thrown(by: string, text: string): unknown {
+  const [who, what] = [by, text].map(asPattern)
+  return expect.stringMatching(
+    new RegExp(`^thrown by ${who} at \\S*/outcome-\\w+\\.ts:\\d+: ${what}$`),
+  )
+}
+
+function asPattern(text: string): string {
+  return text.replaceAll(/[.()]/g, String.raw`\$&`)
+}
+
 function withPlace(text: string): unknown {
-  const pattern = text.replaceAll(/[.()]/g, String.raw`\$&`)
+  const pattern = asPattern(text)
   return expect.stringMatching(new RegExp(`^${pattern} \\(at .*outcome-scripts\\.ts:\\d+:\\d+\\)$`))
 }
 
@@ -108,32 +120,36 @@ export const outcomeCases: readonly OutcomeCase[] = [
       'validation_error',
     ),
   },
-  { situation: 'workflow threw', does: { workflow: 'throws' }, ...failed('boom', 'agent_error') },
+  {
+    situation: 'workflow threw',
+    does: { workflow: 'throws' },
+    ...failed(thrown('run()', 'boom'), 'agent_error'),
+  },
   {
     situation: 'workflow threw a validation error',
     does: { workflow: 'throws a validation error' },
-    ...failed('no such tool', 'validation_error'),
+    ...failed(thrown('run()', 'no such tool'), 'validation_error'),
   },
   {
     situation: 'workflow threw something that has no text',
     does: { workflow: 'throws something without text' },
-    ...failed('something without a message was thrown', 'agent_error'),
+    ...failed('thrown by run(): something without a message was thrown', 'agent_error'),
   },
   {
     situation: 'workflow constructor threw',
     idPrefix: unconstructed,
-    ...failed('not today', 'agent_error'),
+    ...failed(thrown('the constructor of the workflow', 'not today'), 'agent_error'),
   },
   {
     situation: 'workflow threw a TimeoutError of its own',
     does: { workflow: 'throws a timeout' },
-    ...failed('tool too slow', 'timeout'),
+    ...failed(thrown('run()', 'tool too slow'), 'timeout'),
   },
   {
     situation: 'policy refused the call',
     does: { workflow: 'gives the error of the policy a text' },
     request: { chat_completions_url: 'http://127.0.0.1:1/v1' },
-    ...failed('the policy is down', 'http_error'),
+    ...failed(thrown('run()', 'the policy is down'), 'http_error'),
   },
   {
     situation: 'policy is where the server does not connect to',
@@ -160,12 +176,12 @@ export const outcomeCases: readonly OutcomeCase[] = [
   {
     situation: 'duplicate sample name',
     does: { workflow: 'names two samples alike' },
-    ...failed(twin, 'validation_error'),
+    ...failed(thrown('run()', twin), 'validation_error'),
   },
   {
     situation: 'a sample source threw',
     does: { workflow: 'has a source that throws' },
-    ...failed('the session is gone', 'agent_error'),
+    ...failed(thrown('a sample source', 'the session is gone'), 'agent_error'),
   },
   {
     situation: 'no sample registered',
@@ -179,7 +195,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
   {
     situation: 'grader threw',
     does: { grader: 'gives a reward and throws' },
-    ...ungraded('judge fell asleep', 'agent_error'),
+    ...ungraded(thrown('grade()', 'judge fell asleep'), 'agent_error'),
   },
   {
     situation: 'grader left a kept sample unrewarded',
@@ -193,7 +209,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     situation: 'grader named an unknown sample',
     does: { grader: 'names an unknown sample' },
     ...ungraded(
-      'There is no sample "nope" in this rollout. Its samples are: main.',
+      thrown('grade()', 'There is no sample "nope" in this rollout. Its samples are: main.'),
       'validation_error',
     ),
   },
@@ -201,7 +217,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     situation: 'grader gave a reward that is no number',
     does: { grader: 'gives what is no number' },
     ...ungraded(
-      'The reward of sample "main" must be a finite number, got NaN.',
+      thrown('grade()', 'The reward of sample "main" must be a finite number, got NaN.'),
       'validation_error',
     ),
   },

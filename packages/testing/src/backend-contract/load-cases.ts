@@ -97,7 +97,7 @@ export const loadCases = {
     assert.deepEqual(backend.status('failed'), {
       status: 'failure',
       reward: null,
-      errorMessage: 'boom',
+      errorMessage: 'thrown by run(): boom',
     })
     await executeScripted(backend, { rolloutId: 'several', does: 'two-samples' })
     assert.deepEqual(backend.status('several'), {

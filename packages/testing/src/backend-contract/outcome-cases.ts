@@ -60,14 +60,14 @@ export const outcomeCases = {
   'fails-workflows': async (open) => {
     const backend = await open('unlimited')
     const failures: [ScriptedRequest['does'], string | RegExp, string][] = [
-      ['throws', 'boom', 'agent_error'],
-      ['throws-nothing-to-say', 'RangeError', 'validation_error'],
-      ['throws-text', 'just a text', 'agent_error'],
-      ['throws-own-timeout', 'the tool took too long', 'timeout'],
+      ['throws', 'thrown by run(): boom', 'agent_error'],
+      ['throws-nothing-to-say', 'thrown by run(): RangeError', 'validation_error'],
+      ['throws-text', 'thrown by run(): just a text', 'agent_error'],
+      ['throws-own-timeout', 'thrown by run(): the tool took too long', 'timeout'],
       ['throws-status', 'the judge failed', 'http_error'],
-      ['throws-uncloneable', 'holds a socket', 'agent_error'],
+      ['throws-uncloneable', 'thrown by run(): holds a socket', 'agent_error'],
       ['names-twice', /"main" is already registered/, 'validation_error'],
-      ['source-throws', 'no messages', 'agent_error'],
+      ['source-throws', 'thrown by a sample source: no messages', 'agent_error'],
     ]
     for (const [does, message, category] of failures) {
       const { completion, grading } = await executeScripted(backend, { does })
@@ -88,7 +88,7 @@ export const outcomeCases = {
   'fails-gradings': async (open) => {
     const backend = await open('unlimited')
     const failures: [ScriptedRequest['grades'], string | RegExp, string][] = [
-      ['throws', 'gboom', 'agent_error'],
+      ['throws', 'thrown by grade(): gboom', 'agent_error'],
       ['nothing', /Sample "main" has no reward/, 'validation_error'],
       ['not-a-number', /must be a finite number, got NaN/, 'validation_error'],
       ['unknown', /no sample "nope".*main/, 'validation_error'],

@@ -179,7 +179,7 @@ export const sampleCases = {
       does: 'asks-and-throws',
       chatCompletionsUrl: server.url,
     })
-    assert.equal(completion.failure?.message, 'after the answer')
+    assert.equal(completion.failure?.message, 'thrown by run(): after the answer')
     assert.equal(grading?.samples.size, 0)
     const said = await completion.partialSamples
     assert.deepEqual(said?.get('main')?.trajectoryMessages, [

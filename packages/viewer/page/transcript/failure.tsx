@@ -4,7 +4,7 @@ import type { JSX } from 'preact'
 import type { ItemEnding } from '../../src/wire.ts'
 import { LongText } from './long-text.tsx'
 
-/** Why an item failed, as it was said; nothing for one that did not. */
+/** Why an item failed, as it was said, and where; nothing for one that did not. */
 export function Failure({
   table,
   item,
@@ -24,6 +24,15 @@ export function Failure({
         <div class="message">
           <LongText key={text} text={text} characters={1200} lines={12} />
         </div>
+      )}
+      {ending !== null && ending.stack !== null && (
+        <details>
+          <summary>Stack</summary>
+          <div class="message">
+            <LongText key={ending.stack} text={ending.stack} characters={8000} />
+          </div>
+          <p>All that was printed is in logs.txt of the run.</p>
+        </details>
       )}
     </div>
   )

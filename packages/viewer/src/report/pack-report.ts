@@ -25,7 +25,7 @@ const pieceSize = 64
 /** The journal has been cut off while the report is written. */
 const lost: TranscriptAnswer = {
   state: 'missing',
-  ending: { error: null, rewards: {}, scoreErrors: {} },
+  ending: { error: null, stack: null, rewards: {}, scoreErrors: {} },
 }
 
 /** What a report is made of. */

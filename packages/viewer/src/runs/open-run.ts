@@ -108,7 +108,7 @@ export class OpenRun {
   async transcript(view: RunView, [row, attempt]: ItemName): Promise<TranscriptAnswer | undefined> {
     const event = await view.event(row, attempt)
     if (event === undefined) return undefined
-    const ending = toEnding(event)
+    const ending = await this.#endingOf(event)
     if (event.at === null) return { state: 'silent', ending }
     const stored = await this.#folder.trajectories(event)
     if (stored.state !== 'found') return { state: stored.state, ending }
@@ -117,7 +117,13 @@ export class OpenRun {
 
   async ending(view: RunView, [row, attempt]: ItemName): Promise<ItemEnding | undefined> {
     const event = await view.event(row, attempt)
-    return event && toEnding(event)
+    return event && this.#endingOf(event)
+  }
+
+  async #endingOf(event: ItemEvent): Promise<ItemEnding> {
+    const { error_message: error, samples: rewards, score_errors: scoreErrors = {} } = event
+    const stack = (await this.#folder.stack(event)) ?? null
+    return { error, stack, rewards, scoreErrors }
   }
 
   /** The items in whose transcripts all the words are. */
@@ -291,11 +297,6 @@ export class OpenRun {
       return null
     }
   }
-}
-
-function toEnding(event: ItemEvent): ItemEnding {
-  const { error_message: error, samples: rewards, score_errors: scoreErrors = {} } = event
-  return { error, rewards, scoreErrors }
 }
 
 /** A note as tables have it: without a tag its tag is empty. */

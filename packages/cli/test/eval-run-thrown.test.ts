@@ -1,0 +1,41 @@
+import { expect, it } from 'vitest'
+
+import { run } from './in-process.ts'
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
+
+const main = `import { AgentWorkflow } from '@osmosis/core'
+import { ordersOf } from './orders.ts'
+
+export class Shop extends AgentWorkflow {
+  async run() {
+    return [{ role: 'user', content: String(ordersOf(undefined)) }]
+  }
+}
+`
+const orders = `export function ordersOf(customer: any): unknown {
+  return customer.orders
+}
+`
+
+it('what the code of a rollout threw is shown with its function, file and line, and its stack on the next command', async () => {
+  const root = temporaryWorkspace({
+    'rollouts/shop/main.ts': main,
+    'rollouts/shop/orders.ts': orders,
+    'configs/eval/shop.toml': evalConfig('shop'),
+  })
+  const osmosis = (words: string): ReturnType<typeof run> => run(words.split(' '), {}, root)
+  const flags = '--policy policies/echo.ts --limit 1 --no-grader --name r'
+  const evaluated = await osmosis(`eval run configs/eval/shop.toml ${flags}`)
+  const why =
+    "thrown by run() at orders.ts:2: Cannot read properties of undefined (reading 'orders')"
+  expect(evaluated.stdout).toContain(
+    `1 × validation_error, 0.1\n  ${why}\n  The stack (all that was printed: logs.txt of the run):\n  osmosis eval show r 0.1\n`,
+  )
+
+  const { stdout } = await osmosis('eval show r 0.1')
+  expect(stdout).toContain(`validation_error  ${why}\nStack\n  TypeError: Cannot read properties`)
+  expect(stdout).toMatch(
+    / at ordersOf \(.*orders\.ts:2:\d+\)\n +at Shop\.run \(.*main\.ts:6:\d+\)\n/,
+  )
+  expect(stdout).toMatch(/\nAll that was printed: .*\/r\/logs\.txt\n/)
+})
