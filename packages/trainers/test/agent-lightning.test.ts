@@ -24,20 +24,24 @@ describe('what is trained of each end', () => {
     expect(trainedRewards(fake)[id]).toEqual(rewards)
   })
 
-  test('validation is run with the mode of validation, and rewarded', async () => {
+  test.each([
+    { mode: 'training', isTrain: true, temperature: 1, trained: [0.7, 0.7] },
+    { mode: 'validation', isTrain: false, temperature: 0, trained: undefined },
+  ])('$mode is run with the mode of $mode, and rewarded', async (of) => {
     const asked: unknown[] = []
-    const { fake, ids } = await gateway([{ input: row({ reward: 0.7 }), isTrain: false }], {
+    const { fake, ids } = await gateway([{ input: row({ reward: 0.7 }), isTrain: of.isTrain }], {
       model: async (body, rolloutId) => {
         asked.push(body['temperature'])
         return model(body, rolloutId)
       },
     })
+    const [id = ''] = ids
     startWorker(fake, plannedAgent())
     await fake.allEnded()
-    const events = fake.rollout(ids[0] ?? '').events.filter(({ kind }) => kind === 'reward')
+    const events = fake.rollout(id).events.filter(({ kind }) => kind === 'reward')
     expect(events).toMatchObject([{ value: 0.7 }])
-    expect(asked).toEqual([0, 0])
-    expect(fake.trained()).toEqual([])
+    expect(asked).toEqual([of.temperature, of.temperature])
+    expect(trainedRewards(fake)[id]).toEqual(of.trained)
   })
 
   test('a row that cannot be run has failed, and says why', async () => {
