@@ -8,6 +8,7 @@ import { expect, it } from 'vitest'
 
 import { root } from './command.ts'
 import {
+  correctInstructions,
   countsOfShop,
   folderOf,
   followAdvice,
@@ -40,9 +41,13 @@ it('new workspaces type-check strictly', async () => {
   }
 })
 
-it.each(others)('a new workspace of %s has failing rows to look at', async (framework) => {
-  expect(await followAdvice(framework)).toMatchObject(countsOfShop)
-})
+it.each(others)(
+  'a new workspace of %s has failing rows to look at, and to correct',
+  async (framework) => {
+    expect(await followAdvice(framework)).toMatchObject(countsOfShop)
+    expect(await correctInstructions(framework)).toMatch(/^Better by /m)
+  },
+)
 
 // Only loops have other files; the modules of the other frameworks run above.
 it.each([first, 'agent-loop'] as const)(

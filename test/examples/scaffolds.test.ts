@@ -6,7 +6,14 @@ import { promisify } from 'node:util'
 import { frameworkNames, type Framework } from '@osmosis/create'
 import { expect, it } from 'vitest'
 
-import { countsOfShop, folderOf, followAdvice, makeWorkspaces, manifestOf } from './scaffolds.ts'
+import {
+  correctInstructions,
+  countsOfShop,
+  folderOf,
+  followAdvice,
+  makeWorkspaces,
+  manifestOf,
+} from './scaffolds.ts'
 
 const [first] = frameworkNames
 
@@ -39,4 +46,10 @@ it('the reward of a new workspace passes its test', async () => {
 
 it('a new workspace has failing rows to look at', async () => {
   expect(await followAdvice(first)).toMatchObject(countsOfShop)
+})
+
+it('whoever corrects the instructions as the failing transcript suggests sees that they are better', async () => {
+  const compared = await correctInstructions(first)
+  expect(compared).toMatch(/^Better by /m)
+  expect(compared).not.toContain('No row differs')
 })

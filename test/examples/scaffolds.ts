@@ -6,6 +6,7 @@ import {
   readFileSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -98,6 +99,23 @@ export async function followAdvice(framework: Framework): Promise<unknown> {
   expect(stdout).toContain('#### 13.25')
   expect(stdout).toContain('11.1  reward 0, not passed\n')
   return summaryOf(path.join(folder, '.osmosis/evals/first'))
+}
+
+/** Corrects the instructions as the quickstart does, and resolves with the comparison of both evaluations. */
+export async function correctInstructions(framework: Framework): Promise<string> {
+  const folder = folderOf(framework)
+  const guide = readFileSync(path.join(root, 'docs/quickstart.md'), 'utf8')
+  const [, before = '', after = ''] =
+    /^sed -i\.bak 's\/(.+)\/(.+)\/' \S+main\.ts$/m.exec(guide) ?? []
+  const file = path.join(folder, 'rollouts/shop/main.ts')
+  const text = readFileSync(file, 'utf8')
+  expect(text).toContain(before)
+  writeFileSync(file, text.replace(before, after))
+  const config = ['eval', 'run', 'configs/eval/shop.toml', '--name', 'second']
+  expect((await run(config, {}, folder)).code).toBe(0)
+  const { stdout, stderr } = await run(['eval', 'compare', 'first', 'second'], {}, folder)
+  expect(stderr).toBe('')
+  return stdout
 }
 
 /** What the checks of a workspace find that somebody would have to change. */

@@ -16,6 +16,8 @@ import { z } from 'zod'
 import { lookUpPrice } from './prices.ts'
 import { rewardOf } from './reward.ts'
 
+const instructions = 'Look up every price, then add up.'
+
 const lookUp = z.object({ product: z.string() })
 
 /** Never throws: what goes wrong is for the policy to read. */
@@ -41,7 +43,7 @@ export class ShopAgent extends RolloutAgentLoop {
 
   async run(ctx: RolloutContext): Promise<RolloutResult> {
     const { request } = ctx
-    const messages = [...request.messages]
+    const messages = [{ role: 'system', content: instructions }, ...request.messages]
     let finishReason = 'max_turns'
     for (let turn = 0; turn < request.maxTurns; turn += 1) {
       const result = await ctx.chat(messages, request.completionParams) // asks the policy

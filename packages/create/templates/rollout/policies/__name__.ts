@@ -1,5 +1,7 @@
 // A policy without a model: it stands in for one until there is one, and needs no key. It asks for
-// the price of each product and adds up. The more products, the more often it errs, as models do.
+// the price of each product and adds up. The more products, the more often it forgets how many pieces of
+// each were wanted. It forgets that less often when it is told to multiply: the instructions count, as they
+// do for models.
 import { createHash } from 'node:crypto'
 
 import { scriptedPolicy, type ScriptedCall } from '@osmosis/controller'
@@ -22,7 +24,8 @@ export const policy = scriptedPolicy((call) => {
       toolCalls: [{ name: 'look_up_price', arguments: { product } }],
     }
   }
-  const forgets = errs(question, wanted.length)
+  const isTold = /multipl|times|quantit|how many|number of|pieces/i.test(textsOf(call, 'system'))
+  const forgets = errs(question, wanted.length, isTold)
   const total = wanted.reduce(
     (sum, { pieces }, index) => sum + (forgets ? 1 : pieces) * (prices[index] ?? 0),
     0,
@@ -31,16 +34,22 @@ export const policy = scriptedPolicy((call) => {
 })
 
 /** Whether it forgets how many pieces were wanted: the same in every run of an evaluation. */
-function errs(question: string, products: number): boolean {
+function errs(question: string, products: number, isTold: boolean): boolean {
   const attempt = attempts.get(question) ?? 0
   attempts.set(question, attempt + 1)
   const digest = createHash('sha256').update(`${attempt} ${question}`).digest()
-  const chance = [0, 0, 0.4][products] ?? 0.9
+  const chance = ([0, 0, 0.4][products] ?? 0.9) * (isTold ? 0.2 : 1)
   return digest.readUInt32BE() / 2 ** 32 < chance
 }
 
 function lastText({ messages }: ScriptedCall, role: string): string {
   return textOf(messages.findLast((message) => message.role === role)?.content)
+}
+
+function textsOf({ messages }: ScriptedCall, role: string): string {
+  return messages
+    .flatMap((message) => (message.role === role ? [textOf(message.content)] : []))
+    .join('\n')
 }
 
 function textOf(content: ScriptedCall['messages'][number]['content']): string {
