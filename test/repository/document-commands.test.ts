@@ -41,7 +41,8 @@ const known = new Set([
 ])
 
 /** Commands of the shell, which this repository has no say in. */
-const shell = /^(?:cd|export|alias|bash \.ci\/run|curl|docker|git|jq|cat|kubectl|ls|open|openssl)\b/
+const shell =
+  /^(?:cd|export|alias|bash \.ci\/run|curl|docker|git|jq|cat|kubectl|ls|open|openssl|sed)\b/
 
 describe.each(documents)('%s', (document) => {
   it('shows commands that are there, with flags and values that they take', async () => {
