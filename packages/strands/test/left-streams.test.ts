@@ -1,0 +1,23 @@
+import { fault, startPolicyServer } from '@osmosis/testing'
+import { execute } from '@osmosis/testing/kit'
+import { expect, test } from 'vitest'
+
+import { policyAgent } from './rollout.ts'
+
+const words = Array.from({ length: 20_000 }, (_, index) => `word-${index}`).join(' ')
+
+// The README says so: the adapter for the AI SDK reads such an answer to its end.
+test('an answer whose reader leaves with break is stopped, and in no sample', async () => {
+  await using server = await startPolicyServer([fault.on(words, { chunkBytes: 4096 })])
+  const { workflow } = await execute(server, async () => {
+    for await (const { type } of policyAgent().stream('go')) {
+      if (type === 'modelStreamUpdateEvent') break
+    }
+  })
+  expect(workflow.status).toBe('success')
+  expect(workflow.warnings.join(' ')).toMatch(
+    /no sample to grade.* a stream was not read to its end/,
+  )
+  expect(server.requests).toHaveLength(1)
+  expect(await server.requests[0]?.closed).toBe(true)
+})
