@@ -173,15 +173,19 @@ function exitAtOnce(code: number): void {
   ;(process as unknown as { reallyExit(code: number): void }).reallyExit(code)
 }
 
-function assertFirst(file: string): void {
+/** Counts in a file, over all processes; from 1. */
+function counted(file: string): number {
   appendFileSync(file, '.')
-  if (statSync(file).size > 1) throw new Error('loaded a second time')
+  return statSync(file).size
+}
+
+function assertFirst(file: string): void {
+  if (counted(file) > 1) throw new Error('loaded a second time')
 }
 
 /** As often as that, counted in a file. */
 function beKilled(file: string, times: number): void {
-  appendFileSync(file, '.')
-  if (statSync(file).size <= times) process.kill(process.pid, 'SIGKILL')
+  if (counted(file) <= times) process.kill(process.pid, 'SIGKILL')
 }
 
 await runWorker(async () => {
@@ -189,6 +193,7 @@ await runWorker(async () => {
   if (process.argv[2] === 'exits') process.exit(7)
   if (process.argv[2] === 'never-loads') await new Promise(() => {})
   if (process.argv[2] === 'loads-once') assertFirst(process.argv[3] ?? '')
+  if (process.argv[2] === 'has-no-successor' && counted(process.argv[4] ?? '') > 2) process.exit(7)
   if (process.argv[2] === 'dies-young') setTimeout(() => process.exit(0), 50)
   if (process.argv[2] === 'is-killed') beKilled(process.argv[3] ?? '', Number(process.argv[4]))
   return {

@@ -1,6 +1,9 @@
+import path from 'node:path'
+
+import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { openPool, runRollout } from './pool-under-test.ts'
+import { type Ended, openPool, runRollout } from './pool-under-test.ts'
 
 it('a worker that has ended after it finished a rollout is replaced at once, however often that happens', async () => {
   const { pool, ends } = await openPool({ workers: 1 })
@@ -11,4 +14,20 @@ it('a worker that has ended after it finished a rollout is replaced at once, how
     await expect.poll(() => ends.length).toBe(n + 1)
   }
   expect(ends.map(({ restartMs }) => restartMs)).toEqual([0, 0])
+})
+
+it('a rollout whose worker ended comes to its turn in another one, although others come there all the time', async () => {
+  const folder = await temporaryFolder()
+  const args = ['has-no-successor', path.join(folder, 'kills'), path.join(folder, 'loads')]
+  const { pool } = await openPool({ workers: 2, args })
+  const enough = 500
+  const others: Promise<Ended>[] = []
+  const next = (): unknown => others.push(runRollout(pool, 'pause pause pause'))
+  next()
+  const coming = setInterval(() => others.length < enough && next(), 20)
+  const { completion } = await runRollout(pool, 'kill-once')
+  clearInterval(coming)
+  expect(completion.failure).toBeNull()
+  expect(others.length).toBeLessThan(enough)
+  for (const other of await Promise.all(others)) expect(other.completion.failure).toBeNull()
 })
