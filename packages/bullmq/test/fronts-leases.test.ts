@@ -28,6 +28,16 @@ it('a leased result is fetched at any front, the same bytes each time', async ()
   expect(await b.get('/health')).toMatchObject({ retained_results: 1 })
 })
 
+it('a result that can be fetched is the answer, however short a request may wait', async () => {
+  const { a } = await startFronts({ leases: { waitSeconds: 0.001 } })
+  const handle = await a.start()
+  const status = async (): Promise<unknown> => a.get('/rollout/r1/status')
+  await expect.poll(status).toMatchObject({ status: 'success' })
+  for (let n = 0; n < 10; n += 1) {
+    expect(await handle.once()).toMatchObject({ status: 'success', sample: { reward: 1 } })
+  }
+})
+
 it('a leased id is taken at all fronts, and unknown ones are known at none', async () => {
   const { a, b } = await startFronts({ workers: 0 })
   const { accepted } = await a.start()
