@@ -1,6 +1,11 @@
 import type { ServerResponse } from 'node:http'
 
-import { randomFaults, type TrainerFaults, type TrainerRequest } from '@osmosis/testing'
+import {
+  randomFaults,
+  type TrainerFault,
+  type TrainerFaults,
+  type TrainerRequest,
+} from '@osmosis/testing'
 import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
@@ -51,16 +56,24 @@ test('while every tenth request fails, each rollout is told once, with its own r
   expect(summaries.map(({ untold }) => untold)).toEqual([0, 0])
 })
 
-test('a rollout that cannot be taken holds up neither the others nor the end of the worker', async () => {
-  const faults: TrainerFaults = (request) =>
-    purposeOf(request) === 'claim' && request.path.endsWith('/rollout-0') ? 500 : undefined
-  const rollouts = Array.from({ length: 5 }, () => ({ input: row() }))
-  const { fake } = await gateway(rollouts, { faults })
-  const worker = startWorker(fake, plannedAgent(), { concurrency: 2 })
-  await fake.until(() => fake.rollouts.slice(1).every(({ state }) => state === 'succeeded'))
-  expect((await worker.stop()).ends).toMatchObject({ rewarded: 4 })
-  expect(fake.rollout('rollout-0').state).toBe('queuing')
-})
+test.each<[TrainerFault, string[]]>([
+  [500, ['claim']],
+  [422, ['claim', 'look at one']],
+])(
+  'a rollout that cannot be taken (%i to %j) holds up neither the others nor the end of the worker',
+  async (fault, purposes) => {
+    const faults: TrainerFaults = (request) => {
+      const isRefused = request.path.endsWith('/rollout-0') && purposes.includes(purposeOf(request))
+      return isRefused ? fault : undefined
+    }
+    const rollouts = Array.from({ length: 5 }, () => ({ input: row() }))
+    const { fake } = await gateway(rollouts, { faults })
+    const worker = startWorker(fake, plannedAgent(), { concurrency: 2 })
+    await fake.until(() => fake.rollouts.slice(1).every(({ state }) => state === 'succeeded'))
+    expect((await worker.stop()).ends).toMatchObject({ rewarded: 4 })
+    expect(fake.rollout('rollout-0').state).toBe('queuing')
+  },
+)
 
 test('a worker that ends by itself gives back what it was taking then', async () => {
   const claiming = Promise.withResolvers<void>()
