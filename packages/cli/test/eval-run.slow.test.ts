@@ -43,7 +43,10 @@ describe('osmosis eval run, a workflow', () => {
     const unscored = await evaluate(broken, flags)
     expect([unscored.code, unscored.records[0]]).toMatchObject([
       1,
-      { status: 'failed', error_message: 'the judge is out' },
+      {
+        status: 'failed',
+        error_message: expect.stringMatching(/^thrown by .*: the judge is out$/),
+      },
     ])
     expect(unscored.stderr).toContain('error: No rollout of policies/echo.ts got a reward.\n')
   })
