@@ -58,7 +58,7 @@ const tooLate: Cause = {
 
 /** What rollouts fail with that do something to themselves or to their worker. */
 const harmful: Readonly<Partial<Record<Harm, readonly Cause[]>>> = {
-  throw: [{ text: /^thrown$/, category: 'agent_error' }],
+  throw: [{ text: /^thrown by (?:run|grade)\(\) at .*: thrown$/, category: 'agent_error' }],
   exit: [{ text: /process\.exit/, category: 'agent_error' }],
   rejection: [{ text: /forgotten await/, category: 'agent_error' }],
   hang: [tooLate],

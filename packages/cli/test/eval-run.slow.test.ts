@@ -60,10 +60,7 @@ describe('osmosis eval run, a workflow', () => {
     const { code, stdout } = await run(args, { MY_KEY: 'k' })
     expect(code).toBe(0)
     // Of an entrypoint called main, the folder names the run.
-    expect(readdirSync(output)).toEqual([
-      '.locks',
-      expect.stringMatching(/^echo-\d{8}T\d{6}Z-[0-9a-f]{8}$/),
-    ])
+    expect(readdirSync(output)).toEqual(['.locks', expect.stringMatching(/^echo-\d+$/)])
     expect(stdout).toMatch(/ · qwen · /)
     expect(
       upstream.received.map(({ path: asked, headers, body }) => [

@@ -6,12 +6,13 @@ import { describe, expect, it } from 'vitest'
 
 type Messages = readonly ChatMessage[]
 
-/** The messages of each request as the policy got them, when these are asked one after the other. */
+/** The JSON of the messages of each request as it came, when these are asked one after the other. */
 async function sent(requests: Iterable<() => Messages>): Promise<string[]> {
   const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('done')))
   const client = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url }).policy('m')
   for (const messages of requests) await client.complete({ messages: [...messages()] })
-  return policy.requests.map(({ body }) => JSON.stringify(body.messages))
+  // Not parsed: after an object with a key that is a backslash, V8 13.6 takes a quotation mark for it.
+  return policy.requests.map(({ raw }) => raw.slice(raw.indexOf('"messages":') + 11, -1))
 }
 
 describe('a message that was sent before', () => {
