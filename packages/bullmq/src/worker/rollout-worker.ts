@@ -205,6 +205,8 @@ export class RolloutWorker implements AsyncDisposable {
   /** Settles with the workflow: a grading goes on without a job. */
   async #process(job: Job<RolloutJob>, token: string | undefined): Promise<void> {
     const { id } = job.data
+    // It was fetched while this worker began to drain.
+    if (this.#closing !== undefined) return giveBack(job, token)
     // When its lock is lost, a job may come back to the worker that is about to take its rollout.
     while (this.#taking.has(id)) await this.#taking.get(id)
     const taking = this.#take(id)
@@ -266,8 +268,7 @@ export class RolloutWorker implements AsyncDisposable {
     signal.removeEventListener('abort', onLeave)
     if (what !== 'left') return
     await this.#inside.leave()
-    await job.moveToWait(token)
-    throw new WaitingError()
+    return giveBack(job, token)
   }
 
   /** @param isMarked - whether the mark was set, which counts what has begun before */
@@ -352,6 +353,12 @@ export async function startRolloutWorker(options: RolloutWorkerOptions): Promise
     )
   }
   return RolloutWorker.start(options)
+}
+
+/** Leaves a job to other workers, as the next one. */
+async function giveBack(job: Job<RolloutJob>, token: string | undefined): Promise<never> {
+  await job.moveToWait(token)
+  throw new WaitingError()
 }
 
 async function later(job: Job<RolloutJob>, token: string | undefined, ms: number): Promise<never> {
