@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs'
 import { Command, type OutputConfiguration } from 'commander'
 
 import { addAgentLoopCommands } from './agent-loop/agent-loop-commands.ts'
-import { addCompletionCommand } from './completion/completion-options.ts'
 import { addDoctorCommand } from './doctor/doctor-options.ts'
 import { addEvalExportCommand } from './eval-export/eval-export-options.ts'
 import { addEvalRegradeCommands } from './eval-regrade/eval-regrade-options.ts'
@@ -51,7 +50,6 @@ export function createProgram(
   addPlatformCommands(program, { version: packageVersion(), setExitCode })
   addRolloutCommands(program, setExitCode)
   addDoctorCommand(program, setExitCode)
-  addCompletionCommand(program)
   nameHelp(program, 'osmosis')
   return program
 }

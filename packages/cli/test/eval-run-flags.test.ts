@@ -281,13 +281,3 @@ describe('osmosis eval run refuses, once it has seen what the entrypoint exports
     expect(message).toContain('this module cannot be loaded')
   })
 })
-
-it('osmosis eval loop says what to write instead', async () => {
-  const args = `eval loop ${loop} --batch-size 4 ${policy}`.split(' ')
-  expect(await run(args)).toEqual({
-    code: 2,
-    stdout: '',
-    stderr:
-      'error: osmosis eval loop is osmosis eval run: write osmosis eval run -m <file>:<export> -d <dataset>, with --max-in-flight for --batch-size.\n',
-  })
-})

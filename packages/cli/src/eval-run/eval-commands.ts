@@ -13,8 +13,6 @@ import {
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
 import { addPythonName } from '../python-flags.ts'
 import { addQueueOptions, type QueueFlags } from '../queue/queue-options.ts'
-import { wrongUseCode } from '../wrong-use.ts'
-import { printError } from '../surroundings.ts'
 
 /** Flags of `osmosis eval run`. */
 export interface EvalRunFlags extends PolicyFlags, Omit<QueueFlags, 'redis'> {
@@ -196,15 +194,4 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       setExitCode(await evalRunCommand(config, flags))
     },
   )
-  evals
-    .command('loop', { hidden: true })
-    .allowUnknownOption()
-    .allowExcessArguments()
-    .helpOption(false)
-    .action(() => {
-      printError(
-        'error: osmosis eval loop is osmosis eval run: write osmosis eval run -m <file>:<export> -d <dataset>, with --max-in-flight for --batch-size.\n',
-      )
-      setExitCode(wrongUseCode)
-    })
 }

@@ -4,7 +4,7 @@ import { isRunByPackageManager } from '../environment.ts'
 import { columnsOf, outputWidth, styled } from './terminal-text.ts'
 
 /** A command of ours as it can be pasted into the shell that this one was typed into. */
-export function osmosisCommand(...words: readonly string[]): string {
+function osmosisCommand(...words: readonly string[]): string {
   return [program(), ...words.map(quoted)].join(' ')
 }
 
