@@ -12,6 +12,7 @@ export {
 export { addressForms, type AddressForm } from './address-forms.ts'
 export { calculatorMigration, printedBy } from './calculator-migration.ts'
 export { countAlive } from './count-alive.ts'
+export { freePort } from './free-port.ts'
 export { FakeController, type CallbackAnswer, type ReceivedCallback } from './fake-controller.ts'
 export { FakeTrainer, hang, reset, said, type TrainerAnswer } from './fake-trainer.ts'
 export { post, told } from './http-calls.ts'

@@ -6,6 +6,7 @@ import {
   decimalNumber,
   dollars,
   endpointUrl,
+  portNumber,
   repeated,
   share,
   workerCount,
@@ -35,6 +36,8 @@ export interface EvalRunFlags extends PolicyFlags, Omit<QueueFlags, 'redis'> {
   maxInFlight?: number
   /** Processes that run user code; undefined for the server's own. */
   workers?: number | 'auto'
+  /** Port of the server that runs the rollouts; undefined for any. */
+  rolloutPort?: number
   threshold?: number
   /** The least share of passed items, 0 to 1. */
   minPassRate?: number
@@ -66,6 +69,8 @@ export interface EvalRunFlags extends PolicyFlags, Omit<QueueFlags, 'redis'> {
   grader?: boolean
   dryRun?: boolean
   quiet?: boolean
+  /** Also prints what the server and the agent print. */
+  verbose?: boolean
   json?: boolean
   yes?: boolean
   secretsFile?: string
@@ -104,6 +109,11 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       '--workers <n>',
       'run a workflow in this many worker processes, or one for each core with auto; pays for one that computes (default: in the process of the server)',
       workerCount,
+    )
+    .option(
+      '--rollout-port <port>',
+      'port of the server that runs the rollouts (default: any free one)',
+      portNumber,
     )
   addQueueOptions(command, 'run a workflow on the workers of a queue, over this Redis')
     .option('--no-redis', 'run it on this machine, whatever osmosis.toml says')
@@ -185,6 +195,7 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .option('--no-grader', 'run although there is neither a grader nor an eval function')
     .option('--no-preflight', 'do not ask the models once before the run spends')
     .option('--dry-run', 'print the plan and start no rollout')
+    .option('--verbose', 'also print what the agent and its server print')
     .option('-q, --quiet', 'print errors and one line with the result, no plan, progress or report')
     .option('--json', 'print the result as one JSON document and nothing else on stdout')
     .option('-y, --yes', 'ask nothing before many rollouts are started')

@@ -29,6 +29,8 @@ export function evaluationServer(flags: EvalRunFlags): EvaluationServer | undefi
   const unfit = {
     '--module': flags.module,
     '--workers': flags.workers,
+    '--rollout-port': flags.rolloutPort,
+    '--verbose': flags.verbose,
     '--redis': flags.redis || undefined,
     '--log': flags.log,
     '--max-turns': flags.maxTurns,

@@ -161,8 +161,9 @@ async function serveEntrypoint({
   const traces = flags.log === undefined ? {} : { traces: flags.log }
   const queueArgs = queue === undefined ? {} : { queueArgs: queue.serveArgs }
   const workers = flags.workers === undefined ? {} : { workers: flags.workers }
+  const { rolloutPort: port = 0, verbose: isEchoed = false } = flags
   return startServerProcess(
-    { entrypoint, folder, env, ...traces, ...workers, ...queueArgs },
+    { entrypoint, folder, env, port, isEchoed, ...traces, ...workers, ...queueArgs },
     signal,
   )
 }

@@ -18,7 +18,7 @@ import {
   type EntrypointKind,
   type ListeningMessage,
 } from '../server-channel.ts'
-import { fromHere, hideKey, redaction } from '../surroundings.ts'
+import { fromHere, hideKey, printError, redaction } from '../surroundings.ts'
 
 /** How long a server may take to end after it was asked to. */
 const patienceMs = 5_000
@@ -32,6 +32,10 @@ const longestHeld = 16_000_000
 export interface ServerProcessOptions {
   /** As `osmosis serve` takes it. */
   readonly entrypoint: string
+  /** Where it listens. Default: any free port. */
+  readonly port?: number
+  /** Whether what it prints is also printed here, on stderr. Default: false. */
+  readonly isEchoed?: boolean
   /** Folder for the traces of an agent loop. Default: none are kept. */
   readonly traces?: string
   /** Worker processes for user code. Default: the server's own process runs it. */
@@ -96,7 +100,7 @@ export async function startServerProcess(
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     },
   )
-  const output = collectOutput(child)
+  const output = collectOutput(child, options)
   const died = new AbortController()
   const ended = endOf(child, output).then((how) => {
     const all = output.logFile() === undefined ? '' : `\nAll of it is in ${output.logFile()}.`
@@ -140,12 +144,12 @@ export async function startServerProcess(
 }
 
 function serveArgs(options: ServerProcessOptions): string[] {
-  const { entrypoint, traces, workers, queueArgs = [] } = options
+  const { entrypoint, port = 0, traces, workers, queueArgs = [] } = options
   const log = traces === undefined ? [] : ['--log', fromHere(traces)]
   const processes = workers === undefined ? [] : ['--workers', String(workers)]
   // Conversations may hold secrets of the evaluation, which its server does not know for such.
   const given = [...log, ...processes, ...queueArgs]
-  return ['serve', entrypoint, '--port', '0', '--no-trajectories', ...given]
+  return ['serve', entrypoint, '--port', String(port), '--no-trajectories', ...given]
 }
 
 async function explain(
@@ -193,7 +197,10 @@ interface CollectedOutput {
 }
 
 /** The output without the secrets in it. Until there is a file for it, it is held. */
-function collectOutput(child: ChildProcess): CollectedOutput {
+function collectOutput(
+  child: ChildProcess,
+  { isEchoed = false }: Pick<ServerProcessOptions, 'isEchoed'>,
+): CollectedOutput {
   let log: WriteStream | undefined
   let logFile: string | undefined
   let hasDropped = false
@@ -204,6 +211,7 @@ function collectOutput(child: ChildProcess): CollectedOutput {
     const whole = new WholeLines()
     const keep = (piece: string): void => {
       if (piece === '') return
+      if (isEchoed) printError(piece)
       hasDropped ||= piece.includes(stepRewardsDropped)
       const printed = piece.split('\n').filter((line) => line !== '')
       lines.push(...printed.slice(-remembered).map(shortened))
