@@ -84,14 +84,16 @@ it.each([
 
     // It ends when it cannot listen, although results wait to be delivered.
     const taken = new URL(cluster.url).port
-    const refused = await start(['serve', ...args, '--port', taken, ...outbox]).finished
+    const refused = await startOsmosis(['serve', ...args, '--port', taken, ...outbox]).finished
     expect(refused.code).toBe(1)
     expect(refused.stderr).toMatch(/error: Port \d+ .*taken/)
 
     cluster.status = 200
     const before = cluster.keys.length
-    start(command)
+    const last = start(command)
+    await last.printed(/Listening on/)
     await cluster.received(before + 1)
+    expect((await last.end()).code).toBe(0)
     expect(new Set(cluster.keys)).toStrictEqual(new Set([key]))
   },
 )
