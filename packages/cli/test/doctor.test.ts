@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { createServer } from 'node:net'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { onlyIf, temporaryFolder } from '@osmosis/testing/kit'
@@ -72,6 +72,19 @@ describe('osmosis doctor', () => {
     })
     const { stdout } = await run(['doctor'], {}, folder)
     expect(stdout).toMatch(/^ok {4}Node\.js {5}\d+\.\d+\.\d+\nok {4}TypeScript {2}files/)
+  })
+
+  it('creates the folders of a workspace that are missing with --fix', async () => {
+    const folder = await temporaryFolder({ 'osmosis.toml': policies, 'lib/a.ts': '' })
+    const { findings } = await doctor(path.join(folder, 'lib'), ['--fix'])
+    const folders = ['rollouts', 'configs/training', 'configs/eval', 'data']
+    expect(findings.filter((finding) => finding.startsWith('ok workspace'))).toEqual([
+      `ok workspace: ${folder}`,
+      ...folders.map((name) => `ok workspace: created ${name}/`),
+    ])
+    expect(folders.every((name) => existsSync(path.join(folder, name)))).toBe(true)
+    const again = await doctor(folder, ['--fix'])
+    expect(again.findings.join()).not.toContain('created')
   })
 
   it('names packages that are missing, doubled, or too old for their adapter', async () => {

@@ -132,6 +132,46 @@ Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
     expect(judge.received).toEqual([])
   })
 
+  it('sends the key of --api-key, and hides it from all output', async () => {
+    const key = 'key-of-the-judge-0123'
+    const judge = await endpoint(({ headers }, response) =>
+      refuse(response, 401, `not the key: ${headers.authorization}`),
+    )
+    const { code, stdout, stderr } = await rubric(
+      judge.url,
+      `--json -o scores.json --api-key ${key}`,
+    )
+    expect([code, judge.received[0]?.headers.authorization]).toEqual([1, `Bearer ${key}`])
+    expect(stdout).toContain('not the key: Bearer [redacted]')
+    expect(stdout + stderr + readFileSync(here('scores.json'), 'utf8')).not.toContain(key)
+  })
+
+  it('takes one key of the judge', async () => {
+    const { code, stderr } = await rubric('http://127.0.0.1:1', '--api-key k --api-key-env KEY')
+    expect([code, stderr]).toEqual([2, expect.stringContaining('cannot be used with')])
+    const empty = await run(
+      [
+        'eval',
+        'rubric',
+        '--base-url',
+        'http://127.0.0.1:1',
+        '--model',
+        'm',
+        '-d',
+        'rows.jsonl',
+      ].concat(['-r', 'one', '--api-key', '']),
+    )
+    expect([empty.code, empty.stderr]).toEqual([2, 'error: The value of --api-key is empty.\n'])
+  })
+
+  it('ends a call of the judge after --timeout', async () => {
+    const judge = await endpoint(() => {})
+    writeFileSync(here('one.jsonl'), '{"answer":"Hello"}\n')
+    const { code, stdout } = await rubric(judge.url, '--timeout 0.05', 'one.jsonl')
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/aborted due to timeout/)])
+    expect((await rubric(judge.url, '--timeout 0')).stderr).toContain('seconds above 0')
+  })
+
   it('names lines that hold no answer', async () => {
     writeFileSync(here('bad.jsonl'), '{"answer":"a"}\n\n{"text":"b"}\nnot json\n')
     const { code, stderr } = await rubric('http://127.0.0.1:1', '', 'bad.jsonl')

@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 /** Flags of `osmosis doctor`. */
 export interface DoctorFlags {
   online?: boolean
+  fix?: boolean
   json?: boolean
 }
 
@@ -12,6 +13,7 @@ export function addDoctorCommand(program: Command, setExitCode: (code: number) =
     .command('doctor')
     .description('look for what is missing on this machine and in the workspace')
     .option('--online', 'ask each model of osmosis.toml once, for 16 tokens')
+    .option('--fix', 'create the folders of a workspace that are missing, then look')
     .option('--json', 'print one JSON object')
     .action(async (flags: DoctorFlags) => {
       const { doctorCommand } = await import('./doctor-command.ts')

@@ -85,7 +85,15 @@ async function prepare(flags: RubricFlags): Promise<Task & { readonly judge: Cho
       `No row says what people found: --agree-with ${agreeWith} is no key of the rows or their metadata with pass or fail, true or false, or a score, and there are no tags.`,
     )
   }
-  return { rubric, answers, passThreshold, judge: await choosePolicy(flags, readEnvironment()) }
+  return { rubric, answers, passThreshold, judge: await openJudge(flags) }
+}
+
+async function openJudge({ apiKey, ...flags }: RubricFlags): Promise<ChosenPolicy> {
+  if (apiKey === undefined) return choosePolicy(flags, readEnvironment())
+  if (apiKey === '') throw invalid('The value of --api-key is empty.')
+  // Errors and warnings about the key call it by the name of the flag.
+  const name = '--api-key'
+  return choosePolicy({ ...flags, apiKeyEnv: name }, { ...readEnvironment(), [name]: apiKey })
 }
 
 async function readRubric(given: string): Promise<string> {
@@ -106,10 +114,11 @@ function notEmpty(rubric: string): string {
 async function judgeAll(
   judge: ChosenPolicy,
   { rubric, answers, passThreshold }: Task,
-  { agreeWith, votes, scoreMin, scoreMax, maxInFlight }: RubricFlags,
+  { agreeWith, votes, scoreMin, scoreMax, maxInFlight, timeout }: RubricFlags,
   signal: AbortSignal,
 ): Promise<JudgedRow[]> {
   const slots = new ConcurrencyLimiter(maxInFlight)
+  const limit = timeout === undefined ? {} : { timeoutMs: Math.ceil(timeout * 1000) }
   return Promise.all(
     answers.map(async (row): Promise<JudgedRow> => {
       const people = agreeWith === undefined ? null : humanVerdict(row, agreeWith, passThreshold)
@@ -119,7 +128,7 @@ async function judgeAll(
         const { answer, originalInput, groundTruth } = row
         const metadata = withoutTag(row.metadata, agreeWith)
         const judged = { rubric, answer, originalInput, groundTruth, metadata }
-        const asked = { votes, scoreMin, scoreMax, signal, model: judge.policy }
+        const asked = { votes, scoreMin, scoreMax, signal, model: judge.policy, ...limit }
         const scored = await evaluateRubric({ ...judged, ...asked })
         return { row, scored, error: null, people }
       } catch (error) {

@@ -1,19 +1,23 @@
-import type { Command } from 'commander'
+import { Option, type Command } from 'commander'
 
 import { countFrom, decimalNumber } from '../flag-values.ts'
 import { addPolicyOptions, type PolicyFlags } from '../policy-options.ts'
 import { addPythonName } from '../python-flags.ts'
+import { positiveSeconds } from '../serve/process-options.ts'
 
 /** Flags of `osmosis eval rubric`. */
 export interface RubricFlags extends PolicyFlags {
   dataset: string
   rubric: string
+  apiKey?: string
   votes: number
   scoreMin: number
   scoreMax: number
   agreeWith?: string
   passThreshold?: number
   maxInFlight: number
+  /** Seconds. */
+  timeout?: number
   output?: string
   json?: boolean
 }
@@ -29,6 +33,12 @@ export function addRubricCommand(program: Command, setExitCode: (code: number) =
       'JSON Lines with an answer each: messages (the last text of the assistant), answer or solution_str',
     )
     .requiredOption('-r, --rubric <text>', 'what earns which score; @<file> reads it from a file')
+    .addOption(
+      new Option(
+        '--api-key <key>',
+        'key of the endpoint or the provider; other users of this machine can see it, unlike that of --api-key-env',
+      ).conflicts('apiKeyEnv'),
+    )
     .option(
       '--votes <count>',
       'how often to ask for each answer; the median counts',
@@ -47,6 +57,11 @@ export function addRubricCommand(program: Command, setExitCode: (code: number) =
       decimalNumber,
     )
     .option('--max-in-flight <answers>', 'most answers at the same time', countFrom(1), 8)
+    .option(
+      '--timeout <seconds>',
+      'time limit of one call of the judge (default: 120)',
+      positiveSeconds,
+    )
     .option('-o, --output <file>', 'write the JSON there as well')
     .option('--json', 'print JSON for programs')
   addPythonName(command, '--data <file>', '--dataset')

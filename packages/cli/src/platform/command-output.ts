@@ -88,6 +88,11 @@ export class CommandOutput {
     else for (const line of lines) this.#line(line)
   }
 
+  /** What `detail` prints of this with `--json`, as a text for a file. */
+  detailText(data: JsonObject): string {
+    return `${this.#toJson({ schema_version: 1, data, ...this.place })}\n`
+  }
+
   operation({ status, operation, resource, message, nextSteps }: Operation): void {
     if (!this.json) {
       this.#line(message)

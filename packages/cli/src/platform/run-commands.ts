@@ -19,6 +19,11 @@ export interface RunFlags extends PlatformFlags {
   yes?: boolean
 }
 
+/** Flags of `info`. */
+export interface InfoFlags extends PlatformFlags {
+  output?: string
+}
+
 /** Flags of `submit`. */
 export interface SubmitFlags extends RunFlags {
   secretsFile?: string
@@ -62,11 +67,12 @@ function addCommonCommands(group: Command, kind: RunKind, settings: ProgramSetti
     }).description('list the runs on the platform'),
   )
   addPlatformCommand(group, 'info', settings, {
-    run: async (session, _flags, [name = '']) =>
-      (await import('./run-work.ts')).showRun(session, kind, name),
+    run: async (session, flags: InfoFlags, [name = '']) =>
+      (await import('./run-work.ts')).showRun(session, kind, name, flags),
   })
     .description('show a run on the platform, with its metrics')
     .argument('<run>', 'its name or id')
+    .option('-o, --output <file>', 'write the JSON there as well')
   addLogFlags(
     addPlatformCommand(group, 'logs', settings, {
       run: async (session, flags: LogFlags, [name = '']) =>

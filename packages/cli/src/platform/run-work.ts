@@ -1,12 +1,16 @@
+import { writeFile } from 'node:fs/promises'
+
+import { errorMessage, OsmosisError } from '@osmosis/core'
 import { PlatformError, objectsOf, type JsonObject, type PlatformClient } from '@osmosis/platform'
 
 import { describe } from './command-output.ts'
 import type { ListFlags, LogFlags } from './list-flags.ts'
 import { readList, showLogs } from './read-list.ts'
 import type { PlatformSession } from './platform-session.ts'
-import type { RunFlags } from './run-commands.ts'
+import type { InfoFlags, RunFlags } from './run-commands.ts'
 import { runWords, type RunKind } from './run-kind.ts'
 import { findRun, picked, runRecord, type FoundRun } from './run-record.ts'
+import { fromHere } from '../surroundings.ts'
 
 export async function listRuns(
   session: PlatformSession,
@@ -34,6 +38,7 @@ export async function showRun(
   session: PlatformSession,
   kind: RunKind,
   name: string,
+  { output: file }: InfoFlags,
 ): Promise<void> {
   const { client } = await session.scoped()
   const { one } = runWords[kind]
@@ -47,10 +52,21 @@ export async function showRun(
           checkpoints: await checkpointsOf(client, name, run),
           in_progress: !waitingStatuses.includes(run.status) && goingOn.includes(run.status),
         }
-  session.output.detail({ [one]: run.record, ...aboutRun, ...measured }, [
+  const data = { [one]: run.record, ...aboutRun, ...measured }
+  if (file !== undefined) await writeOutput(file, session.output.detailText(data))
+  session.output.detail(data, [
     ...describe({ ...aboutRun, ...run.record, ...(metrics && { metrics }) }),
     ...(error === null ? [] : [error]),
   ])
+}
+
+async function writeOutput(file: string, text: string): Promise<void> {
+  try {
+    await writeFile(fromHere(file), text)
+  } catch (error) {
+    const message = `Cannot write the result to ${file}: ${errorMessage(error)}`
+    throw new OsmosisError('invalid_config', message)
+  }
 }
 
 const evalKeys = [

@@ -35,6 +35,20 @@ describe.each([
     ])
   })
 
+  it('writes the JSON of info to a file as well', async () => {
+    const { platform, osmosis } = await platformUser()
+    platform[key].add('first', { status: 'finished' })
+    const { stdout } = await osmosis(`${kind} info first --json -o first.json`)
+    expect(readFileSync(here('first.json'), 'utf8')).toBe(stdout)
+    const people = await osmosis(`${kind} info first --output again.json`)
+    expect([people.stdout.startsWith('{'), readFileSync(here('again.json'), 'utf8')]).toEqual([
+      false,
+      stdout,
+    ])
+    const { code, stderr } = await osmosis(`${kind} info first -o no/such/folder.json`)
+    expect([code, stderr]).toEqual([2, expect.stringContaining('Cannot write the result to')])
+  })
+
   it('asks for nothing that a run cannot have yet', async () => {
     const { platform, osmosis } = await platformUser()
     platform[key].add('waiting', { status: 'pending' })
