@@ -1,10 +1,14 @@
 import { isOsmosisError } from '@osmosis/core'
-import { CommanderError } from 'commander'
+import { CommanderError, type Command } from 'commander'
 
-import { createProgram } from './program.ts'
-import { endSignal, printError, runWithin, type CommandSurroundings } from './surroundings.ts'
-import { isWrongUse, wrongUseCode } from './wrong-use.ts'
-import { printWrongUse } from './wrong-use-document.ts'
+import {
+  endSignal,
+  printError,
+  runWithin,
+  type CommandSurroundings,
+} from './command/surroundings.ts'
+import { isWrongUse, wrongUseCode } from './command/wrong-use.ts'
+import { createProgram, packageVersion } from './program.ts'
 
 /**
  * Runs the `osmosis` command and resolves with its exit code, or with undefined when it goes on
@@ -54,4 +58,43 @@ async function runCommand(args: readonly string[]): Promise<number | undefined> 
 function describe(error: unknown): string {
   if (isOsmosisError(error) || isWrongUse(error)) return `error: ${(error as Error).message}`
   return error instanceof Error ? (error.stack ?? error.message) : String(error)
+}
+
+/** Prints what was wrong with a command line as the JSON document that all errors of `--json` are. */
+async function printWrongUse(
+  program: Command,
+  args: readonly string[],
+  error: Error,
+): Promise<void> {
+  const { words, command } = calledCommand(program, args)
+  const needs = `osmosis${words.map((word) => ` ${word}`).join('')} needs a command: ${command.commands.map((one) => one.name()).join(', ')}`
+  const isHelp = error instanceof CommanderError && error.code === 'commander.help'
+  const why = isHelp ? needs : error.message.replace(/^error: /, '')
+  // Loaded here alone: it needs the client of the platform.
+  const [{ CommandOutput }, { PlatformError }] = await Promise.all([
+    import('./platform/command-output.ts'),
+    import('@osmosis/platform'),
+  ])
+  const output = new CommandOutput({
+    command: words.join(' '),
+    version: packageVersion(),
+    json: true,
+  })
+  output.fail(new PlatformError('VALIDATION', why))
+}
+
+/** The command as far as the words name one. */
+function calledCommand(
+  program: Command,
+  args: readonly string[],
+): { words: readonly string[]; command: Command } {
+  const words: string[] = []
+  let command = program
+  for (const arg of args) {
+    const below = command.commands.find((one) => one.name() === arg)
+    if (below === undefined) continue
+    command = below
+    words.push(arg)
+  }
+  return { words, command }
 }

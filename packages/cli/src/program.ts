@@ -2,18 +2,7 @@ import { readFileSync } from 'node:fs'
 
 import { Command, type OutputConfiguration } from 'commander'
 
-import { addAgentLoopCommands } from './agent-loop/agent-loop-commands.ts'
-import { addDoctorCommand } from './doctor/doctor-options.ts'
-import { addEvalExportCommand } from './eval-export/eval-export-options.ts'
-import { addEvalRegradeCommands } from './eval-regrade/eval-regrade-options.ts'
-import { addRubricCommand } from './eval-rubric/rubric-options.ts'
-import { addEvalCommands } from './eval-run/eval-commands.ts'
-import { addEvalShowCommands } from './eval-show/eval-show-options.ts'
-import { addEvalViewCommand } from './eval-view/eval-view-options.ts'
-import { addPlatformCommands } from './platform/platform-commands.ts'
-import { addWorkerCommand } from './worker/worker-options.ts'
-import { addRolloutCommands } from './rollout-send/rollout-commands.ts'
-import { addServeCommand } from './serve/serve-options.ts'
+import { addAgentLoopCommands } from './agent-loop/commands.ts'
 import {
   printError,
   printOut,
@@ -21,7 +10,22 @@ import {
   standardError,
   standardOutput,
   type OutputStream,
-} from './surroundings.ts'
+} from './command/surroundings.ts'
+import { addDoctorCommand } from './doctor/doctor.ts'
+import { addEvalShowCommands } from './eval-show/eval-show-options.ts'
+import { addEvalExportCommand } from './eval/export.ts'
+import { addEvalRegradeCommands } from './eval/regrade.ts'
+import { addRubricCommand } from './eval/rubric.ts'
+import { addEvalCommands } from './eval/run.ts'
+import { addEvalViewCommand } from './eval/view.ts'
+import { addAuthCommands } from './platform/auth.ts'
+import { addDatasetCommands } from './platform/datasets/dataset.ts'
+import { addPlatformFlags, type ProgramSettings } from './platform/platform-flags.ts'
+import { addRunCommands } from './platform/runs/commands.ts'
+import { addSecretCommands } from './platform/secret.ts'
+import { addRolloutCommands } from './rollout/send.ts'
+import { addServeCommand } from './serve/serve.ts'
+import { addWorkerCommand } from './worker/worker.ts'
 
 /**
  * The command line. Commands load their code when they are called, so that `--help` does not wait
@@ -78,4 +82,26 @@ function nameHelp(command: Command, name: string): void {
 export function packageVersion(): string {
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   return (JSON.parse(manifest) as { version: string }).version
+}
+
+/**
+ * Adds the commands that speak to the hosted platform. Their common flags may stand before the
+ * command as well.
+ */
+function addPlatformCommands(program: Command, settings: ProgramSettings): void {
+  addPlatformFlags(program.enablePositionalOptions())
+  program.hook('preAction', (_program, command) => {
+    const isAsked = ['json', 'platform', 'envFile', 'workspace'].some(
+      (name) => program.getOptionValue(name) !== undefined,
+    )
+    if (!isAsked || command.options.some(({ long }) => long === '--platform')) return
+    program.error(
+      `error: --json, --platform, --env-file and --workspace are for commands that speak to the platform, which ${command.name()} does not`,
+      { exitCode: 2 },
+    )
+  })
+  addAuthCommands(program, settings)
+  addDatasetCommands(program, settings)
+  addSecretCommands(program, settings)
+  addRunCommands(program, settings)
 }

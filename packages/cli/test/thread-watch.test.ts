@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os'
 
 import { expect, it, onTestFinished, vi } from 'vitest'
 
-import { watchThread } from '../src/eval-run/thread-watch.ts'
+import { watchThread } from '../src/eval/models/thread-watch.ts'
 
 /** The advice after a run of so many seconds, in which the thread of the server was busy for a share. */
 async function adviceAfter(

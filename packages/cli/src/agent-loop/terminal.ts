@@ -1,6 +1,6 @@
 import { createInterface, type Interface } from 'node:readline'
 
-import type { InputStream, OutputStream } from '../surroundings.ts'
+import type { InputStream, OutputStream } from '../command/surroundings.ts'
 
 /** A person at a terminal: lines go out, answers come in. Whoever makes one closes it. */
 export class Terminal implements Disposable {

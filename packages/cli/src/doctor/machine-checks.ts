@@ -6,8 +6,8 @@ import path from 'node:path'
 import { errorMessage } from '@osmosis/core'
 import { readServerEnvironment } from '@osmosis/server'
 
-import { fail, ok, warn, type Finding } from '../findings.ts'
-import { loadModule } from '../load-module.ts'
+import { fail, ok, warn, type Finding } from '../command/findings.ts'
+import { loadModule } from '../inputs/load-module.ts'
 
 const gibibyte = 2 ** 30
 /** Below the first a run may end early, below the second it does. Bytes. */

@@ -1,8 +1,10 @@
 import { errorMessage, isOsmosisError } from '@osmosis/core'
-import { readEvalConfig } from '@osmosis/eval'
+import { readEvalConfig, readWorkspaceConfig, type PolicyConfig } from '@osmosis/eval'
 
-import { fail, ok, type Finding } from '../findings.ts'
-import { workspaceConfigs, type ConfigFile } from '../rollout-validate/validation-targets.ts'
+import { closing } from '../command/closing.ts'
+import { fail, ok, type Finding, warn } from '../command/findings.ts'
+import { openPolicy, policyChoice, type ChosenPolicy } from '../inputs/choose-policy.ts'
+import { workspaceConfigs, type ConfigFile } from '../rollout/validate/validation-targets.ts'
 
 /** Whether the configs of a workspace would be accepted, and the secrets are there that they name. */
 export async function workspaceFindings(
@@ -49,4 +51,89 @@ function* secretFindings(
       )
     }
   }
+}
+
+/** How long a model may take for 16 tokens. Milliseconds. */
+const patienceMs = 30_000
+
+/**
+ * Whether the policies of osmosis.toml can answer: modules are loaded, and keys looked for.
+ *
+ * @param online - models are asked once as well
+ */
+export async function policyFindings(
+  workspace: string,
+  environment: NodeJS.ProcessEnv,
+  online: boolean,
+): Promise<readonly Finding[]> {
+  try {
+    const config = await readWorkspaceConfig(workspace)
+    const findings: Finding[] = []
+    if (config.defaultPolicy === null) {
+      findings.push(
+        warn(
+          'policy',
+          'osmosis.toml has no default_policy, so local runs have to name one.',
+          'Write default_policy = "<name>" above [policies.<name>], or pass --policy.',
+        ),
+      )
+    }
+    for (const [name, policy] of config.policies) {
+      const open = async (): Promise<ChosenPolicy> => {
+        const surroundings = { workspace: config, folder: workspace, model: 'osmosis-rollout' }
+        return openPolicy(policyChoice({ policy: name }, surroundings), environment)
+      }
+      findings.push(await policyFinding(name, { policy, open, online }))
+    }
+    return findings
+  } catch (error) {
+    return [fail('policy', errorMessage(error))]
+  }
+}
+
+async function policyFinding(
+  name: string,
+  parts: {
+    readonly policy: PolicyConfig
+    readonly open: () => Promise<ChosenPolicy>
+    readonly online: boolean
+  },
+): Promise<Finding> {
+  const { policy, open, online } = parts
+  try {
+    return await closing(await open(), async (chosen) => {
+      if (policy.kind === 'module') return ok('policy', `${name}: ${policy.module} was loaded`)
+      const key = policy.apiKeyEnv === null ? '' : `, ${policy.apiKeyEnv} is set`
+      if (!online) return ok('policy', `${name}: not asked without --online${key}`)
+      if (policy.model === null)
+        return ok('policy', `${name}: not asked, each config names its model${key}`)
+      return answerFinding(name, await askedOnce(chosen))
+    })
+  } catch (error) {
+    return fail('policy', `${name}: ${errorMessage(error)}`)
+  }
+}
+
+/** The status, and the beginning of what was said. */
+async function askedOnce({ policy }: ChosenPolicy): Promise<{ status: number; text: string }> {
+  const answer = await policy.respond({
+    rolloutId: 'doctor',
+    sampleId: '',
+    headers: {},
+    body: { messages: [{ role: 'user', content: 'Say yes.' }], max_tokens: 16 },
+    signal: AbortSignal.timeout(patienceMs),
+  })
+  return { status: answer.status, text: (await answer.text()).slice(0, 300) }
+}
+
+function answerFinding(name: string, { status, text }: { status: number; text: string }): Finding {
+  if (status === 200) return ok('policy', `${name}: answered`)
+  return fail('policy', `${name}: answered ${status}: ${text}`, adviceFor(status))
+}
+
+function adviceFor(status: number): string {
+  if (status === 401 || status === 403)
+    return 'Look at the key in the variable that api_key_env names.'
+  if (status === 404) return 'Look at base_url and model in osmosis.toml.'
+  return 'Look whether the endpoint runs at base_url in osmosis.toml.'
 }

@@ -6,7 +6,7 @@ import type { EvalCompareFlags } from './eval-show-options.ts'
 import { findRun, runsRoot } from './find-run.ts'
 import { openShownRun, type ShownRun } from './shown-run.ts'
 import { outputWidth } from './terminal-text.ts'
-import { printError, printOut } from '../surroundings.ts'
+import { printError, printOut } from '../command/surroundings.ts'
 
 const gateFailedCode = 3
 

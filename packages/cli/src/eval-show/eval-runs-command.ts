@@ -8,7 +8,7 @@ import { runsRoot } from './find-run.ts'
 import type { EvalRunsFlags } from './eval-show-options.ts'
 import { openShownRun, runState, type RunState } from './shown-run.ts'
 import { onOneLine, outputWidth, styled, tableLines, wrapped, type Cell } from './terminal-text.ts'
-import { printOut } from '../surroundings.ts'
+import { printOut } from '../command/surroundings.ts'
 
 /** A run as the list has it. */
 type RunSummary = {

@@ -12,7 +12,7 @@ import { withCommand } from './shell-command.ts'
 import { filterItems, itemName, namedItems, type ShownItem } from './shown-items.ts'
 import { openShownRun, type ShownRun } from './shown-run.ts'
 import { outputWidth } from './terminal-text.ts'
-import { printError, printOut } from '../surroundings.ts'
+import { printError, printOut } from '../command/surroundings.ts'
 
 /**
  * Shows a run: its report, some of its rollouts, or what was said in one. Resolves with the exit code.

@@ -24,7 +24,7 @@ import {
   type ShownRun,
 } from './shown-run.ts'
 import { onOneLine, outputWidth, packed, plain, styled, wrapped } from './terminal-text.ts'
-import { workingFolder } from '../surroundings.ts'
+import { workingFolder } from '../command/surroundings.ts'
 
 /** A model that a run evaluated, with what is read of its conversations. */
 interface ReportedModel extends ShownModel {

@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util'
 
-import { isRunByPackageManager } from '../environment.ts'
+import { isRunByPackageManager } from '../inputs/environment.ts'
 import { columnsOf, outputWidth, styled } from './terminal-text.ts'
 
 /** A command of ours as it can be pasted into the shell that this one was typed into. */

@@ -1,6 +1,6 @@
 import { errorMessage } from '@osmosis/core'
 
-import { loadEntrypoint } from '../serve/load-entrypoint.ts'
+import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { metadataCheckOf } from '../serve/served-workflow.ts'
 import type { LoadedMessage } from './dataset-fit.ts'
 import { answerMetadataChecks } from './metadata-channel.ts'

@@ -7,7 +7,7 @@ import { OsmosisError } from '@osmosis/core'
 import { findMetadataProblems, type DatasetRow } from '@osmosis/eval'
 
 import { metadataCheckBy } from './metadata-channel.ts'
-import { workingFolder } from '../surroundings.ts'
+import { workingFolder } from '../command/surroundings.ts'
 
 /** What the process that loads the entrypoint says first. */
 export type LoadedMessage =

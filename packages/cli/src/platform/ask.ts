@@ -4,7 +4,7 @@ import { Writable } from 'node:stream'
 import { PlatformError } from '@osmosis/platform'
 
 import type { CommandOutput } from './command-output.ts'
-import { isInteractive, printError, standardError, standardInput } from '../surroundings.ts'
+import { isInteractive, printError, standardError, standardInput } from '../command/surroundings.ts'
 
 /** A question before something that cannot be taken back. */
 export interface Question {

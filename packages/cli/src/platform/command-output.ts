@@ -1,8 +1,8 @@
 import { isOsmosisError } from '@osmosis/core'
 import { PlatformError, type JsonObject, type Page } from '@osmosis/platform'
 
-import { Redaction } from '../redaction.ts'
-import { printError, printOut } from '../surroundings.ts'
+import { Redaction } from '../command/redaction.ts'
+import { printError, printOut } from '../command/surroundings.ts'
 
 /** What a command did. */
 export interface Operation {

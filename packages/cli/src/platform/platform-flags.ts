@@ -1,5 +1,6 @@
 import { CommanderError, Option, type Command } from 'commander'
 
+import { countFrom } from '../command/flags.ts'
 import type { PlatformSession } from './platform-session.ts'
 
 /** What every command that speaks to the platform takes, behind `osmosis` as well. */
@@ -53,7 +54,7 @@ export function addPlatformCommand(
     throw new CommanderError(error.exitCode && usageExitCode, error.code, error.message)
   })
   return command.action(async () => {
-    const { runPlatformCommand } = await import('./run-platform-command.ts')
+    const { runPlatformCommand } = await import('./platform-session.ts')
     const flags = command.optsWithGlobals<PlatformFlags>()
     const name = `${parent.name()} ${command.name()}`
     settings.setExitCode(
@@ -62,4 +63,39 @@ export function addPlatformCommand(
       ),
     )
   })
+}
+
+/** Flags of lists. */
+export interface ListFlags extends PlatformFlags {
+  limit?: number
+  offset?: number
+  all?: boolean
+}
+
+/** Adds them. */
+export function addListFlags(command: Command): Command {
+  return command
+    .option('--limit <items>', 'at most so many, up to 50 (default: 50)', countFrom(1, 50))
+    .option('--offset <items>', 'leave out so many first', countFrom(0))
+    .addOption(new Option('--all', 'every page').conflicts('limit'))
+}
+
+/** Flags of `logs`. */
+export interface LogFlags extends PlatformFlags {
+  limit?: number
+  direction?: string
+  cursor?: string
+}
+
+/** Adds them. */
+export function addLogFlags(command: Command): Command {
+  return command
+    .option('--limit <lines>', 'at most so many, up to 200 (default: 50)', countFrom(1, 200))
+    .addOption(
+      new Option('--direction <direction>', 'where the cursor leads (default: older)').choices([
+        'older',
+        'newer',
+      ]),
+    )
+    .option('--cursor <cursor>', 'where to go on, as printed behind the lines')
 }

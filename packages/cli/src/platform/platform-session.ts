@@ -12,10 +12,12 @@ import {
   type Scope,
 } from '@osmosis/platform'
 
+import { abortOnInterrupt, interruptedExitCode } from '../command/interrupt.ts'
+import { environment, homeFolder, workingFolder } from '../command/surroundings.ts'
+import { isWrongUse, wrongUseCode } from '../command/wrong-use.ts'
 import { confirm, type Question } from './ask.ts'
-import type { CommandOutput } from './command-output.ts'
+import { CommandOutput } from './command-output.ts'
 import type { PlatformFlags } from './platform-flags.ts'
-import { environment, homeFolder, workingFolder } from '../surroundings.ts'
 
 const versionWarnings: Readonly<Record<string, string>> = {
   upgrade_available: 'UPGRADE_AVAILABLE',
@@ -127,5 +129,26 @@ export class PlatformSession {
     this.#warned.add(code)
     const otherwise = 'There is a newer version of the command line.'
     this.output.warn(code, message === '' ? otherwise : message)
+  }
+}
+
+/** Runs a command of the platform to its end, and resolves with its exit code. */
+export async function runPlatformCommand(
+  { name, version, flags }: { name: string; version: string; flags: PlatformFlags },
+  work: (session: PlatformSession) => Promise<number | void>,
+): Promise<number> {
+  const output = new CommandOutput({ command: name, version, json: flags.json ?? false })
+  const interrupt = abortOnInterrupt()
+  let session: PlatformSession | undefined
+  try {
+    session = await PlatformSession.open({ output, signal: interrupt.signal, flags, version })
+    return (await work(session)) ?? 0
+  } catch (error) {
+    if (interrupt.signal.aborted) return interruptedExitCode
+    output.fail(error)
+    return isWrongUse(error) ? wrongUseCode : 1
+  } finally {
+    interrupt.release()
+    await session?.close()
   }
 }

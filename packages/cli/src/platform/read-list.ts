@@ -8,7 +8,7 @@ import {
 } from '@osmosis/platform'
 
 import type { CommandOutput } from './command-output.ts'
-import type { ListFlags, LogFlags } from './list-flags.ts'
+import type { ListFlags, LogFlags } from './platform-flags.ts'
 
 /** Reads what the flags of a list ask for. */
 export async function readList(

@@ -8,8 +8,8 @@ import {
 } from '@osmosis/agent-loop'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
-import type { ServeFlags } from './serve-options.ts'
-import { environment, homeFolder, printOut, workingFolder } from '../surroundings.ts'
+import type { ServeFlags } from './serve.ts'
+import { environment, homeFolder, printOut, workingFolder } from '../command/surroundings.ts'
 
 /** Addresses on which a server can listen, but where no other machine reaches it. */
 const unreachable = new BlockList()

@@ -3,15 +3,15 @@ import path from 'node:path'
 import { createApp } from '@osmosis/agent-loop'
 import { readServerEnvironment, serve } from '@osmosis/server'
 
-import { checkAgentLoop } from '../agent-loop/validate-command.ts'
-import type { LoadedAgentLoop } from '../agent-loop/load-agent-loop.ts'
-import { announceListening } from '../server-channel.ts'
+import { checkAgentLoop } from '../agent-loop/check-agent-loop.ts'
+import type { LoadedAgentLoop } from '../inputs/load-agent-loop.ts'
+import { announceListening } from './server-channel.ts'
 import { announceRegistration, planRegistration } from './registration.ts'
-import { egressOf } from './process-options.ts'
-import type { ServeFlags } from './serve-options.ts'
+import { egressOf } from '../command/flags.ts'
+import type { ServeFlags } from './serve.ts'
 import { followKeyFile, serverKeys } from './server-keys.ts'
-import { endSignal, environment, namedHere, printOut } from '../surroundings.ts'
-import { commandLogger, serverEnd } from '../server-end.ts'
+import { endSignal, environment, namedHere, printOut } from '../command/surroundings.ts'
+import { commandLogger, serverEnd } from './server-end.ts'
 
 const defaultPort = 9000
 

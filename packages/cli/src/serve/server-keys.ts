@@ -4,8 +4,8 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { assertApiKey } from '@osmosis/core/http'
 import type { ServerShell } from '@osmosis/server'
 
-import type { ServeFlags } from './serve-options.ts'
-import { endSignal, fromHere, namedHere } from '../surroundings.ts'
+import type { ServeFlags } from './serve.ts'
+import { endSignal, fromHere, namedHere } from '../command/surroundings.ts'
 
 /**
  * The keys of which callers must present one, the first one first; undefined with `--no-auth`, and when

@@ -1,9 +1,8 @@
 import { OsmosisError, type AnyMetadata } from '@osmosis/core'
 import { runWorker } from '@osmosis/workers'
 
-import { loadEntrypoint } from './load-entrypoint.ts'
-import { factsOf, metadataCheckOf } from './served-workflow.ts'
-import type { WorkerArguments } from './workflow-in-workers.ts'
+import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
+import { factsOf, metadataCheckOf, type WorkerArguments } from './served-workflow.ts'
 
 // Started by `workflowInWorkers`, once for each worker.
 const { spec, ...options } = JSON.parse(process.argv[2] ?? '{}') as WorkerArguments

@@ -2,12 +2,12 @@ import { OsmosisError } from '@osmosis/core'
 import { serve, type ServerShell } from '@osmosis/server'
 
 import { answerMetadataChecks } from '../metadata-check/metadata-channel.ts'
-import { announceListening } from '../server-channel.ts'
-import { serverEnd } from '../server-end.ts'
-import type { ServeFlags } from './serve-options.ts'
+import { announceListening } from './server-channel.ts'
+import { serverEnd } from './server-end.ts'
+import type { ServeFlags } from './serve.ts'
 import { followKeyFile } from './server-keys.ts'
 import type { ServedWorkflow, WorkflowFacts } from './served-workflow.ts'
-import { endSignal, printOut } from '../surroundings.ts'
+import { endSignal, printOut } from '../command/surroundings.ts'
 
 /** How the server of a workflow is reached, and what is said of it. */
 export interface WorkflowPort {

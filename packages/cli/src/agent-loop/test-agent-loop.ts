@@ -1,0 +1,183 @@
+import { randomBytes } from 'node:crypto'
+
+import {
+  type AgentLoopApp,
+  createApp,
+  type RolloutAgentLoop,
+  type RolloutSettingsInput,
+} from '@osmosis/agent-loop'
+import {
+  createTrainer,
+  watchPolicy,
+  type WatchedPolicy,
+  type ServerAddress,
+} from '@osmosis/controller'
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import { type DatasetRow, readDataset, selectRows } from '@osmosis/eval'
+import { serve } from '@osmosis/server'
+
+import { closing } from '../command/closing.ts'
+import { abortOnInterrupt, interruptedExitCode } from '../command/interrupt.ts'
+import { writeOutput, assertLogFolder, assertOutputFile } from '../command/output-files.ts'
+import { survivingStrayRejections } from '../command/stray-rejections.ts'
+import {
+  printError,
+  printOut,
+  standardInput,
+  standardOutput,
+  fromHere,
+  namedHere,
+} from '../command/surroundings.ts'
+import { choosePolicy } from '../inputs/choose-policy.ts'
+import { readEnvironment } from '../inputs/environment.ts'
+import { loadAgentLoop, type LoadedAgentLoop } from '../inputs/load-agent-loop.ts'
+import { commandLogger } from '../serve/server-end.ts'
+import { checkAgentLoop } from './check-agent-loop.ts'
+import type { TestFlags } from './commands.ts'
+import { interactiveSession } from './interactive-session.ts'
+import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-report.ts'
+import { runRow, type RowResult, type RowRunnerParts } from './row-runner.ts'
+import { Terminal } from './terminal.ts'
+
+/** The longest time a setting allows: somebody who steps through a rollout thinks. */
+const patience = { client: { timeoutSeconds: 3600 } }
+
+/**
+ * Runs an agent loop on rows of a dataset and resolves with the exit code: 0 when all went well
+ * (and after an interactive session), 1 when not, 130 after Ctrl-C.
+ */
+export async function testCommand(flags: TestFlags): Promise<number> {
+  return survivingStrayRejections(() => testLoop(flags))
+}
+
+async function testLoop(flags: TestFlags): Promise<number> {
+  if (flags.row !== undefined && !flags.interactive) {
+    throw new OsmosisError('invalid_config', '--row can only be used with --interactive.')
+  }
+  if (flags.interactive && (flags.output !== undefined || flags.quiet)) {
+    throw new OsmosisError(
+      'invalid_config',
+      '--output and --quiet cannot be used with --interactive.',
+    )
+  }
+  return closing(await choosePolicy(flags, readEnvironment()), async ({ policy, name }) => {
+    const { loop, file, rows } = await prepareLoop(flags)
+    const watched = watchPolicy(policy)
+    return closing(await createTrainer({ policy: watched }), async (trainer) =>
+      closing(await serveLoop(loop, flags, flags.interactive ? patience : {}), async (served) => {
+        const parts = { ...served, trainer, watched, flags }
+        const what = `the agent loop ${loop.name} of ${file} with ${name}`
+        const rowsOf = `${rows.length} rows of ${flags.dataset}`
+        if (!flags.quiet) printError(`Testing ${what} on ${rowsOf}\n`)
+        return flags.interactive
+          ? stepThroughRows(rows, parts, flags)
+          : testRows(rows, parts, flags)
+      }),
+    )
+  })
+}
+
+async function stepThroughRows(
+  rows: readonly DatasetRow[],
+  parts: RowRunnerParts,
+  flags: TestFlags,
+): Promise<number> {
+  const terminal = new Terminal(standardInput(), standardOutput())
+  try {
+    await interactiveSession(terminal, rows, parts, flags.row)
+    return 0
+  } finally {
+    terminal[Symbol.dispose]()
+  }
+}
+
+async function testRows(
+  rows: readonly DatasetRow[],
+  { app, watched, ...parts }: RowRunnerParts & { app: AgentLoopApp; watched: WatchedPolicy },
+  flags: TestFlags,
+): Promise<number> {
+  const interrupt = endRolloutsOnInterrupt(app)
+  const hooks = { signal: interrupt.signal }
+  try {
+    const started = performance.now()
+    const results: RowResult[] = []
+    for (const row of rows) {
+      if (interrupt.signal.aborted || watched.failure !== null) break
+      const result = await runRow(row, { ...parts, hooks })
+      // What was cut off says nothing about the loop.
+      if (interrupt.signal.aborted) break
+      results.push(result)
+      if (!flags.quiet) printOut(`${rowLine(result, results.length, rows.length)}\n`)
+    }
+    const reason = interrupt.signal.aborted
+      ? errorMessage(interrupt.signal.reason)
+      : watched.failure
+    // A reason to stop that came when all was done has stopped nothing.
+    const stopReason = results.length < rows.length ? reason : null
+    const run: TestRun = { results, durationMs: performance.now() - started, stopReason }
+    printOut(`\n${summaryLines(run).join('\n')}\n`)
+    if (flags.output !== undefined) await writeOutput(flags.output, toTestDocument(run))
+    if (interrupt.signal.aborted) return interruptedExitCode
+    return results.every(({ error }) => error === null) && stopReason === null ? 0 : 1
+  } finally {
+    interrupt.release()
+  }
+}
+
+/**
+ * A signal that Ctrl-C aborts; what runs in `app` then ends at once, with an error as its result.
+ */
+function endRolloutsOnInterrupt(app: AgentLoopApp): ReturnType<typeof abortOnInterrupt> {
+  const interrupt = abortOnInterrupt()
+  const onInterrupt = (): void => {
+    app.drain({ waitSeconds: 0 }).catch(() => undefined)
+  }
+  interrupt.signal.addEventListener('abort', onInterrupt, { once: true })
+  return interrupt
+}
+
+/** What is to be run. */
+interface PreparedLoop extends LoadedAgentLoop {
+  readonly rows: readonly DatasetRow[]
+}
+
+/**
+ * Loads and checks a loop, and the rows to run it on.
+ *
+ * @throws OsmosisError that says which flag is wrong, and AgentLoopValidationError
+ */
+async function prepareLoop(flags: TestFlags): Promise<PreparedLoop> {
+  const loaded = await loadAgentLoop(flags.module)
+  await checkAgentLoop(loaded.loop)
+  const { offset, limit = null } = flags
+  const rows = selectRows(await readDataset(namedHere(flags.dataset)), { offset, limit })
+  await assertOutputFile(flags.output)
+  await assertLogFolder(flags.log)
+  return { ...loaded, rows }
+}
+
+/** A loop that is served on this machine. */
+interface ServedLoop extends AsyncDisposable {
+  readonly app: AgentLoopApp
+  readonly server: ServerAddress
+}
+
+/**
+ * Serves a loop as in production, on a free port of this machine and with a key of its own; only
+ * errors are logged. The caller disposes of it.
+ */
+async function serveLoop(
+  loop: RolloutAgentLoop,
+  { log }: Pick<TestFlags, 'log'>,
+  settings: RolloutSettingsInput = {},
+): Promise<ServedLoop> {
+  const apiKey = randomBytes(32).toString('base64url')
+  const logger = commandLogger({ logLevel: 'error', logFormat: 'auto' })
+  const app = createApp(loop, { apiKey, logger, debugDir: log && fromHere(log), settings })
+  const listening = await serve(app, { port: 0, handleSignals: false })
+  return {
+    app,
+    server: { url: listening.url, apiKey },
+    [Symbol.asyncDispose]: () => listening.close(),
+  }
+}

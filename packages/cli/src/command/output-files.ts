@@ -1,0 +1,72 @@
+import { access, constants, mkdir, open, stat, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import { fromHere, namedHere } from './surroundings.ts'
+
+/**
+ * Makes the folder that results will be written to, and the file itself: what is wrong with them is
+ * said before the work is done, not after. What the file holds stays there until then.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
+export async function assertOutputFile(file: string | undefined): Promise<void> {
+  if (file === undefined) return
+  // What an unset variable of a shell leaves.
+  if (file === '') throw invalid('--output must name a file, e.g. results.json; it is empty.')
+  const there = await stat(namedHere(file)).catch(() => undefined)
+  if (there?.isDirectory() || file.endsWith('/')) {
+    throw invalid(
+      `--output must name a file, e.g. ${path.join(file, 'results.json')}; ${file} is a folder.`,
+    )
+  }
+  // Whoever reads from a pipe would take a first closing for the end.
+  if (there?.isFile() === false) return
+  await orUnwritable(file, async () => {
+    await mkdir(path.dirname(fromHere(file)), { recursive: true })
+    await (await open(namedHere(file), 'a')).close()
+  })
+}
+
+/**
+ * Writes results as JSON.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
+export async function writeOutput(file: string, document: object): Promise<void> {
+  await orUnwritable(file, () =>
+    writeFile(namedHere(file), `${JSON.stringify(document, null, 2)}\n`),
+  )
+}
+
+/**
+ * Makes the folder for traces. A trace that cannot be written fails no rollout, so nobody would hear
+ * of it later.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
+export async function assertLogFolder(folder: string | undefined): Promise<void> {
+  if (folder === undefined) return
+  // What an unset variable of a shell leaves.
+  if (folder === '') {
+    throw invalid('--log must name a folder, e.g. traces; it is empty.')
+  }
+  try {
+    await mkdir(namedHere(folder), { recursive: true })
+    await access(namedHere(folder), constants.W_OK | constants.X_OK)
+  } catch (error) {
+    throw invalid(`--log cannot be written to ${folder}: ${errorMessage(error)}`, error)
+  }
+}
+
+async function orUnwritable(file: string, write: () => Promise<void>): Promise<void> {
+  try {
+    await write()
+  } catch (error) {
+    throw invalid(`--output cannot be written to ${file}: ${errorMessage(error)}`, error)
+  }
+}
+
+function invalid(message: string, cause?: unknown): OsmosisError {
+  return new OsmosisError('invalid_config', message, { cause })
+}

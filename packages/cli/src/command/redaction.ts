@@ -1,0 +1,144 @@
+import { Transform } from 'node:stream'
+
+/** A shorter secret is a word or a number, which stands in much that is no secret. Characters. */
+const shortest = 8
+
+/** The secrets of a command, and what must stay as it is although it may hold the value of one. */
+export class HiddenSecrets {
+  readonly #values = new Set<string>()
+  readonly #data: unknown[] = []
+  #redaction = new Redaction([])
+
+  /** Takes the secrets out of a text, or of data. */
+  get redaction(): Redaction {
+    return this.#redaction
+  }
+
+  /** Data that is never changed, such as the rows of a dataset. To be known before the secrets are. */
+  protect(rows: readonly unknown[]): void {
+    for (const row of rows) this.#data.push(row)
+  }
+
+  /**
+   * Hides values from now on. Returns those that cannot be hidden without changing what is no secret: for
+   * each a sentence that says so.
+   *
+   * @param secrets - by the name that a person knows them by; empty ones are ignored
+   */
+  add(secrets: Readonly<Record<string, string | undefined>>): string[] {
+    const given = Object.entries(secrets).flatMap(([name, value]): [string, string][] =>
+      value === undefined || value === '' || this.#values.has(value) ? [] : [[name, value]],
+    )
+    const long = given.filter(([, value]) => value.length >= shortest)
+    const inData = this.#inData(long.map(([, value]) => value))
+    for (const [, value] of long) if (!inData.has(value)) this.#values.add(value)
+    this.#redaction = new Redaction(this.#values)
+    return given.flatMap(([name, value]) => {
+      if (value.length < shortest)
+        return [shownSentence(name, `is shorter than ${shortest} characters`)]
+      return inData.has(value) ? [shownSentence(name, 'occurs in the dataset')] : []
+    })
+  }
+
+  #inData(values: readonly string[]): Set<string> {
+    const found = new Set<string>()
+    if (values.length === 0) return found
+    const spelled = values.map((value) => [value, JSON.stringify(value).slice(1, -1)] as const)
+    for (const row of this.#data) {
+      const text = JSON.stringify(row) ?? ''
+      for (const [value, spelling] of spelled) if (text.includes(spelling)) found.add(value)
+    }
+    return found
+  }
+}
+
+function shownSentence(name: string, why: string): string {
+  return `${name} is not redacted in what is printed and stored, because its value ${why}.`
+}
+
+const replacement = '[redacted]'
+
+/** Keys whose values say what something is, and are nobody's text: roles, ids, names, kinds. */
+const structural =
+  /^(?:role|type|kind|source|status|object|model|version|path|timestamp|finish_reason|finishReason)$|(?:^|_)(?:id|name|type|version)$|(?:Id|Name|Type|Version)$/
+/** What a model gave a tool: its keys are the tool's, and all of its texts are texts. */
+const toolInputs = new Set(['arguments', 'args', 'input'])
+
+/** Takes secret values out of everything that is printed, logged or written. */
+export class Redaction {
+  readonly #secrets: readonly string[]
+  readonly #pattern: RegExp | undefined
+
+  /** @param values - the secrets; empty ones are ignored */
+  constructor(values: Iterable<string>) {
+    // A log line in JSON spells quotes and line breaks in another way.
+    const spellings = [...values].flatMap((value) => [value, JSON.stringify(value).slice(1, -1)])
+    const secrets = [...new Set(spellings)].filter((spelling) => spelling !== '')
+    // The longest first: one secret may begin with another.
+    this.#secrets = secrets.toSorted((one, other) => other.length - one.length)
+    const alternatives = this.#secrets.map((secret) =>
+      secret.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'),
+    )
+    this.#pattern = alternatives.length === 0 ? undefined : new RegExp(alternatives.join('|'), 'g')
+  }
+
+  /** `text` without the secrets. */
+  text(text: string): string {
+    return this.#pattern === undefined ? text : text.replace(this.#pattern, replacement)
+  }
+
+  /**
+   * A copy of plain data without the secrets in its texts. What gives data its form stays as it is: keys,
+   * numbers, and the values of keys such as `role` and `id`.
+   */
+  data<T>(value: T): T {
+    return this.#pattern === undefined ? value : (this.#clean(value, true) as T)
+  }
+
+  /** A stream of text that leaves the secrets out, also those that arrive in pieces. */
+  stream(): Transform {
+    let held = ''
+    return new Transform({
+      decodeStrings: false,
+      encoding: 'utf8',
+      transform: (chunk: string, _encoding, done) => {
+        const text = held + chunk
+        const end = this.#settledLength(text)
+        held = text.slice(end)
+        done(null, this.text(text.slice(0, end)))
+      },
+      flush: (done) => done(null, this.text(held)),
+    })
+  }
+
+  #clean(value: unknown, hasForm: boolean): unknown {
+    if (typeof value === 'string') return this.text(value)
+    if (Array.isArray(value)) return value.map((item) => this.#clean(item, hasForm))
+    if (typeof value !== 'object' || value === null) return value
+    // Dates and the like hold no text.
+    if (Object.getPrototypeOf(value) !== Object.prototype) return value
+    const fields = Object.entries(value).map(([key, item]: [string, unknown]) => {
+      const isForm = hasForm && typeof item === 'string' && structural.test(key)
+      const isInput = toolInputs.has(key) && !Array.isArray(item)
+      return [key, isForm ? item : this.#clean(item, hasForm && !isInput)]
+    })
+    return Object.fromEntries(fields) as unknown
+  }
+
+  /** How much of a text holds no secret of which the rest may still be on its way. */
+  #settledLength(text: string): number {
+    let end = text.length
+    for (const secret of this.#secrets) {
+      for (let length = Math.min(secret.length - 1, text.length); length > 0; length -= 1) {
+        if (!text.endsWith(secret.slice(0, length))) continue
+        end = Math.min(end, text.length - length)
+        break
+      }
+    }
+    for (const { 0: secret, index } of text.matchAll(this.#pattern ?? /$^/g)) {
+      // A secret that is there already is not cut in two for one that may follow.
+      if (index < end && index + secret.length > end) end = index
+    }
+    return end
+  }
+}

@@ -1,0 +1,221 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import path from 'node:path'
+
+import { OsmosisError, errorMessage } from '@osmosis/core'
+import { formatCount, formatQuantity, type RunReader } from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
+
+import {
+  printError,
+  standardError,
+  standardOutput,
+  fromHere,
+  printOut,
+  type OutputStream,
+} from '../../command/surroundings.ts'
+import { findRun, runsRoot } from '../../eval-show/find-run.ts'
+import { filterItems, itemsOf } from '../../eval-show/shown-items.ts'
+import { openShownRun, type ShownRun } from '../../eval-show/shown-run.ts'
+import type { EvalExportFlags } from '../export.ts'
+import { csvLines } from './csv-table.ts'
+import { atifDocuments, sftLines } from './sample-documents.ts'
+
+/** What was left out. */
+class LeftOut {
+  readonly #counts = new Map<string, number>()
+  /** Something of the run cannot be read. */
+  isDamage = false
+
+  add(why: string, count = 1): void {
+    this.#counts.set(why, (this.#counts.get(why) ?? 0) + count)
+  }
+
+  addDamage(why: string): void {
+    this.isDamage = true
+    this.add(why)
+  }
+
+  get text(): string {
+    const counts = [...this.#counts].map(([why, count]) => `${formatCount(count)} ${why}`)
+    return counts.length === 0 ? '' : `; left out: ${counts.join(', ')}`
+  }
+}
+
+/**
+ * Writes what a run holds in forms of other programs. Resolves with the exit code: 0, and 1 when some of
+ * what was asked for is missing or damaged.
+ *
+ * @throws OsmosisError with code `invalid_config` for input that cannot be, and files that are there;
+ * `damaged_run`, `storage_error`
+ */
+export async function evalExportCommand(name: string, flags: EvalExportFlags): Promise<number> {
+  const { atif, csv, sft, force = false } = flags
+  if (atif === undefined && csv === undefined && sft === undefined) {
+    throw invalid('Say what to export: --atif <folder>, --csv <file> or --sft <file>.')
+  }
+  if (csv === '-' && sft === '-') throw invalid('One of --csv and --sft can go to stdout.')
+  assertNewFile(csv, force)
+  assertNewFile(sft, force)
+  await assertEmptyFolder(atif, force)
+  const run = await openExported(name, flags)
+  const say = csv === '-' || sft === '-' ? standardError() : standardOutput()
+  let isWhole = true
+  const told = (file: string, count: number, noun: string, leftOut = new LeftOut()): void => {
+    if (leftOut.isDamage) isWhole = false
+    say.write(`${file === '-' ? 'stdout' : file}: ${formatQuantity(count, noun)}${leftOut.text}\n`)
+  }
+  const events = await eventsOf(run, flags.filter)
+  if (csv !== undefined) {
+    await writeTexts(csv, csvLines(events, run.table))
+    told(csv, events.length, 'rollout')
+  }
+  if (atif !== undefined) {
+    const { count, leftOut } = await writeDocuments(run.reader, events, atif)
+    told(atif, count, 'document', leftOut)
+  }
+  if (sft !== undefined) {
+    const chosen = flags.filter === undefined ? await eventsOf(run, 'is:passed') : events
+    const leftOut = new LeftOut()
+    let count = 0
+    const lines = conversations(run.reader, chosen, leftOut, (added) => (count += added))
+    await writeTexts(sft, lines)
+    told(sft, count, 'conversation', leftOut)
+  }
+  return isWhole ? 0 : 1
+}
+
+async function openExported(name: string, { grading, output }: EvalExportFlags): Promise<ShownRun> {
+  const { location, variant } = await findRun(name, await runsRoot(output))
+  if (grading !== undefined && variant !== undefined && grading !== variant) {
+    throw invalid(`Pass either --grading ${grading} or ${name}: a run has one of both.`)
+  }
+  return openShownRun({ location, variant: grading ?? variant })
+}
+
+async function eventsOf(run: ShownRun, filter: string | undefined): Promise<ItemEvent[]> {
+  const items = filter === undefined ? itemsOf(run) : await filterItems(run, filter)
+  return items.map(({ event }) => event)
+}
+
+async function writeDocuments(
+  run: RunReader,
+  events: readonly ItemEvent[],
+  folder: string,
+): Promise<{ count: number; leftOut: LeftOut }> {
+  const leftOut = new LeftOut()
+  let count = 0
+  for (const event of events) {
+    const stored = await run.trajectories(event)
+    if (stored.state !== 'found') {
+      if (event.at === null) leftOut.add('in which nothing was said')
+      else leftOut.addDamage(`with a ${stored.state} transcript`)
+      continue
+    }
+    const { documents, problems } = atifDocuments(event, stored.value)
+    for (const problem of problems) {
+      printError(`warning: not a valid document: ${problem}\n`)
+      leftOut.addDamage('not valid')
+    }
+    for (const { name, text } of documents) await writeTexts(path.join(folder, name), [text])
+    count += documents.length
+  }
+  return { count, leftOut }
+}
+
+async function* conversations(
+  run: RunReader,
+  events: readonly ItemEvent[],
+  leftOut: LeftOut,
+  onWritten: (count: number) => void,
+): AsyncGenerator<string> {
+  for (const event of events) {
+    const stored = await run.graded(event)
+    if (stored.state !== 'found') {
+      if (event.sat === null) leftOut.add('without samples')
+      else leftOut.addDamage(`with ${stored.state} samples`)
+      continue
+    }
+    const { lines, unheard } = sftLines(event, stored.value)
+    if (unheard > 0) leftOut.add('not heard at the policy', unheard)
+    onWritten(lines.length)
+    yield* lines
+  }
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}
+
+/** Transcripts and datasets may be confidential. */
+const fileMode = 0o600
+
+/**
+ * Writes texts to a file, which is there when it is whole; or to stdout, for `-`.
+ *
+ * @throws OsmosisError with code `storage_error`
+ */
+async function writeTexts(
+  file: string,
+  texts: Iterable<string> | AsyncIterable<string>,
+): Promise<void> {
+  if (file === '-') {
+    for await (const text of texts) {
+      if (printOut(text)) continue
+      if (!(await isDrained(standardOutput()))) return
+    }
+    return
+  }
+  const place = fromHere(file)
+  const unfinished = `${place}.${randomUUID()}.tmp`
+  try {
+    await mkdir(path.dirname(place), { recursive: true })
+    const handle = await open(unfinished, 'wx', fileMode)
+    try {
+      for await (const text of texts) await handle.appendFile(text)
+    } finally {
+      await handle.close()
+    }
+    await rename(unfinished, place)
+  } catch (cause) {
+    await rm(unfinished, { force: true })
+    if (cause instanceof OsmosisError) throw cause
+    const message = `Cannot write ${file}: ${errorMessage(cause)}`
+    throw new OsmosisError('storage_error', message, { cause })
+  }
+}
+
+/** Resolves with false when nobody reads on, as behind `| head`: what is left is not wanted. */
+async function isDrained(output: OutputStream): Promise<boolean> {
+  if ('errored' in output && isNotRead(output.errored)) return false
+  try {
+    await once(output, 'drain')
+    return true
+  } catch (error) {
+    if (!isNotRead(error)) throw error
+    return false
+  }
+}
+
+function isNotRead(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EPIPE'
+}
+
+/** @throws OsmosisError with code `invalid_config` for a file that is there */
+function assertNewFile(file: string | undefined, force: boolean): void {
+  if (file === undefined || file === '-' || force || !existsSync(fromHere(file))) return
+  throw new OsmosisError('invalid_config', `${file} is there already. Pass --force to replace it.`)
+}
+
+/** @throws OsmosisError with code `invalid_config` for a folder in which something is */
+async function assertEmptyFolder(folder: string | undefined, force: boolean): Promise<void> {
+  if (folder === undefined || force || !existsSync(fromHere(folder))) return
+  const entries = await readdir(fromHere(folder)).catch(() => ['a file'])
+  if (entries.length === 0) return
+  throw new OsmosisError(
+    'invalid_config',
+    `${folder} is there already, and not an empty folder. Pass --force to write into it.`,
+  )
+}

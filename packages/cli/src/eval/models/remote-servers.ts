@@ -1,0 +1,161 @@
+import { OsmosisError } from '@osmosis/core'
+import type { QueueConfig } from '@osmosis/eval'
+
+import { hideSecrets } from '../../command/surroundings.ts'
+import { isUnreachable } from '../../serve/registration.ts'
+import { redisUrl } from '../../worker/queue-access.ts'
+import type { EvalRunFlags } from '../run.ts'
+
+/** A rollout server that is up already, on which an evaluation runs its rollouts. */
+export interface EvaluationServer {
+  /** As it was given. */
+  readonly url: string
+  /** Undefined: no key is sent. */
+  readonly apiKey: string | undefined
+  /** Where the evaluation's policy listens, and under which name the server reaches it. */
+  readonly policyHost: string
+}
+
+/**
+ * The server that flags name, without its key; undefined when the evaluation serves the entrypoint itself.
+ *
+ * @throws OsmosisError with code `invalid_config` for flags that do not fit together, and for a policy that
+ * the server could not reach
+ */
+export function evaluationServer(flags: EvalRunFlags): EvaluationServer | undefined {
+  const { server: url, serverApiKeyEnv } = flags
+  if (url === undefined) {
+    if (serverApiKeyEnv === undefined) return undefined
+    throw invalid('--server-api-key-env is for a server that is up: pass --server as well.')
+  }
+  const unfit = {
+    '--module': flags.module,
+    '--workers': flags.workers,
+    '--rollout-port': flags.rolloutPort,
+    '--verbose': flags.verbose,
+    '--redis': flags.redis || undefined,
+    '--log': flags.log,
+    '--max-turns': flags.maxTurns,
+  }
+  for (const [flag, value] of Object.entries(unfit)) {
+    if (value === undefined) continue
+    throw invalid(`${flag} is for code that the evaluation serves: leave it out with --server.`)
+  }
+  const { hostname, username, password, search, hash } = new URL(url)
+  if (username || password || search || hash) {
+    throw invalid('--server must be a URL without credentials, query and fragment.')
+  }
+  return {
+    url,
+    apiKey: undefined,
+    policyHost: policyHost(flags.policyHost, hostname, {
+      others: 'Rollouts on another machine',
+      areHere: 'the server runs here',
+    }),
+  }
+}
+
+/**
+ * The key of a rollout server, in the variable of this name.
+ *
+ * @throws OsmosisError with code `invalid_config` when it is not set
+ */
+export function serverKey(
+  name: string | undefined,
+  environment: NodeJS.ProcessEnv,
+): string | undefined {
+  if (name === undefined) return undefined
+  const key = environment[name]
+  hideSecrets({ [name]: key })
+  if (key) return key
+  throw invalid(
+    `The key of the rollout server is missing: the environment variable ${name} is not set.`,
+  )
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}
+
+/** The queue over which an evaluation reaches its workers. */
+export interface EvaluationQueue {
+  /** What the server of the evaluation is told of it. */
+  readonly serveArgs: readonly string[]
+  /** Where the evaluation's policy listens, and under which name workers reach it. */
+  readonly policyHost: string
+}
+
+/**
+ * The queue that flags name, else the workspace; undefined when rollouts run on this machine.
+ *
+ * @throws OsmosisError with code `invalid_config` for flags that do not fit together, and for a policy
+ * that workers could not reach
+ */
+export function evaluationQueue(
+  flags: EvalRunFlags,
+  configured: QueueConfig | null,
+): EvaluationQueue | undefined {
+  // With a server the rollouts are its own business.
+  const queue = flags.redis === false || flags.server !== undefined ? null : configured
+  const redis = flags.redis || queue?.redis
+  if (redis === undefined) {
+    const others = queueFlags(flags, null)
+    if (flags.server !== undefined) others['--policy-host'] = undefined
+    for (const [flag, value] of Object.entries(others)) {
+      if (value !== undefined) throw invalid(`${flag} is about a queue: pass --redis as well.`)
+    }
+    return undefined
+  }
+  if (flags.workers !== undefined) {
+    throw invalid('--workers goes to osmosis worker: over a queue the evaluation runs no rollouts.')
+  }
+  const { hostname } = redisUrl(redis, undefined)
+  const { '--policy-host': named, ...others } = queueFlags(flags, queue)
+  const serveArgs = Object.entries(others).flatMap(([flag, value]) =>
+    value === undefined ? [] : value === true ? [flag] : [flag, value],
+  )
+  return {
+    serveArgs: ['--redis', redis, ...serveArgs],
+    policyHost: policyHost(named, hostname, {
+      others: 'Workers on other machines',
+      areHere: 'all of them run here',
+    }),
+  }
+}
+
+/** @param queue - counts for what the flags leave open */
+function queueFlags(
+  flags: EvalRunFlags,
+  queue: QueueConfig | null,
+): Record<string, string | true | undefined> & { '--policy-host': string | undefined } {
+  return {
+    '--redis-prefix': flags.redisPrefix ?? queue?.prefix ?? undefined,
+    '--queue-key-file': flags.queueKeyFile ?? queue?.keyFile ?? undefined,
+    '--allow-plain-keys': flags.allowPlainKeys || undefined,
+    '--code-version': flags.codeVersion,
+    '--policy-host': flags.policyHost ?? queue?.policyHost ?? undefined,
+  }
+}
+
+/**
+ * Under which address of this machine others ask the policy of an evaluation.
+ *
+ * @param named - what `--policy-host` says
+ * @param host - where they, or what they have in common with this machine, are
+ * @param words - who they are and what makes loopback enough, for the error
+ * @throws OsmosisError with code `invalid_config` when they could not reach it
+ */
+function policyHost(
+  named: string | undefined,
+  host: string,
+  { others, areHere }: { readonly others: string; readonly areHere: string },
+): string {
+  if (named === '0.0.0.0' || named === '::') {
+    throw invalid(`Nobody reaches the policy as ${named}: name an address of this machine.`)
+  }
+  if (named !== undefined) return named
+  if (isUnreachable(host.replaceAll(/[[\]]/g, ''))) return '127.0.0.1'
+  throw invalid(
+    `${others} cannot ask the policy of this evaluation, which listens on 127.0.0.1. Say with --policy-host under which name or address of this machine they reach it; --policy-host 127.0.0.1 when ${areHere}.`,
+  )
+}

@@ -1,0 +1,356 @@
+import { availableParallelism } from 'node:os'
+import path from 'node:path'
+
+import {
+  createController,
+  createTrainer,
+  patientPolicy,
+  recordPolicy,
+  watchPolicy,
+  type PatientPolicyOptions,
+  type PolicyModel,
+  type RecordedPolicy,
+} from '@osmosis/controller'
+import { OsmosisError } from '@osmosis/core'
+import { healthResponseSchema } from '@osmosis/core/wire'
+import {
+  findMetadataProblems,
+  invalidDataset,
+  loopRunner,
+  workflowRunner,
+  type EvaluatedModel,
+  type ItemRunner,
+} from '@osmosis/eval'
+import { providerOf } from '@osmosis/models'
+
+import { hideKey } from '../../command/surroundings.ts'
+import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
+import type { EvalRunFlags } from '../run.ts'
+import type { EvaluationPlan } from '../run/evaluation-plan.ts'
+import type { InFlight, ServedFacts } from '../run/plan-text.ts'
+import { askHealth, attachServer, type EvaluatedServer } from './attached-server.ts'
+import type { ComparedModels } from './compared-models.ts'
+import { namingEndpoint } from './named-errors.ts'
+import { startServerProcess } from './server-process.ts'
+import { watchThread, type WatchedThread } from './thread-watch.ts'
+
+/** In flight at once when neither the flags nor the config nor the server set a limit. */
+const defaultInFlight = 16
+
+/** How long a server may take to say how it is. */
+const healthMs = 10_000
+
+/** What {@link serveModels} needs to know. */
+export interface ServeModelsOptions {
+  readonly plan: EvaluationPlan
+  readonly flags: EvalRunFlags
+  /** The process of the entrypoint gets it, with what the plan adds to it. */
+  readonly environment: NodeJS.ProcessEnv
+  /** Of what that process prints. */
+  /** The folder of the run, which gets its artifacts; it need not be there yet. */
+  readonly runFolder: string
+  /** Attempts at each row. */
+  readonly attempts: number
+  /** Gives up starting. */
+  readonly signal: AbortSignal
+}
+
+/** Models whose items can be run, by the entrypoint that is served for them. */
+export interface ServedModels extends ServedFacts {
+  readonly primary: EvaluatedModel
+  /** Undefined without a baseline. */
+  readonly baseline: EvaluatedModel | undefined
+  readonly kind: EvaluatedServer['kind']
+  /** Whether the attempts at a row are graded together. */
+  readonly gradesGroups: boolean
+  /** Writes what the process of the entrypoint prints to the end of a file. */
+  readonly logTo: (file: string) => void
+  /** Says when a call waits because its endpoint refused it. */
+  readonly waitsTo: (say: PatientPolicyOptions['onWait']) => void
+  /** Aborted, with the reason, when the process of the entrypoint ends. */
+  readonly died: AbortSignal
+  /** What would have made the run shorter, as a sentence; undefined when nothing is known. */
+  advise(): Promise<string | undefined>
+  /** Ends that process, then those who have heard from it to the last. */
+  close(): Promise<void>
+}
+
+/**
+ * Serves the entrypoint of a plan in a process of its own, or takes the server that is up, and opens who
+ * drives it for each model: a controller for a workflow, a trainer for an agent loop.
+ *
+ * @throws OsmosisError with code `invalid_entrypoint` when it cannot be served, `invalid_config` for
+ * flags that are not for what it exports
+ */
+export async function serveModels(
+  { primary, baseline }: ComparedModels,
+  options: ServeModelsOptions,
+): Promise<ServedModels> {
+  const { plan, flags, runFolder, signal } = options
+  const server =
+    plan.server === undefined
+      ? await serveEntrypoint(options)
+      : await attachServer(plan.server, signal)
+  const opened: { close(): Promise<void> }[] = [server]
+  const close = async (): Promise<void> => {
+    for (const part of opened) await part.close()
+  }
+  let sayWait: PatientPolicyOptions['onWait']
+  async function toModel(chosen: ChosenPolicy, thread?: WatchedThread): Promise<EvaluatedModel> {
+    const watched = watchPolicy(chosen.policy, { advise: policyAdvice(chosen) })
+    const asked = server.kind === 'workflow' ? withParams(watched, paramsOf(flags)) : watched
+    const price = plan.policy.workspace.prices.get(chosen.name)
+    const recorded = recordPolicy(asked, { tokenIds: flags.tokenIds ?? false, price })
+    // Outermost: each refusal is heard, so that nobody takes a rollout that waited for a slow one.
+    const policy = patientPolicy(recorded, {
+      watched,
+      onWait: (pauseMs, status) => sayWait?.(pauseMs, status),
+    })
+    const driver = await openDriver(
+      server,
+      { policy, recorded, chosen },
+      { plan, flags, runFolder },
+    )
+    opened.push(driver, { close: async () => chosen[Symbol.asyncDispose]() })
+    return { name: chosen.name, policy, runner: explaining(driver.runner, server, thread) }
+  }
+  try {
+    assertFlagsFit(server, options)
+    await assertRowsFit(server, plan)
+    const inFlight = forGroups(await inFlightOf(plan, flags, server), server, options)
+    const gradesGroups = server.groupMinSize !== null
+    const workersMayHelp =
+      !gradesGroups &&
+      flags.workers === undefined &&
+      plan.queue === undefined &&
+      plan.server === undefined &&
+      server.kind === 'workflow' &&
+      Math.min(availableParallelism(), inFlight.limit) > 1
+    const thread = workersMayHelp ? await watchThread(server) : undefined
+    return {
+      primary: await toModel(primary, thread),
+      baseline: baseline && (await toModel(baseline, thread)),
+      kind: server.kind,
+      hasGrader: server.hasGrader,
+      inFlight,
+      gradesGroups,
+      logTo: server.logTo,
+      waitsTo: (say) => {
+        sayWait = say
+      },
+      died: server.died,
+      advise: async () => thread?.advice(),
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function serveEntrypoint({
+  plan,
+  flags,
+  environment,
+  runFolder,
+  signal,
+}: ServeModelsOptions): Promise<EvaluatedServer> {
+  const { entrypoint, folder, secrets, queue } = plan
+  const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
+  const env = { ...environment, ...plan.env, ...secrets, ...artifacts }
+  const traces = flags.log === undefined ? {} : { traces: flags.log }
+  const queueArgs = queue === undefined ? {} : { queueArgs: queue.serveArgs }
+  const workers = flags.workers === undefined ? {} : { workers: flags.workers }
+  const { rolloutPort: port = 0, verbose: isEchoed = false } = flags
+  return startServerProcess(
+    { entrypoint, folder, env, port, isEchoed, ...traces, ...workers, ...queueArgs },
+    signal,
+  )
+}
+
+function assertFlagsFit(
+  { kind, groupMinSize, hasGrader }: EvaluatedServer,
+  { plan, flags, attempts }: ServeModelsOptions,
+): void {
+  const { rollout, graderTimeoutSeconds } = plan
+  const { maxTurns, evalFn = [], grader: wantsGrader = true } = flags
+  if (!hasGrader && evalFn.length === 0 && wantsGrader) {
+    throw invalid(
+      `Nothing would score the rollouts of ${rollout}: export a class that extends Grader from the entrypoint, pass --eval-fn <file>:<export>, or pass --no-grader to run without.`,
+    )
+  }
+  if (kind === 'workflow' && maxTurns !== undefined) {
+    throw invalid(`--max-turns is for agent loops, and ${rollout} exports a workflow.`)
+  }
+  if (kind === 'agent-loop' && graderTimeoutSeconds !== null) {
+    throw invalid(`grader_timeout_s is for workflows, and ${rollout} exports an agent loop.`)
+  }
+  if (groupMinSize !== null && attempts < groupMinSize) {
+    throw invalid(
+      `The grader of ${rollout} compares the attempts at a row and needs at least ${groupMinSize} of them (group.minSize of its config), and this run has ${attempts}: pass --n ${groupMinSize} or more.`,
+    )
+  }
+}
+
+/** @throws OsmosisError with code `invalid_dataset` that names rows the workflow does not take */
+async function assertRowsFit(
+  { metadataCheck }: EvaluatedServer,
+  { dataset, rows }: EvaluationPlan,
+): Promise<void> {
+  const problems =
+    metadataCheck === undefined ? [] : await findMetadataProblems(rows, metadataCheck)
+  if (problems.length > 0) throw invalidDataset(dataset, problems)
+}
+
+/** The policy of a model: as it is asked, as it is recorded, and who it is. */
+interface AskedPolicy {
+  readonly policy: PolicyModel
+  readonly recorded: RecordedPolicy
+  readonly chosen: ChosenPolicy
+}
+
+async function openDriver(
+  evaluated: EvaluatedServer,
+  { policy, recorded, chosen }: AskedPolicy,
+  { plan, flags, runFolder }: Pick<ServeModelsOptions, 'plan' | 'flags' | 'runFolder'>,
+): Promise<{ readonly runner: ItemRunner; close(): Promise<void> }> {
+  const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
+  const { kind, url, apiKey } = evaluated
+  const server = { url, ...(apiKey === undefined ? {} : { apiKey }) }
+  if (kind === 'workflow') {
+    const host = plan.server?.policyHost ?? plan.queue?.policyHost
+    const controller = await createController({
+      policy,
+      ...(host === undefined ? {} : { host }),
+    })
+    hideKey(controller.policyToken)
+    const timeouts = { agentTimeoutSeconds, graderTimeoutSeconds }
+    // What a server elsewhere keeps is kept there, and it may not reach more of this machine than the policy.
+    const place = plan.server === undefined ? { runFolder } : { fetchResult: true }
+    const options = { server, recorded, ...place, ...timeouts }
+    const runner = workflowRunner(namingEndpoint(controller, chosen), options)
+    return { runner, close: () => controller.close() }
+  }
+  const trainer = await createTrainer({ policy })
+  const { maxTurns } = flags
+  const runner = loopRunner(namingEndpoint(trainer, chosen), {
+    server,
+    ...(maxTurns === undefined ? {} : { maxTurns }),
+    completionParams: paramsOf(flags),
+    timeoutSeconds: agentTimeoutSeconds,
+    recorded,
+  })
+  return { runner, close: () => trainer.close() }
+}
+
+/** Parameters of the model calls, by their names on the wire. */
+function paramsOf({ maxTokens, temperature }: EvalRunFlags): Record<string, number> {
+  return {
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
+  }
+}
+
+/** Asks with these parameters, whatever a workflow asks for. */
+function withParams(policy: PolicyModel, params: Record<string, number>): PolicyModel {
+  if (Object.keys(params).length === 0) return policy
+  return {
+    name: policy.name,
+    respond: (request) => policy.respond({ ...request, body: { ...request.body, ...params } }),
+  }
+}
+
+/** A connection that broke because the process has ended says so. */
+function explaining(
+  runner: ItemRunner,
+  server: EvaluatedServer,
+  thread?: WatchedThread,
+): ItemRunner {
+  return {
+    async run(item, options) {
+      thread?.rolloutBegins()
+      try {
+        return await runner.run(item, options)
+      } catch (error) {
+        throw await server.explain(error)
+      }
+    },
+  }
+}
+
+/** More rollouts than a server has slots would only wait there, with their deadline running. */
+async function inFlightOf(
+  { maxInFlight: wanted, queue, server: attached }: EvaluationPlan,
+  flags: EvalRunFlags,
+  server: EvaluatedServer,
+): Promise<InFlight> {
+  const { kind, isConfigured } = server
+  const asked = flags.maxInFlight === undefined ? 'batch_size of the config' : '--max-in-flight'
+  const slots = kind === 'agent-loop' ? null : await slotsOf(server)
+  // Workers of a queue may still come.
+  const isLimit = slots !== null && (queue === undefined || slots > 0)
+  if (isLimit && slots < (wanted ?? Infinity)) {
+    const own =
+      attached !== undefined
+        ? 'the server takes no more'
+        : isConfigured
+          ? 'the config of the workflow says so'
+          : 'the workflow has no config'
+    return {
+      limit: slots,
+      why: queue === undefined ? own : 'the workers of the queue take no more',
+    }
+  }
+  if (wanted !== null) return { limit: wanted, why: asked }
+  const why = slots === 0 ? 'no worker of the queue has this code yet' : 'nothing sets a limit'
+  return { limit: defaultInFlight, why }
+}
+
+/** Attempts that are graded together are started together, even if some of them wait for a slot. */
+function forGroups(
+  inFlight: InFlight,
+  { groupMinSize }: EvaluatedServer,
+  { attempts }: ServeModelsOptions,
+): InFlight {
+  if (groupMinSize === null || inFlight.limit >= attempts) return inFlight
+  const why = `raised from ${inFlight.limit}, because the grader sees the ${attempts} attempts at a row together`
+  return { limit: attempts, why }
+}
+
+/** How many rollouts a server runs at once; null for any number, and where it does not say. */
+async function slotsOf(server: EvaluatedServer): Promise<number | null> {
+  const response = await askHealth(server, AbortSignal.timeout(healthMs))
+  const health = healthResponseSchema.safeParse(await response.json().catch(() => undefined))
+  return health.data?.concurrency.max_concurrent ?? null
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}
+
+/** What to do when the policy can answer no call, in words of the command line. */
+function policyAdvice({ choice }: ChosenPolicy): (status: number) => string {
+  return (status) => {
+    if (choice.kind === 'module') return `See the policy module ${choice.module}.`
+    const { model } = choice
+    const isEndpoint = choice.kind === 'endpoint'
+    const usual = isEndpoint ? undefined : providerOf(model)?.provider.keyVariable
+    const apiKeyEnv = choice.apiKeyEnv ?? usual
+    switch (status) {
+      case 401:
+      case 403:
+        return apiKeyEnv === undefined
+          ? 'No key was sent: name the variable that holds it with --api-key-env, or api_key_env in osmosis.toml.'
+          : `Check the key in ${apiKeyEnv} (--api-key-env).`
+      case 402:
+      case 429:
+        return 'Its account has nothing left to spend.'
+      case 404:
+        return `Check --model ${model}${isEndpoint ? ` and --base-url ${choice.baseUrl}` : ''}.`
+      default:
+        return isEndpoint
+          ? `Is the endpoint ${choice.baseUrl} running? Check --base-url.`
+          : `Can the provider of ${model} be reached from here?`
+    }
+  }
+}

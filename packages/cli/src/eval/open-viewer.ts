@@ -1,0 +1,112 @@
+import { once } from 'node:events'
+import path from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+import { listRuns, openRunFolder } from '@osmosis/eval'
+import { exportReport, startViewer } from '@osmosis/viewer'
+
+import { findRun, runsRoot } from '../eval-show/find-run.ts'
+import { assertVariant } from '../eval-show/shown-run.ts'
+import { openBrowser } from '../command/open-browser.ts'
+import { keepYoungGenerationSmall } from '../command/v8-heap.ts'
+import type { EvalViewFlags } from './view.ts'
+import {
+  endSignal,
+  isInteractive,
+  namedHere,
+  printError,
+  printOut,
+} from '../command/surroundings.ts'
+
+/** A run, and as what it is opened first. */
+interface Target {
+  /** As the page names it, e.g. `my-run@strict`. */
+  readonly name: string
+  readonly location: string
+  readonly variant?: string
+}
+
+/**
+ * Serves the viewer until Ctrl-C, or writes a report. Resolves with the exit code.
+ *
+ * @throws OsmosisError with code `invalid_config` when there is no such run, `damaged_run`
+ */
+export async function evalViewCommand(
+  name: string | undefined,
+  flags: EvalViewFlags,
+): Promise<number> {
+  const root = await runsRoot(flags.output)
+  if (flags.export === undefined) {
+    return serve(
+      root,
+      name === undefined ? await onlyRunning(root) : await named(name, root),
+      flags,
+    )
+  }
+  if (name === undefined) {
+    throw new OsmosisError(
+      'invalid_config',
+      'Name the run that is exported, or latest for the newest.',
+    )
+  }
+  const { location, variant } = await named(name, root)
+  const { export: file, transcripts } = flags
+  const chosen = variant === undefined ? {} : { variant }
+  const written = await exportReport({
+    run: location,
+    file: namedHere(file),
+    transcripts,
+    ...chosen,
+  })
+  const size = `${(written.bytes / 2 ** 20).toFixed(1)} MiB`
+  const others = written.variants.map((each) => `, @${each}`).join('')
+  printOut(
+    `${written.file}: ${size}, ${written.rollouts} rollouts, ${written.transcripts} with their transcript${others}\n`,
+  )
+  return 0
+}
+
+async function serve(
+  root: string,
+  run: Target | undefined,
+  { port, open }: EvalViewFlags,
+): Promise<number> {
+  keepYoungGenerationSmall()
+  const signal = endSignal()
+  const interrupted =
+    signal === undefined
+      ? Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')])
+      : once(signal, 'abort')
+  const viewer = await startViewer({
+    root,
+    ...(run === undefined ? {} : { runs: [run.location], run: run.name }),
+    ...(port === undefined ? {} : { port }),
+  })
+  try {
+    printOut(`${viewer.url}\n`)
+    printError('Ctrl-C ends it.\n')
+    if (open && isInteractive()) openBrowser(viewer.url)
+    await interrupted
+  } finally {
+    await viewer.close()
+  }
+  return 0
+}
+
+async function named(name: string, root: string): Promise<Target> {
+  const { location, variant } = await findRun(name, root)
+  const own = path.basename(location)
+  if (variant === undefined) return { name: own, location }
+  await assertVariant(await openRunFolder(location), variant)
+  return { name: `${own}@${variant}`, location, variant }
+}
+
+/** The run that goes on at the moment, which is what one wants to see; undefined for none and several. */
+async function onlyRunning(root: string): Promise<Target | undefined> {
+  const readable = (await listRuns(root)).filter(({ problem }) => problem === null)
+  const running: Target[] = []
+  for (const { name, location } of readable) {
+    if ((await openRunFolder(location)).writer() !== null) running.push({ name, location })
+  }
+  return running.length === 1 ? running[0] : undefined
+}

@@ -1,0 +1,216 @@
+import {
+  formatCount,
+  formatDuration,
+  formatQuantity,
+  formatReward,
+  formatShare,
+  gradedEvents,
+  itemKey,
+  type Grade,
+  type Regrading,
+  type RunReader,
+} from '@osmosis/eval'
+import {
+  compareRuns,
+  rolloutName,
+  RunTable,
+  toRunDocument,
+  type Comparison,
+  type ItemEvent,
+} from '@osmosis/eval/analysis'
+
+import { onOneLine } from '../../eval-show/terminal-text.ts'
+
+/** A re-grading of a run, to be told. */
+export interface ToldRegrading {
+  readonly run: RunReader
+  /** Its name. */
+  readonly grading: string
+  /** The class or function that graded. */
+  readonly grader: string
+  readonly regrading: Regrading
+  /** The items that were to be graded, as they were. */
+  readonly events: readonly ItemEvent[]
+  readonly durationMs: number
+}
+
+/** An item that passes and did not, or no longer does. */
+interface ChangedVerdict {
+  /** `<row>.<attempt>`, the attempt from 1; with `@baseline` behind it. */
+  readonly rollout: string
+  readonly before: number | null
+  readonly after: number | null
+  readonly error: string | null
+}
+
+/** What a re-grading made of the items of one model. */
+interface ModelChange {
+  readonly modelTag: 'primary' | 'baseline'
+  readonly changed: readonly ChangedVerdict[]
+  /** Rewards that are others, also where the verdict is the same. */
+  readonly otherRewards: number
+  readonly pass: Comparison
+  readonly reward: Comparison
+}
+
+const mostLines = 20
+const mostErrors = 5
+
+/** The report for people; without a line feed at the end. */
+export function regradeReport(told: ToldRegrading): string {
+  const { run, grading, grader, regrading, events, durationMs } = told
+  const { grades } = regrading
+  const changes = changesOf(told)
+  const skipped = grades.filter((grade) => grade.skipped).length
+  const what = `${formatCount(grades.length)} of ${formatQuantity(events.length, 'rollout')}`
+  return [
+    `Graded ${what} of ${run.name} with ${grader} in ${formatDuration(durationMs)}.`,
+    ...ungradedLines(regrading),
+    ...(skipped > 0 ? [`Kept out of training: ${formatCount(skipped)}.`] : []),
+    ...errorLines(grades),
+    ...changes.flatMap((change) => changeLines(change, changes.length > 1)),
+    grades.length === 0 ? '' : `Written as ${run.name}@${grading}.`,
+  ]
+    .join('\n')
+    .trimEnd()
+}
+
+/** The report for programs. */
+export function regradeDocument(told: ToldRegrading): object {
+  const { run, grading, grader, regrading, events, durationMs } = told
+  const { grades, failed, missing, damaged, pending } = regrading
+  const [primary, baseline] = changesOf(told).map(({ modelTag, pass, reward, ...change }) => ({
+    ...change,
+    model_tag: modelTag,
+    verdict: `${pass.verdict.lead}${pass.verdict.rest}`,
+    pass_rate: { before: pass.before, after: pass.after, difference: pass.difference },
+    reward: { before: reward.before, after: reward.after, difference: reward.difference },
+  }))
+  return {
+    run: run.name,
+    location: run.location,
+    grading,
+    grader,
+    rollouts: events.length,
+    graded: grades.length,
+    errors: grades.flatMap((grade) =>
+      grade.error === null ? [] : [{ rollout: rolloutName(grade), error: grade.error }],
+    ),
+    skipped: grades.filter((grade) => grade.skipped).length,
+    not_graded: {
+      failed: failed.map(rolloutName),
+      missing: missing.map(rolloutName),
+      damaged: damaged.map(rolloutName),
+      pending: pending.map(rolloutName),
+    },
+    ...primary,
+    ...(baseline === undefined ? {} : { baseline }),
+    duration_ms: Math.round(durationMs),
+  }
+}
+
+function changesOf({ run, regrading, events }: ToldRegrading): ModelChange[] {
+  const unknown = new Set([...regrading.missing, ...regrading.damaged, ...regrading.pending])
+  const byKey = new Map(regrading.grades.map((grade) => [itemKey(grade), grade]))
+  // A grader that failed has said nothing about them.
+  const isJudged = (event: ItemEvent): boolean =>
+    (byKey.get(itemKey(event))?.error ?? null) === null
+  const known = events.filter((event) => !unknown.has(event) && isJudged(event))
+  const after = gradedEvents(run.manifest, known, byKey)
+  const tags = [...new Set(known.map(({ model_tag: tag = 'primary' }) => tag))]
+    .toSorted()
+    .toReversed()
+  return tags.map((modelTag) => {
+    const options = { modelTag }
+    const old = new RunTable(toRunDocument(run.manifest, known, [], options))
+    const now = new RunTable(toRunDocument(run.manifest, after, [], options), { measure: 'reward' })
+    const own = known.filter(({ model_tag: tag = 'primary' }) => tag === modelTag)
+    const pairs = own.map((event) => {
+      const { source_row_index: row, run_index: attempt } = event
+      const [a, b] = [old.find(row, attempt) ?? 0, now.find(row, attempt) ?? 0]
+      return {
+        rollout: rolloutName(event),
+        before: old.value(a),
+        after: now.value(b),
+        error: byKey.get(itemKey(event))?.error ?? null,
+        isChanged: old.passed(a) !== now.passed(b),
+      }
+    })
+    return {
+      modelTag,
+      changed: pairs.flatMap(({ isChanged, ...pair }) => (isChanged ? [pair] : [])),
+      otherRewards: pairs.filter((pair) => pair.before !== pair.after).length,
+      pass: compareRuns(old, now),
+      reward: compareRuns(old, now, { metric: 'reward' }),
+    }
+  })
+}
+
+function ungradedLines({ failed, missing, damaged, pending }: Regrading): string[] {
+  const counts: [readonly ItemEvent[], string][] = [
+    [failed, 'failed before there was anything to grade'],
+    [missing, 'whose stored samples are missing'],
+    [damaged, 'whose stored samples are damaged'],
+    [pending, 'that nobody came to'],
+  ]
+  const parts = counts.flatMap(([items, what]) =>
+    items.length === 0 ? [] : [`${formatCount(items.length)} ${what}`],
+  )
+  return parts.length === 0 ? [] : [`Not graded: ${parts.join(', ')}.`]
+}
+
+function errorLines(grades: readonly Grade[]): string[] {
+  const failed = grades.filter(({ error }) => error !== null)
+  if (failed.length === 0) return []
+  const lines = failed
+    .slice(0, mostErrors)
+    .map((grade) => `  ${rolloutName(grade)}: ${onOneLine(grade.error ?? '')}`)
+  const rest = failed.length - lines.length
+  return [
+    `The grader failed for ${formatQuantity(failed.length, 'rollout')}, which ${failed.length === 1 ? 'has no reward and is' : 'have no reward and are'} not compared:`,
+    ...lines,
+    ...(rest > 0 ? [`  and ${formatCount(rest)} more`] : []),
+  ]
+}
+
+function changeLines(change: ModelChange, several: boolean): string[] {
+  const { modelTag, changed, otherRewards, pass, reward } = change
+  const of = several && modelTag === 'baseline' ? ' of the baseline' : ''
+  const rest = changed.length - mostLines
+  const counted = formatQuantity(changed.length, 'verdict')
+  const isChanged = `${changed.length === 1 ? 'has' : 'have'} changed`
+  return [
+    '',
+    changed.length === 0 ? `No verdict${of} has changed.` : `${counted}${of} ${isChanged}:`,
+    ...changed
+      .slice(0, mostLines)
+      .map(
+        ({ rollout, before, after }) => `  ${rollout}: ${valueText(before)} → ${valueText(after)}`,
+      ),
+    ...(rest > 0 ? [`  and ${formatCount(rest)} more`] : []),
+    ...(otherRewards > changed.length ? [otherRewardsText(otherRewards, changed.length)] : []),
+    `Pass rate ${shareText(pass.before.value)} → ${shareText(pass.after.value)}${meanText(reward)}.`,
+    `${pass.verdict.lead}${pass.verdict.rest}`,
+  ]
+}
+
+function otherRewardsText(count: number, changed: number): string {
+  const differ = `${formatQuantity(count, 'reward')} ${count === 1 ? 'differs' : 'differ'}`
+  return changed === 0
+    ? `${differ}, without a change of the verdict.`
+    : `${differ}; the others without a change of the verdict.`
+}
+
+function valueText(value: number | null): string {
+  return value === null ? 'no reward' : formatReward(value)
+}
+
+/** Means are those of rows that have rewards in both: there are none when the grader always failed. */
+function meanText({ before, after }: Comparison): string {
+  if (before.value === null || after.value === null) return ''
+  return `, mean reward ${formatReward(before.value)} → ${formatReward(after.value)}`
+}
+
+function shareText(value: number | null): string {
+  return value === null ? 'unknown' : formatShare(value)
+}

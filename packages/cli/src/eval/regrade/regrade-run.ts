@@ -1,0 +1,313 @@
+import path from 'node:path'
+import { createInterface } from 'node:readline/promises'
+
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import {
+  adoptGrading,
+  formatCount,
+  formatQuantity,
+  originalGrading,
+  openRun,
+  regradeRun,
+  wholeGroups,
+  type RunReader,
+} from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
+
+import { findRun, runsRoot } from '../../eval-show/find-run.ts'
+import { filterItems, itemsOf } from '../../eval-show/shown-items.ts'
+import { openShownRun } from '../../eval-show/shown-run.ts'
+import { abortOnInterrupt, interruptedExitCode } from '../../command/interrupt.ts'
+import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
+import type { EvalRegradeFlags } from '../regrade.ts'
+import { GraderProcess, type GraderProcessOptions } from './grader-process.ts'
+import { graderSurroundings } from './grader-surroundings.ts'
+import { regradeDocument, regradeReport, type ToldRegrading } from './regrade-report.ts'
+import { SourceWatcher } from './source-watcher.ts'
+import {
+  isInteractive,
+  printError,
+  printOut,
+  redaction,
+  standardError,
+  standardInput,
+} from '../../command/surroundings.ts'
+
+/** Everything that is known before the grader is loaded. */
+interface Preparation {
+  readonly run: RunReader
+  readonly flags: EvalRegradeFlags
+  readonly grading: string
+  readonly events: readonly ItemEvent[]
+  readonly surroundings: Omit<GraderProcessOptions, 'onFile'>
+}
+
+/**
+ * Grades the stored samples of a run again. Resolves with the exit code: 0 when the grader has judged
+ * all of them that there are, 1 when stored samples are missing or damaged, or the grader failed for
+ * every rollout, 130 after Ctrl-C, which keeps what has been graded.
+ *
+ * @throws OsmosisError with code `invalid_config` or `invalid_entrypoint` for input that cannot be,
+ * `judge_failed` when its judge refuses whatever it is asked, which keeps nothing, `damaged_run`, `run_locked`, `storage_error`
+ */
+export async function evalRegradeCommand(name: string, flags: EvalRegradeFlags): Promise<number> {
+  const { location, variant } = await findRun(name, await runsRoot(flags.output))
+  if (variant !== undefined) {
+    throw invalid(`A run is graded again as a whole, with its baseline: leave out @${variant}.`)
+  }
+  assertFlagsFit(flags)
+  const run = await openRun(location)
+  const interrupt = abortOnInterrupt()
+  try {
+    if (typeof flags.adopt === 'string')
+      return await adopt(run, flags.adopt, flags, interrupt.signal)
+    const prepared = await prepare(run, flags, interrupt.signal)
+    return flags.watch
+      ? await watch(prepared, interrupt.signal)
+      : await gradeOnce(prepared, interrupt.signal)
+  } catch (error) {
+    if (interrupt.signal.aborted) return interruptedExitCode
+    throw error
+  } finally {
+    interrupt.release()
+  }
+}
+
+function assertFlagsFit({
+  adopt: adopted,
+  watch: isWatching,
+  grader,
+  as,
+  filter,
+  breakLock,
+}: EvalRegradeFlags): void {
+  if (breakLock && adopted === undefined) {
+    throw invalid('--break-lock goes with --adopt: only what changes the run needs its lock.')
+  }
+  if (isWatching && adopted !== undefined) {
+    throw invalid(
+      '--watch grades again and again: adopt a grading with --adopt <grading> when it is right.',
+    )
+  }
+  const others = { '--grader': grader, '--as': as, '--filter': filter }
+  const [other] = Object.entries(others).find(([, value]) => value !== undefined) ?? []
+  if (typeof adopted === 'string' && other !== undefined) {
+    throw invalid(`--adopt ${adopted} adopts a grading that is there: leave out ${other}.`)
+  }
+}
+
+async function prepare(
+  run: RunReader,
+  flags: EvalRegradeFlags,
+  signal: AbortSignal,
+): Promise<Preparation> {
+  const variants = run.manifest.inputs.model.baseline === null ? [] : ['baseline']
+  const events: ItemEvent[] = []
+  for (const variant of [undefined, ...variants]) {
+    const shown = await openShownRun({ location: run.location, variant })
+    const items =
+      flags.filter === undefined ? itemsOf(shown) : await filterItems(shown, flags.filter)
+    events.push(...items.map(({ event }) => event))
+  }
+  if (events.length === 0) {
+    throw invalid(
+      flags.filter === undefined
+        ? `No rollout of the run ${run.name} has ended yet.`
+        : `No rollout of the run ${run.name} is in '${flags.filter}'.`,
+    )
+  }
+  const surroundings = await graderSurroundings(run, flags)
+  const { grader, entrypoint } = surroundings.order
+  const file = moduleFile('grader', splitSpec(grader ?? entrypoint ?? '').file)
+  const grading = await gradingName(run, flags, file, signal)
+  return { run, flags, grading, events, surroundings }
+}
+
+/** Names that mean something else behind the @ of a run. */
+const reserved = [originalGrading, 'baseline']
+
+async function gradingName(
+  run: RunReader,
+  flags: EvalRegradeFlags,
+  file: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const taken = new Set(await run.gradings())
+  const { as } = flags
+  if (as === undefined) {
+    const stem = path
+      .parse(file)
+      .name.replaceAll(/[^\w.-]/g, '-')
+      .replace(/^[^A-Za-z0-9]+/, '')
+    let number = 1
+    while (taken.has(`${stem || 'grades'}-${number}`)) number += 1
+    return `${stem || 'grades'}-${number}`
+  }
+  if (reserved.includes(as)) {
+    throw invalid(`${run.name}@${as} has a meaning of its own: give the grading another name.`)
+  }
+  if (taken.has(as)) await confirm(`The grading ${as} is there already. Replace it?`, flags, signal)
+  return as
+}
+
+async function gradeOnce(prepared: Preparation, signal: AbortSignal): Promise<number> {
+  const told = await grade(prepared, { signal, onFile: () => {} })
+  const { run, flags, grading } = prepared
+  await keep(told, flags)
+  if (signal.aborted) return interruptedExitCode
+  const { grades, missing, damaged } = told.regrading
+  const isGraded = grades.some(({ error }) => error === null)
+  if (flags.adopt && isGraded) await adopt(run, grading, flags, signal)
+  return missing.length + damaged.length > 0 || !isGraded ? 1 : 0
+}
+
+async function grade(
+  { run, grading, events: selected, surroundings }: Preparation,
+  { signal, onFile }: { readonly signal: AbortSignal; readonly onFile: (file: string) => void },
+): Promise<ToldRegrading> {
+  const grader = new GraderProcess({ ...surroundings, onFile })
+  const onAbort = (): void => grader.close()
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    signal.throwIfAborted()
+    const { name, warnings, gradesGroups } = await grader.load()
+    const events = gradesGroups ? wholeGroups(run, selected) : selected
+    for (const warning of warnings) printError(`warning: ${warning}\n`)
+    const startedAt = performance.now()
+    const progress = new CountLine(events.length)
+    const regrading = await regradeRun(run, {
+      events,
+      gradesGroups,
+      signal,
+      grade: async (rollouts) => redaction().data(await grader.grade(rollouts)),
+      onGrade: () => progress.count(),
+    })
+    progress.end()
+    const durationMs = performance.now() - startedAt
+    return { run, grading, grader: name, regrading, events, durationMs }
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+    grader.close()
+  }
+}
+
+/** What a grader that is saved again may not fail of any more. */
+const ofGrader: ReadonlySet<string> = new Set(['invalid_entrypoint', 'judge_failed'])
+
+/** Grades whenever a source is saved, until Ctrl-C. */
+async function watch(prepared: Preparation, signal: AbortSignal): Promise<number> {
+  const { flags, surroundings } = prepared
+  const { grader, entrypoint } = surroundings.order
+  const watcher = new SourceWatcher()
+  watcher.add(moduleFile('grader', splitSpec(grader ?? entrypoint ?? '').file))
+  try {
+    for (;;) {
+      // What is saved meanwhile is graded at once.
+      const pass = new AbortController()
+      let hasFailed = false
+      const changed = watcher.nextChange(signal, () => hasFailed).finally(() => pass.abort())
+      changed.catch(() => {
+        // It is awaited below.
+      })
+      try {
+        const told = await grade(prepared, {
+          signal: pass.signal,
+          onFile: (file) => watcher.add(file),
+        })
+        if (!pass.signal.aborted) await keep(told, flags)
+      } catch (error) {
+        if (!pass.signal.aborted) {
+          if (!isOsmosisError(error) || !ofGrader.has(error.code)) throw error
+          hasFailed = true
+          printError(`error: ${error.message}\n`)
+        }
+      }
+      if (!pass.signal.aborted)
+        printError('\nWaiting for the grader to be saved. Ctrl-C ends it.\n')
+      await changed
+    }
+  } finally {
+    watcher.close()
+  }
+}
+
+/** Writes and prints what came of a grading. */
+async function keep(
+  told: ToldRegrading,
+  { json, watch: isWatching }: EvalRegradeFlags,
+): Promise<void> {
+  const { run, grading, regrading } = told
+  if (regrading.grades.length > 0) await run.replaceGrades(grading, regrading.grades)
+  const text = json
+    ? JSON.stringify(regradeDocument(told), null, isWatching ? 0 : 2)
+    : regradeReport(told)
+  printOut(`${text}\n`)
+}
+
+async function adopt(
+  run: RunReader,
+  grading: string,
+  flags: EvalRegradeFlags,
+  signal: AbortSignal,
+): Promise<number> {
+  const question = `Make ${run.name}@${grading} the rewards of ${run.name}?`
+  const keeps = `What it has now stays as ${run.name}@${originalGrading}.`
+  await confirm(`${question} ${keeps}`, flags, signal)
+  const { breakLock = false } = flags
+  const changed = await adoptGrading(grading, { location: run.location, breakLock })
+  const said = `${run.name} has the rewards of ${grading}: ${formatQuantity(changed, 'rollout')} changed.`
+  if (!flags.json) printOut(`${said}\n`)
+  else if (typeof flags.adopt === 'string') {
+    printOut(`${JSON.stringify({ run: run.name, adopted: grading, changed })}\n`)
+  }
+  return 0
+}
+
+/** @throws OsmosisError with code `invalid_config` when nobody says yes */
+async function confirm(
+  question: string,
+  { yes, json }: EvalRegradeFlags,
+  signal: AbortSignal,
+): Promise<void> {
+  if (yes) return
+  if (json || !isInteractive()) {
+    throw invalid(`${question} Nobody can be asked: pass --yes.`)
+  }
+  const lines = createInterface({ input: standardInput(), output: standardError() })
+  // The terminal gives Ctrl-C to the reader of lines.
+  lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
+  try {
+    const said = await lines.question(`${question} [y/N] `, { signal })
+    if (!/^y(?:es)?$/i.test(said.trim())) throw invalid('Nothing was changed.')
+  } finally {
+    lines.close()
+  }
+}
+
+/** How far a grading is, on a terminal. */
+class CountLine {
+  readonly #total: number
+  #done = 0
+  #shownAt = 0
+
+  constructor(total: number) {
+    this.#total = total
+  }
+
+  count(): void {
+    this.#done += 1
+    const now = performance.now()
+    if (!standardError().isTTY || now - this.#shownAt < 100) return
+    this.#shownAt = now
+    const text = `Graded ${formatCount(this.#done)} of ${formatCount(this.#total)}`
+    printError(`\r${text}`)
+  }
+
+  end(): void {
+    if (this.#shownAt > 0) printError('\r\u001B[K')
+  }
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}

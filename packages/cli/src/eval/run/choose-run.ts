@@ -1,0 +1,226 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+import {
+  assertRunName,
+  changedInputs,
+  generateRunName,
+  itemKey,
+  listRuns,
+  openRun,
+  takenRunNames,
+  toRunRow,
+  type InputGroup,
+  type RunReader,
+} from '@osmosis/eval'
+import type { ItemEvent, RunInputs, RunManifest, RunRow } from '@osmosis/eval/analysis'
+
+import type { EvalRunFlags } from '../run.ts'
+import type { EvaluationPlan } from './evaluation-plan.ts'
+import type { KnownInputs } from './run-inputs.ts'
+
+/** The run that a command is about. */
+export interface ChosenRun {
+  readonly name: string
+  /** Its folder; absolute. */
+  readonly location: string
+  /** What it has already; undefined for a run that begins. */
+  readonly earlier: RunReader | undefined
+  /** Whether a run of this name has to be renamed first. */
+  readonly archives: boolean
+  /** The rows and attempts it will have. */
+  readonly rows: readonly RunRow[]
+  readonly n: number
+}
+
+/** What a command wants a run to be. */
+export interface WantedRun {
+  readonly plan: EvaluationPlan
+  readonly flags: EvalRunFlags
+  readonly inputs: KnownInputs
+}
+
+/**
+ * Finds the run to go on with, or a name for a new one: the run of that name, else the newest of this
+ * config that has something left to do and has the same inputs, unless a process is at it. Nothing is
+ * written.
+ *
+ * @throws OsmosisError with code `invalid_config` for a name that cannot be, and for a run of that name
+ * with other inputs; `damaged_run` for what cannot be read
+ */
+export async function chooseRun(wanted: WantedRun): Promise<ChosenRun> {
+  const { plan, flags, inputs } = wanted
+  const { name } = flags
+  if (name === undefined) {
+    const unfinished = flags.fresh ? undefined : await findUnfinished(wanted)
+    if (unfinished !== undefined) return grownRun(unfinished, wanted)
+    return newRun(generateRunName(plan.source, await takenRunNames(plan.outputRoot)), wanted)
+  }
+  assertRunName(name)
+  const location = path.resolve(plan.outputRoot, name)
+  if (!existsSync(location)) return newRun(name, wanted)
+  if (flags.fresh) return { ...newRun(name, wanted), archives: true }
+  const earlier = await openRun(location)
+  const changed = changesTo(earlier.manifest, inputs)
+  if (changed.length > 0) throw otherInputs(earlier.name, changed)
+  return grownRun(earlier, wanted)
+}
+
+/** Whether a run has to run an item again that it has. */
+export function runsAgain({ retryFailed }: EvalRunFlags): (event: ItemEvent) => boolean {
+  if (retryFailed === undefined) return () => false
+  const types = retryFailed === true ? undefined : new Set(retryFailed.split(','))
+  return ({ status, error_type: type }) => status === 'failed' && (types?.has(type ?? '') ?? true)
+}
+
+/** What to say when failures of certain types are to be run again and there are only others. */
+export function unmatchedRetry(
+  { earlier }: ChosenRun,
+  { retryFailed }: EvalRunFlags,
+): string | undefined {
+  if (typeof retryFailed !== 'string') return undefined
+  const failed = [...(earlier?.events.values() ?? [])].filter(({ status }) => status === 'failed')
+  if (failed.length === 0 || failed.some(runsAgain({ retryFailed }))) return undefined
+  const types = new Set(failed.map(({ error_type: type }) => type ?? 'without a type'))
+  return `No rollout failed with ${retryFailed}: those that failed did with ${[...types].join(', ')}.`
+}
+
+/**
+ * Widens `runAgain` to all items of a group, a row and a model, when one of them is to be run: what is
+ * graded together runs together.
+ */
+export function runsWithGroup(
+  { earlier, rows, n }: ChosenRun,
+  runAgain: (event: ItemEvent) => boolean,
+): (event: ItemEvent) => boolean {
+  const groups = earlier === undefined ? [] : [...pendingGroups(earlier, { rows, n }, runAgain)]
+  const open = new Set(groups.map(({ row, tag }) => groupKey(row, tag)))
+  return (event) => runAgain(event) || open.has(groupKey(event.source_row_index, event.model_tag))
+}
+
+function groupKey(row: number, tag: string | undefined): string {
+  return `${row} ${tag ?? ''}`
+}
+
+/** How many items of a run are still to be run. */
+export function countPending(
+  { earlier, rows, n }: ChosenRun,
+  { model }: KnownInputs,
+  runAgain: (event: ItemEvent) => boolean,
+): number {
+  if (earlier === undefined) return rows.length * n * (model.baseline === null ? 1 : 2)
+  return pendingOf(earlier, { rows, n }, runAgain)
+}
+
+function pendingOf(...args: Parameters<typeof pendingGroups>): number {
+  let sum = 0
+  for (const { pending } of pendingGroups(...args)) sum += pending
+  return sum
+}
+
+/** The rows and models that have items to run, and how many. */
+function* pendingGroups(
+  { events, manifest }: RunReader,
+  { rows, n }: Pick<ChosenRun, 'rows' | 'n'>,
+  runAgain: (event: ItemEvent) => boolean,
+): Generator<{ readonly row: number; readonly tag: string | undefined; readonly pending: number }> {
+  const isCompared = manifest.inputs.model.baseline !== null
+  const tags = isCompared ? (['primary', 'baseline'] as const) : [undefined]
+  for (const { source_row: row } of rows) {
+    for (const tag of tags) {
+      let pending = 0
+      for (let run_index = 0; run_index < n; run_index++) {
+        const place = { source_row_index: row, run_index }
+        const event = events.get(itemKey(tag === undefined ? place : { ...place, model_tag: tag }))
+        if (event === undefined || runAgain(event)) pending += 1
+      }
+      if (pending > 0) yield { row, tag, pending }
+    }
+  }
+}
+
+/** The same run under another name. */
+export function renamedRun(run: ChosenRun, name: string): ChosenRun {
+  return { ...run, name, location: path.join(path.dirname(run.location), name) }
+}
+
+function newRun(name: string, { plan }: WantedRun): ChosenRun {
+  const location = path.resolve(plan.outputRoot, name)
+  const rows = plan.rows.map(toRunRow)
+  return { name, location, earlier: undefined, archives: false, rows, n: plan.n }
+}
+
+/**
+ * Rows and attempts become more when flags ask for more, and never fewer. A config asks for what a run
+ * begins with: whoever began with less does not mean to go on with more.
+ */
+function grownRun(earlier: RunReader, { plan, flags }: WantedRun): ChosenRun {
+  const { manifest, name, location } = earlier
+  const own = new Set(manifest.rows.map(({ source_row }) => source_row))
+  const asked = asksForRows(flags) ? plan.rows.map(toRunRow) : []
+  const rows = [...manifest.rows, ...asked.filter(({ source_row }) => !own.has(source_row))]
+  const n = Math.max(manifest.n, flags.n ?? 0)
+  return { name, location, earlier, archives: false, rows, n }
+}
+
+function asksForRows({ rows, limit, offset }: EvalRunFlags): boolean {
+  return rows !== undefined || limit !== undefined || offset !== undefined
+}
+
+async function findUnfinished({ plan, flags, inputs }: WantedRun): Promise<RunReader | undefined> {
+  // Where nothing can be read nothing can be made either, and that says why.
+  const runs = await listRuns(plan.outputRoot).catch(() => [])
+  for (const { manifest, location } of runs) {
+    if (manifest === null || !isOf(manifest, plan, inputs)) continue
+    if (changesTo(manifest, inputs).length > 0 || !isWithin(manifest, plan, flags)) continue
+    const run = await openRun(location)
+    // It does not need another process to go on, and is not to be had.
+    if (run.writer() !== null && !flags.breakLock) continue
+    const { rows, n } = manifest
+    if (pendingOf(run, { rows, n }, runsAgain(flags)) > 0) return run
+  }
+  return undefined
+}
+
+function isOf(
+  { provenance, inputs: own }: RunManifest,
+  { config }: EvaluationPlan,
+  inputs: KnownInputs,
+): boolean {
+  if (config !== null) return provenance.config === config
+  return provenance.config === null && own.code.entrypoint === inputs.code.entrypoint
+}
+
+/** Whoever asks for less than a run has does not mean that run. */
+function isWithin({ rows, n }: RunManifest, plan: EvaluationPlan, flags: EvalRunFlags): boolean {
+  if (flags.n !== undefined && flags.n < n) return false
+  const wanted = new Set(plan.rows.map(({ sourceRowIndex }) => sourceRowIndex))
+  return !asksForRows(flags) || rows.every(({ source_row }) => wanted.has(source_row))
+}
+
+function changesTo(manifest: RunManifest, inputs: KnownInputs): InputGroup[] {
+  // What an entrypoint exports follows from its sources.
+  const { kind } = manifest.inputs.code
+  return changedInputs(manifest, { ...inputs, code: { ...inputs.code, kind } } satisfies RunInputs)
+}
+
+function otherInputs(name: string, changed: readonly InputGroup[]): OsmosisError {
+  const groups = changed.map((group) => groupNames[group]).join(', ')
+  const regrade = changed.includes('code')
+    ? ` If only the grader is another, osmosis eval regrade ${name} grades what is there again.`
+    : ''
+  return new OsmosisError(
+    'invalid_config',
+    `The run ${name} cannot go on: since it began, these have changed: ${groups}. Pass --fresh to start it anew, which keeps what is there as ${name}.1, or another --name.${regrade}`,
+  )
+}
+
+const groupNames: Readonly<Record<InputGroup, string>> = {
+  model: 'model (its name, endpoint or parameters, or the baseline)',
+  dataset: 'dataset',
+  code: 'code (rollout, policy module or eval functions)',
+  env: 'env',
+  secrets: 'secrets (their names)',
+  timeouts: 'timeouts',
+}

@@ -1,0 +1,106 @@
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+import { archiveRun, createRun, resumeRun, type RunLock, type RunStore } from '@osmosis/eval'
+import type { RunManifest } from '@osmosis/eval/analysis'
+
+import type { EntrypointKind } from '../../serve/server-channel.ts'
+import type { ChosenRun } from './choose-run.ts'
+import type { EvalRunFlags } from '../run.ts'
+import type { EvaluationPlan } from './evaluation-plan.ts'
+import type { KnownInputs } from './run-inputs.ts'
+import { environment, workingFolder } from '../../command/surroundings.ts'
+
+/**
+ * Takes a run that has begun, with the rows and attempts it is to have now. The caller closes it.
+ *
+ * @throws OsmosisError with code `run_locked`, `damaged_run` or `storage_error`
+ */
+export async function openEarlierRun(
+  { location, rows, n }: ChosenRun,
+  { passThreshold }: EvaluationPlan,
+  { breakLock = false }: EvalRunFlags,
+): Promise<RunStore> {
+  const store = await resumeRun({ location, breakLock })
+  try {
+    await store.grow({ rows, n, pass_threshold: passThreshold })
+    return store
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+/**
+ * Begins a run; one of the same name is renamed first. The caller closes it.
+ *
+ * @throws OsmosisError with code `invalid_config`, `run_locked` or `storage_error`
+ */
+export async function beginRun(
+  { name, location, archives, rows, n }: ChosenRun,
+  {
+    plan,
+    inputs,
+    kind,
+    resumeWith,
+    lock,
+  }: {
+    plan: EvaluationPlan
+    inputs: KnownInputs
+    kind: EntrypointKind
+    resumeWith: readonly string[]
+    /** Of its name, when it was made up. */
+    lock: RunLock | undefined
+  },
+  { breakLock = false }: EvalRunFlags,
+): Promise<RunStore> {
+  if (archives) await archiveRun({ location, breakLock })
+  const manifest: RunManifest = {
+    schema_version: 1,
+    local_run_id: randomBytes(16).toString('hex'),
+    run_name: name,
+    created_at: new Date().toISOString(),
+    inputs: { ...inputs, code: { ...inputs.code, kind } },
+    n,
+    pass_threshold: plan.passThreshold,
+    provenance: {
+      sdk_version: packageVersion(),
+      node_version: process.version,
+      config: plan.config,
+      root: plan.root,
+      go_on: { words: resumeWith, folder: workingFolder() },
+      git: await gitState(plan.root),
+    },
+    rows,
+  }
+  return createRun({ outputRoot: path.dirname(location), manifest, breakLock, lock })
+}
+
+function packageVersion(): string {
+  const manifest = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(manifest) as { version: string }).version
+}
+
+/** Null outside of git, and where there is none. */
+async function gitState(cwd: string): Promise<RunManifest['provenance']['git']> {
+  const git = async (...args: string[]): Promise<string> => {
+    const { stdout } = await promisify(execFile)('git', args, {
+      cwd,
+      env: environment(),
+      timeout: 2000,
+    })
+    return stdout.trim()
+  }
+  try {
+    const [commit, changes] = await Promise.all([
+      git('rev-parse', 'HEAD'),
+      git('status', '--porcelain', '--untracked-files=no'),
+    ])
+    return { commit, dirty: changes !== '' }
+  } catch {
+    return null
+  }
+}

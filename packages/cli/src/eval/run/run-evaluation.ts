@@ -1,0 +1,366 @@
+import { mkdir } from 'node:fs/promises'
+import { createInterface } from 'node:readline/promises'
+import path from 'node:path'
+
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import {
+  metricsDocument,
+  reserveRun,
+  runEvaluation,
+  type EvaluationResult,
+  type RunLock,
+  type RunStore,
+  type Scorer,
+  formatCount,
+  formatShare,
+} from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
+
+import { abortOnInterrupt, interruptedExitCode } from '../../command/interrupt.ts'
+import { survivingStrayRejections } from '../../command/stray-rejections.ts'
+import {
+  printError,
+  printJson,
+  printOut,
+  redaction,
+  standardError,
+  isInteractive,
+  standardInput,
+} from '../../command/surroundings.ts'
+import { disablePretenuring, keepYoungGenerationSmall } from '../../command/v8-heap.ts'
+import { endedRunReport, reasonSentence } from '../../eval-show/run-report.ts'
+import { withCommand } from '../../eval-show/shell-command.ts'
+import { readEnvironment } from '../../inputs/environment.ts'
+import { chooseModels, type ComparedModels, preflightModels } from '../models/compared-models.ts'
+import { serveModels, type ServedModels } from '../models/served-models.ts'
+import type { EvalRunFlags } from '../run.ts'
+import {
+  chooseRun,
+  countPending,
+  renamedRun,
+  runsAgain,
+  runsWithGroup,
+  unmatchedRetry,
+  type ChosenRun,
+} from './choose-run.ts'
+import { planEvaluation, type EvaluationPlan } from './evaluation-plan.ts'
+import { loadScorers } from './load-scorers.ts'
+import { beginRun, openEarlierRun } from './open-run.ts'
+import { planText, runAgainText, servedText } from './plan-text.ts'
+import { ProgressLine } from './progress-line.ts'
+import { resumeArguments } from './resume-arguments.ts'
+import { findInputs, type KnownInputs } from './run-inputs.ts'
+
+/** A run, and everything that is needed for it. */
+interface Preparation {
+  readonly configFile: string | undefined
+  /** The words behind `osmosis` that go on with the run. */
+  readonly resumeWith: readonly string[]
+  readonly plan: EvaluationPlan
+  readonly flags: EvalRunFlags
+  readonly environment: NodeJS.ProcessEnv
+  readonly models: ComparedModels
+  readonly scorers: readonly Scorer[]
+  readonly inputs: KnownInputs
+  readonly run: ChosenRun
+  /** Prints a line on stderr, unless nothing is to be said. */
+  readonly say: (text: string) => void
+}
+
+/**
+ * Runs an evaluation, or goes on with one: serves the entrypoint in a process of its own, drives all
+ * rows through it over HTTP, scores what comes of them, and prints the report. Resolves with the exit
+ * code: 0 when every item has ended and each eval function (without any, the reward) has scored some of
+ * each model, 1 when not, 3 when fewer have passed than `--min-pass-rate` asks for, 130 after Ctrl-C.
+ *
+ * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint` or `invalid_dataset` for input
+ * that cannot be, `run_locked` when another process has the run, `damaged_run`, `storage_error`
+ */
+export async function evalRunCommand(
+  configFile: string | undefined,
+  flags: EvalRunFlags,
+): Promise<number> {
+  keepYoungGenerationSmall()
+  disablePretenuring()
+  const prepared = await prepare(configFile, flags)
+  const interrupt = abortOnInterrupt()
+  try {
+    return await start(prepared, interrupt.signal)
+  } catch (error) {
+    if (interrupt.signal.aborted && error === interrupt.signal.reason) return interruptedExitCode
+    throw error
+  } finally {
+    interrupt.release()
+  }
+}
+
+async function prepare(configFile: string | undefined, flags: EvalRunFlags): Promise<Preparation> {
+  if (flags.fresh && flags.retryFailed !== undefined) {
+    throw new OsmosisError(
+      'invalid_config',
+      'Pass --fresh or --retry-failed: a run that begins has no failures.',
+    )
+  }
+  const environment = readEnvironment()
+  const plan = await planEvaluation(configFile, flags, environment)
+  if (plan.platformProblems.length > 0) {
+    const lines = plan.platformProblems.map((problem) => `- ${problem}\n`)
+    printError(`warning: The platform would refuse ${configFile ?? ''}:\n${lines.join('')}`)
+  }
+  const models = await chooseModels(flags, plan.policy, environment)
+  const scorers = await loadScorers(flags.evalFn ?? [])
+  const { queue, server, env, secrets } = plan
+  const elsewhere = server
+    ? 'a server that is up, which has variables of its own'
+    : queue && 'the workers of a queue, which have variables of their own'
+  if (elsewhere !== undefined && Object.keys({ ...env, ...secrets }).length > 0) {
+    printError(`warning: [env] and [secrets] of the config do not reach ${elsewhere}.\n`)
+  }
+  const inputs = await findInputs(plan, flags, { models, scorers })
+  const run = await chooseRun({ plan, flags, inputs })
+  const unmatched = unmatchedRetry(run, flags)
+  if (unmatched !== undefined) printError(`warning: ${unmatched}\n`)
+  const say = (text: string): void => {
+    if (!flags.quiet) printError(`${text}\n`)
+  }
+  const resumeWith = resumeArguments(configFile, flags, run.name)
+  return { configFile, resumeWith, plan, flags, environment, models, scorers, inputs, run, say }
+}
+
+async function start(asked: Preparation, interrupt: AbortSignal): Promise<number> {
+  const { plan, flags, models, say } = asked
+  say(planText(plan, asked.run, models, flags.dryRun ? 'Would start' : 'Starting'))
+  const pending = countPending(asked.run, asked.inputs, runsAgain(flags))
+  if (flags.dryRun) {
+    const served = await serve(asked, interrupt)
+    say(servedText(served))
+    await served.close()
+    return 0
+  }
+  if (!(await confirmStart(pending, flags, interrupt))) return 1
+  await makeOutputRoot(plan)
+  const { prepared, lock } = await named(asked)
+  const { run } = prepared
+  // Taken before anything is started for it; one that begins is made when all that it needs is there.
+  const earlier = run.earlier && (await openEarlierRun(run, plan, flags))
+  let store = earlier
+  try {
+    if (earlier !== undefined && pending === 0) {
+      return await conclude(
+        prepared,
+        earlier,
+        await evaluate(prepared, { store: earlier }),
+        interrupt,
+      )
+    }
+    if (flags.preflight !== false) await preflightModels(models, say, interrupt)
+    const served = await serve(prepared, interrupt)
+    const result = await survivingStrayRejections(async () => {
+      try {
+        const { inputs, resumeWith } = prepared
+        store ??= await beginRun(run, { plan, inputs, kind: served.kind, resumeWith, lock }, flags)
+        served.logTo(path.join(store.location, 'logs.txt'))
+        say(servedText(served))
+        sayWhatRunsAgain(prepared, served)
+        const ended = await evaluate(prepared, { store, served, interrupt })
+        const advice = await served.advise()
+        if (advice !== undefined) say(advice)
+        return ended
+      } finally {
+        await served.close()
+      }
+    })
+    return store === undefined ? 1 : await conclude(prepared, store, result, interrupt)
+  } finally {
+    if (store === undefined) lock?.release()
+    await store?.close()
+  }
+}
+
+/** Keeps the name that was made up for a run. Somebody else may have begun one of that name since. */
+async function named(
+  prepared: Preparation,
+): Promise<{ readonly prepared: Preparation; readonly lock: RunLock | undefined }> {
+  const { plan, flags, run, configFile, say } = prepared
+  if (run.earlier !== undefined || flags.name !== undefined) return { prepared, lock: undefined }
+  const { name, lock } = await reserveRun(plan.outputRoot, plan.source)
+  if (name === run.name) return { prepared, lock }
+  say(`Another run has begun as ${run.name} meanwhile: this one is ${name}.`)
+  const resumeWith = resumeArguments(configFile, flags, name)
+  return { prepared: { ...prepared, resumeWith, run: renamedRun(run, name) }, lock }
+}
+
+async function makeOutputRoot({ outputRoot }: EvaluationPlan): Promise<void> {
+  try {
+    await mkdir(outputRoot, { recursive: true })
+  } catch (cause) {
+    const message = `Cannot create the folder ${outputRoot}: ${errorMessage(cause)}`
+    throw new OsmosisError('invalid_config', message, { cause })
+  }
+}
+
+async function serve(
+  { models, plan, flags, environment, run }: Preparation,
+  signal: AbortSignal,
+): Promise<ServedModels> {
+  const { location: runFolder, n: attempts } = run
+  return serveModels(models, { plan, flags, environment, runFolder, attempts, signal })
+}
+
+/** Which of the items that have ended are run again; graded together, all of a group are when one is. */
+function againOf(
+  { run, flags }: Preparation,
+  served?: ServedModels,
+): (event: ItemEvent) => boolean {
+  const runAgain = runsAgain(flags)
+  return served?.gradesGroups ? runsWithGroup(run, runAgain) : runAgain
+}
+
+function sayWhatRunsAgain(prepared: Preparation, served: ServedModels): void {
+  const { run, flags, inputs, say } = prepared
+  const more =
+    countPending(run, inputs, againOf(prepared, served)) -
+    countPending(run, inputs, runsAgain(flags))
+  if (more > 0) say(runAgainText(more))
+}
+
+/** Runs what is left to do; without `served` there is nothing. */
+async function evaluate(
+  prepared: Preparation,
+  parts: {
+    readonly store: RunStore
+    readonly served?: ServedModels
+    readonly interrupt?: AbortSignal
+  },
+): Promise<EvaluationResult> {
+  const { plan, flags, models, scorers } = prepared
+  const { store, served, interrupt } = parts
+  const { manifest } = store
+  const idle = { run: () => Promise.reject(new Error('nothing is served')) }
+  const output = flags.quiet || served === undefined ? undefined : standardError()
+  const runAgain = againOf(prepared, served)
+  const progress = new ProgressLine(output, {
+    passThreshold: plan.passThreshold,
+    scoreName: scorers[0]?.name,
+    earlier: [...store.events.values()].filter((event) => !runAgain(event)),
+  })
+  const { baseline } = models
+  const secrets = redaction()
+  served?.waitsTo((pauseMs, status) => progress.wait(pauseMs, status))
+  const signals = [interrupt, served?.died].filter((signal) => signal !== undefined)
+  try {
+    return await runEvaluation({
+      names: { run: manifest.run_name, rollout: plan.rollout, dataset: plan.dataset },
+      rows: manifest.rows.flatMap(({ source_row: row }) => plan.allRows[row] ?? []),
+      model: served?.primary ?? { name: models.primary.name, runner: idle },
+      ...(baseline === undefined
+        ? {}
+        : { baseline: served?.baseline ?? { name: baseline.name, runner: idle } }),
+      scorers,
+      needsReward: scorers.length === 0 && (served?.hasGrader ?? true),
+      n: manifest.n,
+      maxInFlight: served?.inFlight.limit ?? 1,
+      gradesGroups: served?.gradesGroups ?? false,
+      passThreshold: plan.passThreshold,
+      maxCostUsd: flags.maxCost,
+      failOnError: flags.failOnError,
+      signal: AbortSignal.any(signals),
+      store,
+      runAgain,
+      redact: (data) => secrets.data(data),
+      onProgress: (update) => progress.update(update),
+    })
+  } finally {
+    progress.end()
+  }
+}
+
+function print(text: string): void {
+  printError(`${text}\n`)
+}
+
+async function conclude(
+  { flags, resumeWith }: Preparation,
+  store: RunStore,
+  result: EvaluationResult,
+  interrupt: AbortSignal,
+): Promise<number> {
+  if (flags.json) {
+    const document = { ...metricsDocument(result, store), location: store.location }
+    printJson(document)
+  } else if (flags.quiet) printOut(`${outcomeLine(result)}\n`)
+  else printOut(`\n${await endedRunReport(store, resumeWith)}\n`)
+
+  const code = exitCodeOf(result, flags)
+  // The report says so itself.
+  if ((flags.json || flags.quiet) && result.status === 'incomplete')
+    print(withCommand('Go on:', resumeWith).join('\n'))
+  return interrupt.aborted ? interruptedExitCode : code
+}
+
+/** So many rollouts cost enough to be asked about. */
+const manyRollouts = 1000
+
+/** Asks the person at the terminal before very many rollouts are started; true where nobody is. */
+async function confirmStart(
+  pending: number,
+  { yes = false, json = false }: EvalRunFlags,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (yes || json || pending < manyRollouts) return true
+  if (!isInteractive()) return true
+  const lines = createInterface({ input: standardInput(), output: standardError() })
+  // The terminal gives Ctrl-C to the reader of lines.
+  lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
+  try {
+    const said = await lines.question(`Start ${formatCount(pending)} rollouts? [Y/n] `, { signal })
+    return /^(?:y(?:es)?)?$/i.test(said.trim())
+  } catch (error) {
+    signal.throwIfAborted()
+    throw error
+  } finally {
+    lines.close()
+  }
+}
+
+const gateFailedCode = 3
+
+/** The exit code of a run that has ended. Prints what keeps it from being 0, a line each. */
+function exitCodeOf(result: EvaluationResult, { minPassRate, grader }: EvalRunFlags): number {
+  const errors = complaintsAbout(result, grader !== false)
+  for (const error of errors) print(`error: ${error}`)
+  if (errors.length > 0) return 1
+  const passRate = passRateOf(result)
+  if (minPassRate === undefined || passRate >= minPassRate) return 0
+  print(
+    `error: The pass rate is ${formatShare(passRate)}, and --min-pass-rate asks for ${formatShare(minPassRate)}.`,
+  )
+  return gateFailedCode
+}
+
+/** All that a quiet command says of a run that is over, but for errors. */
+function outcomeLine(result: EvaluationResult): string {
+  return `${result.names.run} ${result.status}: ${formatShare(passRateOf(result))} passed`
+}
+
+/** By the first eval function; without any, by the reward. */
+function passRateOf({ model: { metrics } }: EvaluationResult): number {
+  const [first = metrics.reward] = Object.values(metrics.scores)
+  return first.passRate
+}
+
+function complaintsAbout(
+  { incompleteReason, model, baseline }: EvaluationResult,
+  needsReward: boolean,
+): string[] {
+  const models = baseline === null ? [model] : [model, baseline]
+  const errors = models.flatMap(({ name, metrics: { scores, reward, completedItems } }) => {
+    const missing = Object.entries(scores).filter(([, { graded }]) => graded === 0)
+    if (missing.length > 0)
+      return missing.map(([score]) => `${score} scored no rollout of ${name}.`)
+    const none = Object.keys(scores).length === 0 && reward.graded === 0 && completedItems > 0
+    return none && needsReward ? [`No rollout of ${name} got a reward.`] : []
+  })
+  if (incompleteReason === null) return errors
+  return [...errors, `The run is incomplete. ${reasonSentence(incompleteReason)}`]
+}

@@ -1,0 +1,225 @@
+import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
+import { OsmosisError } from '@osmosis/core'
+import {
+  findWorkspaceRoot,
+  readWorkspaceConfig,
+  type PolicyConfig,
+  type WorkspaceConfig,
+} from '@osmosis/eval'
+import { providerModel, providerOf } from '@osmosis/models'
+
+import { loadModule, moduleFile } from './load-module.ts'
+import type { PolicyFlags } from '../command/flags.ts'
+import { fromHere, hideSecrets, workingFolder } from '../command/surroundings.ts'
+
+/** Who answers the model calls: a module that exports a policy, or a model of an endpoint. */
+export type PolicyChoice =
+  | { readonly kind: 'module'; readonly module: string; readonly file: string }
+  | {
+      readonly kind: 'endpoint'
+      readonly baseUrl: string
+      readonly model: string
+      /** Null: no key is sent. */
+      readonly apiKeyEnv: string | null
+    }
+  | {
+      readonly kind: 'provider'
+      /** `<provider>/<model>`. */
+      readonly model: string
+      /** Null: the variable of the provider's own package. */
+      readonly apiKeyEnv: string | null
+      /** Whose installed packages are taken. */
+      readonly folder: string
+    }
+
+/** A policy and the name it goes by in results. Whoever chose it disposes of it. */
+export interface ChosenPolicy extends AsyncDisposable {
+  readonly policy: PolicyModel
+  readonly name: string
+  /** What its endpoint is asked with; undefined without a key. */
+  readonly apiKey: string | undefined
+  readonly choice: PolicyChoice
+}
+
+/** What there is to choose from beside the flags. */
+export interface PolicySurroundings {
+  /** Of the workspace. */
+  readonly workspace: WorkspaceConfig
+  /** Model to ask for when nothing else names one. */
+  readonly model?: string
+  /** Whose installed packages of providers are taken. Default: the working folder. */
+  readonly folder?: string
+}
+
+/**
+ * Finds and opens the policy that flags or the workspace name.
+ *
+ * @throws OsmosisError with code `invalid_config` or `invalid_entrypoint`
+ */
+export async function choosePolicy(
+  flags: PolicyFlags,
+  environment: NodeJS.ProcessEnv,
+): Promise<ChosenPolicy> {
+  return openPolicy(policyChoice(flags, { workspace: await workspaceHere() }), environment)
+}
+
+/** The config of the workspace that the working folder belongs to; empty outside of one. */
+export async function workspaceHere(): Promise<WorkspaceConfig> {
+  const root = await findWorkspaceRoot(fromHere('osmosis.toml'))
+  return root === undefined
+    ? { policies: new Map(), prices: new Map(), defaultPolicy: null, queue: null }
+    : readWorkspaceConfig(root)
+}
+
+/**
+ * Who answers the model calls: the flags first, then the default of the workspace.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
+export function policyChoice(flags: PolicyFlags, surroundings: PolicySurroundings): PolicyChoice {
+  if (flags.policy !== undefined && flags.baseUrl !== undefined) {
+    throw invalid('Pass either --policy or --base-url: one policy answers all model calls.')
+  }
+  const { model, apiKeyEnv } = flags
+  if (flags.baseUrl !== undefined) {
+    return endpointChoice({ baseUrl: flags.baseUrl, model: null, apiKeyEnv: null })
+  }
+  const name = flags.policy ?? surroundings.workspace.defaultPolicy
+  const policy = name === null ? undefined : namedPolicy(name, surroundings.workspace)
+  if (policy?.kind === 'endpoint') return endpointChoice(policy)
+  if (policy?.kind === 'provider') return providerChoice(model ?? policy.model, policy.apiKeyEnv)
+  const named = model ?? (policy === undefined ? surroundings.model : undefined)
+  if (flags.policy === undefined && named !== undefined && providerOf(named) !== undefined) {
+    return providerChoice(named, null)
+  }
+  if (model !== undefined || apiKeyEnv !== undefined) {
+    const instead =
+      flags.policy === undefined
+        ? 'pass --base-url as well, or a model of a provider such as openai/gpt-5-mini'
+        : 'leave them out with --policy'
+    throw invalid(`--model and --api-key-env belong to an endpoint: ${instead}.`)
+  }
+  if (policy !== undefined) return policy
+  throw invalid(
+    'Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml.',
+  )
+
+  function providerChoice(asked: string, configuredKey: string | null): PolicyChoice {
+    const { folder = workingFolder() } = surroundings
+    return { kind: 'provider', model: asked, apiKeyEnv: apiKeyEnv ?? configuredKey, folder }
+  }
+
+  function endpointChoice(
+    endpoint: Pick<EndpointConfig, 'baseUrl' | 'model' | 'apiKeyEnv'>,
+  ): PolicyChoice {
+    const asked = model ?? endpoint.model ?? surroundings.model
+    if (asked === undefined) {
+      throw invalid('Pass --model: the endpoint has to know which one to ask.')
+    }
+    const { baseUrl } = endpoint
+    return { kind: 'endpoint', baseUrl, model: asked, apiKeyEnv: apiKeyEnv ?? endpoint.apiKeyEnv }
+  }
+}
+
+type EndpointConfig = Extract<PolicyConfig, { kind: 'endpoint' }>
+
+/**
+ * A policy by its name in `osmosis.toml`, else the one in a module.
+ *
+ * @throws OsmosisError with code `invalid_config` for a name that is neither
+ */
+function namedPolicy(name: string, { policies }: WorkspaceConfig): PolicyConfig {
+  const policy = policies.get(name)
+  if (policy !== undefined) return policy
+  const file = fromHere(name)
+  // What looks like a path was meant as one, and is reported as such when it is loaded.
+  if (/[./\\]/.test(name) || isModule(name)) return { kind: 'module', module: name, file }
+  const names = [...policies.keys()].join(', ') || 'none'
+  throw invalid(
+    `There is no policy ${name}: osmosis.toml names ${names}, and there is no module of that name.`,
+  )
+}
+
+function isModule(name: string): boolean {
+  try {
+    return moduleFile('policy', name) !== ''
+  } catch {
+    return false
+  }
+}
+
+/** @throws OsmosisError with code `invalid_config` or `invalid_entrypoint` */
+export async function openPolicy(
+  choice: PolicyChoice,
+  environment: NodeJS.ProcessEnv,
+): Promise<ChosenPolicy> {
+  if (choice.kind === 'module') return modulePolicy(choice)
+  if (choice.kind === 'provider') return providerPolicy(choice, environment)
+  const { baseUrl, model } = choice
+  const apiKey = choice.apiKeyEnv === null ? undefined : readKey(choice.apiKeyEnv, environment)
+  const policy = upstreamPolicy({ baseUrl, model, ...(apiKey === undefined ? {} : { apiKey }) })
+  return chosen(policy, { name: model, choice, apiKey })
+}
+
+async function providerPolicy(
+  choice: Extract<PolicyChoice, { kind: 'provider' }>,
+  environment: NodeJS.ProcessEnv,
+): Promise<ChosenPolicy> {
+  const { model, apiKeyEnv, folder } = choice
+  const provider = providerOf(model)?.provider
+  const apiKey = provider && readKey(apiKeyEnv ?? provider.keyVariable, environment)
+  const baseUrl = provider && environment[`${provider.name.toUpperCase()}_BASE_URL`]
+  const policy = await providerModel(model, { folder, apiKey, baseUrl })
+  return chosen(policy, { name: model, choice, apiKey })
+}
+
+async function modulePolicy(
+  choice: Extract<PolicyChoice, { kind: 'module' }>,
+): Promise<ChosenPolicy> {
+  const { file, module: name } = choice
+  const exports = await loadModule('policy', file)
+  const policies = new Map<unknown, string>()
+  for (const [key, value] of Object.entries(exports)) {
+    if (isPolicyModel(value)) policies.set(value, policies.get(value) ?? key)
+  }
+  const [policy, ...others] = policies.keys()
+  if (isPolicyModel(policy) && others.length === 0) {
+    return chosen(policy, { name, choice, apiKey: undefined })
+  }
+  throw new OsmosisError(
+    'invalid_entrypoint',
+    `The policy module ${name} should export one policy, e.g. what scriptedPolicy() returns; it exports ${[...policies.values()].join(', ') || 'none'}.`,
+  )
+}
+
+function chosen(
+  policy: PolicyModel,
+  facts: Pick<ChosenPolicy, 'name' | 'apiKey' | 'choice'>,
+): ChosenPolicy {
+  return { policy, ...facts, [Symbol.asyncDispose]: async () => policy.close?.() }
+}
+
+function isPolicyModel(value: unknown): value is PolicyModel {
+  return typeof (value as Partial<PolicyModel> | null | undefined)?.respond === 'function'
+}
+
+function readKey(name: string, environment: NodeJS.ProcessEnv): string {
+  const key = environment[name]
+  if (!key) {
+    throw invalid(
+      `The key of the policy endpoint is missing: the environment variable ${name} is not set. Set it, or write it in .env.`,
+    )
+  }
+  // A header can carry no other. The key itself is not for a terminal.
+  if (/^[\x21-\x7e]+$/.test(key)) {
+    hideSecrets({ [name]: key })
+    return key
+  }
+  throw invalid(
+    `The key in ${name} must be visible ASCII characters, without spaces or line breaks.`,
+  )
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}

@@ -1,0 +1,159 @@
+import { readFileSync, statSync } from 'node:fs'
+import { registerHooks, setSourceMapsSupport, type LoadHookSync } from 'node:module'
+import { pathToFileURL } from 'node:url'
+import path from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+
+import { workingFolder, fromHere } from '../command/surroundings.ts'
+
+/** What `server.ts:agentLoop` says. */
+export interface ExportSpec {
+  readonly file: string
+  /** Undefined when no export is named. */
+  readonly name: string | undefined
+}
+
+/** Takes a name like `server.ts:agentLoop` apart, at its last colon. */
+export function splitSpec(spec: string): ExportSpec {
+  // Windows paths have a colon of their own, behind the drive letter.
+  const [, file = spec, name] = /^(.+):([\p{ID_Start}$_][\p{ID_Continue}$]*)$/u.exec(spec) ?? []
+  return { file, name }
+}
+
+/** What a module of the user exports. */
+export interface LoadedExports {
+  readonly exports: Readonly<Record<string, unknown>>
+  /** The file, as a person would say it. */
+  readonly file: string
+}
+
+/**
+ * Loads a module of the user.
+ *
+ * @param what - what the file is called in error messages
+ * @throws OsmosisError with code `invalid_entrypoint`
+ */
+export async function loadExports(what: string, file: string): Promise<LoadedExports> {
+  const exports = await loadModule(what, file)
+  const found = moduleFile(what, file)
+  return { exports, file: path.relative(workingFolder(), found) || found }
+}
+
+/** @throws OsmosisError with code `invalid_entrypoint` when the module has no such export */
+export function namedExport({ exports, file }: LoadedExports, name: string): unknown {
+  if (name in exports) return exports[name]
+  throw new OsmosisError(
+    'invalid_entrypoint',
+    `${file} has no export '${name}'. Its exports: ${Object.keys(exports).toSorted().join(', ') || 'none'}.`,
+  )
+}
+
+const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs']
+
+/**
+ * Loads a module of the user, TypeScript or JavaScript, without a build step. Node.js alone would
+ * refuse enums, parameter properties and imports that leave out the extension.
+ *
+ * @param what - what the file is called in error messages, e.g. `entrypoint`
+ * @throws OsmosisError with code `invalid_entrypoint`
+ */
+export async function loadModule(what: string, file: string): Promise<Record<string, unknown>> {
+  const fullPath = moduleFile(what, file)
+  await registerTypeScript()
+  try {
+    return exportsOf((await import(pathToFileURL(fullPath).href)) as Record<string, unknown>)
+  } catch (error) {
+    throw new OsmosisError(
+      'invalid_entrypoint',
+      `Cannot load the ${what} ${file}:\n${located(error)}`,
+      {
+        cause: error,
+      },
+    )
+  }
+}
+
+/**
+ * Where no package.json says `"type": "module"`, the module has been made a CommonJS one. Node.js
+ * guesses the names that such a module exports, and misses some (all of them before 24); its
+ * `default` is the object that has them.
+ */
+function exportsOf(namespace: Record<string, unknown>): Record<string, unknown> {
+  const inside = namespace['default']
+  const isModule = typeof inside === 'object' && inside !== null && '__esModule' in inside
+  return isModule ? { ...inside } : namespace
+}
+
+/**
+ * The module that a name means, absolute: the file itself, or the one that has the name and an
+ * extension besides.
+ *
+ * @param what - what the file is called in error messages, e.g. `entrypoint`
+ * @throws OsmosisError with code `invalid_entrypoint` when there is none
+ */
+export function moduleFile(what: string, name: string): string {
+  const fullPath = fromHere(name)
+  const isModule = extensions.includes(path.extname(fullPath))
+  if (statSync(fullPath, { throwIfNoEntry: false })?.isDirectory()) {
+    throw new OsmosisError(
+      'invalid_entrypoint',
+      `The ${what} ${name} is a folder: name the module in it, e.g. ${path.join(name, 'main.ts')}.`,
+    )
+  }
+  if (isFile(fullPath)) {
+    if (isModule) return fullPath
+    throw new OsmosisError(
+      'invalid_entrypoint',
+      `The ${what} ${name} is no TypeScript or JavaScript module: its name should end in .ts, .mts, .cts, .js, .mjs or .cjs.`,
+    )
+  }
+  const candidates = isModule ? [] : extensions.map((extension) => fullPath + extension)
+  const found = candidates.find(isFile)
+  if (found !== undefined) return found
+  const tried = isModule ? '' : ` Tried as well: ${extensions.join(', ')} behind it.`
+  throw new OsmosisError('invalid_entrypoint', `There is no ${what} file ${fullPath}.${tried}`)
+}
+
+function isFile(file: string): boolean {
+  return statSync(file, { throwIfNoEntry: false })?.isFile() ?? false
+}
+
+let registered: Promise<void> | undefined
+
+async function registerTypeScript(): Promise<void> {
+  registered ??= (async () => {
+    const [esm, cjs] = await Promise.all([import('tsx/esm/api'), import('tsx/cjs/api')])
+    esm.register()
+    cjs.register()
+    // Packages are JavaScript already. To pass their hundreds of modules through tsx, and to read
+    // their source maps, takes as long as all the rest.
+    setSourceMapsSupport(true, { nodeModules: false })
+    if (takesHooks()) registerHooks({ load: loadPackage })
+  })()
+  await registered
+}
+
+/** Before, a hook like this one makes Node.js refuse every CommonJS module. */
+function takesHooks(): boolean {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  return major > 24 || (major === 24 && minor >= 12)
+}
+
+/** Loads what is an ES module of a package by what Node.js found out about it. */
+const loadPackage: LoadHookSync = (url, context, nextLoad) => {
+  if (context.format !== 'module' || !/^file:.*\/node_modules\/.*\.m?js$/.test(url)) {
+    return nextLoad(url, context)
+  }
+  return { format: 'module', source: readFileSync(new URL(url)), shortCircuit: true }
+}
+
+/** Of Node.js and of what compiles TypeScript: they say nothing about the user's code. */
+const foreignFrame = /^ +at .*(?:node:|[\\/]node_modules[\\/](?:esbuild|tsx)[\\/])/
+
+/** The user wants to know the line, so the stack is part of the message. */
+function located(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const lines = (error.stack ?? error.message).split('\n')
+  return lines.filter((line) => !foreignFrame.test(line)).join('\n')
+}

@@ -1,0 +1,154 @@
+import { stat } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+
+import { isOsmosisError } from '@osmosis/core'
+import { readDataset, type DatasetRow } from '@osmosis/eval'
+import { PlatformError } from '@osmosis/platform'
+
+import type { DatasetFit } from '../../metadata-check/dataset-fit.ts'
+import { fromHere, namedHere } from '../../command/surroundings.ts'
+
+/** What is known of a file before it is uploaded; keys are those of `--json`. */
+export interface DatasetVerdict {
+  readonly valid: boolean
+  /** As it was given. */
+  readonly file: string
+  readonly file_name: string
+  /** Without the dot. */
+  readonly extension: string
+  /** Bytes. */
+  readonly file_size: number
+  readonly errors: readonly string[]
+  readonly warnings: readonly string[]
+}
+
+const extensions = ['csv', 'jsonl', 'parquet']
+const largestBytes = 5 * 1024 ** 3
+const fewestRows = 4
+const mostErrors = 5
+
+/**
+ * Checks a file as the platform will.
+ *
+ * @param fitOf - how its rows fit what an entrypoint declares. Default: that is not checked
+ * @throws PlatformError with code `VALIDATION` when there is no such file
+ */
+export async function validateDataset(
+  file: string,
+  fitOf?: (rows: readonly DatasetRow[]) => Promise<DatasetFit>,
+): Promise<DatasetVerdict> {
+  const found = await stat(fromHere(file)).catch(() => undefined)
+  if (!found?.isFile()) throw new PlatformError('VALIDATION', `There is no file ${file}.`)
+  const extension = path.extname(file).slice(1).toLowerCase()
+  const errors: string[] = []
+  const warnings: string[] = []
+  if (!extensions.includes(extension)) {
+    errors.push(`the platform takes .csv, .jsonl and .parquet files, got ${path.basename(file)}`)
+  } else if (found.size === 0) errors.push('the file is empty')
+  else if (found.size > largestBytes) errors.push(`the file is larger than ${largestBytes} bytes`)
+  else {
+    const { rows, problems } = await readRows(file)
+    // Read again for what rollouts get, which is text for integers beyond 2^53.
+    const fit = await fitOf?.(problems.length === 0 ? await readDataset(namedHere(file)) : [])
+    errors.push(...problems, ...(fit?.problems ?? []))
+    warnings.push(...(fit?.warnings ?? []))
+    if (problems.length === 0) errors.push(...(await contentErrors(file, rows, extension)))
+  }
+  return {
+    valid: errors.length === 0,
+    file,
+    file_name: path.basename(file),
+    extension,
+    file_size: found.size,
+    errors: errors.slice(0, mostErrors),
+    warnings,
+  }
+}
+
+async function readRows(
+  file: string,
+): Promise<{ rows: readonly DatasetRow[]; problems: readonly string[] }> {
+  try {
+    return { rows: await readDataset(namedHere(file), { largeIntegers: 'bigint' }), problems: [] }
+  } catch (error) {
+    if (!isOsmosisError(error)) throw error
+    // Its first line names the file; the others are the problems.
+    const [first = '', ...lines] = error.message.split('\n')
+    const problems = lines.length === 0 ? [first] : lines.map((line) => line.replace(/^- /, ''))
+    return { rows: [], problems }
+  }
+}
+
+async function contentErrors(
+  file: string,
+  rows: readonly DatasetRow[],
+  extension: string,
+): Promise<string[]> {
+  return [
+    ...(rows.length < fewestRows
+      ? [`there are ${rows.length} rows, fewer than ${fewestRows}`]
+      : []),
+    ...metadataErrors(rows),
+    ...(extension === 'jsonl' ? await keyErrors(file) : []),
+  ]
+}
+
+/** Once one row has metadata, every row has, and the same path has the same type everywhere. */
+function metadataErrors(rows: readonly DatasetRow[]): string[] {
+  if (rows.every(({ metadata }) => metadata === null)) return []
+  const errors: string[] = []
+  const types = new Map<string, string>()
+  for (const { metadata, sourceRowIndex: row } of rows) {
+    if (metadata === null) errors.push(`row ${row}: metadata must be an object that is not empty`)
+    else
+      visit(metadata, 'metadata', (at, type, value) => {
+        const expected = types.get(at) ?? type
+        types.set(at, expected)
+        if (typeof value === 'bigint' && BigInt.asIntN(64, value) !== value) {
+          errors.push(`row ${row}: ${at} is ${value}, which is no integer of 64 bits`)
+        } else if (type === 'empty object') errors.push(`row ${row}: ${at} is an empty object`)
+        else if (type !== expected) {
+          errors.push(`row ${row}: ${at} is of type ${type}, and of type ${expected} above`)
+        }
+      })
+    if (errors.length >= mostErrors) break
+  }
+  return errors
+}
+
+function visit(
+  value: unknown,
+  at: string,
+  see: (at: string, type: string, value: unknown) => void,
+): void {
+  if (value === null) return
+  if (Array.isArray(value)) {
+    see(at, 'array', value)
+    for (const item of value) visit(item, `${at}[]`, see)
+  } else if (typeof value === 'object') {
+    const entries = Object.entries(value)
+    see(at, entries.length === 0 ? 'empty object' : 'object', value)
+    for (const [key, item] of entries) visit(item, `${at}.${key}`, see)
+  } else see(at, typeof value === 'bigint' ? 'number' : typeof value, value)
+}
+
+/** Lines that were read already, so each is an object. */
+async function keyErrors(file: string): Promise<string[]> {
+  const errors: string[] = []
+  let expected: string | undefined
+  let number = 0
+  for await (const line of createInterface({ input: createReadStream(namedHere(file)) })) {
+    number += 1
+    const text = line.replace(/^\uFEFF/, '').trim()
+    if (text === '') continue
+    const keys = Object.keys(JSON.parse(text) as object)
+      .toSorted()
+      .join(', ')
+    expected ??= keys
+    if (keys !== expected) errors.push(`line ${number}: has ${keys}, and lines above ${expected}`)
+    if (errors.length >= mostErrors) break
+  }
+  return errors
+}

@@ -1,0 +1,202 @@
+import path from 'node:path'
+
+import {
+  findGitWorkspace,
+  isJsonObject,
+  objectsOf,
+  PlatformError,
+  textOf,
+  type GitWorkspace,
+  type JsonObject,
+  type PlatformClient,
+  findGithubCommit,
+  git,
+  type GithubAccess,
+} from '@osmosis/platform'
+
+import type { PlatformSession } from '../platform-session.ts'
+import type { SubmitFlags } from './commands.ts'
+import { preflight } from './preflight.ts'
+import { runWords, type RunKind } from './run-record.ts'
+import { readSubmittedConfig, type SubmittedConfig } from './submit-config.ts'
+import { findSecrets } from './submit-secrets.ts'
+
+/** Whether it does is not documented, and somebody pays for finding out. */
+const typeScriptNote =
+  'It is not known whether the hosted platform runs TypeScript entrypoints: all that is documented is for Python. The run may fail when it starts.'
+
+/** Starts a run on the platform, once everything that can be checked here was checked. */
+export async function submitCommand(
+  session: PlatformSession,
+  kind: RunKind,
+  given: string,
+  flags: SubmitFlags,
+): Promise<void> {
+  const { output, settings, signal } = session
+  const { client, git: repository } = await session.scoped()
+  const workspace = repository ?? (await namedWorkspace(session, client, given, flags))
+  const config = await readSubmittedConfig(kind, given, workspace.folder)
+  // Code that is loaded may say them.
+  output.hide(...config.requiredSecrets.map((name) => settings.environment[name]))
+  const loaded = await preflight(config.entrypoint, {
+    workspace: workspace.folder,
+    environment: { ...settings.environment, ...config.env },
+    signal,
+  })
+  const commit = await commitWarnings(workspace, config.experiment.commit_sha, {
+    environment: settings.environment,
+    signal,
+  })
+  const { requiredSecrets } = config
+  const secrets = await findSecrets(session, client, requiredSecrets, flags.secretsFile)
+
+  output.warn('TYPESCRIPT_UNKNOWN', typeScriptNote)
+  for (const warning of loaded) output.warn('PREFLIGHT', warning)
+  for (const warning of commit) output.warn('GIT', warning)
+  const warnings = [typeScriptNote, ...loaded, ...commit]
+  const summary = describeRun(kind, config, workspace)
+  const agreed = await session.confirm({ prompt: 'Submit this run?', summary, warnings }, flags.yes)
+  if (!agreed) {
+    output.operation({
+      status: 'cancelled',
+      operation: `${kind}.submit`,
+      message: 'Nothing was submitted.',
+    })
+    return
+  }
+  const body = { ...config.body, ...(secrets && { secrets }) }
+  showRun(session, kind, config, await send(client, kind, body))
+}
+
+function describeRun(
+  kind: RunKind,
+  { file, experiment, requiredSecrets }: SubmittedConfig,
+  { folder, identity }: GitWorkspace,
+): string {
+  const { rollout, model_path: model, dataset, branch, commit_sha: commit } = experiment
+  return [
+    `${kind === 'eval' ? 'Evaluates' : 'Trains'} ${model} with rollouts/${rollout} on ${dataset}`,
+    `from ${identity} (${commit ?? branch ?? 'its default branch'}), as in ${path.relative(folder, file)}`,
+    ...(requiredSecrets.length > 0 ? [`with the secrets ${requiredSecrets.join(', ')}`] : []),
+  ].join('\n')
+}
+
+/** Sent once: after a time-out the run may be there, and a second one would be paid for as well. */
+async function send(client: PlatformClient, kind: RunKind, body: JsonObject): Promise<JsonObject> {
+  try {
+    return await client.request([runWords[kind].route], { method: 'POST', body })
+  } catch (error) {
+    if (!(error instanceof PlatformError)) throw error
+    if (error.status === undefined) {
+      throw new PlatformError(
+        'PLATFORM_ERROR',
+        `${error.message}. The run may have been submitted: look with osmosis ${kind} list before you submit it again.`,
+        { cause: error },
+      )
+    }
+    const [, names] = /Secret\(s\) not found: ([\w, ]+)/.exec(error.message) ?? []
+    if (names === undefined) throw error
+    const hints = names.split(/,\s*/).map((name) => `osmosis secret set ${name}`)
+    throw new PlatformError(error.platformCode, `${error.message}\nSet them: ${hints.join('; ')}`, {
+      details: { ...error.details, hints },
+      status: error.status,
+    })
+  }
+}
+
+function showRun(
+  session: PlatformSession,
+  kind: RunKind,
+  { experiment, body }: SubmittedConfig,
+  run: JsonObject,
+): void {
+  const { id, name, status, created_at: created } = run
+  const url = textOf(run['platform_url'])
+  session.output.operation({
+    status: 'success',
+    operation: `${kind}.submit`,
+    resource: {
+      id,
+      name,
+      status,
+      model_name: experiment.model_path,
+      dataset_name: experiment.dataset,
+      created_at: created,
+      ...(url !== undefined && { url }),
+      ...session.output.place,
+      config: body,
+    },
+    message: `Submitted ${String(name)}.${url === undefined ? '' : `\nView: ${url}`}`,
+    nextSteps: [
+      { action: `${kind}_info`, command: `osmosis ${kind} info ${String(name)}` },
+      { action: `${kind}_list`, command: `osmosis ${kind} list` },
+      ...(url === undefined ? [] : [{ action: 'open_url', url }]),
+    ],
+  })
+}
+
+/** With `--workspace` the config says where its repository is, and the platform whether it fits. */
+async function namedWorkspace(
+  { signal }: PlatformSession,
+  client: PlatformClient,
+  given: string,
+  { workspace }: SubmitFlags,
+): Promise<GitWorkspace> {
+  signal.throwIfAborted()
+  if (!path.isAbsolute(given)) {
+    throw new PlatformError('VALIDATION', 'With --workspace the config needs its absolute path.')
+  }
+  const found = await findGitWorkspace(path.dirname(given))
+  const { workspaces } = await client.request(['workspaces'])
+  const named = objectsOf(workspaces).find(({ name }) => name === workspace)
+  const repository = isJsonObject(named?.['connected_repo'])
+    ? textOf(named['connected_repo']['repo_full_name'])
+    : undefined
+  if (repository?.toLowerCase() === found.identity) return found
+  throw new PlatformError(
+    'VALIDATION',
+    `The workspace ${workspace} is not connected to ${found.identity}, where the config is.`,
+    { details: { workspace, repository: repository ?? null }, status: 200 },
+  )
+}
+
+/**
+ * What should be known about the commit that the platform will check out. Work that it will not see
+ * is worth a warning, and never a refusal.
+ *
+ * @throws PlatformError with code `VALIDATION` for a pinned commit that is not on GitHub
+ */
+async function commitWarnings(
+  workspace: GitWorkspace,
+  pinned: string | undefined,
+  access: GithubAccess,
+): Promise<string[]> {
+  const warnings = await workWarnings(workspace.folder)
+  if (pinned === undefined) return warnings
+  const isHere = (await git(workspace.folder, 'cat-file', '-e', `${pinned}^{commit}`)) !== undefined
+  const remote = await findGithubCommit(workspace.identity, pinned, access)
+  if (remote === 'absent') {
+    throw new PlatformError(
+      'VALIDATION',
+      `The commit ${pinned} is not on GitHub (${workspace.identity}): ${isHere ? 'push it' : 'check commit_sha'}.`,
+    )
+  }
+  if (remote === 'unknown' && !isHere) {
+    warnings.push(`The commit ${pinned} is not here, and GitHub could not be asked about it.`)
+  }
+  return warnings
+}
+
+async function workWarnings(folder: string): Promise<string[]> {
+  const warnings: string[] = []
+  const changed = await git(folder, 'status', '--porcelain')
+  if (changed)
+    warnings.push('There are changes that are not committed: the platform will not see them.')
+  const unpushed = await git(folder, 'rev-list', '--count', '@{upstream}..HEAD')
+  if (unpushed === undefined)
+    warnings.push('The branch has no upstream: the platform may not see it.')
+  else if (unpushed !== '0') {
+    warnings.push(`Commits that are not pushed: ${unpushed}. The platform will not see them.`)
+  }
+  return warnings
+}

@@ -1,0 +1,223 @@
+import { randomUUID } from 'node:crypto'
+
+import {
+  createController,
+  createTrainer,
+  recordPolicy,
+  type PolicyModel,
+  type RolloutOutcome,
+  type RolloutRecording,
+} from '@osmosis/controller'
+import { OsmosisError } from '@osmosis/core'
+
+import { closing } from '../../command/closing.ts'
+import type { EvaluationPlan } from '../../eval/run/evaluation-plan.ts'
+import { startServerProcess, type ServerProcess } from '../../eval/models/server-process.ts'
+import { fail, ok, warn, type Finding } from '../../command/findings.ts'
+import type { EntrypointKind } from '../../serve/server-channel.ts'
+import { hearRequests, trainerFindings, type HeardRequests } from './trainer-findings.ts'
+
+/** How a rollout went. */
+export interface TriedRollout {
+  readonly kind: EntrypointKind
+  readonly status: 'success' | 'failure' | 'timeout' | 'cancelled'
+  readonly errorMessage: string | null
+  readonly samples: readonly TriedSample[]
+  readonly policyCalls: number
+  /** Ids of the samples whose history was rewritten between two model calls. */
+  readonly rewritten: readonly string[]
+  /** Why the policy did not answer. */
+  readonly policyTrouble: string | null
+  readonly requests: HeardRequests
+  /** Whether the attempts at a row are graded together. */
+  readonly gradesGroups: boolean
+  /** Whether the grader says what single steps were worth. */
+  readonly hasStepRewards: boolean
+}
+
+interface TriedSample {
+  readonly id: string
+  readonly reward: number | null
+  /** Whether the grader keeps it out of training. */
+  readonly isRemoved: boolean
+}
+
+/** How long a rollout without a time limit of its own may take. Milliseconds. */
+const patienceMs = 120_000
+
+/**
+ * Serves an entrypoint in a process of its own and runs its first row once, over the protocol that
+ * it is trained by.
+ */
+export async function tryRollout(
+  plan: EvaluationPlan,
+  parts: {
+    readonly policy: PolicyModel
+    readonly environment: NodeJS.ProcessEnv
+    readonly signal: AbortSignal
+  },
+): Promise<TriedRollout> {
+  const { entrypoint, folder } = plan
+  const { signal } = parts
+  const env = { ...parts.environment, ...plan.env, ...plan.secrets }
+  const listener = hearRequests(parts.policy)
+  const policy = recordPolicy(listener.policy)
+  const rolloutId = `validate-${randomUUID()}`
+  const recording = policy.record(rolloutId)
+  const options = { entrypoint, folder, env }
+  const started = await startServerProcess(options, signal)
+  const tried = await closing(started, async (server) => {
+    try {
+      const run = server.kind === 'workflow' ? runWorkflow : runLoop
+      const ended = await run(plan, { server, policy, rolloutId, signal })
+      const requests = listener.heard()
+      const gradesGroups = server.groupMinSize !== null
+      return { ...ended, kind: server.kind, ...heard(recording), requests, gradesGroups }
+    } catch (error) {
+      throw await server.explain(error)
+    }
+  })
+  // Now that the server is closed, all of its log is here.
+  return { ...tried, hasStepRewards: started.hasDroppedStepRewards() }
+}
+
+type Ended = Pick<TriedRollout, 'status' | 'errorMessage' | 'samples' | 'policyCalls'>
+
+interface RunParts {
+  readonly server: ServerProcess
+  readonly policy: PolicyModel
+  readonly rolloutId: string
+  readonly signal: AbortSignal
+}
+
+async function runWorkflow(plan: EvaluationPlan, parts: RunParts): Promise<Ended> {
+  const { server, policy, rolloutId, signal } = parts
+  const { initialMessages, label, metadata } = firstRow(plan)
+  const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
+  return closing(await createController({ policy, server }), async (controller) => {
+    const size = server.groupMinSize ?? 1
+    const attempt = async (number: number): Promise<RolloutOutcome> =>
+      controller.run(
+        {
+          rolloutId: number === 1 ? rolloutId : `${rolloutId}-${number}`,
+          initialMessages: initialMessages.map((message) => ({ ...message })),
+          label,
+          metadata,
+          group: { id: rolloutId, attempt: number, size },
+          agentTimeoutSeconds,
+          graderTimeoutSeconds,
+          timeoutMs: limitMs(agentTimeoutSeconds, graderTimeoutSeconds),
+        },
+        { signal },
+      )
+    // A grader of groups says nothing of one attempt alone.
+    const others = Array.from({ length: size - 1 }, (_, index) => attempt(index + 2))
+    const [outcome] = await Promise.all([attempt(1), ...others])
+    const samples = [...outcome.samples.values()].map(({ id, reward, removeSample }) => ({
+      id,
+      reward,
+      isRemoved: removeSample,
+    }))
+    return { ...outcome, samples }
+  })
+}
+
+async function runLoop(plan: EvaluationPlan, parts: RunParts): Promise<Ended> {
+  const { server, policy, rolloutId, signal } = parts
+  const {
+    initialMessages: messages,
+    label,
+    metadata,
+    otherColumns,
+    sourceRowIndex,
+  } = firstRow(plan)
+  return closing(await createTrainer({ policy, server }), async (trainer) => {
+    const outcome = await trainer.run(
+      {
+        rolloutId,
+        messages,
+        metadata: {
+          ...otherColumns,
+          ...metadata,
+          ...(label === null ? {} : { ground_truth: label }),
+          row_index: sourceRowIndex,
+          execution_mode: 'test',
+        },
+        timeoutMs: limitMs(plan.agentTimeoutSeconds, 0),
+      },
+      { signal },
+    )
+    const sample = { id: 'the conversation', reward: outcome.reward, isRemoved: false }
+    return { ...outcome, samples: outcome.finalMessages.length === 0 ? [] : [sample] }
+  })
+}
+
+function firstRow({ rows, dataset }: EvaluationPlan): EvaluationPlan['rows'][number] {
+  const [row] = rows
+  if (row === undefined) throw new OsmosisError('invalid_dataset', `${dataset} has no rows.`)
+  return row
+}
+
+function limitMs(agentSeconds: number | null, graderSeconds: number | null): number {
+  if (agentSeconds === null || graderSeconds === null) return patienceMs
+  return (agentSeconds + graderSeconds) * 1000 + 10_000
+}
+
+function heard(recording: RolloutRecording): Pick<TriedRollout, 'rewritten' | 'policyTrouble'> {
+  const rewritten = [...recording.samples()].flatMap(([id, { historyRewritten }]) =>
+    historyRewritten ? [id] : [],
+  )
+  recording.end()
+  return { rewritten, policyTrouble: recording.trouble?.message ?? null }
+}
+
+/** What training would stumble over in a rollout that went like this. */
+export function triedFindings(tried: TriedRollout): readonly Finding[] {
+  const { kind, status, errorMessage, policyCalls, policyTrouble, rewritten } = tried
+  const findings: Finding[] = []
+  if (policyTrouble !== null) findings.push(fail('policy', policyTrouble))
+  if (policyCalls > 0) findings.push(ok('model calls', `${policyCalls} reached the policy`))
+  else findings.push(fail('model calls', 'The policy was never asked.', bypassAdvice[kind]))
+  if (status !== 'success') {
+    const reason = errorMessage ?? 'no reason was given'
+    findings.push(fail('rollout', `The rollout ended with ${status}: ${reason}`))
+  } else findings.push(...sampleFindings(tried), ...trainerFindings(tried))
+  if (rewritten.length > 0) {
+    const ids = rewritten.filter((id) => id !== '').join(', ')
+    findings.push(
+      warn(
+        'history',
+        `A model call did not continue the conversation before it${ids === '' ? '' : ` (sample ${ids})`}: training splits the conversation there, and sees its parts as separate ones.`,
+        'Append to the messages instead of trimming, summarising or reordering them; give sub-agents a sample of their own.',
+      ),
+    )
+  }
+  return findings
+}
+
+const bypassAdvice = {
+  workflow:
+    "Give the agent the adapter's model (OsmosisRolloutModel, or rolloutModel() of @osmosis/ai-sdk), and await its run.",
+  'agent-loop': 'Ask the policy with ctx.chat().',
+} as const
+
+function* sampleFindings({ kind, samples }: TriedRollout): Generator<Finding> {
+  const kept = samples.filter(({ isRemoved }) => !isRemoved)
+  const without = kept.filter(({ reward }) => reward === null)
+  if (samples.length === 0) yield fail('samples', 'The rollout ended without a sample.')
+  else if (kept.length === 0) {
+    yield warn('samples', 'The grader removed every sample: there is nothing to train on.')
+  }
+  if (without.length > 0) {
+    yield fail(
+      'reward',
+      `There is no reward for ${without.map(({ id }) => id).join(', ')}.`,
+      kind === 'workflow'
+        ? 'Call ctx.setSampleReward, or ctx.removeSample, for every sample in the grader.'
+        : 'Give ctx.complete a reward.',
+    )
+  }
+  for (const { id, reward } of kept) {
+    if (reward !== null) yield ok('reward', `${reward} for ${id}`)
+  }
+}

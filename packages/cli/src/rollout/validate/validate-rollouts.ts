@@ -1,0 +1,227 @@
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+
+import { scriptedPolicy } from '@osmosis/controller'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+
+import { closing } from '../../command/closing.ts'
+import { exitCodeOf, fail, findingLines, ok, warn, type Finding } from '../../command/findings.ts'
+import { abortOnInterrupt, interruptedExitCode } from '../../command/interrupt.ts'
+import { survivingStrayRejections } from '../../command/stray-rejections.ts'
+import { printJson, printOut, workingFolder } from '../../command/surroundings.ts'
+import { planEvaluation, type EvaluationPlan } from '../../eval/run/evaluation-plan.ts'
+import { openPolicy, policyChoice, type ChosenPolicy } from '../../inputs/choose-policy.ts'
+import { readEnvironment } from '../../inputs/environment.ts'
+import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
+import { preflightReport } from '../../platform/runs/preflight.ts'
+import type { ValidateRolloutFlags } from '../validate.ts'
+import { triedFindings, tryRollout } from './try-rollout.ts'
+import { configFindings, findTargets, type ValidationTarget } from './validation-targets.ts'
+
+/**
+ * Runs one rollout of a workspace's rollouts each, and prints what training would stumble over.
+ * Resolves with the exit code: 0, 1 when there is such a thing, 130 after Ctrl-C.
+ *
+ * @throws OsmosisError with code `invalid_config` when there is nothing of that name
+ */
+export async function validateRolloutsCommand(
+  name: string | undefined,
+  flags: ValidateRolloutFlags,
+): Promise<number> {
+  if (name !== undefined && flags.module !== undefined) {
+    throw invalid('Name what to validate once: a rollout of the workspace, or --module.')
+  }
+  const targets = await findTargets(name, flags)
+  const interrupt = abortOnInterrupt()
+  const { signal } = interrupt
+  try {
+    const reports: { rollout: string; findings: readonly Finding[] }[] = []
+    for (const target of targets) {
+      const findings = await validate(target, flags, signal)
+      reports.push({ rollout: target.name, findings })
+      if (signal.aborted) return interruptedExitCode
+      if (flags.json !== true) printOut(`${target.name}\n${findingLines(findings)}\n`)
+    }
+    if (flags.json === true) {
+      printJson({ rollouts: reports })
+    }
+    return exitCodeOf(reports.flatMap(({ findings }) => findings))
+  } finally {
+    interrupt.release()
+  }
+}
+
+async function validate(
+  target: ValidationTarget,
+  flags: ValidateRolloutFlags,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const findings = [...(await configFindings(target))]
+  try {
+    const environment = readEnvironment()
+    if (target.module !== undefined && target.module.dataset === undefined) {
+      return await withoutRollout(target.module.file, environment, signal)
+    }
+    const plan = await planFor(target, flags, environment)
+    if (plan === undefined) return findings
+    const loaded = await entrypointFindings(plan, environment, signal)
+    findings.push(...loaded)
+    // Only a config says which variables there will be.
+    if (target.module === undefined) findings.push(...(await variableFindings(plan)))
+    if (exitCodeOf(loaded) !== 0) return findings
+    findings.push(...(await rolloutFindings(plan, { flags, environment, signal })))
+  } catch (error) {
+    if (!isOsmosisError(error)) throw error
+    findings.push(fail('rollout', errorMessage(error)))
+  }
+  return findings
+}
+
+/** Undefined for a rollout of the workspace that no config names: there is no row to run. */
+async function planFor(
+  { evalConfig, module }: ValidationTarget,
+  { secretsFile, row }: ValidateRolloutFlags,
+  environment: NodeJS.ProcessEnv,
+): Promise<EvaluationPlan | undefined> {
+  const asked = { rows: String(row), ...(secretsFile === undefined ? {} : { secretsFile }) }
+  if (module?.dataset !== undefined) {
+    const named = { ...asked, module: module.file, dataset: module.dataset }
+    return planEvaluation(undefined, named, environment)
+  }
+  return evalConfig === undefined ? undefined : planEvaluation(evalConfig, asked, environment)
+}
+
+async function withoutRollout(
+  module: string,
+  environment: NodeJS.ProcessEnv,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const { file, name } = splitSpec(module)
+  const found = moduleFile('entrypoint', file)
+  const entrypoint = name === undefined ? found : `${found}:${name}`
+  const plan = { entrypoint, folder: workingFolder() }
+  return [
+    ...(await entrypointFindings(plan, environment, signal)),
+    warn('rollout', 'No rollout was run, because there is no row.', 'Pass --dataset <file>.'),
+  ]
+}
+
+async function rolloutFindings(
+  plan: EvaluationPlan,
+  { flags, environment, signal }: RolloutSurroundings,
+): Promise<readonly Finding[]> {
+  const chosen = await policyFor(flags, plan, environment)
+  const parts = { policy: chosen.policy, environment, signal }
+  const tried = await closing(chosen, async () =>
+    survivingStrayRejections(async () => tryRollout(plan, parts)),
+  )
+  return triedFindings(tried)
+}
+
+interface RolloutSurroundings {
+  readonly flags: ValidateRolloutFlags
+  readonly environment: NodeJS.ProcessEnv
+  readonly signal: AbortSignal
+}
+
+async function entrypointFindings(
+  { entrypoint, folder }: Pick<EvaluationPlan, 'entrypoint' | 'folder'>,
+  environment: NodeJS.ProcessEnv,
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  const report = await preflightReport(entrypoint, { workspace: folder, environment, signal })
+  if (report.kind === 'failed') return [fail('entrypoint', report.message)]
+  const findings: Finding[] = [
+    ok('entrypoint', report.kind === 'workflow' ? 'exports a workflow' : 'exports an agent loop'),
+  ]
+  if (report.missing.includes('grader')) {
+    findings.push(
+      fail(
+        'grader',
+        'The entrypoint exports no grader, so no rollout gets a reward.',
+        'Export a class that extends Grader and calls ctx.setSampleReward for each sample.',
+      ),
+    )
+  }
+  if (report.missing.includes('workflow config')) {
+    findings.push(
+      warn(
+        'workflow config',
+        'The entrypoint exports no workflow config: at most 4 rollouts run at the same time.',
+        "export const config = defineWorkflowConfig({ name: '…', concurrency: { maxConcurrent: … } })",
+      ),
+    )
+  }
+  return findings
+}
+
+async function variableFindings(plan: EvaluationPlan): Promise<Finding[]> {
+  const declared = [...Object.keys(plan.env), ...Object.keys(plan.secrets)]
+  const names = await undeclaredVariables(plan.folder, declared)
+  if (names.length === 0) return []
+  return [
+    warn(
+      'variables',
+      `The code reads ${names.join(', ')}, which the config does not name: on the platform nothing sets them.`,
+      'Add secrets to required in [secrets], and everything else to [env].',
+    ),
+  ]
+}
+
+/** A policy in code where none is asked for: a validation costs nothing. */
+async function policyFor(
+  flags: ValidateRolloutFlags,
+  { policy: surroundings }: EvaluationPlan,
+  environment: NodeJS.ProcessEnv,
+): Promise<Omit<ChosenPolicy, 'name' | 'choice'>> {
+  const { defaultPolicy, policies } = surroundings.workspace
+  const preset = defaultPolicy === null ? undefined : policies.get(defaultPolicy)
+  const isAsked = flags.policy !== undefined || flags.baseUrl !== undefined
+  if (isAsked || preset?.kind === 'module' || flags.model !== undefined) {
+    return openPolicy(policyChoice(flags, surroundings), environment)
+  }
+  return {
+    policy: probe,
+    apiKey: undefined,
+    [Symbol.asyncDispose]: async () => {},
+  }
+}
+
+/** Calls the first tool, with nothing in it, and then answers. */
+const probe = scriptedPolicy(({ tools, turn }) => {
+  const [tool] = tools as { function?: { name?: string } }[]
+  const name = tool?.function?.name
+  if (turn > 0 || name === undefined) return 'A scripted answer.'
+  return { toolCalls: [{ name, arguments: {} }] }
+})
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}
+
+/** Set by systems and by Osmosis itself, wherever a rollout runs. */
+const common =
+  /^(?:_?OSMOSIS_.*|ROLLOUT_PORT|NODE_.*|CI|DEBUG|HOME|LANG|LOGNAME|PATH|PWD|SHELL|TEMP|TERM|TMP|TMPDIR|TZ|USER)$/
+
+/**
+ * Names of variables that the code of a rollout reads by name, as `process.env.NAME` and the like,
+ * without those that are declared. What packages read is not seen, nor are names that are computed.
+ */
+async function undeclaredVariables(
+  folder: string,
+  declared: readonly string[],
+): Promise<readonly string[]> {
+  const files = await readdir(folder, { recursive: true, withFileTypes: true })
+  const sources = files
+    .filter((entry) => entry.isFile() && /(?<!\.test)\.[cm]?[jt]sx?$/.test(entry.name))
+    .map((entry) => path.join(entry.parentPath, entry.name))
+    .filter((file) => !path.relative(folder, file).split(path.sep).includes('node_modules'))
+  const texts = await Promise.all(sources.map(async (file) => readFile(file, 'utf8')))
+  const names = texts.flatMap((text) =>
+    [...text.matchAll(/\bprocess\.env(?:\.([A-Za-z_]\w*)|\[\s*(['"])([A-Za-z_]\w*)\2\s*\])/g)].map(
+      ([, dotted, , quoted]) => dotted ?? quoted ?? '',
+    ),
+  )
+  const known = new Set(declared)
+  return [...new Set(names)].filter((name) => !known.has(name) && !common.test(name)).toSorted()
+}

@@ -1,0 +1,140 @@
+import { readFileSync } from 'node:fs'
+
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import { isGroupGraderClass } from '@osmosis/core/backend'
+import type * as bullmq from '@osmosis/bullmq'
+
+import type { QueueFlags } from '../command/flags.ts'
+import { environment, namedHere, hideKey } from '../command/surroundings.ts'
+import { entrypointDigest } from '../inputs/entrypoint-digest.ts'
+import type { LoadedEntrypoint } from '../inputs/load-entrypoint.ts'
+
+type QueuePackage = typeof bullmq
+
+/** What a process needs to take part in a queue. */
+export interface QueueAccess {
+  readonly queuePackage: QueuePackage
+  readonly connection: bullmq.QueueConnectionOptions
+  /** The queue, for people. */
+  readonly place: string
+  /** What servers and workers compare: the named version, else a digest of the sources. */
+  readonly code: string
+}
+
+/**
+ * Finds out what flags say of a queue; connects to nothing.
+ *
+ * @param redis - the flag of that name
+ * @throws OsmosisError with code `invalid_config`, also when the package of queues is not installed;
+ * `invalid_entrypoint` when the sources of the entrypoint cannot be found
+ */
+export async function queueAccess(
+  redis: string,
+  flags: QueueFlags,
+  entrypoint: string,
+): Promise<QueueAccess> {
+  const { href: url, protocol, host } = redisUrl(redis, environment()['OSMOSIS_REDIS_PASSWORD'])
+  const queuePackage = await loadQueuePackage()
+  const { redisPrefix: prefix, queueKeyFile, allowPlainKeys } = flags
+  const keys = queueKeyFile === undefined ? undefined : readKeys(queuePackage, queueKeyFile)
+  return {
+    queuePackage,
+    connection: { url, prefix, keys, allowPlainKeys },
+    place: `the queue ${prefix ?? 'osmosis'} at ${protocol}//${host}`,
+    code: flags.codeVersion ?? (await entrypointDigest(entrypoint)),
+  }
+}
+
+/**
+ * The workflow of an entrypoint.
+ *
+ * @param what - what needs one
+ * @throws OsmosisError with code `invalid_config` for an agent loop
+ */
+export function onlyWorkflow(
+  loaded: LoadedEntrypoint,
+  what: string,
+): Extract<LoadedEntrypoint, { kind: 'workflow' }> {
+  if (loaded.kind === 'workflow') return loaded
+  throw invalid(
+    `${what} is for workflows, and ${loaded.file} exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.`,
+  )
+}
+
+/**
+ * The workflow of an entrypoint whose rollouts go over a queue.
+ *
+ * @throws OsmosisError with code `invalid_config` for an agent loop, and for a grader of groups
+ */
+export function queuedWorkflow(loaded: LoadedEntrypoint): ReturnType<typeof onlyWorkflow> {
+  const workflow = onlyWorkflow(loaded, 'A queue')
+  const { grader } = workflow.entrypoint
+  if (!isGroupGraderClass(grader)) return workflow
+  throw invalid(
+    `A queue spreads the attempts at a row over its workers, and ${grader.name} of ${loaded.file} is a GroupGrader, which has to see all of them: leave out --redis.`,
+  )
+}
+
+/** The workers of a queue, for people who have this code. */
+export function workersText(workers: readonly bullmq.QueueWorker[], code: string): string {
+  const own = workers.filter((worker) => worker.code === code)
+  const slots = own.reduce((sum, { concurrency }) => sum + concurrency, 0)
+  const others = workers.length - own.length
+  const mine =
+    own.length === 0
+      ? 'no worker yet, rollouts wait for one'
+      : `${counted(own.length, 'worker')} for ${counted(slots, 'rollout')}`
+  return others === 0 ? mine : `${mine}; ${counted(others, 'worker')} with other code`
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`
+}
+
+/** Which code a process has, short enough to be read. */
+export function shortCode(code: string): string {
+  return /^[\da-f]{64}$/.test(code) ? code.slice(0, 12) : code
+}
+
+/** Nobody else has to install it. */
+async function loadQueuePackage(): Promise<QueuePackage> {
+  try {
+    return await import('@osmosis/bullmq')
+  } catch (error) {
+    const isMissing = (error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND'
+    if (!isMissing || !errorMessage(error).includes("'@osmosis/bullmq'")) throw error
+    throw invalid('--redis takes the package @osmosis/bullmq: npm install @osmosis/bullmq.')
+  }
+}
+
+function readKeys(queuePackage: QueuePackage, file: string): bullmq.QueueKeys {
+  let text: string
+  try {
+    text = readFileSync(namedHere(file), 'utf8')
+  } catch (error) {
+    throw invalid(`--queue-key-file cannot be read: ${errorMessage(error)}`)
+  }
+  return queuePackage.QueueKeys.parse(text)
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}
+
+/**
+ * The URL that `--redis` names, with the password of the environment when it has none.
+ *
+ * @throws OsmosisError with code `invalid_config`; the URL, which may have a password, is not in it
+ */
+export function redisUrl(redis: string, password: string | undefined): URL {
+  const url = URL.canParse(redis) ? new URL(redis) : undefined
+  if (url === undefined || !/^rediss?:$/.test(url.protocol) || url.hostname === '') {
+    throw new OsmosisError(
+      'invalid_config',
+      '--redis must be a URL such as redis://127.0.0.1:6379, or rediss://… for a Redis that speaks TLS.',
+    )
+  }
+  if (url.password === '' && password) url.password = password
+  hideKey(decodeURIComponent(url.password))
+  return url
+}
