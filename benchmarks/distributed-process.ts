@@ -6,8 +6,13 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 import { createQueueServer, openQueue, startRolloutWorker } from '@osmosis/bullmq'
-import { LocalBackend, type ExecutionBackend } from '@osmosis/core'
-import { createRolloutServer, serve, type RolloutServer } from '@osmosis/server'
+import {
+  LocalBackend,
+  type ExecutionBackend,
+  createRolloutServer,
+  serve,
+  type RolloutServer,
+} from '@osmosis/server'
 import { createWorkerPool, runWorker } from '@osmosis/workers'
 import { Queue as Jobs, QueueEvents, Worker } from 'bullmq'
 import { Redis } from 'ioredis'

@@ -1,12 +1,7 @@
 // A rollout server in a process of its own whose rollouts fail with ten megabytes each, and whose log
 // goes to stderr as that of a user's server does. Tells its parent its port.
-import {
-  AgentWorkflow,
-  defineWorkflowConfig,
-  LocalBackend,
-  type AgentWorkflowContext,
-} from '@osmosis/core'
-import { createRolloutServer, serve } from '@osmosis/server'
+import { AgentWorkflow, defineWorkflowConfig, type AgentWorkflowContext } from '@osmosis/core'
+import { LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 
 const line = 'a line of what the tool said, which is long\n'
 const said = Buffer.from(line.repeat((10 * 1024 * 1024) / line.length)).toString()

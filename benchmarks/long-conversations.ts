@@ -7,7 +7,7 @@ import { fork } from 'node:child_process'
 import path from 'node:path'
 
 import { RolloutContext } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 import { Agent, request } from 'undici'
 
 const goal = 1.3

@@ -11,7 +11,7 @@ import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { SecretValues } from '@osmosis/server/internal'
+import { SecretValues } from '@osmosis/server/protocols'
 import { request } from 'undici'
 
 const tenMegabytes = 10 * 1024 * 1024

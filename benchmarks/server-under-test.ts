@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
-import { LocalBackend } from '@osmosis/core'
-import { createRolloutServer, serve } from '@osmosis/server'
+import { LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 
 import { askFourTimes } from './ask-four-times.ts'
 import { acceptBare, askBare, tellBare, type BareRollout } from './bare-rollout.ts'

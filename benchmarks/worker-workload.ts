@@ -8,7 +8,7 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 import { calls } from './ask-four-times.ts'
 

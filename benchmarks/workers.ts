@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { Worker, isMainThread, parentPort } from 'node:worker_threads'
 
-import { LocalBackend, type ExecutionBackend, type RolloutRequest } from '@osmosis/core'
+import { LocalBackend, type ExecutionBackend, type RolloutRequest } from '@osmosis/server'
 import { createWorkerPool, type WorkerPoolBackend } from '@osmosis/workers'
 
 import { workload } from './worker-workload.ts'

@@ -11,16 +11,9 @@ interface Manifest {
   publishConfig: { exports: Readonly<Record<string, unknown>> }
 }
 
-/** For the packages of this workspace alone, and not part of the promised API. */
-const reserved = new Set([
-  '@osmosis/core/backend',
-  '@osmosis/core/containment',
-  '@osmosis/core/files',
-  '@osmosis/core/http',
-  '@osmosis/core/recording',
-  '@osmosis/core/tracing',
-  '@osmosis/server/internal',
-])
+/** Entries for the packages of this workspace: users import none of them. */
+const reserved =
+  /^@osmosis\/(core\/(http|tracing|workflow)|runtime(\/.*)?|server\/protocols|workers\/messages|bullmq\/records|controller\/answers)$/
 
 const root = path.resolve(import.meta.dirname, '../..')
 const entries = new Map(
@@ -33,7 +26,7 @@ const entries = new Map(
         ([entry, source]) =>
           [path.join(root, path.dirname(file), source), path.posix.join(name, entry)] as const,
       )
-      .filter(([, specifier]) => !reserved.has(specifier))
+      .filter(([, specifier]) => !reserved.test(specifier))
   }),
 )
 

@@ -6,13 +6,12 @@ import {
   AgentWorkflow,
   createPolicyProxy,
   Grader,
-  LocalBackend,
   requireRolloutContext,
-  runToEnd,
   type AgentWorkflowContext,
   type GraderContext,
   type RolloutSample,
 } from '@osmosis/core'
+import { LocalBackend, runToEnd } from '@osmosis/server'
 import { startPolicyServer } from '@osmosis/testing'
 import { rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import OpenAI from 'openai'

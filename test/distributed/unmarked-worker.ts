@@ -3,7 +3,7 @@
 import { parseArgs } from 'node:util'
 
 import { startRolloutWorker } from '@osmosis/bullmq'
-import { LocalBackend, type RolloutObserver, type RolloutRequest } from '@osmosis/core'
+import { LocalBackend, type RolloutObserver, type RolloutRequest } from '@osmosis/server'
 
 import {
   EchoedReward,

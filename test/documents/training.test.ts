@@ -6,12 +6,11 @@ import { promisify } from 'node:util'
 import {
   AgentWorkflow,
   Grader,
-  LocalBackend,
   requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import { createRolloutServer, serve } from '@osmosis/server'
+import { LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import {
   FakeAgentLightning,
   FakeTrinity,

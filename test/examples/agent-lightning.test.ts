@@ -1,4 +1,4 @@
-import { discoverEntrypoint, LocalBackend } from '@osmosis/core'
+import { discoverEntrypoint, LocalBackend } from '@osmosis/server'
 import { FakeAgentLightning } from '@osmosis/testing'
 import { agentLightning, runTrainerWorker } from '@osmosis/trainers'
 import { expect, test } from 'vitest'

@@ -1,5 +1,5 @@
 import { AgentWorkflow, requireRolloutContext, type AgentWorkflowContext } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 import type { FakeModel } from '@osmosis/testing'
 import { tokenAnswer } from '@osmosis/testing/kit'
 

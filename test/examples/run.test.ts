@@ -1,5 +1,4 @@
-import { discoverEntrypoint, LocalBackend } from '@osmosis/core'
-import { createRolloutServer, serve } from '@osmosis/server'
+import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { FakeMiles } from '@osmosis/testing'
 import { expect, test } from 'vitest'
 

@@ -1,8 +1,7 @@
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-import { discoverEntrypoint, LocalBackend } from '@osmosis/core'
-import { createRolloutServer, serve } from '@osmosis/server'
+import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { temporaryFolder } from '@osmosis/testing/kit'
 
 import { root } from './command.ts'

@@ -7,12 +7,11 @@ import { promisify } from 'node:util'
 import {
   AgentWorkflow,
   Grader,
-  LocalBackend,
   requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import { createRolloutServer, serve } from '@osmosis/server'
+import { LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { temporaryFolder, withPrograms } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 

@@ -1,8 +1,7 @@
 import path from 'node:path'
 
-import { discoverEntrypoint, LocalBackend } from '@osmosis/core'
+import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { readDataset } from '@osmosis/eval'
-import { createRolloutServer, serve } from '@osmosis/server'
 import { FakeOsmosis, type FakeModel } from '@osmosis/testing'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'

@@ -1,4 +1,4 @@
-import { discoverEntrypoint, LocalBackend } from '@osmosis/core'
+import { discoverEntrypoint, LocalBackend } from '@osmosis/server'
 import { FakeTrinity } from '@osmosis/testing'
 import { runTrainerWorker, trinity } from '@osmosis/trainers'
 import { expect, test } from 'vitest'

@@ -44,10 +44,10 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'negative rewards are 0 where a rollout has one reward',
-    file: 'packages/core/src/rollout-end.ts',
+    file: 'packages/runtime/src/backend/rollout-end.ts',
     from: "const reward = rule === 'mean' ? sum / samples.size : sum",
     to: "const reward = Math.max(0, rule === 'mean' ? sum / samples.size : sum)",
-    tests: ['packages/core/test/rollout-end.test.ts'],
+    tests: ['packages/runtime/test/backend/rollout-end.test.ts'],
     overTheWire: true,
   },
   {

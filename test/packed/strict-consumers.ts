@@ -17,14 +17,11 @@ export const strictConsumers: readonly (readonly [names: readonly string[], prog
 import { run } from '@openai/agents'
 import { main } from '@osmosis/cli'
 import { createController, scriptedPolicy } from '@osmosis/controller'
-import { AgentWorkflow, defineWorkflowConfig, discoverEntrypoint, Grader, LocalBackend } from '@osmosis/core'
-import type { AgentWorkflowContext, GraderContext } from '@osmosis/core'
+import { AgentWorkflow, defineWorkflowConfig, Grader, type AgentWorkflowContext, type GraderContext } from '@osmosis/core'
+import { LocalBackend, createRolloutServer, discoverEntrypoint, serve } from '@osmosis/server'
 import { policyModelName } from '@osmosis/core/policy'
-import { validateTrajectory } from '@osmosis/core/trajectory'
-import { rolloutRequestSchema } from '@osmosis/core/wire'
-import { runEvaluation } from '@osmosis/eval'
+import { runEvaluation, validateTrajectory } from '@osmosis/eval'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
-import { createRolloutServer, serve } from '@osmosis/server'
 import { startPolicyServer } from '@osmosis/testing'
 
 export const config = defineWorkflowConfig({ name: 'w', maxTurns: 8 })
@@ -45,14 +42,13 @@ export class Exact extends Grader {
 export const backend = new LocalBackend({ workflow: Workflow, workflowConfig: config, grader: Exact })
 export const server = createRolloutServer({ backend })
 export const rest = [main, createController, scriptedPolicy, discoverEntrypoint, policyModelName,
-  rolloutRequestSchema, runEvaluation, serve, startPolicyServer, validateTrajectory]
+  runEvaluation, serve, startPolicyServer, validateTrajectory]
 `,
   ],
   [
     ['@osmosis/strands'],
     `
 import { tool } from '@strands-agents/sdk'
-import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
 import { OsmosisRolloutModel, OsmosisStrandsAgent } from '@osmosis/strands'
 import { z } from 'zod'
 
@@ -75,7 +71,6 @@ export class Workflow extends AgentWorkflow {
     ['@osmosis/ai-sdk'],
     `
 import { generateText, isStepCount, streamText, tool } from 'ai'
-import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
 import { fromChatMessages, OsmosisToolLoopAgent, rolloutModel, toModelMessages } from '@osmosis/ai-sdk'
 import { z } from 'zod'
 

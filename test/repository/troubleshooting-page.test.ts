@@ -29,8 +29,8 @@ it('the page has every code of an OsmosisError, once', () => {
 
 it('the page has every type of failure that an item of an evaluation can have', () => {
   const types = [
-    ...unionOf('packages/core/src/wire/leased-results.ts', 'LeasedErrorCategory'),
-    ...unionOf('packages/core/src/wire/rollout-protocol.ts', 'RolloutLoss'),
+    ...unionOf('packages/runtime/src/wire/leased-results.ts', 'LeasedErrorCategory'),
+    ...unionOf('packages/runtime/src/wire/rollout-protocol.ts', 'RolloutLoss'),
     ...wordsIn('packages/eval/src/run', /failed\('(\w+)'/g),
     ...wordsIn('packages/eval/src/run', /errorType: '(\w+)'/g),
     'workflow_failed',

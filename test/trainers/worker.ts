@@ -1,5 +1,6 @@
 // The worker of the training run, and ways to break it that the account has to notice.
-import { discoverEntrypoint, LocalBackend, toRolloutSample, type RolloutEnd } from '@osmosis/core'
+import { discoverEntrypoint, LocalBackend, type RolloutEnd } from '@osmosis/server'
+import { toRolloutSample } from '@osmosis/core'
 import { agentLightning, runTrainerWorker, type TrainerLink } from '@osmosis/trainers'
 
 import * as agent from './agent.ts'

@@ -3,13 +3,13 @@ import { createHash } from 'node:crypto'
 import {
   AgentWorkflow,
   Grader,
-  LocalBackend,
   lastAssistantText,
   requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
   type PolicyCall,
 } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/server'
 import type { TrainingRow } from '@osmosis/testing'
 
 import type { AskForCode } from './agents/ask-for-code.ts'

@@ -1,12 +1,11 @@
 import {
   AgentWorkflow,
   Grader,
-  LocalBackend,
   requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import { createRolloutServer, serve, silentLogger } from '@osmosis/server'
+import { LocalBackend, createRolloutServer, serve, silentLogger } from '@osmosis/server'
 import { FakeMiles, type FakeModel, type TrainedCall, type TrainingRow } from '@osmosis/testing'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'

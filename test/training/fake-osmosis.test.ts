@@ -1,12 +1,11 @@
 import {
   AgentWorkflow,
   Grader,
-  LocalBackend,
   requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import { createRolloutServer, serve, silentLogger } from '@osmosis/server'
+import { LocalBackend, createRolloutServer, serve, silentLogger } from '@osmosis/server'
 import { FakeOsmosis, TinyPolicy, type FakeOsmosisOptions } from '@osmosis/testing'
 import { expect, it, onTestFinished } from 'vitest'
 

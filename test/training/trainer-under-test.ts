@@ -1,5 +1,10 @@
-import type { ExecutionBackend } from '@osmosis/core'
-import { createRolloutServer, serve, silentLogger, type ListeningServer } from '@osmosis/server'
+import {
+  type ExecutionBackend,
+  createRolloutServer,
+  serve,
+  silentLogger,
+  type ListeningServer,
+} from '@osmosis/server'
 import {
   FakeMiles,
   FakeOsmosis,

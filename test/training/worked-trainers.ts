@@ -1,5 +1,6 @@
 // Trainers that a worker fetches rollouts from.
-import type { ExecutionBackend, PromptMessage } from '@osmosis/core'
+import type { ExecutionBackend } from '@osmosis/server'
+import type { PromptMessage } from '@osmosis/core'
 import { FakeAgentLightning, FakeTrinity } from '@osmosis/testing'
 import { agentLightning, runTrainerWorker, trinity, type TrainerLink } from '@osmosis/trainers'
 

@@ -52,7 +52,7 @@ export {
   type RolloutSettingsInput,
 } from './settings/rollout-settings.ts'
 export { executeToolCalls, type ExecuteToolCallsOptions } from './tools/execute-tool-calls.ts'
-export { type FunctionTool } from '@osmosis/core/wire'
+export type { FunctionTool } from '@osmosis/runtime/wire'
 export {
   functionTool,
   type JsonSchema,

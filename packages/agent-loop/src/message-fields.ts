@@ -1,4 +1,4 @@
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 /** The tool calls of a message; none when it has no list of them. */
 export function parseToolCalls(message: Pick<ChatMessage, 'tool_calls'>): unknown[] {

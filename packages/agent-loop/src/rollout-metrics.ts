@@ -1,4 +1,4 @@
-import type { RolloutMetrics } from '@osmosis/core/wire'
+import type { RolloutMetrics } from '@osmosis/runtime/wire'
 
 /** Counts what a rollout costs, from the moment it is made. */
 export class MetricsCounter {

@@ -1,6 +1,6 @@
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { codeLine, UserCode } from '@osmosis/core/containment'
-import type { FunctionTool } from '@osmosis/core/wire'
+import { codeLine, UserCode } from '@osmosis/runtime/containment'
+import type { FunctionTool } from '@osmosis/runtime/wire'
 
 import type { RolloutAgentLoop } from './rollout-agent-loop.ts'
 import type { RolloutRequest } from './rollout-request.ts'

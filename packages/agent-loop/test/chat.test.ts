@@ -1,6 +1,6 @@
 import { OsmosisRolloutError, type ChatResult, type CompletionParams } from '@osmosis/agent-loop'
 import { isOsmosisError, type PromptMessage } from '@osmosis/core'
-import type { AssistantMessage, ChatToolCall } from '@osmosis/core/wire'
+import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
 import { FakeTrainer, hang, reset, said, type TrainerAnswer } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 

@@ -1,5 +1,5 @@
 import { OsmosisError, type PromptMessage } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 import type { ModelMessage, SystemModelMessage, ToolModelMessage } from 'ai'
 
 import { onTheWire, textOf, toUserParts } from './chat-parts.ts'

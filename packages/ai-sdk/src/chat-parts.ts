@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 
 import { OsmosisError } from '@osmosis/core'
-import type { ChatContentPart, ChatMessage } from '@osmosis/core/wire'
+import type { ChatContentPart, ChatMessage } from '@osmosis/core/policy'
 import type { ModelMessage, SystemModelMessage } from 'ai'
 
 type ProviderOptions = NonNullable<SystemModelMessage['providerOptions']>

@@ -1,4 +1,4 @@
-import type { ChatCompletionChunk } from '@osmosis/core/wire'
+import type { ChatCompletionChunk } from '@osmosis/core/policy'
 
 import type { GenerateResult, StreamPart } from './language-model-types.ts'
 

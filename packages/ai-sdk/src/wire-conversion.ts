@@ -3,8 +3,11 @@ import {
   OpenAICompatibleChatLanguageModel,
 } from '@ai-sdk/openai-compatible'
 import { OsmosisError } from '@osmosis/core'
-import { policyModelName } from '@osmosis/core/policy'
-import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/wire'
+import {
+  policyModelName,
+  type ChatCompletion,
+  type ChatCompletionRequest,
+} from '@osmosis/core/policy'
 
 import type { CallOptions, GenerateResult } from './language-model-types.ts'
 

@@ -1,5 +1,5 @@
 import { OsmosisToolLoopAgent, rolloutModel, type RolloutModelSettings } from '@osmosis/ai-sdk'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 import {
   fault,
   type Faults,

@@ -2,13 +2,13 @@ import {
   AgentWorkflow,
   defineWorkflowConfig,
   Grader,
-  LocalBackend,
   requireRolloutContext,
   toRolloutSample,
   type GraderContext,
 } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { startRolloutWorker, type RolloutWorkerOptions } from '@osmosis/bullmq'
-import type { RolloutQueue } from '@osmosis/bullmq/internal'
+import type { RolloutQueue } from '@osmosis/bullmq/records'
 import type { RedisServer } from '@osmosis/testing/kit'
 import { onTestFinished } from 'vitest'
 

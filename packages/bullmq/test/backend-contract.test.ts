@@ -1,5 +1,5 @@
 import { createBullBackend, startRolloutWorker } from '@osmosis/bullmq'
-import { LocalBackend } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { contractEntrypoints, runBackendContract } from '@osmosis/testing'
 import { type RedisServer, startRedis, withPrograms } from '@osmosis/testing/kit'
 import { afterAll } from 'vitest'

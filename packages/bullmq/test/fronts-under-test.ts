@@ -1,7 +1,6 @@
 import {
   AgentWorkflow,
   Grader,
-  LocalBackend,
   requireRolloutContext,
   toRolloutSample,
   type AgentWorkflowClass,
@@ -9,13 +8,14 @@ import {
   type GraderClass,
   type GraderContext,
 } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import {
   createQueueServer,
   startRolloutWorker,
   type QueueConnectionOptions,
   type QueueServerOptions,
 } from '@osmosis/bullmq'
-import { RolloutQueue } from '@osmosis/bullmq/internal'
+import { RolloutQueue } from '@osmosis/bullmq/records'
 import { serve, type RolloutServer } from '@osmosis/server'
 import {
   FakeController,

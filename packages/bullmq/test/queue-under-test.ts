@@ -1,11 +1,7 @@
-import {
-  OsmosisError,
-  toRolloutSample,
-  type RolloutRequest,
-  type RolloutSample,
-} from '@osmosis/core'
+import { OsmosisError, toRolloutSample, type RolloutSample } from '@osmosis/core'
+import type { RolloutRequest } from '@osmosis/runtime'
 import type { QueueConnectionOptions } from '@osmosis/bullmq'
-import { RolloutQueue, type RolloutEntry, type Taken, type Taker } from '@osmosis/bullmq/internal'
+import { RolloutQueue, type RolloutEntry, type Taken, type Taker } from '@osmosis/bullmq/records'
 import { startRedis, type RedisServer } from '@osmosis/testing/kit'
 import { Redis } from 'ioredis'
 import { onTestFinished } from 'vitest'

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { createBullBackend } from '@osmosis/bullmq'
-import { RolloutQueue } from '@osmosis/bullmq/internal'
+import { RolloutQueue } from '@osmosis/bullmq/records'
 import { startPolicyServer } from '@osmosis/testing'
 import { startRedis, withPrograms } from '@osmosis/testing/kit'
 import { expect, onTestFinished } from 'vitest'

@@ -1,6 +1,6 @@
-import { LocalBackend } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { startRolloutWorker } from '@osmosis/bullmq'
-import { RolloutQueue } from '@osmosis/bullmq/internal'
+import { RolloutQueue } from '@osmosis/bullmq/records'
 import { startPolicyServer } from '@osmosis/testing'
 import { startRedis, withPrograms } from '@osmosis/testing/kit'
 import { expect, onTestFinished } from 'vitest'

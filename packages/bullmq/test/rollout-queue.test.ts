@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 
 import { QueueKeys } from '@osmosis/bullmq'
-import { RolloutQueue } from '@osmosis/bullmq/internal'
+import { RolloutQueue } from '@osmosis/bullmq/records'
 import { startRedis, withPrograms } from '@osmosis/testing/kit'
 import { expect, onTestFinished, vi } from 'vitest'
 

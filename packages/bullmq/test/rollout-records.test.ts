@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 
 import { OsmosisError, toRolloutSample } from '@osmosis/core'
 import { QueueKeys } from '@osmosis/bullmq'
-import type { RolloutQueue, Taken } from '@osmosis/bullmq/internal'
+import type { RolloutQueue, Taken } from '@osmosis/bullmq/records'
 import { expect } from 'vitest'
 
 import {

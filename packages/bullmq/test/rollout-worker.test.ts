@@ -3,15 +3,15 @@ import {
   defineWorkflowConfig,
   Grader,
   GroupGrader,
-  LocalBackend,
   OsmosisError,
   requireRolloutContext,
   toRolloutSample,
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { createBullBackend, startRolloutWorker } from '@osmosis/bullmq'
-import { queuePriority } from '@osmosis/bullmq/internal'
+import { queuePriority } from '@osmosis/bullmq/records'
 import { startPolicyServer } from '@osmosis/testing'
 import { type LogLine, recordingLogger, type RedisServer, withPrograms } from '@osmosis/testing/kit'
 import { Queue } from 'bullmq'

@@ -3,12 +3,12 @@ import {
   AgentWorkflow,
   defineWorkflowConfig,
   Grader,
-  LocalBackend,
   requireRolloutContext,
   toRolloutSample,
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { startRolloutWorker } from '@osmosis/bullmq'
 
 /** What workflows here do before they ask their policy, as the first message says. */

@@ -1,4 +1,4 @@
-import type { RolloutQueue } from '@osmosis/bullmq/internal'
+import type { RolloutQueue } from '@osmosis/bullmq/records'
 import { startPolicyServer, type PolicyServer } from '@osmosis/testing'
 import { type RedisServer, type ServerProcess, startServerProcess } from '@osmosis/testing/kit'
 import { onTestFinished } from 'vitest'

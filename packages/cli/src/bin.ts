@@ -11,7 +11,7 @@ if (isOlder(process.versions.node, needed)) {
   process.exitCode = 2
 } else {
   const { main } = await import('./main.ts')
-  const { goOnUnread } = await import('@osmosis/core/containment')
+  const { goOnUnread } = await import('@osmosis/runtime/containment')
   // Whoever reads the output may stop reading; what was asked for is done all the same.
   goOnUnread()
   const exitCode = await main(process.argv.slice(2))

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { validateTrajectory } from '@osmosis/core/trajectory'
+import { validateTrajectory } from '@osmosis/runtime/trajectory'
 import { expect, it } from 'vitest'
 
 import { inWorkspace, run } from './in-process.ts'

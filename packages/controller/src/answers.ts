@@ -1,5 +1,4 @@
-// Scripted answers as the bytes of the wire, for @osmosis/testing. Not part of the promised API: names
-// here may change in any version.
+// Answers of a scripted policy as the bytes that go over the wire.
 export {
   answerChunks,
   answerCompletion,

@@ -1,5 +1,5 @@
 import { type ScriptedAnswer, type ScriptedCall, scriptedPolicy } from '@osmosis/controller'
-import type { ChatCompletion, ChatCompletionChunk } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatCompletionChunk } from '@osmosis/core/policy'
 import { describe, expect, it } from 'vitest'
 
 import { callPolicy } from './fake-rollout-server.ts'

@@ -1,25 +1,10 @@
-export { ConcurrencyLimiter } from './backend/concurrency-limiter.ts'
-export {
-  type BackendLoad,
-  type BackendWorkers,
-  type BeginningModelCall,
-  type ExecutionBackend,
-  type GradingOutcome,
-  type RolloutFailure,
-  type RolloutObserver,
-  type RolloutRequest,
-  type RolloutSelector,
-  type RolloutState,
-  type WorkflowOutcome,
-} from './backend/execution-backend.ts'
-export { LocalBackend, type LocalBackendOptions } from './backend/local-backend.ts'
-export { errorCategory, errorMessage, type ErrorCategory } from './error-category.ts'
+export { causes, errorCategory, errorMessage, type ErrorCategory } from './error-category.ts'
 export { isOsmosisError, OsmosisError, type OsmosisErrorCode } from './errors.ts'
 export type { EgressOptions } from './http/egress-policy.ts'
 export type { PolicyLimits } from './policy/answer-limits.ts'
 export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
-export type { PolicyCallOptions, PolicyClient } from './policy/policy-client.ts'
+export type { BeginningModelCall, PolicyCallOptions, PolicyClient } from './policy/policy-client.ts'
 export { createPolicyProxy, type PolicyProxy } from './policy/policy-proxy.ts'
 export type { PolicyStream } from './policy/policy-stream.ts'
 export type { PolicyWire } from './policy/policy-wire.ts'
@@ -29,19 +14,17 @@ export {
   RolloutContext,
   type RolloutContextInit,
 } from './rollout-context.ts'
-export { oneReward, runToEnd, type RewardRule, type RolloutEnd } from './rollout-end.ts'
 export { toRolloutSample, type RolloutSample, type RolloutSampleInit } from './rollout-sample.ts'
 export type { SampleSource } from './sample-registry.ts'
 export { defineReward, isRewardFunction, type RewardFunction } from './scoring/define-reward.ts'
 export { type EvalFunction, type EvalInput } from './scoring/eval-function.ts'
-export type { CancelDisposition, RolloutStatus } from './wire/rollout-protocol.ts'
 export {
   AgentWorkflow,
   type AgentWorkflowClass,
   type AgentWorkflowContext,
+  type AgentWorkflowOutput,
   type RolloutGroup,
 } from './workflow/agent-workflow.ts'
-export type { AgentWorkflowOutput } from './workflow/workflow-output.ts'
 export {
   defineGraderConfig,
   defineWorkflowConfig,
@@ -53,11 +36,6 @@ export {
   type GroupSettings,
   type WorkflowConfig,
 } from './workflow/config.ts'
-export {
-  discoverEntrypoint,
-  discoverGrader,
-  type Entrypoint,
-} from './workflow/discover-entrypoint.ts'
 export { Grader, type GraderClass, type GraderContext } from './workflow/grader.ts'
 export {
   GroupGrader,

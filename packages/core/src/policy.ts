@@ -1,5 +1,19 @@
-export type { PolicyCall } from './policy/call-log.ts'
+export { CallLog, type CallRecorder, type PolicyCall } from './policy/call-log.ts'
+export type {
+  AssistantMessage,
+  ChatCompletion,
+  ChatCompletionChunk,
+  ChatCompletionRequest,
+  ChatContentPart,
+  ChatDelta,
+  ChatLogprobs,
+  ChatMessage,
+  ChatToolCall,
+  ChatToolCallDelta,
+  ChatUsage,
+} from './policy/chat-completion.ts'
+export { PassingAnswer, type AnswerListener } from './policy/passing-answer.ts'
 export type { PolicyCallOptions, PolicyClient } from './policy/policy-client.ts'
 export { policyModelName, type PolicyWire } from './policy/policy-wire.ts'
-export type { WireTranscript } from './policy/transcript.ts'
+export { wireTranscript, type WireTranscript } from './policy/transcript.ts'
 export { isRetryableStatus } from './policy/transport.ts'

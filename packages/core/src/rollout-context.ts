@@ -1,12 +1,16 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-import type { RolloutObserver } from './backend/execution-backend.ts'
 import { OsmosisError } from './errors.ts'
 import { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import { type PolicyLimits, policyLimits } from './policy/answer-limits.ts'
 import type { PolicyCall } from './policy/call-log.ts'
-import { createPolicyClient, type PolicyClient, type PolicyRoute } from './policy/policy-client.ts'
+import {
+  type BeginningModelCall,
+  createPolicyClient,
+  type PolicyClient,
+  type PolicyRoute,
+} from './policy/policy-client.ts'
 import type { PolicyWire } from './policy/policy-wire.ts'
 import { policyEndpoint } from './policy/policy-endpoint.ts'
 import { PolicySample } from './policy-sample.ts'
@@ -38,8 +42,11 @@ export interface RolloutContextInit {
    * with that.
    */
   beforeFirstModelCall?: (() => Promise<void>) | undefined
-  /** For backends: see {@link RolloutObserver.modelCallBegins}. */
-  modelCallBegins?: RolloutObserver['modelCallBegins'] | undefined
+  /**
+   * For backends: awaited before each model call. When it rejects, the call fails with that. What it
+   * returns is called once, when nothing more is read of the answer.
+   */
+  modelCallBegins?: ((call: BeginningModelCall) => Promise<() => void>) | undefined
   /** For backends: called when the endpoint says that the trainer withdrew the rollout, which has to end then. */
   onWithdrawn?: ((reason: OsmosisError) => void) | undefined
   /** Where model calls may go; default: anywhere but where {@link EgressOptions} never lets them. */

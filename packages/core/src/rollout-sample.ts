@@ -1,6 +1,6 @@
 import { OsmosisError } from './errors.ts'
 import type { PolicyCall } from './policy/call-log.ts'
-import type { ChatMessage } from './wire/chat-completion.ts'
+import type { ChatMessage } from './policy/chat-completion.ts'
 
 /** One conversation with the policy inside a rollout: what a grader judges and a reward is for. */
 export interface RolloutSample {

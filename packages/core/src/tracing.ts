@@ -1,5 +1,4 @@
-// How what runs rollouts and what runs inside of them adds to the trace of a rollout, for the other
-// `@osmosis` packages. Not part of the promised API: names here may change in any version.
+// How adapters, and what runs rollouts, add to the trace of a rollout.
 import { traces, type RolloutTrace } from './tracing/rollout-trace.ts'
 
 export {
@@ -14,4 +13,9 @@ export {
 /** The trace of a rollout by its context; undefined when nobody wants traces. */
 export function traceOf(context: object | undefined): RolloutTrace | undefined {
   return context && traces.get(context)
+}
+
+/** Makes a trace that of a context, for {@link traceOf}. */
+export function setTrace(context: object, trace: RolloutTrace): void {
+  traces.set(context, trace)
 }

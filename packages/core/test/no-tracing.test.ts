@@ -5,7 +5,8 @@ import { expect, it } from 'vitest'
 
 it('OpenTelemetry is not loaded by a process in which nobody registered a provider', async () => {
   const program = `
-    import { LocalBackend, AgentWorkflow } from '@osmosis/core'
+    import { LocalBackend } from '@osmosis/runtime'
+    import { AgentWorkflow } from '@osmosis/core'
     class Empty extends AgentWorkflow { async run() { return { messages: [] } } }
     const done = { workflowFinished: async () => {}, gradingFinished: async () => {} }
     await new LocalBackend({ workflow: Empty }).execute({ rolloutId: 'r1', initialMessages: [],

@@ -2,14 +2,13 @@ import {
   AgentWorkflow,
   Grader,
   GroupGrader,
-  LocalBackend,
   requireRolloutContext,
   toRolloutSample,
   type AgentWorkflowContext,
   type GraderContext,
   type GroupGraderContext,
-  type RolloutRequest,
 } from '@osmosis/core'
+import { LocalBackend, type RolloutRequest } from '@osmosis/runtime'
 import { answerStream, sendJson, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { context, propagation, SpanStatusCode, trace } from '@opentelemetry/api'
 import {

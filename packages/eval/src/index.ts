@@ -1,3 +1,4 @@
+export { trajectorySchema, validateTrajectory, type Trajectory } from '@osmosis/runtime/trajectory'
 export {
   type EvalConfig,
   type EvaluationConfig,

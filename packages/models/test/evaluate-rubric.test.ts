@@ -2,12 +2,12 @@ import {
   AgentWorkflow,
   Grader,
   lastAssistantText,
-  LocalBackend,
   requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import { LocalBackend } from '@osmosis/runtime'
+import type { ChatMessage } from '@osmosis/core/policy'
 import { evaluateRubric, type ChatModel } from '@osmosis/models'
 import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'

@@ -1,7 +1,7 @@
 import { symlinkSync } from 'node:fs'
 import path from 'node:path'
 
-import type { ChatCompletion, ChatCompletionChunk, ChatMessage } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatCompletionChunk, ChatMessage } from '@osmosis/core/policy'
 import { providerModel, type ChatModel } from '@osmosis/models'
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'

@@ -1,6 +1,6 @@
 import type { AgentInputItem } from '@openai/agents'
 import { OsmosisError, type PromptMessage } from '@osmosis/core'
-import type { ChatMessage, ChatToolCall } from '@osmosis/core/wire'
+import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 
 import { isChatPart, joinedText, toAssistantParts, toUserParts } from './message-parts.ts'
 

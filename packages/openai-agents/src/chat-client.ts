@@ -1,6 +1,6 @@
 import type { OpenAIChatCompletionsModel } from '@openai/agents'
 import type { PolicyClient } from '@osmosis/core'
-import type { ChatCompletionChunk, ChatCompletionRequest, ChatMessage } from '@osmosis/core/wire'
+import type { ChatCompletionChunk, ChatCompletionRequest, ChatMessage } from '@osmosis/core/policy'
 
 import { SdkChunks } from './sdk-chunks.ts'
 import { toWireMessages } from './wire-messages.ts'

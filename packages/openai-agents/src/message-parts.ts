@@ -1,6 +1,6 @@
 import type { AssistantMessageItem, UserMessageItem } from '@openai/agents'
 import { OsmosisError } from '@osmosis/core'
-import type { ChatContentPart, ChatMessage } from '@osmosis/core/wire'
+import type { ChatContentPart, ChatMessage } from '@osmosis/core/policy'
 
 type Content = ChatMessage['content']
 type UserPart = Exclude<UserMessageItem['content'], string>[number]

@@ -1,5 +1,5 @@
 import type { PolicyStream } from '@osmosis/core'
-import type { ChatCompletion, ChatCompletionChunk } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatCompletionChunk } from '@osmosis/core/policy'
 
 type Choice = ChatCompletionChunk['choices'][number]
 

@@ -1,4 +1,4 @@
-import type { ChatContentPart, ChatMessage } from '@osmosis/core/wire'
+import type { ChatContentPart, ChatMessage } from '@osmosis/core/policy'
 
 /**
  * Messages of the SDK in the form that the policy wrote them in, so that a turn is recognised when

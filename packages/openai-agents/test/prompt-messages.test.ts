@@ -1,6 +1,6 @@
 import { type AgentInputItem, run } from '@openai/agents'
 import type { PromptMessage } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 import { OsmosisMemorySession, toAgentInput } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
 import { execute, messagesOf } from '@osmosis/testing/kit'

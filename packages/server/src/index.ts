@@ -1,3 +1,25 @@
+export {
+  discoverEntrypoint,
+  LocalBackend,
+  runToEnd,
+  type BackendLoad,
+  type BackendWorkers,
+  type CancelDisposition,
+  type Entrypoint,
+  type ExecutionBackend,
+  type GradingOutcome,
+  type LocalBackendOptions,
+  type RewardRule,
+  type RolloutEnd,
+  type RolloutFailure,
+  type RolloutObserver,
+  type RolloutRequest,
+  type RolloutSelector,
+  type RolloutState,
+  type RolloutStatus,
+  type WorkflowOutcome,
+} from '@osmosis/runtime'
+
 export type { CallbackRetryOptions } from './delivery/callback-delivery.ts'
 export type { HttpLimits } from './http/http-limits.ts'
 export { serve, type ListeningServer, type ServableApp, type ServeOptions } from './http/serve.ts'

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 
 import type { CallbackRetryOptions } from '@osmosis/server'
-import { CallbackDelivery, type Callback } from '@osmosis/server/internal'
+import { CallbackDelivery, type Callback } from '@osmosis/server/protocols'
 import {
   type CallbackAnswer,
   FakeController,

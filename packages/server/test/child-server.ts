@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events'
 
-import { LocalBackend, requireRolloutContext } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
+import { requireRolloutContext } from '@osmosis/core'
 import { createRolloutServer, serve } from '@osmosis/server'
 
 import { AskOnce, graderOf, OneForYes, workflowOf } from './workflows.ts'

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { LocalBackend, type BackendWorkers } from '@osmosis/core'
+import { LocalBackend, type BackendWorkers } from '@osmosis/runtime'
 import { metricsIn, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 

@@ -1,7 +1,8 @@
 import { told } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { LocalBackend, OsmosisError } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
+import { OsmosisError } from '@osmosis/core'
 
 import { AskOnce, askPolicy, OneForYes, startServer, workflowOf } from './running-server.ts'
 

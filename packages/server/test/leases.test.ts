@@ -1,4 +1,5 @@
-import { LocalBackend, requireRolloutContext, toRolloutSample } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
+import { requireRolloutContext, toRolloutSample } from '@osmosis/core'
 import { post, told } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 

@@ -1,11 +1,7 @@
 import { once } from 'node:events'
 
-import {
-  LocalBackend,
-  requireRolloutContext,
-  type AgentWorkflowContext,
-  type BackendWorkers,
-} from '@osmosis/core'
+import { LocalBackend, type BackendWorkers } from '@osmosis/runtime'
+import { requireRolloutContext, type AgentWorkflowContext } from '@osmosis/core'
 import {
   answerStream,
   metricsIn,

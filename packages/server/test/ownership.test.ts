@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 
-import { OwnershipLog } from '@osmosis/server/internal'
+import { OwnershipLog } from '@osmosis/server/protocols'
 import {
   HttpPeer,
   post,

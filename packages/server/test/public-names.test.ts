@@ -1,13 +1,16 @@
 import * as server from '@osmosis/server'
-import * as internal from '@osmosis/server/internal'
+import * as protocols from '@osmosis/server/protocols'
 import { expect, it } from 'vitest'
 
 it('exports what its users need, and nothing else', () => {
   expect(new Set(Object.keys(server))).toStrictEqual(
     new Set([
+      'LocalBackend',
       'createRolloutServer',
       'createStderrLogger',
+      'discoverEntrypoint',
       'readServerEnvironment',
+      'runToEnd',
       'serve',
       'silentLogger',
     ]),
@@ -15,7 +18,7 @@ it('exports what its users need, and nothing else', () => {
 })
 
 it('exports what servers of other rollout protocols are built on', () => {
-  expect(new Set(Object.keys(internal))).toStrictEqual(
+  expect(new Set(Object.keys(protocols))).toStrictEqual(
     new Set([
       'Admission',
       'CallbackDelivery',

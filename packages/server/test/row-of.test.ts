@@ -1,4 +1,4 @@
-import { rowOf } from '@osmosis/server/internal'
+import { rowOf } from '@osmosis/server/protocols'
 import { expect, it } from 'vitest'
 
 const user = (content: string): object => ({ role: 'user', content })

@@ -1,5 +1,6 @@
 import type { GraderContext } from '@osmosis/core'
-import type { ChatCompletion, ChatCompletionRequest, HealthResponseBody } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
+import type { HealthResponseBody } from '@osmosis/runtime/wire'
 import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing'
 import {
   post,

@@ -2,13 +2,13 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import {
-  type AgentWorkflowClass,
-  type EgressOptions,
-  type GraderClass,
-  type GroupGraderClass,
-  LocalBackend,
+import type {
+  AgentWorkflowClass,
+  EgressOptions,
+  GraderClass,
+  GroupGraderClass,
 } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import {
   createRolloutServer,
   type HttpLimits,

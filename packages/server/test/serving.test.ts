@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { Agent as HttpAgent, get } from 'node:http'
 
-import { LocalBackend } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import {
   createRolloutServer,
   serve,

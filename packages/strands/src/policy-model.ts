@@ -14,8 +14,11 @@ import {
   type PolicyClient,
   type RolloutContext,
 } from '@osmosis/core'
-import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/wire'
-import { policyModelName } from '@osmosis/core/policy'
+import {
+  type ChatCompletion,
+  type ChatCompletionRequest,
+  policyModelName,
+} from '@osmosis/core/policy'
 
 import { AnswerEvents } from './answer-events.ts'
 import type { RequestSettings } from './sampling-params.ts'

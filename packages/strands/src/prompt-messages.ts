@@ -7,7 +7,7 @@ import {
   ToolUseBlock,
 } from '@strands-agents/sdk'
 import { OsmosisError, type PromptMessage } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 import { joinedText, toBlocks } from './prompt-parts.ts'
 import type { TurnMemory } from './turn-memory.ts'

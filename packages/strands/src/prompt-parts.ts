@@ -1,6 +1,6 @@
 import { ImageBlock, type ImageFormat, TextBlock } from '@strands-agents/sdk'
 import { OsmosisError } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 type Content = ChatMessage['content']
 

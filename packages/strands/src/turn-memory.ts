@@ -1,5 +1,5 @@
 import type { Message, ToolUseBlock } from '@strands-agents/sdk'
-import type { ChatMessage, ChatToolCall } from '@osmosis/core/wire'
+import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 
 /** How every copy of this package finds the memory of a model. */
 export const turnMemoryKey: unique symbol = Symbol.for('osmosis.strands.turn-memory')

@@ -5,7 +5,7 @@ import type {
   ToolResultBlock,
   ToolUseBlock,
 } from '@strands-agents/sdk'
-import type { ChatContentPart, ChatMessage, ChatToolCall } from '@osmosis/core/wire'
+import type { ChatContentPart, ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 
 import type { TurnMemory } from './turn-memory.ts'
 import { toWirePart } from './wire-parts.ts'

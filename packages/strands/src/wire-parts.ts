@@ -1,6 +1,6 @@
 import type { ContentBlock, DocumentBlock, ImageBlock } from '@strands-agents/sdk'
 import { OsmosisError } from '@osmosis/core'
-import type { ChatContentPart } from '@osmosis/core/wire'
+import type { ChatContentPart } from '@osmosis/core/policy'
 
 /**
  * A content block of Strands as parts of a chat completions message; none for a mark that only

@@ -1,4 +1,4 @@
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 import { type ReceivedRequest, type Reply, startPolicyServer } from '@osmosis/testing'
 import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import { expect } from 'vitest'

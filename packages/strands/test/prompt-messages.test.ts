@@ -1,6 +1,6 @@
 import { Message, TextBlock } from '@strands-agents/sdk'
 import { isOsmosisError, type PromptMessage } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 import type { PromptMessages } from '@osmosis/strands'
 import { startPolicyServer } from '@osmosis/testing'
 import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'

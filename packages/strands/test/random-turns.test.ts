@@ -1,5 +1,5 @@
 import { FunctionTool } from '@strands-agents/sdk'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 import { fault, startPolicyServer } from '@osmosis/testing'
 import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import * as fc from 'fast-check'

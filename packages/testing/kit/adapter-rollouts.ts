@@ -1,16 +1,14 @@
 import {
   AgentWorkflow,
-  LocalBackend,
   RolloutContext,
   type AgentWorkflowClass,
   type AgentWorkflowContext,
   type GraderClass,
-  type GradingOutcome,
   type PromptMessage,
   type RolloutSample,
-  type WorkflowOutcome,
 } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import { LocalBackend, type GradingOutcome, type WorkflowOutcome } from '@osmosis/runtime'
+import type { ChatMessage } from '@osmosis/core/policy'
 import type { PolicyServer, ReceivedRequest } from '@osmosis/testing'
 
 /** A rollout whose policy is `server`. */

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 
 import { onTestFinished } from 'vitest'
 
-import type { ChatCompletionRequest } from '@osmosis/core/wire'
+import type { ChatCompletionRequest } from '@osmosis/core/policy'
 
 import { HttpPeer, type PeerRequest } from './http-peer.ts'
 

@@ -1,4 +1,4 @@
-import type { AssistantMessage, ChatCompletion, ChatCompletionRequest } from '@osmosis/core/wire'
+import type { AssistantMessage, ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
 
 let count = 0
 

@@ -6,7 +6,7 @@ import {
   encodeSse,
   type AnswerContext,
 } from '@osmosis/controller/answers'
-import type { ChatCompletionChunk, ChatToolCallDelta } from '@osmosis/core/wire'
+import type { ChatCompletionChunk, ChatToolCallDelta } from '@osmosis/core/policy'
 
 import type { Faults } from './policy-reply.ts'
 

@@ -1,4 +1,4 @@
-import { LocalBackend } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { contractEntrypoints, runBackendContract } from '@osmosis/testing'
 import { afterAll, describe, it } from 'vitest'
 

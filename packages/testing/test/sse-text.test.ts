@@ -1,5 +1,5 @@
 import type { ScriptedAnswer } from '@osmosis/controller'
-import type { ChatCompletionChunk } from '@osmosis/core/wire'
+import type { ChatCompletionChunk } from '@osmosis/core/policy'
 import { type Faults, sseOf } from '@osmosis/testing'
 import { describe, expect, it } from 'vitest'
 

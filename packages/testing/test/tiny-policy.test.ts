@@ -1,6 +1,6 @@
 import { createPolicyEndpoint } from '@osmosis/controller'
 import { RolloutContext } from '@osmosis/core'
-import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
 import { learn, TinyPolicy, type SavedTinyPolicy, type TrainedCall } from '@osmosis/testing'
 import { describe, expect, it } from 'vitest'
 

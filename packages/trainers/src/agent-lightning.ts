@@ -1,15 +1,10 @@
 import { randomBytes } from 'node:crypto'
 
-import {
-  errorMessage,
-  oneReward,
-  OsmosisError,
-  type RewardRule,
-  type RolloutEnd,
-} from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import { oneReward, type RewardRule, type RolloutEnd } from '@osmosis/runtime'
 import { wait } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
-import { rowOf, type TrainerRow } from '@osmosis/server/internal'
+import { rowOf, type TrainerRow } from '@osmosis/server/protocols'
 
 import { GatewayClaims } from './gateway-claims.ts'
 import { finalStatus, gatewayRollout, pathOf, patch } from './gateway-rollout.ts'

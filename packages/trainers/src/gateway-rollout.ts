@@ -1,4 +1,5 @@
-import { OsmosisError, type RolloutEnd } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import type { RolloutEnd } from '@osmosis/runtime'
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import type { TrainerRequest } from './trainer-client.ts'

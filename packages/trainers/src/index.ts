@@ -1,4 +1,4 @@
-export type { TrainerRow } from '@osmosis/server/internal'
+export type { TrainerRow } from '@osmosis/server/protocols'
 
 export { agentLightning, type AgentLightningOptions } from './agent-lightning.ts'
 export { runTrainerWorker, type TrainerWorkerOptions } from './trainer-worker.ts'

@@ -3,13 +3,13 @@ import {
   assertApiKey,
   bearer,
   beginningOf,
-  boundedText,
   createTransport,
   retryRequest,
   withTimeLimit,
   type HttpAnswer,
   type Transport,
 } from '@osmosis/core/http'
+import { boundedText } from '@osmosis/runtime/http'
 
 /** Where a trainer is. */
 export interface TrainerClientOptions {

@@ -1,4 +1,5 @@
-import type { OsmosisError, RolloutEnd, RolloutRequest } from '@osmosis/core'
+import type { OsmosisError } from '@osmosis/core'
+import type { RolloutEnd, RolloutRequest } from '@osmosis/runtime'
 
 /** One rollout that a trainer handed out, until it was told how that ended. */
 export interface TrainerTask {

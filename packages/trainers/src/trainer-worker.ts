@@ -1,14 +1,8 @@
-import {
-  errorMessage,
-  isOsmosisError,
-  OsmosisError,
-  runToEnd,
-  type ExecutionBackend,
-  type RolloutEnd,
-} from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import { runToEnd, type ExecutionBackend, type RolloutEnd } from '@osmosis/runtime'
 import { wait } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
-import { SecretValues, warnOfStepRewards } from '@osmosis/server/internal'
+import { SecretValues, warnOfStepRewards } from '@osmosis/server/protocols'
 
 import type { TrainerLink, TrainerTask } from './trainer-link.ts'
 import { WakeUp } from './wake-up.ts'

@@ -1,4 +1,4 @@
-import type { RolloutEnd } from '@osmosis/core'
+import type { RolloutEnd } from '@osmosis/runtime'
 
 /** What a worker has done. */
 export interface WorkerSummary {

@@ -2,13 +2,13 @@ import {
   AgentWorkflow,
   defineWorkflowConfig,
   Grader,
-  LocalBackend,
   requireRolloutContext,
   toRolloutSample,
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import { LocalBackend } from '@osmosis/runtime'
+import type { ChatMessage } from '@osmosis/core/policy'
 import type { FakeModel } from '@osmosis/testing'
 import { tokenAnswer } from '@osmosis/testing/kit'
 

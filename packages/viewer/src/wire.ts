@@ -1,4 +1,4 @@
-import type { Trajectory } from '@osmosis/core/trajectory'
+import type { Trajectory } from '@osmosis/runtime/trajectory'
 import type { ItemEvent, RunDocument, RunNote } from '@osmosis/eval/analysis'
 
 /** How far a run is. */

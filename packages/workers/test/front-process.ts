@@ -1,6 +1,6 @@
 import path from 'node:path'
 
-import { containUserCode } from '@osmosis/core/containment'
+import { containUserCode } from '@osmosis/runtime/containment'
 import { createWorkerPool } from '@osmosis/workers'
 
 // A front in a process of its own: prints the ids of its workers, then how each rollout ended.

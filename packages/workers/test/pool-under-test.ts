@@ -6,7 +6,7 @@ import type {
   RolloutObserver,
   RolloutRequest,
   WorkflowOutcome,
-} from '@osmosis/core'
+} from '@osmosis/runtime'
 import { startPolicyServer, type PolicyScript, type PolicyServer } from '@osmosis/testing'
 import {
   createWorkerPool,

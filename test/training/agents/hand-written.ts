@@ -1,5 +1,5 @@
 import { requireRolloutContext } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 import { longestConversation, type AskForCode, toolName, toolText } from './ask-for-code.ts'
 

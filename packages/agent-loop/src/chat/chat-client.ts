@@ -1,4 +1,5 @@
-import { ConcurrencyLimiter, errorMessage, type PromptMessage } from '@osmosis/core'
+import { ConcurrencyLimiter } from '@osmosis/runtime'
+import { errorMessage, type PromptMessage } from '@osmosis/core'
 import {
   bearer,
   retryRequest,
@@ -7,8 +8,8 @@ import {
   type Transport,
 } from '@osmosis/core/http'
 import type { CallTrace, RolloutTrace } from '@osmosis/core/tracing'
-import type { LoopChatRequestBody } from '@osmosis/core/wire'
-import type { CountedCall } from '@osmosis/server/internal'
+import type { LoopChatRequestBody } from '@osmosis/runtime/wire'
+import type { CountedCall } from '@osmosis/server/protocols'
 
 import { OsmosisTimeoutError, OsmosisValidationError } from '../rollout-errors.ts'
 import type { MetricsCounter } from '../rollout-metrics.ts'

@@ -1,4 +1,4 @@
-import type { AssistantMessage, ChatToolCall } from '@osmosis/core/wire'
+import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
 
 import { OsmosisValidationError } from '../rollout-errors.ts'
 

@@ -1,6 +1,6 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { isPassingStatus } from '@osmosis/core/http'
-import { SecretValues } from '@osmosis/server/internal'
+import { SecretValues } from '@osmosis/server/protocols'
 import { z } from 'zod'
 
 /** What the platform says of a server that it has registered. */

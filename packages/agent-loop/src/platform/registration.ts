@@ -2,13 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { isIPv6 } from 'node:net'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import {
-  bearer,
-  boundedText,
-  createTransport,
-  retryRequest,
-  withTimeLimit,
-} from '@osmosis/core/http'
+import { bearer, createTransport, retryRequest, withTimeLimit } from '@osmosis/core/http'
+import { boundedText } from '@osmosis/runtime/http'
 import type { Logger } from '@osmosis/server'
 
 import {

@@ -1,4 +1,4 @@
-import type { LoopCompletedBody, RolloutMetrics } from '@osmosis/core/wire'
+import type { LoopCompletedBody, RolloutMetrics } from '@osmosis/runtime/wire'
 
 import type { RolloutResult } from '../rollout-result.ts'
 import type { MessageTexts } from '../chat/message-texts.ts'

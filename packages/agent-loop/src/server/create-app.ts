@@ -1,11 +1,12 @@
-import { ConcurrencyLimiter, OsmosisError, type EgressOptions } from '@osmosis/core'
+import { ConcurrencyLimiter } from '@osmosis/runtime'
+import { OsmosisError, type EgressOptions } from '@osmosis/core'
 import type {
   CallbackRetryOptions,
   OwnershipOptions,
   ServerShell,
   ServerShellOptions,
 } from '@osmosis/server'
-import { createServerShell } from '@osmosis/server/internal'
+import { createServerShell } from '@osmosis/server/protocols'
 
 import type { Registration } from '../platform/platform-answer.ts'
 import { registerServer, type RegistrationOptions } from '../platform/registration.ts'

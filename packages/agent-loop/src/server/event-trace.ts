@@ -3,9 +3,9 @@ import { appendFile, mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage } from '@osmosis/core'
-import { toTelemetryJson } from '@osmosis/core/http'
+import { toTelemetryJson } from '@osmosis/runtime/http'
 import type { Logger } from '@osmosis/server'
-import type { SecretValues } from '@osmosis/server/internal'
+import type { SecretValues } from '@osmosis/server/protocols'
 
 /** Where the events of rollouts are written. */
 export interface TraceFolder {

@@ -1,8 +1,8 @@
 import type { PromptMessage } from '@osmosis/core'
 import type { EgressPolicy } from '@osmosis/core/http'
-import { loopInitRequestSchema, type LoopInitRequestBody } from '@osmosis/core/wire'
+import { loopInitRequestSchema, type LoopInitRequestBody } from '@osmosis/runtime/wire'
 
-import { reachableUrl } from '@osmosis/server/internal'
+import { reachableUrl } from '@osmosis/server/protocols'
 
 import type { RolloutRequest } from '../rollout-request.ts'
 import { pythonJson } from '../tools/python-text.ts'

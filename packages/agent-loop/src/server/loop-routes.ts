@@ -1,9 +1,10 @@
-import { OsmosisError, type ConcurrencyLimiter } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import type { ConcurrencyLimiter } from '@osmosis/runtime'
 import {
   loopInitResponseSchema,
   type LoopInitRequestBody,
   type LoopInitResponseBody,
-} from '@osmosis/core/wire'
+} from '@osmosis/runtime/wire'
 import {
   Admission,
   HttpRefusal,
@@ -16,7 +17,7 @@ import {
   type ServerProtocol,
   type ServerRoute,
   type ServerServices,
-} from '@osmosis/server/internal'
+} from '@osmosis/server/protocols'
 import type { OwnershipOptions } from '@osmosis/server'
 import { z } from 'zod'
 

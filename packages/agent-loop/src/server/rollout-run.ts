@@ -1,17 +1,11 @@
-import {
-  errorCategory,
-  errorMessage,
-  OsmosisError,
-  type ConcurrencyLimiter,
-  type RolloutFailure,
-  type RolloutStatus,
-} from '@osmosis/core'
-import { thrownBy, UserCode } from '@osmosis/core/containment'
+import { errorCategory, errorMessage, OsmosisError } from '@osmosis/core'
+import type { ConcurrencyLimiter, RolloutFailure } from '@osmosis/runtime'
+import type { RolloutStatus, FunctionTool } from '@osmosis/runtime/wire'
+import { thrownBy, UserCode } from '@osmosis/runtime/containment'
 import { startTimer, type EgressPolicy, type TraceHeaders } from '@osmosis/core/http'
 import { beginRolloutTrace, type RolloutTrace } from '@osmosis/core/tracing'
-import type { FunctionTool } from '@osmosis/core/wire'
 import type { Logger } from '@osmosis/server'
-import type { Callback, OwnershipLog, SecretValues, ServerMetrics } from '@osmosis/server/internal'
+import type { Callback, OwnershipLog, SecretValues, ServerMetrics } from '@osmosis/server/protocols'
 
 import { ChatClient } from '../chat/chat-client.ts'
 import { MessageTexts } from '../chat/message-texts.ts'

@@ -1,5 +1,5 @@
 import type { PromptMessage } from '@osmosis/core'
-import type { FunctionTool } from '@osmosis/core/wire'
+import type { FunctionTool } from '@osmosis/runtime/wire'
 
 import type { ChatClient } from '../chat/chat-client.ts'
 import { unknownParameters } from '../chat/chat-parameters.ts'

@@ -1,5 +1,5 @@
 import { errorMessage } from '@osmosis/core'
-import type { FunctionTool } from '@osmosis/core/wire'
+import type { FunctionTool } from '@osmosis/runtime/wire'
 
 import { toFunctionTool, type ToolInput } from './function-tool.ts'
 

@@ -1,4 +1,4 @@
-import type { FunctionTool } from '@osmosis/core/wire'
+import type { FunctionTool } from '@osmosis/runtime/wire'
 
 /** A JSON Schema as plain data. It reaches the trainer whole, whatever keywords it has. */
 export type JsonSchema = Readonly<Record<string, unknown>>

@@ -1,17 +1,18 @@
 import { randomUUID } from 'node:crypto'
 
-import type {
-  BackendLoad,
-  CancelDisposition,
-  EgressOptions,
-  ExecutionBackend,
-  OsmosisError,
-  RolloutObserver,
-  RolloutRequest,
-  RolloutSelector,
-  RolloutState,
-} from '@osmosis/core'
-import { ArtifactsFolder, LiveRollout, LiveRollouts } from '@osmosis/core/backend'
+import {
+  type BackendLoad,
+  type ExecutionBackend,
+  type RolloutObserver,
+  type RolloutRequest,
+  type RolloutSelector,
+  type RolloutState,
+  ArtifactsFolder,
+  LiveRollout,
+  LiveRollouts,
+} from '@osmosis/runtime'
+import type { CancelDisposition } from '@osmosis/runtime/wire'
+import type { EgressOptions, OsmosisError } from '@osmosis/core'
 
 import type { QueueConnectionOptions } from '../connection/queue-connection.ts'
 import { attachedPrefix } from '../queue/job-names.ts'

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { isOsmosisError, OsmosisError, type GradingOutcome } from '@osmosis/core'
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import {
+  type GradingOutcome,
   Deadline,
   QueueClock,
   toFailure,
@@ -9,7 +10,7 @@ import {
   type LiveRollout,
   type RolloutPhases,
   type WorkflowResult,
-} from '@osmosis/core/backend'
+} from '@osmosis/runtime'
 
 import { queuePriority } from '../queue/queue-priority.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'

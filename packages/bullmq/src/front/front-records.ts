@@ -1,4 +1,4 @@
-import type { LeasedEnd, LeaseSettings } from '@osmosis/server/internal'
+import type { LeasedEnd, LeaseSettings } from '@osmosis/server/protocols'
 
 import { script } from '../records/record-scripts.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'

@@ -5,7 +5,7 @@ import {
   type CallbackInParts,
   type CallbackRecord,
   type DeliveryOutcome,
-} from '@osmosis/server/internal'
+} from '@osmosis/server/protocols'
 
 import type { Samples } from '../records/kept-samples.ts'
 import type { ToldKind } from '../records/rollout-record.ts'

@@ -1,4 +1,4 @@
-import type { GradingOutcome, RolloutRequest } from '@osmosis/core'
+import type { GradingOutcome, RolloutRequest } from '@osmosis/runtime'
 
 import { hasEnded, type RolloutRecord } from '../records/rollout-record.ts'
 import type { KeptWorkflow } from '../records/record-fields.ts'

@@ -1,6 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 import type { Logger } from '@osmosis/server'
-import { toLeasedEnd, type LeaseSettings } from '@osmosis/server/internal'
+import { toLeasedEnd, type LeaseSettings } from '@osmosis/server/protocols'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { FrontRecords } from './front-records.ts'

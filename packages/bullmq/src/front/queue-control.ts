@@ -1,5 +1,6 @@
-import type { CancelDisposition, RolloutSelector, RolloutState } from '@osmosis/core'
-import type { RolloutControl, RolloutCounts, ServerServices } from '@osmosis/server/internal'
+import type { CancelDisposition } from '@osmosis/runtime/wire'
+import type { RolloutSelector, RolloutState } from '@osmosis/runtime'
+import type { RolloutControl, RolloutCounts, ServerServices } from '@osmosis/server/protocols'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import { hasEnded } from '../records/rollout-record.ts'

@@ -1,4 +1,4 @@
-import type { ServerMetrics } from '@osmosis/server/internal'
+import type { ServerMetrics } from '@osmosis/server/protocols'
 
 import type { QueueCounts, RolloutQueue } from '../queue/rollout-queue.ts'
 import type { QueueWorker } from '../queue/worker-list.ts'

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
-import { errorMessage, isOsmosisError, type RolloutRequest } from '@osmosis/core'
+import { errorMessage, isOsmosisError } from '@osmosis/core'
+import type { RolloutRequest } from '@osmosis/runtime'
 import { wait, type TraceHeaders } from '@osmosis/core/http'
 import {
   digestOf,
@@ -13,7 +14,7 @@ import {
   type CallbackTargets,
   type LeaseSettings,
   type RolloutIntake,
-} from '@osmosis/server/internal'
+} from '@osmosis/server/protocols'
 import type { Logger } from '@osmosis/server'
 
 import { queuePriority } from '../queue/queue-priority.ts'

@@ -1,13 +1,13 @@
 import { timingSafeEqual } from 'node:crypto'
 
 import { startTimer } from '@osmosis/core/http'
-import type { LeasedResultBody } from '@osmosis/core/wire'
+import type { LeasedResultBody } from '@osmosis/runtime/wire'
 import {
   digestOfToken,
   type FetchedResults,
   type FetchedRollout,
   type LeaseSettings,
-} from '@osmosis/server/internal'
+} from '@osmosis/server/protocols'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import { hasEnded, type RolloutRecord } from '../records/rollout-record.ts'

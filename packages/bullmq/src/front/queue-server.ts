@@ -11,7 +11,7 @@ import {
   portRoutes,
   TrajectoryFiles,
   type ServerServices,
-} from '@osmosis/server/internal'
+} from '@osmosis/server/protocols'
 
 import type { OpenQueue } from '../queue/open-queue.ts'
 import { RolloutQueue } from '../queue/rollout-queue.ts'

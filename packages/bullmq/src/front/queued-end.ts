@@ -1,4 +1,4 @@
-import type { DeliveredLease, LeasedEnd } from '@osmosis/server/internal'
+import type { DeliveredLease, LeasedEnd } from '@osmosis/server/protocols'
 
 import type { RolloutRecord } from '../records/rollout-record.ts'
 

@@ -1,4 +1,4 @@
-import type { RolloutObserver } from '@osmosis/core'
+import type { RolloutObserver } from '@osmosis/runtime'
 import { inTrace } from '@osmosis/core/http'
 import {
   LeasedDelivery,
@@ -8,7 +8,7 @@ import {
   type LeaseSettings,
   type RolloutTrajectory,
   type ServerServices,
-} from '@osmosis/server/internal'
+} from '@osmosis/server/protocols'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import { hasEnded } from '../records/rollout-record.ts'

@@ -1,4 +1,5 @@
-import { OsmosisError, type RolloutRequest } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import type { RolloutRequest } from '@osmosis/runtime'
 
 const key = 'osmosis_priority'
 const lowest = 2_097_152

@@ -1,4 +1,6 @@
-import { OsmosisError, type CancelDisposition, type RolloutSelector } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import type { CancelDisposition } from '@osmosis/runtime/wire'
+import type { RolloutSelector } from '@osmosis/runtime'
 import { startTimer } from '@osmosis/core/http'
 import { Queue, Worker, type JobsOptions } from 'bullmq'
 import type { Redis } from 'ioredis'

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { deserialize, serialize } from 'node:v8'
 
 import type { RolloutSample } from '@osmosis/core'
-import { sendSamples } from '@osmosis/workers/internal'
+import { sendSamples } from '@osmosis/workers/messages'
 
 import { leavesOf, type Leaves } from './leaves.ts'
 

@@ -1,4 +1,4 @@
-import type { GradingOutcome, WorkflowOutcome } from '@osmosis/core'
+import type { GradingOutcome, WorkflowOutcome } from '@osmosis/runtime'
 
 import { unpackSamples, type KeptSample, type Samples } from './kept-samples.ts'
 import type { RolloutRecords } from './rollout-records.ts'

@@ -1,4 +1,5 @@
-import type { CancelDisposition, RolloutRequest, RolloutState } from '@osmosis/core'
+import type { CancelDisposition } from '@osmosis/runtime/wire'
+import type { RolloutRequest, RolloutState } from '@osmosis/runtime'
 
 import { shownCode } from './code-versions.ts'
 

@@ -1,5 +1,5 @@
-import type { GradingOutcome, RolloutRequest } from '@osmosis/core'
-import { portable, sendError } from '@osmosis/workers/internal'
+import type { GradingOutcome, RolloutRequest } from '@osmosis/runtime'
+import { portable, sendError } from '@osmosis/workers/messages'
 import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'

@@ -1,12 +1,12 @@
+import { OsmosisError } from '@osmosis/core'
+import type { CancelDisposition } from '@osmosis/runtime/wire'
 import {
-  OsmosisError,
-  type CancelDisposition,
   type GradingOutcome,
   type RolloutRequest,
   type WorkflowOutcome,
-} from '@osmosis/core'
-import { toFailure } from '@osmosis/core/backend'
-import { receiveError, sendError, sendFailure, type SentError } from '@osmosis/workers/internal'
+  toFailure,
+} from '@osmosis/runtime'
+import { receiveError, sendError, sendFailure, type SentError } from '@osmosis/workers/messages'
 
 import { shownCode, storedCode } from './code-versions.ts'
 import { runScripts } from './record-scripts.ts'

@@ -1,7 +1,11 @@
-import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/core'
-import { isCancellation } from '@osmosis/core/backend'
+import {
+  type GradingOutcome,
+  type RolloutFailure,
+  type WorkflowOutcome,
+  isCancellation,
+} from '@osmosis/runtime'
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
-import { receiveFailure, sendFailure, type SentFailure } from '@osmosis/workers/internal'
+import { receiveFailure, sendFailure, type SentFailure } from '@osmosis/workers/messages'
 
 import { unpackSamples, type KeptSample, type Samples } from './kept-samples.ts'
 

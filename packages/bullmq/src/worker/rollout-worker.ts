@@ -3,7 +3,8 @@ import { hostname } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { OsmosisError, type BeginningModelCall, type ExecutionBackend } from '@osmosis/core'
+import { OsmosisError, type BeginningModelCall } from '@osmosis/core'
+import type { ExecutionBackend } from '@osmosis/runtime'
 import type { Logger } from '@osmosis/server'
 import { DelayedError, WaitingError, Worker, type Job } from 'bullmq'
 

@@ -1,14 +1,12 @@
+import { isOsmosisError, OsmosisError, type BeginningModelCall } from '@osmosis/core'
 import {
-  isOsmosisError,
-  OsmosisError,
-  type BeginningModelCall,
   type ExecutionBackend,
   type GradingOutcome,
   type RolloutObserver,
   type RolloutRequest,
   type WorkflowOutcome,
-} from '@osmosis/core'
-import { toFailure } from '@osmosis/core/backend'
+  toFailure,
+} from '@osmosis/runtime'
 
 import type { Samples } from '../records/kept-samples.ts'
 import type {

@@ -1,7 +1,7 @@
 import { startRolloutWorker } from '@osmosis/bullmq'
-import { LocalBackend } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { silentLogger } from '@osmosis/server'
-import { ownProcess } from '@osmosis/server/internal'
+import { ownProcess } from '@osmosis/server/protocols'
 import { outcomeEntrypoints, type OutcomeEntrypoint } from '@osmosis/testing/kit/outcome-entrypoint'
 
 // A worker for rollouts of the outcome table, in a process of its own. Prints a line when it has begun.

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util'
 
 import { OsmosisError } from '@osmosis/core'
-import type { Trajectory } from '@osmosis/core/trajectory'
+import type { Trajectory } from '@osmosis/runtime/trajectory'
 import { counterpartOf, partingOf, type Parting } from '@osmosis/eval/analysis'
 
 import { findRun } from './find-run.ts'

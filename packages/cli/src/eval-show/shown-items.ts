@@ -1,6 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 import type { Stored } from '@osmosis/eval'
-import type { Trajectory } from '@osmosis/core/trajectory'
+import type { Trajectory } from '@osmosis/runtime/trajectory'
 import {
   parseQuery,
   parseRolloutName,

@@ -1,5 +1,5 @@
 import { formatCount, formatQuantity } from '@osmosis/eval'
-import type { Trajectory, TrajectoryStep } from '@osmosis/core/trajectory'
+import type { Trajectory, TrajectoryStep } from '@osmosis/runtime/trajectory'
 import { answeredCalls, isToolError, shownContent } from '@osmosis/eval/analysis'
 
 import { columnsOf, plain, styled, wrapped } from './terminal-text.ts'

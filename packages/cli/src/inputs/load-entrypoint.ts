@@ -1,5 +1,6 @@
 import { isRolloutAgentLoopClass, type RolloutAgentLoop } from '@osmosis/agent-loop'
-import { discoverEntrypoint, OsmosisError, type Entrypoint } from '@osmosis/core'
+import { discoverEntrypoint, type Entrypoint } from '@osmosis/runtime'
+import { OsmosisError } from '@osmosis/core'
 
 import { loopsOf, onlyLoop, toLoop } from './load-agent-loop.ts'
 import { loadExports, namedExport, splitSpec, type LoadedExports } from './load-module.ts'

@@ -1,4 +1,4 @@
-import type { RewardRule } from '@osmosis/core'
+import type { RewardRule } from '@osmosis/runtime'
 import { InvalidArgumentError, type Command } from 'commander'
 
 import {

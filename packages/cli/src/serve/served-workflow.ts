@@ -2,16 +2,14 @@ import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
 
+import { LocalBackend, type Entrypoint, type ExecutionBackend } from '@osmosis/runtime'
 import {
-  LocalBackend,
   metadataProblems,
   type AnyMetadata,
   type EgressOptions,
-  type Entrypoint,
-  type ExecutionBackend,
   type WorkflowConfig,
 } from '@osmosis/core'
-import { groupSettings, isGroupGraderClass } from '@osmosis/core/backend'
+import { groupSettings, isGroupGraderClass } from '@osmosis/core/workflow'
 import type { MetadataCheck } from '@osmosis/eval'
 import { createWorkerPool, type WorkerEnd } from '@osmosis/workers'
 

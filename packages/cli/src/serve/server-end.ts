@@ -1,5 +1,5 @@
 import { createStderrLogger, type Logger, type ServeOptions } from '@osmosis/server'
-import { ownProcess } from '@osmosis/server/internal'
+import { ownProcess } from '@osmosis/server/protocols'
 
 import type { ProcessFlags } from '../command/flags.ts'
 import { endSignal, standardError } from '../command/surroundings.ts'

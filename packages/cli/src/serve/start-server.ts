@@ -1,4 +1,5 @@
-import { OsmosisError, type Entrypoint } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import type { Entrypoint } from '@osmosis/runtime'
 import {
   createRolloutServer,
   readServerEnvironment,

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { isGroupGraderClass } from '@osmosis/core/backend'
+import { isGroupGraderClass } from '@osmosis/core/workflow'
 import type * as bullmq from '@osmosis/bullmq'
 
 import type { QueueFlags } from '../command/flags.ts'

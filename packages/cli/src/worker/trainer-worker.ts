@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
-import { OsmosisError, type RewardRule } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import type { RewardRule } from '@osmosis/runtime'
 import { assertApiKey } from '@osmosis/core/http'
 import { serve, type ListeningServer, type Logger } from '@osmosis/server'
 import {

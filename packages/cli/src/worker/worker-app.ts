@@ -1,12 +1,12 @@
-import type { ExecutionBackend } from '@osmosis/core'
-import { healthResponseSchema, type HealthResponseBody } from '@osmosis/core/wire'
+import type { ExecutionBackend } from '@osmosis/runtime'
+import { healthResponseSchema, type HealthResponseBody } from '@osmosis/runtime/wire'
 import type { Logger, ServableApp } from '@osmosis/server'
 import {
   createServerShell,
   jsonAnswer,
   showBackend,
   type ServerRoute,
-} from '@osmosis/server/internal'
+} from '@osmosis/server/protocols'
 
 /** What takes rollouts, whoever hands them out. */
 interface RunningWorker {

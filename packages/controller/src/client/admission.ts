@@ -4,7 +4,7 @@ import {
   leasedRolloutAcceptedSchema,
   type LeasedRolloutAcceptedBody,
   type LeasedRolloutRequestBody,
-} from '@osmosis/core/wire'
+} from '@osmosis/runtime/wire'
 
 import { pauseMs, type ServerAnswer, type ServerRequest } from '../http/server-client.ts'
 import { brokenAnswer, readBody, refusedBy, type ServerConnection } from './server-requests.ts'

@@ -1,6 +1,6 @@
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import { retryRequest } from '@osmosis/core/http'
-import { leaseHeader } from '@osmosis/core/wire'
+import { leaseHeader } from '@osmosis/runtime/wire'
 
 import type { ServerAnswer, ServerRequest } from '../http/server-client.ts'
 import type { Lease } from './admission.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 import { OsmosisError } from '@osmosis/core'
-import { leasedRolloutRequestSchema, type LeasedRolloutRequestBody } from '@osmosis/core/wire'
+import { leasedRolloutRequestSchema, type LeasedRolloutRequestBody } from '@osmosis/runtime/wire'
 
 import type { RolloutOrder } from '../workflow/rollout-order.ts'
 

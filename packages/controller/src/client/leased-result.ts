@@ -1,9 +1,9 @@
-import type { RolloutStatus } from '@osmosis/core'
 import {
+  type RolloutStatus,
   leasedResultSchema,
   singleSampleSchema,
   type LeasedErrorCategory,
-} from '@osmosis/core/wire'
+} from '@osmosis/runtime/wire'
 import { z } from 'zod'
 
 import type { ResultSample } from '../workflow/rollout-outcome.ts'

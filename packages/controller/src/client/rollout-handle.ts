@@ -1,6 +1,10 @@
-import { OsmosisError, type CancelDisposition, type RolloutStatus } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import {
+  type CancelDisposition,
+  type RolloutStatus,
+  cancelResponseSchema,
+} from '@osmosis/runtime/wire'
 import { untilAborted } from '@osmosis/core/http'
-import { cancelResponseSchema } from '@osmosis/core/wire'
 
 import type { Lease } from './admission.ts'
 import { followResult } from './follow-result.ts'

@@ -1,6 +1,10 @@
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import { wait, withTimeLimit } from '@osmosis/core/http'
-import { drainRequestSchema, drainResponseSchema, healthResponseSchema } from '@osmosis/core/wire'
+import {
+  drainRequestSchema,
+  drainResponseSchema,
+  healthResponseSchema,
+} from '@osmosis/runtime/wire'
 
 import { askInTime, brokenAnswer, readAnswer, type ServerConnection } from './server-requests.ts'
 

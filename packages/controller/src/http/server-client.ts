@@ -1,12 +1,6 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
-import {
-  bearer,
-  boundedText,
-  createTransport,
-  retryAfterMs,
-  wait,
-  type Transport,
-} from '@osmosis/core/http'
+import { bearer, createTransport, retryAfterMs, wait, type Transport } from '@osmosis/core/http'
+import { boundedText } from '@osmosis/runtime/http'
 
 const longestDetail = 500
 /** Results hold whole conversations. Bytes. */

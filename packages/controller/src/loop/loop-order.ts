@@ -1,5 +1,5 @@
 import { OsmosisError } from '@osmosis/core'
-import { loopInitRequestSchema, type LoopInitRequestInput } from '@osmosis/core/wire'
+import { loopInitRequestSchema, type LoopInitRequestInput } from '@osmosis/runtime/wire'
 
 /** One rollout of a hand-written loop to run: a dataset row and how long it may take. */
 export interface LoopOrder {

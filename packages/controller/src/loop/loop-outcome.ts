@@ -1,4 +1,4 @@
-import type { FunctionTool, LoopCompletedBody, RolloutMetrics } from '@osmosis/core/wire'
+import type { FunctionTool, LoopCompletedBody, RolloutMetrics } from '@osmosis/runtime/wire'
 
 import type { RolloutEnding, RolloutFacts } from '../session/rollout-session.ts'
 import type { RolloutSessions } from '../session/rollout-sessions.ts'

@@ -5,7 +5,7 @@ import {
   loopChatRequestSchema,
   loopCompletedSchema,
   type LoopChatRequestBody,
-} from '@osmosis/core/wire'
+} from '@osmosis/runtime/wire'
 import { Hono } from 'hono'
 
 import { readCallback, readJson, Refusal } from '../http/request-body.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 import { OsmosisError } from '@osmosis/core'
-import { loopInitResponseSchema, type FunctionTool } from '@osmosis/core/wire'
+import { loopInitResponseSchema, type FunctionTool } from '@osmosis/runtime/wire'
 
 import { openHost, ownKey, type RolloutHost } from '../http/rollout-host.ts'
 import type { ServerAddress } from '../http/server-client.ts'

@@ -1,4 +1,4 @@
-import type { ChatCompletion, ChatUsage } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatUsage } from '@osmosis/core/policy'
 
 /** What a model costs, in US dollars per million tokens. */
 export interface ModelPrice {

@@ -1,5 +1,5 @@
 import { errorMessage } from '@osmosis/core'
-import { PassingAnswer, type AnswerListener } from '@osmosis/core/recording'
+import { PassingAnswer, type AnswerListener } from '@osmosis/core/policy'
 
 import type { PolicyModel, PolicyRequest } from './policy-model.ts'
 

@@ -4,8 +4,9 @@ import {
   wireTranscript,
   type CallRecorder,
   type WireTranscript,
-} from '@osmosis/core/recording'
-import type { ChatCompletion, ChatMessage } from '@osmosis/core/wire'
+  type ChatCompletion,
+  type ChatMessage,
+} from '@osmosis/core/policy'
 
 import { costOf, withCost, type ModelPrice } from './model-price.ts'
 import { overhear, type CallListener } from './overhear.ts'

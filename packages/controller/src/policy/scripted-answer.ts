@@ -7,7 +7,7 @@ import type {
   ChatDelta,
   ChatToolCall,
   ChatUsage,
-} from '@osmosis/core/wire'
+} from '@osmosis/core/policy'
 
 /** A tool call of a scripted answer. */
 export interface ScriptedToolCall {

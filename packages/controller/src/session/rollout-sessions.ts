@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 
 import { OsmosisError } from '@osmosis/core'
-import { RolloutMemory } from '@osmosis/core/http'
+import { RolloutMemory } from '@osmosis/runtime/http'
 
 import { bodyFault, Refusal } from '../http/request-body.ts'
 import { RolloutSession, type CallbackRecord, type RolloutFacts } from './rollout-session.ts'

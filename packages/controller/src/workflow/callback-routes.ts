@@ -1,5 +1,5 @@
 import type { HttpBindings } from '@hono/node-server'
-import { completionCallbackSchema, graderCallbackSchema } from '@osmosis/core/wire'
+import { completionCallbackSchema, graderCallbackSchema } from '@osmosis/runtime/wire'
 import { Hono, type Context } from 'hono'
 
 import { readCallback, Refusal } from '../http/request-body.ts'

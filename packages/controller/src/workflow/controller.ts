@@ -1,8 +1,12 @@
 import { randomUUID } from 'node:crypto'
 
 import type { HttpBindings } from '@hono/node-server'
-import { OsmosisError, type RolloutStatus } from '@osmosis/core'
-import type { LeasedRolloutRequestBody, RolloutRequestBody } from '@osmosis/core/wire'
+import { OsmosisError } from '@osmosis/core'
+import type {
+  RolloutStatus,
+  LeasedRolloutRequestBody,
+  RolloutRequestBody,
+} from '@osmosis/runtime/wire'
 import { Hono } from 'hono'
 
 import type { Lease } from '../client/admission.ts'

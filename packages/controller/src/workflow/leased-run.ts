@@ -1,5 +1,5 @@
-import { isOsmosisError, type RolloutStatus } from '@osmosis/core'
-import type { LeasedRolloutRequestBody } from '@osmosis/core/wire'
+import { isOsmosisError } from '@osmosis/core'
+import type { RolloutStatus, LeasedRolloutRequestBody } from '@osmosis/runtime/wire'
 
 import { admit, type Lease } from '../client/admission.ts'
 import { followResult } from '../client/follow-result.ts'

@@ -1,5 +1,5 @@
 import { OsmosisError, type RolloutGroup } from '@osmosis/core'
-import { rolloutRequestSchema, type RolloutRequestBody } from '@osmosis/core/wire'
+import { rolloutRequestSchema, type RolloutRequestBody } from '@osmosis/runtime/wire'
 
 /** One rollout to run: a dataset row and how long it may take. */
 export interface RolloutOrder {

@@ -4,7 +4,7 @@ import {
   type GraderCallbackBody,
   type RolloutLoss,
   type SampleBody,
-} from '@osmosis/core/wire'
+} from '@osmosis/runtime/wire'
 
 import type { TokenUsage } from '../policy/usage.ts'
 import type { RolloutEnding, RolloutFacts } from '../session/rollout-session.ts'

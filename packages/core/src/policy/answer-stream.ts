@@ -6,7 +6,7 @@ import type { AnswerBody } from '../http/answer-body.ts'
 import { type LongTimer, startTimer } from '../http/long-timer.ts'
 import { bodyText, contentText, readableText } from '../http/readable-answer.ts'
 import type { HttpAnswer } from '../http/transport.ts'
-import type { ChatCompletion, ChatCompletionChunk } from '../wire/chat-completion.ts'
+import type { ChatCompletion, ChatCompletionChunk } from './chat-completion.ts'
 import { defaultPolicyLimits, type PolicyLimits } from './answer-limits.ts'
 import { chunkFromCompletion } from './completion-accumulator.ts'
 

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 
-import type { AssistantMessage, ChatMessage, ChatToolCall } from '../wire/chat-completion.ts'
+import type { AssistantMessage, ChatMessage, ChatToolCall } from './chat-completion.ts'
 
 /**
  * An assistant message in the form that goes over the wire, when it is not one that the policy is

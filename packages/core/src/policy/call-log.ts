@@ -1,11 +1,6 @@
 import { errorMessage } from '../error-category.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
-import type {
-  ChatCompletion,
-  ChatLogprobs,
-  ChatMessage,
-  ChatUsage,
-} from '../wire/chat-completion.ts'
+import type { ChatCompletion, ChatLogprobs, ChatMessage, ChatUsage } from './chat-completion.ts'
 import { ConversationTree, pathTo, type MessageNode } from './conversation-tree.ts'
 
 /** One model call of a sample, measured. */

@@ -5,7 +5,7 @@ import type {
   ChatCompletionChunk,
   ChatDelta,
   ChatUsage,
-} from '../wire/chat-completion.ts'
+} from './chat-completion.ts'
 import { asObject, asText } from './answer-shapes.ts'
 import { StreamedToolCalls } from './streamed-tool-calls.ts'
 

@@ -1,4 +1,4 @@
-import type { AssistantMessage, ChatMessage } from '../wire/chat-completion.ts'
+import type { AssistantMessage, ChatMessage } from './chat-completion.ts'
 import { hasWholeThinking, isEchoOf, toWireAssistant, turnKey } from './assistant-turn.ts'
 import { isAsIn, snapshotOf, type JsonSnapshot } from './json-snapshot.ts'
 

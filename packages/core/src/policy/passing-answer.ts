@@ -1,4 +1,4 @@
-import type { ChatCompletion } from '../wire/chat-completion.ts'
+import type { ChatCompletion } from './chat-completion.ts'
 import { errorMessage } from '../error-category.ts'
 import { answerReader, type AnswerReader } from './answer-stream.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'

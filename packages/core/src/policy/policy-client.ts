@@ -1,4 +1,3 @@
-import type { RolloutObserver } from '../backend/execution-backend.ts'
 import { isOsmosisError, OsmosisError } from '../errors.ts'
 import type { EgressPolicy } from '../http/egress-policy.ts'
 import { isForeign } from '../http/readable-answer.ts'
@@ -10,7 +9,7 @@ import type {
   ChatCompletion,
   ChatCompletionChunk,
   ChatCompletionRequest,
-} from '../wire/chat-completion.ts'
+} from './chat-completion.ts'
 import type { AnsweredCall } from '../tracing/call-attributes.ts'
 import type { CallTrace, RolloutTrace, TracedCall } from '../tracing/rollout-trace.ts'
 import type { PolicyLimits } from './answer-limits.ts'
@@ -63,6 +62,14 @@ export interface PolicyClient {
   readonly fetch: typeof globalThis.fetch
 }
 
+/** A model call that is about to leave. */
+export interface BeginningModelCall {
+  /** URL that is asked: that of the policy, with `/chat/completions`. */
+  readonly endpoint: string
+  /** Aborted when nobody waits for the call any more; the observer rejects then. */
+  readonly signal: AbortSignal
+}
+
 /** How a rollout asks its policy, whichever of its samples does. */
 export interface PolicyRoute {
   readonly rolloutId: string
@@ -74,7 +81,7 @@ export interface PolicyRoute {
   readonly limits: Required<PolicyLimits>
   readonly signal: AbortSignal
   /** Awaited before each call leaves, and before {@link PolicyRoute.beforeCall}. */
-  readonly callBegins: RolloutObserver['modelCallBegins'] | undefined
+  readonly callBegins: ((call: BeginningModelCall) => Promise<() => void>) | undefined
   /** Awaited before each call leaves. */
   readonly beforeCall: (() => Promise<void>) | undefined
   /** Calls that wait as the endpoint asks are in it meanwhile. */

@@ -5,7 +5,7 @@ import type {
   ChatCompletion,
   ChatCompletionChunk,
   ChatCompletionRequest,
-} from '../wire/chat-completion.ts'
+} from './chat-completion.ts'
 import type { PolicyClient } from './policy-client.ts'
 
 /** A `fetch` that asks the policy, for SDKs that speak chat completions over a fetch of yours. */

@@ -1,5 +1,5 @@
 import { OsmosisError } from '../errors.ts'
-import type { ChatCompletion, ChatCompletionChunk } from '../wire/chat-completion.ts'
+import type { ChatCompletion, ChatCompletionChunk } from './chat-completion.ts'
 
 /**
  * The answer to one model call: its chunks as they come, to be read once, and the whole of it. The

@@ -1,4 +1,4 @@
-import type { ChatCompletionRequest } from '../wire/chat-completion.ts'
+import type { ChatCompletionRequest } from './chat-completion.ts'
 
 /** The name that every request gives as its model unless its rollout has another. */
 export const policyModelName = 'osmosis-rollout'

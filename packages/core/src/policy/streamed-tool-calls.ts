@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-import type { ChatToolCall, ChatToolCallDelta } from '../wire/chat-completion.ts'
+import type { ChatToolCall, ChatToolCallDelta } from './chat-completion.ts'
 import { asObject, asText } from './answer-shapes.ts'
 
 interface StreamedToolCall {

@@ -1,4 +1,4 @@
-import type { ChatMessage } from '../wire/chat-completion.ts'
+import type { ChatMessage } from './chat-completion.ts'
 import type { CallLog, PolicyCall } from './call-log.ts'
 import { messagesUpTo, pathTo } from './conversation-tree.ts'
 

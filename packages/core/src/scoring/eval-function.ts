@@ -1,4 +1,4 @@
-import type { ChatMessage } from '../wire/chat-completion.ts'
+import type { ChatMessage } from '../policy/chat-completion.ts'
 
 /** What an evaluation knows of a conversation that came to its end. */
 export interface EvalInput {

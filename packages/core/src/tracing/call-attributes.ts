@@ -3,7 +3,7 @@ import type {
   AssistantMessage,
   ChatCompletionRequest,
   ChatMessage,
-} from '../wire/chat-completion.ts'
+} from '../policy/chat-completion.ts'
 import type { Attributes } from './trace-api.ts'
 
 /** A model call that has ended. */

@@ -1,14 +1,19 @@
-import type { RolloutRequest } from '../backend/execution-backend.ts'
 import { errorMessage } from '../error-category.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
-import type { ChatCompletionRequest } from '../wire/chat-completion.ts'
+import type { ChatCompletionRequest } from '../policy/chat-completion.ts'
 import { answerAttributes, requestAttributes, type AnsweredCall } from './call-attributes.ts'
 import { errorType, OpenSpan } from './open-span.ts'
 import { parentOf, traceApi, type Attributes, type TraceApi } from './trace-api.ts'
 
 /** The rollout that a trace is of. */
-export type TracedRollout = Pick<RolloutRequest, 'rolloutId' | 'apiKey' | 'traceHeaders'>
+export interface TracedRollout {
+  readonly rolloutId: string
+  /** Bearer of the policy; no span has it. */
+  readonly apiKey: string | undefined
+  /** The trace that the rollout belongs to, as the headers `traceparent` and `tracestate`. Default: none. */
+  readonly traceHeaders?: Readonly<Record<string, string>> | undefined
+}
 
 /**
  * Begins the trace of a rollout; undefined when nobody wants traces.

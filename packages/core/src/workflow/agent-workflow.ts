@@ -31,6 +31,14 @@ export interface AgentWorkflowContext<TConfig = unknown> {
   readonly artifactsDir: string | null
 }
 
+/** What `AgentWorkflow.run` may return in place of registering a sample. */
+export interface AgentWorkflowOutput {
+  /** The conversation, in the form of the framework that held it. */
+  readonly messages: readonly unknown[]
+  /** Finite numbers, to be shown next to the reward. */
+  readonly metrics?: Readonly<Record<string, number>>
+}
+
 /**
  * What an agent does with one row of a dataset. Subclass it, build your agent inside
  * {@link AgentWorkflow.run} and run it there: agents made inside find the rollout by themselves.

@@ -4,16 +4,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   AgentWorkflow,
   defineWorkflowConfig,
-  LocalBackend,
   requireRolloutContext,
   RolloutContext,
   type AgentWorkflowContext,
   type PolicyLimits,
 } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { answerStream, chunk, eventStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { run } from '../rollouts.ts'
+import { run } from '@osmosis/testing/kit/executed-rollouts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 const half = eventStream(chunk({ content: 'half' })).replace(/data: \[DONE\]\s*$/, '')

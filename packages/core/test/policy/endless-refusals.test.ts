@@ -1,5 +1,5 @@
 import { RolloutContext } from '@osmosis/core'
-import type { ChatCompletion } from '@osmosis/core/wire'
+import type { ChatCompletion } from '@osmosis/core/policy'
 import { startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 

@@ -1,5 +1,5 @@
 import { RolloutContext, toRolloutSample, type PolicyClient } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 import * as fc from 'fast-check'
 import {
   answerStream,

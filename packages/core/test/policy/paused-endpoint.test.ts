@@ -1,8 +1,9 @@
-import { LocalBackend, requireRolloutContext, RolloutContext } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
+import { requireRolloutContext, RolloutContext } from '@osmosis/core'
 import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { registerSamples, run, workflow } from '../rollouts.ts'
+import { registerSamples, run, workflow } from '@osmosis/testing/kit/executed-rollouts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 
 import { RolloutContext, type RolloutContextInit } from '@osmosis/core'
-import type { ChatCompletionChunk } from '@osmosis/core/wire'
+import type { ChatCompletionChunk } from '@osmosis/core/policy'
 import {
   answerStream,
   chunk,

@@ -1,5 +1,5 @@
 import { RolloutContext, type PolicyWire } from '@osmosis/core'
-import type { ChatCompletionChunk } from '@osmosis/core/wire'
+import type { ChatCompletionChunk } from '@osmosis/core/policy'
 import {
   answerStream,
   sendJson,

@@ -1,5 +1,5 @@
 import { RolloutContext } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 import * as fc from 'fast-check'
 import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'

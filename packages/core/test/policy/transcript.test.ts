@@ -1,5 +1,5 @@
 import { RolloutContext, toRolloutSample, type RolloutSample } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 import {
   answerStream,
   sendJson,

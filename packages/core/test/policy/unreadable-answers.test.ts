@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 
 import { isOsmosisError, RolloutContext, type PolicyClient } from '@osmosis/core'
-import type { ChatCompletion } from '@osmosis/core/wire'
+import type { ChatCompletion } from '@osmosis/core/policy'
 import {
   answerStream,
   chunk,

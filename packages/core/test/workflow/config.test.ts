@@ -2,12 +2,12 @@ import {
   AgentWorkflow,
   defineGraderConfig,
   defineWorkflowConfig,
-  LocalBackend,
   type AgentWorkflowContext,
 } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { expect, it } from 'vitest'
 
-import { run } from '../rollouts.ts'
+import { run } from '@osmosis/testing/kit/executed-rollouts'
 
 it('keeps keys of your own and their types', () => {
   const config = defineWorkflowConfig({

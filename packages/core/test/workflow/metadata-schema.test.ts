@@ -2,15 +2,15 @@ import {
   AgentWorkflow,
   defineWorkflowConfig,
   Grader,
-  LocalBackend,
   type AgentWorkflowContext,
   type GraderContext,
   type MetadataSchema,
 } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
 
-import { run } from '../rollouts.ts'
+import { run } from '@osmosis/testing/kit/executed-rollouts'
 
 const config = defineWorkflowConfig({
   name: 'weather',

@@ -1,6 +1,6 @@
 import { errorCategory, errorMessage, lastAssistantText, OsmosisError } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 import type { RunInputs } from '../analysis/run-manifest.ts'
 import { lastAnswer } from '../run/loop-runner.ts'

@@ -1,17 +1,19 @@
 import {
   AgentWorkflow,
-  LocalBackend,
   OsmosisError,
   requireRolloutContext,
   toRolloutSample,
   type AgentWorkflowContext,
-  type Entrypoint,
   type ErrorCategory,
-  type GradingOutcome,
   type OsmosisErrorCode,
-  type RolloutRequest,
   type RolloutSample,
 } from '@osmosis/core'
+import {
+  LocalBackend,
+  type Entrypoint,
+  type GradingOutcome,
+  type RolloutRequest,
+} from '@osmosis/runtime'
 
 import { meanMetrics } from '../run/kept-item.ts'
 import type { GradedSample } from '../store/run-store.ts'

@@ -1,4 +1,5 @@
-import { isOsmosisError, type RolloutFailure, type RolloutGroup } from '@osmosis/core'
+import { isOsmosisError, type RolloutGroup } from '@osmosis/core'
+import type { RolloutFailure } from '@osmosis/runtime'
 
 import type { GradedRollout } from '../store/run-store.ts'
 import type { Grade } from '../store/side-files.ts'

@@ -1,6 +1,6 @@
 import { errorMessage } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
-import { rolloutLossSchema } from '@osmosis/core/wire'
+import { rolloutLossSchema } from '@osmosis/runtime/wire'
 
 import type { ItemEvent } from '../analysis/item-event.ts'
 import { trajectoryFacts } from '../analysis/trajectory-facts.ts'

@@ -7,7 +7,7 @@ import {
   type EndedRollout,
   type PhaseFailure,
   type Trajectory,
-} from '@osmosis/core/trajectory'
+} from '@osmosis/runtime/trajectory'
 
 import type { GradedRollout, WireConversation } from '../store/run-store.ts'
 import { shortenedError } from './shortened-error.ts'

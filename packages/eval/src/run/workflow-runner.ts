@@ -11,7 +11,7 @@ import type {
   ServerAddress,
 } from '@osmosis/controller'
 import { lastAssistantText } from '@osmosis/core'
-import type { PhaseFailure } from '@osmosis/core/trajectory'
+import type { PhaseFailure } from '@osmosis/runtime/trajectory'
 
 import type { GradedRollout } from '../store/run-store.ts'
 import { classifyResult } from './classify-result.ts'

@@ -1,5 +1,5 @@
 import { isRewardFunction, type EvalFunction, type EvalInput } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 import type { DatasetRow } from '../dataset/dataset-row.ts'
 import type { ScorableSample } from '../run/item-runner.ts'

@@ -2,7 +2,7 @@ import { close, closeSync, fdatasync, fstatSync, ftruncateSync, openSync, write 
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { syncFolder } from '@osmosis/core/files'
+import { syncFolder } from '@osmosis/runtime/files'
 
 import { fileMode } from './run-files.ts'
 import { storageError } from './storage-error.ts'

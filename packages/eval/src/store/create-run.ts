@@ -3,7 +3,7 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { syncFolder } from '@osmosis/core/files'
+import { syncFolder } from '@osmosis/runtime/files'
 
 import type { RunManifest } from '../analysis/run-manifest.ts'
 import { assertRunName } from '../files/run-name.ts'

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 
 import { errorMessage } from '@osmosis/core'
-import { writeFileAtomically } from '@osmosis/core/files'
+import { writeFileAtomically } from '@osmosis/runtime/files'
 
 import type { RunInputs, RunManifest, RunRow } from '../analysis/run-manifest.ts'
 import { damagedRun, fileMode, runFiles } from './run-files.ts'

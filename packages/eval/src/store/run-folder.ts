@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import path from 'node:path'
 import { crc32 } from 'node:zlib'
 
-import type { Trajectory } from '@osmosis/core/trajectory'
+import type { Trajectory } from '@osmosis/runtime/trajectory'
 
 import type { ItemEvent, SegmentPlace } from '../analysis/item-event.ts'
 import type { RunManifest } from '../analysis/run-manifest.ts'

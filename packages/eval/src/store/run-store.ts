@@ -1,7 +1,7 @@
 import { readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 
-import type { Trajectory } from '@osmosis/core/trajectory'
+import type { Trajectory } from '@osmosis/runtime/trajectory'
 
 import type { ItemEvent } from '../analysis/item-event.ts'
 import type { RunManifest } from '../analysis/run-manifest.ts'

@@ -3,7 +3,7 @@ import { mkdir, open, readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { writeFileAtomically } from '@osmosis/core/files'
+import { writeFileAtomically } from '@osmosis/runtime/files'
 
 import type { RunNote } from '../analysis/run-note.ts'
 import { readLines } from './json-lines.ts'

@@ -1,4 +1,4 @@
-import { writeFileAtomically } from '@osmosis/core/files'
+import { writeFileAtomically } from '@osmosis/runtime/files'
 
 import { fileMode, runFiles } from './run-files.ts'
 import { storageError } from './storage-error.ts'

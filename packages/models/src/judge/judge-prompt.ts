@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 /** What a judge is given to judge. */
 export interface JudgedAnswer {

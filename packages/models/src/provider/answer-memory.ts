@@ -1,5 +1,5 @@
 import type { LanguageModelV4Message } from '@ai-sdk/provider'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 /** A part of an assistant message of the AI SDK. */
 export type AssistantPart = Extract<

@@ -1,5 +1,5 @@
 import type { LanguageModelV4StreamPart, LanguageModelV4Usage } from '@ai-sdk/provider'
-import type { ChatCompletion, ChatDelta, ChatToolCall, ChatUsage } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatDelta, ChatToolCall, ChatUsage } from '@osmosis/core/policy'
 
 import type { AssistantPart } from './answer-memory.ts'
 import { toolInput } from './prompt.ts'

@@ -1,5 +1,5 @@
 import type { LanguageModelV4Message, LanguageModelV4Prompt } from '@ai-sdk/provider'
-import type { ChatContentPart, ChatMessage } from '@osmosis/core/wire'
+import type { ChatContentPart, ChatMessage } from '@osmosis/core/policy'
 
 import type { AnswerMemory, AssistantPart } from './answer-memory.ts'
 

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import type { LanguageModelV4, LanguageModelV4StreamPart } from '@ai-sdk/provider'
 import { OsmosisError } from '@osmosis/core'
 import { createTransport, untilAborted, webBody } from '@osmosis/core/http'
-import type { ChatCompletion, ChatCompletionChunk, ChatDelta } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatCompletionChunk, ChatDelta } from '@osmosis/core/policy'
 
 import { refusal, type ChatModel, type ChatModelRequest } from '../chat-model.ts'
 import { AnswerMemory } from './answer-memory.ts'

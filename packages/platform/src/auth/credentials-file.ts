@@ -2,7 +2,7 @@ import { mkdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import path from 'node:path'
 
-import { writeFileAtomically } from '@osmosis/core/files'
+import { writeFileAtomically } from '@osmosis/runtime/files'
 
 import { isJsonObject, type JsonObject } from '../json-object.ts'
 import { PlatformError } from '../platform-error.ts'

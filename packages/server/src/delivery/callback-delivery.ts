@@ -1,7 +1,6 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import {
   bearer,
-  boundedText,
   createTransport,
   currentTraceHeaders,
   EgressPolicy,
@@ -11,6 +10,7 @@ import {
   type HttpAnswer,
   type Transport,
 } from '@osmosis/core/http'
+import { boundedText } from '@osmosis/runtime/http'
 
 import type { LogFields, Logger } from '../logging/logger.ts'
 import type { CallbackFigures } from '../metrics/callback-figures.ts'

@@ -2,7 +2,7 @@ import { fstatSync, statSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 
-import { syncFolder } from '@osmosis/core/files'
+import { syncFolder } from '@osmosis/runtime/files'
 
 /** A file that grows at its end and nowhere else. Only its owner may read it: it may hold bearer keys. */
 export class AppendedFile {

@@ -2,7 +2,7 @@ import { access, constants, mkdir, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
-import { writeFileAtomically } from '@osmosis/core/files'
+import { writeFileAtomically } from '@osmosis/runtime/files'
 
 import { FolderLock, type FolderLockOptions } from './folder-lock.ts'
 

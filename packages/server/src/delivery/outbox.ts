@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
-import { errorMessage, OsmosisError, type RolloutState } from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import type { RolloutState } from '@osmosis/runtime'
 
 import type { Logger } from '../logging/logger.ts'
 import { EndedRollouts, type EndedRollout } from './ended-rollouts.ts'

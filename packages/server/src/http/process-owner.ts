@@ -1,7 +1,7 @@
 import { constants } from 'node:os'
 
 import { errorMessage } from '@osmosis/core'
-import { containUserCode, goOnUnread } from '@osmosis/core/containment'
+import { containUserCode, goOnUnread } from '@osmosis/runtime/containment'
 
 import type { Logger } from '../logging/logger.ts'
 

@@ -1,11 +1,6 @@
-import {
-  isOsmosisError,
-  type GradingOutcome,
-  type RolloutFailure,
-  type RolloutSample,
-  type WorkflowOutcome,
-} from '@osmosis/core'
-import type { LeasedErrorCategory, LeasedResultBody } from '@osmosis/core/wire'
+import { isOsmosisError, type RolloutSample } from '@osmosis/core'
+import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/runtime'
+import type { LeasedErrorCategory, LeasedResultBody } from '@osmosis/runtime/wire'
 
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'

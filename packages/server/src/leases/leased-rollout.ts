@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 
 import { startTimer, type LongTimer } from '@osmosis/core/http'
-import type { CancelDisposition, LeasedResultBody, RolloutStatus } from '@osmosis/core/wire'
+import type { CancelDisposition, LeasedResultBody, RolloutStatus } from '@osmosis/runtime/wire'
 
 /** How a leased rollout ended. */
 export interface LeasedEnd {

@@ -1,5 +1,6 @@
-import { OsmosisError, type ExecutionBackend, type RolloutSelector } from '@osmosis/core'
-import type { CancelDisposition } from '@osmosis/core/wire'
+import { OsmosisError } from '@osmosis/core'
+import type { ExecutionBackend, RolloutSelector } from '@osmosis/runtime'
+import type { CancelDisposition } from '@osmosis/runtime/wire'
 
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
 import type { Logger } from '../logging/logger.ts'

@@ -1,5 +1,5 @@
 import { isPathSegment } from '@osmosis/core'
-import { leasedErrorCategorySchema, leasedResultSchema, leaseHeader } from '@osmosis/core/wire'
+import { leasedErrorCategorySchema, leasedResultSchema, leaseHeader } from '@osmosis/runtime/wire'
 
 import { HttpRefusal } from '../http/http-refusal.ts'
 import { jsonTextAnswer } from '../http/route-answer.ts'

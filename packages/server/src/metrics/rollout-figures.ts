@@ -1,5 +1,5 @@
-import type { ErrorCategory, RolloutFailure } from '@osmosis/core'
-import { isCancellation } from '@osmosis/core/backend'
+import type { ErrorCategory } from '@osmosis/core'
+import { type RolloutFailure, isCancellation } from '@osmosis/runtime'
 import { Counter, Histogram, type Registry } from 'prom-client'
 
 import { Gathered } from './gathered.ts'

@@ -1,11 +1,8 @@
-import { errorMessage, type RolloutRequest, type RolloutStatus } from '@osmosis/core'
-import {
-  boundedText,
-  createTransport,
-  startTimer,
-  withTimeLimit,
-  type Transport,
-} from '@osmosis/core/http'
+import { errorMessage } from '@osmosis/core'
+import type { RolloutRequest } from '@osmosis/runtime'
+import type { RolloutStatus } from '@osmosis/runtime/wire'
+import { boundedText } from '@osmosis/runtime/http'
+import { createTransport, startTimer, withTimeLimit, type Transport } from '@osmosis/core/http'
 
 import type { Logger } from '../logging/logger.ts'
 

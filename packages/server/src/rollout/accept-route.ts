@@ -5,7 +5,7 @@ import {
   rolloutRequestSchema,
   type LeasedRolloutRequestBody,
   type RolloutRequestBody,
-} from '@osmosis/core/wire'
+} from '@osmosis/runtime/wire'
 import { z } from 'zod'
 
 import { reachableUrl } from '../http/reachable-url.ts'

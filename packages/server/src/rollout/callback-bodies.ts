@@ -1,21 +1,15 @@
 import { randomUUID } from 'node:crypto'
 
-import {
-  errorMessage,
-  isOsmosisError,
-  type GradingOutcome,
-  type RolloutFailure,
-  type RolloutSample,
-  type WorkflowOutcome,
-} from '@osmosis/core'
-import { toTelemetryJson } from '@osmosis/core/http'
+import { errorMessage, isOsmosisError, type RolloutSample } from '@osmosis/core'
+import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/runtime'
+import { toTelemetryJson } from '@osmosis/runtime/http'
 import {
   rolloutLossSchema,
   type CompletionCallbackBody,
   type GraderCallbackBody,
   type RolloutLoss,
   type SampleBody,
-} from '@osmosis/core/wire'
+} from '@osmosis/runtime/wire'
 
 /** A body in pieces: in the place of each conversation is the key of the sample that has it. */
 export type BodyParts = readonly (string | { readonly sample: string })[]

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-import type { RolloutSelector } from '@osmosis/core'
+import type { RolloutSelector } from '@osmosis/runtime'
 import {
   cancelRequestSchema,
   cancelResponseSchema,
@@ -13,7 +13,7 @@ import {
   type DrainResponseBody,
   type HealthResponseBody,
   type StatusResponseBody,
-} from '@osmosis/core/wire'
+} from '@osmosis/runtime/wire'
 
 import { jsonAnswer } from '../http/route-answer.ts'
 import type { ServerRoute } from '../http/server-route.ts'

@@ -1,10 +1,6 @@
-import type {
-  GradingOutcome,
-  RolloutFailure,
-  RolloutSample,
-  RolloutStatus,
-  WorkflowOutcome,
-} from '@osmosis/core'
+import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/runtime'
+import type { RolloutSample } from '@osmosis/core'
+import type { RolloutStatus } from '@osmosis/runtime/wire'
 
 import type { ServerMetrics } from '../metrics/server-metrics.ts'
 import { toBackendFailure, type ResultDelivery } from './result-delivery.ts'

@@ -1,10 +1,5 @@
-import type {
-  CancelDisposition,
-  ExecutionBackend,
-  RolloutSelector,
-  RolloutState,
-  RolloutStatus,
-} from '@osmosis/core'
+import type { CancelDisposition, RolloutStatus } from '@osmosis/runtime/wire'
+import type { ExecutionBackend, RolloutSelector, RolloutState } from '@osmosis/runtime'
 import type { TraceHeaders } from '@osmosis/core/http'
 
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'

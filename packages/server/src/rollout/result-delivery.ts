@@ -1,12 +1,10 @@
-import {
-  errorCategory,
-  errorMessage,
-  type GradingOutcome,
-  type RolloutFailure,
-  type RolloutObserver,
-  type RolloutSample,
-  type WorkflowOutcome,
-} from '@osmosis/core'
+import { errorCategory, errorMessage, type RolloutSample } from '@osmosis/core'
+import type {
+  GradingOutcome,
+  RolloutFailure,
+  RolloutObserver,
+  WorkflowOutcome,
+} from '@osmosis/runtime'
 
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'

@@ -1,6 +1,11 @@
-import type { GradingOutcome, RolloutFailure, RolloutState, WorkflowOutcome } from '@osmosis/core'
+import type {
+  GradingOutcome,
+  RolloutFailure,
+  RolloutState,
+  WorkflowOutcome,
+} from '@osmosis/runtime'
 
-import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/core/wire'
+import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/runtime/wire'
 
 import { completionBody, graderBody, type BodyParts, type EncodedBody } from './callback-bodies.ts'
 import type { Callback, CallbackDelivery, CallbackRecord } from '../delivery/callback-delivery.ts'

@@ -1,4 +1,4 @@
-import type { BackendWorkers, ExecutionBackend } from '@osmosis/core'
+import type { BackendWorkers, ExecutionBackend } from '@osmosis/runtime'
 
 import type { Leases } from '../leases/leases.ts'
 import type { ServerMetrics } from '../metrics/server-metrics.ts'

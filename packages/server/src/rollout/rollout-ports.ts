@@ -1,6 +1,10 @@
-import type { BackendLoad, CancelDisposition, RolloutSelector, RolloutState } from '@osmosis/core'
+import type { BackendLoad, RolloutSelector, RolloutState } from '@osmosis/runtime'
+import type {
+  CancelDisposition,
+  LeasedRolloutRequestBody,
+  RolloutRequestBody,
+} from '@osmosis/runtime/wire'
 import type { TraceHeaders } from '@osmosis/core/http'
-import type { LeasedRolloutRequestBody, RolloutRequestBody } from '@osmosis/core/wire'
 
 // What the routes of the rollout protocol know of rollouts. Behind it they are in this process, or
 // somewhere that several servers share, which is why everything here may have to be waited for.

@@ -1,20 +1,19 @@
 import { randomUUID } from 'node:crypto'
 
+import { errorMessage, type PromptMessage } from '@osmosis/core'
 import {
-  errorMessage,
   type ExecutionBackend,
   runToEnd,
-  type PromptMessage,
   type RolloutEnd,
   type RolloutObserver,
   type RolloutRequest,
-} from '@osmosis/core'
+} from '@osmosis/runtime'
 import { inTrace, type TraceHeaders } from '@osmosis/core/http'
 import type {
   LeasedRolloutAcceptedBody,
   LeasedRolloutRequestBody,
   RolloutRequestBody,
-} from '@osmosis/core/wire'
+} from '@osmosis/runtime/wire'
 
 import type { ServerServices } from '../http/server-shell.ts'
 import { digestOfToken, newLeaseToken } from '../leases/leased-rollout.ts'

@@ -1,4 +1,4 @@
-import type { ExecutionBackend } from '@osmosis/core'
+import type { ExecutionBackend } from '@osmosis/runtime'
 
 import type { ServerRoute } from '../http/server-route.ts'
 import type { ServerProtocol, ServerServices } from '../http/server-shell.ts'

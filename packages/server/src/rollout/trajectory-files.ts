@@ -1,12 +1,10 @@
 import {
   ConcurrencyLimiter,
-  errorCategory,
-  errorMessage,
   type RolloutFailure,
   type RolloutObserver,
   type RolloutRequest,
-  type RolloutSample,
-} from '@osmosis/core'
+} from '@osmosis/runtime'
+import { errorCategory, errorMessage, type RolloutSample } from '@osmosis/core'
 import { longErrorTextBytes, untilAborted, withTimeLimit } from '@osmosis/core/http'
 import {
   readTrajectoryReport,
@@ -14,7 +12,7 @@ import {
   type EndedRollout,
   type PhaseFailure,
   type TrajectoryReport,
-} from '@osmosis/core/trajectory'
+} from '@osmosis/runtime/trajectory'
 
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'

@@ -1,12 +1,6 @@
-import {
-  errorMessage,
-  oneReward,
-  type PolicyCall,
-  type RewardRule,
-  type RolloutEnd,
-  type RolloutSample,
-} from '@osmosis/core'
-import type { RunCallBody, RunResponseBody, RunSampleBody } from '@osmosis/core/wire'
+import { errorMessage, type PolicyCall, type RolloutSample } from '@osmosis/core'
+import { oneReward, type RewardRule, type RolloutEnd } from '@osmosis/runtime'
+import type { RunCallBody, RunResponseBody, RunSampleBody } from '@osmosis/runtime/wire'
 
 /** How the end of a rollout becomes one number. */
 export interface RunAnswerRules {

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 
-import { isOsmosisError, type RolloutRequest } from '@osmosis/core'
+import { isOsmosisError } from '@osmosis/core'
+import type { RolloutRequest } from '@osmosis/runtime'
 import type { TraceHeaders } from '@osmosis/core/http'
-import type { RunRequestBody } from '@osmosis/core/wire'
+import type { RunRequestBody } from '@osmosis/runtime/wire'
 
 import { HttpRefusal } from '../http/http-refusal.ts'
 import { rowOf, type TrainerRow } from './row-of.ts'

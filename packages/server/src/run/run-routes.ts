@@ -7,7 +7,7 @@ import {
   type FlushRequestBody,
   type FlushResponseBody,
   type RunRequestBody,
-} from '@osmosis/core/wire'
+} from '@osmosis/runtime/wire'
 
 import { reachableUrl } from '../http/reachable-url.ts'
 import { jsonAnswer, jsonTextAnswer } from '../http/route-answer.ts'

@@ -1,6 +1,7 @@
-import type { ExecutionBackend, RolloutRequest } from '@osmosis/core'
-import { RolloutMemory, type TraceHeaders } from '@osmosis/core/http'
-import type { RunRequestBody } from '@osmosis/core/wire'
+import type { ExecutionBackend, RolloutRequest } from '@osmosis/runtime'
+import { RolloutMemory } from '@osmosis/runtime/http'
+import type { TraceHeaders } from '@osmosis/core/http'
+import type { RunRequestBody } from '@osmosis/runtime/wire'
 
 import type { Logger } from '../logging/logger.ts'
 import { warnOfStepRewards } from '../rollout/dropped-step-rewards.ts'

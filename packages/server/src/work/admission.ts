@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto'
 
-import { errorMessage, type RolloutState } from '@osmosis/core'
-import { RolloutMemory } from '@osmosis/core/http'
+import { errorMessage } from '@osmosis/core'
+import type { RolloutState } from '@osmosis/runtime'
+import { RolloutMemory } from '@osmosis/runtime/http'
 
 import type { Callback, CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { Leftovers, Outbox } from '../delivery/outbox.ts'

@@ -7,8 +7,8 @@ import {
   requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
-  type LocalBackendOptions,
 } from '@osmosis/core'
+import type { LocalBackendOptions } from '@osmosis/runtime'
 
 import { graders, workflows } from './outcome-scripts.ts'
 

@@ -2,14 +2,12 @@ import {
   AgentWorkflow,
   Grader,
   type GraderContext,
-  type GradingOutcome,
   isOsmosisError,
-  LocalBackend,
   type OsmosisError,
   RolloutContext,
-  type WorkflowOutcome,
 } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import { type GradingOutcome, LocalBackend, type WorkflowOutcome } from '@osmosis/runtime'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 import type { PolicyServer } from '../policy-server.ts'
 import type { ReceivedRequest } from '../received-request.ts'

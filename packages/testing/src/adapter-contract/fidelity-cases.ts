@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 
 import type { ScriptedToolCall } from '@osmosis/controller'
 import { lastAssistantText, type RolloutSample } from '@osmosis/core'
-import type { ChatMessage, ChatToolCall } from '@osmosis/core/wire'
+import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 
 import { fault, type Reply } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'

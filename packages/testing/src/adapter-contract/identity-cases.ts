@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 import { startPolicyServer } from '../policy-server.ts'
 import type { ReceivedRequest } from '../received-request.ts'

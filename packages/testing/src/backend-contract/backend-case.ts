@@ -3,9 +3,9 @@ import type {
   GradingOutcome,
   RolloutObserver,
   RolloutRequest,
-  RolloutSample,
   WorkflowOutcome,
-} from '@osmosis/core'
+} from '@osmosis/runtime'
+import type { RolloutSample } from '@osmosis/core'
 
 import type { ContractEntrypoint } from './contract-entrypoints.ts'
 import type { graderScripts, workflowScripts } from './contract-scripts.ts'

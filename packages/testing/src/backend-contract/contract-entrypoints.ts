@@ -5,8 +5,8 @@ import {
   Grader,
   type AgentWorkflowContext,
   type GraderContext,
-  type LocalBackendOptions,
 } from '@osmosis/core'
+import type { LocalBackendOptions } from '@osmosis/runtime'
 
 import { graderScripts, workflowScripts } from './contract-scripts.ts'
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 
-import { isOsmosisError, OsmosisError, type RolloutFailure } from '@osmosis/core'
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import type { RolloutFailure } from '@osmosis/runtime'
 
 import { startPolicyServer } from '../policy-server.ts'
 import { executeScripted, type BackendCase, type ScriptedRequest } from './backend-case.ts'

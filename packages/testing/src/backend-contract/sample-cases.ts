@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 
-import { toTelemetryJson } from '@osmosis/core/http'
+import { toTelemetryJson } from '@osmosis/runtime/http'
 
 import { fault } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'

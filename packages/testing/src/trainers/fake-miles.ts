@@ -1,5 +1,7 @@
-import { boundedText, createTransport, wait, type Transport } from '@osmosis/core/http'
-import type { ChatCompletion, ChatCompletionRequest, RunResponseBody } from '@osmosis/core/wire'
+import { boundedText } from '@osmosis/runtime/http'
+import { createTransport, wait, type Transport } from '@osmosis/core/http'
+import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
+import type { RunResponseBody } from '@osmosis/runtime/wire'
 
 import type { LoopbackServer } from '../loopback-server.ts'
 import { recordedTokens, type FakeModel, type TrainedCall } from './trained-call.ts'

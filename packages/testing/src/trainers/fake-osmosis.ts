@@ -6,7 +6,7 @@ import {
   type RolloutOrder,
   type ServerAddress,
 } from '@osmosis/controller'
-import type { ChatCompletionRequest } from '@osmosis/core/wire'
+import type { ChatCompletionRequest } from '@osmosis/core/policy'
 
 import { answerOf } from '../training/answer-of.ts'
 import { recordedTokens, type FakeModel, type TrainedCall } from './trained-call.ts'

@@ -1,4 +1,4 @@
-import type { ChatCompletionRequest } from '@osmosis/core/wire'
+import type { ChatCompletionRequest } from '@osmosis/core/policy'
 
 import type { LoopbackServer } from '../loopback-server.ts'
 import { type FakeModel, recordedTokens, type TrainedCall } from './trained-call.ts'

@@ -1,4 +1,4 @@
-import type { ChatCompletion } from '@osmosis/core/wire'
+import type { ChatCompletion } from '@osmosis/core/policy'
 
 import { recordedTokens, type TrainedCall } from './trained-call.ts'
 

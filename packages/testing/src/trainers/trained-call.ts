@@ -1,4 +1,4 @@
-import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
 
 /**
  * One row that a trainer would learn from: an answer of the policy, and what became of its rollout. It is

@@ -1,5 +1,5 @@
 import { asksForUsage, encodeSse } from '@osmosis/controller/answers'
-import type { ChatCompletion, ChatCompletionChunk, ChatDelta } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatCompletionChunk, ChatDelta } from '@osmosis/core/policy'
 
 /** A whole answer as the request wants it: one JSON object, or a stream when it has `stream: true`. */
 export function answerOf(

@@ -1,4 +1,4 @@
-import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
 
 import { callId, tinyTokens } from './tiny-tokens.ts'
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 
 import type { PolicyModel, PolicyRequest } from '@osmosis/controller'
-import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/wire'
+import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
 
 import type { TrainedCall } from '../trainers/trained-call.ts'
 import { answerOf } from './answer-of.ts'

@@ -1,4 +1,4 @@
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 /** What a tiny policy reads and writes: a token's id is its place in this list. */
 export const tinyTokens = [

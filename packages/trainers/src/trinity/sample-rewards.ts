@@ -1,4 +1,5 @@
-import type { RolloutEnd, RolloutSample } from '@osmosis/core'
+import type { RolloutEnd } from '@osmosis/runtime'
+import type { RolloutSample } from '@osmosis/core'
 
 import type { CallReward, EndedGroup } from './trinity-journal.ts'
 

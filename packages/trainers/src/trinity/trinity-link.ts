@@ -1,7 +1,8 @@
-import { OsmosisError, type RolloutEnd, type RolloutRequest } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import type { RolloutEnd, RolloutRequest } from '@osmosis/runtime'
 import { untilAborted } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
-import { lockName, type ProcessLock } from '@osmosis/server/internal'
+import { lockName, type ProcessLock } from '@osmosis/server/protocols'
 
 import type { TrainerLink, TrainerTask } from '../trainer-link.ts'
 import { WakeUp } from '../wake-up.ts'

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 
-import { OsmosisError, type RolloutRequest } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import type { RolloutRequest } from '@osmosis/runtime'
 import type { Logger } from '@osmosis/server'
 
 import type { TrainerLink } from '../trainer-link.ts'

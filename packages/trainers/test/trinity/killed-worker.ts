@@ -4,11 +4,11 @@ import { once } from 'node:events'
 import {
   AgentWorkflow,
   Grader,
-  LocalBackend,
   requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { runTrainerWorker, trinity } from '@osmosis/trainers'
 
 class AsksTwice extends AgentWorkflow {

@@ -1,12 +1,12 @@
 import {
   AgentWorkflow,
   Grader,
-  LocalBackend,
   requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
   type GroupGraderClass,
 } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { FakeTrinity, type FakeTrinityOptions, type TrinityCall } from '@osmosis/testing'
 import { recordingLogger, tokenAnswer, type LogLine } from '@osmosis/testing/kit'
 import {

@@ -1,11 +1,11 @@
 import {
   AgentWorkflow,
   Grader,
-  LocalBackend,
   requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { FakeTrinity, randomFaults, type TrinityCall } from '@osmosis/testing'
 import { recordingLogger, tokenAnswer, type LogLine } from '@osmosis/testing/kit'
 import { runTrainerWorker, trinity } from '@osmosis/trainers'

@@ -1,4 +1,4 @@
-import type { Trajectory } from '@osmosis/core/trajectory'
+import type { Trajectory } from '@osmosis/runtime/trajectory'
 import { partingOf, type Parting as PartingPlace, type RunTable } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'

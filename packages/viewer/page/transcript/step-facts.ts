@@ -1,4 +1,4 @@
-import type { TrajectoryStep } from '@osmosis/core/trajectory'
+import type { TrajectoryStep } from '@osmosis/runtime/trajectory'
 import { isToolError } from '@osmosis/eval/analysis'
 
 /** What a step is at first sight. */

@@ -1,4 +1,4 @@
-import type { TrajectoryStep } from '@osmosis/core/trajectory'
+import type { TrajectoryStep } from '@osmosis/runtime/trajectory'
 import { shownContent } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'

@@ -1,4 +1,4 @@
-import type { TrajectoryStep } from '@osmosis/core/trajectory'
+import type { TrajectoryStep } from '@osmosis/runtime/trajectory'
 import type { JSX } from 'preact'
 
 import { kindOf } from './step-facts.ts'

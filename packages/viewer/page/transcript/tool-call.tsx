@@ -1,4 +1,4 @@
-import type { TrajectoryStep, TrajectoryToolCall } from '@osmosis/core/trajectory'
+import type { TrajectoryStep, TrajectoryToolCall } from '@osmosis/runtime/trajectory'
 import { isToolError, shownContent } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 

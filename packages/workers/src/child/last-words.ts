@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs'
 
-import { codePlace } from '@osmosis/core/containment'
+import { codePlace } from '@osmosis/runtime/containment'
 
 /** The pipe for last words: the message channel is no use to a process that ends in this moment. */
 export const lastWordsPipe = 4

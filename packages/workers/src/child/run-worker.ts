@@ -3,9 +3,9 @@ import path from 'node:path'
 import { getHeapStatistics } from 'node:v8'
 import { Worker } from 'node:worker_threads'
 
-import { errorMessage, LocalBackend, OsmosisError, type LocalBackendOptions } from '@osmosis/core'
-import { concurrencyLimits } from '@osmosis/core/backend'
-import { codePlace, containUserCode, goOnUnread, keepListeners } from '@osmosis/core/containment'
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import { LocalBackend, type LocalBackendOptions, concurrencyLimits } from '@osmosis/runtime'
+import { codePlace, containUserCode, goOnUnread, keepListeners } from '@osmosis/runtime/containment'
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import { sendError } from '../protocol/sent-error.ts'

@@ -1,11 +1,5 @@
-import {
-  errorMessage,
-  type BeginningModelCall,
-  type GradingOutcome,
-  type LocalBackend,
-  type RolloutSample,
-  type WorkflowOutcome,
-} from '@osmosis/core'
+import { errorMessage, type BeginningModelCall, type RolloutSample } from '@osmosis/core'
+import type { GradingOutcome, LocalBackend, WorkflowOutcome } from '@osmosis/runtime'
 
 import { sendSamples } from '../protocol/portable.ts'
 import { receiveError, sendFailure } from '../protocol/sent-error.ts'

@@ -1,4 +1,4 @@
-import type { RolloutObserver } from '@osmosis/core'
+import type { RolloutObserver } from '@osmosis/runtime'
 
 import { sendError, type SentError } from '../protocol/sent-error.ts'
 

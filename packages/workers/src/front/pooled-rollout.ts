@@ -1,5 +1,7 @@
-import { OsmosisError, type ConcurrencyLimiter, type GradingOutcome } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
 import {
+  type ConcurrencyLimiter,
+  type GradingOutcome,
   failedWorkflow,
   graderDeadline,
   QueueClock,
@@ -9,7 +11,7 @@ import {
   type LiveRollout,
   type RolloutPhases,
   type WorkflowResult,
-} from '@osmosis/core/backend'
+} from '@osmosis/runtime'
 import { startTimer } from '@osmosis/core/http'
 
 import { WorkerLoss, type RunOrder } from './remote-run.ts'

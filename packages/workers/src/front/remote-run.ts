@@ -1,11 +1,10 @@
-import {
-  OsmosisError,
-  type GradingOutcome,
-  type RolloutObserver,
-  type RolloutRequest,
-  type RolloutSample,
-  type WorkflowOutcome,
-} from '@osmosis/core'
+import { OsmosisError, type RolloutSample } from '@osmosis/core'
+import type {
+  GradingOutcome,
+  RolloutObserver,
+  RolloutRequest,
+  WorkflowOutcome,
+} from '@osmosis/runtime'
 
 import { AnnouncedCalls } from './announced-calls.ts'
 import { receiveFailure, sendError, type SentError } from '../protocol/sent-error.ts'

@@ -2,16 +2,18 @@ import {
   ConcurrencyLimiter,
   type BackendLoad,
   type BackendWorkers,
-  type CancelDisposition,
-  type EgressOptions,
   type ExecutionBackend,
-  type OsmosisError,
   type RolloutObserver,
   type RolloutRequest,
   type RolloutSelector,
   type RolloutState,
-} from '@osmosis/core'
-import { ArtifactsFolder, hasRoom, LiveRollout, LiveRollouts } from '@osmosis/core/backend'
+  ArtifactsFolder,
+  hasRoom,
+  LiveRollout,
+  LiveRollouts,
+} from '@osmosis/runtime'
+import type { CancelDisposition } from '@osmosis/runtime/wire'
+import type { EgressOptions, OsmosisError } from '@osmosis/core'
 
 import type { ReadyMessage } from '../protocol/worker-messages.ts'
 import { PooledRollout, type PoolParts } from './pooled-rollout.ts'

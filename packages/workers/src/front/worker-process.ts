@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { inScope, outsideOfRollouts, type RolloutScope } from '@osmosis/core/containment'
+import { inScope, type RolloutScope } from '@osmosis/runtime/containment'
+import { outsideOfRollouts } from '@osmosis/core/http'
 
 import { lastWordsPipe } from '../child/last-words.ts'
 import { portable } from '../protocol/portable.ts'

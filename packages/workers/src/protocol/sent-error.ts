@@ -1,4 +1,5 @@
-import { errorMessage, isOsmosisError, OsmosisError, type RolloutFailure } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import type { RolloutFailure } from '@osmosis/runtime'
 import { beginningOf, longErrorTextBytes } from '@osmosis/core/http'
 
 import { portable } from './portable.ts'

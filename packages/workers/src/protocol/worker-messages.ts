@@ -1,4 +1,5 @@
-import type { EgressOptions, RolloutRequest, RolloutSample, WorkflowOutcome } from '@osmosis/core'
+import type { EgressOptions, RolloutSample } from '@osmosis/core'
+import type { RolloutRequest, WorkflowOutcome } from '@osmosis/runtime'
 
 import type { SentError, SentFailure } from './sent-error.ts'
 

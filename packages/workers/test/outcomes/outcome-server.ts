@@ -1,6 +1,6 @@
 import path from 'node:path'
 
-import { LocalBackend } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/runtime'
 import { createRolloutServer, serve } from '@osmosis/server'
 import { createWorkerPool } from '@osmosis/workers'
 

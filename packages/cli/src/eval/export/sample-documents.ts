@@ -1,4 +1,4 @@
-import { validateTrajectory, type Trajectory } from '@osmosis/core/trajectory'
+import { validateTrajectory, type Trajectory } from '@osmosis/runtime/trajectory'
 import type { GradedRollout } from '@osmosis/eval'
 import { rolloutName, type ItemEvent } from '@osmosis/eval/analysis'
 

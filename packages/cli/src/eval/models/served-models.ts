@@ -12,7 +12,7 @@ import {
   type RecordedPolicy,
 } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
-import { healthResponseSchema } from '@osmosis/core/wire'
+import { healthResponseSchema } from '@osmosis/runtime/wire'
 import {
   findMetadataProblems,
   invalidDataset,

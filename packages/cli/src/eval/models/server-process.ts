@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 
 import type { MetadataCheck } from '@osmosis/eval'
-import { stepRewardsDropped } from '@osmosis/server/internal'
+import { stepRewardsDropped } from '@osmosis/server/protocols'
 
 import { metadataCheckBy } from '../../metadata-check/metadata-channel.ts'
 import {

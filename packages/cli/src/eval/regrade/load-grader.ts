@@ -1,11 +1,6 @@
-import {
-  discoverGrader,
-  errorMessage,
-  isRewardFunction,
-  OsmosisError,
-  type Entrypoint,
-} from '@osmosis/core'
-import { isGroupGraderClass } from '@osmosis/core/backend'
+import { discoverGrader, type Entrypoint } from '@osmosis/runtime'
+import { errorMessage, isRewardFunction, OsmosisError } from '@osmosis/core'
+import { isGroupGraderClass } from '@osmosis/core/workflow'
 import {
   gradeByFunction,
   gradeByGrader,

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 
-import { ConcurrencyLimiter, errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import { ConcurrencyLimiter } from '@osmosis/runtime'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { agreementOf, evaluateRubric, type Agreement, type RubricScore } from '@osmosis/models'
 
 import { choosePolicy, type ChosenPolicy } from '../../inputs/choose-policy.ts'

@@ -11,7 +11,8 @@ import {
   type RolloutOutcome,
   type RunOptions,
 } from '@osmosis/controller'
-import { errorMessage, isOsmosisError, OsmosisError, type RolloutStatus } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import type { RolloutStatus } from '@osmosis/runtime'
 import { untilAborted } from '@osmosis/core/http'
 
 import { messageLines } from '../../agent-loop/message-lines.ts'

@@ -6,7 +6,7 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 /** Calls the policy's tools until it calls none; fails at 'two', and has a second sample at 'four'. */
 export class CallingWorkflow extends AgentWorkflow {

@@ -9,7 +9,7 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/wire'
+import type { ChatMessage } from '@osmosis/core/policy'
 
 import { normalise } from './normalise.js'
 

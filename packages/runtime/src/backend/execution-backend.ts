@@ -1,0 +1,175 @@
+import type {
+  ErrorCategory,
+  OsmosisError,
+  EgressOptions,
+  PolicyCall,
+  BeginningModelCall,
+  PolicyWire,
+  RolloutSample,
+  RolloutGroup,
+  PromptMessage,
+} from '@osmosis/core'
+import type { CancelDisposition, RolloutStatus } from '../wire/rollout-protocol.ts'
+
+/** One rollout to execute. */
+export interface RolloutRequest {
+  readonly rolloutId: string
+  /** The row's prompt, in chat completions form. */
+  readonly initialMessages: readonly PromptMessage[]
+  readonly label: string | null
+  readonly metadata: Readonly<Record<string, unknown>> | null
+  /** Base URL of the policy. */
+  readonly chatCompletionsUrl: string
+  /** Bearer of the policy. */
+  readonly apiKey: string | undefined
+  /** How the policy wants to be asked. Default: streaming, see {@link PolicyWire}. */
+  readonly wire?: PolicyWire | undefined
+  /** The attempts at one row that this rollout is one of. Default: none. */
+  readonly group?: RolloutGroup | undefined
+  /**
+   * Categories of failures after which the caller runs this attempt of the group once more: its group
+   * goes on waiting for it then. Default: none, every failure is the end of the attempt.
+   */
+  readonly retriedAfter?: readonly ErrorCategory[] | undefined
+  /** Seconds the workflow may take, counted from `execute`: time in the queue is part of it. */
+  readonly agentTimeoutSeconds: number | null
+  /**
+   * Seconds that the rollout has waited elsewhere before it was handed over; they are part of the
+   * workflow's time as well. Default: 0.
+   */
+  readonly queuedSeconds?: number | undefined
+  /** Seconds the grader may take. */
+  readonly graderTimeoutSeconds: number | null
+  /** The trace that the rollout belongs to, as the headers `traceparent` and `tracestate`. Default: none. */
+  readonly traceHeaders?: Readonly<Record<string, string>> | undefined
+  /** Whether anybody waits for rewards; without, the grader is not run. */
+  readonly grade: boolean
+}
+
+/** Why a phase failed. */
+export interface RolloutFailure {
+  readonly message: string
+  readonly category: ErrorCategory
+  /** What was thrown. */
+  readonly cause: unknown
+}
+
+/** How the workflow of a rollout ended. */
+export interface WorkflowOutcome {
+  readonly status: 'success' | 'failure'
+  readonly failure: RolloutFailure | null
+  /** What looks wrong but does not fail the rollout, one sentence each; to be logged. */
+  readonly warnings: readonly string[]
+  /**
+   * Of a failure: what could still be collected of the samples, by id, so that people see what was
+   * said until then. Nobody grades it. Never rejects; backends may leave it out.
+   */
+  readonly partialSamples?: Promise<ReadonlyMap<string, RolloutSample>> | undefined
+  /** Of a success: model calls under ids that gave no sample. To be counted; backends may leave it out. */
+  readonly otherCalls?: readonly PolicyCall[] | undefined
+}
+
+/** How the grading of a rollout ended. */
+export interface GradingOutcome {
+  readonly status: 'success' | 'failure'
+  readonly failure: RolloutFailure | null
+  /** By sample id; empty when the workflow failed. A failed grading keeps its samples. */
+  readonly samples: ReadonlyMap<string, RolloutSample>
+}
+
+/** Receives the outcomes of a rollout. Each is reported at most once, in this order. */
+export interface RolloutObserver {
+  /** The rollout, queued until then, goes on; not called for a phase that is skipped. Never throws. */
+  phaseChanged?(phase: 'running' | 'grading'): void
+  /**
+   * Awaited once, before the first model call of the rollout leaves: from then on it cannot be run
+   * again under its id without mixing two trajectories. When it rejects, model calls fail with that.
+   */
+  beforeFirstModelCall?(): Promise<void>
+  /**
+   * Awaited before each model call, the first one's {@link RolloutObserver.beforeFirstModelCall}
+   * included, so that the calls of many processes can be counted and bounded together. When it
+   * rejects, the call fails with that. Backends on other machines do without.
+   *
+   * @returns what is called, once, when nothing more is read of the answer
+   */
+  modelCallBegins?(call: BeginningModelCall): Promise<() => void>
+  /**
+   * Grading waits for what this returns; no slot is held meanwhile.
+   *
+   * @param samples - what the workflow gave, by sample id, before any grading
+   */
+  workflowFinished(
+    outcome: WorkflowOutcome,
+    samples?: ReadonlyMap<string, RolloutSample>,
+  ): Promise<void>
+  /** Not called when the request did not ask for grading. */
+  gradingFinished(outcome: GradingOutcome): Promise<void>
+}
+
+/** The state of a rollout. */
+export interface RolloutState {
+  readonly status: RolloutStatus
+  /** The single sample's reward; null with several, and until it is graded. */
+  readonly reward: number | null
+  readonly errorMessage: string | null
+}
+
+/** How busy a backend is. */
+export interface BackendLoad {
+  /** Null: unlimited. */
+  readonly maxConcurrent: number | null
+  readonly queued: number
+  readonly running: number
+}
+
+/** The processes that a backend runs user code in. */
+export interface BackendWorkers {
+  /** How many there are. */
+  readonly running: number
+  /** How many were replaced so far, by why they ended: a few words of the backend's own. */
+  readonly restarts: Readonly<Record<string, number>>
+  /** Memory of all that there are. Bytes, as they last said. */
+  readonly residentBytes: number
+  /** CPU time, user and system, of all there have been. Seconds, as they last said. */
+  readonly cpuSeconds: number
+}
+
+/** Which rollouts to cancel. */
+export type RolloutSelector =
+  | { readonly ids: readonly string[] }
+  | { readonly prefix: string }
+  | { readonly all: true }
+
+/** Executes rollouts. It knows neither HTTP nor how results are delivered. */
+export interface ExecutionBackend {
+  /** Where rollouts keep files, each in a folder named after it; without, there are none. */
+  readonly artifactRoot?: string | undefined
+  /**
+   * Where its rollouts may connect to, and a server that delivers their results; default: see
+   * {@link EgressOptions}.
+   */
+  readonly egress?: EgressOptions | undefined
+  /**
+   * Whether it grades all attempts of a group together: then all of them must be executed by this one
+   * backend. Default: false.
+   */
+  readonly gradesGroups?: boolean | undefined
+  /** Runs and grades one rollout. Never rejects: everything that happens goes to `observer`. */
+  execute(request: RolloutRequest, observer: RolloutObserver): Promise<void>
+  /** Whether one more rollout may be handed over now. */
+  hasCapacity(): boolean
+  load(): BackendLoad
+  /** Backends without processes of their own leave it out. */
+  workers?(): BackendWorkers
+  status(rolloutId: string): RolloutState
+  /**
+   * Cancels rollouts that have not ended. The result has every id of an `ids` selector, and for
+   * other selectors the ids of the rollouts that were cancelled.
+   *
+   * @param reason - what they fail with. Default: `cancelled`
+   */
+  cancel(selector: RolloutSelector, reason?: OsmosisError): Map<string, CancelDisposition>
+  /** Fails everything that is still going on because the process is about to end. */
+  shutdown(): void
+}

@@ -1,0 +1,99 @@
+import type { OsmosisError } from '@osmosis/core'
+import type { RolloutTrace } from '@osmosis/core/tracing'
+import type { ArtifactsFolder } from './artifacts-folder.ts'
+import type { Deadline } from './deadline.ts'
+import type { RolloutObserver, RolloutRequest } from './execution-backend.ts'
+
+interface LiveRolloutOptions {
+  /** Undefined when nobody wants traces, or they are made elsewhere. */
+  readonly trace?: RolloutTrace | undefined
+  /** Ends the rollout early when aborted, with its reason: an OsmosisError. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** A rollout that has not ended yet. */
+export class LiveRollout {
+  readonly request: RolloutRequest
+  readonly artifacts: ArtifactsFolder
+  readonly trace: RolloutTrace | undefined
+  /** The metadata of the row as user code sees it: parsed, once the workflow has started. */
+  metadata: unknown
+  readonly #observer: RolloutObserver
+  #ending: AbortController | undefined
+  #endedWith: OsmosisError | undefined
+  #status: 'queued' | 'running' | 'grading' = 'queued'
+  #phase: Deadline | undefined
+  #unfollow: (() => void) | undefined
+
+  constructor(
+    request: RolloutRequest,
+    artifacts: ArtifactsFolder,
+    observer: RolloutObserver,
+    { trace, signal }: LiveRolloutOptions = {},
+  ) {
+    this.request = request
+    this.artifacts = artifacts
+    this.trace = trace
+    this.metadata = request.metadata
+    this.#observer = observer
+    if (signal !== undefined) this.#follow(signal)
+  }
+
+  get status(): 'queued' | 'running' | 'grading' {
+    return this.#status
+  }
+
+  advance(status: 'running' | 'grading'): void {
+    this.#status = status
+    this.#observer.phaseChanged?.(status)
+  }
+
+  /** To be awaited once, before the first model call leaves; undefined when nobody waits for that. */
+  get beforeFirstModelCall(): (() => Promise<void>) | undefined {
+    const observer = this.#observer
+    return observer.beforeFirstModelCall && (async () => observer.beforeFirstModelCall?.())
+  }
+
+  /** To be awaited before each model call; undefined when nobody waits for that. */
+  get modelCallBegins(): RolloutObserver['modelCallBegins'] {
+    return this.#observer.modelCallBegins?.bind(this.#observer)
+  }
+
+  /** Aborted when the rollout is cancelled or the process shuts down, between phases as well. */
+  get ending(): AbortSignal {
+    const ending = (this.#ending ??= new AbortController())
+    if (this.#endedWith !== undefined) ending.abort(this.#endedWith)
+    return ending.signal
+  }
+
+  /** Why the rollout was ended early; undefined: it was not. Cheaper than its signal, for a look. */
+  get endedWith(): OsmosisError | undefined {
+    return this.#endedWith
+  }
+
+  /** Ends the rollout early: the phase that is going on fails with `reason`, later ones do not start. */
+  end(reason: OsmosisError): void {
+    this.#endedWith ??= reason
+    this.#ending?.abort(reason)
+    this.#phase?.abort(reason)
+  }
+
+  /** Makes `phase` the one that {@link LiveRollout.end} stops. */
+  enter(phase: Deadline): void {
+    this.#phase = phase
+    if (this.#endedWith !== undefined) phase.abort(this.#endedWith)
+  }
+
+  /** It has ended, and nothing changes any more. */
+  close(): void {
+    this.trace?.end()
+    this.#unfollow?.()
+  }
+
+  #follow(signal: AbortSignal): void {
+    const end = (): void => this.end(signal.reason as OsmosisError)
+    signal.addEventListener('abort', end)
+    this.#unfollow = () => signal.removeEventListener('abort', end)
+    if (signal.aborted) end()
+  }
+}

@@ -1,0 +1,156 @@
+import { homedir } from 'node:os'
+import path from 'node:path'
+
+import type {
+  OsmosisError,
+  EgressOptions,
+  AgentWorkflowClass,
+  GraderClass,
+  GroupGraderClass,
+} from '@osmosis/core'
+import { EgressPolicy } from '@osmosis/core/http'
+import type { CancelDisposition } from '../wire/rollout-protocol.ts'
+import { beginRolloutTrace } from '@osmosis/core/tracing'
+import { isGroupGraderClass } from '@osmosis/core/workflow'
+import { ArtifactsFolder } from './artifacts-folder.ts'
+import { concurrencyLimits, hasRoom, wholeNumber } from './concurrency-limits.ts'
+import { ConcurrencyLimiter } from './concurrency-limiter.ts'
+import type {
+  BackendLoad,
+  ExecutionBackend,
+  RolloutObserver,
+  RolloutRequest,
+  RolloutSelector,
+  RolloutState,
+} from './execution-backend.ts'
+import { runGradingPhase } from './grading-phase.ts'
+import { LiveRollout } from './live-rollout.ts'
+import { LiveRollouts, type RolloutPhases } from './live-rollouts.ts'
+import { RolloutGroups } from './rollout-groups.ts'
+import {
+  failedWorkflow,
+  runWorkflowPhase,
+  toFailure,
+  type WorkflowResult,
+} from './workflow-phase.ts'
+
+/** Options of {@link LocalBackend}. */
+export interface LocalBackendOptions<TWorkflowConfig, TGraderConfig> {
+  workflow: AgentWorkflowClass<TWorkflowConfig>
+  workflowConfig?: TWorkflowConfig | undefined
+  grader?:
+    | GraderClass<TGraderConfig, TWorkflowConfig>
+    | GroupGraderClass<TGraderConfig, TWorkflowConfig>
+    | undefined
+  graderConfig?: TGraderConfig | undefined
+  /**
+   * Workflows at the same time. Default: what the workflow's config says, where unset means
+   * unlimited; 4 without a config.
+   */
+  maxConcurrent?: number | undefined
+  /** Rollouts that may wait for a slot before {@link LocalBackend.hasCapacity} is false; default: any number. */
+  maxQueueDepth?: number | undefined
+  /** Where rollouts keep files; default `~/.osmosis`. */
+  artifactRoot?: string | undefined
+  /**
+   * Where model calls may go, and callbacks of a server with this backend. Default: anywhere but
+   * where {@link EgressOptions} never lets them. Tools of user code connect as they like.
+   */
+  egress?: EgressOptions | undefined
+}
+
+/** Executes rollouts in this process, as many at a time as it has slots. */
+export class LocalBackend<
+  TWorkflowConfig = unknown,
+  TGraderConfig = unknown,
+> implements ExecutionBackend {
+  /** Where rollouts keep files. */
+  readonly artifactRoot: string
+  /** Where rollouts may connect to. */
+  readonly egress: EgressOptions | undefined
+  /** Whether its grader is a GroupGrader. */
+  readonly gradesGroups: boolean
+  readonly #workflowSlots: ConcurrencyLimiter
+  readonly #maxQueueDepth: number | undefined
+  readonly #workflowName: string
+  readonly #rollouts = new LiveRollouts()
+  readonly #phases: RolloutPhases
+
+  /** @throws OsmosisError with code `invalid_config` */
+  constructor(options: LocalBackendOptions<TWorkflowConfig, TGraderConfig>) {
+    this.artifactRoot = options.artifactRoot ?? path.join(homedir(), '.osmosis')
+    this.egress = options.egress
+    EgressPolicy.of(options.egress)
+    const { workflow, grader, maxQueueDepth, egress } = options
+    const workflowConfig = options.workflowConfig as TWorkflowConfig
+    this.#workflowName = workflow.name
+    const graderConfig = options.graderConfig as TGraderConfig
+    const limits = concurrencyLimits(options)
+    const workflowSlots = new ConcurrencyLimiter(limits.workflows)
+    const graderSlots = new ConcurrencyLimiter(limits.graders)
+    if (maxQueueDepth !== undefined) wholeNumber('maxQueueDepth', maxQueueDepth)
+    this.#workflowSlots = workflowSlots
+    this.#maxQueueDepth = maxQueueDepth
+    const workflowPhase = (live: LiveRollout): Promise<WorkflowResult> =>
+      runWorkflowPhase(live, workflowSlots, { workflow, config: workflowConfig, egress })
+    this.gradesGroups = isGroupGraderClass(grader)
+    if (isGroupGraderClass<TGraderConfig, TWorkflowConfig>(grader)) {
+      const groups = new RolloutGroups({ grader, config: graderConfig, slots: graderSlots })
+      this.#phases = {
+        workflow: async (live) => {
+          try {
+            groups.begin(live)
+          } catch (error) {
+            return failedWorkflow(error)
+          }
+          return workflowPhase(live)
+        },
+        workflowFailed: (live, failure) => groups.failed(live, failure),
+        grading: async (live, result) => groups.grade(live, result),
+        // Of an observer that has thrown: the others of its group must not wait for it.
+        over: (live) =>
+          groups.failed(live, toFailure(new Error('The rollout ended without a result.'))),
+      }
+    } else {
+      this.#phases = {
+        workflow: workflowPhase,
+        grading: (live, result) => runGradingPhase(live, result, graderSlots, grader, graderConfig),
+      }
+    }
+  }
+
+  /**
+   * Runs and grades one rollout. Never rejects: everything that happens goes to `observer`.
+   *
+   * @param signal - ends the rollout early when aborted; its reason, an OsmosisError, is what the
+   * rollout fails with
+   */
+  execute(request: RolloutRequest, observer: RolloutObserver, signal?: AbortSignal): Promise<void> {
+    const artifacts = new ArtifactsFolder(this.artifactRoot, request.rolloutId)
+    const trace = beginRolloutTrace(request, this.#workflowName)
+    const live = new LiveRollout(request, artifacts, observer, { trace, signal })
+    const run = (): Promise<void> => this.#rollouts.run(live, observer, this.#phases)
+    return trace === undefined ? run() : trace.run(run)
+  }
+
+  hasCapacity(): boolean {
+    return hasRoom(this.#workflowSlots, this.#maxQueueDepth)
+  }
+
+  load(): BackendLoad {
+    const { maxConcurrent, queued, running } = this.#workflowSlots
+    return { maxConcurrent, queued, running }
+  }
+
+  status(rolloutId: string): RolloutState {
+    return this.#rollouts.status(rolloutId)
+  }
+
+  cancel(selector: RolloutSelector, reason?: OsmosisError): Map<string, CancelDisposition> {
+    return this.#rollouts.cancel(selector, reason)
+  }
+
+  shutdown(): void {
+    this.#rollouts.shutdown()
+  }
+}

@@ -1,0 +1,1 @@
+export { syncFolder, writeFileAtomically, type AtomicWriteOptions } from './files/atomic-write.ts'

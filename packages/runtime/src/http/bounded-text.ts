@@ -1,0 +1,24 @@
+import type { AnswerBody } from '@osmosis/core/http'
+
+/**
+ * Reads a body to its end, as UTF-8.
+ *
+ * @returns undefined when it is longer than `maxBytes`; the rest is not read then
+ * @throws the error of the stream when it breaks off
+ */
+export async function boundedText(body: AnswerBody, maxBytes: number): Promise<string | undefined> {
+  const pieces: Uint8Array[] = []
+  let size = 0
+  try {
+    for (let some = await body.next(); some !== undefined; some = await body.next()) {
+      for (const piece of some) {
+        size += piece.length
+        if (size > maxBytes) return undefined
+        pieces.push(piece)
+      }
+    }
+  } finally {
+    body.destroy()
+  }
+  return Buffer.concat(pieces).toString('utf8')
+}

@@ -1,0 +1,34 @@
+export { ArtifactsFolder } from './backend/artifacts-folder.ts'
+export { isCancellation } from './backend/cancellation.ts'
+export { ConcurrencyLimiter } from './backend/concurrency-limiter.ts'
+export {
+  concurrencyLimits,
+  hasRoom,
+  wholeNumber,
+  type ConcurrencyLimits,
+} from './backend/concurrency-limits.ts'
+export { Deadline } from './backend/deadline.ts'
+export {
+  type BackendLoad,
+  type BackendWorkers,
+  type ExecutionBackend,
+  type GradingOutcome,
+  type RolloutFailure,
+  type RolloutObserver,
+  type RolloutRequest,
+  type RolloutSelector,
+  type RolloutState,
+  type WorkflowOutcome,
+} from './backend/execution-backend.ts'
+export { LiveRollout } from './backend/live-rollout.ts'
+export { LiveRollouts, type RolloutPhases } from './backend/live-rollouts.ts'
+export { LocalBackend, type LocalBackendOptions } from './backend/local-backend.ts'
+export { graderDeadline, QueueClock, workflowDeadline } from './backend/phase-deadlines.ts'
+export { oneReward, runToEnd, type RewardRule, type RolloutEnd } from './backend/rollout-end.ts'
+export { failedWorkflow, toFailure, type WorkflowResult } from './backend/workflow-phase.ts'
+export {
+  discoverEntrypoint,
+  discoverGrader,
+  type Entrypoint,
+} from './entrypoint/discover-entrypoint.ts'
+export type { CancelDisposition, RolloutStatus } from './wire/rollout-protocol.ts'

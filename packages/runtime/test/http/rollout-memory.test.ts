@@ -1,0 +1,76 @@
+import { RolloutMemory } from '@osmosis/runtime/http'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+
+beforeEach(() => {
+  vi.useFakeTimers()
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+it('knows a rollout while it runs, however long, and for a while after', () => {
+  const memory = new RolloutMemory<string>({ maxAgeMs: 1000 })
+  memory.begin('a', 'digest')
+  vi.advanceTimersByTime(5000)
+  expect(memory.get('a')).toBe('digest')
+  memory.end('a')
+  vi.advanceTimersByTime(999)
+  expect(memory.get('a')).toBe('digest')
+  expect(memory.endedCount).toBe(1)
+  vi.advanceTimersByTime(1)
+  expect(memory.get('a')).toBeUndefined()
+  expect(memory.endedCount).toBe(0)
+})
+
+it('keeps what is said at the end, also of a rollout that it had not seen before', () => {
+  const memory = new RolloutMemory<string>()
+  memory.begin('a', 'running')
+  memory.end('a', 'succeeded')
+  memory.end('b', 'failed')
+  memory.end('c')
+  expect(['a', 'b', 'c'].map((id) => memory.get(id))).toStrictEqual([
+    'succeeded',
+    'failed',
+    undefined,
+  ])
+})
+
+it('forgets the oldest end first when there are too many, and no running rollout', () => {
+  const memory = new RolloutMemory<number>({ maxCount: 2 })
+  memory.begin('running', 0)
+  for (const id of ['a', 'b', 'a', 'c']) memory.end(id, 1)
+  expect(['running', 'a', 'b', 'c'].map((id) => memory.get(id))).toStrictEqual([0, 1, undefined, 1])
+})
+
+it('forgets a rollout that did not begin after all, and remembers an earlier end', () => {
+  const memory = new RolloutMemory<string>()
+  memory.end('a', 'first')
+  memory.begin('a', 'second')
+  expect(memory.get('a')).toBe('second')
+  memory.drop('a')
+  expect(memory.get('a')).toBe('first')
+})
+
+it('counts the age of a rollout that ended twice from its second end', () => {
+  const memory = new RolloutMemory<string>({ maxAgeMs: 1000, maxCount: 2 })
+  memory.end('a', 'first')
+  vi.advanceTimersByTime(600)
+  memory.end('a', 'second')
+  memory.end('b', 'other')
+  vi.advanceTimersByTime(600)
+  expect([memory.get('a'), memory.get('b'), memory.endedCount]).toStrictEqual([
+    'second',
+    'other',
+    2,
+  ])
+  memory.end('c', 'third')
+  expect([memory.get('a'), memory.get('b'), memory.get('c')]).toStrictEqual([
+    undefined,
+    'other',
+    'third',
+  ])
+  vi.advanceTimersByTime(1000)
+  expect(memory.endedCount).toBe(0)
+  memory.end('d', 'later')
+  expect([memory.get('d'), memory.endedCount]).toStrictEqual(['later', 1])
+})

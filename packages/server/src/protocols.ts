@@ -1,0 +1,45 @@
+// What servers of other rollout protocols, and queues in front of this one, are built on.
+export {
+  CallbackDelivery,
+  type Callback,
+  type CallbackRecord,
+  type DeliveryOutcome,
+} from './delivery/callback-delivery.ts'
+export { lockName, type ProcessLock } from './delivery/process-lock.ts'
+export type { OutboxRecord } from './delivery/outbox-record.ts'
+export { ownProcess } from './http/process-owner.ts'
+export { HttpRefusal } from './http/http-refusal.ts'
+export { reachableUrl } from './http/reachable-url.ts'
+export { jsonAnswer, jsonTextAnswer } from './http/route-answer.ts'
+export { isJsonObject, traceHeadersOf, type ServerRoute } from './http/server-route.ts'
+export { createServerShell, type ServerProtocol, type ServerServices } from './http/server-shell.ts'
+export type { CountedCall } from './metrics/policy-figures.ts'
+export type { ServerMetrics } from './metrics/server-metrics.ts'
+export { OwnershipLog } from './ownership/ownership-log.ts'
+export { SecretValues } from './logging/secret-values.ts'
+export type {
+  AskedRollout,
+  FetchedResults,
+  FetchedRollout,
+  RolloutControl,
+  RolloutCounts,
+  RolloutIntake,
+  RolloutPorts,
+} from './rollout/rollout-ports.ts'
+export { portRoutes } from './rollout/rollout-routes.ts'
+export { showBackend } from './rollout/rollout-gauges.ts'
+export { conversationJson, type BodyParts } from './rollout/callback-bodies.ts'
+export {
+  RolloutCallbacks,
+  type CallbackInParts,
+  type CallbackTargets,
+} from './rollout/rollout-callbacks.ts'
+export { newLease, toRolloutRequest, toTargets } from './rollout/rollout-requests.ts'
+export { stepRewardsDropped, warnOfStepRewards } from './rollout/dropped-step-rewards.ts'
+export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-files.ts'
+export { LeasedDelivery, toLeasedEnd, type DeliveredLease } from './leases/leased-delivery.ts'
+export { leaseSettings, type LeaseSettings } from './leases/lease-registry.ts'
+export { digestOfToken, type LeasedEnd } from './leases/leased-rollout.ts'
+export { rowOf, type TrainerRow } from './run/row-of.ts'
+export { Admission, digestOf } from './work/admission.ts'
+export { refusals } from './work/refusals.ts'

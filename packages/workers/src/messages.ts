@@ -1,0 +1,10 @@
+// How samples, errors and failures are sent between processes.
+export { portable, sendSamples } from './protocol/portable.ts'
+export {
+  receiveError,
+  receiveFailure,
+  sendError,
+  sendFailure,
+  type SentError,
+  type SentFailure,
+} from './protocol/sent-error.ts'
