@@ -1,4 +1,4 @@
-import { shortestValue } from './value-search.ts'
+import { shortestValue } from './value-index.ts'
 
 /**
  * The forms in which a key turns up in text: as it is, in a URL, in JSON, also in JSON that is a

@@ -2,7 +2,7 @@ import { beginningOf, cutEnd, errorTextBytes } from '@osmosis/core/http'
 import { LRUCache } from 'lru-cache'
 
 import { formsOf } from './secret-forms.ts'
-import { shortestValue, ValueSearch } from './value-search.ts'
+import { shortestValue, ValueIndex } from './value-index.ts'
 
 const replacement = '[redacted]'
 
@@ -14,7 +14,7 @@ const replacement = '[redacted]'
 export class SecretValues {
   readonly #uses = new Map<string, number>()
   readonly #hidden = new Set<string>()
-  readonly #search = new ValueSearch()
+  readonly #index = new ValueIndex()
   // What a rollout leaves behind may still speak of its keys: stray rejections, its status.
   readonly #recent = new LRUCache<string, true>({
     max: 10_000,
@@ -39,7 +39,7 @@ export class SecretValues {
 
   /** `text` without the secrets in it, in whatever form they are there. */
   redact(text: string): string {
-    return this.#search.replaceAll(text, replacement)
+    return this.#index.replaceAll(text, replacement)
   }
 
   /**
@@ -55,7 +55,7 @@ export class SecretValues {
       end === undefined
         ? this.redact(begun)
         : // A cut may have left a piece of a key, which nobody would know for one.
-          this.#search.withoutBegun(this.redact(begun.slice(0, -end.length))) + end
+          this.#index.withoutBegun(this.redact(begun.slice(0, -end.length))) + end
     return beginningOf(clean, longestBytes)
   }
 
@@ -72,11 +72,11 @@ export class SecretValues {
   #hide(secret: string): void {
     if (this.#hidden.has(secret)) return
     this.#hidden.add(secret)
-    for (const form of formsOf(secret)) this.#search.add(form)
+    for (const form of formsOf(secret)) this.#index.add(form)
   }
 
   #hideNoMore(secret: string): void {
     this.#hidden.delete(secret)
-    for (const form of formsOf(secret)) this.#search.delete(form)
+    for (const form of formsOf(secret)) this.#index.delete(form)
   }
 }
