@@ -21,7 +21,7 @@ interface Measured {
 }
 
 const measured: Measured[] = [
-  { name: '@osmosis/core', goalMs: 60 },
+  { name: '@osmosis/core', goalMs: 45 },
   { name: '@osmosis/openai-agents', framework: '@openai/agents', goalMs: 15 },
   { name: '@osmosis/strands', framework: '@strands-agents/sdk', goalMs: 15 },
   { name: '@osmosis/ai-sdk', framework: 'ai', goalMs: 15 },

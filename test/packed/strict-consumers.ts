@@ -49,6 +49,7 @@ export const rest = [main, createController, scriptedPolicy, discoverEntrypoint,
     ['@osmosis/strands'],
     `
 import { tool } from '@strands-agents/sdk'
+import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
 import { OsmosisRolloutModel, OsmosisStrandsAgent } from '@osmosis/strands'
 import { z } from 'zod'
 
@@ -71,6 +72,7 @@ export class Workflow extends AgentWorkflow {
     ['@osmosis/ai-sdk'],
     `
 import { generateText, isStepCount, streamText, tool } from 'ai'
+import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
 import { fromChatMessages, OsmosisToolLoopAgent, rolloutModel, toModelMessages } from '@osmosis/ai-sdk'
 import { z } from 'zod'
 

@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { text } from 'node:stream/consumers'
-import { pipeline } from 'node:stream/promises'
 
 import { errorMessage } from '../error-category.ts'
 import { isOsmosisError } from '../errors.ts'
@@ -24,6 +22,8 @@ export interface PolicyProxy extends AsyncDisposable {
  * did before.
  */
 export async function createPolicyProxy(policy: Pick<PolicyClient, 'fetch'>): Promise<PolicyProxy> {
+  // Loaded when it is used: importing this package costs half as much without it.
+  const { createServer } = await import('node:http')
   const secret = randomUUID()
   const rolloutSignal = getRolloutContext()?.signal
   rolloutSignal?.throwIfAborted()
@@ -63,6 +63,10 @@ async function answer(
 ): Promise<void> {
   const gone = new AbortController()
   response.once('close', () => gone.abort())
+  const [{ text }, { pipeline }] = await Promise.all([
+    import('node:stream/consumers'),
+    import('node:stream/promises'),
+  ])
   let answered: Response
   try {
     const body = request.method === 'POST' ? await text(request) : null
