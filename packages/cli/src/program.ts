@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 
-import { Command, type OutputConfiguration } from 'commander'
+import { Command, type OutputConfiguration } from '@commander-js/extra-typings'
+import type { Command as UntypedCommand } from 'commander'
 
 import { addAgentLoopCommands } from './agent-loop/commands.ts'
 import {
@@ -16,14 +17,16 @@ import { addEvalShowCommands } from './eval-show/eval-show-options.ts'
 import { addEvalExportCommand } from './eval/export.ts'
 import { addEvalRegradeCommands } from './eval/regrade.ts'
 import { addRubricCommand } from './eval/rubric.ts'
-import { addEvalCommands } from './eval/run.ts'
+import { addEvalRunCommand } from './eval/run.ts'
 import { addEvalViewCommand } from './eval/view.ts'
 import { addAuthCommands } from './platform/auth.ts'
 import { addDatasetCommands } from './platform/datasets/dataset.ts'
 import { addPlatformFlags, type ProgramSettings } from './platform/platform-flags.ts'
 import { addRunCommands } from './platform/runs/commands.ts'
 import { addSecretCommands } from './platform/secret.ts'
-import { addRolloutCommands } from './rollout/send.ts'
+import { addInitCommand } from './rollout/init.ts'
+import { addSendCommand } from './rollout/send.ts'
+import { addValidateCommand } from './rollout/validate.ts'
 import { addServeCommand } from './serve/serve.ts'
 import { addWorkerCommand } from './worker/worker.ts'
 
@@ -36,7 +39,7 @@ import { addWorkerCommand } from './worker/worker.ts'
 export function createProgram(
   setExitCode: (code: number) => void,
   { silent = false }: { readonly silent?: boolean } = {},
-): Command {
+): UntypedCommand {
   const program = new Command('osmosis')
     .description('Train and evaluate agents by reinforcement learning.')
     .version(packageVersion())
@@ -45,17 +48,26 @@ export function createProgram(
   addServeCommand(program)
   addWorkerCommand(program)
   addAgentLoopCommands(program, setExitCode)
-  addEvalCommands(program, setExitCode)
-  addEvalShowCommands(program, setExitCode)
-  addEvalViewCommand(program, setExitCode)
-  addEvalRegradeCommands(program, setExitCode)
-  addEvalExportCommand(program, setExitCode)
-  addRubricCommand(program, setExitCode)
-  addPlatformCommands(program, { version: packageVersion(), setExitCode })
-  addRolloutCommands(program, setExitCode)
+  const evals = program
+    .command('eval')
+    .description('evaluate agents, on this machine or on the platform')
+    .commandsGroup('On this machine:')
+  addEvalRunCommand(evals, setExitCode)
+  addEvalShowCommands(program as unknown as UntypedCommand, setExitCode)
+  addEvalViewCommand(evals, setExitCode)
+  addEvalRegradeCommands(evals, setExitCode)
+  addEvalExportCommand(evals, setExitCode)
+  addRubricCommand(evals, setExitCode)
+  addPlatformCommands(program, evals, { version: packageVersion(), setExitCode })
+  const rollouts = program.command('rollout').description('add rollouts, and run single ones')
+  addInitCommand(rollouts, setExitCode)
+  addValidateCommand(rollouts, setExitCode)
+  addSendCommand(rollouts, setExitCode)
   addDoctorCommand(program, setExitCode)
-  nameHelp(program, 'osmosis')
-  return program
+  // Commands below it have types of their own, which a list of commands cannot keep.
+  const untyped = program as unknown as UntypedCommand
+  nameHelp(untyped, 'osmosis')
+  return untyped
 }
 
 const commandOutput: OutputConfiguration = {
@@ -72,7 +84,7 @@ function widthOf({ isTTY, columns = 80 }: OutputStream): number {
 }
 
 /** Behind a wrong use stands the help of the command that was meant, which alone has its flags. */
-function nameHelp(command: Command, name: string): void {
+function nameHelp(command: UntypedCommand, name: string): void {
   const listed = command.commands.length > 0 ? 'commands and flags' : 'arguments and flags'
   command.showHelpAfterError(`(${name} --help lists ${listed})`)
   for (const each of command.commands) nameHelp(each, `${name} ${each.name()}`)
@@ -88,11 +100,11 @@ export function packageVersion(): string {
  * Adds the commands that speak to the hosted platform. Their common flags may stand before the
  * command as well.
  */
-function addPlatformCommands(program: Command, settings: ProgramSettings): void {
+function addPlatformCommands(program: Command, evals: Command, settings: ProgramSettings): void {
   addPlatformFlags(program.enablePositionalOptions())
   program.hook('preAction', (_program, command) => {
     const isAsked = ['json', 'platform', 'envFile', 'workspace'].some(
-      (name) => program.getOptionValue(name) !== undefined,
+      (name) => program.getOptionValue(name as never) !== undefined,
     )
     if (!isAsked || command.options.some(({ long }) => long === '--platform')) return
     program.error(
@@ -103,5 +115,5 @@ function addPlatformCommands(program: Command, settings: ProgramSettings): void 
   addAuthCommands(program, settings)
   addDatasetCommands(program, settings)
   addSecretCommands(program, settings)
-  addRunCommands(program, settings)
+  addRunCommands(program, evals, settings)
 }

@@ -1,8 +1,42 @@
 import type { EventEmitter } from 'node:events'
 
 import type { EgressOptions } from '@osmosis/core'
-import type { LogFormat, LogLevel } from '@osmosis/server'
-import { InvalidArgumentError, Option, type Command } from 'commander'
+import {
+  InvalidArgumentError,
+  Option,
+  type Command,
+  type OptionValues,
+} from '@commander-js/extra-typings'
+
+/** The flags of a command, from the function that declares them. */
+export type FlagsOf<Declare extends (...args: never[]) => { opts(): object }> = ReturnType<
+  ReturnType<Declare>['opts']
+>
+
+/** Where the exit code of a command goes. */
+export type SetExitCode = (code: number) => void
+
+/** Headings of flags in the help of commands. */
+export const groups = {
+  inputs: 'Inputs:',
+  model: 'Model:',
+  scoring: 'Scoring:',
+  limits: 'Limits:',
+  run: 'Run:',
+  server: 'Server:',
+  access: 'Access:',
+  workers: 'Workers:',
+  queue: 'Queue:',
+  trainer: 'Trainer:',
+  output: 'Output:',
+  confirmation: 'Confirmation:',
+  platform: 'Platform:',
+} as const
+
+/** An example at the end of the help of a command. */
+export function example(line: string): string {
+  return `\nExample:\n  $ ${line}\n`
+}
 
 /** Reads the value of a flag that counts something of which there have to be `least`, and `most` at most. */
 export function countFrom(least: number, most = Infinity): (value: string) => number {
@@ -74,7 +108,8 @@ export function repeated(value: string, earlier: readonly string[] | undefined):
  * @param name - with its value, e.g. `--env <variable>`
  * @param flag - the long name it has here, e.g. `--from-env`
  */
-export function addPythonName(command: Command, name: string, flag: string): Command {
+export function addPythonName(to: object, name: string, flag: string): void {
+  const command = to as Command
   const option = new Option(name).hideHelp()
   const meant = command.options.find(({ long }) => long === flag)
   if (meant === undefined) throw new TypeError(`${command.name()} has no flag ${flag}.`)
@@ -83,27 +118,11 @@ export function addPythonName(command: Command, name: string, flag: string): Com
   const parsed = command as unknown as EventEmitter
   // It is read, checked and collected as the flag that is meant.
   parsed.on(`option:${option.name()}`, (value) => parsed.emit(`option:${meant.name()}`, value))
-  return command
 }
 
-/** Flags that say who answers the model calls. */
-export interface PolicyFlags {
-  policy?: string
-  baseUrl?: string
-  model?: string
-  apiKeyEnv?: string
-}
-
-/**
- * Adds the flags that say who answers the model calls.
- *
- * @param preset - who does without any of them
- */
-export function addPolicyOptions(
-  command: Command,
-  preset = 'default_policy of osmosis.toml',
-): Command {
+function policyFlags(command: Command, preset: string) {
   return command
+    .optionsGroup(groups.model)
     .option(
       '--policy <name or module>',
       `let a policy of osmosis.toml, or a module that exports one, answer the model calls (default: ${preset})`,
@@ -123,26 +142,27 @@ export function addPolicyOptions(
     )
 }
 
-/** Flags that say over which queue rollouts go. */
-export interface QueueFlags {
-  /** Its Redis, as a URL. */
-  redis?: string
-  /** What the names of its keys begin with. */
-  redisPrefix?: string
-  /** File with a key a line, for what is kept there. */
-  queueKeyFile?: string
-  allowPlainKeys?: boolean
-  /** What fronts and workers compare instead of a digest of their sources. */
-  codeVersion?: string
-}
+/** Flags that say who answers the model calls. */
+export type PolicyFlags = FlagsOf<typeof policyFlags>
 
 /**
- * Adds the flags that say over which queue rollouts go.
+ * Adds the flags that say who answers the model calls.
  *
- * @param redis - what naming one means for the command
+ * @param preset - who does without any of them
  */
-export function addQueueOptions(command: Command, redis: string): Command {
+export function addPolicyFlags<Args extends unknown[], Flags extends OptionValues>(
+  command: Command<Args, Flags>,
+  preset = 'default_policy of osmosis.toml',
+): Command<Args, Flags & PolicyFlags> {
+  return policyFlags(command as unknown as Command, preset) as unknown as Command<
+    Args,
+    Flags & PolicyFlags
+  >
+}
+
+function queueFlags(command: Command, redis: string) {
   return command
+    .optionsGroup(groups.queue)
     .option(
       '--redis <url>',
       `${redis}: redis://<host>:<port>, or rediss:// for TLS; the password may stand in $OSMOSIS_REDIS_PASSWORD`,
@@ -165,30 +185,27 @@ export function addQueueOptions(command: Command, redis: string): Command {
     )
 }
 
-/** Flags of every command that runs rollouts, or has them run. */
-export interface ProcessFlags {
-  /** How the log is written. */
-  logFormat: LogFormat
-  /** From which importance on. */
-  logLevel: LogLevel
-  /** The only hosts that rollouts connect to. */
-  allowHost?: readonly string[]
-  /** False with `--no-private-hosts`. */
-  privateHosts: boolean
-  /** Processes that run user code; without, this one does. */
-  workers?: number | 'auto'
-  /** Seconds that user code may block the event loop of its worker. */
-  stallTimeout?: number
-  /** Seconds in which a worker has to end one of its rollouts. */
-  progressTimeout?: number
-  /** Heap of a worker, in MiB. */
-  workerMemory?: number
-  /** Seconds that running rollouts may go on when the process is to end. */
-  drainTimeout?: number
+/** Flags that say over which queue rollouts go. */
+export type QueueFlags = FlagsOf<typeof queueFlags>
+
+/**
+ * Adds the flags that say over which queue rollouts go.
+ *
+ * @param redis - what naming one means for the command
+ */
+export function addQueueFlags<Args extends unknown[], Flags extends OptionValues>(
+  command: Command<Args, Flags>,
+  redis: string,
+): Command<Args, Flags & QueueFlags> {
+  return queueFlags(command as unknown as Command, redis) as unknown as Command<
+    Args,
+    Flags & QueueFlags
+  >
 }
 
-export function addLogOptions(command: Command): Command {
+function logFlags(command: Command) {
   return command
+    .optionsGroup(groups.output)
     .addOption(
       new Option(
         '--log-format <format>',
@@ -204,9 +221,19 @@ export function addLogOptions(command: Command): Command {
     )
 }
 
-/** @param what - what connects there */
-export function addEgressOptions(command: Command, what: string): Command {
+/** Flags that say what is logged, and how. */
+export type LogFlags = FlagsOf<typeof logFlags>
+
+/** Flags that say what is logged, and how. */
+export function addLogFlags<Args extends unknown[], Flags extends OptionValues>(
+  command: Command<Args, Flags>,
+): Command<Args, Flags & LogFlags> {
+  return logFlags(command as unknown as Command) as unknown as Command<Args, Flags & LogFlags>
+}
+
+function egressFlags(command: Command, what: string) {
   return command
+    .optionsGroup(groups.access)
     .option(
       '--allow-host <host>',
       `connect only there for ${what}: a name, *.<domain>, an address or a subnet, with an optional port; may be repeated (default: every host)`,
@@ -218,9 +245,23 @@ export function addEgressOptions(command: Command, what: string): Command {
     )
 }
 
-/** @param whose - who runs workflows without these flags */
-export function addWorkerOptions(command: Command, whose: string): Command {
+/** Flags that limit where rollouts connect to. */
+export type EgressFlags = FlagsOf<typeof egressFlags>
+
+/** @param what - what connects there */
+export function addEgressFlags<Args extends unknown[], Flags extends OptionValues>(
+  command: Command<Args, Flags>,
+  what: string,
+): Command<Args, Flags & EgressFlags> {
+  return egressFlags(command as unknown as Command, what) as unknown as Command<
+    Args,
+    Flags & EgressFlags
+  >
+}
+
+function workerFlags(command: Command, whose: string) {
   return command
+    .optionsGroup(groups.workers)
     .option(
       '--workers <n>',
       `run workflows in this many processes of their own, or one for each core with auto (default: in the process of the ${whose})`,
@@ -248,11 +289,25 @@ export function addWorkerOptions(command: Command, whose: string): Command {
     )
 }
 
+/** Flags of the processes that run rollouts. */
+export type WorkerProcessFlags = FlagsOf<typeof workerFlags>
+
+/** @param whose - who runs workflows without these flags */
+export function addWorkerFlags<Args extends unknown[], Flags extends OptionValues>(
+  command: Command<Args, Flags>,
+  whose: string,
+): Command<Args, Flags & WorkerProcessFlags> {
+  return workerFlags(command as unknown as Command, whose) as unknown as Command<
+    Args,
+    Flags & WorkerProcessFlags
+  >
+}
+
+/** Flags of every command that runs rollouts, or has them run. */
+export type ProcessFlags = LogFlags & EgressFlags & WorkerProcessFlags
+
 /** Where the process may connect to. */
-export function egressOf({
-  allowHost,
-  privateHosts,
-}: Pick<ProcessFlags, 'allowHost' | 'privateHosts'>): EgressOptions {
+export function egressOf({ allowHost, privateHosts }: EgressFlags): EgressOptions {
   return { allowedHosts: allowHost, privateAddresses: privateHosts ? 'allow' : 'refuse' }
 }
 

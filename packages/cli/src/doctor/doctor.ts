@@ -1,22 +1,26 @@
-import type { Command } from 'commander'
+import type { Command } from '@commander-js/extra-typings'
 
-/** Flags of `osmosis doctor`. */
-export interface DoctorFlags {
-  online?: boolean
-  fix?: boolean
-  json?: boolean
-}
+import { example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 
-/** Adds `doctor`. */
-export function addDoctorCommand(program: Command, setExitCode: (code: number) => void): void {
-  program
+function declareDoctor(program: Command) {
+  return program
     .command('doctor')
     .description('look for what is missing on this machine and in the workspace')
+    .optionsGroup(groups.run)
     .option('--online', 'ask each model of osmosis.toml once, for 16 tokens')
     .option('--fix', 'create the folders of a workspace that are missing, then look')
+    .optionsGroup(groups.output)
     .option('--json', 'print one JSON object')
-    .action(async (flags: DoctorFlags) => {
-      const { doctorCommand } = await import('./run-checks.ts')
-      setExitCode(await doctorCommand(flags))
-    })
+    .addHelpText('after', example('osmosis doctor --online'))
+}
+
+/** Flags of `osmosis doctor`. */
+export type DoctorFlags = FlagsOf<typeof declareDoctor>
+
+/** Adds `doctor`. */
+export function addDoctorCommand(program: Command, setExitCode: SetExitCode): void {
+  declareDoctor(program).action(async (flags) => {
+    const { doctorCommand } = await import('./run-checks.ts')
+    setExitCode(await doctorCommand(flags))
+  })
 }

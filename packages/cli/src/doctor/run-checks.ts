@@ -17,7 +17,7 @@ import { fromHere, printJson, printOut, workingFolder } from '../command/surroun
  * Looks over this machine and the workspace of the working folder, and prints what it finds. Resolves
  * with the exit code: 1 when something does not work, else 0.
  */
-export async function doctorCommand({ online = false, fix, json }: DoctorFlags): Promise<number> {
+export async function doctorCommand({ online, fix, json }: DoctorFlags): Promise<number> {
   const environment = readEnvironment()
   const created = fix === true ? await createFolders() : []
   const workspace = await findWorkspaceRoot(fromHere('osmosis.toml'))
@@ -40,7 +40,7 @@ export async function doctorCommand({ online = false, fix, json }: DoctorFlags):
       ok('workspace', workspace),
       ...created.map((folder) => ok('workspace', `created ${folder}/`)),
       ...(await workspaceFindings(workspace, environment)),
-      ...(await policyFindings(workspace, environment, online)),
+      ...(await policyFindings(workspace, environment, online === true)),
     )
   }
   if (json === true) printJson({ findings })

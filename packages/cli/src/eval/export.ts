@@ -1,44 +1,45 @@
-import type { Command } from 'commander'
+import type { Command } from '@commander-js/extra-typings'
 
-/** Flags of `osmosis eval export`. */
-export interface EvalExportFlags {
-  /** A folder. */
-  atif?: string
-  /** A file, or - for stdout. */
-  csv?: string
-  /** A file, or - for stdout. */
-  sft?: string
-  filter?: string
-  grading?: string
-  force?: boolean
-  output?: string
-}
+import { example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 
-/** Adds `eval export`. */
-export function addEvalExportCommand(program: Command, setExitCode: (code: number) => void): void {
-  const evals = program.commands.find((command) => command.name() === 'eval')
-  evals
+function declareExport(evals: Command) {
+  return evals
     ?.command('export')
     .description('write what a run holds in forms of other programs')
     .argument('<run>', 'a run, <run>@baseline, <run>@<grading>, or its folder')
+    .optionsGroup(groups.output)
     .option('--atif <folder>', 'a trajectory document (ATIF) for each sample')
     .option('--csv <file>', 'a table with a line for each rollout; - for stdout')
     .option(
       '--sft <file>',
       'the conversations as they were sent to the policy, as JSON Lines of { messages, tools }; - for stdout',
     )
+    .optionsGroup(groups.inputs)
     .option(
       '--filter <query>',
       "only these rollouts, e.g. 'is:passed -is:unearned' (default: all, of --sft is:passed)",
     )
     .option('--grading <name>', 'with the rewards of this re-grading')
+    .optionsGroup(groups.output)
     .option('--force', 'replace files that are there')
+    .optionsGroup(groups.inputs)
     .option(
       '-o, --output <folder>',
       'folder of the runs (default: .osmosis/evals in the workspace)',
     )
-    .action(async (name: string, flags: EvalExportFlags) => {
-      const { evalExportCommand } = await import('./export/export-run.ts')
-      setExitCode(await evalExportCommand(name, flags))
-    })
+    .addHelpText(
+      'after',
+      example('osmosis eval export latest --sft passed.jsonl --filter is:passed'),
+    )
+}
+
+/** Flags of `osmosis eval export`. */
+export type EvalExportFlags = FlagsOf<typeof declareExport>
+
+/** Adds `eval export`. */
+export function addEvalExportCommand(evals: Command, setExitCode: SetExitCode): void {
+  declareExport(evals).action(async (name, flags) => {
+    const { evalExportCommand } = await import('./export/export-run.ts')
+    setExitCode(await evalExportCommand(name, flags))
+  })
 }

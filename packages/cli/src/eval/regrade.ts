@@ -1,86 +1,97 @@
-import type { Command } from 'commander'
+import type { Command } from '@commander-js/extra-typings'
 
-import type { GraderFlags } from './regrade/grader-surroundings.ts'
+import { example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 
-/** Flags of `osmosis eval regrade`. */
-export interface EvalRegradeFlags extends GraderFlags {
-  /** The name of the grading. */
-  as?: string
-  filter?: string
-  watch?: boolean
-  /** The grading whose rewards become those of the run; true for the one that is made. */
-  adopt?: true | string
-  breakLock?: boolean
-  yes?: boolean
-  json?: boolean
-  output?: string
-}
+const runsFolder = [
+  '-o, --output <folder>',
+  'folder of the runs (default: .osmosis/evals in the workspace)',
+] as const
 
-/** Flags of `osmosis eval note` and `osmosis eval notes`. */
-export interface EvalNoteFlags {
-  tag?: string
-  json?: boolean
-  output?: string
-}
-
-/** Adds `eval regrade`, `eval note` and `eval notes`. */
-export function addEvalRegradeCommands(
-  program: Command,
-  setExitCode: (code: number) => void,
-): void {
-  const evals = program.commands.find((command) => command.name() === 'eval')
-  if (evals === undefined) return
-  withOutput(evals.command('regrade'))
+function declareRegrade(evals: Command) {
+  return evals
+    .command('regrade')
+    .optionsGroup(groups.inputs)
+    .option(...runsFolder)
     .description('grade the stored samples of a run again; nothing runs, and no policy is asked')
     .argument('<run>', 'a run, or its folder')
+    .optionsGroup(groups.inputs)
     .option(
       '--grader <file>',
       'a file with a class that extends Grader, or <file>:<export> of one or of an eval function (default: the grader of the run, as its file is now)',
     )
+    .optionsGroup(groups.run)
     .option('--as <name>', 'name of the grading (default: that of the file, with a number)')
+    .optionsGroup(groups.inputs)
     .option('--filter <query>', "only these rollouts, e.g. 'is:passed tool:search'")
+    .optionsGroup(groups.run)
     .option('--watch', 'grade again whenever the grader or what it imports is saved')
     .option(
       '--adopt [grading]',
       'make its rewards, or those of an earlier grading, the rewards of the run; those before stay as the grading "original"',
     )
     .option('--break-lock', 'with --adopt: take the run from a process that seems to write to it')
+    .optionsGroup(groups.inputs)
     .option(
       '--secrets-file <file>',
       'take the secrets of the run from a dotenv file, or - for stdin (default: the environment)',
     )
+    .optionsGroup(groups.confirmation)
     .option('-y, --yes', 'ask nothing before a grading is replaced or adopted')
+    .optionsGroup(groups.output)
     .option('--json', 'print JSON for programs')
-    .action(async (name: string, flags: EvalRegradeFlags) => {
-      const { evalRegradeCommand } = await import('./regrade/regrade-run.ts')
-      setExitCode(await evalRegradeCommand(name, flags))
-    })
-  withOutput(evals.command('note'))
+    .addHelpText('after', example('osmosis eval regrade latest --grader graders/strict.ts'))
+}
+
+/** Flags of `osmosis eval regrade`. */
+export type EvalRegradeFlags = FlagsOf<typeof declareRegrade>
+
+function declareNote(evals: Command) {
+  return evals
+    .command('note')
+    .optionsGroup(groups.inputs)
+    .option(...runsFolder)
     .description('note something about a rollout, as the viewer does; the last note of one counts')
     .argument('<run>', 'a run, <run>@baseline, or its folder')
     .argument('<rollout>', '<row>.<attempt>, the row from 0 and the attempt from 1, e.g. 12.1')
     .argument('[text]', 'what there is to say; without text and tag, the note is removed')
     .option('--tag <tag>', 'a short word by which rollouts are found, e.g. loop for tag:loop')
-    .action(
-      async (name: string, rollout: string, text: string | undefined, flags: EvalNoteFlags) => {
-        const { evalNoteCommand } = await import('./regrade/run-notes.ts')
-        setExitCode(await evalNoteCommand(name, { rollout, text }, flags))
-      },
+    .addHelpText(
+      'after',
+      example("osmosis eval note latest 12.1 'calls the tool twice' --tag loop"),
     )
-  withOutput(evals.command('notes'))
+}
+
+/** Flags of `osmosis eval note`. */
+export type EvalNoteFlags = FlagsOf<typeof declareNote>
+
+function declareNotes(evals: Command) {
+  return evals
+    .command('notes')
+    .optionsGroup(groups.inputs)
+    .option(...runsFolder)
     .description('list the notes of a run')
     .argument('<run>', 'a run, <run>@baseline, or its folder')
     .option('--tag <tag>', 'only those with this tag')
+    .optionsGroup(groups.output)
     .option('--json', 'print JSON for programs')
-    .action(async (name: string, flags: EvalNoteFlags) => {
-      const { evalNotesCommand } = await import('./regrade/run-notes.ts')
-      setExitCode(await evalNotesCommand(name, flags))
-    })
+    .addHelpText('after', example('osmosis eval notes latest --tag loop'))
 }
 
-function withOutput(command: Command): Command {
-  return command.option(
-    '-o, --output <folder>',
-    'folder of the runs (default: .osmosis/evals in the workspace)',
-  )
+/** Flags of `osmosis eval notes`. */
+export type EvalNotesFlags = FlagsOf<typeof declareNotes>
+
+/** Adds `eval regrade`, `eval note` and `eval notes`. */
+export function addEvalRegradeCommands(evals: Command, setExitCode: SetExitCode): void {
+  declareRegrade(evals).action(async (name, flags) => {
+    const { evalRegradeCommand } = await import('./regrade/regrade-run.ts')
+    setExitCode(await evalRegradeCommand(name, flags))
+  })
+  declareNote(evals).action(async (name, rollout, text, flags) => {
+    const { evalNoteCommand } = await import('./regrade/run-notes.ts')
+    setExitCode(await evalNoteCommand(name, { rollout, text }, flags))
+  })
+  declareNotes(evals).action(async (name, flags) => {
+    const { evalNotesCommand } = await import('./regrade/run-notes.ts')
+    setExitCode(await evalNotesCommand(name, flags))
+  })
 }

@@ -1,48 +1,34 @@
-import { Option, type Command } from 'commander'
+import { Option, type Command } from '@commander-js/extra-typings'
 
 import {
+  addPolicyFlags,
+  addPythonName,
   countFrom,
   decimalNumber,
-  addPolicyOptions,
-  type PolicyFlags,
-  addPythonName,
+  example,
+  groups,
   positiveSeconds,
+  type FlagsOf,
+  type SetExitCode,
 } from '../command/flags.ts'
 
-/** Flags of `osmosis eval rubric`. */
-export interface RubricFlags extends PolicyFlags {
-  dataset: string
-  rubric: string
-  apiKey?: string
-  votes: number
-  scoreMin: number
-  scoreMax: number
-  agreeWith?: string
-  passThreshold?: number
-  maxInFlight: number
-  /** Seconds. */
-  timeout?: number
-  output?: string
-  json?: boolean
-}
-
-/** Adds `eval rubric`. */
-export function addRubricCommand(program: Command, setExitCode: (code: number) => void): void {
-  const evals = program.commands.find((command) => command.name() === 'eval')
-  if (evals === undefined) return
-  const command = addPolicyOptions(evals.command('rubric'))
+function declareRubric(evals: Command) {
+  return addPolicyFlags(evals.command('rubric'))
     .description('let a model score a file of answers by a rubric')
+    .optionsGroup(groups.inputs)
     .requiredOption(
       '-d, --dataset <file>',
       'JSON Lines with an answer each: messages (the last text of the assistant), answer or solution_str',
     )
     .requiredOption('-r, --rubric <text>', 'what earns which score; @<file> reads it from a file')
+    .optionsGroup(groups.model)
     .addOption(
       new Option(
         '--api-key <key>',
         'key of the endpoint or the provider; other users of this machine can see it, unlike that of --api-key-env',
       ).conflicts('apiKeyEnv'),
     )
+    .optionsGroup(groups.scoring)
     .option(
       '--votes <count>',
       'how often to ask for each answer; the median counts',
@@ -60,16 +46,31 @@ export function addRubricCommand(program: Command, setExitCode: (code: number) =
       'least score that passes, for --agree-with (default: the middle of the range)',
       decimalNumber,
     )
+    .optionsGroup(groups.limits)
     .option('--max-in-flight <answers>', 'most answers at the same time', countFrom(1), 8)
     .option(
       '--timeout <seconds>',
       'time limit of one call of the judge (default: 120)',
       positiveSeconds,
     )
+    .optionsGroup(groups.output)
     .option('-o, --output <file>', 'write the JSON there as well')
     .option('--json', 'print JSON for programs')
+    .addHelpText(
+      'after',
+      example('osmosis eval rubric -d answers.jsonl -r @rubric.md --model openai/gpt-5-mini'),
+    )
+}
+
+/** Flags of `osmosis eval rubric`. */
+export type RubricFlags = FlagsOf<typeof declareRubric>
+
+/** Adds `eval rubric`. */
+export function addRubricCommand(evals: Command, setExitCode: SetExitCode): void {
+  const command = declareRubric(evals)
   addPythonName(command, '--data <file>', '--dataset')
-  addPythonName(command, '-n, --number <count>', '--votes').action(async (flags: RubricFlags) => {
+  addPythonName(command, '-n, --number <count>', '--votes')
+  command.action(async (flags) => {
     const { rubricCommand } = await import('./rubric/score-answers.ts')
     setExitCode(await rubricCommand(flags))
   })

@@ -1,92 +1,29 @@
-import type { Command } from 'commander'
+import type { Command } from '@commander-js/extra-typings'
 
 import {
+  addPolicyFlags,
+  addPythonName,
+  addQueueFlags,
   countFrom,
   countOrShare,
   decimalNumber,
   dollars,
   endpointUrl,
+  example,
+  groups,
   portNumber,
   repeated,
   share,
   workerCount,
-  addPolicyOptions,
-  type PolicyFlags,
-  addPythonName,
-  addQueueOptions,
-  type QueueFlags,
+  type FlagsOf,
+  type SetExitCode,
 } from '../command/flags.ts'
 
-/** Flags of `osmosis eval run`. */
-export interface EvalRunFlags extends PolicyFlags, Omit<QueueFlags, 'redis'> {
-  /** URL of the Redis of a queue; false for no queue, whatever the workspace says. */
-  redis?: string | false
-  /** Under which name or address workers of the queue reach this machine. */
-  policyHost?: string
-  /** URL of a rollout server that is up; it runs the rollouts. */
-  server?: string
-  /** The environment variable with its key. */
-  serverApiKeyEnv?: string
-  /** An entrypoint, `<file>[:<export>]`, in place of a config. */
-  module?: string
-  /** The dataset of that, or one in place of that of the config. */
-  dataset?: string
-  rows?: string
-  limit?: number
-  offset?: number
-  n?: number
-  maxInFlight?: number
-  /** Processes that run user code; undefined for the server's own. */
-  workers?: number | 'auto'
-  /** Port of the server that runs the rollouts; undefined for any. */
-  rolloutPort?: number
-  threshold?: number
-  /** The least share of passed items, 0 to 1. */
-  minPassRate?: number
-  /** Failures that stop the run, or their share; false for any number. */
-  failOnError?: number | false
-  /** `<file>:<export>` of each eval function. */
-  evalFn?: readonly string[]
-  baselinePolicy?: string
-  baselineModel?: string
-  baselineBaseUrl?: string
-  baselineApiKeyEnv?: string
-  /** Those of agent loops. */
-  maxTurns?: number
-  maxTokens?: number
-  log?: string
-  temperature?: number
-  name?: string
-  output?: string
-  /** Starts anew what could go on. */
-  fresh?: boolean
-  /** Runs failed items again: all of them, or those of the listed error types. */
-  retryFailed?: true | string
-  breakLock?: boolean
-  tokenIds?: boolean
-  /** US dollars. */
-  maxCost?: number
-  preflight?: boolean
-  /** False: rollouts need no score. */
-  grader?: boolean
-  dryRun?: boolean
-  quiet?: boolean
-  /** Also prints what the server and the agent print. */
-  verbose?: boolean
-  json?: boolean
-  yes?: boolean
-  secretsFile?: string
-}
-
-/** Adds `eval run`. */
-export function addEvalCommands(program: Command, setExitCode: (code: number) => void): void {
-  const evals = program
-    .command('eval')
-    .description('evaluate agents, on this machine or on the platform')
-    .commandsGroup('On this machine:')
-  const command = addPolicyOptions(evals.command('run'))
+function declareRun(evals: Command) {
+  const command = addPolicyFlags(evals.command('run'))
     .description('evaluate a workflow or an agent loop on this machine, with any model')
     .argument('[config]', 'an eval config, e.g. configs/eval/my-rollout.toml')
+    .optionsGroup(groups.inputs)
     .option('-m, --module <module>', 'an entrypoint in place of a config: <file>[:<export>]')
     .option(
       '--server <url>',
@@ -101,28 +38,33 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     .option('--rows <list>', 'take these rows, counted from 0, e.g. 0-4,7')
     .option('--limit <rows>', 'take so many rows', countFrom(1))
     .option('--offset <rows>', 'leave out so many rows first', countFrom(0))
+    .optionsGroup(groups.limits)
     .option('--n <attempts>', 'attempts at each row (default: n of the config, 1)', countFrom(1))
     .option(
       '--max-in-flight <rollouts>',
       'most rollouts at the same time, never more than the server has slots (default: batch_size of the config, 16)',
       countFrom(1),
     )
+    .optionsGroup(groups.workers)
     .option(
       '--workers <n>',
       'run a workflow in this many worker processes, or one for each core with auto; pays for one that computes (default: in the process of the server)',
       workerCount,
     )
+    .optionsGroup(groups.server)
     .option(
       '--rollout-port <port>',
       'port of the server that runs the rollouts (default: any free one)',
       portNumber,
     )
-  addQueueOptions(command, 'run a workflow on the workers of a queue, over this Redis')
+  return addQueueFlags(command, 'run a workflow on the workers of a queue, over this Redis')
     .option('--no-redis', 'run it on this machine, whatever osmosis.toml says')
+    .optionsGroup(groups.server)
     .option(
       '--policy-host <host>',
       'name or address of this machine on which its policy listens, and under which workers, or a server, on other machines reach it (default: 127.0.0.1)',
     )
+    .optionsGroup(groups.scoring)
     .option(
       '--threshold <score>',
       'least reward or score that passes (default: pass_threshold of the config, 1)',
@@ -133,6 +75,7 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       'score by <file>:<export>, e.g. rewards.ts:exact, beside the reward; may be repeated',
       repeated,
     )
+    .optionsGroup(groups.model)
     .option(
       '--baseline-policy <name or module>',
       'compare with a policy of osmosis.toml, or with a module that exports one',
@@ -147,6 +90,7 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       '--baseline-api-key-env <name>',
       'environment variable with the key of the baseline endpoint',
     )
+    .optionsGroup(groups.limits)
     .option('--max-turns <turns>', 'most answers of the policy (agent loops)', countFrom(1))
     .option(
       '--max-tokens <tokens>',
@@ -158,22 +102,27 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
       'sampling temperature, in place of what a workflow asks for',
       decimalNumber,
     )
+    .optionsGroup(groups.output)
     .option('--log <folder>', 'keep a trace of every rollout there (agent loops)')
+    .optionsGroup(groups.inputs)
     .option(
       '--secrets-file <file>',
       'take the secrets of the config from a dotenv file, or - for stdin (default: the environment)',
     )
+    .optionsGroup(groups.scoring)
     .option(
       '--min-pass-rate <share>',
       'end with 3 when less than this share of the items has passed, e.g. 0.8',
       share,
     )
+    .optionsGroup(groups.limits)
     .option(
       '--fail-on-error <n or share>',
       'start no more rollouts when so many have failed, or such a share of all, e.g. 50 or 0.1 (default: when the first 20 have all failed alike)',
       countOrShare,
     )
     .option('--no-fail-on-error', 'start all rollouts, however many fail')
+    .optionsGroup(groups.run)
     .option(
       '--name <name>',
       'the run to go on with, or to start (default: the newest unfinished run of the same inputs, else a new one)',
@@ -185,26 +134,40 @@ export function addEvalCommands(program: Command, setExitCode: (code: number) =>
     )
     .option('--break-lock', 'take the run from a process that seems to write to it')
     .option('--token-ids', 'keep token ids and logprobs of the answers that have them')
+    .optionsGroup(groups.output)
     .option(
       '-o, --output <folder>',
       'folder that gets a folder for the run (default: .osmosis/evals in the workspace)',
     )
+    .optionsGroup(groups.limits)
     .option(
       '--max-cost <usd>',
       'start no more rollouts when those of the run have cost so much (US dollars); those in flight still end, and cost',
       dollars,
     )
+    .optionsGroup(groups.scoring)
     .option('--no-grader', 'run although there is neither a grader nor an eval function')
+    .optionsGroup(groups.run)
     .option('--no-preflight', 'do not ask the models once before the run spends')
     .option('--dry-run', 'print the plan and start no rollout')
+    .optionsGroup(groups.output)
     .option('--verbose', 'also print what the agent and its server print')
     .option('-q, --quiet', 'print errors and one line with the result, no plan, progress or report')
     .option('--json', 'print the result as one JSON document and nothing else on stdout')
+    .optionsGroup(groups.confirmation)
     .option('-y, --yes', 'ask nothing before many rollouts are started')
-  addPythonName(command, '--dataset-file <file>', '--dataset').action(
-    async (config: string | undefined, flags: EvalRunFlags) => {
-      const { evalRunCommand } = await import('./run/run-evaluation.ts')
-      setExitCode(await evalRunCommand(config, flags))
-    },
-  )
+    .addHelpText('after', example('osmosis eval run configs/eval/price-check.toml --limit 20'))
+}
+
+/** Flags of `osmosis eval run`. */
+export type EvalRunFlags = FlagsOf<typeof declareRun>
+
+/** Adds `eval run`. */
+export function addEvalRunCommand(evals: Command, setExitCode: SetExitCode): void {
+  const command = declareRun(evals)
+  addPythonName(command, '--dataset-file <file>', '--dataset')
+  command.action(async (config, flags) => {
+    const { evalRunCommand } = await import('./run/run-evaluation.ts')
+    setExitCode(await evalRunCommand(config, flags))
+  })
 }

@@ -1,41 +1,40 @@
-import { type Command, Option } from 'commander'
+import { Option, type Command } from '@commander-js/extra-typings'
 
-import { portNumber } from '../command/flags.ts'
+import { example, groups, portNumber, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 
-/** Flags of `osmosis eval view`. */
-export interface EvalViewFlags {
-  port?: number
-  open: boolean
-  /** The file of a report. */
-  export?: string
-  transcripts: 'flagged' | 'all' | 'none'
-  output?: string
-}
-
-/** Adds `eval view`. */
-export function addEvalViewCommand(program: Command, setExitCode: (code: number) => void): void {
-  const evals = program.commands.find((command) => command.name() === 'eval')
-  evals
+function declareView(evals: Command) {
+  return evals
     ?.command('view')
     .description('read evaluation runs of this machine in a browser')
     .argument(
       '[run]',
       'a run, the beginning of its name, its folder, or latest; with @baseline or @<grading> (default: the one that is running, or the list)',
     )
+    .optionsGroup(groups.server)
     .option('--port <port>', 'port on 127.0.0.1 (default: one that is free)', portNumber)
     .option('--no-open', 'print the link, and open no browser')
+    .optionsGroup(groups.output)
     .option('--export <file>', 'write the run as one HTML file instead, e.g. report.html')
     .addOption(
       new Option('--transcripts <which>', 'transcripts in that file')
         .choices(['flagged', 'all', 'none'])
         .default('flagged'),
     )
+    .optionsGroup(groups.inputs)
     .option(
       '-o, --output <folder>',
       'folder of the runs (default: .osmosis/evals in the workspace)',
     )
-    .action(async (run: string | undefined, flags: EvalViewFlags) => {
-      const { evalViewCommand } = await import('./open-viewer.ts')
-      setExitCode(await evalViewCommand(run, flags))
-    })
+    .addHelpText('after', example('osmosis eval view latest --export report.html'))
+}
+
+/** Flags of `osmosis eval view`. */
+export type EvalViewFlags = FlagsOf<typeof declareView>
+
+/** Adds `eval view`. */
+export function addEvalViewCommand(evals: Command, setExitCode: SetExitCode): void {
+  declareView(evals).action(async (run, flags) => {
+    const { evalViewCommand } = await import('./open-viewer.ts')
+    setExitCode(await evalViewCommand(run, flags))
+  })
 }

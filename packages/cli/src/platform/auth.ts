@@ -1,40 +1,46 @@
-import type { Command } from 'commander'
+import type { Command } from '@commander-js/extra-typings'
 
-import { addPlatformCommand, type PlatformFlags, type ProgramSettings } from './platform-flags.ts'
+import { example, groups, type FlagsOf } from '../command/flags.ts'
+import { onPlatform, platformCommand, type ProgramSettings } from './platform-flags.ts'
+
+function declareLogin(auth: Command) {
+  return platformCommand(auth, 'login')
+    .description('log in with a browser, or with a token')
+    .optionsGroup(groups.access)
+    .option('--token <token>', 'a login token of the platform')
+    .addHelpText('after', example('osmosis auth login'))
+}
 
 /** Flags of `auth login`. */
-export interface LoginFlags extends PlatformFlags {
-  token?: string
+export type LoginFlags = FlagsOf<typeof declareLogin>
+
+function declareLogout(auth: Command) {
+  return platformCommand(auth, 'logout')
+    .description('log out and revoke the token')
+    .optionsGroup(groups.confirmation)
+    .option('-y, --yes', 'do not ask')
+    .addHelpText('after', example('osmosis auth logout --yes'))
 }
 
-/** Flags of commands that ask first. */
-export interface ConfirmedFlags extends PlatformFlags {
-  yes?: boolean
-}
+/** Flags of `auth logout`. */
+export type LogoutFlags = FlagsOf<typeof declareLogout>
 
 /** Adds `auth login`, `auth logout` and `auth whoami`. */
 export function addAuthCommands(program: Command, settings: ProgramSettings): void {
   const auth = program.command('auth').description('log in to the platform')
-  addPlatformCommand(auth, 'login', settings, {
-    async run(session, flags: LoginFlags) {
-      const { loginCommand } = await import('./login.ts')
-      await loginCommand(session, flags)
-    },
+  onPlatform(declareLogin(auth), settings, async (session, flags) => {
+    const { loginCommand } = await import('./login.ts')
+    await loginCommand(session, flags)
   })
-    .description('log in with a browser, or with a token')
-    .option('--token <token>', 'a login token of the platform')
-  addPlatformCommand(auth, 'logout', settings, {
-    async run(session, flags: ConfirmedFlags) {
-      const { logoutCommand } = await import('./login.ts')
-      await logoutCommand(session, flags)
-    },
+  onPlatform(declareLogout(auth), settings, async (session, flags) => {
+    const { logoutCommand } = await import('./login.ts')
+    await logoutCommand(session, flags)
   })
-    .description('make the login worthless and forget it')
-    .option('-y, --yes', 'do not ask')
-  addPlatformCommand(auth, 'whoami', settings, {
-    async run(session) {
-      const { whoamiCommand } = await import('./login.ts')
-      await whoamiCommand(session)
-    },
-  }).description('ask the platform who is logged in')
+  const whoami = platformCommand(auth, 'whoami')
+    .description('ask the platform who is logged in')
+    .addHelpText('after', example('osmosis auth whoami'))
+  onPlatform(whoami, settings, async (session) => {
+    const { whoamiCommand } = await import('./login.ts')
+    await whoamiCommand(session)
+  })
 }

@@ -14,7 +14,7 @@ import {
 
 import { openBrowser } from '../command/open-browser.ts'
 import { isInteractive } from '../command/surroundings.ts'
-import type { LoginFlags, ConfirmedFlags } from './auth.ts'
+import type { LoginFlags, LogoutFlags } from './auth.ts'
 import type { PlatformSession } from './platform-session.ts'
 
 /** Logs in, and keeps the login for the platform in place of the one there was. */
@@ -88,10 +88,7 @@ function showCode(session: PlatformSession, { userCode, url, completeUrl }: Devi
 }
 
 /** Makes the kept login for the platform worthless and forgets it. */
-export async function logoutCommand(
-  session: PlatformSession,
-  flags: ConfirmedFlags,
-): Promise<void> {
+export async function logoutCommand(session: PlatformSession, flags: LogoutFlags): Promise<void> {
   const { output, logins: store, settings } = session
   const { url } = settings
   const { file } = store

@@ -1,15 +1,12 @@
-import { CommanderError, Option, type Command } from 'commander'
+import {
+  CommanderError,
+  Option,
+  type Command,
+  type OptionValues,
+} from '@commander-js/extra-typings'
 
-import { countFrom } from '../command/flags.ts'
+import { countFrom, groups, type FlagsOf } from '../command/flags.ts'
 import type { PlatformSession } from './platform-session.ts'
-
-/** What every command that speaks to the platform takes, behind `osmosis` as well. */
-export interface PlatformFlags {
-  json?: boolean
-  platform?: string
-  envFile?: string
-  workspace?: string
-}
 
 /** What the commands need of the program they belong to. */
 export interface ProgramSettings {
@@ -17,79 +14,91 @@ export interface ProgramSettings {
   readonly setExitCode: (code: number) => void
 }
 
-/** Adds the flags that commands of the platform have in common. */
-export function addPlatformFlags(command: Command): Command {
+function platformFlags(command: Command) {
   return (
     command
+      .optionsGroup(groups.platform)
       .option('--json', 'print JSON for programs')
       // What the Python command line calls text without decoration, which there is no other of here.
       .addOption(new Option('--plain').hideHelp())
       .option('--platform <url>', 'the platform (default: $OSMOSIS_PLATFORM_URL, the hosted one)')
       .option('--env-file <file>', 'variables in place of the nearest .env ($OSMOSIS_ENV_FILE)')
       .option('--workspace <name>', 'a workspace by its name, in place of that of the git origin')
+      .optionsGroup('Options:')
   )
+}
+
+/** Flags of every command that speaks to the platform; they may stand behind `osmosis` as well. */
+export type PlatformFlags = FlagsOf<typeof platformFlags>
+
+/** Adds the flags that commands of the platform have in common. */
+export function addPlatformFlags<Args extends unknown[], Flags extends OptionValues>(
+  command: Command<Args, Flags>,
+): Command<Args, Flags & PlatformFlags> {
+  return platformFlags(command as unknown as Command) as unknown as Command<
+    Args,
+    Flags & PlatformFlags
+  >
 }
 
 /** What a usage error of these commands ends with. */
 const usageExitCode = 2
 
-/** What a command does; a method, so that each may name the flags it has. */
-interface CommandWork {
-  /** Resolves with the exit code, if it is not 0. */
-  run(
-    session: PlatformSession,
-    flags: PlatformFlags,
-    args: readonly (string | undefined)[],
-  ): Promise<number | void>
-}
-
-/** Adds a command that speaks to the platform. */
-export function addPlatformCommand(
-  parent: Command,
-  words: string,
-  settings: ProgramSettings,
-  work: CommandWork,
-): Command {
-  const command = addPlatformFlags(parent.command(words)).exitOverride((error) => {
+/** Declares a command that speaks to the platform. */
+export function platformCommand(parent: Command, name: string): Command<[], PlatformFlags> {
+  const command = parent.command(name).exitOverride((error) => {
     throw new CommanderError(error.exitCode && usageExitCode, error.code, error.message)
   })
-  return command.action(async () => {
+  return addPlatformFlags(command)
+}
+
+/**
+ * Says what a command that speaks to the platform does.
+ *
+ * @param work - resolves with the exit code, if it is not 0
+ */
+export function onPlatform<Args extends unknown[], Flags extends OptionValues>(
+  command: Command<Args, Flags>,
+  settings: ProgramSettings,
+  work: (
+    session: PlatformSession,
+    flags: Flags & PlatformFlags,
+    ...args: Args
+  ) => Promise<number | void>,
+): void {
+  command.action(async () => {
     const { runPlatformCommand } = await import('./platform-session.ts')
-    const flags = command.optsWithGlobals<PlatformFlags>()
-    const name = `${parent.name()} ${command.name()}`
+    const flags = command.optsWithGlobals() as Flags & PlatformFlags
+    const name = `${command.parent?.name()} ${command.name()}`
     settings.setExitCode(
       await runPlatformCommand({ name, version: settings.version, flags }, (session) =>
-        work.run(session, flags, command.processedArgs as (string | undefined)[]),
+        work(session, flags, ...command.processedArgs),
       ),
     )
   })
 }
 
-/** Flags of lists. */
-export interface ListFlags extends PlatformFlags {
-  limit?: number
-  offset?: number
-  all?: boolean
-}
-
-/** Adds them. */
-export function addListFlags(command: Command): Command {
+function listFlags(command: Command) {
   return command
+    .optionsGroup(groups.limits)
     .option('--limit <items>', 'at most so many, up to 50 (default: 50)', countFrom(1, 50))
     .option('--offset <items>', 'leave out so many first', countFrom(0))
     .addOption(new Option('--all', 'every page').conflicts('limit'))
 }
 
-/** Flags of `logs`. */
-export interface LogFlags extends PlatformFlags {
-  limit?: number
-  direction?: string
-  cursor?: string
+/** Flags of lists. */
+export type ListFlags = FlagsOf<typeof listFlags>
+
+/** Adds the flags of lists. */
+export function addListFlags<Args extends unknown[], Flags extends OptionValues>(
+  command: Command<Args, Flags>,
+): Command<Args, Flags & ListFlags> {
+  return listFlags(command as unknown as Command) as unknown as Command<Args, Flags & ListFlags>
 }
 
-/** Adds them. */
-export function addLogFlags(command: Command): Command {
+function logFlags(command: Command) {
   return command
+    .optionsGroup(groups.limits)
     .option('--limit <lines>', 'at most so many, up to 200 (default: 50)', countFrom(1, 200))
     .addOption(
       new Option('--direction <direction>', 'where the cursor leads (default: older)').choices([
@@ -98,4 +107,14 @@ export function addLogFlags(command: Command): Command {
       ]),
     )
     .option('--cursor <cursor>', 'where to go on, as printed behind the lines')
+}
+
+/** Flags of `logs`. */
+export type LogFlags = FlagsOf<typeof logFlags>
+
+/** Adds the flags of `logs`. */
+export function addLogFlags<Args extends unknown[], Flags extends OptionValues>(
+  command: Command<Args, Flags>,
+): Command<Args, Flags & LogFlags> {
+  return logFlags(command as unknown as Command) as unknown as Command<Args, Flags & LogFlags>
 }

@@ -5,7 +5,7 @@ import { PlatformError, type JsonObject, type Page, type PlatformClient } from '
 import { askHidden } from './ask.ts'
 import { readList } from './read-list.ts'
 import type { PlatformSession } from './platform-session.ts'
-import type { SecretFlags, SecretListFlags, SecretScope } from './secret.ts'
+import type { SecretDeleteFlags, SecretListFlags, SecretScope, SecretSetFlags } from './secret.ts'
 import { standardInput } from '../command/surroundings.ts'
 
 const route = ['environment-secrets']
@@ -18,7 +18,7 @@ const owners = { personal: 'You have', workspace: 'The workspace has' } as const
 export async function setSecret(
   session: PlatformSession,
   name: string,
-  { scope, fromEnv }: SecretFlags,
+  { scope, fromEnv }: SecretSetFlags,
 ): Promise<void> {
   checkName(name)
   const { client } = await session.scoped()
@@ -89,7 +89,7 @@ function told({ value: _value, scope, ...rest }: JsonObject): JsonObject {
 export async function deleteSecret(
   session: PlatformSession,
   name: string,
-  { scope, yes }: SecretFlags,
+  { scope, yes }: SecretDeleteFlags,
 ): Promise<void> {
   checkName(name)
   const { client } = await session.scoped()

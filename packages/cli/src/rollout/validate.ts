@@ -1,26 +1,22 @@
-import type { Command } from 'commander'
+import type { Command } from '@commander-js/extra-typings'
 
-import { countFrom, addPolicyOptions, type PolicyFlags } from '../command/flags.ts'
+import {
+  addPolicyFlags,
+  countFrom,
+  example,
+  groups,
+  type FlagsOf,
+  type SetExitCode,
+} from '../command/flags.ts'
 
-/** Flags of `osmosis rollout validate`. */
-export interface ValidateRolloutFlags extends PolicyFlags {
-  /** An entrypoint, `<file>[:<export>]`, in place of a name. */
-  module?: string
-  /** The dataset of that. */
-  dataset?: string
-  row: number
-  secretsFile?: string
-  json?: boolean
-}
-
-/** Adds `rollout validate`. */
-export function addValidateCommand(rollouts: Command, setExitCode: (code: number) => void): void {
-  addPolicyOptions(
+function declareValidate(rollouts: Command) {
+  return addPolicyFlags(
     rollouts.command('validate'),
     'default_policy of osmosis.toml when that is a module, else one that calls the first tool',
   )
     .description('run one rollout and name what training would stumble over')
     .argument('[name]', 'a folder in rollouts/ (default: all of them)')
+    .optionsGroup(groups.inputs)
     .option('-m, --module <module>', 'an entrypoint in place of a name: <file>[:<export>]')
     .option(
       '-d, --dataset <file>',
@@ -31,9 +27,18 @@ export function addValidateCommand(rollouts: Command, setExitCode: (code: number
       '--secrets-file <file>',
       'take the secrets of the config from a dotenv file, or - for stdin (default: the environment)',
     )
+    .optionsGroup(groups.output)
     .option('--json', 'print one JSON object')
-    .action(async (name: string | undefined, flags: ValidateRolloutFlags) => {
-      const { validateRolloutsCommand } = await import('./validate/validate-rollouts.ts')
-      setExitCode(await validateRolloutsCommand(name, flags))
-    })
+    .addHelpText('after', example('osmosis rollout validate price-check'))
+}
+
+/** Flags of `osmosis rollout validate`. */
+export type ValidateRolloutFlags = FlagsOf<typeof declareValidate>
+
+/** Adds `rollout validate`. */
+export function addValidateCommand(rollouts: Command, setExitCode: SetExitCode): void {
+  declareValidate(rollouts).action(async (name, flags) => {
+    const { validateRolloutsCommand } = await import('./validate/validate-rollouts.ts')
+    setExitCode(await validateRolloutsCommand(name, flags))
+  })
 }

@@ -19,7 +19,7 @@ import { commandLogger, ownEnd, serverEnd } from '../serve/server-end.ts'
 import { workflowText } from '../serve/workflow-port.ts'
 import { defaultConcurrency, runnableWorkflow } from './queue-worker.ts'
 import { createWorkerApp } from './worker-app.ts'
-import type { WorkerFlags, TrainerFlags } from './worker.ts'
+import type { WorkerFlags } from './worker.ts'
 
 /**
  * Runs rollouts that a trainer hands out, until a signal ends the process or there are no more.
@@ -116,7 +116,7 @@ interface OpenTrainer {
  * @throws OsmosisError with code `invalid_config`, also when they name none; `invalid_entrypoint` for a
  * module of rows that cannot be used, `invalid_dataset` for a dataset that cannot be read
  */
-async function openTrainer(flags: TrainerFlags, logger: Logger): Promise<OpenTrainer> {
+async function openTrainer(flags: WorkerFlags, logger: Logger): Promise<OpenTrainer> {
   if (flags.trinity !== undefined) return openTrinity(flags.trinity, flags, logger)
   const { agentLightning: url, retries } = flags
   if (url === undefined) throw new OsmosisError('invalid_config', 'No trainer is named.')
@@ -131,7 +131,7 @@ async function openTrainer(flags: TrainerFlags, logger: Logger): Promise<OpenTra
   }
 }
 
-async function openTrinity(url: string, flags: TrainerFlags, logger: Logger): Promise<OpenTrainer> {
+async function openTrinity(url: string, flags: WorkerFlags, logger: Logger): Promise<OpenTrainer> {
   const { dataset: file, attempts, groupsPerCommit, epochs, journal } = flags
   if (file === undefined || attempts === undefined || groupsPerCommit === undefined) {
     throw new OsmosisError(

@@ -1,32 +1,20 @@
-import type { Command } from 'commander'
+import type { Command } from '@commander-js/extra-typings'
 
 import {
+  addEgressFlags,
+  addLogFlags,
+  addQueueFlags,
+  addWorkerFlags,
   countFrom,
+  example,
+  groups,
   portNumber,
-  addEgressOptions,
-  addLogOptions,
-  addWorkerOptions,
   positiveSeconds,
-  type ProcessFlags,
-  addQueueOptions,
-  type QueueFlags,
+  type FlagsOf,
 } from '../command/flags.ts'
 
-/** Flags of `osmosis worker`. */
-export interface WorkerFlags extends ProcessFlags, QueueFlags, TrainerFlags {
-  concurrency?: number
-  /** Seconds. */
-  lockDuration?: number
-  /** To one policy endpoint at the same time, over all workers. */
-  maxModelCalls?: number
-  /** Where the worker answers for its health; without, nowhere. */
-  port?: number
-  host: string
-}
-
-/** Adds `worker`. */
-export function addWorkerCommand(program: Command): void {
-  const command = program
+function declareWorker(program: Command) {
+  const worker = program
     .command('worker')
     .description(
       'run the rollouts of a workflow that servers with --redis have accepted, or that a trainer hands out',
@@ -35,7 +23,8 @@ export function addWorkerCommand(program: Command): void {
       '<entrypoint>',
       'the module of the workflow; for a queue that which the servers serve, in the same version',
     )
-  addQueueOptions(command, 'take rollouts over this Redis')
+  const queued = addQueueFlags(worker, 'take rollouts over this Redis')
+    .optionsGroup(groups.limits)
     .option(
       '--concurrency <n>',
       'most rollouts at the same time in this worker (default: what the config of the workflow says; 64 when it sets no limit)',
@@ -51,42 +40,7 @@ export function addWorkerCommand(program: Command): void {
       'most model calls to one policy endpoint at the same time, on all workers together (default: any number)',
       countFrom(1),
     )
-  addTrainerOptions(command)
-  addWorkerOptions(command, 'worker')
-    .option('--port <port>', 'port for /health and /metrics (default: none)', portNumber)
-    .option('--host <address>', 'address of that port', '127.0.0.1')
-  addEgressOptions(command, 'model calls')
-  addLogOptions(command).action(async (entrypoint: string, flags: WorkerFlags) => {
-    const { workerCommand } = await import('./start-worker.ts')
-    await workerCommand(entrypoint, flags)
-  })
-}
-
-/** Flags that say which trainer a worker takes rollouts from. */
-export interface TrainerFlags {
-  /** The gateway of Agent Lightning, as a URL. */
-  agentLightning?: string
-  /** How often a rollout is run again after an error of the endpoint. */
-  retries?: number
-  /** `mean`, `sum`, or the id of a sample. */
-  reward?: string
-  /** Module that reads the trainer's rows. */
-  rows?: string
-  /** The explorer of Trinity-RFT, as a URL. */
-  trinity?: string
-  /** File with the rows that Trinity is trained on. */
-  dataset?: string
-  /** At each row, in an epoch. */
-  attempts?: number
-  groupsPerCommit?: number
-  epochs?: number
-  /** File that keeps how far training with Trinity has come. */
-  journal?: string
-}
-
-/** Adds the flags that say which trainer a worker takes rollouts from. */
-function addTrainerOptions(command: Command): Command {
-  return command
+    .optionsGroup(groups.trainer)
     .option(
       '--agent-lightning <url>',
       'take rollouts from the gateway of Agent Lightning v1 there; its key is $OSMOSIS_TRAINER_KEY',
@@ -131,4 +85,23 @@ function addTrainerOptions(command: Command): Command {
       '--journal <file>',
       'keep there how far training with Trinity has come, so that the next start goes on from there (default: it begins with the first row)',
     )
+  const served = addWorkerFlags(queued, 'worker')
+    .optionsGroup(groups.server)
+    .option('--port <port>', 'port for /health and /metrics (default: none)', portNumber)
+    .option('--host <address>', 'address of that port', '127.0.0.1')
+  return addLogFlags(addEgressFlags(served, 'model calls')).addHelpText(
+    'after',
+    example('osmosis worker rollouts/price-check/main.ts --redis redis://127.0.0.1:6379'),
+  )
+}
+
+/** Flags of `osmosis worker`. */
+export type WorkerFlags = FlagsOf<typeof declareWorker>
+
+/** Adds `worker`. */
+export function addWorkerCommand(program: Command): void {
+  declareWorker(program).action(async (entrypoint, flags) => {
+    const { workerCommand } = await import('./start-worker.ts')
+    await workerCommand(entrypoint, flags)
+  })
 }

@@ -22,7 +22,7 @@ export interface EvaluationServer {
  * @throws OsmosisError with code `invalid_config` for flags that do not fit together, and for a policy that
  * the server could not reach
  */
-export function evaluationServer(flags: EvalRunFlags): EvaluationServer | undefined {
+export function evaluationServer(flags: Partial<EvalRunFlags>): EvaluationServer | undefined {
   const { server: url, serverApiKeyEnv } = flags
   if (url === undefined) {
     if (serverApiKeyEnv === undefined) return undefined
@@ -92,7 +92,7 @@ export interface EvaluationQueue {
  * that workers could not reach
  */
 export function evaluationQueue(
-  flags: EvalRunFlags,
+  flags: Partial<EvalRunFlags>,
   configured: QueueConfig | null,
 ): EvaluationQueue | undefined {
   // With a server the rollouts are its own business.
@@ -125,7 +125,7 @@ export function evaluationQueue(
 
 /** @param queue - counts for what the flags leave open */
 function queueFlags(
-  flags: EvalRunFlags,
+  flags: Partial<EvalRunFlags>,
   queue: QueueConfig | null,
 ): Record<string, string | true | undefined> & { '--policy-host': string | undefined } {
   return {

@@ -173,7 +173,7 @@ function assertFlagsFit(
   { plan, flags, attempts }: ServeModelsOptions,
 ): void {
   const { rollout, graderTimeoutSeconds } = plan
-  const { maxTurns, evalFn = [], grader: wantsGrader = true } = flags
+  const { maxTurns, evalFn = [], grader: wantsGrader } = flags
   if (!hasGrader && evalFn.length === 0 && wantsGrader) {
     throw invalid(
       `Nothing would score the rollouts of ${rollout}: export a class that extends Grader from the entrypoint, pass --eval-fn <file>:<export>, or pass --no-grader to run without.`,

@@ -7,15 +7,9 @@ import { findWorkspaceRoot, type RunReader } from '@osmosis/eval'
 import { readEnvironment } from '../../inputs/environment.ts'
 import { splitSpec } from '../../inputs/load-module.ts'
 import { readSecretsFile } from '../../inputs/secrets-file.ts'
+import type { EvalRegradeFlags } from '../regrade.ts'
 import type { GraderProcessOptions } from './grader-process.ts'
 import { fromHere, hideSecrets, workingFolder } from '../../command/surroundings.ts'
-
-/** What a command says of its grader. */
-export interface GraderFlags {
-  /** `<file>[:<export>]`. Default: the grader of the entrypoint. */
-  readonly grader?: string
-  readonly secretsFile?: string
-}
 
 /**
  * What the grader of a run is loaded and run with: as in the run, its variables, secrets and time limit.
@@ -25,7 +19,7 @@ export interface GraderFlags {
  */
 export async function graderSurroundings(
   run: RunReader,
-  flags: GraderFlags,
+  flags: Pick<EvalRegradeFlags, 'grader' | 'secretsFile'>,
 ): Promise<Omit<GraderProcessOptions, 'onFile'>> {
   const { inputs, provenance } = run.manifest
   const { code, timeouts } = inputs

@@ -6,7 +6,7 @@ import { findRun, runsRoot } from '../../eval-show/find-run.ts'
 import { namedItems } from '../../eval-show/shown-items.ts'
 import { openShownRun, type ShownRun } from '../../eval-show/shown-run.ts'
 import { onOneLine } from '../../eval-show/terminal-text.ts'
-import type { EvalNoteFlags } from '../regrade.ts'
+import type { EvalNoteFlags, EvalNotesFlags } from '../regrade.ts'
 import { printError, printOut } from '../../command/surroundings.ts'
 
 /** What is noted of which rollout. */
@@ -48,7 +48,7 @@ export async function evalNoteCommand(
 /** Lists the notes of a run that count. Resolves with the exit code. Throws as `evalNoteCommand` does. */
 export async function evalNotesCommand(
   name: string,
-  { tag, json = false, output }: EvalNoteFlags,
+  { tag, json, output }: EvalNotesFlags,
 ): Promise<number> {
   const { reader, modelTag } = await openNoted(name, output)
   const all = (await reader.notes()).filter(({ model_tag: of = 'primary' }) => of === modelTag)

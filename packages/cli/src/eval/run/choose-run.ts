@@ -68,7 +68,9 @@ export async function chooseRun(wanted: WantedRun): Promise<ChosenRun> {
 }
 
 /** Whether a run has to run an item again that it has. */
-export function runsAgain({ retryFailed }: EvalRunFlags): (event: ItemEvent) => boolean {
+export function runsAgain({
+  retryFailed,
+}: Pick<EvalRunFlags, 'retryFailed'>): (event: ItemEvent) => boolean {
   if (retryFailed === undefined) return () => false
   const types = retryFailed === true ? undefined : new Set(retryFailed.split(','))
   return ({ status, error_type: type }) => status === 'failed' && (types?.has(type ?? '') ?? true)

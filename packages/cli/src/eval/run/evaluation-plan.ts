@@ -83,7 +83,7 @@ export interface EvaluationPlan {
  */
 export async function planEvaluation(
   configFile: string | undefined,
-  flags: EvalRunFlags,
+  flags: Partial<EvalRunFlags>,
   environment: NodeJS.ProcessEnv,
 ): Promise<EvaluationPlan> {
   const server = evaluationServer(flags)
@@ -112,7 +112,7 @@ export async function planEvaluation(
 /** @param environment - where its secrets are; undefined when nothing that runs here gets them */
 async function planFromConfig(
   configFile: string,
-  flags: EvalRunFlags,
+  flags: Partial<EvalRunFlags>,
   environment: NodeJS.ProcessEnv | undefined,
 ): Promise<EvaluationPlan> {
   const config = await readEvalConfig(
@@ -158,7 +158,7 @@ async function planFromConfig(
 }
 
 async function planFromFlags(
-  flags: EvalRunFlags,
+  flags: Partial<EvalRunFlags>,
   server: EvaluationServer | undefined,
 ): Promise<EvaluationPlan> {
   const { module = '', dataset } = flags
@@ -204,13 +204,13 @@ async function planFromFlags(
 }
 
 /** Absolute. */
-function outputRoot({ output }: EvalRunFlags, root: string): string {
+function outputRoot({ output }: Partial<EvalRunFlags>, root: string): string {
   return output === undefined ? defaultOutputRoot(root) : fromHere(output)
 }
 
 function chosenRows(
   all: readonly DatasetRow[],
-  { rows, offset = 0, limit }: EvalRunFlags,
+  { rows, offset = 0, limit }: Partial<EvalRunFlags>,
   configuredLimit: number | null,
 ): DatasetRow[] {
   return selectRows(

@@ -22,9 +22,9 @@ import { environment, workingFolder } from '../../command/surroundings.ts'
 export async function openEarlierRun(
   { location, rows, n }: ChosenRun,
   { passThreshold }: EvaluationPlan,
-  { breakLock = false }: EvalRunFlags,
+  { breakLock }: EvalRunFlags,
 ): Promise<RunStore> {
-  const store = await resumeRun({ location, breakLock })
+  const store = await resumeRun({ location, breakLock: breakLock ?? false })
   try {
     await store.grow({ rows, n, pass_threshold: passThreshold })
     return store
@@ -55,9 +55,9 @@ export async function beginRun(
     /** Of its name, when it was made up. */
     lock: RunLock | undefined
   },
-  { breakLock = false }: EvalRunFlags,
+  { breakLock }: EvalRunFlags,
 ): Promise<RunStore> {
-  if (archives) await archiveRun({ location, breakLock })
+  if (archives) await archiveRun({ location, breakLock: breakLock ?? false })
   const manifest: RunManifest = {
     schema_version: 1,
     local_run_id: randomBytes(16).toString('hex'),
@@ -76,7 +76,12 @@ export async function beginRun(
     },
     rows,
   }
-  return createRun({ outputRoot: path.dirname(location), manifest, breakLock, lock })
+  return createRun({
+    outputRoot: path.dirname(location),
+    manifest,
+    breakLock: breakLock ?? false,
+    lock,
+  })
 }
 
 function packageVersion(): string {

@@ -153,7 +153,7 @@ async function start(asked: Preparation, interrupt: AbortSignal): Promise<number
         interrupt,
       )
     }
-    if (flags.preflight !== false) await preflightModels(models, say, interrupt)
+    if (flags.preflight) await preflightModels(models, say, interrupt)
     const served = await serve(prepared, interrupt)
     const result = await survivingStrayRejections(async () => {
       try {
@@ -304,7 +304,7 @@ const manyRollouts = 1000
 /** Asks the person at the terminal before very many rollouts are started; true where nobody is. */
 async function confirmStart(
   pending: number,
-  { yes = false, json = false }: EvalRunFlags,
+  { yes, json }: EvalRunFlags,
   signal: AbortSignal,
 ): Promise<boolean> {
   if (yes || json || pending < manyRollouts) return true
@@ -327,7 +327,7 @@ const gateFailedCode = 3
 
 /** The exit code of a run that has ended. Prints what keeps it from being 0, a line each. */
 function exitCodeOf(result: EvaluationResult, { minPassRate, grader }: EvalRunFlags): number {
-  const errors = complaintsAbout(result, grader !== false)
+  const errors = complaintsAbout(result, grader)
   for (const error of errors) print(`error: ${error}`)
   if (errors.length > 0) return 1
   const passRate = passRateOf(result)

@@ -13,7 +13,7 @@ import {
 import { readEnvironment } from '../../inputs/environment.ts'
 import { datasetFit } from '../../metadata-check/dataset-fit.ts'
 import { describe, shown } from '../command-output.ts'
-import type { PreviewFlags, TransferFlags, ValidateFlags } from './dataset.ts'
+import type { DownloadFlags, PreviewFlags, UploadFlags, ValidateFlags } from './dataset.ts'
 import type { ListFlags, LogFlags } from '../platform-flags.ts'
 import { readList, showLogs } from '../read-list.ts'
 import type { PlatformSession } from '../platform-session.ts'
@@ -46,7 +46,7 @@ function verdictLines({ valid, file, errors, warnings }: DatasetVerdict): string
 export async function upload(
   session: PlatformSession,
   file: string,
-  { overwrite, yes }: TransferFlags,
+  { overwrite, yes }: UploadFlags,
 ): Promise<void> {
   const { output, signal } = session
   const { client } = await session.scoped()
@@ -155,7 +155,7 @@ function previewLines(rows: readonly unknown[]): string[] {
 export async function download(
   session: PlatformSession,
   name: string,
-  { output: given, overwrite }: TransferFlags,
+  { output: given, overwrite }: DownloadFlags,
 ): Promise<void> {
   const { client } = await session.scoped()
   const dataset = await client.request(['datasets', name])

@@ -1,90 +1,104 @@
-import type { Command } from 'commander'
+import type { Command } from '@commander-js/extra-typings'
 
-import { countFrom } from '../../command/flags.ts'
+import { countFrom, example, groups, type FlagsOf } from '../../command/flags.ts'
 import {
   addListFlags,
   addLogFlags,
-  type ListFlags,
-  type LogFlags,
-  addPlatformCommand,
-  type PlatformFlags,
+  onPlatform,
+  platformCommand,
   type ProgramSettings,
 } from '../platform-flags.ts'
 
-/** Flags of `dataset validate`. */
-export interface ValidateFlags extends PlatformFlags {
-  entrypoint?: string
-}
-
-/** Flags of `dataset upload` and `dataset download`. */
-export interface TransferFlags extends PlatformFlags {
-  overwrite?: boolean
-  output?: string
-  yes?: boolean
-}
-
-/** Flags of `dataset preview`. */
-export interface PreviewFlags extends PlatformFlags {
-  rows: number
-}
-
-/** Adds `dataset` with its commands. */
-export function addDatasetCommands(program: Command, settings: ProgramSettings): void {
-  const datasets = program.command('dataset').description('datasets on the platform')
-  addPlatformCommand(datasets, 'validate', settings, {
-    run: async (session, flags: ValidateFlags, [file = '']) =>
-      (await import('./dataset-actions.ts')).validate(session, file, flags),
-  })
+function declareValidate(datasets: Command) {
+  return platformCommand(datasets, 'validate')
     .description('check a file before it is uploaded, without asking the platform')
     .argument('<file>', 'a .jsonl, .csv or .parquet file')
+    .optionsGroup(groups.inputs)
     .option(
       '--entrypoint <module>',
       'check all rows by the metadata schema of this workflow as well',
     )
-  addPlatformCommand(datasets, 'upload', settings, {
-    run: async (session, flags: TransferFlags, [file = '']) =>
-      (await import('./dataset-actions.ts')).upload(session, file, flags),
-  })
+    .addHelpText('after', example('osmosis dataset validate data/prices.jsonl'))
+}
+
+/** Flags of `dataset validate`. */
+export type ValidateFlags = FlagsOf<typeof declareValidate>
+
+function declareUpload(datasets: Command) {
+  return platformCommand(datasets, 'upload')
     .description('upload a file as the dataset of its name')
     .argument('<file>', 'a .jsonl, .csv or .parquet file')
+    .optionsGroup(groups.output)
     .option('--overwrite', 'replace the dataset that is there')
+    .optionsGroup(groups.confirmation)
     .option('-y, --yes', 'do not ask before that')
-  addListFlags(
-    addPlatformCommand(datasets, 'list', settings, {
-      run: async (session, flags: ListFlags) =>
-        (await import('./dataset-actions.ts')).list(session, flags),
-    }).description('list the datasets of the workspace'),
-  )
-  addPlatformCommand(datasets, 'info', settings, {
-    run: async (session, _flags, [name = '']) =>
-      (await import('./dataset-actions.ts')).info(session, name),
-  })
-    .description('show what the platform knows of a dataset')
-    .argument('<dataset>', 'its name or id')
-  addPlatformCommand(datasets, 'preview', settings, {
-    run: async (session, flags: PreviewFlags, [name = '']) =>
-      (await import('./dataset-actions.ts')).preview(session, name, flags),
-  })
+    .addHelpText('after', example('osmosis dataset upload data/prices.jsonl'))
+}
+
+/** Flags of `dataset upload`. */
+export type UploadFlags = FlagsOf<typeof declareUpload>
+
+function declarePreview(datasets: Command) {
+  return platformCommand(datasets, 'preview')
     .description('show the first rows of a dataset')
     .argument('<dataset>', 'its name or id')
+    .optionsGroup(groups.limits)
     .option('--rows <count>', 'how many', countFrom(1), 5)
-  addPlatformCommand(datasets, 'download', settings, {
-    run: async (session, flags: TransferFlags, [name = '']) =>
-      (await import('./dataset-actions.ts')).download(session, name, flags),
-  })
+    .addHelpText('after', example('osmosis dataset preview prices --rows 3'))
+}
+
+/** Flags of `dataset preview`. */
+export type PreviewFlags = FlagsOf<typeof declarePreview>
+
+function declareDownload(datasets: Command) {
+  return platformCommand(datasets, 'download')
     .description('download a dataset')
     .argument('<dataset>', 'its name or id')
+    .optionsGroup(groups.output)
     .option(
       '-o, --output <file>',
       'where to, a file or a folder that is there (default: its own name, here)',
     )
     .option('--overwrite', 'replace the file that is there')
-  addLogFlags(
-    addPlatformCommand(datasets, 'logs', settings, {
-      run: async (session, flags: LogFlags, [name = '']) =>
-        (await import('./dataset-actions.ts')).logs(session, name, flags),
-    })
-      .description('show what happened to a dataset on the platform')
-      .argument('<dataset>', 'its name or id'),
+    .addHelpText('after', example('osmosis dataset download prices -o data/prices.jsonl'))
+}
+
+/** Flags of `dataset download`. */
+export type DownloadFlags = FlagsOf<typeof declareDownload>
+
+/** Adds `dataset` with its commands. */
+export function addDatasetCommands(program: Command, settings: ProgramSettings): void {
+  const datasets = program.command('dataset').description('datasets on the platform')
+  onPlatform(declareValidate(datasets), settings, async (session, flags, file) =>
+    (await import('./dataset-actions.ts')).validate(session, file, flags),
+  )
+  onPlatform(declareUpload(datasets), settings, async (session, flags, file) =>
+    (await import('./dataset-actions.ts')).upload(session, file, flags),
+  )
+  const list = platformCommand(datasets, 'list')
+    .description('list the datasets of the workspace')
+    .addHelpText('after', example('osmosis dataset list --all'))
+  onPlatform(addListFlags(list), settings, async (session, flags) =>
+    (await import('./dataset-actions.ts')).list(session, flags),
+  )
+  const info = platformCommand(datasets, 'info')
+    .description('show what the platform knows of a dataset')
+    .argument('<dataset>', 'its name or id')
+    .addHelpText('after', example('osmosis dataset info prices'))
+  onPlatform(info, settings, async (session, _flags, name) =>
+    (await import('./dataset-actions.ts')).info(session, name),
+  )
+  onPlatform(declarePreview(datasets), settings, async (session, flags, name) =>
+    (await import('./dataset-actions.ts')).preview(session, name, flags),
+  )
+  onPlatform(declareDownload(datasets), settings, async (session, flags, name) =>
+    (await import('./dataset-actions.ts')).download(session, name, flags),
+  )
+  const logs = platformCommand(datasets, 'logs')
+    .description('show what happened to a dataset on the platform')
+    .argument('<dataset>', 'its name or id')
+    .addHelpText('after', example('osmosis dataset logs prices'))
+  onPlatform(addLogFlags(logs), settings, async (session, flags, name) =>
+    (await import('./dataset-actions.ts')).logs(session, name, flags),
   )
 }

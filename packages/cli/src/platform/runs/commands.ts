@@ -1,14 +1,12 @@
 import type { RunFileType } from '@osmosis/platform'
-import { InvalidArgumentError, Option, type Command } from 'commander'
+import { InvalidArgumentError, Option, type Command } from '@commander-js/extra-typings'
 
-import { addPythonName } from '../../command/flags.ts'
+import { addPythonName, example, groups, type FlagsOf } from '../../command/flags.ts'
 import {
   addListFlags,
   addLogFlags,
-  type ListFlags,
-  type LogFlags,
-  addPlatformCommand,
-  type PlatformFlags,
+  onPlatform,
+  platformCommand,
   type ProgramSettings,
 } from '../platform-flags.ts'
 import type { RunKind } from './run-record.ts'
@@ -21,96 +19,54 @@ const runFileTypes = [
   'logs',
 ] as const satisfies RunFileType[]
 
-/** Flags of commands that change something about runs. */
-export interface RunFlags extends PlatformFlags {
-  yes?: boolean
-}
-
-/** Flags of `info`. */
-export interface InfoFlags extends PlatformFlags {
-  output?: string
+function declareSubmit(group: Command, kind: RunKind) {
+  const folder = `configs/${kind === 'eval' ? 'eval' : 'training'}/`
+  return platformCommand(group, 'submit')
+    .description('start a run on the platform')
+    .argument('<config>', `a config in ${folder}`)
+    .optionsGroup(groups.inputs)
+    .option('--secrets-file <file>', 'values of secrets, as NAME=value; - reads stdin')
+    .optionsGroup(groups.confirmation)
+    .option('-y, --yes', 'do not ask')
+    .addHelpText('after', example(`osmosis ${kind} submit ${folder}price-check.toml`))
 }
 
 /** Flags of `submit`. */
-export interface SubmitFlags extends RunFlags {
-  secretsFile?: string
-}
+export type SubmitFlags = FlagsOf<typeof declareSubmit>
 
-/** Flags of `eval download`. */
-export interface RunDownloadFlags extends RunFlags {
-  types?: readonly RunFileType[]
-  rows?: string
-  output?: string
-  overwrite?: boolean
-}
-
-/** Adds the commands for hosted runs to `eval`, and `train` with its commands. */
-export function addRunCommands(program: Command, settings: ProgramSettings): void {
-  const evals = program.commands.find((command) => command.name() === 'eval')
-  if (evals !== undefined) {
-    evals.commandsGroup('On the platform:')
-    addCommonCommands(evals, 'eval', settings)
-    addEvalOnlyCommands(evals, settings)
-  }
-  const train = program.command('train').description('train models on the platform')
-  addCommonCommands(train, 'train', settings)
-}
-
-function addCommonCommands(group: Command, kind: RunKind, settings: ProgramSettings): void {
-  addPlatformCommand(group, 'submit', settings, {
-    async run(session, flags: SubmitFlags, [config = '']) {
-      const { submitCommand } = await import('./submit-run.ts')
-      await submitCommand(session, kind, config, flags)
-    },
-  })
-    .description('start a run on the platform')
-    .argument('<config>', `a config in configs/${kind === 'eval' ? 'eval' : 'training'}/`)
-    .option('--secrets-file <file>', 'values of secrets, as NAME=value; - reads stdin')
-    .option('-y, --yes', 'do not ask')
-  addListFlags(
-    addPlatformCommand(group, 'list', settings, {
-      run: async (session, flags: ListFlags) =>
-        (await import('./run-actions.ts')).listRuns(session, kind, flags),
-    }).description('list the runs on the platform'),
-  )
-  addPlatformCommand(group, 'info', settings, {
-    run: async (session, flags: InfoFlags, [name = '']) =>
-      (await import('./run-actions.ts')).showRun(session, kind, name, flags),
-  })
+function declareInfo(group: Command, kind: RunKind) {
+  return platformCommand(group, 'info')
     .description('show a run on the platform, with its metrics')
     .argument('<run>', 'its name or id')
+    .optionsGroup(groups.output)
     .option('-o, --output <file>', 'write the JSON there as well')
-  addLogFlags(
-    addPlatformCommand(group, 'logs', settings, {
-      run: async (session, flags: LogFlags, [name = '']) =>
-        (await import('./run-actions.ts')).showRunLogs(session, kind, name, flags),
-    })
-      .description('show the log of a run on the platform')
-      .argument('<run>', 'its name or id'),
-  )
-  addPlatformCommand(group, 'stop', settings, {
-    run: async (session, flags: RunFlags, [name = '']) =>
-      (await import('./run-actions.ts')).stopRun(session, kind, name, flags),
-  })
-    .description('stop a run on the platform')
-    .argument('<run>', 'its name or id')
-    .option('-y, --yes', 'do not ask')
+    .addHelpText('after', example(`osmosis ${kind} info my-run --output run.json`))
 }
 
-function addEvalOnlyCommands(evals: Command, settings: ProgramSettings): void {
-  addPlatformCommand(evals, 'retry', settings, {
-    run: async (session, flags: RunFlags, [name = '']) =>
-      (await import('./run-actions.ts')).retryRun(session, name, flags),
-  })
-    .description('run what failed in a run on the platform again')
+/** Flags of `info`. */
+export type InfoFlags = FlagsOf<typeof declareInfo>
+
+function declareChange(group: Command, kind: RunKind, action: 'stop' | 'retry') {
+  return platformCommand(group, action)
+    .description(
+      action === 'stop'
+        ? 'stop a run on the platform'
+        : 'run what failed in a run on the platform again',
+    )
     .argument('<run>', 'its name or id')
+    .optionsGroup(groups.confirmation)
     .option('-y, --yes', 'do not ask')
-  const download = addPlatformCommand(evals, 'download', settings, {
-    run: async (session, flags: RunDownloadFlags, [name = '']) =>
-      (await import('./download-run.ts')).downloadRunCommand(session, name, flags),
-  })
+    .addHelpText('after', example(`osmosis ${kind} ${action} my-run`))
+}
+
+/** Flags of `stop` and `retry`. */
+export type ChangeFlags = FlagsOf<typeof declareChange>
+
+function declareDownload(evals: Command) {
+  const command = platformCommand(evals, 'download')
     .description('download the results of a run on the platform')
     .argument('<run>', 'its name or id')
+    .optionsGroup(groups.inputs)
     .addOption(
       new Option(
         '--types <types>',
@@ -118,10 +74,57 @@ function addEvalOnlyCommands(evals: Command, settings: ProgramSettings): void {
       ).argParser(readTypes),
     )
     .option('--rows <list>', 'of these rows, e.g. 3,10-20', readRows)
+    .optionsGroup(groups.output)
     .option('-o, --output <folder>', 'where to (default: a folder of the name of the run)')
     .option('--overwrite', 'replace files of the same size as well')
+    .optionsGroup(groups.confirmation)
     .option('-y, --yes', 'do not ask')
-  addPythonName(download, '--type <types>', '--types')
+    .addHelpText('after', example('osmosis eval download my-run --types metrics,logs'))
+  addPythonName(command, '--type <types>', '--types')
+  return command
+}
+
+/** Flags of `eval download`. */
+export type RunDownloadFlags = FlagsOf<typeof declareDownload>
+
+/** Adds the commands for hosted runs to `eval`, and `train` with its commands. */
+export function addRunCommands(program: Command, evals: Command, settings: ProgramSettings): void {
+  evals.commandsGroup('On the platform:')
+  addCommonCommands(evals, 'eval', settings)
+  onPlatform(declareChange(evals, 'eval', 'retry'), settings, async (session, flags, name) =>
+    (await import('./run-actions.ts')).retryRun(session, name, flags),
+  )
+  onPlatform(declareDownload(evals), settings, async (session, flags, name) =>
+    (await import('./download-run.ts')).downloadRunCommand(session, name, flags),
+  )
+  const train = program.command('train').description('train models on the platform')
+  addCommonCommands(train, 'train', settings)
+}
+
+function addCommonCommands(group: Command, kind: RunKind, settings: ProgramSettings): void {
+  onPlatform(declareSubmit(group, kind), settings, async (session, flags, config) => {
+    const { submitCommand } = await import('./submit-run.ts')
+    await submitCommand(session, kind, config, flags)
+  })
+  const list = platformCommand(group, 'list')
+    .description('list the runs on the platform')
+    .addHelpText('after', example(`osmosis ${kind} list --limit 10`))
+  onPlatform(addListFlags(list), settings, async (session, flags) =>
+    (await import('./run-actions.ts')).listRuns(session, kind, flags),
+  )
+  onPlatform(declareInfo(group, kind), settings, async (session, flags, name) =>
+    (await import('./run-actions.ts')).showRun(session, kind, name, flags),
+  )
+  const logs = platformCommand(group, 'logs')
+    .description('show the log of a run on the platform')
+    .argument('<run>', 'its name or id')
+    .addHelpText('after', example(`osmosis ${kind} logs my-run`))
+  onPlatform(addLogFlags(logs), settings, async (session, flags, name) =>
+    (await import('./run-actions.ts')).showRunLogs(session, kind, name, flags),
+  )
+  onPlatform(declareChange(group, kind, 'stop'), settings, async (session, flags, name) =>
+    (await import('./run-actions.ts')).stopRun(session, kind, name, flags),
+  )
 }
 
 /** The flag may be repeated. */

@@ -7,7 +7,7 @@ import { describe } from '../command-output.ts'
 import type { ListFlags, LogFlags } from '../platform-flags.ts'
 import { readList, showLogs } from '../read-list.ts'
 import type { PlatformSession } from '../platform-session.ts'
-import type { InfoFlags, RunFlags } from './commands.ts'
+import type { InfoFlags, ChangeFlags } from './commands.ts'
 import { runWords, type RunKind, findRun, picked, runRecord, type FoundRun } from './run-record.ts'
 import { fromHere } from '../../command/surroundings.ts'
 
@@ -133,7 +133,7 @@ export async function stopRun(
   session: PlatformSession,
   kind: RunKind,
   name: string,
-  { yes }: RunFlags,
+  { yes }: ChangeFlags,
 ): Promise<void> {
   await change(session, { kind, name, yes, action: 'stop', done: 'is stopping' })
 }
@@ -141,7 +141,7 @@ export async function stopRun(
 export async function retryRun(
   session: PlatformSession,
   name: string,
-  { yes }: RunFlags,
+  { yes }: ChangeFlags,
 ): Promise<void> {
   await change(session, { kind: 'eval', name, yes, action: 'retry', done: 'runs again' })
 }
