@@ -125,16 +125,16 @@ function policyFlags(command: Command, preset: string) {
     .optionsGroup(groups.model)
     .option(
       '--policy <name or module>',
-      `let a policy of osmosis.toml, or a module that exports one, answer the model calls (default: ${preset})`,
+      `policy that answers the model calls: a name in osmosis.toml, or a module that exports one (default: ${preset})`,
     )
     .option(
       '--base-url <url>',
-      'let an OpenAI-compatible endpoint answer the model calls',
+      'OpenAI-compatible endpoint that answers the model calls',
       endpointUrl,
     )
     .option(
       '--model <name>',
-      'model to ask for at the endpoint; without one, a model of a provider as <provider>/<model>, e.g. openai/gpt-5-mini',
+      'name of the model at the endpoint; without an endpoint, <provider>/<model>, e.g. openai/gpt-5-mini',
     )
     .option(
       '--api-key-env <name>',
@@ -165,23 +165,23 @@ function queueFlags(command: Command, redis: string) {
     .optionsGroup(groups.queue)
     .option(
       '--redis <url>',
-      `${redis}: redis://<host>:<port>, or rediss:// for TLS; the password may stand in $OSMOSIS_REDIS_PASSWORD`,
+      `${redis}: redis://<host>:<port>, or rediss:// for TLS; the password can be in $OSMOSIS_REDIS_PASSWORD`,
     )
     .option(
       '--redis-prefix <prefix>',
-      'what the names of all keys there begin with; another prefix is another queue (default: osmosis)',
+      'prefix of the names of all keys in Redis; each prefix is a separate queue (default: osmosis)',
     )
     .option(
       '--queue-key-file <file>',
-      'encrypt what is kept there with the first key of this file, and read it with any: 32 bytes in base64, a line each',
+      'encrypt the data in Redis with the first key of this file, and decrypt it with any of them: 32 bytes in base64, one per line',
     )
     .option(
       '--allow-plain-keys',
-      'keep keys of policies and callers readable in a Redis that is not on this machine',
+      'store API keys unencrypted in a Redis that is on another machine',
     )
     .option(
       '--code-version <version>',
-      'what servers and workers compare, so that no worker runs rollouts of other code (default: a digest of the sources)',
+      'version of the code; workers only run rollouts of servers with the same version (default: a digest of the sources)',
     )
 }
 
@@ -209,13 +209,13 @@ function logFlags(command: Command) {
     .addOption(
       new Option(
         '--log-format <format>',
-        'log on stderr for people, or as JSON; auto: for people on a terminal',
+        'format of the log on stderr: pretty is human-readable; auto is pretty on a terminal, else json',
       )
         .choices(['auto', 'pretty', 'json'])
         .default('auto'),
     )
     .addOption(
-      new Option('--log-level <level>', 'log what is at least this important')
+      new Option('--log-level <level>', 'lowest level that is logged')
         .choices(['debug', 'info', 'warn', 'error'])
         .default('info'),
     )
@@ -264,27 +264,27 @@ function workerFlags(command: Command, whose: string) {
     .optionsGroup(groups.workers)
     .option(
       '--workers <n>',
-      `run workflows in this many processes of their own, or one for each core with auto (default: in the process of the ${whose})`,
+      `number of worker processes that run workflows, or auto for one per core (default: they run in the process of the ${whose})`,
       workerCount,
     )
     .option(
       '--drain-timeout <seconds>',
-      `let running rollouts go on for so long when the ${whose} is told to end (default: 30)`,
+      `time that running rollouts have to finish when the ${whose} shuts down (default: 30)`,
       seconds,
     )
     .option(
       '--stall-timeout <seconds>',
-      'end a worker whose event loop is blocked for longer (default: 30)',
+      'stop a worker process whose event loop is blocked for longer than this (default: 30)',
       positiveSeconds,
     )
     .option(
       '--progress-timeout <seconds>',
-      'end a worker that has ended none of its rollouts for longer (default: none is ended for that)',
+      'stop a worker process that finishes no rollout for longer than this (default: no limit)',
       positiveSeconds,
     )
     .option(
       '--worker-memory <MiB>',
-      'heap of a worker (default: a fair share of the memory of the machine)',
+      'heap size of a worker process (default: an equal part of the memory of the machine)',
       countFrom(32),
     )
 }

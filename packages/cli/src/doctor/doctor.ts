@@ -5,10 +5,10 @@ import { example, groups, type FlagsOf, type SetExitCode } from '../command/flag
 function declareDoctor(program: Command) {
   return program
     .command('doctor')
-    .description('look for what is missing on this machine and in the workspace')
+    .description('check this machine and the workspace for problems')
     .optionsGroup(groups.run)
-    .option('--online', 'ask each model of osmosis.toml once, for 16 tokens')
-    .option('--fix', 'create the folders of a workspace that are missing, then look')
+    .option('--online', 'also call each model of osmosis.toml once, for 16 tokens')
+    .option('--fix', 'create missing folders of the workspace first')
     .optionsGroup(groups.output)
     .option('--json', 'print one JSON object')
     .addHelpText('after', example('osmosis doctor --online'))

@@ -5,7 +5,7 @@ import { example, groups, type FlagsOf, type SetExitCode } from '../command/flag
 function declareExport(evals: Command) {
   return evals
     ?.command('export')
-    .description('write what a run holds in forms of other programs')
+    .description('export the rollouts of a run in other formats')
     .argument('<run>', 'a run, <run>@baseline, <run>@<grading>, or its folder')
     .optionsGroup(groups.output)
     .option('--atif <folder>', 'a trajectory document (ATIF) for each sample')
@@ -17,11 +17,11 @@ function declareExport(evals: Command) {
     .optionsGroup(groups.inputs)
     .option(
       '--filter <query>',
-      "only these rollouts, e.g. 'is:passed -is:unearned' (default: all, of --sft is:passed)",
+      "only these rollouts, e.g. 'is:passed -is:unearned' (default: all; for --sft is:passed)",
     )
-    .option('--grading <name>', 'with the rewards of this re-grading')
+    .option('--grading <name>', 'use the rewards of this re-grading')
     .optionsGroup(groups.output)
-    .option('--force', 'replace files that are there')
+    .option('--force', 'replace existing files')
     .optionsGroup(groups.inputs)
     .option(
       '-o, --output <folder>',

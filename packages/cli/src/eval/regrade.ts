@@ -12,7 +12,9 @@ function declareRegrade(evals: Command) {
     .command('regrade')
     .optionsGroup(groups.inputs)
     .option(...runsFolder)
-    .description('grade the stored samples of a run again; nothing runs, and no policy is asked')
+    .description(
+      'grade the stored samples of a run again, without running rollouts or calling a model',
+    )
     .argument('<run>', 'a run, or its folder')
     .optionsGroup(groups.inputs)
     .option(
@@ -27,18 +29,21 @@ function declareRegrade(evals: Command) {
     .option('--watch', 'grade again whenever the grader or what it imports is saved')
     .option(
       '--adopt [grading]',
-      'make its rewards, or those of an earlier grading, the rewards of the run; those before stay as the grading "original"',
+      'use its rewards, or those of an earlier grading, as the rewards of the run; the previous rewards remain as the grading "original"',
     )
-    .option('--break-lock', 'with --adopt: take the run from a process that seems to write to it')
+    .option(
+      '--break-lock',
+      'with --adopt: take over the run although another process seems to write to it',
+    )
     .optionsGroup(groups.inputs)
     .option(
       '--secrets-file <file>',
-      'take the secrets of the run from a dotenv file, or - for stdin (default: the environment)',
+      'read the secrets of the run from a dotenv file, or - for stdin (default: the environment)',
     )
     .optionsGroup(groups.confirmation)
-    .option('-y, --yes', 'ask nothing before a grading is replaced or adopted')
+    .option('-y, --yes', 'do not ask for confirmation before a grading is replaced or adopted')
     .optionsGroup(groups.output)
-    .option('--json', 'print JSON for programs')
+    .option('--json', 'print JSON')
     .addHelpText('after', example('osmosis eval regrade latest --grader graders/strict.ts'))
 }
 
@@ -50,11 +55,11 @@ function declareNote(evals: Command) {
     .command('note')
     .optionsGroup(groups.inputs)
     .option(...runsFolder)
-    .description('note something about a rollout, as the viewer does; the last note of one counts')
+    .description('add a note to a rollout, as in the viewer; it replaces the previous note')
     .argument('<run>', 'a run, <run>@baseline, or its folder')
     .argument('<rollout>', '<row>.<attempt>, the row from 0 and the attempt from 1, e.g. 12.1')
-    .argument('[text]', 'what there is to say; without text and tag, the note is removed')
-    .option('--tag <tag>', 'a short word by which rollouts are found, e.g. loop for tag:loop')
+    .argument('[text]', 'the text of the note; without text and tag, the note is removed')
+    .option('--tag <tag>', 'a short word to filter rollouts by, e.g. loop for tag:loop')
     .addHelpText(
       'after',
       example("osmosis eval note latest 12.1 'calls the tool twice' --tag loop"),
@@ -73,7 +78,7 @@ function declareNotes(evals: Command) {
     .argument('<run>', 'a run, <run>@baseline, or its folder')
     .option('--tag <tag>', 'only those with this tag')
     .optionsGroup(groups.output)
-    .option('--json', 'print JSON for programs')
+    .option('--json', 'print JSON')
     .addHelpText('after', example('osmosis eval notes latest --tag loop'))
 }
 

@@ -14,13 +14,16 @@ import {
 
 function declareRubric(evals: Command) {
   return addPolicyFlags(evals.command('rubric'))
-    .description('let a model score a file of answers by a rubric')
+    .description('score a file of answers by a rubric, with a model as the judge')
     .optionsGroup(groups.inputs)
     .requiredOption(
       '-d, --dataset <file>',
       'JSON Lines with an answer each: messages (the last text of the assistant), answer or solution_str',
     )
-    .requiredOption('-r, --rubric <text>', 'what earns which score; @<file> reads it from a file')
+    .requiredOption(
+      '-r, --rubric <text>',
+      'instructions for the score; @<file> reads them from a file',
+    )
     .optionsGroup(groups.model)
     .addOption(
       new Option(
@@ -31,7 +34,7 @@ function declareRubric(evals: Command) {
     .optionsGroup(groups.scoring)
     .option(
       '--votes <count>',
-      'how often to ask for each answer; the median counts',
+      'number of judge calls for each answer; the median counts',
       countFrom(1),
       1,
     )
@@ -39,23 +42,28 @@ function declareRubric(evals: Command) {
     .option('--score-max <number>', 'highest score', decimalNumber, 1)
     .option(
       '--agree-with <tag>',
-      'compare with what people found: a key of the rows or of their metadata (pass or fail, true or false, a score), or a tag in their tags',
+      'compare with human verdicts: a key of the rows or of their metadata (pass or fail, true or false, a score), or a tag in their tags',
     )
     .option(
       '--pass-threshold <score>',
-      'least score that passes, for --agree-with (default: the middle of the range)',
+      'minimum score that passes, for --agree-with (default: the middle of the range)',
       decimalNumber,
     )
     .optionsGroup(groups.limits)
-    .option('--max-in-flight <answers>', 'most answers at the same time', countFrom(1), 8)
+    .option(
+      '--max-in-flight <answers>',
+      'maximum number of answers that are judged concurrently',
+      countFrom(1),
+      8,
+    )
     .option(
       '--timeout <seconds>',
       'time limit of one call of the judge (default: 120)',
       positiveSeconds,
     )
     .optionsGroup(groups.output)
-    .option('-o, --output <file>', 'write the JSON there as well')
-    .option('--json', 'print JSON for programs')
+    .option('-o, --output <file>', 'also write the JSON to this file')
+    .option('--json', 'print JSON')
     .addHelpText(
       'after',
       example('osmosis eval rubric -d answers.jsonl -r @rubric.md --model openai/gpt-5-mini'),

@@ -24,10 +24,10 @@ function declareRun(evals: Command) {
     .description('evaluate a workflow or an agent loop on this machine, with any model')
     .argument('[config]', 'an eval config, e.g. configs/eval/my-rollout.toml')
     .optionsGroup(groups.inputs)
-    .option('-m, --module <module>', 'an entrypoint in place of a config: <file>[:<export>]')
+    .option('-m, --module <module>', 'an entrypoint instead of a config: <file>[:<export>]')
     .option(
       '--server <url>',
-      'run the rollouts on a rollout server that is up, whose grader rewards them; in place of an entrypoint, or with a config for its dataset and time limits',
+      'run the rollouts on a rollout server that is already running, with its grader; instead of an entrypoint, or with a config for the dataset and time limits',
       endpointUrl,
     )
     .option(
@@ -35,20 +35,20 @@ function declareRun(evals: Command) {
       'environment variable with the key of that server (default: no key is sent)',
     )
     .option('-d, --dataset <file>', 'the dataset with the rows (default: that of the config)')
-    .option('--rows <list>', 'take these rows, counted from 0, e.g. 0-4,7')
-    .option('--limit <rows>', 'take so many rows', countFrom(1))
-    .option('--offset <rows>', 'leave out so many rows first', countFrom(0))
+    .option('--rows <list>', 'only these rows, counted from 0, e.g. 0-4,7')
+    .option('--limit <rows>', 'maximum number of rows', countFrom(1))
+    .option('--offset <rows>', 'skip the first N rows', countFrom(0))
     .optionsGroup(groups.limits)
     .option('--n <attempts>', 'attempts at each row (default: n of the config, 1)', countFrom(1))
     .option(
       '--max-in-flight <rollouts>',
-      'most rollouts at the same time, never more than the server has slots (default: batch_size of the config, 16)',
+      'maximum number of concurrent rollouts, limited by the slots of the server (default: batch_size of the config, 16)',
       countFrom(1),
     )
     .optionsGroup(groups.workers)
     .option(
       '--workers <n>',
-      'run a workflow in this many worker processes, or one for each core with auto; pays for one that computes (default: in the process of the server)',
+      'number of worker processes that run the workflow, or auto for one per core; useful for CPU-bound workflows (default: it runs in the process of the server)',
       workerCount,
     )
     .optionsGroup(groups.server)
@@ -57,22 +57,22 @@ function declareRun(evals: Command) {
       'port of the server that runs the rollouts (default: any free one)',
       portNumber,
     )
-  return addQueueFlags(command, 'run a workflow on the workers of a queue, over this Redis')
-    .option('--no-redis', 'run it on this machine, whatever osmosis.toml says')
+  return addQueueFlags(command, 'run the workflow on the workers of the queue in this Redis')
+    .option('--no-redis', 'run it on this machine, even if osmosis.toml names a queue')
     .optionsGroup(groups.server)
     .option(
       '--policy-host <host>',
-      'name or address of this machine on which its policy listens, and under which workers, or a server, on other machines reach it (default: 127.0.0.1)',
+      'name or address of this machine at which the policy listens for workers or servers on other machines (default: 127.0.0.1)',
     )
     .optionsGroup(groups.scoring)
     .option(
       '--threshold <score>',
-      'least reward or score that passes (default: pass_threshold of the config, 1)',
+      'minimum reward or score that passes (default: pass_threshold of the config, 1)',
       decimalNumber,
     )
     .option(
       '--eval-fn <function>',
-      'score by <file>:<export>, e.g. rewards.ts:exact, beside the reward; may be repeated',
+      'eval function that gives a score in addition to the reward: <file>:<export>, e.g. rewards.ts:exact; may be repeated',
       repeated,
     )
     .optionsGroup(groups.model)
@@ -91,71 +91,75 @@ function declareRun(evals: Command) {
       'environment variable with the key of the baseline endpoint',
     )
     .optionsGroup(groups.limits)
-    .option('--max-turns <turns>', 'most answers of the policy (agent loops)', countFrom(1))
+    .option(
+      '--max-turns <turns>',
+      'maximum number of model answers in a rollout (agent loops)',
+      countFrom(1),
+    )
     .option(
       '--max-tokens <tokens>',
-      'most tokens of one answer, in place of what a workflow asks for',
+      'maximum number of tokens in one answer, overrides the value of the workflow',
       countFrom(1),
     )
     .option(
       '--temperature <number>',
-      'sampling temperature, in place of what a workflow asks for',
+      'sampling temperature, overrides the value of the workflow',
       decimalNumber,
     )
     .optionsGroup(groups.output)
-    .option('--log <folder>', 'keep a trace of every rollout there (agent loops)')
+    .option('--log <folder>', 'write a trace of every rollout to this folder (agent loops)')
     .optionsGroup(groups.inputs)
     .option(
       '--secrets-file <file>',
-      'take the secrets of the config from a dotenv file, or - for stdin (default: the environment)',
+      'read the secrets of the config from a dotenv file, or - for stdin (default: the environment)',
     )
     .optionsGroup(groups.scoring)
     .option(
       '--min-pass-rate <share>',
-      'end with 3 when less than this share of the items has passed, e.g. 0.8',
+      'exit with code 3 when a smaller fraction of the items passes, e.g. 0.8',
       share,
     )
     .optionsGroup(groups.limits)
     .option(
       '--fail-on-error <n or share>',
-      'start no more rollouts when so many have failed, or such a share of all, e.g. 50 or 0.1 (default: when the first 20 have all failed alike)',
+      'stop after this number or fraction of failed rollouts, e.g. 50 or 0.1 (default: when the first 20 all fail in the same way)',
       countOrShare,
     )
-    .option('--no-fail-on-error', 'start all rollouts, however many fail')
+    .option('--no-fail-on-error', 'do not stop, however many rollouts fail')
     .optionsGroup(groups.run)
     .option(
       '--name <name>',
-      'the run to go on with, or to start (default: the newest unfinished run of the same inputs, else a new one)',
+      'name of the run to resume or start (default: the newest unfinished run with the same inputs, else a new one)',
     )
-    .option('--fresh', 'start anew; a run of that name is renamed to <name>.1')
+    .option('--fresh', 'start a new run; an existing run of that name is renamed to <name>.1')
     .option(
       '--retry-failed [types]',
-      'run items again that have failed, e.g. =timeout,worker_lost (default: of any type)',
+      'run failed items again, optionally of these types only, e.g. =timeout,worker_lost (default: of any type)',
     )
-    .option('--break-lock', 'take the run from a process that seems to write to it')
-    .option('--token-ids', 'keep token ids and logprobs of the answers that have them')
+    .option('--break-lock', 'take over the run although another process seems to write to it')
+    .option('--token-ids', 'store the token ids and logprobs of answers that have them')
     .optionsGroup(groups.output)
     .option(
       '-o, --output <folder>',
-      'folder that gets a folder for the run (default: .osmosis/evals in the workspace)',
+      'folder of the runs; the run gets its own folder there (default: .osmosis/evals in the workspace)',
     )
     .optionsGroup(groups.limits)
     .option(
       '--max-cost <usd>',
-      'start no more rollouts when those of the run have cost so much (US dollars); those in flight still end, and cost',
+      'stop starting rollouts when the run has cost this much (US dollars); rollouts in flight still finish, and cost',
       dollars,
     )
     .optionsGroup(groups.scoring)
-    .option('--no-grader', 'run although there is neither a grader nor an eval function')
+    .option('--no-grader', 'run even without a grader or an eval function')
     .optionsGroup(groups.run)
-    .option('--no-preflight', 'do not ask the models once before the run spends')
-    .option('--dry-run', 'print the plan and start no rollout')
+    .option('--no-preflight', 'do not test the models with one call before the run starts')
+    .option('--dry-run', 'print the plan without starting a rollout')
     .optionsGroup(groups.output)
     .option('--verbose', 'also print what the agent and its server print')
     .option('-q, --quiet', 'print errors and one line with the result, no plan, progress or report')
-    .option('--json', 'print the result as one JSON document and nothing else on stdout')
+    .option('--json', 'print only the result on stdout, as one JSON document')
     .optionsGroup(groups.confirmation)
-    .option('-y, --yes', 'ask nothing before many rollouts are started')
+    .option('-y, --yes', 'do not ask for confirmation before starting many rollouts')
     .addHelpText('after', example('osmosis eval run configs/eval/price-check.toml --limit 20'))
 }
 

@@ -11,10 +11,10 @@ function declareView(evals: Command) {
       'a run, the beginning of its name, its folder, or latest; with @baseline or @<grading> (default: the one that is running, or the list)',
     )
     .optionsGroup(groups.server)
-    .option('--port <port>', 'port on 127.0.0.1 (default: one that is free)', portNumber)
-    .option('--no-open', 'print the link, and open no browser')
+    .option('--port <port>', 'port on 127.0.0.1 (default: any free port)', portNumber)
+    .option('--no-open', 'print the link without opening a browser')
     .optionsGroup(groups.output)
-    .option('--export <file>', 'write the run as one HTML file instead, e.g. report.html')
+    .option('--export <file>', 'write the run to one HTML file instead, e.g. report.html')
     .addOption(
       new Option('--transcripts <which>', 'transcripts in that file')
         .choices(['flagged', 'all', 'none'])

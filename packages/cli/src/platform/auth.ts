@@ -18,7 +18,7 @@ function declareLogout(auth: Command) {
   return platformCommand(auth, 'logout')
     .description('log out and revoke the token')
     .optionsGroup(groups.confirmation)
-    .option('-y, --yes', 'do not ask')
+    .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', example('osmosis auth logout --yes'))
 }
 
@@ -37,7 +37,7 @@ export function addAuthCommands(program: Command, settings: ProgramSettings): vo
     await logoutCommand(session, flags)
   })
   const whoami = platformCommand(auth, 'whoami')
-    .description('ask the platform who is logged in')
+    .description('show who is logged in')
     .addHelpText('after', example('osmosis auth whoami'))
   onPlatform(whoami, settings, async (session) => {
     const { whoamiCommand } = await import('./login.ts')

@@ -18,12 +18,18 @@ function platformFlags(command: Command) {
   return (
     command
       .optionsGroup(groups.platform)
-      .option('--json', 'print JSON for programs')
+      .option('--json', 'print JSON')
       // What the Python command line calls text without decoration, which there is no other of here.
       .addOption(new Option('--plain').hideHelp())
       .option('--platform <url>', 'the platform (default: $OSMOSIS_PLATFORM_URL, the hosted one)')
-      .option('--env-file <file>', 'variables in place of the nearest .env ($OSMOSIS_ENV_FILE)')
-      .option('--workspace <name>', 'a workspace by its name, in place of that of the git origin')
+      .option(
+        '--env-file <file>',
+        'file with variables, instead of the nearest .env ($OSMOSIS_ENV_FILE)',
+      )
+      .option(
+        '--workspace <name>',
+        'name of the workspace, instead of the workspace of the git origin',
+      )
       .optionsGroup('Options:')
   )
 }
@@ -81,9 +87,9 @@ export function onPlatform<Args extends unknown[], Flags extends OptionValues>(
 function listFlags(command: Command) {
   return command
     .optionsGroup(groups.limits)
-    .option('--limit <items>', 'at most so many, up to 50 (default: 50)', countFrom(1, 50))
-    .option('--offset <items>', 'leave out so many first', countFrom(0))
-    .addOption(new Option('--all', 'every page').conflicts('limit'))
+    .option('--limit <items>', 'maximum number, up to 50 (default: 50)', countFrom(1, 50))
+    .option('--offset <items>', 'skip the first N', countFrom(0))
+    .addOption(new Option('--all', 'all pages').conflicts('limit'))
 }
 
 /** Flags of lists. */
@@ -99,14 +105,14 @@ export function addListFlags<Args extends unknown[], Flags extends OptionValues>
 function logFlags(command: Command) {
   return command
     .optionsGroup(groups.limits)
-    .option('--limit <lines>', 'at most so many, up to 200 (default: 50)', countFrom(1, 200))
+    .option('--limit <lines>', 'maximum number, up to 200 (default: 50)', countFrom(1, 200))
     .addOption(
-      new Option('--direction <direction>', 'where the cursor leads (default: older)').choices([
+      new Option('--direction <direction>', 'direction of the cursor (default: older)').choices([
         'older',
         'newer',
       ]),
     )
-    .option('--cursor <cursor>', 'where to go on, as printed behind the lines')
+    .option('--cursor <cursor>', 'where to continue, as printed after the lines')
 }
 
 /** Flags of `logs`. */

@@ -14,10 +14,10 @@ export type SecretScope = 'personal' | 'workspace'
 
 function declareSet(secrets: Command) {
   const command = platformCommand(secrets, 'set')
-    .description('keep a secret; its value is asked for, or read from stdin')
-    .argument('<name>', 'in capitals, digits and underscores')
+    .description('store a secret; its value is read from the terminal or from stdin')
+    .argument('<name>', 'name of capitals, digits and underscores')
     .optionsGroup(groups.inputs)
-    .option('--from-env <variable>', 'take the value of this variable')
+    .option('--from-env <variable>', 'use the value of this environment variable')
     .addOption(scopeFlag<SecretScope>(['personal', 'workspace']))
     .addHelpText('after', example('osmosis secret set SHOP_TOKEN --from-env SHOP_TOKEN'))
   addPythonName(command, '--env <variable>', '--from-env')
@@ -29,10 +29,10 @@ export type SecretSetFlags = FlagsOf<typeof declareSet>
 
 function declareDelete(secrets: Command) {
   return platformCommand(secrets, 'delete')
-    .description('forget a secret')
+    .description('delete a secret')
     .argument('<name>', 'its name')
     .optionsGroup(groups.confirmation)
-    .option('-y, --yes', 'do not ask')
+    .option('-y, --yes', 'do not ask for confirmation')
     .optionsGroup(groups.inputs)
     .addOption(scopeFlag<SecretScope>(['personal', 'workspace']))
     .addHelpText('after', example('osmosis secret delete SHOP_TOKEN'))
@@ -46,7 +46,7 @@ export type SecretListFlags = ListFlags & { scope: SecretScope | 'all' }
 
 /** Adds `secret` with its commands. */
 export function addSecretCommands(program: Command, settings: ProgramSettings): void {
-  const secrets = program.command('secret').description('secrets that runs on the platform get')
+  const secrets = program.command('secret').description('secrets of runs on the platform')
   onPlatform(declareSet(secrets), settings, async (session, flags, name) =>
     (await import('./secret-actions.ts')).setSecret(session, name, flags),
   )
@@ -65,7 +65,7 @@ export function addSecretCommands(program: Command, settings: ProgramSettings): 
 
 /** Whose secrets are meant, by default the first of these; `user` is what the platform calls `personal`. */
 function scopeFlag<Scope extends string>(known: readonly [Scope, ...Scope[]]) {
-  return new Option('--scope <scope>', `whose: ${known.join(', ')}`)
+  return new Option('--scope <scope>', `owner: ${known.join(', ')}`)
     .default(known[0])
     .argParser((value): Scope => {
       const scope = known.find((one) => one === (value === 'user' ? 'personal' : value))

@@ -5,25 +5,24 @@ import { frameworkNames, packageManagers } from '@osmosis/create'
 function declareInit(rollouts: Command) {
   return rollouts
     .command('init')
-    .description('add a rollout to the workspace that runs at once, with its data and configs')
+    .description('add a rollout to the workspace that is ready to run, with its data and configs')
     .argument('<name>', 'lower-case letters, digits and hyphens, e.g. price-check')
     .optionsGroup(groups.inputs)
     .addOption(
-      new Option(
-        '--framework <name>',
-        'what the agent is written with (default: asked in a terminal)',
-      ).choices(frameworkNames),
+      new Option('--framework <name>', 'framework of the agent (default: a terminal asks)').choices(
+        frameworkNames,
+      ),
     )
     .optionsGroup(groups.run)
     .addOption(
       new Option(
         '--package-manager <name>',
-        'what installs packages that are missing (default: by the lockfile, else the one that runs this)',
+        'package manager that installs missing packages (default: the one of the lockfile, else the one that runs this command)',
       ).choices(packageManagers),
     )
-    .option('--no-install', 'install nothing')
+    .option('--no-install', 'do not install packages')
     .optionsGroup(groups.confirmation)
-    .option('-y, --yes', `ask nothing: without --framework it is ${frameworkNames[0]}`)
+    .option('-y, --yes', `do not ask; the default of --framework is then ${frameworkNames[0]}`)
     .addHelpText('after', example('osmosis rollout init price-check --framework openai-agents'))
 }
 

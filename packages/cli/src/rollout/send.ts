@@ -11,7 +11,7 @@ import {
 
 function declareSend(rollouts: Command) {
   return addPolicyFlags(rollouts.command('send'))
-    .description('send one row of a dataset to a workflow, and watch what becomes of it')
+    .description('send one row of a dataset to a workflow, and show the conversation')
     .argument('<target>', 'an entrypoint, <file>[:<export>], or the URL of a rollout server')
     .argument('[row]', 'the row, counted from 0', countFrom(0), 0)
     .optionsGroup(groups.inputs)
@@ -19,7 +19,7 @@ function declareSend(rollouts: Command) {
     .option('-c, --config <file>', 'an eval config, for its dataset, environment and time limits')
     .option(
       '--secrets-file <file>',
-      'take the secrets of the config from a dotenv file, or - for stdin (default: the environment)',
+      'read the secrets of the config from a dotenv file, or - for stdin (default: the environment)',
     )
     .optionsGroup(groups.server)
     .option(
@@ -32,7 +32,7 @@ function declareSend(rollouts: Command) {
       'environment variable with the key of the rollout server (default: no key is sent)',
     )
     .optionsGroup(groups.output)
-    .option('--server-log <file>', 'keep what the process of the entrypoint prints there')
+    .option('--server-log <file>', 'write the output of the entrypoint to this file')
     .option('--json', 'print the result as one JSON object instead of the conversation')
     .addHelpText(
       'after',

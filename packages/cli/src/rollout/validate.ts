@@ -14,10 +14,10 @@ function declareValidate(rollouts: Command) {
     rollouts.command('validate'),
     'default_policy of osmosis.toml when that is a module, else one that calls the first tool',
   )
-    .description('run one rollout and name what training would stumble over')
+    .description('run one rollout and report what would fail in training')
     .argument('[name]', 'a folder in rollouts/ (default: all of them)')
     .optionsGroup(groups.inputs)
-    .option('-m, --module <module>', 'an entrypoint in place of a name: <file>[:<export>]')
+    .option('-m, --module <module>', 'an entrypoint instead of a name: <file>[:<export>]')
     .option(
       '-d, --dataset <file>',
       'the dataset with the row, with --module; without it no rollout is run',
@@ -25,7 +25,7 @@ function declareValidate(rollouts: Command) {
     .option('--row <index>', 'the row that is run, counted from 0', countFrom(0), 0)
     .option(
       '--secrets-file <file>',
-      'take the secrets of the config from a dotenv file, or - for stdin (default: the environment)',
+      'read the secrets of the config from a dotenv file, or - for stdin (default: the environment)',
     )
     .optionsGroup(groups.output)
     .option('--json', 'print one JSON object')

@@ -36,18 +36,18 @@ function declareServe(program: Command) {
     )
     .option(
       '--api-key-file <file>',
-      'file with the keys of which callers must present one, a line each; read again on SIGHUP',
+      'file with the accepted bearer keys, one per line; read again on SIGHUP',
     )
-    .option('--no-auth', 'ask for no key, also on an address that other machines reach')
+    .option('--no-auth', 'require no key, even on an address that other machines can reach')
     .optionsGroup(groups.inputs)
     .option('--no-validate', 'do not check the agent loop before serving it')
     .optionsGroup(groups.output)
-    .option('--log <folder>', 'keep a trace of every rollout of the agent loop there')
+    .option('--log <folder>', 'write a trace of every rollout of the agent loop to this folder')
   const logged = addLogFlags(server)
     .optionsGroup(groups.output)
     .option(
       '--outbox <folder>',
-      'keep rollouts there from their acceptance until they are told in full, so that the next start goes on from there',
+      'store accepted rollouts there until their results are delivered, so that the next start resumes them',
     )
     .optionsGroup(groups.server)
     .option(
@@ -58,12 +58,12 @@ function declareServe(program: Command) {
     .optionsGroup(groups.output)
     .option(
       '--no-trajectories',
-      'write no document of what a rollout said (default: one each, below $_OSMOSIS_ROLLOUT_ARTIFACT_ROOT or ~/.osmosis)',
+      'do not write trajectory documents (default: one for each rollout, below $_OSMOSIS_ROLLOUT_ARTIFACT_ROOT or ~/.osmosis)',
     )
     .optionsGroup(groups.server)
     .option(
       '--run',
-      'serve POST /run and POST /flush as well, for trainers that wait for the answer, as Miles does',
+      'also serve POST /run and POST /flush, for trainers that wait for the response, such as Miles',
     )
     .option(
       '--reward <rule>',
@@ -72,18 +72,18 @@ function declareServe(program: Command) {
     )
     .option(
       '--group-column <name>',
-      'column of the rows of --run that names their group (default: they belong to none)',
+      'column of the rows of --run that names their group (default: no groups)',
     )
     .option(
       '--group-size <n>',
-      'how many attempts a group of --group-column has, for graders that see them all (default: any number)',
+      'number of attempts in a group of --group-column, for graders that compare all of them (default: any number)',
       countFrom(1),
     )
   const reachable = addEgressFlags(logged, 'model calls and callbacks')
     .optionsGroup(groups.platform)
     .option(
       '--register',
-      'tell the platform ($OSMOSIS_PLATFORM_URL, https://platform.osmosis.ai) where the agent loop is; needs a key and a login ($OSMOSIS_TOKEN, else ~/.config/osmosis/credentials.json)',
+      'register the address of the agent loop with the platform ($OSMOSIS_PLATFORM_URL, https://platform.osmosis.ai); needs a key and a login ($OSMOSIS_TOKEN, else ~/.config/osmosis/credentials.json)',
     )
     .option(
       '--public-host <host>',
@@ -91,22 +91,22 @@ function declareServe(program: Command) {
     )
     .option(
       '--public-port <port>',
-      'port on which it does (default: the one that is listened on)',
+      'port under which the platform reaches the server (default: the port it listens on)',
       portNumber,
     )
   const workers = addWorkerFlags(reachable, 'server')
   return addQueueFlags(
     workers,
-    'leave the rollouts of a workflow to osmosis worker, over this Redis',
+    'queue the rollouts of a workflow in this Redis, for osmosis worker to run',
   )
     .option(
       '--max-rollouts <n>',
-      'most rollouts of the queue that run at the same time, on all workers together, or none for no limit (default: as a server of the queue said last)',
+      'maximum number of concurrent rollouts of the queue, on all workers together, or none for no limit (default: the last value that a server of the queue set)',
       countOrNone,
     )
     .option(
       '--max-queue-depth <n>',
-      'answer 429 while so many rollouts wait in the queue (default: any number may)',
+      'answer 429 while this many rollouts wait in the queue (default: no limit)',
       countFrom(1),
     )
     .addHelpText('after', example('osmosis serve rollouts/price-check/main.ts --port 8000'))

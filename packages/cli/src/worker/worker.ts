@@ -17,42 +17,42 @@ function declareWorker(program: Command) {
   const worker = program
     .command('worker')
     .description(
-      'run the rollouts of a workflow that servers with --redis have accepted, or that a trainer hands out',
+      'run the rollouts of a workflow that servers with --redis accepted, or that a trainer assigns',
     )
     .argument(
       '<entrypoint>',
-      'the module of the workflow; for a queue that which the servers serve, in the same version',
+      'the module of the workflow; for a queue, the same version of the module that the servers serve',
     )
-  const queued = addQueueFlags(worker, 'take rollouts over this Redis')
+  const queued = addQueueFlags(worker, 'run the rollouts that are queued in this Redis')
     .optionsGroup(groups.limits)
     .option(
       '--concurrency <n>',
-      'most rollouts at the same time in this worker (default: what the config of the workflow says; 64 when it sets no limit)',
+      'maximum number of concurrent rollouts in this worker (default: the limit in the config of the workflow, else 64)',
       countFrom(1),
     )
     .option(
       '--lock-duration <seconds>',
-      'take a worker that is silent for so long for dead; to be longer than any computation that blocks its thread (default: 30)',
+      'treat a worker as lost when it is silent for this long; must be longer than any computation that blocks its thread (default: 30)',
       positiveSeconds,
     )
     .option(
       '--max-model-calls <n>',
-      'most model calls to one policy endpoint at the same time, on all workers together (default: any number)',
+      'maximum number of concurrent model calls to one policy endpoint, on all workers together (default: no limit)',
       countFrom(1),
     )
     .optionsGroup(groups.trainer)
     .option(
       '--agent-lightning <url>',
-      'take rollouts from the gateway of Agent Lightning v1 there; its key is $OSMOSIS_TRAINER_KEY',
+      'run rollouts from the Agent Lightning v1 gateway at this URL; its key is $OSMOSIS_TRAINER_KEY',
     )
     .option(
       '--retries <n>',
-      'how often a rollout of a trainer is run again after an error of its endpoint (default: 1)',
+      'how many times to run a rollout of a trainer again after an error of its endpoint (default: 1)',
       countFrom(0),
     )
     .option(
       '--reward <rule>',
-      'the one reward of a rollout with several samples: mean, sum, or the id of the sample whose reward it is (default: such a rollout fails)',
+      'reward of a rollout with several samples: mean, sum, or the id of the sample whose reward counts (default: such a rollout fails)',
     )
     .option(
       '--rows <module>',
@@ -60,7 +60,7 @@ function declareWorker(program: Command) {
     )
     .option(
       '--trinity <url>',
-      'train over a dataset with the explorer of Trinity-RFT that serves there; one worker for an explorer',
+      'train on a dataset with the Trinity-RFT explorer at this URL; use one worker per explorer',
     )
     .option(
       '--dataset <file>',
@@ -68,22 +68,22 @@ function declareWorker(program: Command) {
     )
     .option(
       '--attempts <n>',
-      'how many times each row is run with Trinity; the attempts at a row are a group',
+      'number of attempts at each row with Trinity; the attempts at a row are a group',
       countFrom(1),
     )
     .option(
       '--groups-per-commit <n>',
-      'how many groups Trinity is handed at a time, when all of them have ended',
+      'number of groups in one commit to Trinity, which happens when all of them are complete',
       countFrom(1),
     )
     .option(
       '--epochs <n>',
-      'how many times to go through the dataset with Trinity (default: 1)',
+      'number of passes over the dataset with Trinity (default: 1)',
       countFrom(1),
     )
     .option(
       '--journal <file>',
-      'keep there how far training with Trinity has come, so that the next start goes on from there (default: it begins with the first row)',
+      'file that stores the progress of training with Trinity, so that the next start resumes it (default: every start begins with the first row)',
     )
   const served = addWorkerFlags(queued, 'worker')
     .optionsGroup(groups.server)

@@ -11,13 +11,10 @@ import {
 
 function declareValidate(datasets: Command) {
   return platformCommand(datasets, 'validate')
-    .description('check a file before it is uploaded, without asking the platform')
+    .description('check a file before uploading it, without calling the platform')
     .argument('<file>', 'a .jsonl, .csv or .parquet file')
     .optionsGroup(groups.inputs)
-    .option(
-      '--entrypoint <module>',
-      'check all rows by the metadata schema of this workflow as well',
-    )
+    .option('--entrypoint <module>', 'also check all rows by the metadata schema of this workflow')
     .addHelpText('after', example('osmosis dataset validate data/prices.jsonl'))
 }
 
@@ -29,9 +26,9 @@ function declareUpload(datasets: Command) {
     .description('upload a file as the dataset of its name')
     .argument('<file>', 'a .jsonl, .csv or .parquet file')
     .optionsGroup(groups.output)
-    .option('--overwrite', 'replace the dataset that is there')
+    .option('--overwrite', 'replace an existing dataset')
     .optionsGroup(groups.confirmation)
-    .option('-y, --yes', 'do not ask before that')
+    .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', example('osmosis dataset upload data/prices.jsonl'))
 }
 
@@ -43,7 +40,7 @@ function declarePreview(datasets: Command) {
     .description('show the first rows of a dataset')
     .argument('<dataset>', 'its name or id')
     .optionsGroup(groups.limits)
-    .option('--rows <count>', 'how many', countFrom(1), 5)
+    .option('--rows <count>', 'number of rows', countFrom(1), 5)
     .addHelpText('after', example('osmosis dataset preview prices --rows 3'))
 }
 
@@ -57,9 +54,9 @@ function declareDownload(datasets: Command) {
     .optionsGroup(groups.output)
     .option(
       '-o, --output <file>',
-      'where to, a file or a folder that is there (default: its own name, here)',
+      'file or existing folder to write to (default: a file of its name in the working folder)',
     )
-    .option('--overwrite', 'replace the file that is there')
+    .option('--overwrite', 'replace an existing file')
     .addHelpText('after', example('osmosis dataset download prices -o data/prices.jsonl'))
 }
 
@@ -82,7 +79,7 @@ export function addDatasetCommands(program: Command, settings: ProgramSettings):
     (await import('./dataset-actions.ts')).list(session, flags),
   )
   const info = platformCommand(datasets, 'info')
-    .description('show what the platform knows of a dataset')
+    .description('show a dataset on the platform')
     .argument('<dataset>', 'its name or id')
     .addHelpText('after', example('osmosis dataset info prices'))
   onPlatform(info, settings, async (session, _flags, name) =>
@@ -95,7 +92,7 @@ export function addDatasetCommands(program: Command, settings: ProgramSettings):
     (await import('./dataset-actions.ts')).download(session, name, flags),
   )
   const logs = platformCommand(datasets, 'logs')
-    .description('show what happened to a dataset on the platform')
+    .description('show the log of a dataset on the platform')
     .argument('<dataset>', 'its name or id')
     .addHelpText('after', example('osmosis dataset logs prices'))
   onPlatform(addLogFlags(logs), settings, async (session, flags, name) =>

@@ -27,7 +27,7 @@ function declareSubmit(group: Command, kind: RunKind) {
     .optionsGroup(groups.inputs)
     .option('--secrets-file <file>', 'values of secrets, as NAME=value; - reads stdin')
     .optionsGroup(groups.confirmation)
-    .option('-y, --yes', 'do not ask')
+    .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', example(`osmosis ${kind} submit ${folder}price-check.toml`))
 }
 
@@ -39,7 +39,7 @@ function declareInfo(group: Command, kind: RunKind) {
     .description('show a run on the platform, with its metrics')
     .argument('<run>', 'its name or id')
     .optionsGroup(groups.output)
-    .option('-o, --output <file>', 'write the JSON there as well')
+    .option('-o, --output <file>', 'also write the JSON to this file')
     .addHelpText('after', example(`osmosis ${kind} info my-run --output run.json`))
 }
 
@@ -51,11 +51,11 @@ function declareChange(group: Command, kind: RunKind, action: 'stop' | 'retry') 
     .description(
       action === 'stop'
         ? 'stop a run on the platform'
-        : 'run what failed in a run on the platform again',
+        : 'run the failed items of a run on the platform again',
     )
     .argument('<run>', 'its name or id')
     .optionsGroup(groups.confirmation)
-    .option('-y, --yes', 'do not ask')
+    .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', example(`osmosis ${kind} ${action} my-run`))
 }
 
@@ -70,15 +70,18 @@ function declareDownload(evals: Command) {
     .addOption(
       new Option(
         '--types <types>',
-        `what, e.g. metrics,logs: ${runFileTypes.join(', ')}, or all (default: metrics,trajectories)`,
+        `file types, e.g. metrics,logs: ${runFileTypes.join(', ')}, or all (default: metrics,trajectories)`,
       ).argParser(readTypes),
     )
-    .option('--rows <list>', 'of these rows, e.g. 3,10-20', readRows)
+    .option('--rows <list>', 'only these rows, e.g. 3,10-20', readRows)
     .optionsGroup(groups.output)
-    .option('-o, --output <folder>', 'where to (default: a folder of the name of the run)')
-    .option('--overwrite', 'replace files of the same size as well')
+    .option(
+      '-o, --output <folder>',
+      'folder to write to (default: a folder with the name of the run)',
+    )
+    .option('--overwrite', 'also replace files of the same size')
     .optionsGroup(groups.confirmation)
-    .option('-y, --yes', 'do not ask')
+    .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', example('osmosis eval download my-run --types metrics,logs'))
   addPythonName(command, '--type <types>', '--types')
   return command
