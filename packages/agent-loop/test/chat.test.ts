@@ -1,7 +1,7 @@
 import { OsmosisRolloutError, type ChatResult, type CompletionParams } from '@osmosis/agent-loop'
 import { isOsmosisError, type PromptMessage } from '@osmosis/core'
 import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
-import { FakeTrainer, hang, reset, said, type TrainerAnswer } from '@osmosis/testing/kit'
+import { FakeTrainer, hang, reset, said, type LoopTrainerAnswer } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { loopOf, metrics, startApp, type RunningAppOptions } from './running-app.ts'
@@ -16,7 +16,7 @@ interface Asked {
 
 /** Asks once inside a rollout, with these answers of the trainer. */
 async function ask(
-  answers: TrainerAnswer[],
+  answers: LoopTrainerAnswer[],
   params: Readonly<CompletionParams> = {},
   options: RunningAppOptions & { overrides?: Record<string, unknown> } = {},
 ): Promise<Asked> {
@@ -164,7 +164,7 @@ describe('an answer', () => {
     expect((await ask([{ choices: [choice] }])).outcome).toMatchObject({ finishReason: null })
   })
 
-  it.each<[string, TrainerAnswer]>([
+  it.each<[string, LoopTrainerAnswer]>([
     ['without choices', {}],
     ['with empty choices', { choices: [] }],
     ['without a message', { choices: [{}] }],
@@ -179,7 +179,7 @@ describe('an answer', () => {
 })
 
 describe('a model call that fails', () => {
-  it.each<[string, TrainerAnswer, object]>([
+  it.each<[string, LoopTrainerAnswer, object]>([
     ['400', 400, { name: 'OsmosisValidationError', status: 400 }],
     ['404', 404, { name: 'OsmosisValidationError', status: 404 }],
     ['302', 302, { name: 'OsmosisValidationError', status: 302 }],
@@ -201,7 +201,7 @@ describe('a model call that fails', () => {
     expect(trainer.chats).toHaveLength(1)
   })
 
-  it.each<[string, TrainerAnswer]>([
+  it.each<[string, LoopTrainerAnswer]>([
     ['500', 500],
     ['429', 429],
     ['408', 408],
@@ -213,7 +213,7 @@ describe('a model call that fails', () => {
     expect(trainer.chats).toHaveLength(3)
   })
 
-  it.each<[string, TrainerAnswer, object]>([
+  it.each<[string, LoopTrainerAnswer, object]>([
     ['500', 500, { name: 'OsmosisServerError', code: 'policy_http_error', status: 500 }],
     ['a reset', reset, { name: 'OsmosisTransportError', code: 'policy_unreachable' }],
   ])('with %s too often says so', async (_, answer, expected) => {

@@ -1,5 +1,5 @@
 import type { RolloutContext, RolloutResult } from '@osmosis/agent-loop'
-import { hang, reset, said, type TrainerAnswer } from '@osmosis/testing/kit'
+import { hang, reset, said, type LoopTrainerAnswer } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { answerOnce, loopOf, metrics, startApp, type RunningAppOptions } from './running-app.ts'
@@ -13,7 +13,10 @@ const conversation = [
 /** The `completed` bodies that one rollout of `run` leads to. */
 async function resultsOf(
   run: (ctx: RolloutContext) => RolloutResult | Promise<RolloutResult>,
-  options: RunningAppOptions & { answers?: TrainerAnswer[]; chatAnswers?: TrainerAnswer[] } = {},
+  options: RunningAppOptions & {
+    answers?: LoopTrainerAnswer[]
+    chatAnswers?: LoopTrainerAnswer[]
+  } = {},
 ): Promise<unknown[]> {
   const { answers = [], chatAnswers = [], ...appOptions } = options
   await using running = await startApp({ loop: loopOf(run), ...appOptions })
@@ -175,7 +178,7 @@ describe('the completed call', () => {
 })
 
 describe('delivering the completed call', () => {
-  it.each<[string, TrainerAnswer[]]>([
+  it.each<[string, LoopTrainerAnswer[]]>([
     ['500s', [500, 500, 500]],
     ['a reset', [reset]],
     ['408, 425 and 429', [408, 425, 429]],

@@ -1,4 +1,4 @@
-import { said, told, type TrainerAnswer } from '@osmosis/testing/kit'
+import { said, told, type LoopTrainerAnswer } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { answerOnce, loopOf, startApp, type RunningApp } from './running-app.ts'
@@ -84,7 +84,7 @@ describe('sending a rollout again', () => {
     )
   })
 
-  it.each<[string, (running: RunningApp, held: TrainerAnswer) => Promise<unknown>]>([
+  it.each<[string, (running: RunningApp, held: LoopTrainerAnswer) => Promise<unknown>]>([
     [
       'waits',
       async (running, held) => {
@@ -120,7 +120,7 @@ describe('sending a rollout again', () => {
     ],
   ])('changes nothing while the first one %s', async (_, begin) => {
     const free = Promise.withResolvers<void>()
-    const held: TrainerAnswer = async (response) => {
+    const held: LoopTrainerAnswer = async (response) => {
       await free.promise
       response.end(JSON.stringify(said('ok')))
     }

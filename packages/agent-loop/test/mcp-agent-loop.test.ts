@@ -8,7 +8,7 @@ import {
   ListToolsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { mcpAgentLoop } from '@osmosis/agent-loop'
-import { said, told, type TrainerAnswer } from '@osmosis/testing/kit'
+import { said, told, type LoopTrainerAnswer } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 
@@ -25,7 +25,7 @@ const tool = (id: string, content: string): object => ({ role: 'tool', content, 
 /** The body of the `completed` call of one rollout with these servers and answers. */
 async function resultOf(
   servers: McpServers,
-  chatAnswers: TrainerAnswer[],
+  chatAnswers: LoopTrainerAnswer[],
   options: RunningAppOptions & { maxConcurrentTools?: number; limits?: object } = {},
 ): Promise<Record<string, unknown>> {
   const { maxConcurrentTools, limits, ...appOptions } = options
@@ -365,7 +365,7 @@ describe('a rollout with MCP tools', () => {
     choices: [{ message: { role: 'assistant', content: 'x' }, finish_reason }],
     usage: null,
   })
-  it.each<[string, TrainerAnswer[], object, object]>([
+  it.each<[string, LoopTrainerAnswer[], object, object]>([
     ['for the reason of the policy', [ended('length')], {}, { finish_reason: 'length' }],
     ['with stop when that gave none', [ended(null)], {}, { finish_reason: 'stop' }],
     [

@@ -1,11 +1,15 @@
-import { said, type TrainerAnswer } from '@osmosis/testing/kit'
+import { said, type LoopTrainerAnswer } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 import { stoppedClock } from './stopped-clock.ts'
 
 /** Answers the policy after so many milliseconds. */
-function after(pass: (ms: number) => void, ms: number, answer: TrainerAnswer): TrainerAnswer {
+function after(
+  pass: (ms: number) => void,
+  ms: number,
+  answer: LoopTrainerAnswer,
+): LoopTrainerAnswer {
   return (response) => {
     pass(ms)
     if (typeof answer === 'number') response.writeHead(answer).end()

@@ -1,9 +1,9 @@
-import { reset, type TrainerAnswer } from '@osmosis/testing/kit'
+import { reset, type LoopTrainerAnswer } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 
-const faults: TrainerAnswer[] = [
+const faults: LoopTrainerAnswer[] = [
   500,
   503,
   408,

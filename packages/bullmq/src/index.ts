@@ -6,8 +6,8 @@ export {
 export { type QueueConnectionOptions } from './connection/queue-connection.ts'
 export { QueueKeys } from './connection/queue-keys.ts'
 export { createQueueServer, type QueueServerOptions } from './front/queue-server.ts'
-export { openQueue, type OpenQueue } from './queue/open-queue.ts'
-export { type QueueCounts } from './queue/rollout-queue.ts'
+export { type OpenQueue, type QueueCounts } from './queue/open-queue.ts'
+export { openQueue } from './queue/rollout-queue.ts'
 export { type QueueWorker } from './queue/worker-list.ts'
 export {
   startRolloutWorker,

@@ -3,11 +3,10 @@ export { type QueueConnection } from './connection/queue-connection.ts'
 export { queuePriority } from './queue/queue-priority.ts'
 export { RolloutQueue } from './queue/rollout-queue.ts'
 export { type WakeListener } from './queue/wakes.ts'
-export { type Samples } from './records/kept-samples.ts'
 export { type KeptWorkflow, type RecordFields } from './records/record-fields.ts'
 export { type RecordScript, type ScriptValue } from './records/record-scripts.ts'
 export {
-  type Acceptance,
+  type QueueAcceptance,
   type AcceptLimits,
   type RolloutEntry,
   type RolloutKind,
@@ -18,7 +17,7 @@ export { type RolloutRecords } from './records/rollout-records.ts'
 export {
   type RolloutRuns,
   type RunOf,
-  type RunState,
+  type QueuedRunState,
   type Settled,
   type Taken,
   type Taker,

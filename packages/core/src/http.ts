@@ -11,11 +11,10 @@ export { bodyWithoutKeys, foreignText } from './http/refusal-text.ts'
 export { ReleasingMap } from './http/releasing-map.ts'
 export { retryAfterMs, shouldRetry, type AnswerHeaders } from './http/retry-after.ts'
 export { isPassingStatus, retryRequest, type RetryOptions } from './http/retry.ts'
+export type { HttpAnswer, HttpRequest } from './http/exchange.ts'
 export {
   createTransport,
   transportsByEgress,
-  type HttpAnswer,
-  type HttpRequest,
   type Transport,
   type TransportOptions,
 } from './http/transport.ts'

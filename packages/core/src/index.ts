@@ -4,9 +4,9 @@ export type { EgressOptions } from './http/egress-policy.ts'
 export type { PolicyLimits } from './policy/answer-limits.ts'
 export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
-export type { BeginningModelCall, PolicyCallOptions, PolicyClient } from './policy/policy-client.ts'
+export type { BeginningModelCall, PolicyClient } from './policy/policy-client.ts'
 export { createPolicyProxy, type PolicyProxy } from './policy/policy-proxy.ts'
-export type { PolicyStream } from './policy/policy-stream.ts'
+export type { PolicyCallOptions, PolicyStream } from './policy/policy-stream.ts'
 export type { PolicyWire } from './policy/policy-wire.ts'
 export {
   getRolloutContext,

@@ -13,7 +13,8 @@ export type {
   ChatUsage,
 } from './policy/chat-completion.ts'
 export { PassingAnswer, type AnswerListener } from './policy/passing-answer.ts'
-export type { PolicyCallOptions, PolicyClient } from './policy/policy-client.ts'
+export type { PolicyClient } from './policy/policy-client.ts'
+export type { PolicyCallOptions } from './policy/policy-stream.ts'
 export { policyModelName, type PolicyWire } from './policy/policy-wire.ts'
 export { wireTranscript, type WireTranscript } from './policy/transcript.ts'
 export { isRetryableStatus } from './policy/transport.ts'

@@ -18,6 +18,7 @@ export {
   type RolloutRequest,
   type RolloutSelector,
   type RolloutState,
+  type SamplesById,
   type WorkflowOutcome,
 } from './backend/execution-backend.ts'
 export { LiveRollout } from './backend/live-rollout.ts'

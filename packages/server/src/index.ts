@@ -17,6 +17,7 @@ export {
   type RolloutSelector,
   type RolloutState,
   type RolloutStatus,
+  type SamplesById,
   type WorkflowOutcome,
 } from '@osmosis/runtime'
 
@@ -43,5 +44,5 @@ export {
 export type { OwnershipOptions } from './ownership/ownership-log.ts'
 export type { RolloutProtocolOptions } from './rollout/rollout-routes.ts'
 export type { RunAnswerRules } from './run/run-answer.ts'
-export type { RunOptions } from './run/run-options.ts'
+export type { RunRouteOptions } from './run/run-options.ts'
 export type { LifeHooks } from './work/server-life.ts'

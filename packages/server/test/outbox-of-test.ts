@@ -5,7 +5,7 @@ import { randomNumbers, recordingLogger, temporaryFolder, type LogLine } from '@
 import { expect } from 'vitest'
 
 import type { Callback } from '../src/delivery/callback-delivery.ts'
-import type { Acceptance } from '../src/delivery/outbox-lines.ts'
+import type { OutboxAcceptance } from '../src/delivery/outbox-lines.ts'
 import type { OutboxRecord } from '../src/delivery/outbox-record.ts'
 import { Outbox } from '../src/delivery/outbox.ts'
 
@@ -15,7 +15,7 @@ export function callbackOf(rolloutId: string, kind: string, body: string): Callb
   return { rolloutId, kind, url, apiKey, idempotencyKey: `${rolloutId}/${kind}`, body }
 }
 
-export function acceptanceOf(rolloutId: string): Acceptance {
+export function acceptanceOf(rolloutId: string): OutboxAcceptance {
   return {
     rolloutId,
     key: rolloutId,

@@ -28,7 +28,7 @@ export function request(overrides: Partial<RolloutRequest> = {}): RolloutRequest
   }
 }
 
-export interface Reported {
+export interface ExecutedRollout {
   completion: WorkflowOutcome | undefined
   grading: GradingOutcome | undefined
 }
@@ -37,8 +37,8 @@ export interface Reported {
 export async function run(
   backend: ExecutionBackend,
   overrides: Partial<RolloutRequest> = {},
-): Promise<Reported> {
-  const reported: Reported = { completion: undefined, grading: undefined }
+): Promise<ExecutedRollout> {
+  const reported: ExecutedRollout = { completion: undefined, grading: undefined }
   await backend.execute(request(overrides), {
     async workflowFinished(outcome) {
       reported.completion = outcome

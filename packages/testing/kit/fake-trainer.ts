@@ -3,19 +3,22 @@ import type { ServerResponse } from 'node:http'
 import { HttpPeer, type PeerRequest } from './http-peer.ts'
 
 /** How the trainer answers: a status, a JSON body with 200, or anything a response can do. */
-export type TrainerAnswer = number | object | ((response: ServerResponse) => void | Promise<void>)
+export type LoopTrainerAnswer =
+  | number
+  | object
+  | ((response: ServerResponse) => void | Promise<void>)
 
 /** The trainer's side of the protocol: a policy and the `completed` route, both recorded. */
 export class FakeTrainer extends HttpPeer {
   readonly chats: PeerRequest[] = []
   readonly completed: PeerRequest[] = []
   /** Answers of the next model calls; the text "ok" when used up. */
-  readonly chatAnswers: TrainerAnswer[] = []
+  readonly chatAnswers: LoopTrainerAnswer[] = []
   /** Answers of the next `completed` calls; {@link otherwise} when used up. */
-  readonly completedAnswers: TrainerAnswer[] = []
-  otherwise: () => TrainerAnswer = () => ({ status: 'ok' })
+  readonly completedAnswers: LoopTrainerAnswer[] = []
+  otherwise: () => LoopTrainerAnswer = () => ({ status: 'ok' })
   /** Answers model calls for which {@link chatAnswers} has nothing. */
-  policy: (request: PeerRequest) => TrainerAnswer = () => said('ok')
+  policy: (request: PeerRequest) => LoopTrainerAnswer = () => said('ok')
   openChats = 0
 
   /** A body for `POST /v1/rollout/init` that points here. */
@@ -52,7 +55,7 @@ export class FakeTrainer extends HttpPeer {
   }
 }
 
-function answer(response: ServerResponse, what: TrainerAnswer): void {
+function answer(response: ServerResponse, what: LoopTrainerAnswer): void {
   if (typeof what === 'function') what(response)
   else if (typeof what === 'number') response.writeHead(what).end('{"detail":"no"}')
   else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(what))
@@ -75,7 +78,7 @@ export function said(content: string | null, toolCalls?: readonly object[]): obj
   }
 }
 
-export const hang: TrainerAnswer = () => undefined
-export const reset: TrainerAnswer = (response) => {
+export const hang: LoopTrainerAnswer = () => undefined
+export const reset: LoopTrainerAnswer = (response) => {
   response.socket?.destroy()
 }

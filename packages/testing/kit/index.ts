@@ -14,7 +14,7 @@ export { calculatorMigration, printedBy } from './calculator-migration.ts'
 export { countAlive } from './count-alive.ts'
 export { freePort } from './free-port.ts'
 export { FakeController, type CallbackAnswer, type ReceivedCallback } from './fake-controller.ts'
-export { FakeTrainer, hang, reset, said, type TrainerAnswer } from './fake-trainer.ts'
+export { FakeTrainer, hang, reset, said, type LoopTrainerAnswer } from './fake-trainer.ts'
 export { post, told } from './http-calls.ts'
 export { HttpPeer, type PeerRequest } from './http-peer.ts'
 export { journalEvents, journalLine } from './journal-lines.ts'
@@ -30,7 +30,7 @@ export {
   sendStream,
   startPolicyEndpoint,
   usage,
-  type PolicyEndpoint,
+  type RecordedPolicy,
   type ReceivedCall,
 } from './policy-endpoint.ts'
 export { madeEvent, madeManifest, madeRows, type MadeManifest } from './made-runs.ts'

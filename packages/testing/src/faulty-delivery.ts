@@ -4,14 +4,14 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import type { Faults } from './policy-reply.ts'
 
 /** What goes out when nothing goes wrong. */
-export interface Delivery {
+export interface IntendedAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
 /** One request under way. */
-export interface Exchange {
+export interface OpenRequest {
   readonly outgoing: ServerResponse
   /** Aborts when the connection is gone. */
   readonly signal: AbortSignal
@@ -25,9 +25,9 @@ export interface Exchange {
  * written any more.
  */
 export async function deliver(
-  delivery: Delivery,
+  delivery: IntendedAnswer,
   faults: Faults,
-  exchange: Exchange,
+  exchange: OpenRequest,
 ): Promise<void> {
   const { outgoing, signal, cut } = exchange
   if (faults.cutBeforeHeaders) return cut()
@@ -54,7 +54,7 @@ export async function deliver(
 async function write(
   bytes: Buffer,
   { chunkBytes = Infinity }: Faults,
-  { outgoing, signal }: Exchange,
+  { outgoing, signal }: OpenRequest,
 ): Promise<void> {
   const gone = aborted(signal)
   for (let at = 0; at < bytes.length && !signal.aborted; at += chunkBytes) {

@@ -55,7 +55,7 @@ export {
 export {
   type TrainerFault,
   type TrainerFaults,
-  type TrainerRequest,
+  type ReceivedTrainerRequest,
 } from './trainers/trainer-http.ts'
 export {
   FakeOsmosis,

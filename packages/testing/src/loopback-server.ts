@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 const backlog = 4096
 
 /** An HTTP server on a port of 127.0.0.1. */
-export interface LoopbackServer extends AsyncDisposable {
+export interface TestServer extends AsyncDisposable {
   /** Without a slash at the end. */
   readonly url: string
   /** Closes every connection and stops listening. Safe to call again. */
@@ -16,7 +16,7 @@ export interface LoopbackServer extends AsyncDisposable {
 export async function startLoopbackServer(
   listener: RequestListener,
   port = 0,
-): Promise<LoopbackServer> {
+): Promise<TestServer> {
   const server = createServer({ keepAliveTimeout: 75_000 }, listener)
   const listening = Promise.withResolvers<void>()
   server.once('error', listening.reject)

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { answerCompletion, answerContext, asksForUsage } from '@osmosis/controller/answers'
 import { errorMessage } from '@osmosis/core'
 
-import { type Delivery, deliver } from './faulty-delivery.ts'
+import { type IntendedAnswer, deliver } from './faulty-delivery.ts'
 import { startLoopbackServer } from './loopback-server.ts'
 import { fault, type FaultyReply, type Reply, type StatusReply } from './policy-reply.ts'
 import { receive, type ReceivedRequest } from './received-request.ts'
@@ -117,7 +117,7 @@ function failure(status: number, message: string): StatusReply {
   })
 }
 
-function statusDelivery({ status, headers, body }: StatusReply): Delivery {
+function statusDelivery({ status, headers, body }: StatusReply): IntendedAnswer {
   return {
     status,
     headers: { 'content-type': 'application/json', ...headers },
@@ -128,7 +128,7 @@ function statusDelivery({ status, headers, body }: StatusReply): Delivery {
 function answerDelivery(
   reply: Exclude<Reply, StatusReply>,
   { body: request }: ReceivedRequest,
-): Delivery {
+): IntendedAnswer {
   const { answer, faults } = isFaulty(reply) ? reply : { answer: reply, faults: {} }
   const streams = request['stream'] === true || faults.raw !== undefined
   if (faults.json || !streams) {

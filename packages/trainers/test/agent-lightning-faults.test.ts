@@ -4,7 +4,7 @@ import {
   randomFaults,
   type TrainerFault,
   type TrainerFaults,
-  type TrainerRequest,
+  type ReceivedTrainerRequest,
 } from '@osmosis/testing'
 import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
@@ -107,7 +107,7 @@ test('a worker that ends by itself gives back what it was taking then', async ()
 })
 
 test('a rollout whose retry is refused ends as it did before', async () => {
-  const isRetry = ({ method, body }: TrainerRequest): boolean =>
+  const isRetry = ({ method, body }: ReceivedTrainerRequest): boolean =>
     method === 'PATCH' && !('state' in (body['status'] as object))
   const { fake } = await gateway([{ input: row() }], {
     faults: (request) => (isRetry(request) ? 422 : undefined),

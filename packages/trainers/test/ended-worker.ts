@@ -1,11 +1,11 @@
-import type { TrainerFault, TrainerFaults, TrainerRequest } from '@osmosis/testing'
+import type { TrainerFault, TrainerFaults, ReceivedTrainerRequest } from '@osmosis/testing'
 import { expect } from 'vitest'
 
 import { gateway, startWorker, trainedRewards } from './gateway-worker.ts'
 import { plannedAgent, row, type Plan } from './planned-agent.ts'
 
 /** What a request to the gateway is for. */
-export function purposeOf({ method, path, body }: TrainerRequest): string {
+export function purposeOf({ method, path, body }: ReceivedTrainerRequest): string {
   if (path.startsWith('/proxy/')) return 'model call'
   if (path.endsWith('/events')) return 'reward'
   if (method === 'GET') return path === '/api/rollouts' ? 'look' : 'look at one'

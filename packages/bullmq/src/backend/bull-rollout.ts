@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import {
+  type SamplesById,
   type GradingOutcome,
   Deadline,
   QueueClock,
@@ -15,7 +16,6 @@ import {
 import { queuePriority } from '../queue/queue-priority.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { RolloutRecord } from '../records/rollout-record.ts'
-import type { Samples } from '../records/kept-samples.ts'
 import { patiently } from '../queue/patience.ts'
 
 /** For a worker to report the end of what was ended. Milliseconds. */
@@ -148,7 +148,7 @@ export class BullRollout implements RolloutPhases {
   }
 
   /** What was said in a workflow that failed, which its worker writes a little later. */
-  async #partial(): Promise<Samples> {
+  async #partial(): Promise<SamplesById> {
     try {
       const late = AbortSignal.timeout(partialMs)
       for await (const { has, run, worker } of this.#queue.watch(this.id, late)) {

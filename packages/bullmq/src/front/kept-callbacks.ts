@@ -1,3 +1,4 @@
+import type { SamplesById } from '@osmosis/runtime'
 import {
   conversationJson,
   type BodyParts,
@@ -7,7 +8,6 @@ import {
   type DeliveryOutcome,
 } from '@osmosis/server/protocols'
 
-import type { Samples } from '../records/kept-samples.ts'
 import type { ToldKind } from '../records/rollout-record.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
 
@@ -16,7 +16,7 @@ export interface KeptCallbacksOptions {
   readonly rolloutId: string
   readonly records: RolloutRecords
   /** Those of the grading, as the record has them. */
-  readonly samples: Samples
+  readonly samples: SamplesById
   /** What became of this one is noted by whoever has it told, with what follows. */
   readonly last: ToldKind
   /** Whether one that is given up is not tried again. */

@@ -1,6 +1,7 @@
 import type { ServerMetrics } from '@osmosis/server/protocols'
 
-import type { QueueCounts, RolloutQueue } from '../queue/rollout-queue.ts'
+import type { QueueCounts } from '../queue/open-queue.ts'
+import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { QueueWorker } from '../queue/worker-list.ts'
 import type { FrontRecords } from './front-records.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'

@@ -1,4 +1,4 @@
-import type { RolloutObserver } from '@osmosis/runtime'
+import type { SamplesById, RolloutObserver } from '@osmosis/runtime'
 import { inTrace } from '@osmosis/core/http'
 import {
   LeasedDelivery,
@@ -12,7 +12,6 @@ import {
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import { hasEnded } from '../records/rollout-record.ts'
-import type { Samples } from '../records/kept-samples.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
 import { KeptCallbacks } from './kept-callbacks.ts'
 import type { FrontRecords } from './front-records.ts'
@@ -209,7 +208,7 @@ export class ResultTeller {
   async #count({ record, workflow, grading, times }: KnownRollout): Promise<void> {
     const { metrics } = this.#parts.services
     const { outcome, samples } = workflow
-    const partial: Samples = (await outcome.partialSamples) ?? new Map()
+    const partial: SamplesById = (await outcome.partialSamples) ?? new Map()
     for (const { calls } of [...samples.values(), ...partial.values()]) {
       for (const call of calls) metrics.policy.count(call)
     }

@@ -1,6 +1,17 @@
-import type { QueueConnectionOptions } from '../connection/queue-connection.ts'
-import { RolloutQueue, type QueueCounts } from './rollout-queue.ts'
 import type { QueueWorker } from './worker-list.ts'
+
+/** How many rollouts are where. */
+export interface QueueCounts {
+  readonly queued: number
+  readonly running: number
+  readonly grading: number
+  /** With a lease that somebody has to renew. */
+  readonly leased: number
+  /** With outcomes that have not been told yet. */
+  readonly untold: number
+  /** Accepted, and not ended and told. */
+  readonly inFlight: number
+}
 
 /** A queue of rollouts, for a server over it and for whoever looks after it. The caller closes it. */
 export interface OpenQueue extends AsyncDisposable {
@@ -20,13 +31,4 @@ export interface OpenQueue extends AsyncDisposable {
   setMaxRollouts(most: number | null): Promise<void>
   /** Resolves when what is being told has been told. */
   close(): Promise<void>
-}
-
-/**
- * Connects to a queue, and looks whether its Redis keeps what it is given.
- *
- * @throws OsmosisError with code `invalid_config`; `queue_unavailable` when Redis does not answer
- */
-export async function openQueue(options: QueueConnectionOptions): Promise<OpenQueue> {
-  return RolloutQueue.open(options)
 }

@@ -7,7 +7,7 @@ import type { Redis } from 'ioredis'
 
 import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
 import type {
-  Acceptance,
+  QueueAcceptance,
   AcceptLimits,
   RolloutEntry,
   RolloutRecord,
@@ -15,7 +15,7 @@ import type {
 import { RolloutRecords } from '../records/rollout-records.ts'
 import { RolloutRuns } from '../records/rollout-runs.ts'
 import { jobIdOf, queueNames, type RolloutJob } from './job-names.ts'
-import type { OpenQueue } from './open-queue.ts'
+import type { OpenQueue, QueueCounts } from './open-queue.ts'
 import { QueueSweep } from './queue-sweep.ts'
 import { stalledIntervalFor } from './stalled-interval.ts'
 import { Telling } from './telling.ts'
@@ -37,19 +37,6 @@ const resultOptions = {
 const longestPauseMs = 60_000
 /** For what is being told to be noted. Milliseconds. */
 const closingMs = 2_000
-
-/** How many rollouts are where. */
-export interface QueueCounts {
-  readonly queued: number
-  readonly running: number
-  readonly grading: number
-  /** With a lease that somebody has to renew. */
-  readonly leased: number
-  /** With outcomes that have not been told yet. */
-  readonly untold: number
-  /** Accepted, and not ended and told. */
-  readonly inFlight: number
-}
 
 /** The rollouts of any number of fronts and workers. The caller closes it. */
 export class RolloutQueue implements OpenQueue {
@@ -122,7 +109,7 @@ export class RolloutQueue implements OpenQueue {
    *
    * @throws OsmosisError with code `queue_unavailable`
    */
-  async accept(entry: RolloutEntry, limits: AcceptLimits = {}): Promise<Acceptance> {
+  async accept(entry: RolloutEntry, limits: AcceptLimits = {}): Promise<QueueAcceptance> {
     const accepting = this.records.accept(entry, limits, this.#front)
     // Sent with the record, and so done after it. A job without a record, or one more for the same, does
     // no harm, but while there is no room they would be too many.
@@ -364,4 +351,13 @@ export class RolloutQueue implements OpenQueue {
       throw this.#connection.unavailable(error)
     }
   }
+}
+
+/**
+ * Connects to a queue, and looks whether its Redis keeps what it is given.
+ *
+ * @throws OsmosisError with code `invalid_config`; `queue_unavailable` when Redis does not answer
+ */
+export async function openQueue(options: QueueConnectionOptions): Promise<OpenQueue> {
+  return RolloutQueue.open(options)
 }

@@ -1,3 +1,4 @@
+import type { SamplesById } from '@osmosis/runtime'
 import { isDeepStrictEqual } from 'node:util'
 import { deserialize, serialize } from 'node:v8'
 
@@ -5,8 +6,6 @@ import type { RolloutSample } from '@osmosis/core'
 import { sendSamples } from '@osmosis/workers/messages'
 
 import { leavesOf, type Leaves } from './leaves.ts'
-
-export type Samples = ReadonlyMap<string, RolloutSample>
 
 /** What is long in a sample, and what graders leave as it is. */
 const longParts = ['messages', 'trajectoryMessages', 'calls'] as const
@@ -30,7 +29,7 @@ export type LeftSamples = ReadonlyMap<string, Leaves>
  * @returns `isWhole`: false when what is long could not be kept
  */
 export function packSamples<T>(
-  samples: Samples,
+  samples: SamplesById,
   pack: (kept: readonly KeptSample[]) => T,
   left: LeftSamples = new Map(),
 ): { readonly packed: T; readonly isWhole: boolean } {
@@ -57,7 +56,7 @@ export function packSamples<T>(
 }
 
 /** What is in samples now. */
-export function leftSamples(samples: Samples): LeftSamples {
+export function leftSamples(samples: SamplesById): LeftSamples {
   return new Map(
     [...samples.values()].flatMap((sample) => {
       const leaves = leavesOf(longOf(sample))
@@ -67,7 +66,10 @@ export function leftSamples(samples: Samples): LeftSamples {
 }
 
 /** @param workflow - the samples as the workflow left them */
-export function unpackSamples(kept: readonly KeptSample[], workflow: Samples = new Map()): Samples {
+export function unpackSamples(
+  kept: readonly KeptSample[],
+  workflow: SamplesById = new Map(),
+): SamplesById {
   return new Map(
     kept.map(({ rest, long }) => {
       const same = (): unknown => longOf(workflow.get(rest.id))

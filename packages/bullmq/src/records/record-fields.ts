@@ -1,7 +1,6 @@
-import type { GradingOutcome, WorkflowOutcome } from '@osmosis/runtime'
+import type { SamplesById, GradingOutcome, WorkflowOutcome } from '@osmosis/runtime'
 
-import { unpackSamples, type KeptSample, type Samples } from './kept-samples.ts'
-import type { RolloutRecords } from './rollout-records.ts'
+import { unpackSamples, type KeptSample } from './kept-samples.ts'
 import {
   receiveGrading,
   receiveWorkflow,
@@ -12,25 +11,26 @@ import {
 /** What an outcome of a workflow is told with. */
 export interface KeptWorkflow {
   readonly outcome: WorkflowOutcome
-  readonly samples: Samples
+  readonly samples: SamplesById
 }
 
 /** Where the outcome of a workflow is. */
 export const workflowFields = ['workflow', 'samples', 'partial'] as const
 
-const none: Samples = new Map()
+const none: SamplesById = new Map()
+
+/** Opens what is stored sealed. */
+interface SealedValues {
+  open(id: string, place: string, sealed: Buffer): unknown
+}
 
 /** Fields of a record, each of which is opened when it is looked at. */
 export class RecordFields {
-  readonly #records: Pick<RolloutRecords, 'open'>
+  readonly #records: SealedValues
   readonly #id: string
   readonly #fields: ReadonlyMap<string, Buffer | null>
 
-  constructor(
-    records: Pick<RolloutRecords, 'open'>,
-    id: string,
-    fields: ReadonlyMap<string, Buffer | null>,
-  ) {
+  constructor(records: SealedValues, id: string, fields: ReadonlyMap<string, Buffer | null>) {
     this.#records = records
     this.#id = id
     this.#fields = fields
@@ -54,17 +54,17 @@ export class RecordFields {
   workflow(isWhole = true): KeptWorkflow | undefined {
     const sent = this.open('workflow')
     if (sent === undefined) return undefined
-    const read = (name: 'samples' | 'partial'): Samples => (isWhole ? this.samples(name) : none)
+    const read = (name: 'samples' | 'partial'): SamplesById => (isWhole ? this.samples(name) : none)
     const outcome = receiveWorkflow(sent as SentWorkflow, Promise.resolve(read('partial')))
     return { outcome, samples: read('samples') }
   }
 
-  samples(name: 'samples' | 'partial' = 'samples'): Samples {
+  samples(name: 'samples' | 'partial' = 'samples'): SamplesById {
     return unpackSamples((this.open(name) ?? []) as readonly KeptSample[])
   }
 
   /** @param workflow - the samples as the workflow left them */
-  grading(workflow: Samples): GradingOutcome | undefined {
+  grading(workflow: SamplesById): GradingOutcome | undefined {
     const sent = this.open('grading')
     return sent === undefined ? undefined : receiveGrading(sent as SentGrading, workflow)
   }

@@ -36,7 +36,7 @@ export interface AcceptLimits {
 }
 
 /** What became of an entry, with the answer of the one that was accepted under its id. */
-export interface Acceptance {
+export interface QueueAcceptance {
   readonly result: 'new' | 'known' | 'contradicted' | 'full'
   readonly answer: string
 }

@@ -10,7 +10,7 @@ import { deliveryScripts, type RecordScript, type ScriptValue } from './record-s
 import {
   readRecord,
   recordFields,
-  type Acceptance,
+  type QueueAcceptance,
   type AcceptLimits,
   type RolloutEntry,
   type RolloutRecord,
@@ -48,7 +48,7 @@ export class RolloutRecords {
     entry: RolloutEntry,
     limits: AcceptLimits = {},
     front?: { readonly id: string; readonly ms: number },
-  ): Promise<Acceptance> {
+  ): Promise<QueueAcceptance> {
     const { id, request, lease } = entry
     const { agentTimeoutSeconds: limit, queuedSeconds = 0 } = request
     const [result, answer] = (await this.run(deliveryScripts.accept, id, [
@@ -70,7 +70,7 @@ export class RolloutRecords {
       this.seal(id, 'delivery', portable(entry.delivery)),
     ])) as Buffer[]
     return {
-      result: String(result) as Acceptance['result'],
+      result: String(result) as QueueAcceptance['result'],
       answer: String(answer),
     }
   }

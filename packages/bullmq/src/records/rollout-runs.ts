@@ -1,6 +1,7 @@
 import { OsmosisError } from '@osmosis/core'
 import type { CancelDisposition } from '@osmosis/runtime/wire'
 import {
+  type SamplesById,
   type GradingOutcome,
   type RolloutRequest,
   type WorkflowOutcome,
@@ -10,7 +11,7 @@ import { receiveError, sendError, sendFailure, type SentError } from '@osmosis/w
 
 import { shownCode, storedCode } from './code-versions.ts'
 import { runScripts } from './record-scripts.ts'
-import { leftSamples, packSamples, type LeftSamples, type Samples } from './kept-samples.ts'
+import { leftSamples, packSamples, type LeftSamples } from './kept-samples.ts'
 import type { RolloutRecords } from './rollout-records.ts'
 import { phaseEnd, sendWorkflow, type PhaseEnd, type SentGrading } from './sent-outcome.ts'
 
@@ -99,7 +100,7 @@ export type Tries = <T>(ask: () => Promise<T>) => Promise<T>
 const once: Tries = async (ask) => ask()
 
 /** How a rollout stands, for the worker that runs it. */
-export interface RunState {
+export interface QueuedRunState {
   /** Whether this run counts. */
   readonly isCurrent: boolean
   readonly mayGrade: boolean
@@ -202,7 +203,7 @@ export class RolloutRuns {
   async settleWorkflow(
     of: RunOf,
     outcome: WorkflowOutcome,
-    samples: Samples,
+    samples: SamplesById,
     grades: boolean,
     tries: Tries = once,
   ): Promise<Settled> {
@@ -220,7 +221,7 @@ export class RolloutRuns {
   }
 
   /** Writes what was said in a workflow that failed. */
-  async settlePartial({ id, run }: RunOf, samples: Samples): Promise<void> {
+  async settlePartial({ id, run }: RunOf, samples: SamplesById): Promise<void> {
     const { packed } = packSamples(samples, (kept) => this.#records.seal(id, 'partial', kept))
     const reply = await this.#records.run(runScripts.partial, id, [run, packed])
     if (String(reply) === 'unheard') this.#unheard(id, true)
@@ -258,8 +259,8 @@ export class RolloutRuns {
     return this.#settle(of, 'grading', { outcome: sent, end, givesUp: true })
   }
 
-  /** How a run stands; see {@link RunState}. */
-  async look({ id, run }: RunOf): Promise<RunState> {
+  /** How a run stands; see {@link QueuedRunState}. */
+  async look({ id, run }: RunOf): Promise<QueuedRunState> {
     const [current, mayGrade, cancel, answer] = await this.#records.ask((redis) =>
       redis.hmgetBuffer(this.#records.key(id), 'run', 'may_grade', 'cancel', 'first_call'),
     )
@@ -340,7 +341,7 @@ export class RolloutRuns {
     return this.#records.seal(id, 'grading', sent)
   }
 
-  #firstCall(id: string, blob: Buffer): RunState['firstCall'] {
+  #firstCall(id: string, blob: Buffer): QueuedRunState['firstCall'] {
     const { error } = this.#records.open(id, 'first_call', blob) as { error?: SentError }
     return { error: error && receiveError(error) }
   }

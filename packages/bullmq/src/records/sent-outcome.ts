@@ -1,4 +1,5 @@
 import {
+  type SamplesById,
   type GradingOutcome,
   type RolloutFailure,
   type WorkflowOutcome,
@@ -7,7 +8,7 @@ import {
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 import { receiveFailure, sendFailure, type SentFailure } from '@osmosis/workers/messages'
 
-import { unpackSamples, type KeptSample, type Samples } from './kept-samples.ts'
+import { unpackSamples, type KeptSample } from './kept-samples.ts'
 
 /** The outcome of a workflow as it is kept, beside its samples. */
 export interface SentWorkflow {
@@ -39,7 +40,7 @@ export function sendWorkflow(outcome: WorkflowOutcome): SentWorkflow {
 /** @param partial - what was said in a workflow that failed, as far as it is known yet */
 export function receiveWorkflow(
   sent: SentWorkflow,
-  partial: Promise<Samples> = Promise.resolve(new Map()),
+  partial: Promise<SamplesById> = Promise.resolve(new Map()),
 ): WorkflowOutcome {
   const failure = receiveFailure(sent.failure)
   const { warnings = [], otherCalls } = sent
@@ -49,14 +50,14 @@ export function receiveWorkflow(
 }
 
 /** @param workflow - the samples as the workflow left them */
-export function receiveGrading(sent: SentGrading, workflow: Samples): GradingOutcome {
+export function receiveGrading(sent: SentGrading, workflow: SamplesById): GradingOutcome {
   const failure = receiveFailure(sent.failure)
   const status = failure === null ? 'success' : 'failure'
   const samples = sent.samples === undefined ? workflow : unpackSamples(sent.samples, workflow)
   return { status, failure, samples }
 }
 
-export function phaseEnd(failure: RolloutFailure | null, samples: Samples): PhaseEnd {
+export function phaseEnd(failure: RolloutFailure | null, samples: SamplesById): PhaseEnd {
   if (failure === null) {
     const [only, ...others] = samples.values()
     const reward = others.length === 0 && only && !only.removeSample ? only.reward : null

@@ -18,8 +18,8 @@ import { RolloutRecords } from '../records/rollout-records.ts'
 import { lostBeforeGraded, RolloutRuns, type RunOf, type Taken } from '../records/rollout-runs.ts'
 import { ModelCallSlots } from './model-call-slots.ts'
 import { patiently } from '../queue/patience.ts'
-import { WorkerRun, type RunParts } from './worker-run.ts'
-import { WorkerRuns } from './worker-runs.ts'
+import { WorkerRun, type WorkerRunParts } from './worker-run.ts'
+import { QueueWorkerRuns } from './worker-runs.ts'
 
 /** Options of {@link startRolloutWorker}. */
 export interface RolloutWorkerOptions extends QueueConnectionOptions {
@@ -63,8 +63,8 @@ export class RolloutWorker implements AsyncDisposable {
   readonly #queue: RolloutQueue
   readonly #records: RolloutRecords
   readonly #runs: RolloutRuns
-  readonly #inside: WorkerRuns
-  readonly #parts: RunParts
+  readonly #inside: QueueWorkerRuns
+  readonly #parts: WorkerRunParts
   readonly #jobs: Worker<RolloutJob>
   readonly #slots: ModelCallSlots | undefined
   readonly #timers: NodeJS.Timeout[]
@@ -97,7 +97,7 @@ export class RolloutWorker implements AsyncDisposable {
       // A sweep finds what nobody was asked to tell.
       queue.tell(id, { hasEnded }).catch(() => {})
     })
-    this.#inside = new WorkerRuns(this.#runs)
+    this.#inside = new QueueWorkerRuns(this.#runs)
     const { backend, modelCallsPerEndpoint: limit } = options
     this.#slots =
       limit === undefined

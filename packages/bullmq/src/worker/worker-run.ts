@@ -1,5 +1,6 @@
 import { isOsmosisError, OsmosisError, type BeginningModelCall } from '@osmosis/core'
 import {
+  type SamplesById,
   type ExecutionBackend,
   type GradingOutcome,
   type RolloutObserver,
@@ -8,11 +9,10 @@ import {
   toFailure,
 } from '@osmosis/runtime'
 
-import type { Samples } from '../records/kept-samples.ts'
 import type {
   RolloutRuns,
   RunOf,
-  RunState,
+  QueuedRunState,
   Settled,
   Taken,
   Tries,
@@ -20,7 +20,7 @@ import type {
 import { patiently } from '../queue/patience.ts'
 
 /** What the runs of a worker share. */
-export interface RunParts {
+export interface WorkerRunParts {
   readonly backend: ExecutionBackend
   readonly runs: RolloutRuns
   /** How long an outcome waits for Redis. Milliseconds. */
@@ -40,7 +40,7 @@ export class WorkerRun {
   readonly workflow: Promise<void>
   /** Resolves when nothing more comes of it. */
   readonly over: Promise<void>
-  readonly #parts: RunParts
+  readonly #parts: WorkerRunParts
   readonly #request: RolloutRequest
   readonly #mayGrade = Promise.withResolvers<void>()
   readonly #firstCall = Promise.withResolvers<void>()
@@ -50,7 +50,7 @@ export class WorkerRun {
   /** Model calls that have begun before the mark, which counts them; undefined from then on. */
   #begun: number | undefined = 0
 
-  constructor(parts: RunParts, of: RunOf, taken: Extract<Taken, { what: 'run' }>) {
+  constructor(parts: WorkerRunParts, of: RunOf, taken: Extract<Taken, { what: 'run' }>) {
     const { request, mayGrade, asksFront } = taken
     this.of = of
     this.#parts = parts
@@ -69,7 +69,7 @@ export class WorkerRun {
   }
 
   /** What its record says of it: events only have somebody look. */
-  follow({ isCurrent, mayGrade, firstCall, cancel }: RunState): void {
+  follow({ isCurrent, mayGrade, firstCall, cancel }: QueuedRunState): void {
     if (!isCurrent) this.giveUp()
     if (cancel !== undefined) this.#end(cancel)
     if (mayGrade) this.#mayGrade.resolve()
@@ -132,7 +132,7 @@ export class WorkerRun {
     }
   }
 
-  async #workflowFinished(said: WorkflowOutcome, samples: Samples): Promise<void> {
+  async #workflowFinished(said: WorkflowOutcome, samples: SamplesById): Promise<void> {
     const { runs } = this.#parts
     const outcome = this.#explained(said)
     const settled = await this.#settled(async (tries) =>

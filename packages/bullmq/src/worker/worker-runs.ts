@@ -2,7 +2,7 @@ import type { RolloutRuns } from '../records/rollout-runs.ts'
 import type { WorkerRun } from './worker-run.ts'
 
 /** The rollouts that are in this worker, by the ids of their records. */
-export class WorkerRuns {
+export class QueueWorkerRuns {
   readonly #all = new Map<string, WorkerRun>()
   readonly #runs: RolloutRuns
 

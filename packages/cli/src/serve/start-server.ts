@@ -4,7 +4,7 @@ import {
   createRolloutServer,
   readServerEnvironment,
   type RolloutServer,
-  type RunOptions,
+  type RunRouteOptions,
 } from '@osmosis/server'
 import type { WorkerEnd } from '@osmosis/workers'
 
@@ -134,7 +134,7 @@ async function serveWorkflow(
   }
 }
 
-function runOptions({ reward, groupColumn, groupSize }: ServeFlags): RunOptions {
+function runOptions({ reward, groupColumn, groupSize }: ServeFlags): RunRouteOptions {
   return { reward, groupColumn, groupSize }
 }
 

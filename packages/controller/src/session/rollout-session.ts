@@ -14,7 +14,7 @@ export interface RolloutFacts {
 }
 
 /** Digests of the callbacks that counted, by kind, to tell a repetition from a contradiction. */
-export type CallbackRecord = Map<string, string>
+export type CallbackDigests = Map<string, string>
 
 /** A rollout between its order and its end. Ends once. */
 export class RolloutSession<Outcome, State> {
@@ -22,7 +22,7 @@ export class RolloutSession<Outcome, State> {
   /** What the protocol of the rollout needs to remember. */
   readonly state: State
   readonly usage = new PolicyUsage()
-  readonly record: CallbackRecord = new Map()
+  readonly record: CallbackDigests = new Map()
   /** Resolves with the committed end, never rejects. */
   readonly ended: Promise<Outcome>
 

@@ -4,7 +4,7 @@ import { OsmosisError } from '@osmosis/core'
 import { RolloutMemory } from '@osmosis/runtime/http'
 
 import { bodyFault, Refusal } from '../http/request-body.ts'
-import { RolloutSession, type CallbackRecord, type RolloutFacts } from './rollout-session.ts'
+import { RolloutSession, type CallbackDigests, type RolloutFacts } from './rollout-session.ts'
 
 /** Two callbacks of one kind for one rollout that say different things. */
 export interface CallbackConflict {
@@ -20,7 +20,7 @@ export interface EndHooks<Outcome> {
 }
 
 /** A callback, and which kind of callback it is. */
-export interface Callback {
+export interface ReceivedCallback {
   readonly kind: CallbackConflict['kind']
   readonly body: object
 }
@@ -29,7 +29,7 @@ export interface Callback {
 export class RolloutSessions<Outcome, State> {
   readonly #live = new Map<string, RolloutSession<Outcome, State>>()
   /** Without the outcomes, which hold whole conversations. */
-  readonly #finished = new RolloutMemory<CallbackRecord>()
+  readonly #finished = new RolloutMemory<CallbackDigests>()
   readonly #hooks: EndHooks<Outcome>
 
   constructor(hooks: EndHooks<Outcome>) {
@@ -81,7 +81,7 @@ export class RolloutSessions<Outcome, State> {
   }
 
   /** Takes note of a callback that ends nothing. Returns whether its rollout is known. */
-  note(rolloutId: string, callback: Callback): boolean {
+  note(rolloutId: string, callback: ReceivedCallback): boolean {
     const record = this.#recordOf(rolloutId)
     if (record !== undefined) this.#compare(rolloutId, callback.kind, record, digest(callback.body))
     return record !== undefined
@@ -95,7 +95,7 @@ export class RolloutSessions<Outcome, State> {
    */
   async conclude(
     rolloutId: string,
-    { kind, body }: Callback,
+    { kind, body }: ReceivedCallback,
     produce: (facts: RolloutFacts, state: State) => Outcome,
   ): Promise<boolean> {
     const record = this.#recordOf(rolloutId)
@@ -111,14 +111,14 @@ export class RolloutSessions<Outcome, State> {
     return true
   }
 
-  #recordOf(rolloutId: string): CallbackRecord | undefined {
+  #recordOf(rolloutId: string): CallbackDigests | undefined {
     return this.#live.get(rolloutId)?.record ?? this.#finished.get(rolloutId)
   }
 
   #compare(
     rolloutId: string,
     kind: CallbackConflict['kind'],
-    record: CallbackRecord,
+    record: CallbackDigests,
     said: string,
   ): void {
     const before = record.get(kind)

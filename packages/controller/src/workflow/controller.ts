@@ -24,7 +24,7 @@ import {
   cancelledOutcome,
   timedOutOutcome,
   type RolloutOutcome,
-  type WorkflowFacts,
+  type WorkflowRolloutFacts,
   type WorkflowSessions,
   type WorkflowState,
 } from './rollout-outcome.ts'
@@ -173,7 +173,7 @@ async function runWorkflow(order: RolloutOrder, parts: RunParts): Promise<Rollou
   const body = toRolloutRequest(rolloutId, order, address)
   const state = { graded, completion: null, completedAt: null }
   const session = sessions.register(rolloutId, state, onTerminal)
-  const known = (): Pick<WorkflowFacts, 'completion' | 'gradingMs'> => ({
+  const known = (): Pick<WorkflowRolloutFacts, 'completion' | 'gradingMs'> => ({
     completion: session.state.completion,
     gradingMs: null,
   })

@@ -9,7 +9,7 @@ import type { RolloutFacts } from '../session/rollout-session.ts'
 import type { CompletionReport, RolloutOutcome } from './rollout-outcome.ts'
 
 /** How a rollout ended whose result was fetched. */
-export interface LeasedEnd {
+export interface FetchedEnd {
   readonly result: LeasedResult
   /** From the first sign of grading to the end. Milliseconds; null when there was none. */
   readonly gradingMs: number | null
@@ -48,7 +48,7 @@ export async function followLeased(
     signal,
     onStatus,
   }: { readonly signal: AbortSignal; readonly onStatus: (status: RolloutStatus) => void },
-): Promise<LeasedEnd> {
+): Promise<FetchedEnd> {
   const end: { result?: LeasedResult; gradingAt?: number } = {}
   await followResult(connection, lease, {
     signal,
@@ -67,7 +67,7 @@ export async function followLeased(
 /** The outcome that a fetched result is. Its only sample has no name on the wire. */
 export function leasedOutcome(
   facts: RolloutFacts,
-  { result, gradingMs }: LeasedEnd,
+  { result, gradingMs }: FetchedEnd,
 ): RolloutOutcome {
   const { status, sample, errorMessage, errorCategory } = result
   const ending = status === 'success' || status === 'cancelled' ? status : 'failure'

@@ -86,7 +86,7 @@ export interface WorkflowState {
 export type WorkflowSessions = RolloutSessions<RolloutOutcome, WorkflowState>
 
 /** What is known of a workflow's rollout when its end comes. */
-export interface WorkflowFacts extends RolloutFacts {
+export interface WorkflowRolloutFacts extends RolloutFacts {
   readonly completion: CompletionReport | null
   readonly gradingMs: number | null
 }
@@ -102,7 +102,10 @@ export function toCompletionReport(body: CompletionCallbackBody): CompletionRepo
 }
 
 /** The end that a grader callback brings. */
-export function gradedOutcome(facts: WorkflowFacts, body: GraderCallbackBody): RolloutOutcome {
+export function gradedOutcome(
+  facts: WorkflowRolloutFacts,
+  body: GraderCallbackBody,
+): RolloutOutcome {
   const { completion } = facts
   const samples = readSamples(body)
   if (body.status === 'success' && (completion?.status ?? 'success') === 'success') {
@@ -120,7 +123,7 @@ export function gradedOutcome(facts: WorkflowFacts, body: GraderCallbackBody): R
 
 /** The end that a completion callback brings: nobody grades the rollout, or it was cancelled. */
 export function ungradedOutcome(
-  facts: WorkflowFacts,
+  facts: WorkflowRolloutFacts,
   completion: CompletionReport,
 ): RolloutOutcome {
   if (completion.status === 'cancelled') {
@@ -145,7 +148,7 @@ function lossIn(
 }
 
 /** The end of a rollout whose deadline passed. */
-export function timedOutOutcome(facts: WorkflowFacts, timeoutMs: number): RolloutOutcome {
+export function timedOutOutcome(facts: WorkflowRolloutFacts, timeoutMs: number): RolloutOutcome {
   const errorMessage = `no terminal callback within ${timeoutMs / 1000} s`
   return {
     ...facts,
@@ -157,7 +160,7 @@ export function timedOutOutcome(facts: WorkflowFacts, timeoutMs: number): Rollou
 }
 
 /** The end of a rollout that the controller's user gave up. */
-export function cancelledOutcome(facts: WorkflowFacts): RolloutOutcome {
+export function cancelledOutcome(facts: WorkflowRolloutFacts): RolloutOutcome {
   return {
     ...facts,
     status: 'cancelled',

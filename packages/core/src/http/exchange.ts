@@ -2,8 +2,28 @@ import type { Dispatcher } from 'undici'
 
 import { AnswerBody } from './answer-body.ts'
 import type { AnswerReceiver } from './plain-connections.ts'
-import type { HttpAnswer, HttpRequest } from './transport.ts'
-import { headerOf } from './retry-after.ts'
+import { type AnswerHeaders, headerOf } from './retry-after.ts'
+
+/** One request. */
+export interface HttpRequest {
+  /** Default: POST, or GET when there is no body. */
+  readonly method?: 'GET' | 'POST' | 'PATCH' | undefined
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string | Uint8Array | undefined
+  /** The only limit of how long the answer may take. */
+  readonly signal: AbortSignal
+  /** Closes the connection behind the answer instead of keeping it for the next request. */
+  readonly closeConnection?: boolean | undefined
+}
+
+/** An answer whose status line and headers are here. Its body has to be read, drained or destroyed. */
+export interface HttpAnswer {
+  readonly status: number
+  readonly headers: AnswerHeaders
+  /** '' when the answer does not say. */
+  readonly contentType: string
+  readonly body: AnswerBody
+}
 
 /** What requests go out over. */
 export interface Connections {

@@ -1,5 +1,5 @@
 import type { AnswerBody } from './answer-body.ts'
-import type { HttpAnswer } from './transport.ts'
+import type { HttpAnswer } from './exchange.ts'
 import { startTimer } from './long-timer.ts'
 import { bodyText, contentText, readableText, type AnswerContent } from './readable-answer.ts'
 import { webBody } from './web-body.ts'

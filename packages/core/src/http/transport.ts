@@ -1,14 +1,13 @@
 import type { buildConnector, Dispatcher } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
-import type { AnswerBody } from './answer-body.ts'
 import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
-import { exchange, type Connections } from './exchange.ts'
+import { exchange, type Connections, type HttpAnswer, type HttpRequest } from './exchange.ts'
 import { outsideOfRollouts } from './outside-of-rollouts.ts'
 import { PlainConnections } from './plain-connections.ts'
 import { contentText } from './readable-answer.ts'
 import { refusalText } from './refusal-text.ts'
-import { retryAfterMs, shouldRetry, type AnswerHeaders } from './retry-after.ts'
+import { retryAfterMs, shouldRetry } from './retry-after.ts'
 import { isPassingStatus } from './retry.ts'
 
 /** Options of {@link createTransport}. */
@@ -31,27 +30,6 @@ export interface TransportOptions {
   readonly keepAliveMs?: number | undefined
   /** Takes the place of connections of the transport's own; whoever made it closes it. */
   readonly dispatcher?: Dispatcher | undefined
-}
-
-/** One request. */
-export interface HttpRequest {
-  /** Default: POST, or GET when there is no body. */
-  readonly method?: 'GET' | 'POST' | 'PATCH' | undefined
-  readonly headers: Readonly<Record<string, string>>
-  readonly body?: string | Uint8Array | undefined
-  /** The only limit of how long the answer may take. */
-  readonly signal: AbortSignal
-  /** Closes the connection behind the answer instead of keeping it for the next request. */
-  readonly closeConnection?: boolean | undefined
-}
-
-/** An answer whose status line and headers are here. Its body has to be read, drained or destroyed. */
-export interface HttpAnswer {
-  readonly status: number
-  readonly headers: AnswerHeaders
-  /** '' when the answer does not say. */
-  readonly contentType: string
-  readonly body: AnswerBody
 }
 
 /** Connections to one kind of server, and the words for what can go wrong with them. */

@@ -3,14 +3,15 @@ import type { EgressPolicy } from '../http/egress-policy.ts'
 import { isForeign } from '../http/readable-answer.ts'
 import { foreignText } from '../http/refusal-text.ts'
 import { retryFailed } from '../http/retry.ts'
-import type { HttpAnswer, HttpRequest, Transport } from '../http/transport.ts'
+import type { HttpAnswer, HttpRequest } from '../http/exchange.ts'
+import type { Transport } from '../http/transport.ts'
 import { untilAborted } from '../http/until-aborted.ts'
 import type {
   ChatCompletion,
   ChatCompletionChunk,
   ChatCompletionRequest,
 } from './chat-completion.ts'
-import type { AnsweredCall } from '../tracing/call-attributes.ts'
+import type { EndedCall } from '../tracing/call-attributes.ts'
 import type { CallTrace, RolloutTrace, TracedCall } from '../tracing/rollout-trace.ts'
 import type { PolicyLimits } from './answer-limits.ts'
 import { PolicyAnswer, unreadable } from './answer-stream.ts'
@@ -18,21 +19,17 @@ import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
 import { policyHeaders, type PolicyIdentity } from './headers.ts'
 import { type PausedCalls, pausesOf } from './paused-endpoint.ts'
-import type { PolicyEndpoint } from './policy-endpoint.ts'
+import type { PolicyAddress } from './policy-endpoint.ts'
 import { createPolicyFetch } from './policy-fetch.ts'
-import { type Answered, type PolicyStream, policyStream, stoppedReading } from './policy-stream.ts'
+import {
+  type Answered,
+  type PolicyCallOptions,
+  type PolicyStream,
+  policyStream,
+  stoppedReading,
+} from './policy-stream.ts'
 import { type PolicyWire, wireRequest, type WireSettings, wireSettings } from './policy-wire.ts'
 import { policyTransport } from './transport.ts'
-
-/** Options of one model call. */
-export interface PolicyCallOptions {
-  /** Ends the call; the rollout's own signal ends it as well. */
-  signal?: AbortSignal | undefined
-  /** Tries after a first one that failed before its answer began; default 2. */
-  retries?: number | undefined
-  /** More request headers. They cannot replace the ids and the bearer of the rollout. */
-  headers?: Readonly<Record<string, string>> | undefined
-}
 
 /**
  * The way from one sample to the policy: every model call of every framework goes through here.
@@ -73,7 +70,7 @@ export interface BeginningModelCall {
 /** How a rollout asks its policy, whichever of its samples does. */
 export interface PolicyRoute {
   readonly rolloutId: string
-  readonly endpoint: PolicyEndpoint
+  readonly endpoint: PolicyAddress
   readonly apiKey: string | undefined
   /** How the endpoint wants to be asked. */
   readonly wire: PolicyWire | undefined
@@ -279,7 +276,7 @@ function wholeAnswer({
   return value as ChatCompletion
 }
 
-function answeredCall(call: MeasuredCall, answer: CompletionAccumulator | undefined): AnsweredCall {
+function answeredCall(call: MeasuredCall, answer: CompletionAccumulator | undefined): EndedCall {
   if (call.error !== null || answer === undefined)
     return { call, responseId: undefined, message: undefined }
   const { id, choices } = answer.completion()

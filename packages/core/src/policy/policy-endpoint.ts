@@ -2,14 +2,14 @@ import { OsmosisError } from '../errors.ts'
 import { completionsBaseUrl, completionsUrl } from '../http/completions-url.ts'
 
 /** Where the policy of a rollout is. */
-export interface PolicyEndpoint {
+export interface PolicyAddress {
   /** Without `/chat/completions` and without a slash at the end. */
   readonly baseUrl: string
   /** Where model calls go. Not to be changed: rollouts share it. */
   readonly url: URL
 }
 
-let latest: (PolicyEndpoint & { readonly given: string }) | undefined
+let latest: (PolicyAddress & { readonly given: string }) | undefined
 
 /**
  * The endpoint below a base URL, with `/chat/completions` or without. Rollouts of one run have the same, so
@@ -17,7 +17,7 @@ let latest: (PolicyEndpoint & { readonly given: string }) | undefined
  *
  * @throws OsmosisError with code `invalid_request` when it is not a plain http(s) URL
  */
-export function policyEndpoint(given: string): PolicyEndpoint {
+export function policyEndpoint(given: string): PolicyAddress {
   if (latest?.given === given) return latest
   const baseUrl = completionsBaseUrl(parseHttpUrl(given)).href.replace(/\/$/, '')
   latest = { given, baseUrl, url: completionsUrl(baseUrl) }

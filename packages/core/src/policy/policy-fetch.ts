@@ -6,10 +6,12 @@ import type {
   ChatCompletionChunk,
   ChatCompletionRequest,
 } from './chat-completion.ts'
-import type { PolicyClient } from './policy-client.ts'
+import type { PolicyCallOptions, PolicyStream } from './policy-stream.ts'
 
 /** A `fetch` that asks the policy, for SDKs that speak chat completions over a fetch of yours. */
-export function createPolicyFetch(policy: Pick<PolicyClient, 'stream'>): typeof globalThis.fetch {
+export function createPolicyFetch(policy: {
+  stream(request: ChatCompletionRequest, options?: PolicyCallOptions): PolicyStream
+}): typeof globalThis.fetch {
   return async (input, init) => {
     const request = new Request(input, init)
     if (

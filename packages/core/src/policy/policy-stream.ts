@@ -1,6 +1,16 @@
 import { OsmosisError } from '../errors.ts'
 import type { ChatCompletion, ChatCompletionChunk } from './chat-completion.ts'
 
+/** Options of one model call. */
+export interface PolicyCallOptions {
+  /** Ends the call; the rollout's own signal ends it as well. */
+  signal?: AbortSignal | undefined
+  /** Tries after a first one that failed before its answer began; default 2. */
+  retries?: number | undefined
+  /** More request headers. They cannot replace the ids and the bearer of the rollout. */
+  headers?: Readonly<Record<string, string>> | undefined
+}
+
 /**
  * The answer to one model call: its chunks as they come, to be read once, and the whole of it. The
  * request is sent when the first chunk is asked for.

@@ -7,7 +7,7 @@ import type {
 import type { Attributes } from './trace-api.ts'
 
 /** A model call that has ended. */
-export interface AnsweredCall {
+export interface EndedCall {
   readonly call: Pick<
     MeasuredCall,
     'attempts' | 'finishReason' | 'model' | 'timeToFirstChunkMs'
@@ -41,7 +41,7 @@ export function requestAttributes(request: ChatCompletionRequest): Attributes {
   return attributes
 }
 
-export function answerAttributes({ call, responseId, message }: AnsweredCall): Attributes {
+export function answerAttributes({ call, responseId, message }: EndedCall): Attributes {
   const { finishReason, timeToFirstChunkMs, attempts, usage, model } = call
   const content = message !== undefined && capturesContent()
   return {

@@ -2,7 +2,7 @@ import { errorMessage } from '../error-category.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
 import type { ChatCompletionRequest } from '../policy/chat-completion.ts'
-import { answerAttributes, requestAttributes, type AnsweredCall } from './call-attributes.ts'
+import { answerAttributes, requestAttributes, type EndedCall } from './call-attributes.ts'
 import { errorType, OpenSpan } from './open-span.ts'
 import { parentOf, traceApi, type Attributes, type TraceApi } from './trace-api.ts'
 
@@ -235,7 +235,7 @@ export interface CallTrace {
   /** That continue the trace at the policy. */
   headers(): Record<string, string>
   /** @param error - why there is no answer; undefined when there is one */
-  end(call: AnsweredCall | undefined, error: unknown): void
+  end(call: EndedCall | undefined, error: unknown): void
 }
 
 /** What is known of a tool call before it runs. */

@@ -54,6 +54,9 @@ export interface RolloutFailure {
   readonly cause: unknown
 }
 
+/** The samples of a rollout, by sample id. */
+export type SamplesById = ReadonlyMap<string, RolloutSample>
+
 /** How the workflow of a rollout ended. */
 export interface WorkflowOutcome {
   readonly status: 'success' | 'failure'
@@ -64,7 +67,7 @@ export interface WorkflowOutcome {
    * Of a failure: what could still be collected of the samples, by id, so that people see what was
    * said until then. Nobody grades it. Never rejects; backends may leave it out.
    */
-  readonly partialSamples?: Promise<ReadonlyMap<string, RolloutSample>> | undefined
+  readonly partialSamples?: Promise<SamplesById> | undefined
   /** Of a success: model calls under ids that gave no sample. To be counted; backends may leave it out. */
   readonly otherCalls?: readonly PolicyCall[] | undefined
 }
@@ -74,7 +77,7 @@ export interface GradingOutcome {
   readonly status: 'success' | 'failure'
   readonly failure: RolloutFailure | null
   /** By sample id; empty when the workflow failed. A failed grading keeps its samples. */
-  readonly samples: ReadonlyMap<string, RolloutSample>
+  readonly samples: SamplesById
 }
 
 /** Receives the outcomes of a rollout. Each is reported at most once, in this order. */
@@ -99,10 +102,7 @@ export interface RolloutObserver {
    *
    * @param samples - what the workflow gave, by sample id, before any grading
    */
-  workflowFinished(
-    outcome: WorkflowOutcome,
-    samples?: ReadonlyMap<string, RolloutSample>,
-  ): Promise<void>
+  workflowFinished(outcome: WorkflowOutcome, samples?: SamplesById): Promise<void>
   /** Not called when the request did not ask for grading. */
   gradingFinished(outcome: GradingOutcome): Promise<void>
 }

@@ -2,13 +2,11 @@ import { OsmosisError, type RolloutSample, type GraderClass } from '@osmosis/cor
 import { assertReward, cloneConfig } from '@osmosis/core/workflow'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import type { Deadline } from './deadline.ts'
-import type { GradingOutcome } from './execution-backend.ts'
+import type { SamplesById, GradingOutcome } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
 import { graderDeadline } from './phase-deadlines.ts'
 import { SampleGrading } from './sample-grading.ts'
 import { noSamples, toFailure, type WorkflowResult } from './workflow-phase.ts'
-
-type Samples = ReadonlyMap<string, RolloutSample>
 
 /** Runs the grader over the samples of a workflow that succeeded. Never rejects. */
 export async function runGradingPhase<TConfig, TWorkflowConfig>(
@@ -71,7 +69,7 @@ export const nothingToGradeAgainst =
   'The row has neither a label nor metadata, so there is nothing to grade against. Add ground_truth or metadata to the dataset.'
 
 /** The workflow succeeded, but cannot be graded. */
-function notGraded(why: string, samples: Samples = new Map()): GradingOutcome {
+function notGraded(why: string, samples: SamplesById = new Map()): GradingOutcome {
   const failure = toFailure(new OsmosisError('not_graded', why))
   return { status: 'failure', failure, samples }
 }

@@ -1,3 +1,4 @@
+import type { SamplesById } from './execution-backend.ts'
 import {
   OsmosisError,
   type RolloutSample,
@@ -8,20 +9,18 @@ import {
 import { assertReward, assertStepRewards } from '@osmosis/core/workflow'
 import type { LiveRollout } from './live-rollout.ts'
 
-type Samples = ReadonlyMap<string, RolloutSample>
-
 /** The samples of one rollout, and how they get their rewards. */
 export class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<
   TConfig,
   TWorkflowConfig
 > {
-  readonly samples: Samples
+  readonly samples: SamplesById
   readonly config: TConfig
   readonly signal: AbortSignal
   readonly #live: LiveRollout
-  readonly #samples: Samples
+  readonly #samples: SamplesById
 
-  constructor(live: LiveRollout, samples: Samples, config: TConfig, signal: AbortSignal) {
+  constructor(live: LiveRollout, samples: SamplesById, config: TConfig, signal: AbortSignal) {
     this.#live = live
     this.#samples = samples
     // A copy: whatever the grader does to it, the registered samples need their rewards.

@@ -8,7 +8,6 @@ import {
   OsmosisError,
   type EgressOptions,
   RolloutContext,
-  type RolloutSample,
   type AgentWorkflowClass,
   type BaseWorkflowConfig,
   parseMetadata,
@@ -18,18 +17,16 @@ import { cloneConfig } from '@osmosis/core/workflow'
 import { setTrace } from '@osmosis/core/tracing'
 import { registerReturned } from './workflow-output.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
-import type { RolloutFailure, WorkflowOutcome } from './execution-backend.ts'
+import type { SamplesById, RolloutFailure, WorkflowOutcome } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
 import { ownTurn } from './own-turn.ts'
 import { QueueClock, workflowDeadline } from './phase-deadlines.ts'
 import { WorkflowInput } from './workflow-input.ts'
 
-type Samples = ReadonlyMap<string, RolloutSample>
-
 /** What the workflow phase passes on to the grading phase. */
 export interface WorkflowResult {
   outcome: WorkflowOutcome
-  samples: Samples
+  samples: SamplesById
   /** Names of agents that were registered and gave no sample. */
   unasked: readonly string[]
 }
@@ -119,7 +116,7 @@ export async function runWorkflowPhase<TConfig>(
 async function partialSamples(
   context: RolloutContext | undefined,
   scope: RolloutScope,
-): Promise<Samples> {
+): Promise<SamplesById> {
   if (context === undefined) return new Map()
   // Calls that end with the workflow are recorded by then.
   await setImmediate()
@@ -168,7 +165,7 @@ export function noSamples(unasked: readonly string[]): OsmosisError {
 }
 
 function warningsOf(
-  { size }: Samples,
+  { size }: SamplesById,
   unasked: readonly string[],
   { policyCallCount, busySampleIds }: RolloutContext,
 ): string[] {

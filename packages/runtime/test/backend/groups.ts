@@ -8,7 +8,7 @@ import {
 } from '@osmosis/core'
 import { LocalBackend, type RolloutRequest } from '@osmosis/runtime'
 
-import { run, workflow, type Reported } from '@osmosis/testing/kit/executed-rollouts'
+import { run, workflow, type ExecutedRollout } from '@osmosis/testing/kit/executed-rollouts'
 
 /** A group grader out of a function. */
 export function groupGrader(
@@ -66,7 +66,7 @@ export class GroupRuns {
     attempt: number,
     size: number,
     overrides: Partial<RolloutRequest> = {},
-  ): Promise<Reported> {
+  ): Promise<ExecutedRollout> {
     const group = { id, attempt, size }
     return run(this.backend, { rolloutId: `${id}-${attempt}`, group, ...overrides })
   }
@@ -78,7 +78,7 @@ export function rankMembers({ members, group }: GroupGraderContext): void {
 }
 
 /** The reward of a rollout, or what its grading failed of. */
-export function endOf({ grading }: Reported): unknown {
+export function endOf({ grading }: ExecutedRollout): unknown {
   if (grading === undefined) return undefined
   return grading.failure?.message ?? grading.samples.get('answer')?.reward
 }

@@ -9,7 +9,7 @@ import type { ChatMessage } from '@osmosis/core/policy'
 import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { run, workflow, type Reported } from '@osmosis/testing/kit/executed-rollouts'
+import { run, workflow, type ExecutedRollout } from '@osmosis/testing/kit/executed-rollouts'
 
 const user = (content: string): ChatMessage => ({ role: 'user', content })
 const assistant = (content: string): ChatMessage => ({ role: 'assistant', content })
@@ -25,7 +25,7 @@ async function ask(question: string): Promise<void> {
 async function runFailing(
   body: (ctx: AgentWorkflowContext) => unknown,
   { agentTimeoutSeconds = null as number | null, cancelAtCall = 0 } = {},
-): Promise<Reported & { said: ReadonlyMap<string, RolloutSample> | undefined }> {
+): Promise<ExecutedRollout & { said: ReadonlyMap<string, RolloutSample> | undefined }> {
   const backend = new LocalBackend({ workflow: workflow(body) })
   const { url } = await startPolicyEndpoint((response, n) => {
     if (n === 1) sendStream(response, answerStream('a1'))

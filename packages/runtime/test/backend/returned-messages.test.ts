@@ -3,7 +3,12 @@ import { LocalBackend } from '@osmosis/runtime'
 import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { grader, registerSamples, run, type Reported } from '@osmosis/testing/kit/executed-rollouts'
+import {
+  grader,
+  registerSamples,
+  run,
+  type ExecutedRollout,
+} from '@osmosis/testing/kit/executed-rollouts'
 
 const question = { role: 'user', content: 'What is 2 + 2?' }
 const answer = { role: 'assistant', content: '4' }
@@ -12,7 +17,7 @@ const answer = { role: 'assistant', content: '4' }
 async function rolloutOf(
   body: (ctx: AgentWorkflowContext) => unknown,
   overrides: Parameters<typeof run>[1] = {},
-): Promise<Reported> {
+): Promise<ExecutedRollout> {
   class Returning extends AgentWorkflow {
     async run(ctx: AgentWorkflowContext): Promise<unknown> {
       return body(ctx)

@@ -11,7 +11,7 @@ import type { OutboxFolder } from './outbox-folder.ts'
 import { WriteGroups } from './outbox-groups.ts'
 
 /** A rollout that ended and was told in full, for those who send it again. */
-export interface EndedRollout {
+export interface RememberedRollout {
   readonly key: string
   readonly digest: string
   /** What a repeated request is answered: JSON. */
@@ -64,7 +64,7 @@ export class EndedRollouts {
   }
 
   /** Reads what earlier processes wrote, in the order of the ends. */
-  async read(): Promise<EndedRollout[]> {
+  async read(): Promise<RememberedRollout[]> {
     const older = await readEnded(this.#olderPath)
     const current = await readEnded(this.#path)
     this.#lines = current.length
@@ -73,7 +73,7 @@ export class EndedRollouts {
   }
 
   /** When this resolves, the entry survives the machine. */
-  async add(ended: EndedRollout): Promise<void> {
+  async add(ended: RememberedRollout): Promise<void> {
     if (!this.#isOpen) throw new Error('the outbox is closed')
     await this.#groups.add(JSON.stringify(ended satisfies z.input<typeof lineSchema>))
   }
@@ -116,8 +116,8 @@ function unlessMissing(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error
 }
 
-async function readEnded(file: string): Promise<EndedRollout[]> {
-  const ended: EndedRollout[] = []
+async function readEnded(file: string): Promise<RememberedRollout[]> {
+  const ended: RememberedRollout[] = []
   try {
     for await (const line of linesOf(file)) ended.push(...toEnded(line))
   } catch (error) {
@@ -143,7 +143,7 @@ async function* linesOf(file: string): AsyncGenerator<Buffer> {
 }
 
 /** Nothing from half a line: the record of the rollout is still there, then. */
-function toEnded(line: Buffer): EndedRollout[] {
+function toEnded(line: Buffer): RememberedRollout[] {
   try {
     return [lineSchema.parse(JSON.parse(line.toString('utf8')))]
   } catch {

@@ -22,7 +22,7 @@ import {
   overwrite,
   textOf,
   type Owner,
-  type Sign,
+  type OwnerState,
 } from './owner-file.ts'
 import { lockName, type ProcessLock } from './process-lock.ts'
 
@@ -171,7 +171,7 @@ export class FolderLock {
   }
 
   /** Whether an owner has said that it lets go, or cannot live because this process has its socket. */
-  #isGone({ owner }: Sign): boolean {
+  #isGone({ owner }: OwnerState): boolean {
     if (owner === undefined) return false
     if (owner.state === 'free') return true
     const namespace = this.#namespace

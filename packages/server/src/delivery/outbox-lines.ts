@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Callback } from './callback-delivery.ts'
 
 /** What is kept of a rollout when it is accepted. */
-export interface Acceptance {
+export interface OutboxAcceptance {
   readonly rolloutId: string
   /** What makes two requests the same rollout. */
   readonly key: string
@@ -84,7 +84,7 @@ export function toLine({ id, number }: LinePlace, step: Step | Note): string {
 }
 
 /** The first line of a record. */
-export function toFirstLine(id: string, acceptance: Acceptance): string {
+export function toFirstLine(id: string, acceptance: OutboxAcceptance): string {
   const { rolloutId, key, digest, answer, tokenDigest, ifInterrupted } = acceptance
   const line: z.input<typeof acceptanceSchema> = {
     line: 'accepted',
@@ -111,7 +111,7 @@ export const noteKinds: ReadonlySet<string> = new Set(['told', 'grading', 'fetch
 export const lineKinds: ReadonlySet<string> = new Set(['accepted', 'callback', 'end', ...noteKinds])
 
 /** @throws the error of the parser, whose text may quote keys */
-export function readFirstLine(text: string): { acceptance: Acceptance; at: number } {
+export function readFirstLine(text: string): { acceptance: OutboxAcceptance; at: number } {
   const accepted = acceptanceSchema.parse(JSON.parse(text))
   const { rollout_id: rolloutId, key, digest, answer, at } = accepted
   const ifInterrupted = accepted.if_interrupted.map((entry) => fromEntry(entry, rolloutId))

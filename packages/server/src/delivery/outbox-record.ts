@@ -9,7 +9,7 @@ import {
   readLine,
   toEntry,
   toLine,
-  type Acceptance,
+  type OutboxAcceptance,
   type Note,
   type Step,
 } from './outbox-lines.ts'
@@ -40,7 +40,7 @@ export interface RecordPlace {
  * rollout, and no further step may be seen.
  */
 export class OutboxRecord implements CallbackRecord {
-  readonly acceptance: Acceptance
+  readonly acceptance: OutboxAcceptance
   readonly #place: RecordPlace
   /** Callbacks that were built and have not arrived, in their order. */
   readonly #waiting = new Map<string, Callback>()
@@ -54,7 +54,7 @@ export class OutboxRecord implements CallbackRecord {
   #end: KeptEnd | undefined
   #fetched = false
 
-  constructor(acceptance: Acceptance, place: RecordPlace) {
+  constructor(acceptance: OutboxAcceptance, place: RecordPlace) {
     this.acceptance = acceptance
     this.#ifInterrupted = acceptance.ifInterrupted
     this.#place = place

@@ -4,11 +4,11 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { RolloutState } from '@osmosis/runtime'
 
 import type { Logger } from '../logging/logger.ts'
-import { EndedRollouts, type EndedRollout } from './ended-rollouts.ts'
+import { EndedRollouts, type RememberedRollout } from './ended-rollouts.ts'
 import type { FolderLockOptions } from './folder-lock.ts'
 import { OutboxFolder } from './outbox-folder.ts'
 import { OutboxJournal } from './outbox-journal.ts'
-import { toEntry, toFirstLine, type Acceptance } from './outbox-lines.ts'
+import { toEntry, toFirstLine, type OutboxAcceptance } from './outbox-lines.ts'
 import { readRecord, OutboxRecord } from './outbox-record.ts'
 
 /** What earlier processes left behind. */
@@ -16,7 +16,7 @@ export interface Leftovers {
   /** Rollouts that are not told in full, in the order in which they were accepted. */
   readonly records: readonly OutboxRecord[]
   /** Those that were, in the order of their ends. */
-  readonly ended: readonly EndedRollout[]
+  readonly ended: readonly RememberedRollout[]
 }
 
 /**
@@ -74,7 +74,7 @@ export class Outbox {
    *
    * @throws the error of the file system; nothing is kept then
    */
-  async accept(acceptance: Acceptance): Promise<OutboxRecord> {
+  async accept(acceptance: OutboxAcceptance): Promise<OutboxRecord> {
     const id = randomUUID()
     await this.#journal.accept(id, toFirstLine(id, acceptance))
     return new OutboxRecord(acceptance, { id, journal: this.#journal, logger: this.#logger })

@@ -19,7 +19,7 @@ const ownerSchema = z.object({
 export type Owner = z.output<typeof ownerSchema>
 
 /** What others see of an owner. */
-export interface Sign {
+export interface OwnerState {
   readonly owner: Owner | undefined
   /** Another one each time that it shows that it lives. */
   readonly mark: string
@@ -40,7 +40,7 @@ export function fileIn(folder: string, number: number): string {
 }
 
 /** What an owner shows; undefined when there is no such file. */
-export function lookAt(file: string): Sign | undefined {
+export function lookAt(file: string): OwnerState | undefined {
   return unlessGone(() => {
     const fd = openSync(file, 'r')
     try {

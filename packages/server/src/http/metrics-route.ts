@@ -1,6 +1,7 @@
+import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
+import type { Outbox } from '../delivery/outbox.ts'
 import type { ServerMetrics } from '../metrics/server-metrics.ts'
 import type { ServerRoute } from './server-route.ts'
-import type { ServerProtocol, ServerServices } from './server-shell.ts'
 
 /** The route at which Prometheus asks for the figures of a server. */
 export function metricsRoute(metrics: ServerMetrics): ServerRoute {
@@ -24,7 +25,12 @@ export function showShared(
     delivery,
     outbox,
     inFlight,
-  }: Pick<ServerServices, 'delivery' | 'outbox'> & Required<Pick<ServerProtocol, 'inFlight'>>,
+  }: {
+    readonly delivery: CallbackDelivery
+    readonly outbox: Outbox | undefined
+    /** How many rollouts are in flight. */
+    readonly inFlight: () => number | Promise<number>
+  },
 ): void {
   metrics.gauge(
     'osmosis_rollouts_in_flight',

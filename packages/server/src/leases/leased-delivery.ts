@@ -1,5 +1,5 @@
-import { isOsmosisError, type RolloutSample } from '@osmosis/core'
-import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/runtime'
+import { isOsmosisError } from '@osmosis/core'
+import type { SamplesById, GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/runtime'
 import type { LeasedErrorCategory, LeasedResultBody } from '@osmosis/runtime/wire'
 
 import type { Logger } from '../logging/logger.ts'
@@ -27,12 +27,10 @@ export interface LeasedDeliveryOptions {
   readonly stop: (rolloutId: string) => void
 }
 
-type Samples = ReadonlyMap<string, RolloutSample>
-
 interface LeasedOutcome {
   readonly status: LeasedEnd['status']
   readonly failure: LeasedFailure | null
-  readonly samples: Samples
+  readonly samples: SamplesById
 }
 
 interface LeasedFailure {
@@ -57,7 +55,10 @@ export class LeasedDelivery implements ResultDelivery {
     this.#stopWhenOver()
   }
 
-  async workflowFinished(outcome: WorkflowOutcome, samples: Samples = new Map()): Promise<void> {
+  async workflowFinished(
+    outcome: WorkflowOutcome,
+    samples: SamplesById = new Map(),
+  ): Promise<void> {
     for (const warning of outcome.warnings) this.#log.warn(warning)
     const failure = this.#log.failure('workflow', outcome.failure)
     if (outcome.status === 'failure') await this.#finish('failure', failure, new Map())
@@ -90,7 +91,7 @@ export class LeasedDelivery implements ResultDelivery {
   async #finish(
     status: 'success' | 'failure',
     failure: RolloutFailure | null,
-    samples: Samples,
+    samples: SamplesById,
   ): Promise<void> {
     const cause = failure?.cause
     if (this.#lease.cancelled || (isOsmosisError(cause) && cause.code === 'cancelled')) {
@@ -144,7 +145,7 @@ export function toLeasedEnd(
   return { status, reward, errorMessage, json, warning }
 }
 
-function tooManySamples(samples: Samples): string {
+function tooManySamples(samples: SamplesById): string {
   const names = [...samples.keys()].join(', ')
   return `The rollout has ${samples.size} samples (${names}), and a result that is fetched has room for one. Register one sample, or have the results sent to callback URLs.`
 }

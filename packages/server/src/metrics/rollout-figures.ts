@@ -7,14 +7,14 @@ import { Gathered } from './gathered.ts'
 const phases = ['queue', 'workflow', 'grading'] as const
 
 /** What a rollout is doing: waiting for a slot, running its workflow or loop, being graded. */
-export type RolloutPhase = (typeof phases)[number]
+export type MeasuredPhase = (typeof phases)[number]
 
 /** How long a rollout was in its phases. */
-export type PhaseSeconds = Readonly<Partial<Record<RolloutPhase, number>>>
+export type PhaseSeconds = Readonly<Partial<Record<MeasuredPhase, number>>>
 
 /** A phase that is over. */
 interface PhaseTime {
-  readonly phase: RolloutPhase
+  readonly phase: MeasuredPhase
   readonly seconds: number
 }
 
@@ -71,8 +71,8 @@ export class RolloutFigures {
    * @param seconds - how long it was in each phase that it went through, in their order
    */
   count(failure: Pick<RolloutFailure, 'category' | 'cause'> | null, seconds: PhaseSeconds): void {
-    let last: RolloutPhase = 'queue'
-    for (const [phase, took] of Object.entries(seconds) as [RolloutPhase, number][]) {
+    let last: MeasuredPhase = 'queue'
+    for (const [phase, took] of Object.entries(seconds) as [MeasuredPhase, number][]) {
       this.#durations.add({ phase, seconds: took })
       last = phase
     }
@@ -89,7 +89,7 @@ export class RolloutFigures {
 export class RolloutClock {
   readonly #ended: Counter
   readonly #durations: Gathered<PhaseTime>
-  #phase: RolloutPhase = 'queue'
+  #phase: MeasuredPhase = 'queue'
   #since: number | undefined = performance.now()
   #over = false
 
@@ -99,7 +99,7 @@ export class RolloutClock {
   }
 
   /** The rollout goes on with this phase. */
-  enter(phase: RolloutPhase): void {
+  enter(phase: MeasuredPhase): void {
     this.leave()
     this.#phase = phase
     this.#since = performance.now()

@@ -1,11 +1,9 @@
-import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/runtime'
+import type { SamplesById, GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/runtime'
 import type { RolloutSample } from '@osmosis/core'
 import type { RolloutStatus } from '@osmosis/runtime/wire'
 
 import type { ServerMetrics } from '../metrics/server-metrics.ts'
 import { toBackendFailure, type ResultDelivery } from './result-delivery.ts'
-
-type Samples = ReadonlyMap<string, RolloutSample>
 
 /** Counts what is reported of one rollout, and tells who has it, before it passes it on. */
 export class CountedDelivery implements ResultDelivery {
@@ -39,7 +37,10 @@ export class CountedDelivery implements ResultDelivery {
     this.#delivery.phaseChanged?.(phase)
   }
 
-  async workflowFinished(outcome: WorkflowOutcome, samples: Samples = new Map()): Promise<void> {
+  async workflowFinished(
+    outcome: WorkflowOutcome,
+    samples: SamplesById = new Map(),
+  ): Promise<void> {
     const { failure, partialSamples, otherCalls = [] } = outcome
     this.#countCalls([...samples.values(), { calls: otherCalls }])
     partialSamples

@@ -6,7 +6,7 @@ import type { LeaseOptions } from '../leases/lease-registry.ts'
 import { Leases } from '../leases/leases.ts'
 import { resultRoute } from '../leases/result-route.ts'
 import { runRoutes } from '../run/run-routes.ts'
-import type { RunOptions } from '../run/run-options.ts'
+import type { RunRouteOptions } from '../run/run-options.ts'
 import { Runs } from '../run/runs.ts'
 import { OwnershipLog, type OwnershipOptions } from '../ownership/ownership-log.ts'
 import { Admission } from '../work/admission.ts'
@@ -43,7 +43,7 @@ export interface RolloutProtocolOptions {
    * Whether `POST /run` and `POST /flush` are served as well, for trainers that wait for the answer;
    * default false.
    */
-  run?: boolean | RunOptions | undefined
+  run?: boolean | RunRouteOptions | undefined
 }
 
 /** The routes of the rollout protocol: each translates between the wire and one port behind it. */

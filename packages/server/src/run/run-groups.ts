@@ -1,17 +1,17 @@
 import type { RolloutGroup } from '@osmosis/core'
 
-import type { RunOptions } from './run-options.ts'
+import type { RunRouteOptions } from './run-options.ts'
 
 /** Groups are counted until so many others have come. */
 const mostGroups = 10_000
 
 /** Counts the attempts of groups, which rows name in a column and no request numbers. */
 export class RunGroups {
-  readonly #options: RunOptions
+  readonly #options: RunRouteOptions
   /** By the value of the column, the one that came last at the end. */
   readonly #attempts = new Map<string, number>()
 
-  constructor(options: RunOptions) {
+  constructor(options: RunRouteOptions) {
     this.#options = options
   }
 

@@ -1,7 +1,7 @@
 import type { RunAnswerRules } from './run-answer.ts'
 
 /** How rollouts of `POST /run` are run. */
-export interface RunOptions extends RunAnswerRules {
+export interface RunRouteOptions extends RunAnswerRules {
   /**
    * Column of the row that names its group: rollouts with the same value are attempts of one group, in
    * the order in which they come. Default: they belong to none.

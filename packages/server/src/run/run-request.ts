@@ -7,7 +7,7 @@ import type { RunRequestBody } from '@osmosis/runtime/wire'
 
 import { HttpRefusal } from '../http/http-refusal.ts'
 import { rowOf, type TrainerRow } from './row-of.ts'
-import type { RunOptions } from './run-options.ts'
+import type { RunRouteOptions } from './run-options.ts'
 import { toSamplingSettings } from './sampling-settings.ts'
 
 /** What a model call has to ask for so that its answer can be trained. */
@@ -26,7 +26,7 @@ export interface RunRequest {
 export function toRunRequest(
   body: RunRequestBody,
   traceHeaders: TraceHeaders,
-  options: Pick<RunOptions, 'agentTimeoutSeconds' | 'graderTimeoutSeconds'>,
+  options: Pick<RunRouteOptions, 'agentTimeoutSeconds' | 'graderTimeoutSeconds'>,
 ): RunRequest {
   const {
     base_url: url,

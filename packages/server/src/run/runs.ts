@@ -9,11 +9,11 @@ import type { RolloutRequests } from '../rollout/rollout-requests.ts'
 import type { Admission } from '../work/admission.ts'
 import { toRunAnswer } from './run-answer.ts'
 import { RunGroups } from './run-groups.ts'
-import type { RunOptions } from './run-options.ts'
+import type { RunRouteOptions } from './run-options.ts'
 import { toRunRequest } from './run-request.ts'
 
 /** What rollouts of `POST /run` are run with. */
-export interface RunParts {
+export interface RunRouteParts {
   readonly backend: Pick<ExecutionBackend, 'cancel'>
   readonly admission: Admission
   readonly requests: RolloutRequests
@@ -22,15 +22,15 @@ export interface RunParts {
 
 /** The rollouts whose trainer waits on the connection that it asked for them on. */
 export class Runs {
-  readonly #options: RunOptions
-  readonly #parts: RunParts
+  readonly #options: RunRouteOptions
+  readonly #parts: RunRouteParts
   /** Ids of what is running, by the instance that asked for it. */
   readonly #instances = new Map<string, Set<string>>()
   readonly #groups: RunGroups
   readonly #sessions = new RolloutMemory<Promise<string>>()
   readonly #droppedNames = new Set<string>()
 
-  constructor(options: RunOptions, parts: RunParts) {
+  constructor(options: RunRouteOptions, parts: RunRouteParts) {
     this.#options = options
     this.#parts = parts
     this.#groups = new RunGroups(options)

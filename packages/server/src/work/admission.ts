@@ -6,7 +6,7 @@ import { RolloutMemory } from '@osmosis/runtime/http'
 
 import type { Callback, CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { Leftovers, Outbox } from '../delivery/outbox.ts'
-import type { Acceptance } from '../delivery/outbox-lines.ts'
+import type { OutboxAcceptance } from '../delivery/outbox-lines.ts'
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
 import { HttpRefusal } from '../http/http-refusal.ts'
 import type { Logger } from '../logging/logger.ts'
@@ -265,7 +265,7 @@ export class Admission {
   /** Resolves when a rollout that is about to be accepted survives the process. */
   async #keep(
     outbox: Outbox,
-    identity: Pick<Acceptance, 'key' | 'digest'>,
+    identity: Pick<OutboxAcceptance, 'key' | 'digest'>,
     { rolloutId, repeatable = true }: RequestedRollout,
     { answer, ifInterrupted, tokenDigest }: PreparedRollout,
   ): Promise<OutboxRecord> {

@@ -8,7 +8,7 @@ import type { End, Graded, OutcomeCase } from './outcome-cases.ts'
 type Fields = Readonly<Record<string, unknown>>
 
 /** One way to send a rollout and to be told of its end. */
-export interface Delivery {
+export interface DeliveryPath {
   /** Sends a rollout, which is accepted; what it returns waits for all that its caller is told. */
   send(url: string, controller: FakeController, fields: Fields): Promise<Ended>
   /** What the caller of a rollout is to be told. */
@@ -20,7 +20,7 @@ export interface Delivery {
 /** @param url - where the server is by now */
 type Ended = (url: string) => Promise<unknown>
 
-export const deliveries: Readonly<Record<'callbacks' | 'a lease', Delivery>> = {
+export const deliveries: Readonly<Record<'callbacks' | 'a lease', DeliveryPath>> = {
   callbacks: {
     async send(url, controller, fields) {
       const body = controller.rolloutBody(fields)

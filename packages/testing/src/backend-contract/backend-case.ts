@@ -36,7 +36,7 @@ export type ScriptedRequest = Partial<RolloutRequest> & {
 }
 
 /** What an observer was told of a rollout. */
-export interface Reported {
+export interface ObservedOutcomes {
   /** Phases and statuses, in order. */
   readonly events: readonly string[]
   readonly completion: WorkflowOutcome
@@ -67,7 +67,7 @@ export async function executeScripted(
   backend: ExecutionBackend,
   request: ScriptedRequest = {},
   hooks: Partial<RolloutObserver> = {},
-): Promise<Reported> {
+): Promise<ObservedOutcomes> {
   const events: string[] = []
   let completion: WorkflowOutcome | undefined
   let samples: ReadonlyMap<string, RolloutSample> | undefined

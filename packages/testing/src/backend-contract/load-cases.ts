@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 
 import type { Reply } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'
-import { executeScripted, type BackendCase, type Reported } from './backend-case.ts'
+import { executeScripted, type BackendCase, type ObservedOutcomes } from './backend-case.ts'
 import type { BackendRule } from './backend-rules.ts'
 
 /** How many rollouts are where. */
@@ -11,7 +11,7 @@ export const loadCases = {
     const backend = await open('narrow')
     const answers = [0, 1].map(() => Promise.withResolvers<Reply>())
     await using server = await startPolicyServer(async (_request, n) => answers[n]?.promise ?? 'no')
-    const execute = async (rolloutId: string): Promise<Reported> =>
+    const execute = async (rolloutId: string): Promise<ObservedOutcomes> =>
       executeScripted(backend, {
         does: 'asks',
         grade: false,

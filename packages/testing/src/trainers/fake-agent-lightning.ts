@@ -6,16 +6,16 @@ import {
   rolloutBody,
   type RolloutOnGateway,
   statusChange,
-  type StoredRollout,
+  type GatewayRollout,
   trainedCalls,
 } from './gateway-store.ts'
-import type { LoopbackServer } from '../loopback-server.ts'
+import type { TestServer } from '../loopback-server.ts'
 import type { FakeModel, TrainedCall } from './trained-call.ts'
 import {
   startTrainerHttp,
   type TrainerAnswer,
   type TrainerFaults,
-  type TrainerRequest,
+  type ReceivedTrainerRequest,
 } from './trainer-http.ts'
 
 /** Options of {@link FakeAgentLightning}. */
@@ -35,8 +35,8 @@ export interface FakeAgentLightningOptions {
  */
 export class FakeAgentLightning implements AsyncDisposable {
   readonly #options: FakeAgentLightningOptions
-  readonly #rollouts = new Map<string, StoredRollout>()
-  #http: LoopbackServer | undefined
+  readonly #rollouts = new Map<string, GatewayRollout>()
+  #http: TestServer | undefined
   #pause: { readonly retryAfterSeconds: number } | undefined
   #changed = Promise.withResolvers<void>()
   #count = 0
@@ -128,7 +128,7 @@ export class FakeAgentLightning implements AsyncDisposable {
     this.#changed = Promise.withResolvers()
   }
 
-  async #answer(request: TrainerRequest): Promise<TrainerAnswer> {
+  async #answer(request: ReceivedTrainerRequest): Promise<TrainerAnswer> {
     const { apiKey } = this.#options
     if (apiKey && request.headers.authorization !== `Bearer ${apiKey}`) {
       return refusal(401, 'Invalid or missing API key')
@@ -156,9 +156,9 @@ export class FakeAgentLightning implements AsyncDisposable {
   }
 
   async #modelCall(
-    rollout: StoredRollout,
+    rollout: GatewayRollout,
     { attempt, mode }: ModelRequest,
-    { body }: TrainerRequest,
+    { body }: ReceivedTrainerRequest,
   ): Promise<TrainerAnswer> {
     if (this.#pause) {
       const headers = { 'retry-after': String(this.#pause.retryAfterSeconds) }
@@ -175,9 +175,9 @@ export class FakeAgentLightning implements AsyncDisposable {
 }
 
 function postEvent(
-  rollout: StoredRollout,
+  rollout: GatewayRollout,
   attempt: string,
-  { body }: TrainerRequest,
+  { body }: ReceivedTrainerRequest,
 ): TrainerAnswer {
   const { event_type: type, data } = body as { event_type?: unknown; data?: { value?: unknown } }
   if (typeof type !== 'string') return refusal(422, 'Field required: event_type')
@@ -186,7 +186,7 @@ function postEvent(
   return { status: 200, body: { event_type: type, attempt_id: attempt } }
 }
 
-function patchStatus(rollout: StoredRollout, { body }: TrainerRequest): TrainerAnswer {
+function patchStatus(rollout: GatewayRollout, { body }: ReceivedTrainerRequest): TrainerAnswer {
   const refused = statusChange(rollout, body['status'])
   return refused
     ? refusal(refused.status, refused.why)

@@ -3,13 +3,13 @@ import { createTransport, wait, type Transport } from '@osmosis/core/http'
 import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
 import type { RunResponseBody } from '@osmosis/runtime/wire'
 
-import type { LoopbackServer } from '../loopback-server.ts'
+import type { TestServer } from '../loopback-server.ts'
 import { recordedTokens, type FakeModel, type TrainedCall } from './trained-call.ts'
 import {
   startTrainerHttp,
   type TrainerAnswer,
   type TrainerFaults,
-  type TrainerRequest,
+  type ReceivedTrainerRequest,
 } from './trainer-http.ts'
 
 /** A row of Miles' dataset: the metadata of its samples. */
@@ -70,7 +70,7 @@ export class FakeMiles implements AsyncDisposable {
   readonly #sessions = new Map<string, Session>()
   readonly #rollouts: MilesRollout[] = []
   readonly #transport: Transport
-  #http: LoopbackServer | undefined
+  #http: TestServer | undefined
   #groups = 0
 
   private constructor(options: FakeMilesOptions) {
@@ -200,7 +200,7 @@ export class FakeMiles implements AsyncDisposable {
     }
   }
 
-  async #answer({ method, path, body }: TrainerRequest): Promise<TrainerAnswer> {
+  async #answer({ method, path, body }: ReceivedTrainerRequest): Promise<TrainerAnswer> {
     const [, sessionId = ''] = /^\/sessions\/([^/]+)\/v1\/chat\/completions$/.exec(path) ?? []
     const session = this.#sessions.get(sessionId)
     if (method !== 'POST' || session === undefined) {

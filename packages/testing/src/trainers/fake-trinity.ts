@@ -1,12 +1,12 @@
 import type { ChatCompletionRequest } from '@osmosis/core/policy'
 
-import type { LoopbackServer } from '../loopback-server.ts'
+import type { TestServer } from '../loopback-server.ts'
 import { type FakeModel, recordedTokens, type TrainedCall } from './trained-call.ts'
 import {
   startTrainerHttp,
   type TrainerAnswer,
   type TrainerFaults,
-  type TrainerRequest,
+  type ReceivedTrainerRequest,
 } from './trainer-http.ts'
 
 /** A call that Trinity would learn from; its `group` is the `task_id` that it was rewarded under. */
@@ -43,7 +43,7 @@ export class FakeTrinity implements AsyncDisposable {
   readonly #used = new Set<string>()
   readonly #commits: TrinityCall[][] = []
   #waiting: TrinityCall[] = []
-  #http: LoopbackServer | undefined
+  #http: TestServer | undefined
   #paused = Promise.withResolvers<void>()
 
   private constructor(options: FakeTrinityOptions) {
@@ -102,7 +102,7 @@ export class FakeTrinity implements AsyncDisposable {
     await this.close()
   }
 
-  async #answer(request: TrainerRequest): Promise<TrainerAnswer> {
+  async #answer(request: ReceivedTrainerRequest): Promise<TrainerAnswer> {
     switch (`${request.method} ${request.path}`) {
       case 'GET /v1/models':
         return { status: 200, body: { object: 'list', data: [{ id: this.#modelName }] } }
@@ -121,7 +121,7 @@ export class FakeTrinity implements AsyncDisposable {
     return this.#options.modelName ?? 'policy'
   }
 
-  async #complete({ body, headers }: TrainerRequest): Promise<TrainerAnswer> {
+  async #complete({ body, headers }: ReceivedTrainerRequest): Promise<TrainerAnswer> {
     await this.#paused.promise
     if (body['stream'] === true) throw new Error('the answer of the model is not JSON')
     if (body['model'] !== this.#modelName) throw new Error(`no model ${String(body['model'])}`)

@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 
-import { startLoopbackServer, type LoopbackServer } from '../loopback-server.ts'
+import { startLoopbackServer, type TestServer } from '../loopback-server.ts'
 
 /** A request as a fake trainer received it. */
-export interface TrainerRequest {
+export interface ReceivedTrainerRequest {
   readonly method: string
   /** Without the query. */
   readonly path: string
@@ -30,16 +30,16 @@ export type TrainerFault = 'reset' | 'lost answer' | 404 | 422 | 429 | 500 | 502
 
 /** Decides about each request what goes wrong with it; undefined for nothing. */
 export type TrainerFaults = (
-  request: TrainerRequest,
+  request: ReceivedTrainerRequest,
   /** Counted from 0. */
   n: number,
 ) => TrainerFault | undefined
 
 /** Starts the HTTP server of a fake trainer, on a free port. What `answer` throws is a 500 with its message. */
 export async function startTrainerHttp(
-  answer: (request: TrainerRequest) => TrainerAnswer | Promise<TrainerAnswer>,
+  answer: (request: ReceivedTrainerRequest) => TrainerAnswer | Promise<TrainerAnswer>,
   faults: TrainerFaults = () => undefined,
-): Promise<LoopbackServer> {
+): Promise<TestServer> {
   let count = 0
   return startLoopbackServer((incoming, outgoing) => {
     const exchange = async (): Promise<void> => {
@@ -59,8 +59,8 @@ export async function startTrainerHttp(
 }
 
 async function answered(
-  answer: (request: TrainerRequest) => TrainerAnswer | Promise<TrainerAnswer>,
-  request: TrainerRequest,
+  answer: (request: ReceivedTrainerRequest) => TrainerAnswer | Promise<TrainerAnswer>,
+  request: ReceivedTrainerRequest,
 ): Promise<TrainerAnswer> {
   try {
     return await answer(request)
@@ -76,7 +76,7 @@ function faultAnswer(status: number): TrainerAnswer {
 async function readRequest(
   incoming: IncomingMessage,
   signal: AbortSignal,
-): Promise<TrainerRequest> {
+): Promise<ReceivedTrainerRequest> {
   const parts: Buffer[] = []
   for await (const part of incoming as AsyncIterable<Buffer>) parts.push(part)
   const { method = 'GET', url = '/', headers } = incoming

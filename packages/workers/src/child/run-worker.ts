@@ -13,7 +13,7 @@ import { BuiltIns } from './built-ins.ts'
 import { FrontChannel, type LaterMessage } from './front-channel.ts'
 import type { GuardData } from './guard-thread.ts'
 import { sayLastWords, sayLastWordsAtExit, type LastWords } from './last-words.ts'
-import { WorkerRuns } from './worker-runs.ts'
+import { ChildRuns } from './worker-runs.ts'
 
 /** What a worker process executes. */
 export interface WorkerEntrypoint<TWorkflowConfig = unknown, TGraderConfig = unknown> {
@@ -57,7 +57,7 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
     const { backend: options, facts = null, answer = refuse } = await load()
     const backend = new LocalBackend(options)
     if (backend.gradesGroups) throw oneProcessOnly(options.grader?.name ?? 'The grader')
-    const runs = new WorkerRuns(backend, channel)
+    const runs = new ChildRuns(backend, channel)
     channel.hold()
     channel.onMessage((message) => handle(message, { channel, runs, answer }))
     const { workflows, graders } = concurrencyLimits(options)
@@ -73,7 +73,7 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
 
 interface WorkerParts {
   readonly channel: FrontChannel
-  readonly runs: WorkerRuns
+  readonly runs: ChildRuns
   readonly answer: (question: unknown) => Promise<unknown>
 }
 

@@ -1,13 +1,11 @@
 import { errorMessage, type BeginningModelCall, type RolloutSample } from '@osmosis/core'
-import type { GradingOutcome, LocalBackend, WorkflowOutcome } from '@osmosis/runtime'
+import type { SamplesById, GradingOutcome, LocalBackend, WorkflowOutcome } from '@osmosis/runtime'
 
 import { sendSamples } from '../protocol/portable.ts'
 import { receiveError, sendFailure } from '../protocol/sent-error.ts'
 import type { RunMessage } from '../protocol/worker-messages.ts'
 import { CallAnnouncements } from './call-announcements.ts'
 import type { FrontChannel, LaterMessage } from './front-channel.ts'
-
-type Samples = ReadonlyMap<string, RolloutSample>
 
 /** A run that is going on in this process. */
 interface Run {
@@ -20,7 +18,7 @@ interface Run {
 }
 
 /** Executes what the front hands over, and tells it what happens. */
-export class WorkerRuns {
+export class ChildRuns {
   readonly #backend: Pick<LocalBackend<never, never>, 'execute'>
   readonly #channel: FrontChannel
   readonly #runs = new Map<number, Run>()
@@ -70,7 +68,7 @@ export class WorkerRuns {
       ...(announcesCalls && {
         modelCallBegins: async (call: BeginningModelCall) => calls.begin(call),
       }),
-      workflowFinished: async (outcome: WorkflowOutcome, samples: Samples = new Map()) => {
+      workflowFinished: async (outcome: WorkflowOutcome, samples: SamplesById = new Map()) => {
         this.#workflowFinished(run, outcome, samples)
         hasFailed = outcome.status === 'failure'
         if (!hasFailed && request.grade) await mayGrade.promise
@@ -87,7 +85,7 @@ export class WorkerRuns {
       .catch((error: unknown) => this.#endUntold(run, error))
   }
 
-  #workflowFinished(run: number, outcome: WorkflowOutcome, samples: Samples): void {
+  #workflowFinished(run: number, outcome: WorkflowOutcome, samples: SamplesById): void {
     const { failure, warnings, partialSamples, otherCalls } = outcome
     const sent = sendFailure(failure)
     this.#post({ type: 'workflow', run, failure: sent, warnings, otherCalls, samples: [] }, samples)
@@ -108,7 +106,7 @@ export class WorkerRuns {
 
   #post(
     message: Extract<RunMessage, { samples: readonly RolloutSample[] }>,
-    samples: Samples,
+    samples: SamplesById,
   ): void {
     sendSamples(samples, (sent) => this.#channel.post({ ...message, samples: sent }))
   }

@@ -1,5 +1,6 @@
 import { OsmosisError, type RolloutSample } from '@osmosis/core'
 import type {
+  SamplesById,
   GradingOutcome,
   RolloutObserver,
   RolloutRequest,
@@ -10,8 +11,6 @@ import { AnnouncedCalls } from './announced-calls.ts'
 import { receiveFailure, sendError, type SentError } from '../protocol/sent-error.ts'
 import { isTooDeep } from '../protocol/portable.ts'
 import type { FrontMessage, RunMessage } from '../protocol/worker-messages.ts'
-
-export type Samples = ReadonlyMap<string, RolloutSample>
 
 /** What a worker is to run. */
 export interface RunOrder {
@@ -25,7 +24,7 @@ export interface RunOrder {
 /** What a run reports of its workflow. */
 export interface WorkflowReport {
   readonly outcome: WorkflowOutcome
-  readonly samples: Samples
+  readonly samples: SamplesById
 }
 
 /** The worker of a run is gone. */
@@ -46,7 +45,7 @@ export class RemoteRun {
   /** Settle with what the worker reports, and reject with a {@link WorkerLoss}. */
   readonly workflow = quiet<WorkflowReport>()
   readonly grading = quiet<GradingOutcome>()
-  readonly #partial = Promise.withResolvers<Samples>()
+  readonly #partial = Promise.withResolvers<SamplesById>()
   readonly #beforeFirstModelCall: (() => Promise<void>) | undefined
   readonly #calls: AnnouncedCalls | undefined
   readonly #send: (message: FrontMessage) => void
@@ -197,6 +196,6 @@ function quiet<T>(): Report<T> {
   return resolvers
 }
 
-function byId(samples: readonly RolloutSample[]): Samples {
+function byId(samples: readonly RolloutSample[]): SamplesById {
   return new Map(samples.map((sample) => [sample.id, sample]))
 }

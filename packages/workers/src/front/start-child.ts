@@ -3,13 +3,28 @@ import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 
 import { lastWordsPipe, toLastWords, type LastWords } from '../child/last-words.ts'
-import type { WorkerProcessOptions } from './worker-process.ts'
+
+/** How a worker process is started and watched. */
+export interface WorkerProcessOptions {
+  readonly module: string
+  readonly args: readonly string[]
+  readonly execArgv: readonly string[]
+  /** Undefined: that of this process. */
+  readonly cwd: string | undefined
+  /** Undefined: those of this process. */
+  readonly env: NodeJS.ProcessEnv | undefined
+  readonly stallTimeoutSeconds: number
+  /** Undefined: it may take any time to end a rollout. */
+  readonly progressTimeoutSeconds: number | undefined
+  /** Limit of the heap; twice as much and 256 in all ends the process, too, if there is that much. */
+  readonly heapMegabytes: number
+}
 
 /**
- * Has V8 not guess which objects will live long: it takes many for such that live as long as their rollout,
- * and what it guessed wrong keeps everything that it refers to until a full collection.
+ * V8 guesses which objects will live long, and takes those of a rollout for such. What it guesses wrong keeps
+ * everything that it refers to until a full collection.
  */
-const guessNoLifetimes = '--no-allocation-site-pretenuring'
+const disablePretenuring = '--no-allocation-site-pretenuring'
 
 /** A process that cannot be started is one that ends with an error, whatever that is. */
 export function startChild(options: WorkerProcessOptions): ChildProcess {
@@ -18,7 +33,7 @@ export function startChild(options: WorkerProcessOptions): ChildProcess {
   const { OSMOSIS_ROLLOUT_SERVER_API_KEY: _, ...env } = options.env ?? process.env
   try {
     return fork(module, args, {
-      execArgv: [...execArgv, `--max-old-space-size=${heapMegabytes}`, guessNoLifetimes],
+      execArgv: [...execArgv, `--max-old-space-size=${heapMegabytes}`, disablePretenuring],
       ...(cwd === undefined ? {} : { cwd }),
       env,
       serialization: 'advanced',

@@ -7,7 +7,8 @@ import { untilAborted, wait } from '@osmosis/core/http'
 import type { ProcessUsage, ReadyMessage } from '../protocol/worker-messages.ts'
 import type { RemoteRun, RunOrder } from './remote-run.ts'
 import type { WorkerEndReason } from './worker-end.ts'
-import { spendableBytes, WorkerProcess, type WorkerProcessOptions } from './worker-process.ts'
+import type { WorkerProcessOptions } from './start-child.ts'
+import { spendableBytes, WorkerProcess } from './worker-process.ts'
 
 /** How the workers of a pool are started. */
 export interface WorkerPoolOptions {

@@ -17,24 +17,8 @@ import type {
   WorkerMessage,
 } from '../protocol/worker-messages.ts'
 import { RemoteRun, WorkerLoss, type RunOrder } from './remote-run.ts'
-import { lastWordsOf, startChild } from './start-child.ts'
+import { lastWordsOf, startChild, type WorkerProcessOptions } from './start-child.ts'
 import { countOutOfMemory, endReason, endText, type WorkerEndReason } from './worker-end.ts'
-
-/** How a worker process is started and watched. */
-export interface WorkerProcessOptions {
-  readonly module: string
-  readonly args: readonly string[]
-  readonly execArgv: readonly string[]
-  /** Undefined: that of this process. */
-  readonly cwd: string | undefined
-  /** Undefined: those of this process. */
-  readonly env: NodeJS.ProcessEnv | undefined
-  readonly stallTimeoutSeconds: number
-  /** Undefined: it may take any time to end a rollout. */
-  readonly progressTimeoutSeconds: number | undefined
-  /** Limit of the heap; twice as much and 256 in all ends the process, too, if there is that much. */
-  readonly heapMegabytes: number
-}
 
 /** What is known of a process that has ended. */
 interface EndedWorker {
