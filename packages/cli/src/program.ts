@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { Command, type OutputConfiguration } from '@commander-js/extra-typings'
 import type { Command as UntypedCommand } from 'commander'
 
-import { addAgentLoopCommands } from './agent-loop/commands.ts'
+import { addTestCommand } from './agent-loop/test.ts'
+import { addValidateLoopCommand } from './agent-loop/validate.ts'
 import {
   printError,
   printOut,
@@ -15,14 +16,15 @@ import {
 import { addDoctorCommand } from './doctor/doctor.ts'
 import { addEvalShowCommands } from './eval-show/eval-show-options.ts'
 import { addEvalExportCommand } from './eval/export.ts'
-import { addEvalRegradeCommands } from './eval/regrade.ts'
+import { addEvalNoteCommands } from './eval/notes.ts'
+import { addEvalRegradeCommand } from './eval/regrade.ts'
 import { addRubricCommand } from './eval/rubric.ts'
 import { addEvalRunCommand } from './eval/run.ts'
 import { addEvalViewCommand } from './eval/view.ts'
 import { addAuthCommands } from './platform/auth.ts'
 import { addDatasetCommands } from './platform/datasets/dataset.ts'
 import { addPlatformFlags, type ProgramSettings } from './platform/platform-flags.ts'
-import { addRunCommands } from './platform/runs/commands.ts'
+import { addRunCommands } from './platform/runs/run-commands.ts'
 import { addSecretCommands } from './platform/secret.ts'
 import { addInitCommand } from './rollout/init.ts'
 import { addSendCommand } from './rollout/send.ts'
@@ -47,7 +49,8 @@ export function createProgram(
     .configureOutput(silent ? { ...commandOutput, writeErr: () => {} } : commandOutput)
   addServeCommand(program)
   addWorkerCommand(program)
-  addAgentLoopCommands(program, setExitCode)
+  addValidateLoopCommand(program)
+  addTestCommand(program, setExitCode)
   const evals = program
     .command('eval')
     .description('evaluate agents, on this machine or on the platform')
@@ -55,7 +58,8 @@ export function createProgram(
   addEvalRunCommand(evals, setExitCode)
   addEvalShowCommands(program as unknown as UntypedCommand, setExitCode)
   addEvalViewCommand(evals, setExitCode)
-  addEvalRegradeCommands(evals, setExitCode)
+  addEvalRegradeCommand(evals, setExitCode)
+  addEvalNoteCommands(evals, setExitCode)
   addEvalExportCommand(evals, setExitCode)
   addRubricCommand(evals, setExitCode)
   addPlatformCommands(program, evals, { version: packageVersion(), setExitCode })

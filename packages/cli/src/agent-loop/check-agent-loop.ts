@@ -6,8 +6,8 @@ import {
   type ValidationReport,
 } from '@osmosis/agent-loop'
 
-import type { ValidateFlags } from './commands.ts'
-import { loadAgentLoop } from '../inputs/load-agent-loop.ts'
+import type { ValidateFlags } from './validate.ts'
+import { loadAgentLoop } from '../inputs/load-entrypoint.ts'
 import { printError, printOut } from '../command/surroundings.ts'
 
 /** Checks an agent loop and says how many tools it has. Rejects when it cannot serve rollouts. */

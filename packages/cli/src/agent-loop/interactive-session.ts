@@ -1,11 +1,12 @@
+import { createInterface, type Interface } from 'node:readline'
+
 import type { FunctionTool } from '@osmosis/agent-loop'
 import type { AnsweredCall, AnswerHook } from '@osmosis/controller'
 import type { DatasetRow } from '@osmosis/eval'
 
-import { messageLines } from './message-lines.ts'
-import { rowLine } from './row-report.ts'
+import type { InputStream, OutputStream } from '../command/surroundings.ts'
 import { runRow, type RowRunnerParts } from './row-runner.ts'
-import type { Terminal } from './terminal.ts'
+import { messageLines, rowLine } from './row-text.ts'
 
 /**
  * Lets a person choose rows and step through them, until they have enough.
@@ -161,5 +162,57 @@ function answerMessage({ text }: AnsweredCall): Record<string, unknown> | undefi
     return answer.choices?.[0]?.message
   } catch {
     return undefined
+  }
+}
+
+/** A person at a terminal: lines go out, answers come in. Whoever makes one closes it. */
+export class Terminal implements Disposable {
+  readonly #lines: Interface
+  readonly #output: OutputStream
+  /** Typed ahead. */
+  readonly #typed: string[] = []
+  #waiting: ((line: string | null) => void) | undefined
+  #closed = false
+
+  constructor(input: InputStream, output: OutputStream) {
+    this.#output = output
+    this.#lines = createInterface({ input, output })
+    this.#lines.on('line', (line) => this.#receive(line))
+    // Ctrl-C and Ctrl-D both mean that nobody answers any more.
+    this.#lines.on('SIGINT', () => this.#lines.close())
+    this.#lines.on('close', () => {
+      this.#closed = true
+      this.#waiting?.(null)
+    })
+  }
+
+  print(...lines: readonly string[]): void {
+    this.#output.write(lines.map((line) => `${line}\n`).join(''))
+  }
+
+  /** Asks for a line, without the space around it; null when there will be none any more. */
+  async ask(prompt: string): Promise<string | null> {
+    const typed = this.#typed.shift()
+    this.#lines.setPrompt(prompt)
+    if (typed !== undefined) {
+      this.#output.write(`${prompt}\n`)
+      return typed
+    }
+    if (this.#closed) return null
+    this.#lines.prompt()
+    const { promise, resolve } = Promise.withResolvers<string | null>()
+    this.#waiting = resolve
+    return promise
+  }
+
+  [Symbol.dispose](): void {
+    this.#lines.close()
+  }
+
+  #receive(line: string): void {
+    const waiting = this.#waiting
+    this.#waiting = undefined
+    if (waiting) waiting(line.trim())
+    else this.#typed.push(line.trim())
   }
 }

@@ -2,7 +2,7 @@ import type { LoopOrder, LoopOutcome, ServerAddress, Trainer } from '@osmosis/co
 import { errorMessage, isOsmosisError, type OsmosisError } from '@osmosis/core'
 import type { DatasetRow } from '@osmosis/eval'
 
-import type { TestFlags } from './commands.ts'
+import type { TestFlags } from './test.ts'
 
 /** How a row went. */
 export interface RowResult {

@@ -30,14 +30,13 @@ import {
 } from '../command/surroundings.ts'
 import { choosePolicy } from '../inputs/choose-policy.ts'
 import { readEnvironment } from '../inputs/environment.ts'
-import { loadAgentLoop, type LoadedAgentLoop } from '../inputs/load-agent-loop.ts'
+import { loadAgentLoop, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
 import { commandLogger } from '../serve/server-end.ts'
 import { checkAgentLoop } from './check-agent-loop.ts'
-import type { TestFlags } from './commands.ts'
-import { interactiveSession } from './interactive-session.ts'
-import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-report.ts'
+import type { TestFlags } from './test.ts'
+import { interactiveSession, Terminal } from './interactive-session.ts'
+import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-text.ts'
 import { runRow, type RowResult, type RowRunnerParts } from './row-runner.ts'
-import { Terminal } from './terminal.ts'
 
 /** The longest time a setting allows: somebody who steps through a rollout thinks. */
 const patience = { client: { timeoutSeconds: 3600 } }

@@ -33,6 +33,16 @@ export const groups = {
   platform: 'Platform:',
 } as const
 
+/** The flag for the folder of evaluation runs. */
+export const runsFolder = [
+  '-o, --output <folder>',
+  'folder of the runs (default: .osmosis/evals in the workspace)',
+] as const
+
+/** What names an agent loop, in the help of commands. */
+export const agentLoopModule =
+  'an agent loop: <file>:<export>, e.g. server.ts:agentLoop; without :<export> the only one there'
+
 /** An example at the end of the help of a command. */
 export function example(line: string): string {
   return `\nExample:\n  $ ${line}\n`

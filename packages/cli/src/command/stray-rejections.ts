@@ -1,6 +1,6 @@
 import { errorMessage } from '@osmosis/core'
 
-import { oneLine } from '../agent-loop/outcome-text.ts'
+import { oneLine } from '../agent-loop/row-text.ts'
 import { printError, withSurroundings } from './surroundings.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { Command } from '@commander-js/extra-typings'
 
-import { example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import { example, groups, runsFolder, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 
 function declareExport(evals: Command) {
   return evals
@@ -23,10 +23,7 @@ function declareExport(evals: Command) {
     .optionsGroup(groups.output)
     .option('--force', 'replace existing files')
     .optionsGroup(groups.inputs)
-    .option(
-      '-o, --output <folder>',
-      'folder of the runs (default: .osmosis/evals in the workspace)',
-    )
+    .option(...runsFolder)
     .addHelpText(
       'after',
       example('osmosis eval export latest --sft passed.jsonl --filter is:passed'),

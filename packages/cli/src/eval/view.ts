@@ -1,6 +1,13 @@
 import { Option, type Command } from '@commander-js/extra-typings'
 
-import { example, groups, portNumber, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import {
+  example,
+  groups,
+  portNumber,
+  runsFolder,
+  type FlagsOf,
+  type SetExitCode,
+} from '../command/flags.ts'
 
 function declareView(evals: Command) {
   return evals
@@ -21,10 +28,7 @@ function declareView(evals: Command) {
         .default('flagged'),
     )
     .optionsGroup(groups.inputs)
-    .option(
-      '-o, --output <folder>',
-      'folder of the runs (default: .osmosis/evals in the workspace)',
-    )
+    .option(...runsFolder)
     .addHelpText('after', example('osmosis eval view latest --export report.html'))
 }
 

@@ -1,8 +1,11 @@
-import { isRolloutAgentLoopClass, type RolloutAgentLoop } from '@osmosis/agent-loop'
+import {
+  isRolloutAgentLoopClass,
+  type RolloutAgentLoop,
+  isRolloutAgentLoop,
+} from '@osmosis/agent-loop'
+import { OsmosisError, errorMessage } from '@osmosis/core'
 import { discoverEntrypoint, type Entrypoint } from '@osmosis/runtime'
-import { OsmosisError } from '@osmosis/core'
 
-import { loopsOf, onlyLoop, toLoop } from './load-agent-loop.ts'
 import { loadExports, namedExport, splitSpec, type LoadedExports } from './load-module.ts'
 
 /** What a module exports to be served, and the module as a person would say it. */
@@ -64,4 +67,69 @@ function workflowIn(exports: Readonly<Record<string, unknown>>): Entrypoint | un
 
 function invalid(message: string, cause?: unknown): OsmosisError {
   return new OsmosisError('invalid_entrypoint', message, { cause })
+}
+
+/** An agent loop and the file it comes from, as a person would say it. */
+export interface LoadedAgentLoop {
+  readonly loop: RolloutAgentLoop
+  readonly file: string
+}
+
+/**
+ * Loads an agent loop: `server.ts:agentLoop`, or `server.ts` when that exports only one. A class
+ * is instantiated without arguments.
+ *
+ * @throws OsmosisError with code `invalid_entrypoint`
+ */
+export async function loadAgentLoop(spec: string): Promise<LoadedAgentLoop> {
+  const { file, name } = splitSpec(spec)
+  const loaded = await loadExports('agent loop', file)
+  return {
+    loop: name === undefined ? onlyLoop(loaded) : toLoop(namedExport(loaded, name), name),
+    file: loaded.file,
+  }
+}
+
+/** The agent loops among exports, each with the first name it has. */
+function loopsOf(exports: LoadedExports['exports']): ReadonlyMap<RolloutAgentLoop, string> {
+  const loops = new Map<RolloutAgentLoop, string>()
+  for (const [key, value] of Object.entries(exports)) {
+    if (isRolloutAgentLoop(value)) loops.set(value, loops.get(value) ?? key)
+  }
+  return loops
+}
+
+/** @throws OsmosisError with code `invalid_entrypoint` unless a module exports exactly one */
+function onlyLoop({ exports, file }: LoadedExports): RolloutAgentLoop {
+  const loops = loopsOf(exports)
+  const [loop, ...others] = loops.keys()
+  if (loop !== undefined && others.length === 0) return loop
+  const names = [...loops.values()].toSorted().join(', ') || 'none'
+  throw invalid(
+    `${file} should export one agent loop, or name the one meant as ${file}:<export>. It exports: ${names}.`,
+  )
+}
+
+/**
+ * The loop that an export is, or a loop of the class that it is.
+ *
+ * @throws OsmosisError with code `invalid_entrypoint`
+ */
+function toLoop(value: unknown, name: string): RolloutAgentLoop {
+  if (isRolloutAgentLoop(value)) return value
+  if (isRolloutAgentLoopClass(value)) return instantiated(value, name)
+  const what = typeof value === 'function' ? 'a function or another class' : typeof value
+  throw invalid(`'${name}' must be a RolloutAgentLoop or a subclass of it, got ${what}.`)
+}
+
+function instantiated(Loop: new () => RolloutAgentLoop, name: string): RolloutAgentLoop {
+  try {
+    return new Loop()
+  } catch (error) {
+    throw new OsmosisError(
+      'invalid_entrypoint',
+      `Cannot instantiate '${name}': ${errorMessage(error)}`,
+      { cause: error },
+    )
+  }
 }

@@ -1,3 +1,6 @@
+import path from 'node:path'
+
+import { createApp } from '@osmosis/agent-loop'
 import { OsmosisError } from '@osmosis/core'
 import type { Entrypoint } from '@osmosis/runtime'
 import {
@@ -5,20 +8,22 @@ import {
   readServerEnvironment,
   type RolloutServer,
   type RunRouteOptions,
+  serve,
 } from '@osmosis/server'
 import type { WorkerEnd } from '@osmosis/workers'
 
+import { checkAgentLoop } from '../agent-loop/check-agent-loop.ts'
 import { egressOf, type ProcessFlags } from '../command/flags.ts'
-import { environment, namedHere } from '../command/surroundings.ts'
+import { environment, namedHere, endSignal, printOut } from '../command/surroundings.ts'
 import { disablePretenuring } from '../command/v8-heap.ts'
 import { completeEnvironment } from '../inputs/environment.ts'
-import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
-import { assertRegistrationFlags } from './registration.ts'
-import { serveAgentLoop } from './serve-agent-loop.ts'
+import { loadEntrypoint, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
+import { assertRegistrationFlags, announceRegistration, planRegistration } from './registration.ts'
 import type { ServeFlags } from './serve.ts'
 import { localWorkflow, type WorkflowFacts, workflowInWorkers } from './served-workflow.ts'
-import { commandLogger } from './server-end.ts'
-import { awaitKeyFile, serverKeys } from './server-keys.ts'
+import { announceListening } from './server-channel.ts'
+import { commandLogger, serverEnd } from './server-end.ts'
+import { awaitKeyFile, serverKeys, followKeyFile } from './server-keys.ts'
 import { assertWorkflowFlags, openWorkflowPort } from './workflow-port.ts'
 
 /**
@@ -45,10 +50,7 @@ export async function serveCommand(
   disablePretenuring()
   completeEnvironment()
   awaitKeyFile(flags.apiKeyFile)
-  if (flags.redis !== undefined) {
-    const { serveQueue } = await import('./serve-queue.ts')
-    return serveQueue(spec, flags.redis, flags)
-  }
+  if (flags.redis !== undefined) return serveQueue(spec, flags.redis, flags)
   if (flags.workers !== undefined) return serveWorkflow(spec, flags)
   assertWorkerFlags(flags)
   const loaded = await loadEntrypoint(spec)
@@ -189,4 +191,103 @@ export function refuseOneOf(
 ): void {
   const [given] = Object.entries(flags).filter(([, value]) => value !== undefined)
   if (given !== undefined) throw new OsmosisError('invalid_config', sentence(given[0]))
+}
+
+const defaultPort = 9000
+
+/** Serves an agent loop until a signal ends the process. */
+async function serveAgentLoop({ loop, file }: LoadedAgentLoop, flags: ServeFlags): Promise<void> {
+  const settings = readServerEnvironment(environment(), defaultPort)
+  const keys = serverKeys(flags, settings.apiKey)
+  const registration = await planRegistration(flags, keys?.[0])
+  if (flags.validate) await checkAgentLoop(loop)
+  const traces = flags.log === undefined ? undefined : traceFolder(namedHere(flags.log))
+  const app = createApp(loop, {
+    apiKey: keys,
+    debugDir: traces,
+    logger: commandLogger(flags),
+    outboxDir: flags.outbox && namedHere(flags.outbox),
+    drainSeconds: flags.drainTimeout,
+    egress: egressOf(flags),
+    ownership: settings.ownership,
+  })
+  const listening = await serve(app, {
+    port: flags.port ?? settings.port,
+    host: flags.host,
+    allowUnauthenticated: !flags.auth,
+    ...serverEnd(),
+  })
+  printOut(
+    `Serving the agent loop ${loop.name} of ${file}\n` +
+      (traces === undefined ? '' : `Keeping traces in ${traces}\n`) +
+      `Listening on ${listening.url} (${keys === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
+  )
+  followKeyFile(app, flags.apiKeyFile)
+  announceListening(listening, {
+    kind: 'agent-loop',
+    hasSchema: false,
+    isConfigured: false,
+    // A loop rewards itself.
+    hasGrader: true,
+    groupMinSize: null,
+  })
+  if (registration !== undefined) {
+    announceRegistration(app, { ...registration, port: flags.publicPort ?? listening.port })
+  }
+  if (endSignal() !== undefined) await listening.closed
+}
+
+/** A folder for each start, named by its time. */
+function traceFolder(root: string): string {
+  return path.join(root, String(Math.floor(Date.now() / 1000)))
+}
+
+/**
+ * Serves the rollouts of a workflow that workers of a queue run, until a signal ends the process. The
+ * workflow is loaded to say what it is; nothing of it is run here.
+ *
+ * @param redis - the flag of that name
+ * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint`; `queue_unavailable` when the
+ * Redis does not answer
+ */
+async function serveQueue(spec: string, redis: string, flags: ServeFlags): Promise<void> {
+  const settings = readServerEnvironment(environment())
+  const apiKey = serverKeys(flags, settings.apiKey)
+  const { queueAccess, queuedWorkflow, shortCode, workersText } =
+    await import('../worker/queue-access.ts')
+  const loaded = queuedWorkflow(await loadEntrypoint(spec))
+  assertWorkflowFlags(flags, loaded.file)
+  const { queuePackage, connection, code, place } = await queueAccess(redis, flags, loaded.file)
+  const { artifactRoot, instanceId, port } = settings
+  const logger = commandLogger(flags)
+  if (settings.ownership !== undefined) {
+    logger.warn({}, 'ownership is not reported: every server of a queue has every rollout')
+  }
+  const egress = egressOf(flags)
+  const { backend, facts, check } = localWorkflow(loaded, { artifactRoot, egress })
+  const queue = await queuePackage.openQueue(connection)
+  const close = async (): Promise<void> => queue.close()
+  try {
+    const { maxRollouts: most } = flags
+    if (most !== undefined) await queue.setMaxRollouts(most === 'none' ? null : most)
+    const server = queuePackage.createQueueServer({
+      queue,
+      code,
+      logger,
+      apiKey,
+      artifactRoot: flags.trajectories ? backend.artifactRoot : undefined,
+      egress,
+      instanceId,
+      maxQueueDepth: flags.maxQueueDepth,
+      drainSeconds: flags.drainTimeout,
+      admissionStatus: flags.admissionStatus,
+    })
+    const lines = [
+      `Over ${place}, code ${shortCode(code)}: ${workersText(await queue.workers(), code)}`,
+    ]
+    await openWorkflowPort(server, { facts, check, close }, { flags, port, lines })
+  } catch (error) {
+    await close()
+    throw error
+  }
 }

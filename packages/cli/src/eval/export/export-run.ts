@@ -20,8 +20,7 @@ import { findRun, runsRoot } from '../../eval-show/find-run.ts'
 import { filterItems, itemsOf } from '../../eval-show/shown-items.ts'
 import { openShownRun, type ShownRun } from '../../eval-show/shown-run.ts'
 import type { EvalExportFlags } from '../export.ts'
-import { csvLines } from './csv-table.ts'
-import { atifDocuments, sftLines } from './sample-documents.ts'
+import { csvLines, atifDocuments, sftLines } from './export-formats.ts'
 
 /** What was left out. */
 class LeftOut {

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 
-import type { EvaluatedServer } from './attached-server.ts'
+import type { EvaluatedServer } from './remote-servers.ts'
 
 /** A run that is shorter gains nothing that anybody would notice. Milliseconds. */
 const shortestMs = 2_000

@@ -7,7 +7,7 @@ import {
 } from '@osmosis/platform'
 
 import type { PlatformSession } from '../platform-session.ts'
-import type { RunDownloadFlags } from './commands.ts'
+import type { RunDownloadFlags } from './run-commands.ts'
 import { findRun } from './run-record.ts'
 import { waitingStatuses } from './run-actions.ts'
 import { fromHere } from '../../command/surroundings.ts'

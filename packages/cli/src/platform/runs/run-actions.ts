@@ -7,7 +7,7 @@ import { describe } from '../command-output.ts'
 import type { ListFlags, LogFlags } from '../platform-flags.ts'
 import { readList, showLogs } from '../read-list.ts'
 import type { PlatformSession } from '../platform-session.ts'
-import type { InfoFlags, ChangeFlags } from './commands.ts'
+import type { InfoFlags, ChangeFlags } from './run-commands.ts'
 import { runWords, type RunKind, findRun, picked, runRecord, type FoundRun } from './run-record.ts'
 import { fromHere } from '../../command/surroundings.ts'
 

@@ -15,7 +15,7 @@ import {
 } from '@osmosis/platform'
 
 import type { PlatformSession } from '../platform-session.ts'
-import type { SubmitFlags } from './commands.ts'
+import type { SubmitFlags } from './run-commands.ts'
 import { preflight } from './preflight.ts'
 import { runWords, type RunKind } from './run-record.ts'
 import { readSubmittedConfig, type SubmittedConfig } from './submit-config.ts'

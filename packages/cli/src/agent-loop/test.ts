@@ -2,6 +2,7 @@ import type { Command } from '@commander-js/extra-typings'
 
 import {
   addPolicyFlags,
+  agentLoopModule,
   countFrom,
   decimalNumber,
   example,
@@ -9,21 +10,6 @@ import {
   type FlagsOf,
   type SetExitCode,
 } from '../command/flags.ts'
-
-const agentLoopModule =
-  'an agent loop: <file>:<export>, e.g. server.ts:agentLoop; without :<export> the only one there'
-
-function declareValidate(program: Command) {
-  return program
-    .command('validate')
-    .description('check an agent loop as the server does; rollout validate runs it as well')
-    .optionsGroup(groups.inputs)
-    .requiredOption('-m, --module <module>', agentLoopModule)
-    .addHelpText('after', example('osmosis validate -m server.ts:agentLoop'))
-}
-
-/** Flags of `osmosis validate`. */
-export type ValidateFlags = FlagsOf<typeof declareValidate>
 
 function declareTest(program: Command) {
   return addPolicyFlags(program.command('test'))
@@ -50,12 +36,8 @@ function declareTest(program: Command) {
 /** Flags of `osmosis test`. */
 export type TestFlags = FlagsOf<typeof declareTest>
 
-/** Adds `validate` and `test`. */
-export function addAgentLoopCommands(program: Command, setExitCode: SetExitCode): void {
-  declareValidate(program).action(async (flags) => {
-    const { validateCommand } = await import('./check-agent-loop.ts')
-    await validateCommand(flags)
-  })
+/** Adds `test`. */
+export function addTestCommand(program: Command, setExitCode: SetExitCode): void {
   declareTest(program).action(async (flags) => {
     const { testCommand } = await import('./test-agent-loop.ts')
     setExitCode(await testCommand(flags))

@@ -1,0 +1,132 @@
+import { formatDuration } from '@osmosis/eval'
+
+import type { RowResult } from './row-runner.ts'
+
+/** What a test run came to. */
+export interface TestRun {
+  readonly results: readonly RowResult[]
+  /** Milliseconds. */
+  readonly durationMs: number
+  /** Why rows were left out; null when none were. */
+  readonly stopReason: string | null
+}
+
+/** One line about a row: `[1/3] Row 0: OK (437 ms, 30 tokens, reward 1)`. */
+export function rowLine(result: RowResult, number: number, total: number): string {
+  const { rowIndex, reward } = result
+  const facts = reward === null ? [] : [`reward ${reward}`]
+  return `[${number}/${total}] ${outcomeText(`Row ${rowIndex}`, result, facts)}`
+}
+
+/** The lines at the end of a run. */
+export function summaryLines({ results, durationMs, stopReason }: TestRun): string[] {
+  const passed = results.filter(({ error }) => error === null)
+  const rewards = passed.flatMap(({ reward }) => reward ?? [])
+  const mean = rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length
+  return [
+    `Total: ${results.length}`,
+    `Passed: ${passed.length}`,
+    `Failed: ${results.length - passed.length}`,
+    ...(rewards.length === 0
+      ? []
+      : [`Mean reward: ${mean.toFixed(3)} (${rewards.length} rewards)`]),
+    `Duration: ${durationText(durationMs)}`,
+    `Total tokens: ${totalTokens(results)}`,
+    ...(stopReason === null ? [] : [`Stopped early. ${oneLine(stopReason)}`]),
+  ]
+}
+
+/** What `--output` gets. */
+export function toTestDocument({ results, durationMs, stopReason }: TestRun): object {
+  const passed = results.filter(({ error }) => error === null).length
+  return {
+    summary: {
+      total: results.length,
+      passed,
+      failed: results.length - passed,
+      total_duration_ms: durationMs,
+      total_tokens: totalTokens(results),
+      stopped_early: stopReason !== null,
+      ...(stopReason === null ? {} : { stop_reason: stopReason }),
+    },
+    results: results.map((result) => ({
+      row_index: result.rowIndex,
+      success: result.error === null,
+      error: result.error,
+      duration_ms: result.durationMs,
+      token_usage: {
+        prompt_tokens: result.promptTokens,
+        completion_tokens: result.completionTokens,
+        total_tokens: tokensOf(result),
+        num_llm_calls: result.llmCalls,
+      },
+      reward: result.reward,
+      finish_reason: result.finishReason,
+    })),
+  }
+}
+
+function totalTokens(results: readonly RowResult[]): number {
+  return results.reduce((sum, result) => sum + tokensOf(result), 0)
+}
+
+const longestError = 200
+
+/** `Row 0: OK (437 ms, 30 tokens)`, with more facts in the brackets and why it failed if it did. */
+function outcomeText(name: string, result: RowResult, moreFacts: readonly string[] = []): string {
+  const { error, durationMs } = result
+  const facts = [durationText(durationMs), `${tokensOf(result)} tokens`, ...moreFacts].join(', ')
+  return error === null
+    ? `${name}: OK (${facts})`
+    : `${name}: FAILED (${facts}) - ${oneLine(error)}`
+}
+
+/** Prompt and answers together. */
+function tokensOf({ promptTokens, completionTokens }: RowResult): number {
+  return promptTokens + completionTokens
+}
+
+/** The text on one line, cut when it is long. */
+export function oneLine(text: string): string {
+  const line = text.replaceAll(/\s+/g, ' ').trim()
+  return line.length > longestError ? `${line.slice(0, longestError)}…` : line
+}
+
+/** `437 ms`, `12.3 s`, `4 min 05 s`. */
+function durationText(ms: number): string {
+  return ms < 999.5 ? `${Math.round(ms)} ms` : formatDuration(ms)
+}
+
+type Message = Readonly<Record<string, unknown>>
+
+/** Messages as a person reads them, a line or more for each. */
+export function messageLines(messages: readonly Message[]): string[] {
+  const names = toolNames(messages)
+  return messages.flatMap((message) => linesOf(message, names))
+}
+
+function linesOf(message: Message, names: ReadonlyMap<unknown, string>): string[] {
+  const { role, content, tool_call_id: callId } = message
+  const who = role === 'tool' ? `tool ${names.get(callId) ?? ''}`.trimEnd() : String(role)
+  const text = typeof content === 'string' ? content : JSON.stringify(content ?? null)
+  const calls = toolCalls(message).map(({ name, args }) => `[${who}] calls ${name}(${args})`)
+  return content === null && calls.length > 0 ? calls : [`[${who}] ${text}`, ...calls]
+}
+
+function toolNames(messages: readonly Message[]): Map<unknown, string> {
+  return new Map(messages.flatMap(toolCalls).map(({ id, name }) => [id, name]))
+}
+
+function toolCalls(message: Message): { id: unknown; name: string; args: string }[] {
+  const calls: unknown = message['tool_calls']
+  if (!Array.isArray(calls)) return []
+  return calls.map((call: unknown) => {
+    const { id, function: called } = (call ?? {}) as { id?: unknown; function?: unknown }
+    const { name, arguments: args } = (called ?? {}) as { name?: unknown; arguments?: unknown }
+    return {
+      id,
+      name: String(name),
+      args: typeof args === 'string' ? args : JSON.stringify(args ?? {}),
+    }
+  })
+}
