@@ -200,7 +200,7 @@ describe('osmosis eval regrade of stored samples', () => {
     command.child.kill('SIGINT')
     const { code, stdout } = await command.finished
     expect(code).toBe(130)
-    expect(stdout).toContain('Not graded: 1 that nobody came to.')
+    expect(stdout).toContain('Not graded: 1 that the grading did not reach.')
     expect([...(await (await openRun(folder)).grades('slow')).keys()]).toEqual(['0.0', '1.0'])
   })
 

@@ -69,7 +69,7 @@ Written as echo@strict.`)
     const adopt = [...regrade, '--adopt', 'strict']
     expect(await run(adopt)).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('Nobody can be asked: pass --yes.'),
+      stderr: expect.stringContaining('There is no terminal to ask in: pass --yes.'),
     })
     const folder = path.join(output, 'echo')
     {

@@ -124,7 +124,7 @@ Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
 
   it.each([
     ['a range that is none', '--score-min 1', '--score-min must be less than --score-max.'],
-    ['a tag that nobody gave', '--agree-with mood', 'No row says what people found'],
+    ['a tag that nobody gave', '--agree-with mood', 'No row has a human verdict'],
   ])('ends with 2 for %s, and asks nobody', async (_what, flags, message) => {
     const judge = await greetingJudge()
     const { code, stderr } = await rubric(judge.url, flags)

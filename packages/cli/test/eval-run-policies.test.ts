@@ -23,7 +23,7 @@ describe('osmosis eval run lets', () => {
     const { code, stderr } = await osmosis(command, {}, root)
     expect([code, stderr]).toEqual([
       2,
-      'error: Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml.\n',
+      'error: No model is named for the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml.\n',
     ])
   })
 })

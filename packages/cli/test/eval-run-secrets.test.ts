@@ -33,7 +33,7 @@ describe('the secrets of an evaluation', () => {
     const config = path.join(root, 'configs/eval/talkative.toml')
     writeFileSync(config, readFileSync(config, 'utf8').replace('"SECOND"]', '"SECOND", "THIRD"]'))
     expect((await start({ ...old, THIRD: 'value' })).stderr).toContain(
-      'these have changed: secrets (their names). Pass --fresh to start it anew',
+      'these have changed: secrets (their names). Pass --fresh to start a new run',
     )
   })
 

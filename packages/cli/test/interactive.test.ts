@@ -26,9 +26,9 @@ describe('osmosis test --interactive, in a terminal', () => {
       'm\n[user] 2 and 3\n[assistant] calls add({"a": 2, "b": 3})\n[tool add] 5\n[assistant] 5\n> ',
     )
     session.type('next\n')
-    const end = await session.until('[m]essages, or Enter to go on: ')
+    const end = await session.until('[m]essages, or Enter to continue: ')
     expect(end.replace(/\d+ ms|[\d.]+ s/, 'T')).toBe(
-      'next\n\n[1/1] Row 0: OK (T, 28 tokens, reward 1)\nFinish reason: stop\n[m]essages, or Enter to go on: ',
+      'next\n\n[1/1] Row 0: OK (T, 28 tokens, reward 1)\nFinish reason: stop\n[m]essages, or Enter to continue: ',
     )
     session.type('m\n')
     expect(await session.until(select)).toContain('[user] 2 and 3\n[assistant] calls add')

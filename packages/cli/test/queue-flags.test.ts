@@ -14,7 +14,7 @@ it.each([
   {
     name: 'an outbox beside a queue',
     args: [...served, '--outbox', 'outbox'],
-    said: '--outbox and --redis exclude each other: the queue keeps what is accepted until it is told in full.',
+    said: '--outbox and --redis exclude each other: the queue keeps accepted rollouts until their results are delivered.',
   },
   {
     name: 'rollouts whose answer is their result over a queue',

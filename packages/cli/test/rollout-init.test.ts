@@ -128,7 +128,7 @@ it('writes nothing where a file of that name is, and names it', async () => {
 
 it.each([
   [['Shop', '--yes'], 'got "Shop"'],
-  [['shop'], 'Nobody can be asked here: pass --framework openai-agents | strands | '],
+  [['shop'], 'There is no terminal to ask in: pass --framework openai-agents | strands | '],
 ])('refuses %j', async (args, message) => {
   await project()
   const { code, stderr } = await init(...args)

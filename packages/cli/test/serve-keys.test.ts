@@ -57,7 +57,7 @@ describe('osmosis serve --api-key-file', () => {
       rmSync(file)
       symlinkSync('/dev/zero', file)
       serving.child.kill('SIGHUP')
-      await serving.printed(/keys of callers stay as they were: .* is no regular file/)
+      await serving.printed(/keys of callers stay as they were: .* is not a regular file/)
       expect(await allowed()).toEqual([401, 200, 200])
     },
   )

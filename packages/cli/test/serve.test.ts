@@ -190,7 +190,7 @@ describe('osmosis serve refuses', () => {
 
   it('a file that is not TypeScript', async () => {
     expect(await fails('rollouts/broken/notes.md')).toBe(
-      'error: The entrypoint rollouts/broken/notes.md is no TypeScript or JavaScript module: its name should end in .ts, .mts, .cts, .js, .mjs or .cjs.\n',
+      'error: The entrypoint rollouts/broken/notes.md is not a TypeScript or JavaScript module: its name should end in .ts, .mts, .cts, .js, .mjs or .cjs.\n',
     )
   })
 

@@ -42,7 +42,7 @@ async function stepThroughRow(
   terminal.print('', rowLine(outcome, 1, 1))
   if (steps.left) return
   if (result.finishReason !== null) terminal.print(`Finish reason: ${result.finishReason}`)
-  const next = await terminal.ask('[m]essages, or Enter to go on: ')
+  const next = await terminal.ask('[m]essages, or Enter to continue: ')
   if (next?.toLowerCase().startsWith('m')) terminal.print(...messageLines(result.finalMessages))
 }
 

@@ -101,7 +101,7 @@ export function policyChoice(flags: PolicyFlags, surroundings: PolicySurrounding
   }
   if (policy !== undefined) return policy
   throw invalid(
-    'Nobody is named to answer the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml.',
+    'No model is named for the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml.',
   )
 
   function providerChoice(asked: string, configuredKey: string | null): PolicyChoice {

@@ -105,7 +105,7 @@ export function moduleFile(what: string, name: string): string {
     if (isModule) return fullPath
     throw new OsmosisError(
       'invalid_entrypoint',
-      `The ${what} ${name} is no TypeScript or JavaScript module: its name should end in .ts, .mts, .cts, .js, .mjs or .cjs.`,
+      `The ${what} ${name} is not a TypeScript or JavaScript module: its name should end in .ts, .mts, .cts, .js, .mjs or .cjs.`,
     )
   }
   const candidates = isModule ? [] : extensions.map((extension) => fullPath + extension)

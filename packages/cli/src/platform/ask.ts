@@ -31,9 +31,13 @@ export async function confirm(
   for (const line of [summary, ...notes]) if (line !== '') output.note(line)
   if (yes) return true
   if (output.json || !isInteractive()) {
-    throw new PlatformError('INTERACTIVE_REQUIRED', `${prompt} Nobody can be asked: pass --yes.`, {
-      details: { prompt, summary, notes, warnings },
-    })
+    throw new PlatformError(
+      'INTERACTIVE_REQUIRED',
+      `${prompt} There is no terminal to ask in: pass --yes.`,
+      {
+        details: { prompt, summary, notes, warnings },
+      },
+    )
   }
   const said = await ask(`${prompt} ${defaultYes ? '[Y/n]' : '[y/N]'} `, signal)
   return said === '' ? defaultYes : /^y(es)?$/i.test(said)
@@ -49,7 +53,7 @@ export async function askHidden(
   { output, signal }: { output: CommandOutput; signal: AbortSignal },
 ): Promise<string> {
   if (output.json || !isInteractive()) {
-    throw new PlatformError('INTERACTIVE_REQUIRED', `${prompt} Nobody can be asked.`, {
+    throw new PlatformError('INTERACTIVE_REQUIRED', `${prompt} There is no terminal to ask in.`, {
       details: { prompt, summary: '', notes: [], warnings: [] },
     })
   }

@@ -29,7 +29,7 @@ export async function setSecret(
   session.output.operation({
     status: 'success',
     operation: 'secret.set',
-    resource: { ...told(kept), name, scope },
+    resource: { ...withoutValue(kept), name, scope },
     message: `${owners[scope]} the secret ${name}.`,
   })
 }
@@ -59,7 +59,7 @@ async function givenValue(
 export async function listSecrets(session: PlatformSession, flags: SecretListFlags): Promise<void> {
   const { client } = await session.scoped()
   const page = await readSecrets(client, flags)
-  session.output.list({ ...page, items: page.items.map(told) }, [
+  session.output.list({ ...page, items: page.items.map(withoutValue) }, [
     ['NAME', 'name'],
     ['SCOPE', 'scope'],
     ['UPDATED', 'updated_at'],
@@ -82,7 +82,7 @@ export async function readSecrets(
 }
 
 /** What is told of a secret: not its value, whatever the platform says. */
-function told({ value: _value, scope, ...rest }: JsonObject): JsonObject {
+function withoutValue({ value: _value, scope, ...rest }: JsonObject): JsonObject {
   return { ...rest, scope: scope === wireScopes.personal ? 'personal' : scope }
 }
 
@@ -106,7 +106,7 @@ export async function deleteSecret(
     status: agreed ? 'success' : 'cancelled',
     operation: 'secret.delete',
     resource: { name, scope },
-    message: agreed ? `${owners[scope]} no secret ${name} any more.` : `${name} was kept.`,
+    message: agreed ? `${owners[scope]} no secret ${name} any more.` : `${name} was not deleted.`,
   })
 }
 
@@ -144,6 +144,6 @@ function checkName(name: string): void {
   if (/^[A-Z][A-Z0-9_]{0,254}$/.test(name)) return
   throw new PlatformError(
     'VALIDATION',
-    `${JSON.stringify(name.slice(0, 300))} is no name of a secret: it begins with a capital, and has at most 255 capitals, digits and underscores.`,
+    `${JSON.stringify(name.slice(0, 300))} is not a valid name of a secret: it must begin with a capital letter, and have at most 255 capitals, digits and underscores.`,
   )
 }

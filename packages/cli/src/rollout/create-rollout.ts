@@ -106,7 +106,7 @@ async function chosenFramework({ yes }: InitFlags): Promise<Framework> {
   if (yes === true) return frameworkNames[0]
   if (isInteractive()) return askFramework()
   throw new ScaffoldError(
-    `Nobody can be asked here: pass --framework ${frameworkNames.join(' | ')}, or --yes for ${frameworkNames[0]}.`,
+    `There is no terminal to ask in: pass --framework ${frameworkNames.join(' | ')}, or --yes for ${frameworkNames[0]}.`,
   )
 }
 

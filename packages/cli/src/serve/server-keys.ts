@@ -82,7 +82,7 @@ function isKey(line: string): boolean {
 function assertReadAgain(file: string): void {
   const found = statSync(file, { throwIfNoEntry: false })
   if (found === undefined || found.isFile() || found.isDirectory()) return
-  throw invalid(`${file} is no regular file, which alone can be read again.`)
+  throw invalid(`${file} is not a regular file, so it cannot be read again.`)
 }
 
 function invalid(message: string): OsmosisError {

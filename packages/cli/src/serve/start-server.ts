@@ -165,7 +165,7 @@ function assertQueueFlags(flags: ServeFlags): void {
   refuseOneOf(
     { '--outbox': flags.outbox },
     (flag) =>
-      `${flag} and --redis exclude each other: the queue keeps what is accepted until it is told in full.`,
+      `${flag} and --redis exclude each other: the queue keeps accepted rollouts until their results are delivered.`,
   )
   refuseOneOf(
     { '--run': flags.run || undefined },

@@ -63,7 +63,7 @@ describe('osmosis dataset validate', () => {
     [
       'large.jsonl',
       withA('1', '9223372036854775807', '9223372036854775808', '2'),
-      'row 2: metadata.a is 9223372036854775808, which is no integer of 64 bits',
+      'row 2: metadata.a is 9223372036854775808, which is not a 64-bit integer',
     ],
     [
       'deep.jsonl',

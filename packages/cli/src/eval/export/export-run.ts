@@ -62,18 +62,18 @@ export async function evalExportCommand(name: string, flags: EvalExportFlags): P
   const run = await openExported(name, flags)
   const say = csv === '-' || sft === '-' ? standardError() : standardOutput()
   let isWhole = true
-  const told = (file: string, count: number, noun: string, leftOut = new LeftOut()): void => {
+  const report = (file: string, count: number, noun: string, leftOut = new LeftOut()): void => {
     if (leftOut.isDamage) isWhole = false
     say.write(`${file === '-' ? 'stdout' : file}: ${formatQuantity(count, noun)}${leftOut.text}\n`)
   }
   const events = await eventsOf(run, flags.filter)
   if (csv !== undefined) {
     await writeTexts(csv, csvLines(events, run.table))
-    told(csv, events.length, 'rollout')
+    report(csv, events.length, 'rollout')
   }
   if (atif !== undefined) {
     const { count, leftOut } = await writeDocuments(run.reader, events, atif)
-    told(atif, count, 'document', leftOut)
+    report(atif, count, 'document', leftOut)
   }
   if (sft !== undefined) {
     const chosen = flags.filter === undefined ? await eventsOf(run, 'is:passed') : events
@@ -81,7 +81,7 @@ export async function evalExportCommand(name: string, flags: EvalExportFlags): P
     let count = 0
     const lines = conversations(run.reader, chosen, leftOut, (added) => (count += added))
     await writeTexts(sft, lines)
-    told(sft, count, 'conversation', leftOut)
+    report(sft, count, 'conversation', leftOut)
   }
   return isWhole ? 0 : 1
 }

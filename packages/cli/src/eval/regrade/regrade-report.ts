@@ -22,7 +22,7 @@ import {
 import { onOneLine } from '../../eval-show/terminal-text.ts'
 
 /** A re-grading of a run, to be told. */
-export interface ToldRegrading {
+export interface EndedRegrading {
   readonly run: RunReader
   /** Its name. */
   readonly grading: string
@@ -57,10 +57,10 @@ const mostLines = 20
 const mostErrors = 5
 
 /** The report for people; without a line feed at the end. */
-export function regradeReport(told: ToldRegrading): string {
-  const { run, grading, grader, regrading, events, durationMs } = told
+export function regradeReport(ended: EndedRegrading): string {
+  const { run, grading, grader, regrading, events, durationMs } = ended
   const { grades } = regrading
-  const changes = changesOf(told)
+  const changes = changesOf(ended)
   const skipped = grades.filter((grade) => grade.skipped).length
   const what = `${formatCount(grades.length)} of ${formatQuantity(events.length, 'rollout')}`
   return [
@@ -76,10 +76,10 @@ export function regradeReport(told: ToldRegrading): string {
 }
 
 /** The report for programs. */
-export function regradeDocument(told: ToldRegrading): object {
-  const { run, grading, grader, regrading, events, durationMs } = told
+export function regradeDocument(ended: EndedRegrading): object {
+  const { run, grading, grader, regrading, events, durationMs } = ended
   const { grades, failed, missing, damaged, pending } = regrading
-  const [primary, baseline] = changesOf(told).map(({ modelTag, pass, reward, ...change }) => ({
+  const [primary, baseline] = changesOf(ended).map(({ modelTag, pass, reward, ...change }) => ({
     ...change,
     model_tag: modelTag,
     verdict: `${pass.verdict.lead}${pass.verdict.rest}`,
@@ -109,7 +109,7 @@ export function regradeDocument(told: ToldRegrading): object {
   }
 }
 
-function changesOf({ run, regrading, events }: ToldRegrading): ModelChange[] {
+function changesOf({ run, regrading, events }: EndedRegrading): ModelChange[] {
   const unknown = new Set([...regrading.missing, ...regrading.damaged, ...regrading.pending])
   const byKey = new Map(regrading.grades.map((grade) => [itemKey(grade), grade]))
   // A grader that failed has said nothing about them.
@@ -151,7 +151,7 @@ function ungradedLines({ failed, missing, damaged, pending }: Regrading): string
     [failed, 'failed before there was anything to grade'],
     [missing, 'whose stored samples are missing'],
     [damaged, 'whose stored samples are damaged'],
-    [pending, 'that nobody came to'],
+    [pending, 'that the grading did not reach'],
   ]
   const parts = counts.flatMap(([items, what]) =>
     items.length === 0 ? [] : [`${formatCount(items.length)} ${what}`],

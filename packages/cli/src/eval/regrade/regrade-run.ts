@@ -22,7 +22,7 @@ import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
 import { GraderProcess, type GraderProcessOptions } from './grader-process.ts'
 import { graderSurroundings } from './grader-surroundings.ts'
-import { regradeDocument, regradeReport, type ToldRegrading } from './regrade-report.ts'
+import { regradeDocument, regradeReport, type EndedRegrading } from './regrade-report.ts'
 import { SourceWatcher } from './source-watcher.ts'
 import {
   isInteractive,
@@ -151,11 +151,11 @@ async function gradingName(
 }
 
 async function gradeOnce(prepared: Preparation, signal: AbortSignal): Promise<number> {
-  const told = await grade(prepared, { signal, onFile: () => {} })
+  const ended = await grade(prepared, { signal, onFile: () => {} })
   const { run, flags, grading } = prepared
-  await keep(told, flags)
+  await keep(ended, flags)
   if (signal.aborted) return interruptedExitCode
-  const { grades, missing, damaged } = told.regrading
+  const { grades, missing, damaged } = ended.regrading
   const isGraded = grades.some(({ error }) => error === null)
   if (flags.adopt && isGraded) await adopt(run, grading, flags, signal)
   return missing.length + damaged.length > 0 || !isGraded ? 1 : 0
@@ -164,7 +164,7 @@ async function gradeOnce(prepared: Preparation, signal: AbortSignal): Promise<nu
 async function grade(
   { run, grading, events: selected, surroundings }: Preparation,
   { signal, onFile }: { readonly signal: AbortSignal; readonly onFile: (file: string) => void },
-): Promise<ToldRegrading> {
+): Promise<EndedRegrading> {
   const grader = new GraderProcess({ ...surroundings, onFile })
   const onAbort = (): void => grader.close()
   signal.addEventListener('abort', onAbort, { once: true })
@@ -210,11 +210,11 @@ async function watch(prepared: Preparation, signal: AbortSignal): Promise<number
         // It is awaited below.
       })
       try {
-        const told = await grade(prepared, {
+        const ended = await grade(prepared, {
           signal: pass.signal,
           onFile: (file) => watcher.add(file),
         })
-        if (!pass.signal.aborted) await keep(told, flags)
+        if (!pass.signal.aborted) await keep(ended, flags)
       } catch (error) {
         if (!pass.signal.aborted) {
           if (!isOsmosisError(error) || !ofGrader.has(error.code)) throw error
@@ -233,14 +233,14 @@ async function watch(prepared: Preparation, signal: AbortSignal): Promise<number
 
 /** Writes and prints what came of a grading. */
 async function keep(
-  told: ToldRegrading,
+  ended: EndedRegrading,
   { json, watch: isWatching }: EvalRegradeFlags,
 ): Promise<void> {
-  const { run, grading, regrading } = told
+  const { run, grading, regrading } = ended
   if (regrading.grades.length > 0) await run.replaceGrades(grading, regrading.grades)
   const text = json
-    ? JSON.stringify(regradeDocument(told), null, isWatching ? 0 : 2)
-    : regradeReport(told)
+    ? JSON.stringify(regradeDocument(ended), null, isWatching ? 0 : 2)
+    : regradeReport(ended)
   printOut(`${text}\n`)
 }
 
@@ -271,7 +271,7 @@ async function confirm(
 ): Promise<void> {
   if (yes) return
   if (json || !isInteractive()) {
-    throw invalid(`${question} Nobody can be asked: pass --yes.`)
+    throw invalid(`${question} There is no terminal to ask in: pass --yes.`)
   }
   const lines = createInterface({ input: standardInput(), output: standardError() })
   // The terminal gives Ctrl-C to the reader of lines.

@@ -89,7 +89,7 @@ async function prepare(flags: RubricFlags): Promise<Task & { readonly judge: Cho
     agreeWith !== undefined && humanVerdict(row, agreeWith, passThreshold) !== null
   if (agreeWith !== undefined && !answers.some(judged)) {
     throw invalid(
-      `No row says what people found: --agree-with ${agreeWith} is no key of the rows or their metadata with pass or fail, true or false, or a score, and there are no tags.`,
+      `No row has a human verdict: --agree-with ${agreeWith} is not a key of the rows or their metadata with pass or fail, true or false, or a score, and there are no tags.`,
     )
   }
   return { rubric, answers, passThreshold, judge: await openJudge(flags) }

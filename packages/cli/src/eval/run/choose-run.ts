@@ -210,11 +210,11 @@ function changesTo(manifest: RunManifest, inputs: KnownInputs): InputGroup[] {
 function otherInputs(name: string, changed: readonly InputGroup[]): OsmosisError {
   const groups = changed.map((group) => groupNames[group]).join(', ')
   const regrade = changed.includes('code')
-    ? ` If only the grader is another, osmosis eval regrade ${name} grades what is there again.`
+    ? ` If only the grader has changed, osmosis eval regrade ${name} grades the stored samples again.`
     : ''
   return new OsmosisError(
     'invalid_config',
-    `The run ${name} cannot go on: since it began, these have changed: ${groups}. Pass --fresh to start it anew, which keeps what is there as ${name}.1, or another --name.${regrade}`,
+    `The run ${name} cannot be resumed: since it started, these have changed: ${groups}. Pass --fresh to start a new run, which renames the old one to ${name}.1, or another --name.${regrade}`,
   )
 }
 

@@ -78,7 +78,7 @@ export async function upload(
       status: 'success',
       operation: 'dataset.upload',
       resource,
-      message: `Uploaded ${name}; the platform goes on with it.${page === undefined ? '' : `\nView: ${page}`}`,
+      message: `Uploaded ${name}; the platform processes it now.${page === undefined ? '' : `\nView: ${page}`}`,
       nextSteps: [{ action: 'dataset_info', command: `osmosis dataset info ${name}` }],
     })
   } finally {

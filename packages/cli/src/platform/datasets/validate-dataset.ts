@@ -107,7 +107,7 @@ function metadataErrors(rows: readonly DatasetRow[]): string[] {
         const expected = types.get(at) ?? type
         types.set(at, expected)
         if (typeof value === 'bigint' && BigInt.asIntN(64, value) !== value) {
-          errors.push(`row ${row}: ${at} is ${value}, which is no integer of 64 bits`)
+          errors.push(`row ${row}: ${at} is ${value}, which is not a 64-bit integer`)
         } else if (type === 'empty object') errors.push(`row ${row}: ${at} is an empty object`)
         else if (type !== expected) {
           errors.push(`row ${row}: ${at} is of type ${type}, and of type ${expected} above`)

@@ -88,7 +88,7 @@ async function metricsOf(
   { id, status }: FoundRun,
 ): Promise<{ metrics: JsonObject | null; error: string | null }> {
   if (waitingStatuses.includes(status)) {
-    return { metrics: null, error: 'There are no metrics yet: the run has not begun.' }
+    return { metrics: null, error: 'There are no metrics yet: the run has not started.' }
   }
   try {
     return { metrics: await client.request([runWords[kind].route, id, 'metrics']), error: null }
