@@ -64,7 +64,9 @@ describe('osmosis eval regrade of stored samples', () => {
     )
     expect(await run(regrade)).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('mine is there already. Replace it? Nobody can be asked'),
+      stderr: expect.stringContaining(
+        'mine is there already. Replace it? There is no terminal to ask in',
+      ),
     })
   })
 
