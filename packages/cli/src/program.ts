@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs'
 
-import { Command, type OutputConfiguration } from '@commander-js/extra-typings'
+import { Command, Help, type OutputConfiguration } from '@commander-js/extra-typings'
 import type { Command as UntypedCommand } from 'commander'
 
 import { addTestCommand } from './agent-loop/test.ts'
 import { addValidateLoopCommand } from './agent-loop/validate.ts'
+import { groups } from './command/flags.ts'
 import {
   printError,
   printOut,
@@ -46,6 +47,7 @@ export function createProgram(
     .description('Train and evaluate agents by reinforcement learning.')
     .version(packageVersion())
     .exitOverride()
+    .configureHelp({ groupItems: inOrderOfGroups })
     .configureOutput(silent ? { ...commandOutput, writeErr: () => {} } : commandOutput)
   addServeCommand(program)
   addWorkerCommand(program)
@@ -72,6 +74,15 @@ export function createProgram(
   const untyped = program as unknown as UntypedCommand
   nameHelp(untyped, 'osmosis')
   return untyped
+}
+
+/** The flags of the program and its commands, in the order of `groups`; what has no place there follows. */
+const inOrderOfGroups: Help['groupItems'] = (unsorted, visible, groupOf) => {
+  const order: readonly string[] = Object.values(groups)
+  const placeOf = (heading: string): number =>
+    order.includes(heading) ? order.indexOf(heading) : order.length
+  const items = new Help().groupItems(unsorted, visible, groupOf)
+  return new Map([...items].toSorted(([one], [other]) => placeOf(one) - placeOf(other)))
 }
 
 const commandOutput: OutputConfiguration = {

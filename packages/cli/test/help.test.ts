@@ -40,8 +40,8 @@ describe('the help of a command', () => {
     expect(stdout.match(/^[A-Z]\w+:/gm)).toEqual([
       'Usage:',
       'Arguments:',
-      'Model:',
       'Inputs:',
+      'Model:',
       'Server:',
       'Output:',
       'Options:',
