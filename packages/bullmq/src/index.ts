@@ -1,8 +1,3 @@
-export {
-  createBullBackend,
-  type BullBackend,
-  type BullBackendOptions,
-} from './backend/bull-backend.ts'
 export { type QueueConnectionOptions } from './connection/queue-connection.ts'
 export { QueueKeys } from './connection/queue-keys.ts'
 export { createQueueServer, type QueueServerOptions } from './front/queue-server.ts'

@@ -2,7 +2,6 @@
 export { type QueueConnection } from './connection/queue-connection.ts'
 export { queuePriority } from './queue/queue-priority.ts'
 export { RolloutQueue } from './queue/rollout-queue.ts'
-export { type WakeListener } from './queue/wakes.ts'
 export { type KeptWorkflow, type RecordFields } from './records/record-fields.ts'
 export { type RecordScript, type ScriptValue } from './records/record-scripts.ts'
 export {

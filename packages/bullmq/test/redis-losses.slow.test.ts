@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { createBullBackend } from '@osmosis/bullmq'
 import { RolloutQueue } from '@osmosis/bullmq/records'
 import { startPolicyServer } from '@osmosis/testing'
 import { startRedis, withPrograms } from '@osmosis/testing/kit'
@@ -60,9 +59,10 @@ it('ends a rollout whose outcome waited too long for Redis, and runs it no secon
 
 it('needs neither events nor messages: all are trimmed and cut off while 100 rollouts run', async () => {
   const redis = await startRedis()
+  const queue = await RolloutQueue.open({ url: redis.url })
+  onTestFinished(async () => queue.close())
+  const told = tellInto(queue)
   await using policy = await startPolicyServer(() => 'yes')
-  const front = await createBullBackend({ url: redis.url, code: 'c1' })
-  onTestFinished(async () => front.close())
   await startWorker(redis)
   await startWorker(redis)
   const client = lookInto(redis)
@@ -75,51 +75,13 @@ it('needs neither events nor messages: all are trimmed and cut off while 100 rol
       await sleep(5)
     }
   })()
-  const ends: string[] = []
-  await Promise.all(
-    Array.from({ length: 100 }, async (_, n) =>
-      front.execute(
-        { ...request, rolloutId: `t-${n}`, chatCompletionsUrl: policy.url },
-        {
-          workflowFinished: async () => {},
-          gradingFinished: async ({ status }) => void ends.push(status),
-        },
-      ),
-    ),
-  )
+  const ids = Array.from({ length: 100 }, (_, n) => `t-${n}`)
+  for (const id of ids) {
+    const asked = { ...request, rolloutId: id, chatCompletionsUrl: policy.url }
+    await queue.accept(entry({ id, request: asked }))
+  }
+  await expect.poll(() => told.toSorted()).toEqual(ids.map((id) => `${id} success`).toSorted())
   over.abort()
   await cutting
-  expect(ends).toEqual(Array.from({ length: 100 }, () => 'success'))
   expect(policy.requests).toHaveLength(100)
-})
-
-it('a front that waits for rollouts waits for Redis as well, and knows when that has lost them', async () => {
-  const cases = [
-    [true, /^success$/],
-    [false, /^the Redis of the queue has lost the rollout/],
-  ] as const
-  for (const [aof, said] of cases) {
-    const redis = await startRedis({ aof })
-    const answer = Promise.withResolvers<string>()
-    await using policy = await startPolicyServer(async () => answer.promise)
-    const front = await createBullBackend({ url: redis.url, code: 'c1' })
-    onTestFinished(async () => front.close())
-    await startWorker(redis)
-    const ends: string[] = []
-    const executed = front.execute(
-      { ...request, chatCompletionsUrl: policy.url },
-      {
-        workflowFinished: async ({ failure }) => void ends.push(failure?.message ?? 'success'),
-        gradingFinished: async ({ status }) => void ends.push(status),
-      },
-    )
-    await policy.waitForRequest(0)
-    await redis.kill()
-    answer.resolve('yes')
-    await sleep(lockDurationMs)
-    await redis.restart()
-    await executed
-    expect(ends[0]).toMatch(said)
-    expect(ends[1]).toBe(aof ? 'success' : 'failure')
-  }
 })

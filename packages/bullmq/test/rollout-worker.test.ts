@@ -10,7 +10,7 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/runtime'
-import { createBullBackend, startRolloutWorker } from '@osmosis/bullmq'
+import { startRolloutWorker } from '@osmosis/bullmq'
 import { queuePriority } from '@osmosis/bullmq/records'
 import { startPolicyServer } from '@osmosis/testing'
 import { type LogLine, recordingLogger, type RedisServer, withPrograms } from '@osmosis/testing/kit'
@@ -288,40 +288,4 @@ it('leaves what it cannot wait for to other workers, and fails what had asked', 
     .poll(async () => (await queue.record('r2'))?.errorMessage)
     .toMatch(/^the worker was lost after 1 model call;/)
   expect(answering.requests).toEqual([])
-})
-
-it('ends what a front was attached to when that front is gone', async () => {
-  const { queue, redis } = await openQueue()
-  await using policy = await startPolicyServer(() => new Promise(() => {}))
-  await startWorker(redis)
-  const asked = { ...request, chatCompletionsUrl: policy.url }
-  const lease = { tokenDigest: '', ms: 0 }
-  await queue.accept(entry({ id: 'attached 1', kind: 'attached', request: asked, lease }))
-  await expect.poll(async () => queue.record('attached 1')).toBeUndefined()
-})
-
-it('leaves nothing in Redis when attached rollouts have ended', async () => {
-  const { redis } = await openQueue()
-  await using policy = await startPolicyServer(() => 'yes')
-  const worker = await startWorker(redis)
-  const front = await createBullBackend({ url: redis.url, code: 'c1' })
-  const ends: string[] = []
-  await Promise.all(
-    Array.from({ length: 50 }, async (_, n) =>
-      front.execute(
-        { ...request, rolloutId: `n-${n}`, chatCompletionsUrl: policy.url },
-        {
-          workflowFinished: async () => {},
-          gradingFinished: async ({ status }) => void ends.push(status),
-        },
-      ),
-    ),
-  )
-  expect(ends).toEqual(Array.from({ length: 50 }, () => 'success'))
-  await front.close()
-  await worker.close()
-  const lasting = /:(meta|events|id|keys|marker|sweep|stalled-check)$/
-  await expect
-    .poll(async () => (await lookInto(redis).keys('*')).filter((key) => !lasting.test(key)))
-    .toEqual([])
 })

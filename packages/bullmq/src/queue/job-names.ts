@@ -10,6 +10,3 @@ export interface RolloutJob {
 export function jobIdOf(id: string): string {
   return `r-${id.replaceAll(/[%:]/g, (character) => encodeURIComponent(character))}`
 }
-
-/** Begins the ids of records whose results one front waits for. */
-export const attachedPrefix = 'attached '

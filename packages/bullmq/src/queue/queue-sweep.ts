@@ -61,7 +61,6 @@ export class QueueSweep {
       const now = Number(seconds) * 1000 + Number(microseconds) / 1000
       for (const id of await this.#due('deadlines', now)) await this.#expire(id, now)
       for (const id of await this.#due('jobless', now)) await this.#abandon(id)
-      for (const id of await this.#due('attached', now)) await this.#detach(id)
       for (const id of await this.#due('untold', now)) await this.#remind(id, now)
       await this.#endLostGradings()
     } finally {
@@ -100,20 +99,6 @@ export class QueueSweep {
     const { records, isQueued } = this.#parts
     const script = (await isQueued(id)) ? deliveryScripts.hasJob : deliveryScripts.abandon
     await records.run(script, id)
-  }
-
-  /** Its front is gone, and nobody else would want what comes of it. */
-  async #detach(id: string): Promise<void> {
-    const { records, runs, release } = this.#parts
-    const record = await records.read(id)
-    if (record === undefined || hasEnded(record)) {
-      await records.forget(id)
-      await this.#redis.zrem(`${this.#prefix}:attached`, id)
-      return
-    }
-    const reason = new OsmosisError('server_shutdown', 'the front of the rollout was lost')
-    const { hasEnded: isFree } = await runs.cancel(id, reason, true)
-    if (isFree) await release(id)
   }
 
   /** The samples of a rollout that is between its phases, or graded, are in its worker. */

@@ -19,7 +19,7 @@ import type { OpenQueue, QueueCounts } from './open-queue.ts'
 import { QueueSweep } from './queue-sweep.ts'
 import { stalledIntervalFor } from './stalled-interval.ts'
 import { Telling } from './telling.ts'
-import { Wakes, type WakeListener } from './wakes.ts'
+import { Wakes } from './wakes.ts'
 import { readWorkers, type QueueWorker } from './worker-list.ts'
 
 /** Events that BullMQ keeps of each of its queues. Nobody reads them. */
@@ -148,7 +148,7 @@ export class RolloutQueue implements OpenQueue {
     const dispositions = new Map<string, CancelDisposition>()
     await Promise.all(
       chosen.map(async (id) => {
-        const { disposition, hasEnded } = await this.runs.cancel(id, reason, byId)
+        const { disposition, hasEnded } = await this.runs.cancel(id, reason)
         if (byId || disposition !== 'not_found') dispositions.set(id, disposition)
         if (hasEnded) await this.#release(id)
       }),
@@ -221,11 +221,6 @@ export class RolloutQueue implements OpenQueue {
     }
   }
 
-  /** Calls `listener` whenever a rollout may have changed, at the latest two seconds later. */
-  listen(id: string, listener: WakeListener): () => void {
-    return this.#wakes.listen(id, listener)
-  }
-
   /**
    * The record now and after each change, until it is gone or the signal is aborted. Changes that
    * come fast are seen as one.
@@ -234,7 +229,7 @@ export class RolloutQueue implements OpenQueue {
    */
   async *watch(id: string, signal: AbortSignal): AsyncGenerator<RolloutRecord, void> {
     let wake = Promise.withResolvers<void>()
-    const stop = this.listen(id, () => wake.resolve())
+    const stop = this.#wakes.listen(id, () => wake.resolve())
     const onAbort = (): void => wake.resolve()
     signal.addEventListener('abort', onAbort, { once: true })
     try {

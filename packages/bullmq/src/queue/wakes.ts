@@ -1,10 +1,5 @@
 import type { Redis } from 'ioredis'
 
-import type { RolloutRecord } from '../records/rollout-record.ts'
-
-/** Called when a rollout may have changed; the status is a hint that may be missing or late. */
-export type WakeListener = (status?: RolloutRecord['status']) => void
-
 type Subscribe = (onMessage: (message: string) => void) => Promise<unknown>
 
 /** Between two looks at everything that is watched: messages may be lost. Milliseconds. */
@@ -12,7 +7,7 @@ const sweepMs = 2_000
 
 /** Wakes those who wait for a rollout. Whoever is woken looks at its record. */
 export class Wakes {
-  readonly #listeners = new Map<string, Set<WakeListener>>()
+  readonly #listeners = new Map<string, Set<() => void>>()
   readonly #redis: Redis
   readonly #subscribe: Subscribe
   readonly #versions = new Map<string, string>()
@@ -36,7 +31,7 @@ export class Wakes {
   }
 
   /** @returns ends it */
-  listen(id: string, listener: WakeListener): () => void {
+  listen(id: string, listener: () => void): () => void {
     this.#hear()
     const listeners = this.#listeners.get(id) ?? new Set()
     this.#listeners.set(id, listeners.add(listener))
@@ -59,7 +54,7 @@ export class Wakes {
     this.#isHearing = true
     const onMessage = (message: string): void => {
       const space = message.indexOf(' ')
-      this.#wake(message.slice(space + 1), message.slice(0, space) as RolloutRecord['status'])
+      this.#wake(message.slice(space + 1))
     }
     this.#subscribe(onMessage)
       // What was said before was not heard.
@@ -71,8 +66,8 @@ export class Wakes {
     for (const id of this.#listeners.keys()) this.#wake(id)
   }
 
-  #wake(id: string, status?: RolloutRecord['status']): void {
-    for (const listener of this.#listeners.get(id) ?? []) listener(status)
+  #wake(id: string): void {
+    for (const listener of this.#listeners.get(id) ?? []) listener()
   }
 
   async #sweep(): Promise<void> {

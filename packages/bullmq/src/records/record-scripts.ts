@@ -53,7 +53,7 @@ const shared = {
     -- Has an outcome told by the front that accepted the rollout, which has some time for it. Gives
     -- whether that front hears it; otherwise any other has to be asked.
     local function toTell(waits)
-      if get('kind') == 'attached' or get('status') == 'grading' and get('may_grade') then return 1 end
+      if get('status') == 'grading' and get('may_grade') then return 1 end
       redis.call('ZADD', prefix .. ':untold', now() + (get('tell_ms') or ${untoldMs}), id)
       if waits then return 1 end
       local channel = prefix .. ':front:' .. (get('front') or '')
@@ -92,8 +92,8 @@ export function script(source: string): RecordScript {
 export const deliveryScripts = {
   accept: script(`
     local kind, digest, answer, code, may_grade, limit_ms, most_queued, keep_ms = unpack(ARGV, 3, 10)
-    local lease_ms, token, most_leases, asks_front, front, tell_ms = unpack(ARGV, 11, 16)
-    local request, delivery = ARGV[17], ARGV[18]
+    local lease_ms, token, most_leases, front, tell_ms = unpack(ARGV, 11, 15)
+    local request, delivery = ARGV[16], ARGV[17]
     read('status', 'digest', 'answer', 'token_digest')
     if get('status') then
       local same = get('digest') == digest
@@ -114,13 +114,11 @@ export const deliveryScripts = {
       'run', 0, 'version', 0, 'calls', 0, 'downed', 0, 'request', request, 'delivery', delivery)
     known.admitted_at = admitted
     if may_grade == '1' then set('may_grade', 1) end
-    if asks_front == '1' then set('asks_front', 1) end
     if token ~= '' then set('token_digest', token) end
     if front ~= '' then set('front', front, 'tell_ms', tell_ms) end
     if lease_ms ~= '' then
-      local list = kind == 'attached' and ':attached' or ':leases'
       set('heard_at', admitted, 'lease_ms', lease_ms)
-      redis.call('ZADD', prefix .. list, admitted + lease_ms, id)
+      redis.call('ZADD', prefix .. ':leases', admitted + lease_ms, id)
     end
     if limit_ms ~= '' then
       set('limit', admitted + limit_ms)
@@ -141,7 +139,7 @@ export const deliveryScripts = {
     redis.call('ZREM', prefix .. ':jobless', id)
     -- Taken, or ended without a worker.
     if get('job') or get('status') ~= 'queued' then return 0 end
-    for _, list in ipairs({ ':queued', ':deadlines', ':leases', ':attached' }) do
+    for _, list in ipairs({ ':queued', ':deadlines', ':leases' }) do
       redis.call('ZREM', prefix .. list, id)
     end
     return redis.call('DEL', record)`),
@@ -157,13 +155,6 @@ export const deliveryScripts = {
     set('may_grade', 1, 'at:allowed', now())
     tellWorker('grade')
     return 0`),
-
-  /** What the front says to the first model call. */
-  answerFirstCall: script(`
-    if redis.call('EXISTS', record) == 0 then return 0 end
-    set('first_call', ARGV[3])
-    tellWorker()
-    return 1`),
 
   keepCallback: script(`
     local kind, body = ARGV[3], ARGV[4]
@@ -184,8 +175,7 @@ export const deliveryScripts = {
     local lease_ms, at = get('lease_ms'), now()
     if not lease_ms then return false end
     set('heard_at', at)
-    local list = get('kind') == 'attached' and ':attached' or ':leases'
-    if not get('end') then redis.call('ZADD', prefix .. list, at + lease_ms, id) end
+    if not get('end') then redis.call('ZADD', prefix .. ':leases', at + lease_ms, id) end
     return at + lease_ms`),
 
   /** The one end of a lease: whoever comes first decides it. Gives the end that counts. */
@@ -210,14 +200,11 @@ export const deliveryScripts = {
     local lists = { ':untold' }
     if not get('job') then table.insert(lists, ':jobless') end
     if get('limit') then table.insert(lists, ':deadlines') end
-    if get('lease_ms') then
-      table.insert(lists, ':leases')
-      table.insert(lists, ':attached')
-    end
+    if get('lease_ms') then table.insert(lists, ':leases') end
     if kind ~= '' then told(kind, how) end
     redis.call('HDEL', record, 'request', 'delivery', 'workflow', 'samples', 'partial', 'grading',
-      'cancel', 'token', 'limit', 'began', 'asked', 'downed', 'report', 'first_call',
-      'front', 'tell_ms')
+      'cancel', 'token', 'limit', 'began', 'asked', 'downed', 'report', 'front',
+      'tell_ms')
     for _, list in ipairs(lists) do redis.call('ZREM', prefix .. list, id) end
     return redis.call('PEXPIRE', record, keep_ms)`),
 }
@@ -227,7 +214,7 @@ export const runScripts = {
   take: script(`
     local worker, token, code, settled_ms, knows = unpack(ARGV, 3, 7)
     local most_downed, most_runs, grace_ms = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
-    read('status', 'job', 'run', 'code', 'admitted_at', 'request', 'may_grade', 'asks_front', 'limit')
+    read('status', 'job', 'run', 'code', 'admitted_at', 'request', 'may_grade', 'limit')
     local status = get('status')
     if not status then return { 'gone' } end
     if not get('job') then
@@ -238,7 +225,7 @@ export const runScripts = {
     local run = tonumber(get('run'))
     local function given()
       local waited = now() - get('admitted_at')
-      return { 'run', run, waited, get('request'), get('may_grade') or '', get('asks_front') or '' }
+      return { 'run', run, waited, get('request'), get('may_grade') or '' }
     end
     if run > 0 then
       read('worker', 'token', 'cancel', 'asked', 'calls', 'began', 'downed')
@@ -287,13 +274,12 @@ export const runScripts = {
 
   /** The mark: the first model call may leave. */
   mark: script(`
-    read('run', 'cancel', 'status', 'asked', 'asks_front')
+    read('run', 'cancel', 'status', 'asked')
     local run, begun, status = tonumber(ARGV[3]), ARGV[4], get('status')
     if tonumber(get('run')) ~= run or get('cancel') then return 0 end
     if status ~= 'queued' and status ~= 'running' then return 0 end
     if tonumber(get('asked')) ~= run then redis.call('HINCRBY', record, 'calls', begun) end
     set('asked', run)
-    if get('asks_front') then changed() end
     return 1`),
 
   /** Model calls of any number of runs. */
@@ -363,12 +349,11 @@ export const runScripts = {
 
   /** Ends a rollout that no run has, and asks the worker of any other to end it. */
   cancel: script(`
-    local reason, outcome, message, status, by_id = unpack(ARGV, 3, 7)
+    local reason, outcome, message, status = unpack(ARGV, 3, 6)
     local before = get('status')
     -- Whoever cancels a lease again is answered the same.
     if get('kind') == 'lease' and get('cancelled') then return { get('cancelled') } end
     if not before or not listed[before] or get('cancel') then return { 'not_found' } end
-    if by_id ~= '1' and get('kind') == 'attached' then return { 'not_found' } end
     set('cancel', reason)
     local said = before == 'queued' and 'cancelled_queued' or 'cancelled_running'
     if not get('end') then set('cancelled', said) end

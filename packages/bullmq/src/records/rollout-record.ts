@@ -4,7 +4,7 @@ import type { RolloutRequest, RolloutState } from '@osmosis/runtime'
 import { shownCode } from './code-versions.ts'
 
 /** How the results of a rollout are handed over. */
-export type RolloutKind = 'callbacks' | 'lease' | 'attached'
+export type RolloutKind = 'callbacks' | 'lease'
 
 /** A rollout that is to be accepted. */
 export interface RolloutEntry {
@@ -23,9 +23,7 @@ export interface RolloutEntry {
   readonly gradesAtOnce?: boolean
   /** From 1 to 2097152: higher numbers come later, and all of them after rollouts without. */
   readonly priority?: number | undefined
-  /** Whether the first model call waits for {@link RolloutRecords.answerFirstCall}. Default: false. */
-  readonly asksFront?: boolean
-  /** Of a lease, or of a front that is attached. */
+  /** Of a lease. */
   readonly lease?: { readonly tokenDigest: string; readonly ms: number }
 }
 

@@ -1,5 +1,5 @@
 import type { GradingOutcome, RolloutRequest } from '@osmosis/runtime'
-import { portable, sendError } from '@osmosis/workers/messages'
+import { portable } from '@osmosis/workers/messages'
 import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'
@@ -63,7 +63,6 @@ export class RolloutRecords {
       lease?.ms ?? '',
       lease?.tokenDigest ?? '',
       limits.mostLeases ?? '',
-      entry.asksFront === true ? 1 : 0,
       front?.id ?? '',
       front?.ms ?? '',
       this.seal(id, 'request', portable(request)),
@@ -140,12 +139,6 @@ export class RolloutRecords {
     const { told = '', report = '' } = completion
     const sealed = report === '' ? '' : this.seal(id, 'report', report)
     return Number(await this.run(deliveryScripts.allowGrading, id, [told, sealed])) === 1
-  }
-
-  /** Lets the first model call of a rollout leave that asks its front, or fails it with an error. */
-  async answerFirstCall(id: string, error: unknown): Promise<void> {
-    const answer = { error: error === undefined ? undefined : sendError(error) }
-    await this.run(deliveryScripts.answerFirstCall, id, [this.seal(id, 'first_call', answer)])
   }
 
   /**

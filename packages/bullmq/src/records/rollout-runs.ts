@@ -53,7 +53,6 @@ export type Taken =
       readonly request: RolloutRequest
       readonly mayGrade: boolean
       /** Whether the first model call waits for the front. */
-      readonly asksFront: boolean
     }
   /** Nothing: it has ended, or nobody knows it any more. */
   | { readonly what: 'ended' }
@@ -104,8 +103,6 @@ export interface QueuedRunState {
   /** Whether this run counts. */
   readonly isCurrent: boolean
   readonly mayGrade: boolean
-  /** What the front says to the first model call: an error, or nothing against it. */
-  readonly firstCall: { readonly error: unknown } | undefined
   /** Why it is to be ended. */
   readonly cancel: OsmosisError | undefined
 }
@@ -133,7 +130,7 @@ export class RolloutRuns {
     const values = [worker, token, storedCode(code), settledAfterMs(lockMs), running ?? 0]
     const limits = [mostDowned, mostRuns, graceMs]
     const reply = await this.#records.run(runScripts.take, id, [...values, ...limits])
-    const [what, first, second, request, mayGrade, asksFront] = reply as (Buffer | number)[]
+    const [what, first, second, request, mayGrade] = reply as (Buffer | number)[]
     const run = Number(first)
     switch (String(what)) {
       case 'run': {
@@ -144,7 +141,6 @@ export class RolloutRuns {
           run,
           request: { ...opened, queuedSeconds },
           mayGrade: mayGrade?.toString() === '1',
-          asksFront: asksFront?.toString() === '1',
         }
       }
       case 'busy':
@@ -261,13 +257,12 @@ export class RolloutRuns {
 
   /** How a run stands; see {@link QueuedRunState}. */
   async look({ id, run }: RunOf): Promise<QueuedRunState> {
-    const [current, mayGrade, cancel, answer] = await this.#records.ask((redis) =>
-      redis.hmgetBuffer(this.#records.key(id), 'run', 'may_grade', 'cancel', 'first_call'),
+    const [current, mayGrade, cancel] = await this.#records.ask((redis) =>
+      redis.hmgetBuffer(this.#records.key(id), 'run', 'may_grade', 'cancel'),
     )
     return {
       isCurrent: Number(current ?? Number.NaN) === run,
       mayGrade: mayGrade?.toString() === '1',
-      firstCall: answer ? this.#firstCall(id, answer) : undefined,
       cancel: cancel ? this.#reason(id, cancel) : undefined,
     }
   }
@@ -275,13 +270,11 @@ export class RolloutRuns {
   /**
    * Cancels a rollout: at once while nobody has it, else by its worker.
    *
-   * @param byId - whether it was named: otherwise one that is attached to another front is spared
    * @returns `hasEnded`: its job is of no use any more
    */
   async cancel(
     id: string,
     reason: OsmosisError,
-    byId: boolean,
   ): Promise<{ readonly disposition: CancelDisposition; readonly hasEnded: boolean }> {
     const failure = toFailure(reason)
     const outcome = sendWorkflow({ status: 'failure', failure, warnings: [] })
@@ -291,7 +284,6 @@ export class RolloutRuns {
       this.#records.seal(id, 'workflow', outcome),
       this.#records.sealError(id, message),
       status,
-      byId ? 1 : 0,
     ])
     const [disposition, ended] = reply as Buffer[]
     if (ended?.toString() === 'unheard') this.#unheard(id, true)
@@ -339,11 +331,6 @@ export class RolloutRuns {
 
   #sealGrading(id: string, sent: SentGrading): Buffer {
     return this.#records.seal(id, 'grading', sent)
-  }
-
-  #firstCall(id: string, blob: Buffer): QueuedRunState['firstCall'] {
-    const { error } = this.#records.open(id, 'first_call', blob) as { error?: SentError }
-    return { error: error && receiveError(error) }
   }
 
   #reason(id: string, blob: Buffer): OsmosisError {

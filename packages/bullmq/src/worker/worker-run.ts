@@ -43,7 +43,6 @@ export class WorkerRun {
   readonly #parts: WorkerRunParts
   readonly #request: RolloutRequest
   readonly #mayGrade = Promise.withResolvers<void>()
-  readonly #firstCall = Promise.withResolvers<void>()
   /** Why it is ended early. */
   #ending: OsmosisError | undefined
   #isGivenUp = false
@@ -51,13 +50,11 @@ export class WorkerRun {
   #begun: number | undefined = 0
 
   constructor(parts: WorkerRunParts, of: RunOf, taken: Extract<Taken, { what: 'run' }>) {
-    const { request, mayGrade, asksFront } = taken
+    const { request, mayGrade } = taken
     this.of = of
     this.#parts = parts
     this.#request = request
     if (mayGrade) this.#mayGrade.resolve()
-    if (!asksFront) this.#firstCall.resolve()
-    this.#firstCall.promise.catch(() => {})
     const workflow = Promise.withResolvers<void>()
     this.workflow = workflow.promise
     this.over = parts.backend.execute(request, this.#observer(workflow)).then(
@@ -69,13 +66,10 @@ export class WorkerRun {
   }
 
   /** What its record says of it: events only have somebody look. */
-  follow({ isCurrent, mayGrade, firstCall, cancel }: QueuedRunState): void {
+  follow({ isCurrent, mayGrade, cancel }: QueuedRunState): void {
     if (!isCurrent) this.giveUp()
     if (cancel !== undefined) this.#end(cancel)
     if (mayGrade) this.#mayGrade.resolve()
-    if (firstCall?.error === undefined) {
-      if (firstCall !== undefined) this.#firstCall.resolve()
-    } else this.#firstCall.reject(firstCall.error)
   }
 
   /** Its grading waits for nobody any more. */
@@ -94,7 +88,6 @@ export class WorkerRun {
     this.#ending = reason
     this.#parts.backend.cancel({ ids: [this.#request.rolloutId] })
     this.#mayGrade.resolve()
-    this.#firstCall.reject(reason)
   }
 
   #observer(workflow: PromiseWithResolvers<void>): RolloutObserver {
@@ -107,9 +100,7 @@ export class WorkerRun {
       beforeFirstModelCall: async () => {
         const begun = this.#begun
         this.#begun = undefined
-        if (await this.#patiently(async () => runs.mark(this.of, begun))) {
-          return this.#firstCall.promise
-        }
+        if (await this.#patiently(async () => runs.mark(this.of, begun))) return
         const state = await this.#patiently(async () => runs.look(this.of))
         this.follow(state)
         throw state.cancel ?? givenUp
