@@ -8,15 +8,15 @@ import { sessionTouched } from './run-scope.ts'
 import { prepareSdk } from './sdk-preparation.ts'
 import { SessionRecord, sessionRecordKey } from './session-record.ts'
 
-/** Options of {@link OsmosisMemorySession}. */
-export interface OsmosisMemorySessionOptions {
+/** Options of {@link OsmosisMemorySession}: those of `MemorySession`, and the name of the sample. */
+export interface OsmosisMemorySessionOptions extends NonNullable<
+  ConstructorParameters<typeof MemorySession>[0]
+> {
   /**
-   * The sample id: 1 to 256 printable ASCII characters, unique in its rollout. Default: a random
-   * one.
+   * The sample id: 1 to 256 printable ASCII characters, unique in its rollout. Default: `sessionId`, else a
+   * random one.
    */
   readonly name?: string
-  /** What was said before; part of the sample. */
-  readonly initialItems?: AgentInputItem[]
 }
 
 /**
@@ -36,9 +36,9 @@ export class OsmosisMemorySession extends MemorySession {
 
   /** @throws OsmosisError with code `invalid_id` or `duplicate_sample` */
   constructor(options: OsmosisMemorySessionOptions = {}) {
-    const { name = randomUUID().replaceAll('-', ''), initialItems } = options
+    const { sessionId, name = sessionId ?? randomUUID().replaceAll('-', ''), ...others } = options
     assertHeaderSafeId('sample', name)
-    super({ sessionId: name, ...(initialItems ? { initialItems } : {}) })
+    super({ ...others, sessionId: sessionId ?? name })
     this.name = name
     const context = getRolloutContext()
     const record = new SessionRecord(name, context)
@@ -77,6 +77,22 @@ export class OsmosisMemorySession extends MemorySession {
     this.#touch()
     this.#record.noteSuccess()
     return super.clearSession()
+  }
+
+  /** @throws OsmosisError with code `wrong_rollout_context` inside another rollout than its own */
+  override async applyHistoryMutations(
+    ...args: Parameters<MemorySession['applyHistoryMutations']>
+  ): Promise<void> {
+    this.#touch()
+    return super.applyHistoryMutations(...args)
+  }
+
+  /** @throws OsmosisError with code `wrong_rollout_context` inside another rollout than its own */
+  override async applyHistoryTransaction(
+    ...args: Parameters<MemorySession['applyHistoryTransaction']>
+  ): Promise<void> {
+    this.#touch()
+    return super.applyHistoryTransaction(...args)
   }
 
   #touch(): void {

@@ -58,6 +58,12 @@ describe('another rollout', () => {
       async () => session.addItems([]),
       async () => session.popItem(),
       async () => session.clearSession(),
+      async () => session.applyHistoryMutations({ mutations: [] }),
+      async () =>
+        session.applyHistoryTransaction({
+          operationId: 'one',
+          transaction: { type: 'append_items', items: [] },
+        }),
       async () => run(policyAgent(), 'go', { session }),
     ]
     for (const use of uses) {

@@ -1,5 +1,6 @@
 import {
   type AgentInputItem,
+  getLogger,
   MemorySession,
   run,
   Runner,
@@ -81,6 +82,27 @@ test('items a session starts with are part of its conversation', async () => {
   })
   expect(messagesOf(server.requests[0]).map(({ content }) => content)).toEqual(['before', 'now'])
   expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual(['user', 'user', 'assistant'])
+})
+
+test('a session takes the options of the SDK: its id names the sample, its logger logs', async () => {
+  await using server = await startPolicyServer(['two'])
+  const rollout = rolloutOn(server)
+  const logged: string[] = []
+  const logger = {
+    ...getLogger('session'),
+    debug: (message: string) => void logged.push(message),
+    dontLogModelData: false,
+    dontLogToolData: false,
+  }
+  await rollout.run(async () => {
+    const session = new OsmosisMemorySession({ sessionId: 'customer-7', logger })
+    await run(policyAgent(), 'now', { session })
+    expect(await session.getSessionId()).toBe('customer-7')
+    const named = new OsmosisMemorySession({ sessionId: 'customer 7, ü', name: 'other' })
+    expect([await named.getSessionId(), named.name]).toEqual(['customer 7, ü', 'other'])
+  })
+  expect(kindsOf(await sampleOf(rollout, 'customer-7'))).toEqual(['user', 'assistant'])
+  expect(logged).toContainEqual(expect.stringContaining('memory session (customer-7)'))
 })
 
 test('what the user does to a session behind a run is done to the sample', async () => {
