@@ -25,9 +25,9 @@ it.concurrent.each([
 ])('a worker that is broken on purpose (%s) is noticed', { timeout }, async (way, wrong) => {
   const times = ['--pause', '1', '--timeout', '8', '--abandoned', '2', '--patience', '10']
   const noticed = async (seed: number): Promise<void> => {
-    const args = ['--rollouts', '80', '--concurrency', '16', '--seed', String(seed), ...times]
+    const args = ['--rollouts', '160', '--concurrency', '16', '--seed', String(seed), ...times]
     const { code, stdout } = await trainingRun([...args, '--break', way])
-    // Whether a kill meets what is broken is a matter of luck: other seeds have more of it.
+    // A kill excuses what ran then, so enough has to run after the last one; other seeds have more of it.
     if (!wrong.test(stdout) && seed < lastSeed) return noticed(seed + 1)
     expect(stdout).toMatch(wrong)
     expect(code).toBe(1)
