@@ -2,13 +2,13 @@ import {
   post,
   startServerProcess,
   type FakeTrainer,
-  type ServerProcess,
+  type TestServerProcess,
 } from '@osmosis/testing/kit'
 
 export const restarted =
   'the rollout server restarted while the rollout was running; run it again under a new id'
 
-export async function startChild(outboxDir: string): Promise<ServerProcess> {
+export async function startChild(outboxDir: string): Promise<TestServerProcess> {
   const script = new URL('./child-app.ts', import.meta.url)
   return startServerProcess(script, { OUTBOX_DIR: outboxDir })
 }

@@ -1,4 +1,4 @@
-import { post, type ServerProcess, startServerProcess } from '@osmosis/testing/kit'
+import { post, type TestServerProcess, startServerProcess } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
 import { startFronts, type FrontsUnderTest } from './fronts-under-test.ts'
@@ -10,7 +10,7 @@ export const script = new URL('./front-process.ts', import.meta.url)
 export async function alone(
   fronts: FrontsUnderTest,
   fields: Record<string, unknown> = {},
-): Promise<ServerProcess> {
+): Promise<TestServerProcess> {
   const { a, b, redis, controller } = fronts
   await Promise.all([a.close(), b.close()])
   const doomed = await startServerProcess(script, { REDIS_URL: redis.url })

@@ -1,6 +1,6 @@
 import type { RolloutQueue } from '@osmosis/bullmq/records'
 import { startPolicyServer, type PolicyServer } from '@osmosis/testing'
-import { type RedisServer, type ServerProcess, startServerProcess } from '@osmosis/testing/kit'
+import { type RedisServer, type TestServerProcess, startServerProcess } from '@osmosis/testing/kit'
 import { onTestFinished } from 'vitest'
 
 import { entry, request } from './queue-under-test.ts'
@@ -8,7 +8,10 @@ import { entry, request } from './queue-under-test.ts'
 const lockMs = 2_000
 
 /** A worker in a process of its own. */
-export async function startWorker({ url }: RedisServer, concurrency = 20): Promise<ServerProcess> {
+export async function startWorker(
+  { url }: RedisServer,
+  concurrency = 20,
+): Promise<TestServerProcess> {
   return startServerProcess(new URL('worker-process.ts', import.meta.url), {
     QUEUE_URL: url,
     QUEUE_LOCK_MS: String(lockMs),

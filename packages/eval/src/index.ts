@@ -66,7 +66,8 @@ export {
   type ModelResult,
   type RunNames,
 } from './run/evaluation-result.ts'
-export { type ItemRecord, type ItemScores, type ItemStatus } from './run/item-record.ts'
+export { type ItemRecord, type ItemScores } from './run/item-record.ts'
+export type { ItemStatus } from './run/item-runner.ts'
 export {
   type EvaluationItem,
   type ItemOutcome,

@@ -16,7 +16,7 @@ interface CreateOptions {
 }
 
 /** The client of one model call: what the SDK calls, over the policy client of the sample. */
-export class ChatClient {
+export class PolicyChatClient {
   readonly #policy: PolicyClient
   #chunks: SdkChunks | undefined
 

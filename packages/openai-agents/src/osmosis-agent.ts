@@ -10,7 +10,7 @@ import {
 } from '@openai/agents'
 import { requireRolloutContext } from '@osmosis/core'
 
-import { PolicyModel } from './policy-model.ts'
+import { AgentsPolicyModel } from './policy-model.ts'
 import { isRolloutModel } from './rollout-model.ts'
 import { prepareSdk } from './sdk-preparation.ts'
 
@@ -64,7 +64,7 @@ function bound<T extends { model?: unknown }>(config: T): T {
   if (!isRolloutModel(config.model)) return config
   const context = requireRolloutContext('An OsmosisAgent with an OsmosisRolloutModel')
   prepareSdk()
-  return { ...config, model: new PolicyModel(context) }
+  return { ...config, model: new AgentsPolicyModel(context) }
 }
 
 /**

@@ -11,7 +11,7 @@ import {
 import { getRolloutContext, OsmosisError, type RolloutContext } from '@osmosis/core'
 import { policyModelName } from '@osmosis/core/policy'
 
-import { ChatClient } from './chat-client.ts'
+import { PolicyChatClient } from './chat-client.ts'
 import { retryAdvice } from './retry-advice.ts'
 import { sessionsOf } from './rollout-sessions.ts'
 import { currentRecord, currentScope } from './run-scope.ts'
@@ -24,7 +24,7 @@ type ResponseDone = Extract<StreamEvent, { type: 'response_done' }>
  * The policy of a rollout as a model of the SDK. What a call says and how it is read is the SDK's
  * own chat completions model; how it reaches the policy is the rollout's policy client.
  */
-export class PolicyModel implements Model {
+export class AgentsPolicyModel implements Model {
   readonly #context: RolloutContext
 
   constructor(context: RolloutContext) {
@@ -48,7 +48,7 @@ export class PolicyModel implements Model {
     if (own) record.noteModelCall(request.input, [])
 
     // One client and one inner model per call: concurrent runs share no state.
-    const client = new ChatClient(this.#context.policy(record.name))
+    const client = new PolicyChatClient(this.#context.policy(record.name))
     const inner = new OpenAIChatCompletionsModel(client.forSdk(), policyModelName)
     for await (const event of inner.getStreamedResponse(request)) {
       if (event.type !== 'response_done') {

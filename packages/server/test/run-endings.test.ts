@@ -8,7 +8,7 @@ import {
   startPolicyEndpoint,
   told,
   tokenAnswer,
-  type RecordedPolicy,
+  type TestPolicyEndpoint,
 } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
@@ -190,7 +190,7 @@ describe('trace', () => {
   /** A policy that records nothing, as its trainer sees it. */
   async function policy(
     answer: (body: ChatCompletionRequest, n: number) => ChatCompletion,
-  ): Promise<RecordedPolicy> {
+  ): Promise<TestPolicyEndpoint> {
     return startPolicyEndpoint((response, n, { body }) => sendJson(response, 200, answer(body, n)))
   }
 

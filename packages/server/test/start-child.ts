@@ -1,7 +1,12 @@
-import { FakeController, post, startServerProcess, type ServerProcess } from '@osmosis/testing/kit'
+import {
+  FakeController,
+  post,
+  startServerProcess,
+  type TestServerProcess,
+} from '@osmosis/testing/kit'
 
 /** A rollout server in a process of its own, see `child-server.ts`. */
-export interface Child extends ServerProcess {
+export interface Child extends TestServerProcess {
   readonly controller: FakeController
   post(overrides?: Record<string, unknown>): Promise<Response>
 }

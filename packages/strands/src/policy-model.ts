@@ -27,7 +27,7 @@ import { toWireMessages } from './wire-messages.ts'
 import { toWireTools } from './wire-tools.ts'
 
 /** The policy of a rollout as a model of Strands, for one sample. */
-export class PolicyModel extends Model {
+export class StrandsPolicyModel extends Model {
   readonly [turnMemoryKey] = new TurnMemory()
   readonly #context: RolloutContext
   readonly #policy: PolicyClient

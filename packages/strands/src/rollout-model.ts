@@ -2,7 +2,7 @@ import { type BaseModelConfig, Model, type ModelStreamEvent } from '@strands-age
 import { OsmosisError, type RolloutContext } from '@osmosis/core'
 import { policyModelName } from '@osmosis/core/policy'
 
-import { PolicyModel } from './policy-model.ts'
+import { StrandsPolicyModel } from './policy-model.ts'
 import { type SamplingParams, toRequestSettings } from './sampling-params.ts'
 
 const brand = Symbol.for('osmosis.strands.rollout-model')
@@ -44,7 +44,7 @@ export class OsmosisRolloutModel extends Model {
    * @throws OsmosisError with code `invalid_id`
    */
   forSample(sampleId: string, context: RolloutContext): Model {
-    return new PolicyModel(context, sampleId, toRequestSettings(this.params), this.onLength)
+    return new StrandsPolicyModel(context, sampleId, toRequestSettings(this.params), this.onLength)
   }
 
   /** The name that every request gives as its model. */

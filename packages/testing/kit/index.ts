@@ -30,7 +30,7 @@ export {
   sendStream,
   startPolicyEndpoint,
   usage,
-  type RecordedPolicy,
+  type TestPolicyEndpoint,
   type ReceivedCall,
 } from './policy-endpoint.ts'
 export { madeEvent, madeManifest, madeRows, type MadeManifest } from './made-runs.ts'
@@ -40,7 +40,7 @@ export { metricsIn, type Metrics } from './prometheus-text.ts'
 export { recordingLogger, type LogLine } from './recording-logger.ts'
 export { startRedis, type RedisServer, type RedisServerOptions } from './redis-server.ts'
 export { resolveNames } from './resolve-names.ts'
-export { startServerProcess, type ServerProcess } from './server-process.ts'
+export { startServerProcess, type TestServerProcess } from './server-process.ts'
 export { temporaryFolder } from './temporary-folder.ts'
 export { tokenAnswer } from './token-answer.ts'
 export {

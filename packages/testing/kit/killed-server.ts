@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import type { HttpPeer } from './http-peer.ts'
-import type { ServerProcess } from './server-process.ts'
+import type { TestServerProcess } from './server-process.ts'
 
 /** A number from 0 to below `limit`. */
 export type RandomNumbers = (limit: number) => number
@@ -16,7 +16,7 @@ export function randomNumbers(seed: number): RandomNumbers {
 }
 
 /** A server that is killed at random moments, and started again each time. */
-export class KilledServer<T extends ServerProcess> implements AsyncDisposable {
+export class KilledServer<T extends TestServerProcess> implements AsyncDisposable {
   readonly #start: () => Promise<T>
   #process: Promise<T>
   #stopped = false

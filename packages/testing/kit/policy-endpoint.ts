@@ -13,7 +13,7 @@ export interface ReceivedCall extends Omit<PeerRequest, 'body'> {
   readonly closed: Promise<void>
 }
 
-export interface RecordedPolicy {
+export interface TestPolicyEndpoint {
   /** Base URL, without `/chat/completions`. */
   readonly url: string
   readonly requests: readonly ReceivedCall[]
@@ -45,7 +45,7 @@ class PolicyPeer extends HttpPeer {
  * A policy endpoint that writes whatever `respond` writes, for answers that no script has words for.
  * It ends with the test.
  */
-export async function startPolicyEndpoint(respond: Respond): Promise<RecordedPolicy> {
+export async function startPolicyEndpoint(respond: Respond): Promise<TestPolicyEndpoint> {
   const peer = await new PolicyPeer(respond).start()
   onTestFinished(async () => peer[Symbol.asyncDispose]())
   return { url: `${peer.url}/v1`, requests: peer.requests }

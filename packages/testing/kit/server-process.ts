@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 
 /** A program that serves, in a process of its own. */
-export interface ServerProcess extends AsyncDisposable {
+export interface TestServerProcess extends AsyncDisposable {
   /** What it printed first. */
   readonly url: string
   /** Exit code and signal. */
@@ -35,7 +35,7 @@ export async function startServerProcess(
   script: URL,
   env: Readonly<Record<string, string | undefined>> = {},
   keep: (end: () => Promise<void>) => void = onTestFinished,
-): Promise<ServerProcess> {
+): Promise<TestServerProcess> {
   const disk = fileURLToPath(new URL('freezing-disk.ts', import.meta.url))
   const child = spawn(process.execPath, ['--import', disk, fileURLToPath(script)], {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { startServerProcess, type ServerProcess } from '@osmosis/testing/kit'
+import { startServerProcess, type TestServerProcess } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 
 import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'
@@ -27,7 +27,7 @@ test('a grader that goes on when the time of its rollout is over has failed, as 
 })
 
 test('workers that are killed leave nothing behind that another does not end, and nothing of it is trained', async () => {
-  let killed: ServerProcess | undefined
+  let killed: TestServerProcess | undefined
   const { fake, ids } = await gateway(
     Array.from({ length: 20 }, (_, n) => ({
       input: row({ reward: n, calls: 3 }),

@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import type { RunProgress } from '../src/wire.ts'
 import { counted, thousands } from './format.ts'
 import { comparisonHref, hrefOf, type Route } from './route.ts'
-import type { RunState, ShownRun } from './run/use-run.ts'
+import type { RunState, DisplayedRun } from './run/use-run.ts'
 import type { Source } from './source/source.ts'
 import type { Theme, ThemeControl } from './theme.ts'
 
@@ -78,7 +78,7 @@ const stateWords: Record<RunProgress['state'], string> = {
   graded: 'graded ',
 }
 
-function Progress({ run: { progress } }: { run: ShownRun }): JSX.Element | null {
+function Progress({ run: { progress } }: { run: DisplayedRun }): JSX.Element | null {
   if (progress.state === 'finished') return null
   return (
     <span class={`state ${progress.state}`}>
@@ -89,7 +89,7 @@ function Progress({ run: { progress } }: { run: ShownRun }): JSX.Element | null 
 }
 
 /** Its baseline and its re-gradings, to be compared with. */
-function Variants({ run }: { run: ShownRun }): JSX.Element | null {
+function Variants({ run }: { run: DisplayedRun }): JSX.Element | null {
   const others = run.variants.filter((variant) => variant !== run.name)
   if (others.length === 0) return null
   const whole = run.name.split('@')[0] ?? ''
@@ -105,7 +105,7 @@ function Variants({ run }: { run: ShownRun }): JSX.Element | null {
 }
 
 /** What a report holds, because words are looked for only there. */
-function reportText(run: ShownRun | null, held: (run: string) => number): string {
+function reportText(run: DisplayedRun | null, held: (run: string) => number): string {
   if (run === null) return 'Report'
   const [count, all] = [held(run.name), run.table.size]
   if (count === 0) return 'Report without transcripts'
@@ -114,7 +114,7 @@ function reportText(run: ShownRun | null, held: (run: string) => number): string
     : `Report with ${thousands(count)} of ${counted(all, 'transcript')}`
 }
 
-function aboutText({ table: { document } }: ShownRun): string {
+function aboutText({ table: { document } }: DisplayedRun): string {
   const rows = counted(document.rows.row.length, 'row')
   const attempts = document.attempts > 1 ? ` × ${document.attempts}` : ''
   const dataset = document.dataset.split('/').at(-1) ?? ''

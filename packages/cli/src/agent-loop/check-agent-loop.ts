@@ -6,12 +6,12 @@ import {
   type ValidationReport,
 } from '@osmosis/agent-loop'
 
-import type { ValidateFlags } from './validate.ts'
+import type { ValidateLoopFlags } from './validate.ts'
 import { loadAgentLoop } from '../inputs/load-entrypoint.ts'
 import { printError, printOut } from '../command/surroundings.ts'
 
 /** Checks an agent loop and says how many tools it has. Rejects when it cannot serve rollouts. */
-export async function validateCommand({ module }: ValidateFlags): Promise<void> {
+export async function validateCommand({ module }: ValidateLoopFlags): Promise<void> {
   const { loop } = await loadAgentLoop(module)
   const { toolCount, warnings } = await checkAgentLoop(loop)
   printOut(

@@ -12,7 +12,7 @@ function declareValidate(program: Command) {
 }
 
 /** Flags of `osmosis validate`. */
-export type ValidateFlags = FlagsOf<typeof declareValidate>
+export type ValidateLoopFlags = FlagsOf<typeof declareValidate>
 
 /** Adds `validate`. */
 export function addValidateLoopCommand(program: Command): void {

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { errorMessage } from '@osmosis/core'
 import { readServerEnvironment } from '@osmosis/server'
 
-import { fail, ok, warn, type Finding } from '../command/findings.ts'
+import { fail, ok, warn, type CheckFinding } from '../command/findings.ts'
 import { loadModule } from '../inputs/load-module.ts'
 
 const gibibyte = 2 ** 30
@@ -18,14 +18,14 @@ const tooLittle = gibibyte / 16
 export async function machineFindings(
   folder: string,
   environment: NodeJS.ProcessEnv,
-): Promise<readonly Finding[]> {
+): Promise<readonly CheckFinding[]> {
   return [await typeScriptFinding(), await portFinding(environment), await diskFinding(folder)]
 }
 
 /** With syntax that Node.js alone refuses. */
 const program = `enum Answer { Yes = 'yes' }\nexport const answer: string = Answer.Yes\n`
 
-async function typeScriptFinding(): Promise<Finding> {
+async function typeScriptFinding(): Promise<CheckFinding> {
   const folder = await mkdtemp(path.join(tmpdir(), 'osmosis-doctor-'))
   try {
     const file = path.join(folder, 'probe.mts')
@@ -41,7 +41,7 @@ async function typeScriptFinding(): Promise<Finding> {
   }
 }
 
-async function portFinding(environment: NodeJS.ProcessEnv): Promise<Finding> {
+async function portFinding(environment: NodeJS.ProcessEnv): Promise<CheckFinding> {
   try {
     const { port } = readServerEnvironment(environment)
     const problem = await listenOnce(port)
@@ -64,7 +64,7 @@ async function listenOnce(port: number): Promise<string | undefined> {
   })
 }
 
-async function diskFinding(folder: string): Promise<Finding> {
+async function diskFinding(folder: string): Promise<CheckFinding> {
   const { bavail, bsize } = await statfs(folder)
   const free = bavail * bsize
   const room =

@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { errorMessage } from '@osmosis/core'
 
-import { fail, ok, warn, type Finding } from '../command/findings.ts'
+import { fail, ok, warn, type CheckFinding } from '../command/findings.ts'
 
 interface Manifest {
   readonly name?: string
@@ -25,7 +25,7 @@ interface Installed {
  *
  * @param root - has the package.json
  */
-export function packageFindings(root: string): readonly Finding[] {
+export function packageFindings(root: string): readonly CheckFinding[] {
   let manifest: Manifest
   try {
     manifest = readManifest(root)
@@ -34,7 +34,7 @@ export function packageFindings(root: string): readonly Finding[] {
   }
   const wanted = Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })
   const missing = wanted.filter((name) => installed(root, name) === undefined)
-  const findings: Finding[] = []
+  const findings: CheckFinding[] = []
   if (missing.length > 0) {
     findings.push(
       fail(
@@ -73,7 +73,7 @@ function versionsOf(copies: readonly Installed[]): readonly string[] {
   return [...new Set(copies.map(({ manifest }) => manifest.version ?? '?'))].toSorted()
 }
 
-function copyFindings(name: string, copies: readonly Installed[]): Finding[] {
+function copyFindings(name: string, copies: readonly Installed[]): CheckFinding[] {
   const versions = versionsOf(copies)
   if (versions.length === 1) return []
   return [
@@ -90,7 +90,7 @@ function peerFinding(options: {
   readonly peer: string
   readonly range: string
   readonly found: Installed | undefined
-}): Finding {
+}): CheckFinding {
   const { adapter, peer, range, found } = options
   const advice = `npm install "${peer}@${range}", or the same with pnpm add`
   if (found === undefined) {

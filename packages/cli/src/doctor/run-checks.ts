@@ -6,7 +6,7 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { findWorkspaceRoot } from '@osmosis/eval'
 
 import { readEnvironment } from '../inputs/environment.ts'
-import { exitCodeOf, findingLines, ok, warn, type Finding } from '../command/findings.ts'
+import { exitCodeOf, findingLines, ok, warn, type CheckFinding } from '../command/findings.ts'
 import { packageFindings } from './package-checks.ts'
 import type { DoctorFlags } from './doctor.ts'
 import { machineFindings } from './machine-checks.ts'
@@ -22,7 +22,7 @@ export async function doctorCommand({ online, fix, json }: DoctorFlags): Promise
   const created = fix === true ? await createFolders() : []
   const workspace = await findWorkspaceRoot(fromHere('osmosis.toml'))
   const root = nearestPackage(workspace ?? workingFolder())
-  const findings: Finding[] = [
+  const findings: CheckFinding[] = [
     ok('Node.js', process.versions.node),
     ...(root === undefined ? [] : packageFindings(root)),
     ...(await machineFindings(workspace ?? workingFolder(), environment)),

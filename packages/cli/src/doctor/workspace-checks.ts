@@ -2,7 +2,7 @@ import { errorMessage, isOsmosisError } from '@osmosis/core'
 import { readEvalConfig, readWorkspaceConfig, type PolicyConfig } from '@osmosis/eval'
 
 import { closing } from '../command/closing.ts'
-import { fail, ok, type Finding, warn } from '../command/findings.ts'
+import { fail, ok, type CheckFinding, warn } from '../command/findings.ts'
 import { openPolicy, policyChoice, type ChosenPolicy } from '../inputs/choose-policy.ts'
 import { workspaceConfigs, type ConfigFile } from '../rollout/validate/validation-targets.ts'
 
@@ -10,13 +10,13 @@ import { workspaceConfigs, type ConfigFile } from '../rollout/validate/validatio
 export async function workspaceFindings(
   workspace: string,
   environment: NodeJS.ProcessEnv,
-): Promise<readonly Finding[]> {
+): Promise<readonly CheckFinding[]> {
   const configs = await workspaceConfigs(workspace)
   const findings = await Promise.all(configs.map(async (config) => configFinding(config)))
   return [...findings, ...secretFindings(configs, environment)]
 }
 
-async function configFinding({ kind, file, name, problems }: ConfigFile): Promise<Finding> {
+async function configFinding({ kind, file, name, problems }: ConfigFile): Promise<CheckFinding> {
   if (problems.length > 0) {
     const lines = problems.map((line) => `\n- ${line}`).join('')
     return fail('config', `The platform would refuse ${name}:${lines}`)
@@ -36,7 +36,7 @@ async function configFinding({ kind, file, name, problems }: ConfigFile): Promis
 function* secretFindings(
   configs: readonly ConfigFile[],
   environment: NodeJS.ProcessEnv,
-): Generator<Finding> {
+): Generator<CheckFinding> {
   const names = new Set(configs.flatMap(({ secrets }) => secrets))
   for (const name of [...names].toSorted()) {
     const where = configs
@@ -65,10 +65,10 @@ export async function policyFindings(
   workspace: string,
   environment: NodeJS.ProcessEnv,
   online: boolean,
-): Promise<readonly Finding[]> {
+): Promise<readonly CheckFinding[]> {
   try {
     const config = await readWorkspaceConfig(workspace)
-    const findings: Finding[] = []
+    const findings: CheckFinding[] = []
     if (config.defaultPolicy === null) {
       findings.push(
         warn(
@@ -98,7 +98,7 @@ async function policyFinding(
     readonly open: () => Promise<ChosenPolicy>
     readonly online: boolean
   },
-): Promise<Finding> {
+): Promise<CheckFinding> {
   const { policy, open, online } = parts
   try {
     return await closing(await open(), async (chosen) => {
@@ -126,7 +126,10 @@ async function askedOnce({ policy }: ChosenPolicy): Promise<{ status: number; te
   return { status: answer.status, text: (await answer.text()).slice(0, 300) }
 }
 
-function answerFinding(name: string, { status, text }: { status: number; text: string }): Finding {
+function answerFinding(
+  name: string,
+  { status, text }: { status: number; text: string },
+): CheckFinding {
   if (status === 200) return ok('policy', `${name}: answered`)
   return fail('policy', `${name}: answered ${status}: ${text}`, adviceFor(status))
 }

@@ -6,7 +6,7 @@ import { meanValue, passRate, type Estimate, type RunManifest } from '@osmosis/e
 import { agoText, briefText } from './figure-text.ts'
 import { runsRoot } from './find-run.ts'
 import type { EvalRunsFlags } from './eval-show-options.ts'
-import { openShownRun, runState, type RunState } from './shown-run.ts'
+import { openShownRun, runState, type ShownRunState } from './shown-run.ts'
 import { onOneLine, outputWidth, styled, tableLines, wrapped, type Cell } from './terminal-text.ts'
 import { printOut } from '../command/surroundings.ts'
 
@@ -17,7 +17,7 @@ type RunSummary = {
 } & (
   | {
       readonly manifest: RunManifest
-      readonly state: RunState
+      readonly state: ShownRunState
       /** `reward`, or the eval function that the figures are about. */
       readonly measure: string
       readonly mean: Estimate

@@ -10,7 +10,7 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { dollars, intervalText, valueText, type Scale } from './figure-text.ts'
-import type { RunState, ShownModel } from './shown-run.ts'
+import type { ShownRunState, ShownModel } from './shown-run.ts'
 import { onOneLine, packed, styled, tableLines, type Cell } from './terminal-text.ts'
 
 const labelWidth = 13
@@ -26,7 +26,7 @@ interface Figure {
 /** The figures of one model, with what their intervals mean; `state` says how long it took. */
 export function figureLines(
   { table }: ShownModel,
-  state: RunState | undefined,
+  state: ShownRunState | undefined,
   width: number,
 ): string[] {
   if (table.size === 0) return ['Nothing has ended yet.']
@@ -206,7 +206,7 @@ function sumOf(values: readonly (number | null)[]): number {
   return values.reduce<number>((sum, value) => sum + (value ?? 0), 0)
 }
 
-function timeText({ durationMs, done }: RunState): string | undefined {
+function timeText({ durationMs, done }: ShownRunState): string | undefined {
   if (durationMs <= 0) return undefined
   const rate = done / (durationMs / 1000)
   return `${formatDuration(durationMs)} in all, ${rate.toFixed(rate < 10 ? 2 : 1)} rollouts/s`

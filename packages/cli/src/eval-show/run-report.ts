@@ -19,7 +19,7 @@ import {
   openShownRun,
   type RunFacts,
   runState,
-  type RunState,
+  type ShownRunState,
   type ShownModel,
   type ShownRun,
 } from './shown-run.ts'
@@ -33,7 +33,7 @@ interface ReportedModel extends ShownModel {
 
 /** A run with the models that it evaluated. */
 export interface ReportedRun {
-  readonly state: RunState
+  readonly state: ShownRunState
   /** What is reported first; behind it the baseline, where there is one. */
   readonly models: readonly [ReportedModel, ...ReportedModel[]]
   /** The words behind `osmosis` that go on with it. Default: those in its manifest. */
@@ -136,7 +136,7 @@ export function reasonSentence(reason: string): string {
   return reason === 'interrupted' ? 'It was interrupted.' : reason
 }
 
-function statusText({ status }: RunState): string {
+function statusText({ status }: ShownRunState): string {
   if (status === 'finished') return styled('green', status)
   return styled(status === 'running' ? 'cyan' : 'yellow', status)
 }

@@ -8,7 +8,7 @@ import { RunTable, toRunDocument, type ItemEvent, type RunManifest } from '@osmo
 import { commandName, type FoundRun } from './find-run.ts'
 
 /** How far a run is. */
-export interface RunState {
+export interface ShownRunState {
   /** Of its journal, and of who has its lock. */
   readonly status: 'running' | 'finished' | 'incomplete'
   /** Items of all models that have ended, and that there are to be. */
@@ -119,7 +119,10 @@ function hasBaseline({ manifest }: RunFolder): boolean {
  *
  * @param isRunning - whether somebody will write to it
  */
-export function runState({ manifest, location, events }: RunFacts, isRunning: boolean): RunState {
+export function runState(
+  { manifest, location, events }: RunFacts,
+  isRunning: boolean,
+): ShownRunState {
   const total = plannedItems(manifest)
   const done = events.size
   const progress = readProgress(location)

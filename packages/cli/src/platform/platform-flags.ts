@@ -116,11 +116,11 @@ function logFlags(command: Command) {
 }
 
 /** Flags of `logs`. */
-export type LogFlags = FlagsOf<typeof logFlags>
+export type RunLogFlags = FlagsOf<typeof logFlags>
 
 /** Adds the flags of `logs`. */
 export function addLogFlags<Args extends unknown[], Flags extends OptionValues>(
   command: Command<Args, Flags>,
-): Command<Args, Flags & LogFlags> {
-  return logFlags(command as unknown as Command) as unknown as Command<Args, Flags & LogFlags>
+): Command<Args, Flags & RunLogFlags> {
+  return logFlags(command as unknown as Command) as unknown as Command<Args, Flags & RunLogFlags>
 }

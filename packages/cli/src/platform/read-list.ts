@@ -8,7 +8,7 @@ import {
 } from '@osmosis/platform'
 
 import type { CommandOutput } from './command-output.ts'
-import type { ListFlags, LogFlags } from './platform-flags.ts'
+import type { ListFlags, RunLogFlags } from './platform-flags.ts'
 
 /** Reads what the flags of a list ask for. */
 export async function readList(
@@ -28,7 +28,7 @@ export async function readList(
 export async function showLogs(
   client: PlatformClient,
   path: readonly string[],
-  { limit = 50, direction = 'older', cursor }: LogFlags,
+  { limit = 50, direction = 'older', cursor }: RunLogFlags,
   output: CommandOutput,
 ): Promise<void> {
   const answer = await client.request([...path, 'logs'], { query: { limit, direction, cursor } })

@@ -20,7 +20,7 @@ export interface EndHooks<Outcome> {
 }
 
 /** A callback, and which kind of callback it is. */
-export interface ReceivedCallback {
+export interface IncomingCallback {
   readonly kind: CallbackConflict['kind']
   readonly body: object
 }
@@ -81,7 +81,7 @@ export class RolloutSessions<Outcome, State> {
   }
 
   /** Takes note of a callback that ends nothing. Returns whether its rollout is known. */
-  note(rolloutId: string, callback: ReceivedCallback): boolean {
+  note(rolloutId: string, callback: IncomingCallback): boolean {
     const record = this.#recordOf(rolloutId)
     if (record !== undefined) this.#compare(rolloutId, callback.kind, record, digest(callback.body))
     return record !== undefined
@@ -95,7 +95,7 @@ export class RolloutSessions<Outcome, State> {
    */
   async conclude(
     rolloutId: string,
-    { kind, body }: ReceivedCallback,
+    { kind, body }: IncomingCallback,
     produce: (facts: RolloutFacts, state: State) => Outcome,
   ): Promise<boolean> {
     const record = this.#recordOf(rolloutId)

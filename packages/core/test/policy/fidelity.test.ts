@@ -6,7 +6,7 @@ import {
   eventStream,
   sendStream,
   startPolicyEndpoint,
-  type RecordedPolicy,
+  type TestPolicyEndpoint,
 } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
@@ -15,7 +15,7 @@ const prompt: ChatMessage = { role: 'user', content: 'go' }
 /** A policy that says `turns` one after the other, and a client to hear it. */
 async function conversation(
   ...turns: (string | Record<string, unknown>)[]
-): Promise<{ policy: RecordedPolicy; client: PolicyClient }> {
+): Promise<{ policy: TestPolicyEndpoint; client: PolicyClient }> {
   const policy = await startPolicyEndpoint((response, n) =>
     sendStream(response, answerStream(turns[n - 1] ?? 'done')),
   )
@@ -28,7 +28,7 @@ function toolCall(id: string, args: string, name = 'f'): object {
 }
 
 /** What the request `n` (1 is the first) said, message by message, as text on the wire. */
-function sentMessages(policy: RecordedPolicy, n: number): unknown {
+function sentMessages(policy: TestPolicyEndpoint, n: number): unknown {
   return policy.requests[n - 1]?.body.messages
 }
 

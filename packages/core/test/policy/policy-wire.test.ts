@@ -6,7 +6,7 @@ import {
   sendStream,
   startPolicyEndpoint,
   usage,
-  type RecordedPolicy,
+  type TestPolicyEndpoint,
 } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
@@ -31,7 +31,7 @@ const completion = {
 }
 
 /** Refuses streams, as some gateways of trainers do. */
-async function startStreamless(): Promise<RecordedPolicy> {
+async function startStreamless(): Promise<TestPolicyEndpoint> {
   return startPolicyEndpoint((response, _n, { body }) =>
     body['stream'] === true || body['stream_options'] !== undefined
       ? sendJson(response, 400, { error: { message: 'streams are not supported' } })
@@ -39,7 +39,7 @@ async function startStreamless(): Promise<RecordedPolicy> {
   )
 }
 
-async function startStreaming(): Promise<RecordedPolicy> {
+async function startStreaming(): Promise<TestPolicyEndpoint> {
   return startPolicyEndpoint((response) => sendStream(response, answerStream('ok')))
 }
 

@@ -42,7 +42,7 @@ export { selectItems } from './select-items.ts'
 export { shownContent, type ShownContent, type ShownImage } from './shown-content.ts'
 export { type Sign, signs } from './signs.ts'
 export { tQuantile } from './student-t.ts'
-export { type AnsweredCall, answeredCalls, isToolError } from './tool-results.ts'
+export { type AnsweredToolCall, answeredCalls, isToolError } from './tool-results.ts'
 export {
   frameworkOf,
   rewrittenSteps,

@@ -7,7 +7,7 @@ import {
 } from './trajectory-shape.ts'
 
 /** A tool call of a step and what came back. */
-export interface AnsweredCall {
+export interface AnsweredToolCall {
   readonly call: ToolCallLike
   /** Undefined when nothing came back. */
   readonly result: ToolResultLike | undefined
@@ -18,7 +18,7 @@ export interface AnsweredCall {
  * The tool calls of a step, each with its result. Results that name no call belong to the calls without
  * one, in their order.
  */
-export function answeredCalls({ tool_calls: calls, observation }: StepLike): AnsweredCall[] {
+export function answeredCalls({ tool_calls: calls, observation }: StepLike): AnsweredToolCall[] {
   const results = observation?.results ?? []
   const unnamed = results.filter(({ source_call_id: id }) => id === null || id === undefined)
   return (calls ?? []).map((call) => {

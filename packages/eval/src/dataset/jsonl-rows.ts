@@ -1,6 +1,6 @@
 import { parseExactJson, WrittenNumber } from './exact-json.ts'
 import { DataProblem, noting, type RawRow } from './raw-row.ts'
-import { type Line, readLines } from './read-lines.ts'
+import { type TextLine, readLines } from './read-lines.ts'
 import { utf8Text } from './utf8-text.ts'
 
 /** Reads JSON Lines: one object per line. Blank lines are skipped. */
@@ -15,7 +15,7 @@ export async function readJsonlRows(file: string, problems: string[]): Promise<R
 }
 
 /** Undefined for a blank line. */
-function parseLine({ bytes }: Line): RawRow['cells'] | undefined {
+function parseLine({ bytes }: TextLine): RawRow['cells'] | undefined {
   const text = utf8Text(bytes)
   if (text === undefined) throw new DataProblem('invalid UTF-8')
   if (text.trim() === '') return undefined

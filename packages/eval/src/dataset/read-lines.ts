@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs'
 const lineFeed = 0x0a
 
 /** One line of a file. */
-export interface Line {
+export interface TextLine {
   /** From 1, blank lines counted. */
   readonly number: number
   /** Without the line feed, and without the byte order mark of the file. */
@@ -16,11 +16,11 @@ export interface Line {
  *
  * @throws the error of the file system
  */
-export async function* readLines(file: string): AsyncGenerator<Line, void> {
+export async function* readLines(file: string): AsyncGenerator<TextLine, void> {
   // Pieces of the line that is not complete yet; joined once, so that long lines cost linear time.
   let pieces: Buffer[] = []
   let number = 0
-  function completeLine(last: Buffer): Line {
+  function completeLine(last: Buffer): TextLine {
     const bytes = pieces.length === 0 ? last : Buffer.concat([...pieces, last])
     pieces = []
     number += 1

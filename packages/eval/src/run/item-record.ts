@@ -4,9 +4,6 @@ import type { EvaluationItem, ItemOutcome } from './item-runner.ts'
 /** Errors stay in memory as long as the run does. Characters. */
 const mostInJournal = 8192
 
-/** How an item ended: skipped means the workflow took its sample out of training. */
-export type ItemStatus = 'success' | 'failed' | 'skipped'
-
 /** The end of one item: one attempt of a model at one row. */
 export interface ItemRecord
   extends

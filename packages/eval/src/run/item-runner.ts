@@ -2,8 +2,10 @@ import type { TokenUsage } from '@osmosis/controller'
 import type { RolloutGroup } from '@osmosis/core'
 
 import type { DatasetRow } from '../dataset/dataset-row.ts'
-import type { ItemStatus } from './item-record.ts'
 import type { KeptItem } from './kept-item.ts'
+
+/** How an item ended: skipped means the workflow took its sample out of training. */
+export type ItemStatus = 'success' | 'failed' | 'skipped'
 
 /** Which model an item belongs to: the one under evaluation, or the one it is compared with. */
 export type ModelTag = 'primary' | 'baseline'

@@ -1,5 +1,5 @@
 /** How much is worked on at once. */
-export interface WorkerPoolOptions {
+export interface TaskPoolOptions {
   /** Asked before each item, with how many run already. */
   readonly hasRoom: (running: number) => boolean
   readonly halted: () => boolean
@@ -13,7 +13,7 @@ export interface WorkerPoolOptions {
 export async function runWorkerPool<T extends object>(
   items: Iterable<T>,
   work: (item: T) => Promise<T | undefined>,
-  { hasRoom, halted }: WorkerPoolOptions,
+  { hasRoom, halted }: TaskPoolOptions,
 ): Promise<void> {
   const queue = items[Symbol.iterator]()
   const again: T[] = []

@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 
 /** A line of a file of JSON Lines, without its newline. */
-export interface Line {
+export interface StoredLine {
   readonly text: string
   /** Where it begins. Bytes. */
   readonly offset: number
@@ -19,7 +19,10 @@ const newline = 0x0a
  *
  * @throws the error of the file system
  */
-export async function* readLines(file: string, from = 0): AsyncGenerator<Line[], void, undefined> {
+export async function* readLines(
+  file: string,
+  from = 0,
+): AsyncGenerator<StoredLine[], void, undefined> {
   const handle = await open(file)
   try {
     let bytes = Buffer.allocUnsafe(chunkSize)
@@ -31,7 +34,7 @@ export async function* readLines(file: string, from = 0): AsyncGenerator<Line[],
       const { bytesRead } = await handle.read(bytes, held, bytes.length - held, offset + held)
       if (bytesRead === 0) return
       held += bytesRead
-      const lines: Line[] = []
+      const lines: StoredLine[] = []
       let start = 0
       for (;;) {
         const end = bytes.subarray(0, held).indexOf(newline, start)

@@ -5,7 +5,7 @@ import {
   sendJson,
   sendStream,
   startPolicyEndpoint,
-  type RecordedPolicy,
+  type TestPolicyEndpoint,
 } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
@@ -21,7 +21,7 @@ const messages = [{ role: 'user', content: 'hi' }]
 const own = { wire: { ownRoute: true } }
 
 /** Answers once, and says to the next call that the route is gone; others it leaves waiting. */
-async function startWithdrawing(status: number): Promise<RecordedPolicy> {
+async function startWithdrawing(status: number): Promise<TestPolicyEndpoint> {
   return startPolicyEndpoint((response, n) => {
     if (n === 1) sendStream(response, answerStream('a1'))
     else if (n === 4) sendJson(response, status, { error: { message: 'no such rollout' } })

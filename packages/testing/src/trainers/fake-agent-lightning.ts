@@ -6,7 +6,7 @@ import {
   rolloutBody,
   type RolloutOnGateway,
   statusChange,
-  type GatewayRollout,
+  type StoredGatewayRollout,
   trainedCalls,
 } from './gateway-store.ts'
 import type { TestServer } from '../loopback-server.ts'
@@ -35,7 +35,7 @@ export interface FakeAgentLightningOptions {
  */
 export class FakeAgentLightning implements AsyncDisposable {
   readonly #options: FakeAgentLightningOptions
-  readonly #rollouts = new Map<string, GatewayRollout>()
+  readonly #rollouts = new Map<string, StoredGatewayRollout>()
   #http: TestServer | undefined
   #pause: { readonly retryAfterSeconds: number } | undefined
   #changed = Promise.withResolvers<void>()
@@ -156,7 +156,7 @@ export class FakeAgentLightning implements AsyncDisposable {
   }
 
   async #modelCall(
-    rollout: GatewayRollout,
+    rollout: StoredGatewayRollout,
     { attempt, mode }: ModelRequest,
     { body }: ReceivedTrainerRequest,
   ): Promise<TrainerAnswer> {
@@ -175,7 +175,7 @@ export class FakeAgentLightning implements AsyncDisposable {
 }
 
 function postEvent(
-  rollout: GatewayRollout,
+  rollout: StoredGatewayRollout,
   attempt: string,
   { body }: ReceivedTrainerRequest,
 ): TrainerAnswer {
@@ -186,7 +186,10 @@ function postEvent(
   return { status: 200, body: { event_type: type, attempt_id: attempt } }
 }
 
-function patchStatus(rollout: GatewayRollout, { body }: ReceivedTrainerRequest): TrainerAnswer {
+function patchStatus(
+  rollout: StoredGatewayRollout,
+  { body }: ReceivedTrainerRequest,
+): TrainerAnswer {
   const refused = statusChange(rollout, body['status'])
   return refused
     ? refusal(refused.status, refused.why)

@@ -41,7 +41,7 @@ export interface RolloutOnGateway extends Required<QueuedRollout> {
 }
 
 /** The same, for the gateway itself. */
-export type GatewayRollout = {
+export type StoredGatewayRollout = {
   -readonly [Key in Exclude<keyof RolloutOnGateway, 'events'>]: RolloutOnGateway[Key]
 } & { readonly events: GatewayEvent[] }
 
@@ -52,7 +52,7 @@ export interface ModelRequest {
   readonly mode: string
 }
 
-export function newRollout(row: QueuedRollout, n: number): GatewayRollout {
+export function newRollout(row: QueuedRollout, n: number): StoredGatewayRollout {
   const { id = `rollout-${n}`, group = id, input, isTrain = true, timeoutSeconds = 3600 } = row
   return {
     id,
@@ -103,7 +103,7 @@ const follows: Readonly<Record<string, readonly string[]>> = {
 
 /** Changes the status of a rollout, unless that is refused. Without a state, nothing looks at the present one. */
 export function statusChange(
-  rollout: GatewayRollout,
+  rollout: StoredGatewayRollout,
   change: unknown,
 ): { readonly status: number; readonly why: string } | undefined {
   const {

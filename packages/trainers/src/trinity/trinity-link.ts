@@ -9,7 +9,37 @@ import { WakeUp } from '../wake-up.ts'
 import { callsWithoutId, rewardsOf, withoutRepeatedIds } from './sample-rewards.ts'
 import { TrinityExplorer } from './trinity-explorer.ts'
 import { TrinityJournal, type CallReward, type RunIdentity } from './trinity-journal.ts'
-import type { TrinityOptions } from './trinity.ts'
+
+/** One row of a dataset, as `readDataset` of `@osmosis/eval` gives it. */
+export type TrinityRow = Pick<RolloutRequest, 'initialMessages' | 'label' | 'metadata'>
+
+/** Options of `trinity`. */
+export interface TrinityOptions {
+  /** Where the explorer of Trinity-RFT serves. */
+  readonly url: string
+  readonly dataset: readonly TrinityRow[]
+  /** How often each row is run in an epoch; its attempts are a group. At least 1. */
+  readonly attempts: number
+  /** How many rows are handed to the training at a time. At least 1. */
+  readonly groupsPerCommit: number
+  /** How often the dataset is gone through. Default: 1. */
+  readonly epochs?: number | undefined
+  /**
+   * Where it is kept how far the run has come, so that the next start goes on from there. Default: nowhere;
+   * each start begins with the first row.
+   */
+  readonly journalFile?: string | undefined
+  /** What the ids of the run's rollouts begin with. Default: random, or what the journal says. */
+  readonly runName?: string | undefined
+  /** Settings of model calls, such as `temperature`; they win over the agent's. */
+  readonly body?: Readonly<Record<string, unknown>> | undefined
+  /** How long a workflow may take. Seconds; default 3600, null for any time. */
+  readonly agentTimeoutSeconds?: number | null | undefined
+  /** How long a grader may take. Seconds; default 600, null for any time. */
+  readonly graderTimeoutSeconds?: number | null | undefined
+  /** Default: nothing is logged. */
+  readonly logger?: Logger | undefined
+}
 
 interface Attempt {
   /** Of its group, counted over all epochs, from 0. */

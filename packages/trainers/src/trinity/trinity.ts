@@ -1,42 +1,9 @@
 import { createHash } from 'node:crypto'
 
 import { OsmosisError } from '@osmosis/core'
-import type { RolloutRequest } from '@osmosis/runtime'
-import type { Logger } from '@osmosis/server'
 
 import type { TrainerLink } from '../trainer-link.ts'
-import { TrinityLink } from './trinity-link.ts'
-
-/** One row of a dataset, as `readDataset` of `@osmosis/eval` gives it. */
-export type TrinityRow = Pick<RolloutRequest, 'initialMessages' | 'label' | 'metadata'>
-
-/** Options of {@link trinity}. */
-export interface TrinityOptions {
-  /** Where the explorer of Trinity-RFT serves. */
-  readonly url: string
-  readonly dataset: readonly TrinityRow[]
-  /** How often each row is run in an epoch; its attempts are a group. At least 1. */
-  readonly attempts: number
-  /** How many rows are handed to the training at a time. At least 1. */
-  readonly groupsPerCommit: number
-  /** How often the dataset is gone through. Default: 1. */
-  readonly epochs?: number | undefined
-  /**
-   * Where it is kept how far the run has come, so that the next start goes on from there. Default: nowhere;
-   * each start begins with the first row.
-   */
-  readonly journalFile?: string | undefined
-  /** What the ids of the run's rollouts begin with. Default: random, or what the journal says. */
-  readonly runName?: string | undefined
-  /** Settings of model calls, such as `temperature`; they win over the agent's. */
-  readonly body?: Readonly<Record<string, unknown>> | undefined
-  /** How long a workflow may take. Seconds; default 3600, null for any time. */
-  readonly agentTimeoutSeconds?: number | null | undefined
-  /** How long a grader may take. Seconds; default 600, null for any time. */
-  readonly graderTimeoutSeconds?: number | null | undefined
-  /** Default: nothing is logged. */
-  readonly logger?: Logger | undefined
-}
+import { TrinityLink, type TrinityOptions, type TrinityRow } from './trinity-link.ts'
 
 /**
  * Trains over a dataset with Trinity-RFT, whose explorer serves: rows are run in groups of attempts, in their

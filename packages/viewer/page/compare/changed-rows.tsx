@@ -5,7 +5,7 @@ import { oneLine, signed } from '../format.ts'
 import { Dots } from '../parts/dot.tsx'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import { hrefOf } from '../route.ts'
-import type { ShownRun } from '../run/use-run.ts'
+import type { DisplayedRun } from '../run/use-run.ts'
 import { shortNames } from './behaviour.tsx'
 
 /** The rows that both runs have, the largest losses first; each opens where its attempts part. */
@@ -14,8 +14,8 @@ export function ChangedRows({
   after,
   comparison,
 }: {
-  before: ShownRun
-  after: ShownRun
+  before: DisplayedRun
+  after: DisplayedRun
   comparison: Comparison
 }): JSX.Element {
   const [a, b] = shortNames([before.name, after.name])
@@ -52,8 +52,8 @@ function ChangedRow({
   row,
   top,
 }: {
-  before: ShownRun
-  after: ShownRun
+  before: DisplayedRun
+  after: DisplayedRun
   row: RowChange
   top: number
 }): JSX.Element {

@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
 import { counted, percent, signed, thousands, unknown } from '../format.ts'
-import type { ShownRun } from '../run/use-run.ts'
+import type { DisplayedRun } from '../run/use-run.ts'
 import { Behaviour } from './behaviour.tsx'
 import { ChangedRows } from './changed-rows.tsx'
 import { Forest } from './forest.tsx'
@@ -18,8 +18,8 @@ export function ComparePage({
   after,
   look,
 }: {
-  before: ShownRun
-  after: ShownRun
+  before: DisplayedRun
+  after: DisplayedRun
   look: string
 }): JSX.Element {
   const passes = useMemo(() => compareRuns(before.table, after.table), [before, after])
@@ -57,8 +57,8 @@ function FourFigures({
   after,
   passes,
 }: {
-  before: ShownRun
-  after: ShownRun
+  before: DisplayedRun
+  after: DisplayedRun
   passes: Comparison
 }): JSX.Element {
   const values = useMemo(
@@ -141,8 +141,8 @@ function FacetForest({
   after,
   name,
 }: {
-  before: ShownRun
-  after: ShownRun
+  before: DisplayedRun
+  after: DisplayedRun
   name: string
 }): JSX.Element | null {
   const facets = useMemo(

@@ -4,7 +4,7 @@ import { useMemo } from 'preact/hooks'
 
 import { counted, percent } from '../format.ts'
 import { hasTerm, turnTerm } from './filter-term.ts'
-import type { ShownRun } from './use-run.ts'
+import type { DisplayedRun } from './use-run.ts'
 
 /** As many of a list are shown. */
 const mostShown = 9
@@ -16,7 +16,7 @@ interface Tally {
 }
 
 interface FacetListProps {
-  readonly run: ShownRun
+  readonly run: DisplayedRun
   readonly query: string
   readonly onQuery: (query: string) => void
 }

@@ -5,10 +5,10 @@ import { useMemo } from 'preact/hooks'
 import { mostDots } from '../parts/dot.tsx'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import { lineId, RolloutLine } from './rollout-line.tsx'
-import type { ShownRun } from './use-run.ts'
+import type { DisplayedRun } from './use-run.ts'
 
 interface RolloutTableProps {
-  readonly run: ShownRun
+  readonly run: DisplayedRun
   readonly query: RunQuery
   /** Items in their order. */
   readonly list: Int32Array

@@ -13,14 +13,14 @@ import { FilterBar } from './filter-bar.tsx'
 import { LookFirst } from './look-first.tsx'
 import { RolloutTable } from './rollout-table.tsx'
 import { SignalMap } from './signal-map.tsx'
-import type { ShownRun } from './use-run.ts'
+import type { DisplayedRun } from './use-run.ts'
 import { useSettled } from './use-settled.ts'
 import { useStatistics } from './use-statistics.ts'
 import { useTextSearch } from './use-text-search.ts'
 
 interface RunPageProps {
   readonly source: Source
-  readonly run: ShownRun
+  readonly run: DisplayedRun
   readonly route: Route
   readonly go: Go
   readonly look: string
@@ -117,7 +117,7 @@ export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Ele
   )
 }
 
-function Incomplete({ run: { progress } }: { run: ShownRun }): JSX.Element {
+function Incomplete({ run: { progress } }: { run: DisplayedRun }): JSX.Element {
   const left = progress.total - progress.ended
   return (
     <div class="notice" role="status">
@@ -137,7 +137,7 @@ function sentence(text: string): string {
 }
 
 interface Place {
-  readonly run: ShownRun
+  readonly run: DisplayedRun
   readonly list: Int32Array
   readonly at: number
   readonly selected: number | null
@@ -168,7 +168,7 @@ function moveKeys({ run: { table }, list, at, selected, pick }: Place): Keys {
   }
 }
 
-function noteWriter(source: Source, run: ShownRun, item: number) {
+function noteWriter(source: Source, run: DisplayedRun, item: number) {
   const { row, attempt } = run.table.document.columns
   return (tag: string, text: string): void => {
     const note = { source_row_index: row[item] ?? 0, run_index: attempt[item] ?? 0, tag, text }
@@ -186,12 +186,12 @@ function maskOf(list: Int32Array, size: number): Uint8Array | null {
   return mask
 }
 
-function selectedItem({ table }: ShownRun, name: string): number | null {
+function selectedItem({ table }: DisplayedRun, name: string): number | null {
   const { row, attempt } = parseRolloutName(name) ?? {}
   return row === undefined || attempt === undefined ? null : (table.find(row, attempt) ?? null)
 }
 
-function nameOf({ table }: ShownRun, item: number): string {
+function nameOf({ table }: DisplayedRun, item: number): string {
   const { row, attempt } = table.document.columns
   return rolloutName({ source_row_index: row[item] ?? 0, run_index: attempt[item] ?? 0 })
 }

@@ -6,10 +6,10 @@ import { counted, rewardText, thousands } from '../format.ts'
 import { type Tone, toneOf } from '../parts/dot.tsx'
 import { type Draw, Plot } from '../parts/plot.tsx'
 import { colour } from '../theme.ts'
-import type { ShownRun } from './use-run.ts'
+import type { DisplayedRun } from './use-run.ts'
 
 interface SignalMapProps {
-  readonly run: ShownRun
+  readonly run: DisplayedRun
   /** A strip of a finger's width, while a transcript is read. */
   readonly thin: boolean
   readonly selected: number | null

@@ -5,7 +5,7 @@ import type { LiveUpdate, RunAnswer, RunProgress } from '../../src/wire.ts'
 import type { Source } from '../source/source.ts'
 
 /** A run on the screen. A new object for every change, so that hooks see it; the table stays. */
-export interface ShownRun {
+export interface DisplayedRun {
   /** Under which it was asked for, e.g. `my-run@baseline`. */
   readonly name: string
   readonly table: RunTable
@@ -16,7 +16,7 @@ export interface ShownRun {
 export type RunState =
   | { readonly state: 'loading' }
   | { readonly state: 'failed'; readonly problem: string }
-  | { readonly state: 'shown'; readonly run: ShownRun }
+  | { readonly state: 'shown'; readonly run: DisplayedRun }
 
 /** Reads a run and follows it. */
 export function useRun(source: Source, name: string): RunState {
@@ -41,7 +41,7 @@ class RunFollower {
   readonly #show: (state: RunState) => void
   readonly #stop: (() => void) | undefined
   #waiting: LiveUpdate[] = []
-  #shown: ShownRun | undefined
+  #shown: DisplayedRun | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   #loads = 0
   #closed = false
@@ -112,6 +112,6 @@ class RunFollower {
   }
 }
 
-function shownRun(name: string, { document, progress, variants }: RunAnswer): ShownRun {
+function shownRun(name: string, { document, progress, variants }: RunAnswer): DisplayedRun {
   return { name, table: new RunTable(document), progress, variants }
 }

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 
-import type { ShownRun } from './use-run.ts'
+import type { DisplayedRun } from './use-run.ts'
 
 /** Of so many items everything is drawn at once. */
 export const mostAtOnce = 6_000
@@ -12,7 +12,7 @@ const restMs = 1_000
  * The run for what surrounds its lines: the map, groups, figures. Of a large run they follow now and
  * then, because lines are what a live run is watched for.
  */
-export function useSettled(run: ShownRun): ShownRun {
+export function useSettled(run: DisplayedRun): DisplayedRun {
   const [settled, setSettled] = useState(run)
   const nextAt = useRef(0)
   const isSmall = run.table.size <= mostAtOnce

@@ -1,7 +1,7 @@
 import { type RunStatistics, runStatistics } from '@osmosis/eval/analysis'
 import { useEffect, useRef, useState } from 'preact/hooks'
 
-import type { ShownRun } from './use-run.ts'
+import type { DisplayedRun } from './use-run.ts'
 import { mostAtOnce } from './use-settled.ts'
 
 /** Figures may take this share of the time while a run is live. */
@@ -11,7 +11,7 @@ const restFactor = 8
  * Figures and findings of a run. Of a large run they come after its lines, and then now and then: lines
  * are what a live run is watched for.
  */
-export function useStatistics(run: ShownRun | null): RunStatistics | null {
+export function useStatistics(run: DisplayedRun | null): RunStatistics | null {
   const [statistics, setStatistics] = useState<RunStatistics | null>(null)
   const table = run?.table ?? null
   const nextAt = useRef(0)

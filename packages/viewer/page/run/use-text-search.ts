@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 
 import type { Source } from '../source/source.ts'
-import type { ShownRun } from './use-run.ts'
+import type { DisplayedRun } from './use-run.ts'
 
 /** Shorter words are in nearly every transcript. */
 const leastCharacters = 3
@@ -18,7 +18,11 @@ interface TextSearch {
 const none: TextSearch = { found: undefined, isSearching: false }
 
 /** Looks for words in the transcripts of a run. */
-export function useTextSearch(source: Source, run: ShownRun, words: readonly string[]): TextSearch {
+export function useTextSearch(
+  source: Source,
+  run: DisplayedRun,
+  words: readonly string[],
+): TextSearch {
   const long = words.filter((word) => word.length >= leastCharacters)
   const wanted = long.join('\n')
   const [search, setSearch] = useState({ wanted: '', result: none })

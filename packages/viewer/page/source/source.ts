@@ -7,8 +7,6 @@ import type {
   RunListing,
   TranscriptAnswer,
 } from '../../src/wire.ts'
-import { liveSource } from './live-source.ts'
-import { reportSource } from './report-source.ts'
 
 /** A report does not hold the transcript. */
 export interface LeftOut {
@@ -34,9 +32,4 @@ export interface Source {
    * then. Returns what ends it. Undefined where nothing happens.
    */
   follow?(run: string, onOpen: () => void, onUpdate: (update: LiveUpdate) => void): () => void
-}
-
-export function openSource(): Source {
-  const embedded = document.querySelector('#embedded')?.textContent
-  return embedded ? reportSource(embedded) : liveSource()
 }

@@ -5,11 +5,11 @@ import type { ItemEnding } from '../../src/wire.ts'
 import { compact, counted, duration, rewardText } from '../format.ts'
 import { Dot } from '../parts/dot.tsx'
 import type { Go, Route } from '../route.ts'
-import type { ShownRun } from '../run/use-run.ts'
+import type { DisplayedRun } from '../run/use-run.ts'
 import { Scores } from './scores.tsx'
 
 interface ReaderHeadProps {
-  readonly run: ShownRun
+  readonly run: DisplayedRun
   readonly item: number
   readonly ending: ItemEnding | null
   /** The attempt that it can be put beside; null for none. */

@@ -6,7 +6,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { ItemEnding } from '../../src/wire.ts'
 import { useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
-import type { ShownRun } from '../run/use-run.ts'
+import type { DisplayedRun } from '../run/use-run.ts'
 import type { Source } from '../source/source.ts'
 import { Failure } from './failure.tsx'
 import { NoteForm, noteFieldId } from './note-form.tsx'
@@ -20,7 +20,7 @@ import { Verdict } from './verdict.tsx'
 
 export interface ReaderProps {
   readonly source: Source
-  readonly run: ShownRun
+  readonly run: DisplayedRun
   readonly item: number
   readonly route: Route
   readonly go: Go
@@ -76,7 +76,7 @@ export function Reader(props: ReaderProps): JSX.Element {
 }
 
 interface ConversationProps {
-  readonly table: ShownRun['table']
+  readonly table: DisplayedRun['table']
   readonly item: number
   readonly ending: ItemEnding | null
   readonly trajectory: Trajectory
@@ -120,7 +120,7 @@ function Absent({
   item,
   transcript,
 }: {
-  table: ShownRun['table']
+  table: DisplayedRun['table']
   item: number
   transcript: TranscriptState
 }): JSX.Element {

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 
 import type { ItemEnding, TranscriptAnswer } from '../../src/wire.ts'
-import type { ShownRun } from '../run/use-run.ts'
+import type { DisplayedRun } from '../run/use-run.ts'
 import type { LeftOut, Source } from '../source/source.ts'
 
 /** What was said in an item; `loading` before it is there, `failed` when nothing answers. */
@@ -14,7 +14,7 @@ export type TranscriptState =
 /** Reads what was said in an item. The one before stays until the next is there. */
 export function useTranscript(
   source: Source,
-  { name, table }: Pick<ShownRun, 'name' | 'table'>,
+  { name, table }: Pick<DisplayedRun, 'name' | 'table'>,
   item: number | null,
 ): TranscriptState {
   const [state, setState] = useState<TranscriptState>({ state: 'loading' })

@@ -15,7 +15,7 @@ export interface RunPlaces {
 }
 
 /** A run that was found. */
-export interface FoundRun {
+export interface ShelvedRun {
   readonly name: string
   /** Absolute. */
   readonly location: string
@@ -41,9 +41,9 @@ export class RunShelf {
   }
 
   /** The newest first. */
-  async list(): Promise<FoundRun[]> {
+  async list(): Promise<ShelvedRun[]> {
     const { root } = this.#places
-    const found: FoundRun[] = root === undefined ? [] : await listRuns(root)
+    const found: ShelvedRun[] = root === undefined ? [] : await listRuns(root)
     const all = [...this.#named(), ...found]
     return all.filter(({ name }, index) => all.findIndex((each) => each.name === name) === index)
   }
@@ -62,7 +62,7 @@ export class RunShelf {
     return view === undefined ? undefined : { run, view, variant }
   }
 
-  #named(): FoundRun[] {
+  #named(): ShelvedRun[] {
     return (this.#places.runs ?? []).map((location) => {
       const absolute = path.resolve(location)
       return { name: path.basename(absolute), location: absolute, problem: null }
@@ -70,7 +70,7 @@ export class RunShelf {
   }
 
   /** Without a look into the folders: every request asks for a run. */
-  async #inRoot(name: string): Promise<FoundRun | undefined> {
+  async #inRoot(name: string): Promise<ShelvedRun | undefined> {
     const { root } = this.#places
     if (root === undefined) return undefined
     const entries = await readdir(root, { withFileTypes: true }).catch(() => [])
@@ -81,7 +81,7 @@ export class RunShelf {
   }
 
   /** @throws OsmosisError with code `damaged_run` */
-  async open({ location }: FoundRun): Promise<OpenRun> {
+  async open({ location }: ShelvedRun): Promise<OpenRun> {
     const opened = this.#open.get(location) ?? OpenRun.open(location)
     this.#open.set(location, opened)
     try {
@@ -94,7 +94,7 @@ export class RunShelf {
   }
 
   /** The run, if it has been opened. */
-  opened({ location }: FoundRun): Promise<OpenRun> | undefined {
+  opened({ location }: ShelvedRun): Promise<OpenRun> | undefined {
     return this.#open.get(location)
   }
 }

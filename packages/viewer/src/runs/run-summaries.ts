@@ -7,7 +7,7 @@ import { gradientShare, meanValue, passRate, RunTable } from '@osmosis/eval/anal
 
 import type { RunListing, RunSummary } from '../wire.ts'
 import { OpenRun } from './open-run.ts'
-import type { FoundRun, RunShelf } from './run-shelf.ts'
+import type { ShelvedRun, RunShelf } from './run-shelf.ts'
 
 /** How long a list waits for figures; those of large runs come with the next. Milliseconds. */
 const patienceMs = 400
@@ -40,7 +40,7 @@ export class RunSummaries {
     return cached.map(({ run, entry }) => entry.known ?? { name: run.name, isReading: true })
   }
 
-  #entry(run: FoundRun): Cached {
+  #entry(run: ShelvedRun): Cached {
     const stamp = stampOf(run.location)
     const before = this.#cache.get(run.location)
     if (before?.stamp === stamp) return before
@@ -58,7 +58,7 @@ export class RunSummaries {
     return entry
   }
 
-  async #read(found: FoundRun): Promise<RunListing> {
+  async #read(found: ShelvedRun): Promise<RunListing> {
     const { name, problem } = found
     if (problem !== null) return { name, problem }
     try {

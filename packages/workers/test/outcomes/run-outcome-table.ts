@@ -2,7 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { FakeController, post, startServerProcess, type ServerProcess } from '@osmosis/testing/kit'
+import {
+  FakeController,
+  post,
+  startServerProcess,
+  type TestServerProcess,
+} from '@osmosis/testing/kit'
 import {
   deliveries,
   onlySample,
@@ -14,7 +19,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest'
 const script = new URL('./outcome-server.ts', import.meta.url)
 const folders: string[] = []
 /** Servers by backend and entrypoint; rows that end theirs have servers of their own. */
-const servers = new Map<string, Promise<ServerProcess>>()
+const servers = new Map<string, Promise<TestServerProcess>>()
 const ends: (() => Promise<void>)[] = []
 
 async function newFolder(): Promise<string> {
@@ -26,9 +31,9 @@ async function newFolder(): Promise<string> {
 /** What becomes of the server of a row. */
 async function endOf(
   { meanwhile }: OutcomeCase,
-  server: ServerProcess,
-  restart: () => Promise<ServerProcess>,
-): Promise<ServerProcess> {
+  server: TestServerProcess,
+  restart: () => Promise<TestServerProcess>,
+): Promise<TestServerProcess> {
   if (meanwhile === 'cancelled') await post(`${server.url}/rollout/cancel`, { all: true })
   if (meanwhile === 'shut down') server.kill('SIGTERM')
   if (meanwhile !== 'killed and started again') return server
@@ -71,7 +76,7 @@ export function runOutcomeTable(
       const isAlone = endsServer(row)
       const key = `${backend} ${isAlone ? id : entrypoint}`
       const OUTBOX_DIR = isAlone ? await newFolder() : undefined
-      const start = (): Promise<ServerProcess> => {
+      const start = (): Promise<TestServerProcess> => {
         const server = startServerProcess(script, { ...env, OUTBOX_DIR }, (end) => ends.push(end))
         servers.set(key, server)
         return server

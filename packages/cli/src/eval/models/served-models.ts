@@ -26,7 +26,7 @@ import { providerOf } from '@osmosis/models'
 import { hideKey } from '../../command/surroundings.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags } from '../run.ts'
-import type { EvaluationPlan } from '../run/evaluation-plan.ts'
+import type { EvalRunPlan } from '../run/evaluation-plan.ts'
 import type { InFlight, ServedFacts } from '../run/plan-text.ts'
 import { askHealth, attachServer, type EvaluatedServer } from './remote-servers.ts'
 import type { ComparedModels } from './compared-models.ts'
@@ -42,7 +42,7 @@ const healthMs = 10_000
 
 /** What {@link serveModels} needs to know. */
 export interface ServeModelsOptions {
-  readonly plan: EvaluationPlan
+  readonly plan: EvalRunPlan
   readonly flags: EvalRunFlags
   /** The process of the entrypoint gets it, with what the plan adds to it. */
   readonly environment: NodeJS.ProcessEnv
@@ -195,7 +195,7 @@ function assertFlagsFit(
 /** @throws OsmosisError with code `invalid_dataset` that names rows the workflow does not take */
 async function assertRowsFit(
   { metadataCheck }: EvaluatedServer,
-  { dataset, rows }: EvaluationPlan,
+  { dataset, rows }: EvalRunPlan,
 ): Promise<void> {
   const problems =
     metadataCheck === undefined ? [] : await findMetadataProblems(rows, metadataCheck)
@@ -280,7 +280,7 @@ function explaining(
 
 /** More rollouts than a server has slots would only wait there, with their deadline running. */
 async function inFlightOf(
-  { maxInFlight: wanted, queue, server: attached }: EvaluationPlan,
+  { maxInFlight: wanted, queue, server: attached }: EvalRunPlan,
   flags: EvalRunFlags,
   server: EvaluatedServer,
 ): Promise<InFlight> {

@@ -17,7 +17,7 @@ import {
 import type { ItemEvent, RunInputs, RunManifest, RunRow } from '@osmosis/eval/analysis'
 
 import type { EvalRunFlags } from '../run.ts'
-import type { EvaluationPlan } from './evaluation-plan.ts'
+import type { EvalRunPlan } from './evaluation-plan.ts'
 import type { KnownInputs } from './run-inputs.ts'
 
 /** The run that a command is about. */
@@ -36,7 +36,7 @@ export interface ChosenRun {
 
 /** What a command wants a run to be. */
 export interface WantedRun {
-  readonly plan: EvaluationPlan
+  readonly plan: EvalRunPlan
   readonly flags: EvalRunFlags
   readonly inputs: KnownInputs
 }
@@ -187,7 +187,7 @@ async function findUnfinished({ plan, flags, inputs }: WantedRun): Promise<RunRe
 
 function isOf(
   { provenance, inputs: own }: RunManifest,
-  { config }: EvaluationPlan,
+  { config }: EvalRunPlan,
   inputs: KnownInputs,
 ): boolean {
   if (config !== null) return provenance.config === config
@@ -195,7 +195,7 @@ function isOf(
 }
 
 /** Whoever asks for less than a run has does not mean that run. */
-function isWithin({ rows, n }: RunManifest, plan: EvaluationPlan, flags: EvalRunFlags): boolean {
+function isWithin({ rows, n }: RunManifest, plan: EvalRunPlan, flags: EvalRunFlags): boolean {
   if (flags.n !== undefined && flags.n < n) return false
   const wanted = new Set(plan.rows.map(({ sourceRowIndex }) => sourceRowIndex))
   return !asksForRows(flags) || rows.every(({ source_row }) => wanted.has(source_row))

@@ -32,7 +32,7 @@ import {
 } from '../../command/surroundings.ts'
 
 /** What is evaluated, on which rows, and how: from a config, or from flags alone. */
-export interface EvaluationPlan {
+export interface EvalRunPlan {
   /** The file or folder that the run is named after. */
   readonly source: string
   /** What is evaluated, for people. */
@@ -85,7 +85,7 @@ export async function planEvaluation(
   configFile: string | undefined,
   flags: Partial<EvalRunFlags>,
   environment: NodeJS.ProcessEnv,
-): Promise<EvaluationPlan> {
+): Promise<EvalRunPlan> {
   const server = evaluationServer(flags)
   const isNamed = configFile !== undefined || flags.module !== undefined
   const isNamedTwice = configFile !== undefined && flags.module !== undefined
@@ -114,7 +114,7 @@ async function planFromConfig(
   configFile: string,
   flags: Partial<EvalRunFlags>,
   environment: NodeJS.ProcessEnv | undefined,
-): Promise<EvaluationPlan> {
+): Promise<EvalRunPlan> {
   const config = await readEvalConfig(
     namedHere(configFile),
     flags.dataset === undefined ? {} : { datasetFile: fromHere(flags.dataset) },
@@ -160,7 +160,7 @@ async function planFromConfig(
 async function planFromFlags(
   flags: Partial<EvalRunFlags>,
   server: EvaluationServer | undefined,
-): Promise<EvaluationPlan> {
+): Promise<EvalRunPlan> {
   const { module = '', dataset } = flags
   if (dataset === undefined) {
     const flag = server === undefined ? '--module' : '--server without a config'

@@ -10,7 +10,7 @@ import type { RunManifest } from '@osmosis/eval/analysis'
 import type { EntrypointKind } from '../../serve/server-channel.ts'
 import type { ChosenRun } from './choose-run.ts'
 import type { EvalRunFlags } from '../run.ts'
-import type { EvaluationPlan } from './evaluation-plan.ts'
+import type { EvalRunPlan } from './evaluation-plan.ts'
 import type { KnownInputs } from './run-inputs.ts'
 import { environment, workingFolder } from '../../command/surroundings.ts'
 
@@ -21,7 +21,7 @@ import { environment, workingFolder } from '../../command/surroundings.ts'
  */
 export async function openEarlierRun(
   { location, rows, n }: ChosenRun,
-  { passThreshold }: EvaluationPlan,
+  { passThreshold }: EvalRunPlan,
   { breakLock }: EvalRunFlags,
 ): Promise<RunStore> {
   const store = await resumeRun({ location, breakLock: breakLock ?? false })
@@ -48,7 +48,7 @@ export async function beginRun(
     resumeWith,
     lock,
   }: {
-    plan: EvaluationPlan
+    plan: EvalRunPlan
     inputs: KnownInputs
     kind: EntrypointKind
     resumeWith: readonly string[]

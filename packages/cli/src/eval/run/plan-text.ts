@@ -4,7 +4,7 @@ import { formatCount, formatQuantity } from '@osmosis/eval'
 
 import type { ComparedModels } from '../models/compared-models.ts'
 import type { ChosenRun } from './choose-run.ts'
-import type { EvaluationPlan } from './evaluation-plan.ts'
+import type { EvalRunPlan } from './evaluation-plan.ts'
 import { workingFolder } from '../../command/surroundings.ts'
 
 /** How many rollouts run at the same time, and what decides that. */
@@ -22,7 +22,7 @@ export interface ServedFacts {
 
 /** What will be done, as lines for people; before anything is served. */
 export function planText(
-  plan: EvaluationPlan,
+  plan: EvalRunPlan,
   run: ChosenRun,
   { primary, baseline }: ComparedModels,
   doing: 'Starting' | 'Would start',

@@ -43,7 +43,7 @@ import {
   unmatchedRetry,
   type ChosenRun,
 } from './choose-run.ts'
-import { planEvaluation, type EvaluationPlan } from './evaluation-plan.ts'
+import { planEvaluation, type EvalRunPlan } from './evaluation-plan.ts'
 import { loadScorers } from './load-scorers.ts'
 import { beginRun, openEarlierRun } from './open-run.ts'
 import { planText, runAgainText, servedText } from './plan-text.ts'
@@ -56,7 +56,7 @@ interface Preparation {
   readonly configFile: string | undefined
   /** The words behind `osmosis` that go on with the run. */
   readonly resumeWith: readonly string[]
-  readonly plan: EvaluationPlan
+  readonly plan: EvalRunPlan
   readonly flags: EvalRunFlags
   readonly environment: NodeJS.ProcessEnv
   readonly models: ComparedModels
@@ -190,7 +190,7 @@ async function named(
   return { prepared: { ...prepared, resumeWith, run: renamedRun(run, name) }, lock }
 }
 
-async function makeOutputRoot({ outputRoot }: EvaluationPlan): Promise<void> {
+async function makeOutputRoot({ outputRoot }: EvalRunPlan): Promise<void> {
   try {
     await mkdir(outputRoot, { recursive: true })
   } catch (cause) {

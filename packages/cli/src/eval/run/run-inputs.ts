@@ -11,7 +11,7 @@ import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { ComparedModels } from '../models/compared-models.ts'
 import type { EvalRunFlags } from '../run.ts'
-import type { EvaluationPlan } from './evaluation-plan.ts'
+import type { EvalRunPlan } from './evaluation-plan.ts'
 
 /** What decides the outcome of a run, but for what only the served entrypoint knows: its kind. */
 export type KnownInputs = Omit<RunInputs, 'code'> & {
@@ -20,7 +20,7 @@ export type KnownInputs = Omit<RunInputs, 'code'> & {
 
 /** Finds out what decides the outcome of the run that a plan is about. */
 export async function findInputs(
-  plan: EvaluationPlan,
+  plan: EvalRunPlan,
   flags: EvalRunFlags,
   { models, scorers }: { readonly models: ComparedModels; readonly scorers: readonly Scorer[] },
 ): Promise<KnownInputs> {
@@ -82,7 +82,7 @@ const mostSources = 10_000
 
 /** The sources of the rollout, without what is installed, hidden or written by the run itself. */
 async function sourcesIn(
-  { sourceFolder, outputRoot }: EvaluationPlan,
+  { sourceFolder, outputRoot }: EvalRunPlan,
   { log }: EvalRunFlags,
 ): Promise<string[]> {
   const written = new Set([outputRoot, log].map((folder) => folder && fromHere(folder)))

@@ -14,7 +14,7 @@ import { readEnvironment } from '../../inputs/environment.ts'
 import { datasetFit } from '../../metadata-check/dataset-fit.ts'
 import { describe, shown } from '../command-output.ts'
 import type { DownloadFlags, PreviewFlags, UploadFlags, ValidateFlags } from './dataset.ts'
-import type { ListFlags, LogFlags } from '../platform-flags.ts'
+import type { ListFlags, RunLogFlags } from '../platform-flags.ts'
 import { readList, showLogs } from '../read-list.ts'
 import type { PlatformSession } from '../platform-session.ts'
 import { validateDataset, type DatasetVerdict } from './validate-dataset.ts'
@@ -204,7 +204,11 @@ async function downloadAddress(
   return { url, fileName: fileName?.replaceAll('\\', '/') }
 }
 
-export async function logs(session: PlatformSession, name: string, flags: LogFlags): Promise<void> {
+export async function logs(
+  session: PlatformSession,
+  name: string,
+  flags: RunLogFlags,
+): Promise<void> {
   const { client } = await session.scoped()
   await showLogs(client, ['datasets', name], flags, session.output)
 }

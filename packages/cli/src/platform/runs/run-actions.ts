@@ -4,11 +4,18 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { PlatformError, objectsOf, type JsonObject, type PlatformClient } from '@osmosis/platform'
 
 import { describe } from '../command-output.ts'
-import type { ListFlags, LogFlags } from '../platform-flags.ts'
+import type { ListFlags, RunLogFlags } from '../platform-flags.ts'
 import { readList, showLogs } from '../read-list.ts'
 import type { PlatformSession } from '../platform-session.ts'
 import type { InfoFlags, ChangeFlags } from './run-commands.ts'
-import { runWords, type RunKind, findRun, picked, runRecord, type FoundRun } from './run-record.ts'
+import {
+  runWords,
+  type RunKind,
+  findRun,
+  picked,
+  runRecord,
+  type FoundHostedRun,
+} from './run-record.ts'
 import { fromHere } from '../../command/surroundings.ts'
 
 export async function listRuns(
@@ -85,7 +92,7 @@ const evalKeys = [
 async function metricsOf(
   client: PlatformClient,
   kind: RunKind,
-  { id, status }: FoundRun,
+  { id, status }: FoundHostedRun,
 ): Promise<{ metrics: JsonObject | null; error: string | null }> {
   if (waitingStatuses.includes(status)) {
     return { metrics: null, error: 'There are no metrics yet: the run has not started.' }
@@ -101,7 +108,7 @@ async function metricsOf(
 async function checkpointsOf(
   client: PlatformClient,
   name: string,
-  { status }: FoundRun,
+  { status }: FoundHostedRun,
 ): Promise<readonly JsonObject[]> {
   if (goingOn.includes(status)) return []
   try {
@@ -123,7 +130,7 @@ export async function showRunLogs(
   session: PlatformSession,
   kind: RunKind,
   name: string,
-  flags: LogFlags,
+  flags: RunLogFlags,
 ): Promise<void> {
   const { client } = await session.scoped()
   await showLogs(client, [runWords[kind].route, name], flags, session.output)

@@ -7,7 +7,7 @@ import {
 } from '@osmosis/platform'
 
 /** A run as the platform knows it. */
-export interface FoundRun {
+export interface FoundHostedRun {
   readonly id: string
   readonly name: string | undefined
   readonly status: string
@@ -26,7 +26,7 @@ export async function findRun(
   client: PlatformClient,
   kind: RunKind,
   nameOrId: string,
-): Promise<FoundRun> {
+): Promise<FoundHostedRun> {
   const { route, one } = runWords[kind]
   const answer = await client.request([route, nameOrId])
   const run = isJsonObject(answer[one]) ? answer[one] : {}

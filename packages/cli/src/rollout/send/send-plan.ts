@@ -2,7 +2,7 @@ import { OsmosisError } from '@osmosis/core'
 import { readDataset, type DatasetRow } from '@osmosis/eval'
 
 import { workspaceHere, type PolicySurroundings } from '../../inputs/choose-policy.ts'
-import { planEvaluation, type EvaluationPlan } from '../../eval/run/evaluation-plan.ts'
+import { planEvaluation, type EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
 import { serverKey } from '../../eval/models/remote-servers.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { SendFlags } from '../send.ts'
@@ -11,11 +11,11 @@ import { namedHere, protectData, workingFolder } from '../../command/surrounding
 /** Where a rollout server runs, or how one is started. */
 type SendTarget =
   | { readonly kind: 'server'; readonly url: string; readonly apiKey: string | undefined }
-  | ({ readonly kind: 'entrypoint' } & Pick<EvaluationPlan, 'entrypoint' | 'folder' | 'env'>)
+  | ({ readonly kind: 'entrypoint' } & Pick<EvalRunPlan, 'entrypoint' | 'folder' | 'env'>)
 
 /** What is sent, and where. */
 export interface SendPlan extends Pick<
-  EvaluationPlan,
+  EvalRunPlan,
   'dataset' | 'agentTimeoutSeconds' | 'graderTimeoutSeconds' | 'secrets'
 > {
   readonly target: SendTarget
@@ -63,10 +63,10 @@ export async function planSend(
 }
 
 type RowSource = Pick<
-  EvaluationPlan,
+  EvalRunPlan,
   'agentTimeoutSeconds' | 'dataset' | 'env' | 'folder' | 'graderTimeoutSeconds' | 'policy'
 > &
-  Pick<EvaluationPlan, 'rows' | 'secrets'>
+  Pick<EvalRunPlan, 'rows' | 'secrets'>
 
 async function withoutConfig(dataset: string, secretsFile: string | undefined): Promise<RowSource> {
   if (secretsFile !== undefined) {

@@ -1,7 +1,32 @@
 import type { PolicyModel } from '@osmosis/controller'
 
-import { ok, warn, type Finding } from '../../command/findings.ts'
-import type { TriedRollout } from './try-rollout.ts'
+import { ok, warn, type CheckFinding } from '../../command/findings.ts'
+import type { EntrypointKind } from '../../serve/server-channel.ts'
+
+/** How a rollout went. */
+export interface TriedRollout {
+  readonly kind: EntrypointKind
+  readonly status: 'success' | 'failure' | 'timeout' | 'cancelled'
+  readonly errorMessage: string | null
+  readonly samples: readonly TriedSample[]
+  readonly policyCalls: number
+  /** Ids of the samples whose history was rewritten between two model calls. */
+  readonly rewritten: readonly string[]
+  /** Why the policy did not answer. */
+  readonly policyTrouble: string | null
+  readonly requests: HeardRequests
+  /** Whether the attempts at a row are graded together. */
+  readonly gradesGroups: boolean
+  /** Whether the grader says what single steps were worth. */
+  readonly hasStepRewards: boolean
+}
+
+interface TriedSample {
+  readonly id: string
+  readonly reward: number | null
+  /** Whether the grader keeps it out of training. */
+  readonly isRemoved: boolean
+}
 
 /** What trainers care about in the requests of a rollout. */
 export interface HeardRequests {
@@ -42,7 +67,7 @@ export function trainerFindings({
   requests,
   gradesGroups,
   hasStepRewards,
-}: TriedRollout): readonly Finding[] {
+}: TriedRollout): readonly CheckFinding[] {
   if (kind === 'agent-loop') return [loops]
   const kept = samples.filter(({ isRemoved }) => !isRemoved)
   const severalSamples = kept.length > 1 ? idsOf(kept) : undefined
@@ -121,7 +146,7 @@ function idsOf(samples: TriedRollout['samples']): string {
   return samples.map(({ id }) => id).join(', ')
 }
 
-function greedyFindings({ greedy }: HeardRequests): Finding[] {
+function greedyFindings({ greedy }: HeardRequests): CheckFinding[] {
   if (!greedy) return []
   return [
     warn(
@@ -135,8 +160,8 @@ function greedyFindings({ greedy }: HeardRequests): Finding[] {
 function agentLightningFindings(
   oneNumber: [string, string] | undefined,
   { repeated }: HeardRequests,
-): Finding[] {
-  const findings: Finding[] = []
+): CheckFinding[] {
+  const findings: CheckFinding[] = []
   if (oneNumber !== undefined) findings.push(warn('Agent Lightning', ...oneNumber))
   if (repeated.length > 0) {
     const ids = repeated.filter((id) => id !== '').join(', ')

@@ -11,36 +11,10 @@ import {
 import { OsmosisError } from '@osmosis/core'
 
 import { closing } from '../../command/closing.ts'
-import type { EvaluationPlan } from '../../eval/run/evaluation-plan.ts'
+import type { EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
 import { startServerProcess, type ServerProcess } from '../../eval/models/server-process.ts'
-import { fail, ok, warn, type Finding } from '../../command/findings.ts'
-import type { EntrypointKind } from '../../serve/server-channel.ts'
-import { hearRequests, trainerFindings, type HeardRequests } from './trainer-findings.ts'
-
-/** How a rollout went. */
-export interface TriedRollout {
-  readonly kind: EntrypointKind
-  readonly status: 'success' | 'failure' | 'timeout' | 'cancelled'
-  readonly errorMessage: string | null
-  readonly samples: readonly TriedSample[]
-  readonly policyCalls: number
-  /** Ids of the samples whose history was rewritten between two model calls. */
-  readonly rewritten: readonly string[]
-  /** Why the policy did not answer. */
-  readonly policyTrouble: string | null
-  readonly requests: HeardRequests
-  /** Whether the attempts at a row are graded together. */
-  readonly gradesGroups: boolean
-  /** Whether the grader says what single steps were worth. */
-  readonly hasStepRewards: boolean
-}
-
-interface TriedSample {
-  readonly id: string
-  readonly reward: number | null
-  /** Whether the grader keeps it out of training. */
-  readonly isRemoved: boolean
-}
+import { fail, ok, warn, type CheckFinding } from '../../command/findings.ts'
+import { hearRequests, trainerFindings, type TriedRollout } from './trainer-findings.ts'
 
 /** How long a rollout without a time limit of its own may take. Milliseconds. */
 const patienceMs = 120_000
@@ -50,7 +24,7 @@ const patienceMs = 120_000
  * it is trained by.
  */
 export async function tryRollout(
-  plan: EvaluationPlan,
+  plan: EvalRunPlan,
   parts: {
     readonly policy: PolicyModel
     readonly environment: NodeJS.ProcessEnv
@@ -90,7 +64,7 @@ interface RunParts {
   readonly signal: AbortSignal
 }
 
-async function runWorkflow(plan: EvaluationPlan, parts: RunParts): Promise<Ended> {
+async function runWorkflow(plan: EvalRunPlan, parts: RunParts): Promise<Ended> {
   const { server, policy, rolloutId, signal } = parts
   const { initialMessages, label, metadata } = firstRow(plan)
   const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
@@ -122,7 +96,7 @@ async function runWorkflow(plan: EvaluationPlan, parts: RunParts): Promise<Ended
   })
 }
 
-async function runLoop(plan: EvaluationPlan, parts: RunParts): Promise<Ended> {
+async function runLoop(plan: EvalRunPlan, parts: RunParts): Promise<Ended> {
   const { server, policy, rolloutId, signal } = parts
   const {
     initialMessages: messages,
@@ -152,7 +126,7 @@ async function runLoop(plan: EvaluationPlan, parts: RunParts): Promise<Ended> {
   })
 }
 
-function firstRow({ rows, dataset }: EvaluationPlan): EvaluationPlan['rows'][number] {
+function firstRow({ rows, dataset }: EvalRunPlan): EvalRunPlan['rows'][number] {
   const [row] = rows
   if (row === undefined) throw new OsmosisError('invalid_dataset', `${dataset} has no rows.`)
   return row
@@ -172,9 +146,9 @@ function heard(recording: RolloutRecording): Pick<TriedRollout, 'rewritten' | 'p
 }
 
 /** What training would stumble over in a rollout that went like this. */
-export function triedFindings(tried: TriedRollout): readonly Finding[] {
+export function triedFindings(tried: TriedRollout): readonly CheckFinding[] {
   const { kind, status, errorMessage, policyCalls, policyTrouble, rewritten } = tried
-  const findings: Finding[] = []
+  const findings: CheckFinding[] = []
   if (policyTrouble !== null) findings.push(fail('policy', policyTrouble))
   if (policyCalls > 0) findings.push(ok('model calls', `${policyCalls} reached the policy`))
   else findings.push(fail('model calls', 'The policy was never asked.', bypassAdvice[kind]))
@@ -201,7 +175,7 @@ const bypassAdvice = {
   'agent-loop': 'Ask the policy with ctx.chat().',
 } as const
 
-function* sampleFindings({ kind, samples }: TriedRollout): Generator<Finding> {
+function* sampleFindings({ kind, samples }: TriedRollout): Generator<CheckFinding> {
   const kept = samples.filter(({ isRemoved }) => !isRemoved)
   const without = kept.filter(({ reward }) => reward === null)
   if (samples.length === 0) yield fail('samples', 'The rollout ended without a sample.')

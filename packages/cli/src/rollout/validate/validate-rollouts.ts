@@ -5,11 +5,18 @@ import { scriptedPolicy } from '@osmosis/controller'
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
 import { closing } from '../../command/closing.ts'
-import { exitCodeOf, fail, findingLines, ok, warn, type Finding } from '../../command/findings.ts'
+import {
+  exitCodeOf,
+  fail,
+  findingLines,
+  ok,
+  warn,
+  type CheckFinding,
+} from '../../command/findings.ts'
 import { abortOnInterrupt, interruptedExitCode } from '../../command/interrupt.ts'
 import { survivingStrayRejections } from '../../command/stray-rejections.ts'
 import { printJson, printOut, workingFolder } from '../../command/surroundings.ts'
-import { planEvaluation, type EvaluationPlan } from '../../eval/run/evaluation-plan.ts'
+import { planEvaluation, type EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
 import { openPolicy, policyChoice, type ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
@@ -35,7 +42,7 @@ export async function validateRolloutsCommand(
   const interrupt = abortOnInterrupt()
   const { signal } = interrupt
   try {
-    const reports: { rollout: string; findings: readonly Finding[] }[] = []
+    const reports: { rollout: string; findings: readonly CheckFinding[] }[] = []
     for (const target of targets) {
       const findings = await validate(target, flags, signal)
       reports.push({ rollout: target.name, findings })
@@ -55,7 +62,7 @@ async function validate(
   target: ValidationTarget,
   flags: ValidateRolloutFlags,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly CheckFinding[]> {
   const findings = [...(await configFindings(target))]
   try {
     const environment = readEnvironment()
@@ -82,7 +89,7 @@ async function planFor(
   { evalConfig, module }: ValidationTarget,
   { secretsFile, row }: ValidateRolloutFlags,
   environment: NodeJS.ProcessEnv,
-): Promise<EvaluationPlan | undefined> {
+): Promise<EvalRunPlan | undefined> {
   const asked = { rows: String(row), ...(secretsFile === undefined ? {} : { secretsFile }) }
   if (module?.dataset !== undefined) {
     const named = { ...asked, module: module.file, dataset: module.dataset }
@@ -95,7 +102,7 @@ async function withoutRollout(
   module: string,
   environment: NodeJS.ProcessEnv,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly CheckFinding[]> {
   const { file, name } = splitSpec(module)
   const found = moduleFile('entrypoint', file)
   const entrypoint = name === undefined ? found : `${found}:${name}`
@@ -107,9 +114,9 @@ async function withoutRollout(
 }
 
 async function rolloutFindings(
-  plan: EvaluationPlan,
+  plan: EvalRunPlan,
   { flags, environment, signal }: RolloutSurroundings,
-): Promise<readonly Finding[]> {
+): Promise<readonly CheckFinding[]> {
   const chosen = await policyFor(flags, plan, environment)
   const parts = { policy: chosen.policy, environment, signal }
   const tried = await closing(chosen, async () =>
@@ -125,13 +132,13 @@ interface RolloutSurroundings {
 }
 
 async function entrypointFindings(
-  { entrypoint, folder }: Pick<EvaluationPlan, 'entrypoint' | 'folder'>,
+  { entrypoint, folder }: Pick<EvalRunPlan, 'entrypoint' | 'folder'>,
   environment: NodeJS.ProcessEnv,
   signal: AbortSignal,
-): Promise<Finding[]> {
+): Promise<CheckFinding[]> {
   const report = await preflightReport(entrypoint, { workspace: folder, environment, signal })
   if (report.kind === 'failed') return [fail('entrypoint', report.message)]
-  const findings: Finding[] = [
+  const findings: CheckFinding[] = [
     ok('entrypoint', report.kind === 'workflow' ? 'exports a workflow' : 'exports an agent loop'),
   ]
   if (report.missing.includes('grader')) {
@@ -155,7 +162,7 @@ async function entrypointFindings(
   return findings
 }
 
-async function variableFindings(plan: EvaluationPlan): Promise<Finding[]> {
+async function variableFindings(plan: EvalRunPlan): Promise<CheckFinding[]> {
   const declared = [...Object.keys(plan.env), ...Object.keys(plan.secrets)]
   const names = await undeclaredVariables(plan.folder, declared)
   if (names.length === 0) return []
@@ -171,7 +178,7 @@ async function variableFindings(plan: EvaluationPlan): Promise<Finding[]> {
 /** A policy in code where none is asked for: a validation costs nothing. */
 async function policyFor(
   flags: ValidateRolloutFlags,
-  { policy: surroundings }: EvaluationPlan,
+  { policy: surroundings }: EvalRunPlan,
   environment: NodeJS.ProcessEnv,
 ): Promise<Omit<ChosenPolicy, 'name' | 'choice'>> {
   const { defaultPolicy, policies } = surroundings.workspace

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import { configSections, findWorkspaceRoot, platformProblems, type ConfigKind } from '@osmosis/eval'
 
-import { fail, ok, type Finding } from '../../command/findings.ts'
+import { fail, ok, type CheckFinding } from '../../command/findings.ts'
 import type { ValidateRolloutFlags } from '../validate.ts'
 import { fromHere } from '../../command/surroundings.ts'
 
@@ -99,7 +99,7 @@ export async function configFindings({
   configs,
   evalConfig,
   module,
-}: ValidationTarget): Promise<readonly Finding[]> {
+}: ValidationTarget): Promise<readonly CheckFinding[]> {
   if (module !== undefined) return []
   const findings = configs.map((config) =>
     config.problems.length === 0

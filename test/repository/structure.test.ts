@@ -1,0 +1,114 @@
+import { globSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { expect, it } from 'vitest'
+
+const root = path.resolve(import.meta.dirname, '../..')
+const sources = new Map(
+  globSync('packages/*/{src,page,kit}/**/*.{ts,tsx}', { cwd: root }).map((file) => [
+    file,
+    readFileSync(path.join(root, file), 'utf8'),
+  ]),
+)
+
+/** Folders that hold more files than can be read as a list at a glance, with how many they may hold. */
+const largeFolders: Readonly<Record<string, number>> = {
+  'packages/agent-loop/src': 9,
+  'packages/ai-sdk/src': 16,
+  'packages/bullmq/src/front': 11,
+  'packages/bullmq/src/queue': 10,
+  'packages/bullmq/src/records': 10,
+  'packages/cli/src/command': 11,
+  'packages/cli/src/eval-show': 20,
+  'packages/cli/src/eval/run': 9,
+  'packages/cli/src/platform': 9,
+  'packages/cli/src/platform/runs': 9,
+  'packages/cli/src/serve': 9,
+  'packages/controller/src/client': 9,
+  'packages/controller/src/policy': 11,
+  'packages/core/src': 12,
+  'packages/core/src/http': 20,
+  'packages/core/src/policy': 21,
+  'packages/create/src': 11,
+  'packages/eval/src/analysis': 35,
+  'packages/eval/src/config': 10,
+  'packages/eval/src/dataset': 18,
+  'packages/eval/src/run': 22,
+  'packages/eval/src/store': 22,
+  'packages/models/src/provider': 9,
+  'packages/openai-agents/src': 17,
+  'packages/runtime/src/backend': 20,
+  'packages/runtime/src/containment': 9,
+  'packages/runtime/src/trajectory': 9,
+  'packages/server/src/delivery': 16,
+  'packages/server/src/http': 15,
+  'packages/server/src/rollout': 14,
+  'packages/strands/src': 17,
+  'packages/testing/kit': 33,
+  'packages/testing/src/backend-contract': 9,
+  'packages/trainers/src': 10,
+  'packages/viewer/page/run': 13,
+  'packages/viewer/page/transcript': 14,
+}
+
+/** Names that two packages mean differently, because the products that they follow do. */
+const sharedNames = ['OsmosisRolloutModel', 'RolloutContext', 'RolloutRequest']
+
+/** Modules whose types refer to one another. */
+const knownCycles = [
+  'packages/cli/src/platform/platform-flags.ts',
+  'packages/cli/src/platform/platform-session.ts',
+  'packages/eval/src/analysis/document-writer.ts',
+  'packages/eval/src/analysis/run-document.ts',
+]
+
+it('no source file has more than 400 lines', () => {
+  const long = [...sources].filter(([, text]) => text.split('\n').length > 401)
+  expect(long.map(([file]) => file)).toEqual([])
+})
+
+it('a folder holds at most eight source files, but for those that are listed', () => {
+  const counts = Map.groupBy(sources.keys(), (file) => path.dirname(file))
+  const large = [...counts].flatMap(([folder, { length }]) =>
+    length > 8 ? [[folder, length] as const] : [],
+  )
+  const grown = large.filter(([folder, count]) => count > (largeFolders[folder] ?? 8))
+  expect(grown).toEqual([])
+  const names = new Set(large.map(([folder]) => folder))
+  expect(Object.keys(largeFolders).filter((folder) => !names.has(folder))).toEqual([])
+})
+
+it('an exported type has a name of its own', () => {
+  const declared = new Map<string, string[]>()
+  for (const [file, text] of sources) {
+    const pattern = /^export (?:declare )?(?:abstract )?(?:interface|type|class|enum) (\w+)/gm
+    for (const [, name = ''] of text.matchAll(pattern)) {
+      declared.set(name, [...(declared.get(name) ?? []), file])
+    }
+  }
+  const shared = [...declared].filter(([, files]) => files.length > 1)
+  expect(shared.map(([name]) => name).toSorted()).toEqual(sharedNames)
+})
+
+it('no modules import one another, not even types', () => {
+  const imports = new Map(
+    [...sources].map(([file, text]) => [
+      file,
+      [...text.matchAll(/^(?:import|export)[^'"]*?from '(\.[^']+)'/gm)]
+        .map(([, specifier = '']) => path.join(path.dirname(file), specifier))
+        .filter((target) => sources.has(target)),
+    ]),
+  )
+  const reachable = (from: string): Set<string> => {
+    const seen = new Set<string>()
+    const open = [...(imports.get(from) ?? [])]
+    for (let file = open.pop(); file !== undefined; file = open.pop()) {
+      if (seen.has(file)) continue
+      seen.add(file)
+      open.push(...(imports.get(file) ?? []))
+    }
+    return seen
+  }
+  const inCycles = [...sources.keys()].filter((file) => reachable(file).has(file))
+  expect(inCycles.toSorted()).toEqual(knownCycles)
+})
