@@ -1,4 +1,4 @@
-// Writes the tables of commands and flags in docs/configuration.md from the commands themselves.
+// Writes the tables of commands and flags in docs/reference/flags.md from the commands themselves.
 //
 //   node scripts/flag-tables.ts           fail when they are out of date
 //   node scripts/flag-tables.ts --update  rewrite them
@@ -10,7 +10,7 @@ import { createProgram } from '../packages/cli/src/program.ts'
 type Command = ReturnType<typeof createProgram>
 type Row = readonly [string, string]
 
-const page = path.resolve(import.meta.dirname, '../docs/configuration.md')
+const page = path.resolve(import.meta.dirname, '../docs/reference/flags.md')
 const text = readFileSync(page, 'utf8')
 const [, before, after] = /^([^]*<!-- flags -->\n)[^]*(<!-- end of flags -->[^]*)$/.exec(text) ?? []
 if (before === undefined || after === undefined) throw new Error(`no place for flags in ${page}`)
@@ -19,7 +19,7 @@ const updated = [before, ...sections(createProgram(() => {})), after].join('\n')
 if (process.argv.includes('--update')) writeFileSync(page, updated)
 else if (updated !== text) {
   process.stderr.write(
-    'The flags in docs/configuration.md are out of date: node scripts/flag-tables.ts --update\n',
+    'The flags in docs/reference/flags.md are out of date: node scripts/flag-tables.ts --update\n',
   )
   process.exitCode = 1
 }
@@ -32,14 +32,14 @@ function sections(program: Command): string[] {
     .map(({ command }) => flagsOf(command))
     .reduce((some, flags) => new Map([...some].filter(([name]) => flags.has(name))))
   return [
-    `### Commands of the platform\n\nAll of them take:\n\n${table([...shared.values()])}`,
+    `## Commands of the platform\n\nAll of them take:\n\n${table([...shared.values()])}`,
     ...commands.map(({ name, command }) => {
       const flags = flagsOf(command)
       const isShared = onPlatform.some((other) => other.command === command)
       const own = [...flags].filter(([flag]) => !isShared || !shared.has(flag))
       const rows = [...argumentsOf(command), ...own.map(([, row]) => row)]
       const more = isShared ? ', with [the flags of the platform](#commands-of-the-platform)' : ''
-      const title = `### \`${name}\`\n\n${sentence(command.description())}${more}.\n`
+      const title = `## \`${name}\`\n\n${sentence(command.description())}${more}.\n`
       return rows.length === 0 ? title : `${title}\n${table(rows)}`
     }),
   ]

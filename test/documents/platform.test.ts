@@ -7,12 +7,12 @@ import { expect, it } from 'vitest'
 import { blocksOf } from '../repository/documents.ts'
 import { commandsOf, makeWorkspace, startReader, writeFiles } from './reader.ts'
 
-it('what docs/platform.md shows runs against a stand-in of the platform', async () => {
+it('what docs/guides/platform.md shows runs against a stand-in of the platform', async () => {
   const platform = await PlatformStandIn.start()
   platform.evalRuns.add('first')
   platform.evalRuns.files.set('metrics.json', '{}')
   const { folder, bash } = await startReader()
-  writeFiles(blocksOf('docs/graders.md', 'ts'), folder)
+  writeFiles(blocksOf('docs/guides/graders.md', 'ts'), folder)
   const rows = [1, 2, 3, 4].map((n) => ({ user_prompt: `${n} + 1?`, ground_truth: `${n + 1}` }))
   const config = (section: string): string =>
     `[experiment]\nrollout = "sums"\nentrypoint = "main.ts"\nmodel_path = "Qwen/Qwen3-8B"\ndataset = "sums"\n${section}\n[secrets]\nrequired = []\n`
@@ -26,7 +26,7 @@ it('what docs/platform.md shows runs against a stand-in of the platform', async 
     writeFileSync(path.join(folder, file), text)
   }
 
-  const commands = commandsOf(blocksOf('docs/platform.md', 'sh')).map((command) => {
+  const commands = commandsOf(blocksOf('docs/guides/platform.md', 'sh')).map((command) => {
     const named = command.replaceAll('<run>', 'first')
     // Its value is typed, or comes from stdin.
     return /secret set (?!.*--from-env)/.test(named) ? `echo value | ${named}` : named

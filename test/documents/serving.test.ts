@@ -5,7 +5,7 @@ import { commandLines } from '../repository/command-line.ts'
 import { blocksOf } from '../repository/documents.ts'
 
 /** Documents whose commands serve until they are ended, but for those that install something. */
-const servingDocuments = ['docs/serving.md', 'docs/operating.md']
+const servingDocuments = ['docs/operating/serving.md', 'docs/operating/servers.md']
 
 const commands = servingDocuments
   .flatMap((document) => blocksOf(document, 'bash').map(({ text }) => text))

@@ -17,7 +17,7 @@ function programsOf(guide: string): string[] {
 }
 
 // The programs themselves are compiled and run by the tests of the adapter.
-it.each(globSync('docs/migrating/[!R]*.md', { cwd: root }))(
+it.each(globSync('docs/frameworks/[!i]*.md', { cwd: root }))(
   '%s shows exactly the difference between the programs before and after',
   (guide) => {
     const diffs = [...read(guide).matchAll(/```diff\n([^]*?)```\n/g)].map(([, diff = '']) => diff)
@@ -42,7 +42,7 @@ it.each(globSync('docs/migrating/[!R]*.md', { cwd: root }))(
 
 it('every adapter has a migration guide', () => {
   const programs = globSync('packages/*/test/migration/before.ts', { cwd: root })
-  const guides = programs.map((file) => `docs/migrating/${file.split('/')[1]}.md`)
+  const guides = programs.map((file) => `docs/frameworks/${file.split('/')[1]}.md`)
   expect(guides).toHaveLength(3)
   for (const guide of guides) expect(read(guide)).toContain('## The four steps')
 })

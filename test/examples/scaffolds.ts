@@ -104,7 +104,7 @@ export async function followAdvice(framework: Framework): Promise<unknown> {
 /** Corrects the instructions as the quickstart does, and resolves with the comparison of both evaluations. */
 export async function correctInstructions(framework: Framework): Promise<string> {
   const folder = folderOf(framework)
-  const guide = readFileSync(path.join(root, 'docs/quickstart.md'), 'utf8')
+  const guide = readFileSync(path.join(root, 'docs/get-started/quickstart.md'), 'utf8')
   const [, before = '', after = ''] =
     /^sed -i\.bak 's\/(.+)\/(.+)\/' \S+main\.ts$/m.exec(guide) ?? []
   const file = path.join(folder, 'rollouts/shop/main.ts')

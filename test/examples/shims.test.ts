@@ -272,7 +272,7 @@ except ValueError as error:
   })
 
   it('include the filter for Miles, which keeps groups that were completed alone', async () => {
-    const page = readFileSync(path.join(root, 'docs/serving.md'), 'utf8')
+    const page = readFileSync(path.join(root, 'docs/operating/serving.md'), 'utf8')
     const [, filter = ''] = /^```python\n(# keep_completed\.py[^]*?)^```$/m.exec(page) ?? []
     const folder = await temporaryFolder({
       'keep_completed.py': filter,

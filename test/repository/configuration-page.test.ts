@@ -13,7 +13,7 @@ import {
 } from '../../packages/eval/src/config/workspace-config.ts'
 import { documents, read, root, section, tableColumn } from './documents.ts'
 
-const page = read('docs/configuration.md')
+const page = read('docs/reference/configuration.md')
 
 const sections = (['eval', 'training'] as const).flatMap((kind) =>
   Object.entries<SectionRule>(configRules[kind]).map(([name, { keys }]) => ({ kind, name, keys })),
@@ -53,7 +53,7 @@ it('the page has the variables that the packages read, and no others', () => {
 })
 
 it('the guide of agent loops has all settings, their variables, defaults and ranges', () => {
-  const settings = section(read('docs/agent-loop.md'), 'Settings')
+  const settings = section(read('docs/guides/agent-loop.md'), 'Settings')
   expect(tableColumn(settings)).toEqual(settingRules.map(({ name }) => name))
   expect(tableColumn(settings, 1)).toEqual(settingRules.map(({ variable }) => variable))
 })

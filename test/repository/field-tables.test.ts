@@ -3,10 +3,10 @@ import { expect, it } from 'vitest'
 import { read, section, tableColumn } from './documents.ts'
 
 const tables = [
-  ['docs/workflows.md', 'The context', 'core', ['AgentWorkflowContext']],
-  ['docs/workflows.md', 'The config', 'core', ['BaseConfig', 'BaseWorkflowConfig']],
-  ['docs/graders.md', 'The context', 'core', ['GraderContext']],
-  ['docs/graders.md', 'What a sample is', 'core', ['RolloutSample']],
+  ['docs/guides/workflows.md', 'The context', 'core', ['AgentWorkflowContext']],
+  ['docs/guides/workflows.md', 'The config', 'core', ['BaseConfig', 'BaseWorkflowConfig']],
+  ['docs/guides/graders.md', 'The context', 'core', ['GraderContext']],
+  ['docs/guides/graders.md', 'What a sample is', 'core', ['RolloutSample']],
   [
     'packages/server/README.md',
     'Options of `createRolloutServer`',

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 
 import { read, root, section, tableColumn } from './documents.ts'
 
-const page = read('docs/troubleshooting.md')
+const page = read('docs/guides/troubleshooting.md')
 
 /** The words of a union of strings in a source file. */
 function unionOf(file: string, type: string): string[] {

@@ -55,7 +55,7 @@ it('the complete agent of the guide calculates, counts, rewards and keeps to lim
     call('x', 'add', '[1]'),
   ]
   trainer.chatAnswers.push(said(null, calls), said('It is 8.'))
-  const url = await serveProgram('../../../docs/agent-loop.md', 'class CalculatorAgent')
+  const url = await serveProgram('../../../docs/guides/agent-loop.md', 'class CalculatorAgent')
 
   const init = trainer.initBody({ metadata: { ground_truth: '8' } })
   const accepted = await told(await post(`${url}/v1/rollout/init`, init))
@@ -109,7 +109,7 @@ it('the agent of the guide with an MCP server has the tools of that server', asy
   await using trainer = await new FakeTrainer().start()
   const remember = call('a', 'remember', '{"note": "milk"}')
   trainer.chatAnswers.push(said(null, [remember]), said('Noted.'))
-  const url = await serveProgram('../../../docs/agent-loop.md', 'mcpAgentLoop({', '.')
+  const url = await serveProgram('../../../docs/guides/agent-loop.md', 'mcpAgentLoop({', '.')
 
   const accepted = await told(await post(`${url}/v1/rollout/init`, trainer.initBody()))
   expect(accepted).toMatchObject({

@@ -142,7 +142,7 @@ function runOptions({ reward, groupColumn, groupSize }: ServeFlags): RunRouteOpt
 
 /** What whoever trains over `POST /run` has to know before the first step. */
 const aboutRun =
-  'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: docs/serving.md has the filter'
+  'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: docs/operating/serving.md has the filter'
 
 function invalid(message: string): OsmosisError {
   return new OsmosisError('invalid_config', message)
