@@ -41,11 +41,11 @@ const lost: Cause = {
   category: 'agent_error',
 }
 const notGraded: Cause = {
-  text: /^the worker was lost; the rollout was in it, and is not graded$/,
+  text: /^the worker was lost; the samples of the rollout were in it, so they are not graded$/,
   category: 'agent_error',
 }
 const downedTwo: Cause = {
-  text: /^the worker was lost; it is the second worker that was lost with this rollout in it$/,
+  text: /^the worker was lost; it is the second worker that was lost while it executed this rollout$/,
   category: 'agent_error',
 }
 const losses = [lost, notGraded, downedTwo]

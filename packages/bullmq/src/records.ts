@@ -2,8 +2,9 @@
 export { type QueueConnection } from './connection/queue-connection.ts'
 export { queuePriority } from './queue/queue-priority.ts'
 export { RolloutQueue } from './queue/rollout-queue.ts'
+export { type LeaseRecords } from './records/lease-records.ts'
 export { type KeptWorkflow, type RecordFields } from './records/record-fields.ts'
-export { type RecordScript, type ScriptValue } from './records/record-scripts.ts'
+export { type RecordScript, type ScriptValue } from './records/script-library.ts'
 export {
   type QueueAcceptance,
   type AcceptLimits,

@@ -53,7 +53,7 @@ it('ends a rollout whose outcome waited too long for Redis, and runs it no secon
   await redis.restart()
   await expect
     .poll(async () => (await queue.record('r1').catch(() => undefined))?.errorMessage)
-    .toBe('the worker was lost; the rollout was in it, and is not graded')
+    .toBe('the worker was lost; the samples of the rollout were in it, so they are not graded')
   expect(policy.requests).toHaveLength(1)
 })
 

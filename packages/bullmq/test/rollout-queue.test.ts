@@ -73,7 +73,8 @@ it('fails a grading whose worker is gone, keeps its samples and has that told', 
   await expect.poll(() => told).toEqual(['grading', 'failure'])
   expect(await queue.record('r1')).toMatchObject({
     status: 'failure',
-    errorMessage: 'the worker was lost; the rollout was in it, and is not graded',
+    errorMessage:
+      'the worker was lost; the samples of the rollout were in it, so they are not graded',
   })
 })
 

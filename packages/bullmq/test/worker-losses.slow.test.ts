@@ -19,7 +19,9 @@ it('gives a rollout that downs its workers to two of them, and others go on', as
     workers.push(await startWorker(redis))
     await expect
       .poll(async () => (await queue.record(id))?.errorMessage)
-      .toBe('the worker was lost; it is the second worker that was lost with this rollout in it')
+      .toBe(
+        'the worker was lost; it is the second worker that was lost while it executed this rollout',
+      )
     await add(queue, `after-${id}`, 'asks', { policy })
     await expect.poll(async () => (await queue.record(`after-${id}`))?.status).toBe('success')
     expect(policy.asked()).not.toContain(id)
@@ -69,7 +71,8 @@ it('fails a grading that waited for its front in a worker that was killed', asyn
     .poll(async () => queue.record('r1'))
     .toMatchObject({
       status: 'failure',
-      errorMessage: 'the worker was lost; the rollout was in it, and is not graded',
+      errorMessage:
+        'the worker was lost; the samples of the rollout were in it, so they are not graded',
     })
   expect((await queue.records.workflow('r1'))?.outcome.status).toBe('success')
 })

@@ -1,5 +1,4 @@
 export { ArtifactsFolder } from './backend/artifacts-folder.ts'
-export { isCancellation } from './backend/cancellation.ts'
 export { ConcurrencyLimiter } from './backend/concurrency-limiter.ts'
 export {
   concurrencyLimits,
@@ -32,4 +31,27 @@ export {
   discoverGrader,
   type Entrypoint,
 } from './entrypoint/discover-entrypoint.ts'
+export {
+  afterLoss,
+  cancelDispositions,
+  endedState,
+  endOfPhase,
+  endStates,
+  isCancellation,
+  isEnded,
+  leaseAfter,
+  leaseSteps,
+  lifecycleStates,
+  lossError,
+  lossRules,
+  stateAfter,
+  transitions,
+  type EventRefusal,
+  type LeaseState,
+  type LifecycleEvent,
+  type LifecyclePosition,
+  type LifecycleState,
+  type LossReason,
+  type LostExecution,
+} from './lifecycle/rollout-lifecycle.ts'
 export type { CancelDisposition, RolloutStatus } from './wire/rollout-protocol.ts'

@@ -130,7 +130,7 @@ it('workers that are killed at any moment lose nothing, and no rollout asks from
   expect(ends.size).toBe(total)
   const verdicts = [...ends.values()].map(verdict)
   // Kills from outside may meet the same rollout twice before it asks.
-  const twice = /; it is the second worker that ended with this rollout in it$/
+  const twice = /; it is the second worker that was lost while it executed this rollout$/
   const wrong = verdicts.filter((one) => one !== 'right' && one !== 'lost' && !twice.test(one))
   expect(wrong).toEqual([])
   expect(server.workerEnds.length).toBeGreaterThan(0)

@@ -120,7 +120,7 @@ export async function endTwoWorkers(
 ): Promise<string | undefined> {
   const { completion, grading } = await runRollout(pool, harm)
   expect(completion.failure?.message).toMatch(
-    /; it is the second worker that ended with this rollout in it$/,
+    /; it is the second worker that was lost while it executed this rollout$/,
   )
   expect(completion.failure).toMatchObject({
     category: 'agent_error',

@@ -12,7 +12,7 @@ describe('a worker that has ended', () => {
     const harmful = Array.from({ length: 4 }, async () => runRollout(pool, 'pause kill'))
     const harmless = Array.from({ length: 4 }, async () => runRollout(pool, 'pause pause'))
     for (const { completion } of await Promise.all(harmful)) {
-      expect(completion.failure?.message).toMatch(/it is the second worker that ended with this/)
+      expect(completion.failure?.message).toMatch(/it is the second worker that was lost/)
     }
     for (const { completion } of await Promise.all(harmless)) expect(completion.failure).toBeNull()
     expect(ends.length).toBeGreaterThan(4)

@@ -132,7 +132,7 @@ it('who is with a rollout that brings down two workers is run again, and right',
   )
   for (const { completion } of await Promise.all(others)) expect(completion.failure).toBeNull()
   for (const { completion } of await Promise.all(bad)) {
-    expect(completion.failure?.message).toMatch(/it is the second worker that ended with this/)
+    expect(completion.failure?.message).toMatch(/it is the second worker that was lost/)
   }
   expect(ends.length).toBeGreaterThan(3)
 })

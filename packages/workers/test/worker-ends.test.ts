@@ -106,7 +106,7 @@ describe('a rollout that ends its worker', () => {
       chatCompletionsUrl: policy.url,
     })
     expect(completion.failure?.message).toBe(
-      'the worker process crashed in native code (SIGSEGV); the rollout had asked the policy already, so it was not run again: a second run under its id would mix two trajectories',
+      'the worker process crashed in native code (SIGSEGV); the rollout had called the policy, so it is not executed again: that would mix two trajectories under one id',
     )
     expect(policy.requests).toHaveLength(1)
     expect(ends).toMatchObject([{ rollouts: 1 }])

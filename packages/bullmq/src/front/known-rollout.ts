@@ -1,6 +1,6 @@
-import type { GradingOutcome, RolloutRequest } from '@osmosis/runtime'
+import { isEnded, type GradingOutcome, type RolloutRequest } from '@osmosis/runtime'
 
-import { hasEnded, type RolloutRecord } from '../records/rollout-record.ts'
+import type { RolloutRecord } from '../records/rollout-record.ts'
 import type { KeptWorkflow } from '../records/record-fields.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
 import type { QueuedDelivery } from './queue-intake.ts'
@@ -47,7 +47,7 @@ export async function readRollout(
   const { record, more } = read
   const delivery = more.open('delivery') as QueuedDelivery | undefined
   if (delivery === undefined || !record.has.workflow) return undefined
-  const isWhole = hasEnded(record)
+  const isWhole = isEnded(record.status)
   if (isWhole && !mayHaveEnded) return readRollout(records, id, true, withRequest)
   const workflow = more.workflow(isWhole)
   if (workflow === undefined) return undefined

@@ -3,12 +3,10 @@ import type { Logger } from '@osmosis/server'
 import { toLeasedEnd, type LeaseSettings } from '@osmosis/server/protocols'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
-import type { FrontRecords } from './front-records.ts'
 
 /** What leases are kept with. */
 export interface KeeperParts {
   readonly queue: RolloutQueue
-  readonly frontRecords: FrontRecords
   readonly leases: LeaseSettings
   readonly logger: Logger
 }
@@ -57,14 +55,14 @@ export class LeaseKeeper {
   }
 
   async #lapse(rolloutId: string): Promise<void> {
-    const { queue, frontRecords, leases, logger } = this.#parts
+    const { queue, leases, logger } = this.#parts
     const message = 'polling lease expired'
     const { warning: _, ...end } = toLeasedEnd(rolloutId, {
       status: 'failure',
       failure: { message, category: 'lease_expired' },
       samples: new Map(),
     })
-    if (!(await frontRecords.publish(rolloutId, end, leases.retentionSeconds * 1000))) return
+    if (!(await queue.leases.publish(rolloutId, end, leases.retentionSeconds * 1000))) return
     this.#lapsed += 1
     logger.warn({ rollout_id: rolloutId }, message)
     await queue.cancel({ ids: [rolloutId] }, new OsmosisError('lease_expired', message))

@@ -1,16 +1,13 @@
 import type { CancelDisposition } from '@osmosis/runtime/wire'
-import type { RolloutSelector, RolloutState } from '@osmosis/runtime'
+import { isEnded, type RolloutSelector, type RolloutState } from '@osmosis/runtime'
 import type { RolloutControl, RolloutCounts, ServerServices } from '@osmosis/server/protocols'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
-import { hasEnded } from '../records/rollout-record.ts'
-import type { FrontRecords } from './front-records.ts'
 import { reached, type QueuedDelivery, type QueueIntake } from './queue-intake.ts'
 
 /** What rollouts of a queue are looked after with. */
 export interface ControlParts {
   readonly queue: RolloutQueue
-  readonly frontRecords: FrontRecords
   readonly intake: QueueIntake
   readonly services: Pick<ServerServices, 'secrets'>
 }
@@ -27,12 +24,12 @@ export class QueueControl implements RolloutControl {
 
   async status(rolloutId: string): Promise<RolloutState> {
     return reached(async () => {
-      const { queue, frontRecords } = this.#parts
+      const { queue } = this.#parts
       const record = await queue.record(rolloutId)
       if (record === undefined) return unknown
-      if (record.endedAt !== undefined) return (await frontRecords.endOf(rolloutId)) ?? unknown
+      if (record.endedAt !== undefined) return (await queue.leases.endOf(rolloutId)) ?? unknown
       const { status, reward, errorMessage } = record
-      if (!hasEnded(record)) return { status, reward: null, errorMessage: null }
+      if (!isEnded(record.status)) return { status, reward: null, errorMessage: null }
       return { status, reward, errorMessage: await this.#redacted(rolloutId, errorMessage) }
     })
   }
@@ -43,11 +40,11 @@ export class QueueControl implements RolloutControl {
 
   async counts(): Promise<RolloutCounts> {
     return reached(async () => {
-      const { queue, frontRecords } = this.#parts
+      const { queue } = this.#parts
       const [{ queued, running, untold }, workers, retained] = await Promise.all([
         queue.counts(),
         queue.workers(),
-        frontRecords.retained(),
+        queue.leases.retained(),
       ])
       const maxConcurrent = workers.reduce((sum, { concurrency }) => sum + concurrency, 0)
       return {

@@ -3,7 +3,6 @@ import type { ServerMetrics } from '@osmosis/server/protocols'
 import type { QueueCounts } from '../queue/open-queue.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { QueueWorker } from '../queue/worker-list.ts'
-import type { FrontRecords } from './front-records.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
 
 /** What a queue looks like. */
@@ -24,7 +23,6 @@ const freshMs = 500
 export function showQueue(
   metrics: ServerMetrics,
   queue: RolloutQueue,
-  frontRecords: FrontRecords,
   keeper: LeaseKeeper,
 ): () => Promise<number> {
   let lookedAt = Number.NEGATIVE_INFINITY
@@ -32,7 +30,7 @@ export function showQueue(
   const look = async (): Promise<QueueLook | undefined> => {
     if (looking === undefined || performance.now() - lookedAt > freshMs) {
       lookedAt = performance.now()
-      looking = lookAt(queue, frontRecords).catch(() => undefined)
+      looking = lookAt(queue).catch(() => undefined)
     }
     return looking
   }
@@ -90,11 +88,11 @@ export function showQueue(
   return async () => (await look())?.counts.inFlight ?? Number.NaN
 }
 
-async function lookAt(queue: RolloutQueue, frontRecords: FrontRecords): Promise<QueueLook> {
+async function lookAt(queue: RolloutQueue): Promise<QueueLook> {
   const [counts, workers, retained] = await Promise.all([
     queue.counts(),
     queue.workers(),
-    frontRecords.retained(),
+    queue.leases.retained(),
   ])
   return { counts, workers, retained }
 }

@@ -19,7 +19,6 @@ import type { Logger } from '@osmosis/server'
 
 import { queuePriority } from '../queue/queue-priority.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
-import type { FrontRecords } from './front-records.ts'
 
 /** What a front needs to tell the results of a rollout, as it is kept with the rollout. */
 export interface QueuedDelivery {
@@ -35,7 +34,6 @@ export interface QueuedDelivery {
 /** What an intake works with. */
 export interface IntakeParts {
   readonly queue: RolloutQueue
-  readonly frontRecords: FrontRecords
   readonly leases: LeaseSettings
   /** Digest of the code that may run what is accepted. */
   readonly code: string
@@ -109,8 +107,8 @@ export class QueueIntake implements RolloutIntake {
     rolloutId: string,
     trace: TraceHeaders,
   ): Promise<string> {
-    const { leases, frontRecords } = this.#parts
-    if (!(await frontRecords.makeRoom(leases))) throw refusals.full(429)
+    const { leases, queue } = this.#parts
+    if (!(await queue.leases.makeRoom(leases))) throw refusals.full(429)
     const { answer, tokenDigest } = newLease(rolloutId, leases)
     const lease = { tokenDigest, ms: leases.leaseSeconds * 1000 }
     // Its answer is not kept: nobody is given the token a second time.

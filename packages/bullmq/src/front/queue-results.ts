@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 
 import { startTimer } from '@osmosis/core/http'
+import { isEnded } from '@osmosis/runtime'
 import type { LeasedResultBody } from '@osmosis/runtime/wire'
 import {
   digestOfToken,
@@ -10,14 +11,12 @@ import {
 } from '@osmosis/server/protocols'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
-import { hasEnded, type RolloutRecord } from '../records/rollout-record.ts'
-import type { FrontRecords } from './front-records.ts'
+import type { RolloutRecord } from '../records/rollout-record.ts'
 import { patiently, reached } from './queue-intake.ts'
 
 /** What results are fetched with. */
 export interface ResultParts {
   readonly queue: RolloutQueue
-  readonly frontRecords: FrontRecords
   readonly leases: LeaseSettings
 }
 
@@ -93,20 +92,20 @@ class HeldLease implements FetchedRollout {
 
   /** Renews the lease, and waits for a status other than the one that was answered last. */
   async #news(enough: AbortSignal): Promise<string> {
-    const { queue, frontRecords } = this.#parts
+    const { queue } = this.#parts
     const { id, endedAt } = this.#record
-    await queue.records.hear(id)
+    await queue.leases.renew(id)
     // Also where the time is over before the rollout can be looked at once more.
     if (endedAt !== undefined) return this.#result()
-    const last = await frontRecords.lastAnswer(id)
+    const last = await queue.leases.lastAnswer(id)
     let status = last
     for await (const record of untilAborted(queue, id, enough)) {
       if (record.endedAt !== undefined) return this.#result()
       // What has ended is told when its result can be fetched.
-      status = hasEnded(record) ? last : record.status
+      status = isEnded(record.status) ? last : record.status
       if (status !== last) break
     }
-    if (status !== last) await frontRecords.answered(id, status)
+    if (status !== last) await queue.leases.noteAnswer(id, status)
     return JSON.stringify({
       rollout_id: id,
       status: status as LeasedResultBody['status'],
@@ -117,10 +116,10 @@ class HeldLease implements FetchedRollout {
   }
 
   async #result(): Promise<string> {
-    const { queue, frontRecords } = this.#parts
+    const { queue } = this.#parts
     const { id } = this.#record
-    const end = await frontRecords.endOf(id)
-    await queue.records.fetched(id)
+    const end = await queue.leases.endOf(id)
+    await queue.leases.noteFetched(id)
     return end?.json ?? ''
   }
 }

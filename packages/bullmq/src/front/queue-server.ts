@@ -15,7 +15,6 @@ import {
 
 import type { OpenQueue } from '../queue/open-queue.ts'
 import { RolloutQueue } from '../queue/rollout-queue.ts'
-import { FrontRecords } from './front-records.ts'
 import { LeaseKeeper } from './lease-keeper.ts'
 import { QueueControl } from './queue-control.ts'
 import { showQueue } from './queue-gauges.ts'
@@ -112,16 +111,15 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
   const { lockDurationMs: lockMs = 10_000 } = options
   const { logger, metrics, ending, work } = services
   const leases = leaseSettings(options.leases)
-  const frontRecords = new FrontRecords(queue.records)
-  const parts = { queue, frontRecords, leases, logger }
+  const parts = { queue, leases, logger }
   const intake = new QueueIntake({ ...parts, code, maxQueueDepth, ending })
   const results = new QueueResults(parts)
-  const control = new QueueControl({ queue, frontRecords, intake, services })
+  const control = new QueueControl({ queue, intake, services })
   const keeper = new LeaseKeeper(parts)
   const files = new TrajectoryFiles(options.artifactRoot, services)
   const undeliveredMs = undeliveredSeconds * 1000
   const teller = new ResultTeller({ ...parts, files, services, lockMs, undeliveredMs })
-  const inFlight = showQueue(metrics, queue, frontRecords, keeper)
+  const inFlight = showQueue(metrics, queue, keeper)
   for (const warning of queue.warnings) logger.warn({}, warning)
 
   /** For a drain to wait for. */

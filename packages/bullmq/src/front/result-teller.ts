@@ -1,4 +1,4 @@
-import type { SamplesById, RolloutObserver } from '@osmosis/runtime'
+import { isEnded, type RolloutObserver, type SamplesById } from '@osmosis/runtime'
 import { inTrace } from '@osmosis/core/http'
 import {
   LeasedDelivery,
@@ -11,10 +11,8 @@ import {
 } from '@osmosis/server/protocols'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
-import { hasEnded } from '../records/rollout-record.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
 import { KeptCallbacks } from './kept-callbacks.ts'
-import type { FrontRecords } from './front-records.ts'
 import { readRollout, type KnownRollout, type StateTimes } from './known-rollout.ts'
 import { QueuedEnd } from './queued-end.ts'
 import type { QueuedDelivery } from './queue-intake.ts'
@@ -27,7 +25,6 @@ const unwritten = { initialMessages: [], label: null, metadata: null }
 /** What results are told with. */
 export interface TellerParts {
   readonly queue: RolloutQueue
-  readonly frontRecords: FrontRecords
   readonly leases: LeaseSettings
   readonly files: TrajectoryFiles
   readonly services: ServerServices
@@ -51,11 +48,11 @@ export class ResultTeller {
   }
 
   start(): void {
-    const { frontRecords, lockMs } = this.#parts
+    const { queue, lockMs } = this.#parts
     this.#timer = setInterval(() => {
       if (this.#telling.size === 0) return
       // What fails is done the next time.
-      frontRecords.beingTold([...this.#telling], lockMs * 1.5).catch(() => {})
+      queue.records.postponeDelivery([...this.#telling], lockMs * 1.5).catch(() => {})
     }, lockMs / 2).unref()
   }
 
@@ -89,7 +86,7 @@ export class ResultTeller {
       await inTrace(traceHeaders, async () => {
         const trajectory = files.begin(known.request ?? { ...unwritten, rolloutId }, extraFields)
         if (targets === undefined) await this.#tellLease(known, trajectory)
-        else if (hasEnded(record)) await this.#tellEnd(known, targets, trajectory)
+        else if (isEnded(record.status)) await this.#tellEnd(known, targets, trajectory)
         else endedMeanwhile = await this.#tellCompletion(known, targets, trajectory)
       })
     } finally {
@@ -131,7 +128,7 @@ export class ResultTeller {
     await kept.assertKept()
     await trajectory.write()
     if (kept.gaveUp) {
-      await this.#parts.frontRecords.notTold(known.record.id)
+      await this.#parts.queue.records.deliverLater(known.record.id)
       throw new Error('not every callback was acknowledged')
     }
     const how = kept.lastTold
@@ -167,12 +164,12 @@ export class ResultTeller {
   }
 
   async #tellLease(known: KnownRollout, trajectory: RolloutTrajectory): Promise<void> {
-    const { services, frontRecords, leases } = this.#parts
+    const { queue, services, leases } = this.#parts
     const { record, delivery } = known
-    if (!hasEnded(record)) return
+    if (!isEnded(record.status)) return
     const keep = (): Promise<void> => trajectory.write()
     const end = new QueuedEnd(record, async (decided) =>
-      frontRecords.publish(record.id, decided, leases.retentionSeconds * 1000),
+      queue.leases.publish(record.id, decided, leases.retentionSeconds * 1000),
     )
     const { logger, secrets } = services
     const options = { graded: delivery.grade, keep, logger, secrets, stop: nothing }
@@ -193,12 +190,12 @@ export class ResultTeller {
     known: KnownRollout,
     last?: Parameters<RolloutRecords['finish']>[2],
   ): Promise<void> {
-    const { queue, leases, services, frontRecords } = this.#parts
+    const { queue, leases, services } = this.#parts
     const { id, kind, errorMessage } = known.record
     await this.#count(known)
     if (errorMessage !== null) {
       // Its keys are forgotten with it.
-      await frontRecords.rewordError(id, services.secrets.redactError(errorMessage))
+      await queue.records.rewordError(id, services.secrets.redactError(errorMessage))
     }
     const keepMs = kind === 'lease' ? leases.retentionSeconds * 1000 : undefined
     await queue.records.finish(id, keepMs, last)

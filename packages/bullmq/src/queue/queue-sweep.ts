@@ -1,10 +1,11 @@
 import { OsmosisError } from '@osmosis/core'
+import { isEnded, lossError } from '@osmosis/runtime'
 import type { Redis } from 'ioredis'
 
-import { deliveryScripts, untoldMs } from '../records/record-scripts.ts'
-import { hasEnded } from '../records/rollout-record.ts'
+import { deliveryScripts } from '../records/record-scripts.ts'
+import { untoldMs } from '../records/script-library.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
-import { lostBeforeGraded, settledAfterMs, type RolloutRuns } from '../records/rollout-runs.ts'
+import { settledAfterMs, type RolloutRuns } from '../records/rollout-runs.ts'
 
 /** Between two sweeps of all fronts and workers together. Milliseconds. */
 const everyMs = 1_000
@@ -76,7 +77,7 @@ export class QueueSweep {
   async #expire(id: string, now: number): Promise<void> {
     const { records, runs, release } = this.#parts
     const record = await records.read(id)
-    const entry = record && !hasEnded(record) ? await records.entry(id) : undefined
+    const entry = record && !isEnded(record.status) ? await records.entry(id) : undefined
     if (record === undefined || entry === undefined) {
       await this.#redis.zrem(`${this.#prefix}:deadlines`, id)
       return
@@ -120,7 +121,7 @@ export class QueueSweep {
     const isHere = record?.worker === worker || record?.worker === '-'
     if (record?.status === 'grading' && isHere) {
       const { cancel } = await runs.look(record)
-      await runs.giveUp(record, cancel ?? lostBeforeGraded())
+      await runs.giveUp(record, cancel ?? lossError('the worker was lost', 'samples_lost'))
     }
     await this.#redis.srem(held, id)
   }

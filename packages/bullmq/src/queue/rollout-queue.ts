@@ -12,6 +12,7 @@ import type {
   RolloutEntry,
   RolloutRecord,
 } from '../records/rollout-record.ts'
+import { LeaseRecords } from '../records/lease-records.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
 import { RolloutRuns } from '../records/rollout-runs.ts'
 import { jobIdOf, queueNames, type RolloutJob } from './job-names.ts'
@@ -43,6 +44,7 @@ export class RolloutQueue implements OpenQueue {
   readonly warnings: readonly string[]
   /** What there is of each rollout. */
   readonly records: RolloutRecords
+  readonly leases: LeaseRecords
   readonly address: string
   readonly #connection: QueueConnection
   /** What runs write: for workers. */
@@ -63,6 +65,7 @@ export class RolloutQueue implements OpenQueue {
     this.address = connection.address
     this.#connection = connection
     this.records = new RolloutRecords(connection, redis)
+    this.leases = new LeaseRecords(this.records)
     this.runs = new RolloutRuns(this.records, (id, hasEnded) => this.#passOn(id, { hasEnded }))
     const { prefix } = connection
     const options = { connection: redis, prefix, skipVersionCheck: true, streams: { events } }

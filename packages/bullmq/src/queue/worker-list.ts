@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 
-import { shownCode, storedCode } from '../records/code-versions.ts'
+import { shownCode, storedCode } from '../records/rollout-record.ts'
 
 /** A worker as it says of itself, a few times in the time that it may be silent. */
 export interface QueueWorker {

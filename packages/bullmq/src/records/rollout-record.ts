@@ -1,7 +1,5 @@
 import type { CancelDisposition } from '@osmosis/runtime/wire'
-import type { RolloutRequest, RolloutState } from '@osmosis/runtime'
-
-import { shownCode } from './code-versions.ts'
+import type { LifecycleState, RolloutRequest } from '@osmosis/runtime'
 
 /** How the results of a rollout are handed over. */
 export type RolloutKind = 'callbacks' | 'lease'
@@ -43,7 +41,7 @@ export interface QueueAcceptance {
 export interface RolloutRecord {
   readonly id: string
   readonly kind: RolloutKind
-  readonly status: Exclude<RolloutState['status'], 'unknown'>
+  readonly status: LifecycleState
   readonly digest: string
   readonly answer: string
   readonly code: string
@@ -72,11 +70,6 @@ export interface RolloutRecord {
   readonly heardAt: number | undefined
   readonly endedAt: number | undefined
   readonly fetchedAt: number | undefined
-}
-
-/** Whether nothing more comes of it. */
-export function hasEnded({ status }: Pick<RolloutRecord, 'status'>): boolean {
-  return status === 'success' || status === 'failure' || status === 'cancelled'
 }
 
 /** What of a result can be told: a callback of either kind, both in one, or the end of a lease. */
@@ -159,4 +152,18 @@ export function readRecord(
     endedAt: number('ended_at'),
     fetchedAt: number('fetched_at'),
   }
+}
+
+/** Of what fronts and workers write for one another: another one when the other side would misread it. */
+const protocolVersion = 3
+
+/** What is kept in Redis and compared there: the digest of user code, and the version of the protocol. */
+export function storedCode(code: string): string {
+  return `${protocolVersion}:${code}`
+}
+
+/** For people, and for those who compare it with their own code. */
+export function shownCode(stored: string): string {
+  const [, version, code = stored] = /^(\d+):(.*)$/s.exec(stored) ?? []
+  return Number(version) === protocolVersion ? code : `${code} (queue protocol ${version})`
 }

@@ -3,13 +3,13 @@ import { portable } from '@osmosis/workers/messages'
 import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'
-import { storedCode } from './code-versions.ts'
-import { KnownScripts } from './known-scripts.ts'
 import { RecordFields, workflowFields, type KeptWorkflow } from './record-fields.ts'
-import { deliveryScripts, type RecordScript, type ScriptValue } from './record-scripts.ts'
+import { deliveryScripts } from './record-scripts.ts'
+import { KnownScripts, type RecordScript, type ScriptValue } from './script-library.ts'
 import {
   readRecord,
   recordFields,
+  storedCode,
   type QueueAcceptance,
   type AcceptLimits,
   type RolloutEntry,
@@ -160,26 +160,20 @@ export class RolloutRecords {
     await this.run(deliveryScripts.told, id, [kind, how])
   }
 
-  /** Renews a lease. Resolves with the time at which it lapses; undefined when there is none. */
-  async hear(id: string): Promise<number | undefined> {
-    const lapses = await this.run(deliveryScripts.hear, id)
-    return lapses === null ? undefined : Number(lapses)
+  /** Has the status of a rollout say this of its failure. */
+  async rewordError(rolloutId: string, message: string): Promise<void> {
+    const sealed = this.sealError(rolloutId, message)
+    await this.run(deliveryScripts.rewordError, rolloutId, [sealed])
   }
 
-  /** Decides the end of a lease, unless it is decided. Resolves with the end that counts. */
-  async end<T>(id: string, end: T): Promise<T | undefined> {
-    const kept = await this.run(deliveryScripts.end, id, [this.seal(id, 'end', end)])
-    return kept === null ? undefined : (this.open(id, 'end', kept as Buffer) as T)
+  /** Something is left to be told, whatever was told meanwhile. */
+  async deliverLater(rolloutId: string): Promise<void> {
+    await this.run(deliveryScripts.deliverLater, rolloutId)
   }
 
-  /** The end of a lease; undefined until it is decided. */
-  async endOf(id: string): Promise<unknown> {
-    return (await this.#fields(id, ['end'])).open('end')
-  }
-
-  /** The end of a lease was fetched. */
-  async fetched(id: string): Promise<void> {
-    await this.run(deliveryScripts.fetched, id)
+  /** Somebody is telling the results of these rollouts: for `ms` nobody has to be reminded of them. */
+  async postponeDelivery(rolloutIds: readonly string[], ms: number): Promise<void> {
+    await this.run(deliveryScripts.postpone, 'any', [ms, ...rolloutIds])
   }
 
   /**

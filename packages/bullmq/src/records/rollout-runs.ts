@@ -1,24 +1,26 @@
-import { OsmosisError } from '@osmosis/core'
+import type { OsmosisError } from '@osmosis/core'
 import type { CancelDisposition } from '@osmosis/runtime/wire'
 import {
   type SamplesById,
   type GradingOutcome,
   type RolloutRequest,
   type WorkflowOutcome,
+  endedState,
+  endOfPhase,
+  lossError,
   toFailure,
+  type LifecycleEvent,
+  type LossReason,
+  type RolloutState,
 } from '@osmosis/runtime'
 import { receiveError, sendError, sendFailure, type SentError } from '@osmosis/workers/messages'
 
-import { shownCode, storedCode } from './code-versions.ts'
+import { shownCode, storedCode } from './rollout-record.ts'
 import { runScripts } from './record-scripts.ts'
 import { leftSamples, packSamples, type LeftSamples } from './kept-samples.ts'
 import type { RolloutRecords } from './rollout-records.ts'
-import { phaseEnd, sendWorkflow, type PhaseEnd, type SentGrading } from './sent-outcome.ts'
+import { sendWorkflow, type SentGrading } from './sent-outcome.ts'
 
-/** Workers that a rollout may bring down. */
-const mostDowned = 2
-/** Workers that may be lost with a rollout whose code they have not begun. */
-const mostRuns = 5
 /** For a worker to end a rollout at its deadline, before others do. Milliseconds. */
 const graceMs = 5_000
 /** Until model calls are counted in a record: most of them take longer. Milliseconds. */
@@ -75,16 +77,15 @@ export type Settled =
   /** The run was given up, or the rollout has ended: nothing was written. */
   | 'stale'
   /** It was a success, and the rollout was cancelled before: nothing was written. */
-  | 'cancelled'
-
-type Phase = 'workflow' | 'grading'
+  | 'after_cancel'
 
 /** What is written at the end of a phase. */
 interface WrittenPhase {
   readonly outcome: Buffer
   /** Default: there are none beside the outcome. */
   readonly samples?: Buffer | ''
-  readonly end: Omit<PhaseEnd, 'status'> & { readonly status: string }
+  readonly event: LifecycleEvent
+  readonly end: Pick<RolloutState, 'reward' | 'errorMessage'>
   /** Whether the run ends with it, and not by its own account. Default: false. */
   readonly givesUp?: boolean
   /** Whether more is to be written before it is told. Default: false. */
@@ -127,9 +128,8 @@ export class RolloutRuns {
   /** Begins the next run of a rollout, if there is to be one. */
   async take(id: string, taker: Taker): Promise<Taken> {
     const { worker, token, code, lockMs, running } = taker
-    const values = [worker, token, storedCode(code), settledAfterMs(lockMs), running ?? 0]
-    const limits = [mostDowned, mostRuns, graceMs]
-    const reply = await this.#records.run(runScripts.take, id, [...values, ...limits])
+    const values = [worker, token, storedCode(code), settledAfterMs(lockMs), running ?? 0, graceMs]
+    const reply = await this.#records.run(runScripts.take, id, values)
     const [what, first, second, request, mayGrade] = reply as (Buffer | number)[]
     const run = Number(first)
     switch (String(what)) {
@@ -149,14 +149,14 @@ export class RolloutRuns {
         return { what: 'mine', run }
       case 'other-code':
         return { what: 'other-code', code: shownCode(String(first)) }
-      case 'cancelled':
-        return { what: 'lost', run, reason: this.#reason(id, second as Buffer) }
-      case 'asked':
-        return { what: 'lost', run, reason: lostAfterCalls(Number(second)) }
-      case 'downed':
-        return { what: 'lost', run, reason: lost(downedBefore) }
-      case 'never-begun':
-        return { what: 'lost', run, reason: lost(neverBegun) }
+      case 'lost': {
+        const loss = String(second) as LossReason
+        const reason =
+          loss === 'cancelled'
+            ? this.#reason(id, request as Buffer)
+            : lossError(whatWasLost(loss, Number(mayGrade)), loss)
+        return { what: 'lost', run, reason }
+      }
       default:
         return { what: 'ended' }
     }
@@ -203,17 +203,17 @@ export class RolloutRuns {
     grades: boolean,
     tries: Tries = once,
   ): Promise<Settled> {
-    const end = phaseEnd(outcome.failure, new Map())
-    const status = end.status === 'success' && grades ? 'grading' : end.status
+    const event = endOfPhase('workflow', outcome.failure, grades)
+    const end = endedState(outcome.failure, new Map())
     const { packed: blob, isWhole } = packSamples(samples, (kept) =>
       kept.length === 0 ? ('' as const) : this.#records.seal(of.id, 'samples', kept),
     )
-    if (isWhole && status === 'grading') this.#left.set(of, leftSamples(samples))
+    if (isWhole && event === 'workflow_graded') this.#left.set(of, leftSamples(samples))
     const sent = this.#records.seal(of.id, 'workflow', sendWorkflow(outcome))
     const waits = outcome.partialSamples !== undefined
     const calls = this.#uncounted(of)
-    const written = { outcome: sent, samples: blob, end: { ...end, status }, waits, calls }
-    return tries(async () => this.#settle(of, 'workflow', written))
+    const written = { event, outcome: sent, samples: blob, end, waits, calls }
+    return tries(async () => this.#settle(of, written))
   }
 
   /** Writes what was said in a workflow that failed. */
@@ -234,8 +234,9 @@ export class RolloutRuns {
       (kept) => this.#sealGrading(of.id, { failure: sendFailure(failure), samples: kept }),
       this.#left.get(of),
     )
-    const written = { outcome: packed, end: phaseEnd(failure, samples) }
-    return tries(async () => this.#settle(of, 'grading', written))
+    const event = endOfPhase('grading', failure)
+    const written = { event, outcome: packed, end: endedState(failure, samples) }
+    return tries(async () => this.#settle(of, written))
   }
 
   /**
@@ -244,15 +245,17 @@ export class RolloutRuns {
    */
   async giveUp(of: RunOf, reason: OsmosisError): Promise<Settled> {
     const failure = toFailure(reason)
-    const end = phaseEnd(failure, new Map())
+    const end = endedState(failure, new Map())
     const outcome = { status: 'failure', failure, warnings: [] } as const
     const { status } = (await this.#records.read(of.id)) ?? {}
     if (status !== 'grading') {
       const sent = this.#records.seal(of.id, 'workflow', sendWorkflow(outcome))
-      return this.#settle(of, 'workflow', { outcome: sent, end, givesUp: true })
+      const event = endOfPhase('workflow', failure)
+      return this.#settle(of, { event, outcome: sent, end, givesUp: true })
     }
     const sent = this.#sealGrading(of.id, { failure: sendFailure(failure), samples: undefined })
-    return this.#settle(of, 'grading', { outcome: sent, end, givesUp: true })
+    const event = endOfPhase('grading', failure)
+    return this.#settle(of, { event, outcome: sent, end, givesUp: true })
   }
 
   /** How a run stands; see {@link QueuedRunState}. */
@@ -278,12 +281,12 @@ export class RolloutRuns {
   ): Promise<{ readonly disposition: CancelDisposition; readonly hasEnded: boolean }> {
     const failure = toFailure(reason)
     const outcome = sendWorkflow({ status: 'failure', failure, warnings: [] })
-    const { status, message } = phaseEnd(failure, new Map())
+    const { errorMessage } = endedState(failure, new Map())
     const reply = await this.#records.run(runScripts.cancel, id, [
       this.#records.seal(id, 'cancel', sendError(reason)),
       this.#records.seal(id, 'workflow', outcome),
-      this.#records.sealError(id, message),
-      status,
+      this.#records.sealError(id, errorMessage),
+      endOfPhase('workflow', failure),
     ])
     const [disposition, ended] = reply as Buffer[]
     if (ended?.toString() === 'unheard') this.#unheard(id, true)
@@ -308,25 +311,23 @@ export class RolloutRuns {
     return calls
   }
 
-  async #settle({ id, run }: RunOf, phase: Phase, written: WrittenPhase): Promise<Settled> {
-    const { outcome, samples = '', end, givesUp = false, waits = false, calls = 0 } = written
-    const { status, reward, message } = end
+  async #settle({ id, run }: RunOf, written: WrittenPhase): Promise<Settled> {
+    const { event, outcome, samples = '', end, givesUp = false, waits = false, calls = 0 } = written
     const reply = await this.#records.run(runScripts.settle, id, [
       run,
-      phase,
+      event,
       outcome,
       samples,
-      status,
-      reward ?? '',
-      this.#records.sealError(id, message),
+      end.reward ?? '',
+      this.#records.sealError(id, end.errorMessage),
       givesUp ? 1 : 0,
       waits ? 1 : 0,
       calls,
     ])
     const settled = String(reply)
-    if (settled === 'unheard') this.#unheard(id, status !== 'grading')
+    if (settled === 'unheard') this.#unheard(id, event !== 'workflow_graded')
     if (settled === 'unheard' || settled === 'kept') return 'kept'
-    return settled === 'cancelled' ? settled : 'stale'
+    return settled === 'after_cancel' ? settled : 'stale'
   }
 
   #sealGrading(id: string, sent: SentGrading): Buffer {
@@ -338,19 +339,11 @@ export class RolloutRuns {
   }
 }
 
-const downedBefore = 'it is the second worker that was lost with this rollout in it'
-const neverBegun = 'no worker has lived long enough to begin this rollout'
-
-function lost(consequence: string): OsmosisError {
-  return new OsmosisError('worker_lost', `the worker was lost; ${consequence}`)
-}
-
-function lostAfterCalls(calls: number): OsmosisError {
-  const counted = `${calls} model ${calls === 1 ? 'call' : 'calls'}`
-  return new OsmosisError(
-    'worker_lost',
-    `the worker was lost after ${counted}; a second run under its id would mix two trajectories, so there is none`,
-  )
+/** @param calls - of the policy, by all executions */
+function whatWasLost(reason: LossReason, calls: number): string {
+  const lost = 'the worker was lost'
+  if (reason !== 'called_policy') return lost
+  return `${lost} after ${calls} model ${calls === 1 ? 'call' : 'calls'}`
 }
 
 /**
@@ -359,9 +352,4 @@ function lostAfterCalls(calls: number): OsmosisError {
  */
 export function settledAfterMs(lockMs: number): number {
   return lockMs + Math.min(lockMs, longestReconnectMs)
-}
-
-/** The worker that held the samples is gone. */
-export function lostBeforeGraded(): OsmosisError {
-  return lost('the rollout was in it, and is not graded')
 }

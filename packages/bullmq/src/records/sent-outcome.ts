@@ -1,11 +1,4 @@
-import {
-  type SamplesById,
-  type GradingOutcome,
-  type RolloutFailure,
-  type WorkflowOutcome,
-  isCancellation,
-} from '@osmosis/runtime'
-import { beginningOf, errorTextBytes } from '@osmosis/core/http'
+import type { GradingOutcome, SamplesById, WorkflowOutcome } from '@osmosis/runtime'
 import { receiveFailure, sendFailure, type SentFailure } from '@osmosis/workers/messages'
 
 import { unpackSamples, type KeptSample } from './kept-samples.ts'
@@ -22,14 +15,6 @@ export interface SentGrading {
   readonly failure: SentFailure | null
   /** Undefined: all of them as the workflow left them. */
   readonly samples: readonly KeptSample[] | undefined
-}
-
-/** How a phase ended, as it is read in a record. */
-export interface PhaseEnd {
-  readonly status: 'success' | 'failure' | 'cancelled'
-  /** The single sample's reward; null with several, and without one. */
-  readonly reward: number | null
-  readonly message: string | null
 }
 
 export function sendWorkflow(outcome: WorkflowOutcome): SentWorkflow {
@@ -55,14 +40,4 @@ export function receiveGrading(sent: SentGrading, workflow: SamplesById): Gradin
   const status = failure === null ? 'success' : 'failure'
   const samples = sent.samples === undefined ? workflow : unpackSamples(sent.samples, workflow)
   return { status, failure, samples }
-}
-
-export function phaseEnd(failure: RolloutFailure | null, samples: SamplesById): PhaseEnd {
-  if (failure === null) {
-    const [only, ...others] = samples.values()
-    const reward = others.length === 0 && only && !only.removeSample ? only.reward : null
-    return { status: 'success', reward, message: null }
-  }
-  const status = isCancellation(failure.cause) ? 'cancelled' : 'failure'
-  return { status, reward: null, message: beginningOf(failure.message, errorTextBytes) }
 }

@@ -4,7 +4,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { OsmosisError, type BeginningModelCall } from '@osmosis/core'
-import type { ExecutionBackend } from '@osmosis/runtime'
+import { lossError, type ExecutionBackend } from '@osmosis/runtime'
 import type { Logger } from '@osmosis/server'
 import { DelayedError, WaitingError, Worker, type Job } from 'bullmq'
 
@@ -15,7 +15,7 @@ import { RolloutQueue } from '../queue/rollout-queue.ts'
 import { stalledIntervalFor } from '../queue/stalled-interval.ts'
 import { removeHeartbeat, writeHeartbeat } from '../queue/worker-list.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
-import { lostBeforeGraded, RolloutRuns, type RunOf, type Taken } from '../records/rollout-runs.ts'
+import { RolloutRuns, type RunOf, type Taken } from '../records/rollout-runs.ts'
 import { ModelCallSlots } from './model-call-slots.ts'
 import { patiently } from '../queue/patience.ts'
 import { WorkerRun, type WorkerRunParts } from './worker-run.ts'
@@ -305,7 +305,7 @@ export class RolloutWorker implements AsyncDisposable {
     for (const id of ids.filter((one) => this.#inside.get(one) === undefined)) {
       const record = await this.#records.read(id)
       if (record?.status !== 'grading' || record.worker !== this.id) continue
-      await this.#runs.giveUp(record, lostBeforeGraded())
+      await this.#runs.giveUp(record, lossError('the worker was lost', 'samples_lost'))
     }
   }
 

@@ -129,7 +129,7 @@ export class WorkerRun {
     const settled = await this.#settled(async (tries) =>
       runs.settleWorkflow(this.of, outcome, samples, this.#request.grade, tries),
     )
-    if (settled === 'cancelled') {
+    if (settled === 'after_cancel') {
       const reason = (await this.#patiently(async () => runs.look(this.of))).cancel ?? givenUp
       this.#end(reason)
       const cancelled = failed(reason)
@@ -149,7 +149,7 @@ export class WorkerRun {
     const settled = await this.#settled(async (tries) =>
       runs.settleGrading(this.of, this.#explained(said), tries),
     )
-    if (settled === 'cancelled') {
+    if (settled === 'after_cancel') {
       const reason = (await this.#patiently(async () => runs.look(this.of))).cancel ?? givenUp
       const outcome = { ...failed(reason), samples }
       await this.#settled(async (tries) => runs.settleGrading(this.of, outcome, tries))

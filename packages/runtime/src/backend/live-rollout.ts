@@ -3,6 +3,12 @@ import type { RolloutTrace } from '@osmosis/core/tracing'
 import type { ArtifactsFolder } from './artifacts-folder.ts'
 import type { Deadline } from './deadline.ts'
 import type { RolloutObserver, RolloutRequest } from './execution-backend.ts'
+import {
+  stateAfter,
+  type EventRefusal,
+  type LifecycleEvent,
+  type LifecycleState,
+} from '../lifecycle/rollout-lifecycle.ts'
 
 interface LiveRolloutOptions {
   /** Undefined when nobody wants traces, or they are made elsewhere. */
@@ -21,7 +27,7 @@ export class LiveRollout {
   readonly #observer: RolloutObserver
   #ending: AbortController | undefined
   #endedWith: OsmosisError | undefined
-  #status: 'queued' | 'running' | 'grading' = 'queued'
+  #status: LifecycleState = 'queued'
   #phase: Deadline | undefined
   #unfollow: (() => void) | undefined
 
@@ -39,13 +45,20 @@ export class LiveRollout {
     if (signal !== undefined) this.#follow(signal)
   }
 
-  get status(): 'queued' | 'running' | 'grading' {
+  get status(): LifecycleState {
     return this.#status
   }
 
-  advance(status: 'running' | 'grading'): void {
-    this.#status = status
-    this.#observer.phaseChanged?.(status)
+  /** Changes the state as the table of the lifecycle says; returns the new state, or why there is none. */
+  apply(event: LifecycleEvent): LifecycleState | EventRefusal {
+    const before = this.#status
+    const isCancelled = this.#endedWith !== undefined
+    const next = stateAfter({ status: before, isCancelled }, event)
+    if (next === 'stale' || next === 'after_cancel') return next
+    this.#status = next
+    const isPhase = next === 'running' || next === 'grading'
+    if (next !== before && isPhase) this.#observer.phaseChanged?.(next)
+    return next
   }
 
   /** To be awaited once, before the first model call leaves; undefined when nobody waits for that. */

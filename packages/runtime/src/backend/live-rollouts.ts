@@ -1,17 +1,18 @@
 import { OsmosisError } from '@osmosis/core'
-import { beginningOf, errorTextBytes, ReleasingMap } from '@osmosis/core/http'
+import { ReleasingMap } from '@osmosis/core/http'
 import { RolloutMemory } from '../http/rollout-memory.ts'
 import type { CancelDisposition } from '../wire/rollout-protocol.ts'
-import { isCancellation } from './cancellation.ts'
 import type {
   GradingOutcome,
   RolloutFailure,
   RolloutObserver,
   RolloutSelector,
   RolloutState,
+  SamplesById,
 } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
-import { failedWorkflow, type WorkflowResult } from './workflow-phase.ts'
+import { cancelDispositions, endedState, endOfPhase } from '../lifecycle/rollout-lifecycle.ts'
+import { failedWorkflow, toFailure, type WorkflowResult } from './workflow-phase.ts'
 
 /** The two phases of a rollout, wherever their code runs. Neither rejects. */
 export interface RolloutPhases {
@@ -37,20 +38,15 @@ export class LiveRollouts {
     const { rolloutId, grade } = live.request
     this.#live.set(rolloutId, live)
     try {
-      const result = ofItsTime(live, await phases.workflow(live))
+      const result = this.#endWorkflow(live, await phases.workflow(live))
       const { outcome, samples } = result
       const { failure } = outcome
-      if (failure) this.#finish(live, { status: 'failure', failure, samples: new Map() })
-      else if (!grade) this.#finish(live, { status: 'success', failure, samples })
-      else live.advance('grading')
-
       await observer.workflowFinished(outcome, samples)
       if (!grade) return
       if (failure) phases.workflowFailed?.(live, failure)
       const grading: GradingOutcome = failure
         ? { status: 'failure', failure, samples: new Map() }
-        : await phases.grading(live, result)
-      if (!failure) this.#finish(live, grading)
+        : this.#endGrading(live, await phases.grading(live, result))
       await observer.gradingFinished(grading)
     } finally {
       phases.over?.(live)
@@ -75,7 +71,7 @@ export class LiveRollouts {
         dispositions.set(id, 'not_found')
         continue
       }
-      dispositions.set(id, live.status === 'queued' ? 'cancelled_queued' : 'cancelled_running')
+      dispositions.set(id, cancelDispositions[live.status])
       live.end(reason)
     }
     return dispositions
@@ -94,24 +90,31 @@ export class LiveRollouts {
     return 'prefix' in selector ? live.filter((id) => id.startsWith(selector.prefix)) : live
   }
 
-  #finish(live: LiveRollout, { status, failure, samples }: GradingOutcome): void {
+  #endWorkflow(live: LiveRollout, result: WorkflowResult): WorkflowResult {
+    const { outcome, samples } = result
+    const { failure } = outcome
+    const next = live.apply(endOfPhase('workflow', failure, live.request.grade))
+    if (next === 'after_cancel') {
+      return this.#endWorkflow(live, failedWorkflow(live.endedWith, Promise.resolve(samples)))
+    }
+    if (next !== 'grading') this.#remember(live, failure, failure === null ? samples : new Map())
+    return result
+  }
+
+  #endGrading(live: LiveRollout, grading: GradingOutcome): GradingOutcome {
+    const { failure, samples } = grading
+    if (live.apply(endOfPhase('grading', failure)) === 'after_cancel') {
+      const cancelled = { status: 'failure', failure: toFailure(live.endedWith), samples } as const
+      return this.#endGrading(live, cancelled)
+    }
+    this.#remember(live, failure, samples)
+    return grading
+  }
+
+  #remember(live: LiveRollout, failure: RolloutFailure | null, samples: SamplesById): void {
     const { rolloutId } = live.request
     // The same id may have been accepted again by a caller that keeps no record of ids.
     if (this.#live.get(rolloutId) === live) this.#live.delete(rolloutId)
-    const [only, ...others] = samples.values()
-    const graded = status === 'success' && others.length === 0 && only && !only.removeSample
-    this.#finished.end(rolloutId, {
-      status: isCancellation(failure?.cause) ? 'cancelled' : status,
-      reward: graded ? only.reward : null,
-      errorMessage: failure && beginningOf(failure.message, errorTextBytes),
-    })
+    this.#finished.end(rolloutId, endedState(failure, samples))
   }
-}
-
-/**
- * A success that was under way when the rollout was ended comes after what whoever ended it was told.
- */
-function ofItsTime({ endedWith }: LiveRollout, result: WorkflowResult): WorkflowResult {
-  if (endedWith === undefined || result.outcome.status === 'failure') return result
-  return failedWorkflow(endedWith, Promise.resolve(result.samples))
 }

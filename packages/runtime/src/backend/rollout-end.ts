@@ -1,4 +1,4 @@
-import { cancellerOf } from './cancellation.ts'
+import { cancellerOf } from '../lifecycle/rollout-lifecycle.ts'
 import type {
   ExecutionBackend,
   GradingOutcome,

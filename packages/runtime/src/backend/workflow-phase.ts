@@ -56,7 +56,7 @@ export async function runWorkflowPhase<TConfig>(
   try {
     release = await slots.acquire(deadline.signal)
     clock.stop()
-    live.advance('running')
+    live.apply('code_started')
     // Whoever handed the rollout over gets the thread back before user code can block it, and so do
     // all others between any two rollouts.
     await ownTurn()

@@ -1,7 +1,14 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 
 import { startTimer, type LongTimer } from '@osmosis/core/http'
-import type { CancelDisposition, LeasedResultBody, RolloutStatus } from '@osmosis/runtime/wire'
+import {
+  cancelDispositions,
+  leaseAfter,
+  type leaseSteps,
+  type LeaseState,
+  type LifecycleState,
+} from '@osmosis/runtime'
+import type { CancelDisposition, LeasedResultBody } from '@osmosis/runtime/wire'
 
 /** How a leased rollout ended. */
 export interface LeasedEnd {
@@ -57,12 +64,12 @@ export class LeasedRollout {
   readonly #leaseMs: number
   readonly #events: LeaseEvents
   readonly #waiters = new Set<() => void>()
-  #status: RolloutStatus = 'queued'
+  #status: LifecycleState = 'queued'
   /** The status that was answered last. */
-  #told: RolloutStatus = 'queued'
+  #told: LifecycleState = 'queued'
   #heardAt = performance.now()
   #timer: LongTimer
-  #decided = false
+  #state: LeaseState = 'open'
   /** What has to be on the disk before the end. */
   #noted: Promise<void> | undefined
   #end: Omit<LeasedEnd, 'json'> | undefined
@@ -83,7 +90,7 @@ export class LeasedRollout {
     this.#timer = startTimer(leaseMs, () => this.#lapseWhenDue())
   }
 
-  get status(): RolloutStatus {
+  get status(): LifecycleState {
     return this.#status
   }
 
@@ -99,7 +106,7 @@ export class LeasedRollout {
 
   /** Whether how it ends is known; the result may still have to be published. */
   get decided(): boolean {
-    return this.#decided
+    return this.#state !== 'open'
   }
 
   /** What the first request to cancel it was answered. */
@@ -128,7 +135,7 @@ export class LeasedRollout {
    */
   async read(longestMs: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer> | string> {
     // Too late, although the timer has not fired.
-    if (!this.held && !this.#decided) this.#events.lapsed()
+    if (!this.held && !this.decided) this.#events.lapsed()
     this.#heardAt = performance.now()
     await this.#change(longestMs, signal)
     if (signal.aborted) return ''
@@ -140,7 +147,7 @@ export class LeasedRollout {
 
   /** With a record, that it is being graded is seen when it survives the process. */
   advance(phase: 'running' | 'grading'): void {
-    if (this.#decided) return
+    if (this.decided) return
     if (phase === 'grading') this.#noted = this.record?.noteGrading()
     if (this.#noted === undefined) this.#show(phase)
     else this.#noted.then(() => this.#show(phase)).catch(() => {})
@@ -148,8 +155,7 @@ export class LeasedRollout {
 
   /** Makes what the caller is about to publish the end; false when another one was decided on. */
   decide(): boolean {
-    if (this.#decided) return false
-    this.#decided = true
+    if (!this.#step('decide')) return false
     this.#timer.clear()
     return true
   }
@@ -170,7 +176,7 @@ export class LeasedRollout {
 
   /** Notes that the result was handed out. */
   noteFetched(): void {
-    if (this.#fetchedAt !== undefined) return
+    if (!this.#step('fetch')) return
     this.#fetchedAt = performance.now()
     this.#events.fetched()
   }
@@ -182,21 +188,29 @@ export class LeasedRollout {
    */
   cancel(stop: () => CancelDisposition): CancelDisposition {
     if (this.#cancelled !== undefined) return this.#cancelled
-    if (this.#decided) return 'not_found'
+    const answer = cancelDispositions[this.#status]
+    if (this.decided || answer === 'not_found') return 'not_found'
     // Known before the execution is stopped: what that reports at once is a cancelled rollout.
-    this.#cancelled = this.#status === 'queued' ? 'cancelled_queued' : 'cancelled_running'
+    this.#cancelled = answer
     const stopped = stop()
     if (stopped !== 'not_found') this.#cancelled = stopped
     return this.#cancelled
   }
 
   #show(phase: 'running' | 'grading'): void {
-    if (this.#decided) return
+    if (this.decided) return
     this.#status = phase
     this.#wake()
   }
 
+  #step(step: keyof typeof leaseSteps): boolean {
+    const next = leaseAfter(this.#state, step)
+    this.#state = next ?? this.#state
+    return next !== undefined
+  }
+
   #publish({ json, status, reward, errorMessage }: LeasedEnd): void {
+    if (!this.#step('publish')) return
     this.#end = { status, reward, errorMessage }
     this.#result = new TextEncoder().encode(json)
     this.#status = status

@@ -1,5 +1,10 @@
-import type { CancelDisposition, RolloutStatus } from '@osmosis/runtime/wire'
-import type { ExecutionBackend, RolloutSelector, RolloutState } from '@osmosis/runtime'
+import type { CancelDisposition } from '@osmosis/runtime/wire'
+import {
+  isEnded,
+  type ExecutionBackend,
+  type RolloutSelector,
+  type RolloutState,
+} from '@osmosis/runtime'
 import type { TraceHeaders } from '@osmosis/core/http'
 
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
@@ -23,8 +28,6 @@ export interface OwnRolloutsParts {
   readonly leases: Leases
   readonly delivery: Pick<CallbackDelivery, 'undelivered'>
 }
-
-const underWay: ReadonlySet<RolloutStatus> = new Set(['unknown', 'queued', 'running', 'grading'])
 
 /** The rollouts of this process, as the routes see them. */
 export class OwnRollouts implements RolloutIntake, FetchedResults, RolloutControl {
@@ -55,7 +58,7 @@ export class OwnRollouts implements RolloutIntake, FetchedResults, RolloutContro
     // An end that a restart could still contradict is none yet, whatever the execution says.
     if (lease) return lease.end ?? { status: lease.status, reward: null, errorMessage: null }
     const state = admission.endOf(rolloutId) ?? backend.status(rolloutId)
-    if (underWay.has(state.status) || !admission.isUndecided(rolloutId)) return state
+    if (!isEnded(state.status) || !admission.isUndecided(rolloutId)) return state
     return { status: 'grading', reward: null, errorMessage: null }
   }
 

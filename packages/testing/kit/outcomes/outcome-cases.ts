@@ -339,7 +339,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     does: { workflow: 'loses every worker' },
     endsProcess: true,
     ...failed(
-      `${killed}; it is the second worker that ended with this rollout in it`,
+      `${killed}; it is the second worker that was lost while it executed this rollout`,
       'agent_error',
     ),
     lostWith: 'worker_lost',
@@ -349,7 +349,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     does: { workflow: 'loses its worker after it asked' },
     endsProcess: true,
     ...failed(
-      `${killed}; the rollout had asked the policy already, so it was not run again: a second run under its id would mix two trajectories`,
+      `${killed}; the rollout had called the policy, so it is not executed again: that would mix two trajectories under one id`,
       'agent_error',
     ),
     lostWith: 'worker_lost',

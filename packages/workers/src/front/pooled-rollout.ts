@@ -1,9 +1,10 @@
-import { OsmosisError } from '@osmosis/core'
 import {
   type ConcurrencyLimiter,
   type GradingOutcome,
+  afterLoss,
   failedWorkflow,
   graderDeadline,
+  lossError,
   QueueClock,
   toFailure,
   workflowDeadline,
@@ -19,10 +20,6 @@ import type { PlacedRun, WorkerPool } from './worker-pool.ts'
 
 /** For a worker to report the end of what was ended. */
 const reactionMs = 1_000
-/** Workers that a rollout may bring down. */
-const mostDowned = 2
-/** Workers that may end with a rollout in their pipe, whose code they have not begun. */
-const mostTries = 5
 
 /** What all rollouts of a pool share. */
 export interface PoolParts {
@@ -80,7 +77,8 @@ export class PooledRollout implements RolloutPhases {
       return graded
     } catch (error) {
       this.#giveUp(error)
-      return { status: 'failure', failure: toFailure(explained(error, notGraded)), samples }
+      const reason = error instanceof WorkerLoss ? lossError(error.what, 'samples_lost') : error
+      return { status: 'failure', failure: toFailure(reason), samples }
     } finally {
       release?.()
       deadline?.clear()
@@ -98,15 +96,15 @@ export class PooledRollout implements RolloutPhases {
     const toOrder = (): RunOrder => {
       if (live.status === 'queued') {
         clock.stop()
-        live.advance('running')
+        live.apply('code_started')
       }
       const request = { ...live.request, queuedSeconds: since.seconds }
       return { request, beforeFirstModelCall, modelCallBegins }
     }
-    let downed = 0
-    for (let tries = 1; ; tries += 1) {
+    let lostWorkers = 0
+    for (let executions = 1; ; executions += 1) {
       const { signal } = deadline
-      const placed = await this.#parts.pool.run(toOrder, downed > 0, signal)
+      const placed = await this.#parts.pool.run(toOrder, lostWorkers > 0, signal)
       this.#placed = placed
       const { run } = placed
       try {
@@ -114,10 +112,18 @@ export class PooledRollout implements RolloutPhases {
       } catch (error) {
         this.#giveUp(error)
         if (!(error instanceof WorkerLoss)) throw error
-        if (!run.isRepeatable) throw explained(error, notRepeated)
-        if (run.hasBegun) downed += 1
-        if (downed === mostDowned) throw explained(error, downedBefore)
-        if (tries === mostTries) throw explained(error, neverBegun)
+        if (run.hasBegun) lostWorkers += 1
+        const cancelled = live.endedWith !== undefined
+        const { calledPolicy } = run
+        const reason = afterLoss({
+          cancelled,
+          grading: false,
+          calledPolicy,
+          lostWorkers,
+          executions,
+        })
+        if (reason === 'cancelled') throw live.endedWith ?? error
+        if (reason !== undefined) throw lossError(error.what, reason)
       }
     }
   }
@@ -149,16 +155,4 @@ export class PooledRollout implements RolloutPhases {
     run.end(reason)
     worker.forget(run)
   }
-}
-
-const notRepeated =
-  'the rollout had asked the policy already, so it was not run again: a second run under its id would mix two trajectories'
-const downedBefore = 'it is the second worker that ended with this rollout in it'
-const neverBegun = 'no worker has lived long enough to begin this rollout'
-const notGraded = 'the samples of the rollout were in it, and are not graded'
-
-/** A loss with what it means for the rollout; any other error as it is. */
-function explained(error: unknown, consequence: string): unknown {
-  if (!(error instanceof WorkerLoss)) return error
-  return new OsmosisError('worker_lost', `${error.what}; ${consequence}`)
 }

@@ -1,10 +1,14 @@
 import { OsmosisError, type RolloutSample } from '@osmosis/core'
-import type {
-  SamplesById,
-  GradingOutcome,
-  RolloutObserver,
-  RolloutRequest,
-  WorkflowOutcome,
+import {
+  endOfPhase,
+  stateAfter,
+  type GradingOutcome,
+  type LifecycleEvent,
+  type LifecycleState,
+  type RolloutObserver,
+  type RolloutRequest,
+  type SamplesById,
+  type WorkflowOutcome,
 } from '@osmosis/runtime'
 
 import { AnnouncedCalls } from './announced-calls.ts'
@@ -49,8 +53,10 @@ export class RemoteRun {
   readonly #beforeFirstModelCall: (() => Promise<void>) | undefined
   readonly #calls: AnnouncedCalls | undefined
   readonly #send: (message: FrontMessage) => void
-  #stage: 'sent' | 'begun' | 'asked' | 'ended' | 'over' = 'sent'
+  #status: LifecycleState = 'queued'
+  #calledPolicy = false
   #isGraded = false
+  #isOver = false
 
   constructor(
     number: number,
@@ -70,22 +76,31 @@ export class RemoteRun {
 
   /** Whether its user code has run, as far as is known. */
   get hasBegun(): boolean {
-    return this.#stage !== 'sent'
+    return this.#status !== 'queued' || this.#calledPolicy
   }
 
-  /** Whether another worker could run it, should this one go. */
+  /** Whether its first model call has left, as far as is known. */
+  get calledPolicy(): boolean {
+    return this.#calledPolicy
+  }
+
+  /** Whether another worker could execute it, should this one be lost. */
   get isRepeatable(): boolean {
-    return this.#stage === 'sent' || this.#stage === 'begun'
+    return this.#isInWorkflow && !this.#calledPolicy
   }
 
   /** Whether the worker has something to do for it: a rollout may wait for its grading, elsewhere. */
   get isAtWork(): boolean {
-    return this.#stage !== 'over' && (this.#stage !== 'ended' || this.#isGraded)
+    return !this.#isOver && (this.#isInWorkflow || this.#isGraded)
   }
 
   /** Whether nothing more is to come of it. */
   get isOver(): boolean {
-    return this.#stage === 'over'
+    return this.#isOver
+  }
+
+  get #isInWorkflow(): boolean {
+    return this.#status === 'queued' || this.#status === 'running'
   }
 
   /** @throws OsmosisError with code `invalid_request` */
@@ -119,12 +134,12 @@ export class RemoteRun {
   handle(message: RunMessage): void {
     switch (message.type) {
       case 'began':
-        this.#stage = 'begun'
+        this.#apply('code_started')
         return
       case 'asked':
         // Where track is lost of a worker, all of its runs are said to have asked.
         if (!this.isRepeatable) return
-        this.#stage = 'asked'
+        this.#calledPolicy = true
         this.#beforeFirstModelCall?.().then(
           () => this.#answerMark(null),
           (error: unknown) => this.#answerMark(sendError(error)),
@@ -138,8 +153,10 @@ export class RemoteRun {
         return
       case 'workflow': {
         const failure = receiveFailure(message.failure)
+        const { grade } = this.request
+        this.#apply(endOfPhase('workflow', failure, grade))
         // A failure is followed by what was said until then, a success by its grading.
-        this.#stage = failure === null && !this.request.grade ? 'over' : 'ended'
+        if (failure === null && !grade) this.#isOver = true
         const status = failure === null ? 'success' : 'failure'
         const { warnings, otherCalls } = message
         const outcome = { status, failure, warnings, otherCalls } as const
@@ -151,17 +168,23 @@ export class RemoteRun {
         return
       }
       case 'partial':
-        this.#stage = 'over'
+        this.#isOver = true
         this.#partial.resolve(byId(message.samples))
         return
       case 'grading': {
-        this.#stage = 'over'
+        this.#isOver = true
         const failure = receiveFailure(message.failure)
         const status = failure === null ? 'success' : 'failure'
         this.#partial.resolve(new Map())
         this.grading.resolve({ status, failure, samples: byId(message.samples) })
       }
     }
+  }
+
+  /** What user code writes to the channel in the wrong order changes nothing. */
+  #apply(event: LifecycleEvent): void {
+    const next = stateAfter({ status: this.#status, isCancelled: false }, event)
+    if (next !== 'stale' && next !== 'after_cancel') this.#status = next
   }
 
   #answerMark(error: SentError | null): void {

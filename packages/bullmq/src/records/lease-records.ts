@@ -1,7 +1,7 @@
 import type { LeasedEnd, LeaseSettings } from '@osmosis/server/protocols'
 
-import { script } from '../records/record-scripts.ts'
-import type { RolloutRecords } from '../records/rollout-records.ts'
+import type { RolloutRecords } from './rollout-records.ts'
+import { toScript } from './script-library.ts'
 
 // Results that are kept for their callers, all of them together: when each is to be forgotten, its
 // size, and the sum of the sizes.
@@ -21,11 +21,11 @@ end
 
 const scripts = {
   /** The one end of a lease: whoever comes first decides it. */
-  publish: script(`${shared}
+  publish: toScript(`${shared}
     local blob, retention_ms = ARGV[3], ARGV[4]
     if redis.call('EXISTS', record) == 0 then return 0 end
-    if redis.call('HSETNX', record, 'end', blob) == 0 then return 0 end
-    set('ended_at', now())
+    if not leaseAfter('decide') then return 0 end
+    set('end', blob, 'ended_at', now())
     redis.call('ZREM', prefix .. ':leases', id)
     redis.call('ZADD', kept, now() + retention_ms, id)
     redis.call('HSET', sizes, id, #blob)
@@ -36,24 +36,24 @@ const scripts = {
     return 1`),
 
   /** The status that the holder was answered last. */
-  answered: script(`
+  answered: toScript(`
     if redis.call('EXISTS', record) == 1 then set('answered', ARGV[3]) end`),
 
-  /** What the status of a rollout says from now on. */
-  rewordError: script(`
-    if get('error') then set('error', ARGV[3]) end`),
+  /** Somebody asked for the result of a lease. */
+  renew: toScript(`
+    if redis.call('EXISTS', record) == 0 then return false end
+    local lease_ms, at = get('lease_ms'), now()
+    if not lease_ms then return false end
+    set('heard_at', at)
+    if not get('ended_at') then redis.call('ZADD', prefix .. ':leases', at + lease_ms, id) end
+    return at + lease_ms`),
 
-  /** What was told is not everything. */
-  notTold: script(`
-    if redis.call('EXISTS', record) == 1 then toTell(true) end`),
-
-  /** Somebody is telling these: nobody has to be reminded of them. */
-  beingTold: script(`
-    local due = now() + ARGV[3]
-    for n = 4, #ARGV do redis.call('ZADD', prefix .. ':untold', 'XX', due, ARGV[n]) end`),
+  fetched: toScript(`
+    if leaseAfter('fetch') then set('fetched_at', now()) end
+    return get('fetched_at')`),
 
   /** Whether one more leased rollout has room, if need be in the place of a result that was fetched. */
-  makeRoom: script(`${shared}
+  makeRoom: toScript(`${shared}
     local most, most_bytes, lease_ms = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
     local function hasRoom()
       local count = redis.call('ZCARD', prefix .. ':leases') + redis.call('ZCARD', kept)
@@ -72,13 +72,13 @@ const scripts = {
     end
     return 0`),
 
-  count: script(`${shared}
+  count: toScript(`${shared}
     forgetExpired()
     return { redis.call('ZCARD', kept), redis.call('GET', total) or '0' }`),
 }
 
-/** What fronts keep in the queue for one another, beside the records themselves. */
-export class FrontRecords {
+/** The leases of a queue and the results that are stored for their callers. */
+export class LeaseRecords {
   readonly #records: RolloutRecords
 
   constructor(records: RolloutRecords) {
@@ -97,11 +97,25 @@ export class FrontRecords {
 
   /** The end of a lease; undefined until it is decided. */
   async endOf(rolloutId: string): Promise<LeasedEnd | undefined> {
-    return (await this.#records.endOf(rolloutId)) as LeasedEnd | undefined
+    const sealed = await this.#records.ask((redis) =>
+      redis.hgetBuffer(this.#records.key(rolloutId), 'end'),
+    )
+    return sealed === null ? undefined : (this.#records.open(rolloutId, 'end', sealed) as LeasedEnd)
+  }
+
+  /** The end of a lease was fetched. */
+  async noteFetched(id: string): Promise<void> {
+    await this.#records.run(scripts.fetched, id)
+  }
+
+  /** Renews a lease. Resolves with the time at which it lapses; undefined when there is none. */
+  async renew(id: string): Promise<number | undefined> {
+    const lapses = await this.#records.run(scripts.renew, id)
+    return lapses === null ? undefined : Number(lapses)
   }
 
   /** Notes what the holder was answered, so that no front answers it again. */
-  async answered(rolloutId: string, status: string): Promise<void> {
+  async noteAnswer(rolloutId: string, status: string): Promise<void> {
     await this.#records.run(scripts.answered, rolloutId, [status])
   }
 
@@ -110,22 +124,6 @@ export class FrontRecords {
     const key = this.#records.key(rolloutId)
     const answered = await this.#records.ask((redis) => redis.hget(key, 'answered'))
     return answered ?? 'queued'
-  }
-
-  /** Has the status of a rollout say this of its failure. */
-  async rewordError(rolloutId: string, message: string): Promise<void> {
-    const sealed = this.#records.sealError(rolloutId, message)
-    await this.#records.run(scripts.rewordError, rolloutId, [sealed])
-  }
-
-  /** Something is left to be told, whatever was told meanwhile. */
-  async notTold(rolloutId: string): Promise<void> {
-    await this.#records.run(scripts.notTold, rolloutId)
-  }
-
-  /** Somebody is telling the results of these rollouts: for `ms` nobody has to be reminded of them. */
-  async beingTold(rolloutIds: readonly string[], ms: number): Promise<void> {
-    await this.#records.run(scripts.beingTold, 'any', [ms, ...rolloutIds])
   }
 
   /** Whether one more leased rollout has room, if need be in the place of a result that was fetched. */

@@ -1,0 +1,180 @@
+import { hash } from 'node:crypto'
+
+import {
+  cancelDispositions,
+  isEnded,
+  leaseSteps,
+  lifecycleStates,
+  lossRules,
+  transitions,
+} from '@osmosis/runtime'
+import type { Redis } from 'ioredis'
+
+/** What a script is given: the key of its record, then prefix, id and values of its own. */
+export type ScriptValue = string | number | Buffer
+
+/** One step of a record, in Lua, that nothing can come between. */
+export type RecordScript = string
+
+/** How long an outcome may be without anybody who tells it. Milliseconds. */
+export const untoldMs = 15_000
+
+// Keys beside that of the record are made of the prefix here: with Redis Cluster the prefix has braces.
+const shared = {
+  known: `
+    -- What was read of the record: to call Redis from here takes longer than what it does.
+    local known = {}`,
+  read: `
+    local function read(...)
+      local values = redis.call('HMGET', record, ...)
+      for n, field in ipairs({ ... }) do known[field] = values[n] end
+    end`,
+  get: `
+    local function get(field)
+      if known[field] == nil then known[field] = redis.call('HGET', record, field) end
+      return known[field]
+    end`,
+  set: `
+    local function set(...)
+      redis.call('HSET', record, ...)
+      local written = { ... }
+      for n = 1, #written, 2 do known[written[n]] = nil end
+    end`,
+  now: `
+    local function now()
+      local time = redis.call('TIME')
+      return time[1] * 1000 + math.floor(time[2] / 1000)
+    end`,
+  transitions: `local transitions = ${luaTable(transitions)}`,
+  lossRules: `local lossRules = ${luaTable(lossRules)}`,
+  leaseSteps: `local leaseSteps = ${luaTable(leaseSteps)}`,
+  cancelDispositions: `local cancelDispositions = ${luaTable(cancelDispositions)}`,
+  listed: `
+    -- States that have a list of the rollouts in them: all but the ends.
+    local listed = ${luaTable(
+      Object.fromEntries(lifecycleStates.filter((one) => !isEnded(one)).map((one) => [one, true])),
+    )}`,
+  stateAfter: `
+    -- Without an execution: the event is not reported by one, and is not fenced.
+    local function stateAfter(event, execution)
+      local transition = transitions[event]
+      local to = transition.to[get('status') or '']
+      if not to or execution and get('run') ~= tostring(execution) then return nil, 'stale' end
+      if transition.yieldsToCancel and get('cancel') then return nil, 'after_cancel' end
+      return to
+    end`,
+  afterLoss: `
+    local function afterLoss(lost)
+      for _, rule in ipairs(lossRules) do
+        if (lost[rule.fact] or 0) >= rule.limit then return rule.reason end
+      end
+    end`,
+  leaseAfter: `
+    local function leaseAfter(step)
+      local state = get('fetched_at') and 'fetched' or get('ended_at') and 'published' or 'open'
+      return state == leaseSteps[step].from and leaseSteps[step].to
+    end`,
+  enter: `
+    -- Sets more fields with it.
+    local function enter(status, ...)
+      local before = get('status')
+      if before and listed[before] then redis.call('ZREM', prefix .. ':' .. before, id) end
+      set('status', status, 'at:' .. status, now(), ...)
+      known.status = status
+      if listed[status] then redis.call('ZADD', prefix .. ':' .. status, get('admitted_at'), id) end
+    end`,
+  changed: `
+    local function changed()
+      redis.call('HINCRBY', record, 'version', 1)
+      redis.call('PUBLISH', prefix .. ':wake', get('status') .. ' ' .. id)
+    end`,
+  toTell: `
+    -- Has an outcome told by the front that accepted the rollout, which has some time for it. Gives
+    -- whether that front hears it; otherwise any other has to be asked.
+    local function toTell(waits)
+      if get('status') == 'grading' and get('may_grade') then return 1 end
+      redis.call('ZADD', prefix .. ':untold', now() + (get('tell_ms') or ${untoldMs}), id)
+      if waits then return 1 end
+      local channel = prefix .. ':front:' .. (get('front') or '')
+      return redis.call('PUBLISH', channel, get('status') .. ' ' .. id)
+    end`,
+  told: `
+    local function told(kind, how)
+      redis.call('HDEL', record, 'callback:' .. kind)
+      -- Of one that has ended there may be more: two fronts may tell the same, one of them late.
+      if listed[get('status')] then redis.call('ZREM', prefix .. ':untold', id) end
+      set('told:' .. kind, how)
+      changed()
+    end`,
+  tellWorker: `
+    -- Says to its worker what is so of which run; by default only that it is to look.
+    local function tellWorker(what)
+      local worker = get('worker')
+      local said = (what or 'look') .. ' ' .. (get('run') or 0) .. ' ' .. id
+      if worker then redis.call('PUBLISH', prefix .. ':worker:' .. worker .. ':control', said) end
+    end`,
+}
+
+/** @param source - what it uses of what scripts share goes before it */
+export function toScript(source: string): RecordScript {
+  let text = source
+  // None of them uses what comes after it.
+  for (const [name, part] of Object.entries(shared).toReversed()) {
+    if (new RegExp(`\\b${name}\\b`).test(text)) text = `${part}\n${text}`
+  }
+  const lines = `local record, prefix, id = KEYS[1], ARGV[1], ARGV[2]\n${text}`.split('\n')
+  const trimmed = lines.map((line) => line.trim())
+  return trimmed.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
+}
+
+/** A value of the lifecycle as Lua writes it. */
+function luaTable(value: unknown): string {
+  if (typeof value === 'string') return `'${value}'`
+  if (Array.isArray(value)) return `{ ${value.map(luaTable).join(', ')} }`
+  if (typeof value !== 'object' || value === null) return String(value)
+  const fields = Object.entries(value).map(([name, field]) => `${name} = ${luaTable(field)}`)
+  return `{ ${fields.join(', ')} }`
+}
+
+/**
+ * Runs scripts, each of which is sent whole the first time that a connection needs it, and by its digest
+ * from then on. A Redis that was restarted is another connection.
+ */
+export class KnownScripts {
+  readonly #redis: Redis
+  readonly #known = new Set<RecordScript>()
+
+  constructor(redis: Redis) {
+    this.#redis = redis
+    redis.on('close', () => this.#known.clear())
+  }
+
+  async run(script: RecordScript, values: readonly ScriptValue[]): Promise<unknown> {
+    if (this.#known.has(script)) {
+      try {
+        return await this.#redis.callBuffer('EVALSHA', digestOf(script), ...values)
+      } catch (error) {
+        // It was sent before Redis was restarted, or whoever operates that has scripts forgotten.
+        if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
+      }
+    }
+    return this.runWhole(script, values)
+  }
+
+  /** For what must not need a second message: its process may be about to end. */
+  async runWhole(script: RecordScript, values: readonly ScriptValue[]): Promise<unknown> {
+    const reply = await this.#redis.callBuffer('EVAL', script, ...values)
+    this.#known.add(script)
+    return reply
+  }
+}
+
+const digests = new Map<RecordScript, string>()
+
+function digestOf(script: RecordScript): string {
+  const known = digests.get(script)
+  if (known !== undefined) return known
+  const digest = hash('sha1', script)
+  digests.set(script, digest)
+  return digest
+}
