@@ -30,14 +30,18 @@ export { portRoutes } from './rollout/rollout-routes.ts'
 export { showBackend } from './rollout/rollout-gauges.ts'
 export { conversationJson, type BodyParts } from './rollout/callback-bodies.ts'
 export {
-  RolloutCallbacks,
+  deliverCompletion,
+  deliverGrading,
   type CallbackInParts,
   type CallbackTargets,
+  type CallbackWay,
 } from './rollout/rollout-callbacks.ts'
+export { countModelCalls } from './rollout/counted-delivery.ts'
+export type { PendingDelivery } from './rollout/result-delivery.ts'
 export { newLease, toRolloutRequest, toTargets } from './rollout/rollout-requests.ts'
 export { stepRewardsDropped, warnOfStepRewards } from './rollout/dropped-step-rewards.ts'
 export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-files.ts'
-export { LeasedDelivery, toLeasedEnd, type DeliveredLease } from './leases/leased-delivery.ts'
+export { leasedResult, toLeasedEnd } from './leases/leased-delivery.ts'
 export { leaseSettings, type LeaseSettings } from './leases/lease-registry.ts'
 export { digestOfToken, type LeasedEnd } from './leases/leased-rollout.ts'
 export { rowOf, type TrainerRow } from './run/row-of.ts'

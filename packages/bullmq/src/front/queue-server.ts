@@ -20,7 +20,7 @@ import { QueueControl } from './queue-control.ts'
 import { showQueue } from './queue-gauges.ts'
 import { QueueIntake } from './queue-intake.ts'
 import { QueueResults } from './queue-results.ts'
-import { ResultTeller } from './result-teller.ts'
+import { DeliveryLoop } from './delivery-loop.ts'
 
 /** Options of {@link createQueueServer}. */
 export interface QueueServerOptions extends Omit<ServerShellOptions, 'outboxDir'> {
@@ -118,13 +118,13 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
   const keeper = new LeaseKeeper(parts)
   const files = new TrajectoryFiles(options.artifactRoot, services)
   const undeliveredMs = undeliveredSeconds * 1000
-  const teller = new ResultTeller({ ...parts, files, services, lockMs, undeliveredMs })
+  const deliveries = new DeliveryLoop({ ...parts, files, services, lockMs, undeliveredMs })
   const inFlight = showQueue(metrics, queue, keeper)
   for (const warning of queue.warnings) logger.warn({}, warning)
 
   /** For a drain to wait for. */
   const tell = async (rolloutId: string, mayHaveEnded: boolean): Promise<void> => {
-    const telling = teller.tell(rolloutId, mayHaveEnded)
+    const telling = deliveries.deliver(rolloutId, mayHaveEnded)
     work.start(async () => telling.catch(() => {}))
     try {
       await telling
@@ -140,7 +140,7 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
     begin() {
       if (ending.aborted) return
       keeper.start()
-      teller.start()
+      deliveries.start()
       const stop = queue.tellResults(tell, tellingAtOnce, lockMs)
       ending.addEventListener('abort', () => {
         keeper.close()
@@ -149,7 +149,7 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
     },
     end() {
       results.close()
-      teller.close()
+      deliveries.close()
     },
   }
 }

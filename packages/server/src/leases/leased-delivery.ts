@@ -1,19 +1,18 @@
 import { isOsmosisError } from '@osmosis/core'
-import type { SamplesById, GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/runtime'
+import type { SamplesById, GradingOutcome, WorkflowOutcome } from '@osmosis/runtime'
 import type { LeasedErrorCategory, LeasedResultBody } from '@osmosis/runtime/wire'
 
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 import { encodeSamples, onlyOne, type EncodedBody } from '../rollout/callback-bodies.ts'
 import { warnOfStepRewards } from '../rollout/dropped-step-rewards.ts'
-import { OutcomeLog, toBackendFailure, type ResultDelivery } from '../rollout/result-delivery.ts'
+import {
+  OutcomeLog,
+  toBackendFailure,
+  type PendingDelivery,
+  type ResultDelivery,
+} from '../rollout/result-delivery.ts'
 import type { LeasedEnd, LeasedRollout } from './leased-rollout.ts'
-
-/** What a delivery knows of a lease, wherever that is kept. */
-export type DeliveredLease = Pick<
-  LeasedRollout,
-  'rolloutId' | 'cancelled' | 'decided' | 'advance' | 'decide' | 'publish'
->
 
 /** What the delivery of a leased result works with. */
 export interface LeasedDeliveryOptions {
@@ -26,6 +25,9 @@ export interface LeasedDeliveryOptions {
   /** Asks the backend to stop a rollout whose end is decided. */
   readonly stop: (rolloutId: string) => void
 }
+
+/** The end of the phase that the result is of. */
+type EndedPhase = Pick<GradingOutcome, 'status' | 'failure' | 'samples'>
 
 interface LeasedOutcome {
   readonly status: LeasedEnd['status']
@@ -40,11 +42,11 @@ interface LeasedFailure {
 
 /** Turns the outcomes of one rollout into the one result that its caller fetches. */
 export class LeasedDelivery implements ResultDelivery {
-  readonly #lease: DeliveredLease
+  readonly #lease: LeasedRollout
   readonly #options: LeasedDeliveryOptions
   readonly #log: OutcomeLog
 
-  constructor(lease: DeliveredLease, options: LeasedDeliveryOptions) {
+  constructor(lease: LeasedRollout, options: LeasedDeliveryOptions) {
     this.#lease = lease
     this.#options = options
     this.#log = new OutcomeLog(lease.rolloutId, options)
@@ -61,21 +63,23 @@ export class LeasedDelivery implements ResultDelivery {
   ): Promise<void> {
     for (const warning of outcome.warnings) this.#log.warn(warning)
     const failure = this.#log.failure('workflow', outcome.failure)
-    if (outcome.status === 'failure') await this.#finish('failure', failure, new Map())
+    if (outcome.status === 'failure')
+      await this.#finish({ status: 'failure', failure, samples: new Map() })
     else if (!this.#options.graded || this.#lease.cancelled)
-      await this.#finish('success', null, samples)
+      await this.#finish({ status: 'success', failure: null, samples })
     this.#stopWhenOver()
   }
 
   async gradingFinished({ status, failure, samples }: GradingOutcome): Promise<void> {
     if (this.#lease.decided) return
     warnOfStepRewards(this.#lease.rolloutId, samples.values(), this.#options.logger)
-    await this.#finish(status, this.#log.failure('grading', failure), samples)
+    await this.#finish({ status, failure: this.#log.failure('grading', failure), samples })
   }
 
   async backendEnded(error: unknown): Promise<void> {
     const failure = toBackendFailure(error)
-    if (this.#lease.cancelled) return this.#finish('failure', failure, new Map())
+    if (this.#lease.cancelled)
+      return this.#finish({ status: 'failure', failure, samples: new Map() })
     const message = this.#options.secrets.redactError(failure.message)
     await this.#publish({
       status: 'failure',
@@ -88,31 +92,15 @@ export class LeasedDelivery implements ResultDelivery {
     return this.#lease.decided
   }
 
-  async #finish(
-    status: 'success' | 'failure',
-    failure: RolloutFailure | null,
-    samples: SamplesById,
-  ): Promise<void> {
-    const cause = failure?.cause
-    if (this.#lease.cancelled || (isOsmosisError(cause) && cause.code === 'cancelled')) {
-      const message = this.#lease.cancelled === 'cancelled_queued' ? null : 'cancelled'
-      await this.#publish({ status: 'cancelled', failure: { message, category: null }, samples })
-    } else if (status === 'success' && samples.size > 1) {
-      const message = tooManySamples(samples)
-      this.#log.warn(message)
-      const category = 'validation_error'
-      await this.#publish({ status: 'failure', failure: { message, category }, samples })
-    } else {
-      await this.#publish({ status, failure, samples })
-    }
+  async #finish(ended: EndedPhase): Promise<void> {
+    await this.#publish(resultOf(ended, this.#lease.cancelled, this.#log))
   }
 
   /** The first result is the only one. What has to be kept with it is kept before it is published. */
-  async #publish({ status, failure, samples }: LeasedOutcome): Promise<void> {
+  async #publish(outcome: LeasedOutcome): Promise<void> {
     if (!this.#lease.decide()) return
     // Encoded before anything is waited for: user code may still hold the samples.
-    const end = toLeasedEnd(this.#lease.rolloutId, { status, failure, samples })
-    if (end.warning !== null) this.#log.warn(`The result leaves out ${end.warning}.`)
+    const end = toLoggedEnd(this.#lease.rolloutId, outcome, this.#log)
     await this.#options.keep()
     await this.#lease.publish(end)
   }
@@ -122,6 +110,51 @@ export class LeasedDelivery implements ResultDelivery {
     const { cancelled, decided, rolloutId } = this.#lease
     if (cancelled !== undefined || decided) this.#options.stop(rolloutId)
   }
+}
+
+/**
+ * The result of a leased rollout that has ended.
+ *
+ * @param cancelled - what the first request to cancel it was answered
+ */
+export function leasedResult(
+  { rolloutId, cancelled }: Pick<LeasedRollout, 'rolloutId' | 'cancelled'>,
+  { workflow, samples, grading }: PendingDelivery,
+  { logger, secrets }: Pick<LeasedDeliveryOptions, 'logger' | 'secrets'>,
+): LeasedEnd {
+  const log = new OutcomeLog(rolloutId, { logger, secrets })
+  for (const warning of workflow.warnings) log.warn(warning)
+  const failure = log.failure('workflow', workflow.failure)
+  let ended: EndedPhase = { status: 'success', failure: null, samples }
+  if (failure !== null) ended = { status: 'failure', failure, samples: new Map() }
+  else if (grading !== undefined && cancelled === undefined) {
+    warnOfStepRewards(rolloutId, grading.samples.values(), logger)
+    ended = { ...grading, failure: log.failure('grading', grading.failure) }
+  }
+  return toLoggedEnd(rolloutId, resultOf(ended, cancelled, log), log)
+}
+
+/** What the caller is told of an outcome: a cancelled rollout is no failure, and one sample has room. */
+function resultOf(
+  { status, failure, samples }: EndedPhase,
+  cancelled: LeasedRollout['cancelled'],
+  log: OutcomeLog,
+): LeasedOutcome {
+  const cause = failure?.cause
+  if (cancelled || (isOsmosisError(cause) && cause.code === 'cancelled')) {
+    const message = cancelled === 'cancelled_queued' ? null : 'cancelled'
+    return { status: 'cancelled', failure: { message, category: null }, samples }
+  }
+  if (status === 'failure' || samples.size < 2) return { status, failure, samples }
+  const message = tooManySamples(samples)
+  log.warn(message)
+  return { status: 'failure', failure: { message, category: 'validation_error' }, samples }
+}
+
+function toLoggedEnd(rolloutId: string, outcome: LeasedOutcome, log: OutcomeLog): LeasedEnd {
+  const { warning, ...end } = toLeasedEnd(rolloutId, outcome)
+  if (warning !== null) log.warn(`The result leaves out ${warning}.`)
+  return end
 }
 
 /** The end of a leased rollout, encoded. */

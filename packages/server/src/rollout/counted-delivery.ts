@@ -42,9 +42,10 @@ export class CountedDelivery implements ResultDelivery {
     samples: SamplesById = new Map(),
   ): Promise<void> {
     const { failure, partialSamples, otherCalls = [] } = outcome
-    this.#countCalls([...samples.values(), { calls: otherCalls }])
+    const { policy } = this.#metrics
+    countModelCalls(policy, [...samples.values(), { calls: otherCalls }])
     partialSamples
-      ?.then((partial) => this.#countCalls([...partial.values()]))
+      ?.then((partial) => countModelCalls(policy, partial.values()))
       .catch(() => undefined)
     if (failure !== null || !this.#graded) this.#end(failure)
     else this.#clock.leave()
@@ -66,14 +67,18 @@ export class CountedDelivery implements ResultDelivery {
     const outcome = this.#clock.end(failure)
     if (outcome !== undefined) this.#report(outcome)
   }
+}
 
-  #countCalls(samples: readonly Pick<RolloutSample, 'calls'>[]): void {
-    try {
-      for (const { calls } of samples) {
-        for (const call of calls) this.#metrics.policy.count(call)
-      }
-    } catch {
-      // Sources are user code, and a figure is not worth a rollout.
+/** Counts the model calls of samples. */
+export function countModelCalls(
+  policy: ServerMetrics['policy'],
+  samples: Iterable<Pick<RolloutSample, 'calls'>>,
+): void {
+  try {
+    for (const { calls } of samples) {
+      for (const call of calls) policy.count(call)
     }
+  } catch {
+    // Sources are user code, and a figure is not worth a rollout.
   }
 }

@@ -3,6 +3,7 @@ import type {
   GradingOutcome,
   RolloutFailure,
   RolloutObserver,
+  SamplesById,
   WorkflowOutcome,
 } from '@osmosis/runtime'
 
@@ -18,6 +19,15 @@ export interface ResultDelivery extends RolloutObserver {
   readonly complete: boolean
   /** Reports what the backend did not: it broke, or came back without a result. */
   backendEnded(error: unknown): Promise<void>
+}
+
+/** What a rollout has come to, and has to be delivered. */
+export interface PendingDelivery {
+  readonly workflow: WorkflowOutcome
+  /** What the workflow gave. */
+  readonly samples: SamplesById
+  /** Undefined until there is one, and when nobody waits for it. */
+  readonly grading: GradingOutcome | undefined
 }
 
 /** A failure of the backend. */

@@ -28,54 +28,83 @@ export interface CallbackTargets {
 }
 
 /** What callbacks are sent with. */
-export interface CallbackServices {
+interface CallbackServices {
   readonly delivery: CallbackDelivery
   readonly logger: Logger
   readonly secrets: SecretValues
 }
 
-/**
- * Turns the outcomes of one rollout into callbacks: one body each, built once. What becomes of a
- * body on its way is no business of the rollout, so nothing here rejects.
- */
+/** The way of the callbacks of one rollout. */
+export interface CallbackWay {
+  readonly targets: CallbackTargets
+  readonly services: CallbackServices
+  /** Where the callbacks are kept; undefined: in memory alone. */
+  readonly record: CallbackRecord | undefined
+}
+
+/** Delivers the end of a workflow: one body, built once. What becomes of it on its way changes nothing here. */
+export async function deliverCompletion(way: CallbackWay, outcome: WorkflowOutcome): Promise<void> {
+  const { targets, services } = way
+  const log = new OutcomeLog(targets.rolloutId, services)
+  for (const warning of outcome.warnings) log.warn(warning)
+  const failure = log.failure('workflow', outcome.failure)
+  await deliver(way, log, toCompletion(targets, { ...outcome, failure }), () =>
+    gradingFailed(targets, failure ?? restarted('being graded')),
+  )
+}
+
+/** The same for the end of a grading; nothing where nobody waits for it. */
+export async function deliverGrading(way: CallbackWay, outcome: GradingOutcome): Promise<void> {
+  const { targets, services } = way
+  const { rolloutId, graderUrl } = targets
+  if (graderUrl === null) return
+  warnOfSeveral(rolloutId, outcome.samples.size, services.logger)
+  warnOfStepRewards(rolloutId, outcome.samples.values(), services.logger)
+  const log = new OutcomeLog(rolloutId, services)
+  const failure = log.failure('grading', outcome.failure)
+  await deliver(way, log, toGrader(targets, graderUrl, { ...outcome, failure }), () => [])
+}
+
+async function deliver(
+  { services, record }: CallbackWay,
+  log: OutcomeLog,
+  { callback, warning }: BuiltCallback,
+  next: () => readonly Callback[],
+): Promise<void> {
+  if (warning !== null) log.warn(`The ${callback.kind} callback leaves out ${warning}.`)
+  await services.delivery.deliver(callback, record && { record, ifInterrupted: next() })
+}
+
+/** Once per server: a workflow with several samples has them in every rollout. */
+function warnOfSeveral(rolloutId: string, samples: number, logger: Logger): void {
+  if (samples < 2 || warnedOfSeveral.has(logger)) return
+  warnedOfSeveral.add(logger)
+  logger.warn(
+    { rollout_id: rolloutId, samples },
+    'several samples in one rollout: callers of the Python SDK 0.3 read only one, and get none of these',
+  )
+}
+
+/** Delivers what a backend of this process reports, each outcome once. Nothing here rejects. */
 export class RolloutCallbacks implements ResultDelivery {
-  readonly #targets: CallbackTargets
-  readonly #services: CallbackServices
-  readonly #record: CallbackRecord | undefined
-  readonly #log: OutcomeLog
+  readonly #way: CallbackWay
   #workflowReported = false
   #gradingReported = false
 
-  /** @param record - where the callbacks of this rollout are kept; undefined: in memory alone */
-  constructor(
-    targets: CallbackTargets,
-    services: CallbackServices,
-    record: CallbackRecord | undefined,
-  ) {
-    this.#targets = targets
-    this.#services = services
-    this.#record = record
-    this.#log = new OutcomeLog(targets.rolloutId, services)
+  constructor(way: CallbackWay) {
+    this.#way = way
   }
 
   async workflowFinished(outcome: WorkflowOutcome): Promise<void> {
     if (this.#workflowReported) return
     this.#workflowReported = true
-    for (const warning of outcome.warnings) this.#log.warn(warning)
-    const failure = this.#log.failure('workflow', outcome.failure)
-    await this.#deliver(toCompletion(this.#targets, { ...outcome, failure }), () =>
-      gradingFailed(this.#targets, failure ?? restarted('being graded')),
-    )
+    await deliverCompletion(this.#way, outcome)
   }
 
   async gradingFinished(outcome: GradingOutcome): Promise<void> {
-    const { graderUrl } = this.#targets
-    if (this.#gradingReported || graderUrl === null) return
+    if (this.#gradingReported) return
     this.#gradingReported = true
-    this.#warnOfSeveral(outcome.samples.size)
-    warnOfStepRewards(this.#targets.rolloutId, outcome.samples.values(), this.#services.logger)
-    const failure = this.#log.failure('grading', outcome.failure)
-    await this.#deliver(toGrader(this.#targets, graderUrl, { ...outcome, failure }), () => [])
+    await deliverGrading(this.#way, outcome)
   }
 
   async backendEnded(error: unknown): Promise<void> {
@@ -85,28 +114,8 @@ export class RolloutCallbacks implements ResultDelivery {
   }
 
   get complete(): boolean {
-    return this.#workflowReported && (this.#gradingReported || this.#targets.graderUrl === null)
-  }
-
-  /** Once per server: a workflow with several samples has them in every rollout. */
-  #warnOfSeveral(samples: number): void {
-    const { logger } = this.#services
-    if (samples < 2 || warnedOfSeveral.has(logger)) return
-    warnedOfSeveral.add(logger)
-    logger.warn(
-      { rollout_id: this.#targets.rolloutId, samples },
-      'several samples in one rollout: callers of the Python SDK 0.3 read only one, and get none of these',
-    )
-  }
-
-  async #deliver(
-    { callback, warning }: BuiltCallback,
-    next: () => readonly Callback[],
-  ): Promise<void> {
-    if (warning !== null) this.#log.warn(`The ${callback.kind} callback leaves out ${warning}.`)
-    const record = this.#record
-    const planned = record && { record, ifInterrupted: next() }
-    await this.#services.delivery.deliver(callback, planned)
+    const isGraded = this.#way.targets.graderUrl !== null
+    return this.#workflowReported && (this.#gradingReported || !isGraded)
   }
 }
 

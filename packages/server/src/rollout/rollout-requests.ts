@@ -61,7 +61,8 @@ export class RolloutRequests {
           answer: '{}',
           ifInterrupted: () => ifInterrupted(targets),
           run: (record) => {
-            const callbacks = new RolloutCallbacks(targets, this.#parts.services, record)
+            const { services } = this.#parts
+            const callbacks = new RolloutCallbacks({ targets, services, record })
             return this.#run(request, callbacks, trajectory)
           },
         }

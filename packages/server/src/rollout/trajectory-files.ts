@@ -1,8 +1,11 @@
 import {
   ConcurrencyLimiter,
+  type GradingOutcome,
   type RolloutFailure,
   type RolloutObserver,
   type RolloutRequest,
+  type SamplesById,
+  type WorkflowOutcome,
 } from '@osmosis/runtime'
 import { errorCategory, errorMessage, type RolloutSample } from '@osmosis/core'
 import { longErrorTextBytes, untilAborted, withTimeLimit } from '@osmosis/core/http'
@@ -109,19 +112,27 @@ export class RolloutTrajectory {
     return {
       phaseChanged: (phase) => observer.phaseChanged?.(phase),
       workflowFinished: async (outcome, samples) => {
-        this.#warnings = outcome.warnings
-        this.#failed('workflow', outcome.failure)
-        if (samples?.size) this.#samples = Promise.resolve(samples)
-        else if (outcome.partialSamples) this.#samples = outcome.partialSamples
+        this.workflowEnded(outcome, samples)
         await observer.workflowFinished(outcome, samples)
       },
       gradingFinished: async (outcome) => {
-        this.#failed('grading', outcome.failure)
-        // A rollout that was not graded has none here, and had some before.
-        if (outcome.samples.size > 0) this.#samples = Promise.resolve(outcome.samples)
+        this.gradingEnded(outcome)
         await observer.gradingFinished(outcome)
       },
     }
+  }
+
+  workflowEnded(outcome: WorkflowOutcome, samples?: SamplesById): void {
+    this.#warnings = outcome.warnings
+    this.#failed('workflow', outcome.failure)
+    if (samples?.size) this.#samples = Promise.resolve(samples)
+    else if (outcome.partialSamples) this.#samples = outcome.partialSamples
+  }
+
+  gradingEnded({ failure, samples }: GradingOutcome): void {
+    this.#failed('grading', failure)
+    // A rollout that was not graded has none here, and had some before.
+    if (samples.size > 0) this.#samples = Promise.resolve(samples)
   }
 
   /** The backend broke, or came back without a result. */

@@ -1,7 +1,12 @@
-import { isEnded, type GradingOutcome, type RolloutRequest } from '@osmosis/runtime'
+import {
+  isEnded,
+  type GradingOutcome,
+  type RolloutRequest,
+  type WorkflowOutcome,
+} from '@osmosis/runtime'
+import type { PendingDelivery } from '@osmosis/server/protocols'
 
 import type { RolloutRecord } from '../records/rollout-record.ts'
-import type { KeptWorkflow } from '../records/record-fields.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
 import type { QueuedDelivery } from './queue-intake.ts'
 
@@ -10,17 +15,13 @@ const states = ['running', 'grading', 'allowed', 'success', 'failure', 'cancelle
 /** When a rollout entered each of its states; `allowed` is when its grading might begin. Milliseconds. */
 export type StateTimes = Readonly<Partial<Record<(typeof states)[number], number>>>
 
-/** What is known of a rollout when something of it is told. */
-export interface KnownRollout {
+/** What a record holds when something of its rollout has to be delivered. */
+export interface QueuedPendingDelivery extends PendingDelivery {
   readonly record: RolloutRecord
-  /** Undefined unless it was asked for. */
+  /** Undefined unless it was wanted. */
   readonly request: RolloutRequest | undefined
   readonly delivery: QueuedDelivery
-  /** Without samples while the rollout goes on. */
-  readonly workflow: KeptWorkflow
-  /** Undefined until there is one. */
-  readonly grading: GradingOutcome | undefined
-  /** What the acknowledgement of the completion said, if that was told before. */
+  /** The body that acknowledged the completion, if that was delivered before. */
   readonly report: string | undefined
   readonly times: StateTimes
 }
@@ -29,18 +30,18 @@ const small = ['delivery', 'workflow', 'report', ...states.map((state) => `at:${
 const large = ['samples', 'partial', 'grading']
 
 /**
- * Reads what is known of a rollout, as it is at one time. Undefined when there is nothing to tell, yet or
- * any more.
+ * Reads what has to be delivered of a rollout, as it is at one time. Undefined when there is nothing, yet or
+ * any more. Samples are read of a rollout that has ended.
  *
  * @param mayHaveEnded - a hint: what is long is read at once then
  * @param withRequest - whether the request is wanted of one that has ended
  */
-export async function readRollout(
+export async function readPendingDelivery(
   records: RolloutRecords,
   id: string,
   mayHaveEnded: boolean,
   withRequest: boolean,
-): Promise<KnownRollout | undefined> {
+): Promise<QueuedPendingDelivery | undefined> {
   const long = mayHaveEnded ? [...large, ...(withRequest ? ['request'] : [])] : []
   const read = await records.readWith(id, [...small, ...long])
   if (read === undefined) return undefined
@@ -48,15 +49,17 @@ export async function readRollout(
   const delivery = more.open('delivery') as QueuedDelivery | undefined
   if (delivery === undefined || !record.has.workflow) return undefined
   const isWhole = isEnded(record.status)
-  if (isWhole && !mayHaveEnded) return readRollout(records, id, true, withRequest)
-  const workflow = more.workflow(isWhole)
-  if (workflow === undefined) return undefined
+  if (isWhole && !mayHaveEnded) return readPendingDelivery(records, id, true, withRequest)
+  const stored = more.workflow(isWhole)
+  if (stored === undefined) return undefined
+  const { outcome: workflow, samples } = stored
   return {
     record,
     request: more.open('request') as RolloutRequest | undefined,
     delivery,
     workflow,
-    grading: more.grading(workflow.samples) ?? ungraded(workflow, delivery),
+    samples,
+    grading: more.grading(samples) ?? ungraded(workflow, delivery),
     report: more.open('report') as string | undefined,
     times: Object.fromEntries(
       states.flatMap((state) => {
@@ -69,7 +72,7 @@ export async function readRollout(
 
 /** A workflow that failed is reported again as the reason why nothing was graded. */
 function ungraded(
-  { outcome: { failure } }: KeptWorkflow,
+  { failure }: WorkflowOutcome,
   { grade }: QueuedDelivery,
 ): GradingOutcome | undefined {
   if (failure === null || !grade) return undefined

@@ -12,7 +12,7 @@ import type { ToldKind } from '../records/rollout-record.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
 
 /** What the callbacks of one rollout are kept with. */
-export interface KeptCallbacksOptions {
+export interface QueuedCallbacksOptions {
   readonly rolloutId: string
   readonly records: RolloutRecords
   /** Those of the grading, as the record has them. */
@@ -27,15 +27,15 @@ export interface KeptCallbacksOptions {
  * The callbacks of one rollout, kept in the queue: whichever front builds one first, that one is sent
  * by all of them until somebody has acknowledged it.
  */
-export class KeptCallbacks implements CallbackRecord {
+export class QueuedCallbacks implements CallbackRecord {
   /** What this front gives up, the next one that has the job sends. */
   readonly passesOn = true
-  readonly #options: KeptCallbacksOptions
+  readonly #options: QueuedCallbacksOptions
   #lastTold: DeliveryOutcome | undefined
   #gaveUp = false
   #failure: Error | undefined
 
-  constructor(options: KeptCallbacksOptions) {
+  constructor(options: QueuedCallbacksOptions) {
     this.#options = options
   }
 

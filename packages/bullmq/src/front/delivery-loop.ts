@@ -1,0 +1,226 @@
+import { isEnded, type SamplesById } from '@osmosis/runtime'
+import { inTrace } from '@osmosis/core/http'
+import {
+  countModelCalls,
+  deliverCompletion,
+  deliverGrading,
+  leasedResult,
+  type CallbackTargets,
+  type TrajectoryFiles,
+  type LeaseSettings,
+  type RolloutTrajectory,
+  type ServerServices,
+} from '@osmosis/server/protocols'
+
+import type { RolloutQueue } from '../queue/rollout-queue.ts'
+import type { RolloutRecords } from '../records/rollout-records.ts'
+import type { ToldKind } from '../records/rollout-record.ts'
+import {
+  readPendingDelivery,
+  type QueuedPendingDelivery,
+  type StateTimes,
+} from './pending-delivery.ts'
+import { QueuedCallbacks } from './queued-callbacks.ts'
+
+/** Of a rollout without documents. */
+const unwritten = { initialMessages: [], label: null, metadata: null }
+
+/** What results are told with. */
+export interface DeliveryParts {
+  readonly queue: RolloutQueue
+  readonly leases: LeaseSettings
+  readonly files: TrajectoryFiles
+  readonly services: ServerServices
+  /** How long this front may be silent before others tell what it was telling. Milliseconds. */
+  readonly lockMs: number
+  /** How long a callback is tried again after it was given up. Milliseconds since its acceptance. */
+  readonly undeliveredMs: number
+}
+
+/**
+ * Tells what is known of a rollout and was not told, from the queue alone: it does not matter who
+ * accepted the rollout or who began to tell.
+ */
+export class DeliveryLoop {
+  readonly #parts: DeliveryParts
+  readonly #delivering = new Set<string>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(parts: DeliveryParts) {
+    this.#parts = parts
+  }
+
+  start(): void {
+    const { queue, lockMs } = this.#parts
+    this.#timer = setInterval(() => {
+      if (this.#delivering.size === 0) return
+      // What fails is done the next time.
+      queue.records.postponeDelivery([...this.#delivering], lockMs * 1.5).catch(() => {})
+    }, lockMs / 2).unref()
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  /**
+   * @param mayHaveEnded - a hint: whether the rollout has ended
+   * @throws Error when something is left to be told later
+   */
+  async deliver(rolloutId: string, mayHaveEnded: boolean): Promise<void> {
+    this.#delivering.add(rolloutId)
+    try {
+      await this.#deliver(rolloutId, mayHaveEnded)
+    } finally {
+      this.#delivering.delete(rolloutId)
+    }
+  }
+
+  async #deliver(rolloutId: string, mayHaveEnded: boolean): Promise<void> {
+    const { queue, files } = this.#parts
+    const { records } = queue
+    const pending = await readPendingDelivery(records, rolloutId, mayHaveEnded, files.areWritten)
+    if (pending === undefined) return
+    const { record, delivery } = pending
+    const { targets, apiKey, traceHeaders = {}, extraFields } = delivery
+    const { secrets } = this.#parts.services
+    const forgetSecrets = secrets.add(apiKey, targets?.apiKey)
+    let endedMeanwhile = false
+    try {
+      await inTrace(traceHeaders, async () => {
+        const trajectory = files.begin(pending.request ?? { ...unwritten, rolloutId }, extraFields)
+        if (!isEnded(record.status)) {
+          if (targets !== undefined) {
+            endedMeanwhile = await this.#deliverCompletion(pending, targets, trajectory)
+          }
+          return
+        }
+        trajectory.workflowEnded(pending.workflow, pending.samples)
+        if (pending.grading !== undefined) trajectory.gradingEnded(pending.grading)
+        if (targets === undefined) await this.#publishResult(pending, trajectory)
+        else await this.#deliverEnd(pending, targets, trajectory)
+      })
+    } finally {
+      forgetSecrets()
+    }
+    if (endedMeanwhile) await this.#deliver(rolloutId, true)
+  }
+
+  /** @returns whether the rollout has ended meanwhile */
+  async #deliverCompletion(
+    pending: QueuedPendingDelivery,
+    targets: CallbackTargets,
+    trajectory: RolloutTrajectory,
+  ): Promise<boolean> {
+    let report: string | undefined
+    const callbacks = this.#callbacksOf(pending, 'completion')
+    await this.#deliverCallbacks(pending, callbacks, {
+      ...targets,
+      onAcknowledged: (text) => {
+        trajectory.acknowledged(text)
+        report = text
+      },
+    })
+    await callbacks.assertKept()
+    // Whatever became of the completion: it is tried again with the grading.
+    const told = callbacks.lastTold
+    return this.#parts.queue.records.allowGrading(pending.record.id, { told, report })
+  }
+
+  async #deliverEnd(
+    pending: QueuedPendingDelivery,
+    targets: CallbackTargets,
+    trajectory: RolloutTrajectory,
+  ): Promise<void> {
+    const last = targets.graderUrl === null ? 'completion' : 'grader'
+    if (pending.report !== undefined) trajectory.acknowledged(pending.report)
+    const onAcknowledged = (text: string): void => trajectory.acknowledged(text)
+    const callbacks = this.#callbacksOf(pending, last)
+    await this.#deliverCallbacks(pending, callbacks, { ...targets, onAcknowledged })
+    await callbacks.assertKept()
+    await trajectory.write()
+    if (callbacks.gaveUp) {
+      await this.#parts.queue.records.deliverLater(pending.record.id)
+      throw new Error('not every callback was acknowledged')
+    }
+    const how = callbacks.lastTold
+    await this.#finish(pending, how && { kind: last, how })
+  }
+
+  #callbacksOf({ record, grading }: QueuedPendingDelivery, last: ToldKind): QueuedCallbacks {
+    const { queue, undeliveredMs } = this.#parts
+    return new QueuedCallbacks({
+      rolloutId: record.id,
+      records: queue.records,
+      samples: grading?.samples ?? new Map(),
+      last,
+      isLastTry: Date.now() - record.admittedAt > undeliveredMs,
+    })
+  }
+
+  async #deliverCallbacks(
+    { record, workflow, grading }: QueuedPendingDelivery,
+    callbacks: QueuedCallbacks,
+    targets: CallbackTargets,
+  ): Promise<void> {
+    const way = { targets, services: this.#parts.services, record: callbacks }
+    // What was delivered is in the log already.
+    if (record.told['completion'] === undefined) await deliverCompletion(way, workflow)
+    if (grading !== undefined) await deliverGrading(way, grading)
+  }
+
+  async #publishResult(
+    pending: QueuedPendingDelivery,
+    trajectory: RolloutTrajectory,
+  ): Promise<void> {
+    const { queue, services, leases } = this.#parts
+    const { id, cancelled, endedAt } = pending.record
+    const result = leasedResult({ rolloutId: id, cancelled }, pending, services)
+    await trajectory.write()
+    if (endedAt === undefined) {
+      await queue.leases.publish(id, result, leases.retentionSeconds * 1000)
+    }
+    await this.#finish(pending)
+  }
+
+  /** @param last - what was told last, if that is not noted yet */
+  async #finish(
+    pending: QueuedPendingDelivery,
+    last?: Parameters<RolloutRecords['finish']>[2],
+  ): Promise<void> {
+    const { queue, leases, services } = this.#parts
+    const { id, kind, errorMessage } = pending.record
+    await this.#count(pending)
+    if (errorMessage !== null) {
+      // Its keys are forgotten with it.
+      await queue.records.rewordError(id, services.secrets.redactError(errorMessage))
+    }
+    const keepMs = kind === 'lease' ? leases.retentionSeconds * 1000 : undefined
+    await queue.records.finish(id, keepMs, last)
+    services.logger.info({ rollout_id: id }, 'rollout ended')
+  }
+
+  async #count(pending: QueuedPendingDelivery): Promise<void> {
+    const { policy, rollouts } = this.#parts.services.metrics
+    const { record, workflow, samples, grading, times } = pending
+    const partial: SamplesById = (await workflow.partialSamples) ?? new Map()
+    const calls = workflow.otherCalls ?? []
+    countModelCalls(policy, [...samples.values(), ...partial.values(), { calls }])
+    const { failure } = grading ?? workflow
+    rollouts.count(failure, phaseSeconds(record.admittedAt, times))
+  }
+}
+
+function phaseSeconds(admittedAt: number, times: StateTimes): Record<string, number> {
+  const { running, grading, allowed } = times
+  const ended = times.success ?? times.failure ?? times.cancelled ?? admittedAt
+  const spans = [
+    ['queue', admittedAt, running ?? ended],
+    ['workflow', running, grading ?? ended],
+    ['grading', grading === undefined ? undefined : Math.max(allowed ?? grading, grading), ended],
+  ] as const
+  const known = spans.flatMap(([phase, from, to]) =>
+    from === undefined ? [] : [[phase, Math.max(to - from, 0) / 1000] as const],
+  )
+  return Object.fromEntries(known)
+}
