@@ -1,4 +1,4 @@
-// Writes the reference of the API from the doc comments of all public entry points, into dist/api.
+// Writes the reference of the API from the doc comments of all public entry points, into docs/public/api.
 // A doc comment with a link that leads nowhere fails the build.
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -45,7 +45,7 @@ const project = await application.convert()
 if (project === undefined) process.exit(1)
 nameModules(project)
 application.validate(project)
-await application.generateDocs(project, path.join(root, 'dist/api'))
+await application.generateDocs(project, path.join(root, 'docs/public/api'))
 if (application.logger.hasErrors() || application.logger.hasWarnings()) process.exitCode = 1
 
 /** Modules go by what one imports. */

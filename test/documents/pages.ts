@@ -34,19 +34,19 @@ export const pages: readonly Page[] = [
   { document: 'docs/guides/agent-loop.md', workspace: 'an empty folder' },
   { document: 'docs/training/index.md', workspace: 'an empty folder' },
   { document: 'packages/create/README.md', workspace: 'an empty folder' },
+  { document: 'docs/guides/reading-runs.md', workspace: 'a new workspace', runs: ['first'] },
+  { document: 'docs/guides/models.md', workspace: 'a new workspace' },
   {
-    document: 'packages/cli/README.md',
+    document: 'docs/guides/commands.md',
     workspace: 'a new workspace',
     filesOf: 'docs/guides/agent-loop.md',
-    runs: ['before', 'after'],
   },
+  { document: 'packages/cli/README.md', workspace: 'a new workspace' },
   {
     document: 'packages/agent-loop/README.md',
     workspace: 'an empty folder',
     filesOf: 'docs/guides/agent-loop.md',
   },
-  { document: 'packages/models/README.md', workspace: 'a new workspace' },
-  { document: 'packages/viewer/README.md', workspace: 'a new workspace', runs: ['my-run'] },
   ...documents
     .filter((document) => document.startsWith('examples/'))
     .map((document): Page => ({ document, workspace: 'this repository' })),

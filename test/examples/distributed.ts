@@ -80,7 +80,9 @@ function oneByOne(words: readonly string[]): string[] {
 
 /** A command of the guide. */
 export function shown(name: 'serve' | 'worker' | 'eval'): string[] {
-  const commands = blocksOf('docs/operating/distributed.md', 'bash').flatMap(({ text }) => commandLines(text))
+  const commands = blocksOf('docs/operating/distributed.md', 'bash').flatMap(({ text }) =>
+    commandLines(text),
+  )
   const command = commands.find((line) => line.startsWith(`npx osmosis ${name} `)) ?? ''
   return command.split(' ').slice(2)
 }

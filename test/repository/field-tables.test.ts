@@ -1,3 +1,4 @@
+import { contractRules } from '@osmosis/testing'
 import { expect, it } from 'vitest'
 
 import { read, section, tableColumn } from './documents.ts'
@@ -8,7 +9,7 @@ const tables = [
   ['docs/guides/graders.md', 'The context', 'core', ['GraderContext']],
   ['docs/guides/graders.md', 'What a sample is', 'core', ['RolloutSample']],
   [
-    'packages/server/README.md',
+    'docs/reference/server.md',
     'Options of `createRolloutServer`',
     'server',
     ['LifeHooks', 'RolloutProtocolOptions', 'RolloutServerOptions', 'ServerShellOptions'],
@@ -20,6 +21,11 @@ it.each(tables)('the table of %s, %s, has every field and no other', (...table) 
   const report = read(`packages/${entry}/api/index.api.md`)
   const fields = interfaces.flatMap((name) => fieldsOf(report, name))
   expect(tableColumn(section(read(document), heading)).toSorted()).toEqual(fields.toSorted())
+})
+
+it('the page about adapters has every rule of the contract', () => {
+  const rules = section(read('docs/contributing/write-an-adapter.md'), 'The rules')
+  expect(tableColumn(rules)).toEqual(Object.keys(contractRules))
 })
 
 /** The fields of an interface in a report of the API. */

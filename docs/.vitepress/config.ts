@@ -1,0 +1,120 @@
+import path from 'node:path'
+
+import { withMermaid } from 'vitepress-plugin-mermaid'
+
+const repository = 'https://github.com/osmosis-ai/osmosis-sdk-typescript'
+
+export default withMermaid({
+  title: 'Osmosis SDK for TypeScript',
+  description: 'Train LLM agents by reinforcement learning (GRPO and others) from TypeScript.',
+  base: '/osmosis-sdk-typescript/', // GitHub Pages serves a project below its name
+  cleanUrls: true,
+  srcExclude: ['node_modules/**'],
+  markdown: {
+    config: (markdown) => {
+      markdown.core.ruler.push('repository_links', ({ env, tokens }) => {
+        const links = tokens.flatMap(({ children }) => children ?? [])
+        for (const link of links) {
+          const href = link.attrGet('href')
+          const { relativePath } = env as { relativePath: string }
+          if (href !== null) link.attrSet('href', onSite(href, relativePath))
+        }
+      })
+    },
+  },
+  themeConfig: {
+    search: { provider: 'local' },
+    outline: [2, 3],
+    socialLinks: [{ icon: 'github', link: repository }],
+    nav: [
+      { text: 'Get started', link: '/get-started/quickstart' },
+      { text: 'Guides', link: '/guides/workflows' },
+      { text: 'Frameworks', link: '/frameworks/' },
+      { text: 'Training', link: '/training/' },
+      { text: 'Operating', link: '/operating/serving' },
+      { text: 'Reference', link: '/reference/configuration' },
+    ],
+    sidebar: [
+      {
+        text: 'Get started',
+        items: [
+          { text: 'Quickstart', link: '/get-started/quickstart' },
+          { text: 'How it works', link: '/get-started/concepts' },
+          { text: 'Coming from another tool', link: '/get-started/coming-from' },
+        ],
+      },
+      {
+        text: 'Guides',
+        items: [
+          { text: 'Workflows', link: '/guides/workflows' },
+          { text: 'Graders', link: '/guides/graders' },
+          { text: 'Datasets', link: '/guides/datasets' },
+          { text: 'Evaluation', link: '/guides/evaluation' },
+          { text: 'Reading a run', link: '/guides/reading-runs' },
+          { text: 'Models and judges', link: '/guides/models' },
+          { text: 'Hand-written agent loops', link: '/guides/agent-loop' },
+          { text: 'Commands', link: '/guides/commands' },
+          { text: 'Trajectory documents', link: '/guides/trajectories' },
+          { text: 'The hosted platform', link: '/guides/platform' },
+          { text: 'Troubleshooting', link: '/guides/troubleshooting' },
+        ],
+      },
+      {
+        text: 'Frameworks',
+        items: [
+          { text: 'Overview', link: '/frameworks/' },
+          { text: 'OpenAI Agents SDK', link: '/frameworks/openai-agents' },
+          { text: 'Strands Agents', link: '/frameworks/strands' },
+          { text: 'Vercel AI SDK', link: '/frameworks/ai-sdk' },
+          { text: 'Any other framework', link: '/frameworks/any-framework' },
+        ],
+      },
+      {
+        text: 'Training',
+        items: [
+          { text: 'Overview', link: '/training/' },
+          { text: 'Osmosis', link: '/training/osmosis' },
+          { text: 'Agent Lightning', link: '/training/agent-lightning' },
+          { text: 'Trinity-RFT', link: '/training/trinity' },
+          { text: 'Miles', link: '/training/miles' },
+          { text: 'TRL, slime, rLLM, verifiers', link: '/training/shims' },
+          { text: 'How we know that it trains', link: '/training/how-we-know' },
+        ],
+      },
+      {
+        text: 'Operating',
+        items: [
+          { text: 'Serving', link: '/operating/serving' },
+          { text: 'Operating a server', link: '/operating/servers' },
+          { text: 'Rollouts on many machines', link: '/operating/distributed' },
+          { text: 'Performance', link: '/operating/performance' },
+        ],
+      },
+      {
+        text: 'Reference',
+        items: [
+          { text: 'Configuration', link: '/reference/configuration' },
+          { text: 'Commands and flags', link: '/reference/flags' },
+          { text: 'Server', link: '/reference/server' },
+          { text: 'Drive a server from code', link: '/reference/controller' },
+          { text: 'Evaluate from code', link: '/reference/evaluation' },
+          { text: 'API', link: '/api/index.html', target: '_blank' },
+        ],
+      },
+      {
+        text: 'Contributing',
+        items: [
+          { text: 'Architecture', link: '/architecture' },
+          { text: 'Write an adapter', link: '/contributing/write-an-adapter' },
+        ],
+      },
+    ],
+  },
+})
+
+/** Pages are read in the repository, too, where they link to its other files. On the site these links lead to GitHub. */
+function onSite(href: string, page: string): string {
+  if (/^(?:[a-z]+:|#|\/)/.test(href)) return href
+  const file = path.posix.join('docs', path.posix.dirname(page), href)
+  return file.startsWith('docs/') ? href : `${repository}/blob/main/${file}`
+}
