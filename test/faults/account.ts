@@ -2,7 +2,7 @@ import type { Chance } from './chance.ts'
 import { failsItself, type Plan } from './plan.ts'
 
 /** What a caller was told of a rollout: one of two callbacks, or the one result. */
-export type ToldKind = 'completion' | 'grader' | 'result'
+export type DeliveryKind = 'completion' | 'grader' | 'result'
 
 /** The parts of all of these bodies that are judged. */
 interface ToldBody {
@@ -35,9 +35,9 @@ export interface AccountOptions {
 
 interface Entry {
   readonly plan: Plan
-  readonly told: Map<ToldKind, string>
+  readonly told: Map<DeliveryKind, string>
   /** What a listener has answered for good. */
-  readonly settled: Set<ToldKind>
+  readonly settled: Set<DeliveryKind>
   readonly answered: Set<number>
   /** Runs that have begun, where rollouts note that, and those that have asked the policy. */
   readonly begun: Set<string>
@@ -148,7 +148,7 @@ export class Account {
     this.#entry(id).answered.add(call)
   }
 
-  told(id: string, kind: ToldKind, text: string): void {
+  told(id: string, kind: DeliveryKind, text: string): void {
     const entry = this.#entry(id)
     const before = entry.told.get(kind)
     if (before !== undefined) {
@@ -170,7 +170,7 @@ export class Account {
   }
 
   /** A listener gave an answer after which nothing is sent again. */
-  settled(id: string, kind: ToldKind): void {
+  settled(id: string, kind: DeliveryKind): void {
     this.#entry(id).settled.add(kind)
   }
 
@@ -199,7 +199,7 @@ export class Account {
     return this.violated(id, `failed, and its grading says something else: ${first}`)
   }
 
-  #end(entry: Entry, kind: ToldKind, body: ToldBody): void {
+  #end(entry: Entry, kind: DeliveryKind, body: ToldBody): void {
     const { plan, wasCancelled, answered } = entry
     const { id, graded, row } = plan
     const rewards = [

@@ -1,8 +1,8 @@
-import type { ToldKind } from './account.ts'
+import type { DeliveryKind } from './account.ts'
 import type { Chance } from './chance.ts'
 
 /** What arrives of something that was told once: usually just that. */
-export type BrokenDelivery = (id: string, kind: ToldKind, body: string) => readonly string[]
+export type BrokenDelivery = (id: string, kind: DeliveryKind, body: string) => readonly string[]
 
 const withOtherReward = (body: string): string =>
   body.replaceAll(/"reward":[\d.e-]+/g, '"reward":0.25')

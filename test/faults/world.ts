@@ -3,7 +3,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 
-import type { Account, ToldKind } from './account.ts'
+import type { Account, DeliveryKind } from './account.ts'
 import type { BrokenDelivery } from './broken-delivery.ts'
 import { acknowledge, isFinal } from './callback-faults.ts'
 import type { Chance } from './chance.ts'
@@ -109,7 +109,7 @@ export class World {
     else setTimeout(reply, policyMs(id, Number(call)))
   }
 
-  #tell(id: string, kind: ToldKind, body: string, out: ServerResponse): void {
+  #tell(id: string, kind: DeliveryKind, body: string, out: ServerResponse): void {
     const { account, chance, broken, mild = false } = this.#parts
     const number = this.#count(`${id} ${kind}`)
     for (const heard of broken(id, kind, body)) account.told(id, kind, heard)

@@ -15,9 +15,6 @@ const sources = new Map(
 const largeFolders: Readonly<Record<string, number>> = {
   'packages/agent-loop/src': 9,
   'packages/ai-sdk/src': 16,
-  'packages/bullmq/src/front': 9,
-  'packages/bullmq/src/queue': 10,
-  'packages/bullmq/src/records': 9,
   'packages/cli/src/command': 11,
   'packages/cli/src/eval-show': 20,
   'packages/cli/src/eval/run': 9,

@@ -1,9 +1,9 @@
 // The queue and its records in Redis, for programs that inspect them.
 export { type QueueConnection } from './connection/queue-connection.ts'
-export { queuePriority } from './queue/queue-priority.ts'
+export { queuePriority } from './server/queue-intake.ts'
 export { RolloutQueue } from './queue/rollout-queue.ts'
 export { type LeaseRecords } from './records/lease-records.ts'
-export { type KeptWorkflow, type RecordFields } from './records/record-fields.ts'
+export { type StoredWorkflow, type RecordFields } from './records/stored-outcomes.ts'
 export { type RecordScript, type ScriptValue } from './records/script-library.ts'
 export {
   type QueueAcceptance,
@@ -11,15 +11,15 @@ export {
   type RolloutEntry,
   type RolloutKind,
   type RolloutRecord,
-  type ToldKind,
+  type DeliveryKind,
 } from './records/rollout-record.ts'
 export { type RolloutRecords } from './records/rollout-records.ts'
 export {
-  type RolloutRuns,
-  type RunOf,
-  type QueuedRunState,
-  type Settled,
-  type Taken,
+  type QueuedExecutions,
+  type QueuedExecution,
+  type ExecutionState,
+  type SettleAnswer,
+  type TakeAnswer,
   type Taker,
   type Tries,
-} from './records/rollout-runs.ts'
+} from './records/queued-executions.ts'

@@ -52,12 +52,12 @@ export async function startWorker(
 /** Tells each outcome once, as fronts do. */
 export function tellInto(queue: RolloutQueue): string[] {
   const told: string[] = []
-  queue.tellResults(async (id) => {
+  queue.deliverResults(async (id) => {
     const record = await queue.record(id)
     if (record === undefined) return
     if (record.status === 'grading') await queue.records.allowGrading(id)
-    else if (record.told.grader === undefined) {
-      await queue.records.told(id, 'grader', record.status)
+    else if (record.delivered.grader === undefined) {
+      await queue.records.noteDelivered(id, 'grader', record.status)
       told.push(`${id} ${record.status}`)
     }
   }, 20)

@@ -37,7 +37,7 @@ it('metrics show the queue at every front, and what was told at the one that tol
   await worker()
   // It waits to be graded, and is being told.
   await expect
-    .poll(async () => (await metricsOf(a)).get('osmosis_queue_untold'), { interval: 200 })
+    .poll(async () => (await metricsOf(a)).get('osmosis_queue_undelivered'), { interval: 200 })
     .toBe(1)
   for (const front of [a, b]) {
     expect((await metricsOf(front)).get('osmosis_rollouts_in_flight')).toBe(1)

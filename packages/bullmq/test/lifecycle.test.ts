@@ -10,7 +10,7 @@ import {
   type LifecycleEvent,
   type LifecycleState,
 } from '@osmosis/runtime'
-import type { RolloutQueue, RunOf } from '@osmosis/bullmq/records'
+import type { RolloutQueue, QueuedExecution } from '@osmosis/bullmq/records'
 import { withPrograms } from '@osmosis/testing/kit'
 import type { Redis } from 'ioredis'
 import { expect } from 'vitest'
@@ -53,7 +53,11 @@ async function place(
 }
 
 /** Reports an event as a worker does, and gives what the queue made of it. */
-async function report(queue: RolloutQueue, event: LifecycleEvent, of: RunOf): Promise<string> {
+async function report(
+  queue: RolloutQueue,
+  event: LifecycleEvent,
+  of: QueuedExecution,
+): Promise<string> {
   const { runs } = queue
   const failed = { status: 'failure', failure: toFailure(new Error('x')), warnings: [] } as const
   const cancelled = {

@@ -1,7 +1,12 @@
 import { OsmosisError, toRolloutSample, type RolloutSample } from '@osmosis/core'
 import type { RolloutRequest } from '@osmosis/runtime'
 import type { QueueConnectionOptions } from '@osmosis/bullmq'
-import { RolloutQueue, type RolloutEntry, type Taken, type Taker } from '@osmosis/bullmq/records'
+import {
+  RolloutQueue,
+  type RolloutEntry,
+  type TakeAnswer,
+  type Taker,
+} from '@osmosis/bullmq/records'
 import { startRedis, type RedisServer } from '@osmosis/testing/kit'
 import { Redis } from 'ioredis'
 import { onTestFinished } from 'vitest'
@@ -57,7 +62,7 @@ export function taker(worker: string, overrides: Partial<Taker> = {}): Taker {
 }
 
 /** The run that was taken, or a failure of the test. */
-export function runOf(taken: Taken, id = 'r1'): { readonly id: string; readonly run: number } {
+export function runOf(taken: TakeAnswer, id = 'r1'): { readonly id: string; readonly run: number } {
   if (taken.what !== 'run') throw new Error(`expected a run, got ${taken.what}`)
   return { id, run: taken.run }
 }

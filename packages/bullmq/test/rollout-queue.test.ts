@@ -22,7 +22,7 @@ const { it } = withPrograms('redis-server')
 /** Collects the ids that are to be told; each is finished when it was. */
 function tellInto(queue: RolloutQueue): string[] {
   const told: string[] = []
-  queue.tellResults(async (id) => {
+  queue.deliverResults(async (id) => {
     told.push(id)
     await queue.records.finish(id)
   }, 10)
@@ -36,7 +36,7 @@ it('has a rollout told that was cancelled while it was queued, although there is
   await queue.accept(entry({ id: 'b', priority: 7 }))
   await queue.cancel({ ids: ['a:1%'] })
   await expect.poll(() => told).toEqual(['a:1%'])
-  expect(await queue.counts()).toMatchObject({ queued: 1, untold: 0 })
+  expect(await queue.counts()).toMatchObject({ queued: 1, undelivered: 0 })
 })
 
 it('has a rollout told whose deadline passed while it was queued', async () => {
@@ -66,7 +66,7 @@ it('ends a rollout whose worker does not end it at its deadline', async () => {
 it('fails a grading whose worker is gone, keeps its samples and has that told', async () => {
   const { queue } = await openQueue()
   const told: unknown[] = []
-  queue.tellResults(async (id) => told.push((await queue.record(id))?.status), 10)
+  queue.deliverResults(async (id) => told.push((await queue.record(id))?.status), 10)
   await queue.records.accept(entry())
   const run = runOf(await queue.runs.take('r1', taker('w1')))
   await queue.runs.settleWorkflow(run, succeeded, samples(), true)
@@ -81,7 +81,7 @@ it('fails a grading whose worker is gone, keeps its samples and has that told', 
 it('calls again for results that could not be told, and at another front', async () => {
   const { queue, redis } = await openQueue()
   let tries = 0
-  queue.tellResults(async () => {
+  queue.deliverResults(async () => {
     tries += 1
     if (tries < 3) throw new Error('the controller is away')
   }, 10)
@@ -93,7 +93,7 @@ it('calls again for results that could not be told, and at another front', async
   onTestFinished(async () => other.close())
   await queue.close()
   const told = tellInto(other)
-  await other.tell('r1')
+  await other.requestDelivery('r1')
   await expect.poll(() => told).toEqual(['r1'])
 })
 
@@ -130,14 +130,14 @@ it('has results told by the front that accepted the rollout, and no job made of 
   const { queue, redis } = await openQueue()
   const told: string[] = []
   const tellAt = (front: string, at: RolloutQueue): (() => void) =>
-    at.tellResults(async (id) => void told.push(`${front} ${id}`), 10)
+    at.deliverResults(async (id) => void told.push(`${front} ${id}`), 10)
   const other = await RolloutQueue.open({ url: redis.url })
   onTestFinished(async () => other.close())
   tellAt('other', other)
   const stop = tellAt('own', queue)
   const client = lookInto(redis)
   const fronts = async (): Promise<number> =>
-    (await client.pubsub('CHANNELS', 'osmosis:front:*')).length
+    (await client.pubsub('CHANNELS', 'osmosis:server:*')).length
   await expect.poll(fronts).toBe(2)
   await queue.accept(entry({ id: 'a' }))
   await queue.accept(entry({ id: 'b' }))
@@ -155,7 +155,7 @@ it('has an end told that comes while the completion is told by job', async () =>
   const { queue } = await openQueue()
   const told: unknown[] = []
   const completion = Promise.withResolvers<void>()
-  queue.tellResults(async (id) => {
+  queue.deliverResults(async (id) => {
     const { status } = (await queue.record(id)) ?? {}
     told.push(status)
     if (status === 'grading') await completion.promise

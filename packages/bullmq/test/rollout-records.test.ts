@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 
 import { OsmosisError, toRolloutSample } from '@osmosis/core'
 import { QueueKeys } from '@osmosis/bullmq'
-import type { RolloutQueue, Taken } from '@osmosis/bullmq/records'
+import type { RolloutQueue, TakeAnswer } from '@osmosis/bullmq/records'
 import { expect } from 'vitest'
 
 import {
@@ -24,7 +24,7 @@ const { it } = withPrograms('redis-server')
 /** A worker that is gone is found out at once, although this Redis has just started. */
 const gone = { lockMs: 0 }
 
-async function reason(taken: Promise<Taken>): Promise<string> {
+async function reason(taken: Promise<TakeAnswer>): Promise<string> {
   const result = await taken
   return result.what === 'lost' ? result.reason.message : result.what
 }
@@ -104,7 +104,7 @@ it('takes a rollout from acceptance to its last outcome, and gives each back', a
   expect(await runs.settleGrading(run, graded)).toBe('kept')
   expect(await records.grading('r1')).toEqual(graded)
   expect(await records.read('r1')).toMatchObject({ status: 'success', reward: 1 })
-  expect(await queue.counts()).toMatchObject({ queued: 0, running: 0, grading: 0, untold: 1 })
+  expect(await queue.counts()).toMatchObject({ queued: 0, running: 0, grading: 0, undelivered: 1 })
 })
 
 it('keeps a conversation once, unless the grader changed it', async () => {
@@ -360,9 +360,9 @@ it('keeps the first body of a callback, and none when it was told', async () => 
   await records.accept(entry())
   expect(await records.keepCallback('r1', 'completion', { n: 1 })).toEqual({ n: 1 })
   expect(await records.keepCallback('r1', 'completion', { n: 2 })).toEqual({ n: 1 })
-  await records.told('r1', 'completion', 'delivered')
+  await records.noteDelivered('r1', 'completion', 'delivered')
   expect(await records.keepCallback('r1', 'completion', { n: 3 })).toBeUndefined()
-  expect((await records.read('r1'))?.told).toEqual({ completion: 'delivered' })
+  expect((await records.read('r1'))?.delivered).toEqual({ completion: 'delivered' })
   expect(await records.keepCallback('never-seen', 'completion', {})).toBeUndefined()
 })
 
@@ -396,7 +396,7 @@ it('forgets the large parts when all is told, and the rest in time', async () =>
   await records.accept(entry({ request: { ...request, agentTimeoutSeconds: 60 } }))
   const run = runOf(await runs.take('r1', taker('w1')))
   await runs.settleWorkflow(run, succeeded, samples(), false)
-  await records.told('r1', 'completion', 'delivered')
+  await records.noteDelivered('r1', 'completion', 'delivered')
   await records.finish('r1')
   const client = lookInto(redis)
   expect(await records.workflow('r1')).toBeUndefined()
@@ -412,7 +412,7 @@ it('forgets the large parts when all is told, and the rest in time', async () =>
     running: 0,
     grading: 0,
     leased: 0,
-    untold: 0,
+    undelivered: 0,
     inFlight: 0,
   })
 })
@@ -440,7 +440,7 @@ it('answers at once that there is no Redis, and goes on when it is back', async 
     async (q) => q.record('r1'),
     async (q) => q.cancel({ all: true }),
     async (q) => q.counts(),
-    async (q) => q.tell('r1'),
+    async (q) => q.requestDelivery('r1'),
   ]
   for (const ask of asked) await expect(ask(queue)).rejects.toThrow(unavailable)
   await redis.restart()
@@ -471,13 +471,13 @@ it('keeps in mind that a grading is to be told when its completion is told a sec
   await records.accept(entry())
   const run = runOf(await runs.take('r1', taker('w1')))
   await runs.settleWorkflow(run, succeeded, samples(), true)
-  expect(await queue.counts()).toMatchObject({ untold: 1 })
-  await records.told('r1', 'completion', 'acknowledged')
-  expect(await queue.counts()).toMatchObject({ untold: 0 })
+  expect(await queue.counts()).toMatchObject({ undelivered: 1 })
+  await records.noteDelivered('r1', 'completion', 'acknowledged')
+  expect(await queue.counts()).toMatchObject({ undelivered: 0 })
 
   await runs.settleGrading(run, graded)
-  await records.told('r1', 'completion', 'acknowledged')
-  expect(await queue.counts()).toMatchObject({ untold: 1 })
+  await records.noteDelivered('r1', 'completion', 'acknowledged')
+  expect(await queue.counts()).toMatchObject({ undelivered: 1 })
   await records.finish('r1')
-  expect(await queue.counts()).toMatchObject({ untold: 0 })
+  expect(await queue.counts()).toMatchObject({ undelivered: 0 })
 })

@@ -79,7 +79,7 @@ it('runs a rollout, waits for its front, grades it and has each outcome told', a
   const { queue, redis } = await openQueue()
   await using policy = await startPolicyServer(() => 'yes')
   const told: string[] = []
-  queue.tellResults(async (id) => {
+  queue.deliverResults(async (id) => {
     const { status, reward } = (await queue.record(id)) ?? {}
     told.push(`${status} ${reward}`)
     if (status === 'grading') await queue.records.allowGrading(id)
@@ -242,7 +242,7 @@ it('drains: ends what is in it, takes nothing more and is no longer listed', asy
   const { queue, redis } = await openQueue()
   const answer = Promise.withResolvers<string>()
   await using policy = await startPolicyServer(async () => answer.promise)
-  queue.tellResults(async (id) => queue.records.allowGrading(id), 10)
+  queue.deliverResults(async (id) => queue.records.allowGrading(id), 10)
   const worker = await startWorker(redis)
   const asked = { ...request, chatCompletionsUrl: policy.url }
   await queue.accept(entry({ request: asked }))

@@ -61,7 +61,7 @@ it('the calls of a worker that is gone, and of a rollout that is over, have ende
   const lost = runRollout(pool, 'ask', asks, calls)
   await expect.poll(() => policy.requests.length).toBe(1)
   for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
-  expect((await lost).completion.failure?.message).toMatch(/had asked the policy already/)
+  expect((await lost).completion.failure?.message).toMatch(/had called the policy/)
   expect(calls.going()).toBe(0)
   const late = await runRollout(pool, 'ask', { ...asks, agentTimeoutSeconds: 1 }, calls)
   expect(late.completion.failure?.category).toBe('timeout')

@@ -69,7 +69,7 @@ function verdict(ended: Record<'completion' | 'grader', CallbackBody> | undefine
   const { completion, grader } = ended ?? {}
   if (completion?.status === 'failure') {
     const { err_message: text } = completion
-    const said = text?.includes('; the rollout had asked the policy already') ?? false
+    const said = text?.includes('; the rollout had called the policy') ?? false
     return losses.test(text ?? '') && said ? 'lost' : String(text)
   }
   if (grader?.status === 'success') return grader.sample?.reward === 1 ? 'right' : 'no reward'

@@ -3,9 +3,9 @@ import { isEnded, lossError } from '@osmosis/runtime'
 import type { Redis } from 'ioredis'
 
 import { deliveryScripts } from '../records/record-scripts.ts'
-import { untoldMs } from '../records/script-library.ts'
+import { undeliveredMs } from '../records/script-library.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
-import { settledAfterMs, type RolloutRuns } from '../records/rollout-runs.ts'
+import { settledAfterMs, type QueuedExecutions } from '../records/queued-executions.ts'
 
 /** Between two sweeps of all fronts and workers together. Milliseconds. */
 const everyMs = 1_000
@@ -14,12 +14,12 @@ const atATime = 500
 /** What a sweep works with. */
 interface SweepParts {
   readonly records: RolloutRecords
-  readonly runs: RolloutRuns
+  readonly runs: QueuedExecutions
   /** Removes the job of a rollout that has ended. */
   readonly release: (id: string) => Promise<void>
   /** Whether a rollout has a job. */
   readonly isQueued: (id: string) => Promise<boolean>
-  readonly tell: (id: string) => Promise<void>
+  readonly requestDelivery: (id: string) => Promise<void>
   /** Has it remembered which keys the queue has. */
   readonly holdKeys: () => Promise<void>
 }
@@ -62,7 +62,7 @@ export class QueueSweep {
       const now = Number(seconds) * 1000 + Number(microseconds) / 1000
       for (const id of await this.#due('deadlines', now)) await this.#expire(id, now)
       for (const id of await this.#due('jobless', now)) await this.#abandon(id)
-      for (const id of await this.#due('untold', now)) await this.#remind(id, now)
+      for (const id of await this.#due('undelivered', now)) await this.#remind(id, now)
       await this.#endLostGradings()
     } finally {
       this.#sweeping = false
@@ -91,8 +91,8 @@ export class QueueSweep {
   }
 
   async #remind(id: string, now: number): Promise<void> {
-    await this.#redis.zadd(`${this.#prefix}:untold`, 'XX', now + untoldMs, id)
-    await this.#parts.tell(id)
+    await this.#redis.zadd(`${this.#prefix}:undelivered`, 'XX', now + undeliveredMs, id)
+    await this.#parts.requestDelivery(id)
   }
 
   /** It was not taken for long: it still waits, or whoever wrote its record could not add its job. */

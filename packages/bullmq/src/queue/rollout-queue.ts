@@ -2,7 +2,7 @@ import { OsmosisError } from '@osmosis/core'
 import type { CancelDisposition } from '@osmosis/runtime/wire'
 import type { RolloutSelector } from '@osmosis/runtime'
 import { startTimer } from '@osmosis/core/http'
-import { Queue, Worker, type JobsOptions } from 'bullmq'
+import { Queue, type JobsOptions } from 'bullmq'
 import type { Redis } from 'ioredis'
 
 import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
@@ -14,30 +14,54 @@ import type {
 } from '../records/rollout-record.ts'
 import { LeaseRecords } from '../records/lease-records.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
-import { RolloutRuns } from '../records/rollout-runs.ts'
-import { jobIdOf, queueNames, type RolloutJob } from './job-names.ts'
-import type { OpenQueue, QueueCounts } from './open-queue.ts'
+import { QueuedExecutions } from '../records/queued-executions.ts'
+import { DeliveryJobs, type Deliver, type DeliveryRequest } from './delivery-jobs.ts'
+import { again, jobIdOf, queueNames, type RolloutJob } from './jobs.ts'
 import { QueueSweep } from './queue-sweep.ts'
-import { stalledIntervalFor } from './stalled-interval.ts'
-import { Telling } from './telling.ts'
 import { Wakes } from './wakes.ts'
-import { readWorkers, type QueueWorker } from './worker-list.ts'
+import { readWorkers, type QueueWorker } from './worker-heartbeats.ts'
 
 /** Events that BullMQ keeps of each of its queues. Nobody reads them. */
 const events = { maxLen: 100 }
-/** What its own rules end, a job need not be given up for. */
-const again = { attempts: 1_000_000, removeOnComplete: true, removeOnFail: true } as const
 const rolloutOptions = {
   ...again,
   backoff: { type: 'fixed', delay: 1_000 },
 } as const satisfies JobsOptions
-const resultOptions = {
-  ...again,
-  backoff: { type: 'custom' },
-} as const satisfies JobsOptions
-const longestPauseMs = 60_000
 /** For what is being told to be noted. Milliseconds. */
 const closingMs = 2_000
+
+/** How many rollouts are where. */
+export interface QueueCounts {
+  readonly queued: number
+  readonly running: number
+  readonly grading: number
+  /** With a lease that somebody has to renew. */
+  readonly leased: number
+  /** With outcomes that have not been told yet. */
+  readonly undelivered: number
+  /** Accepted, and not ended and told. */
+  readonly inFlight: number
+}
+
+/** A queue of rollouts, for a server over it and for whoever looks after it. The caller closes it. */
+export interface OpenQueue extends AsyncDisposable {
+  /** What looks wrong with this Redis, one sentence each; to be logged. */
+  readonly warnings: readonly string[]
+  /** Where the queue is, without user and password. */
+  readonly address: string
+  /** How many rollouts are where. */
+  counts(): Promise<QueueCounts>
+  /** The workers that are alive. */
+  workers(): Promise<QueueWorker[]>
+  /**
+   * Bounds how many rollouts run at the same time on all workers together; null: any number.
+   *
+   * @throws OsmosisError with code `invalid_config`; `queue_unavailable`
+   */
+  setMaxRollouts(most: number | null): Promise<void>
+  /** Resolves when what is being told has been told. */
+  close(): Promise<void>
+}
 
 /** The rollouts of any number of fronts and workers. The caller closes it. */
 export class RolloutQueue implements OpenQueue {
@@ -48,14 +72,11 @@ export class RolloutQueue implements OpenQueue {
   readonly address: string
   readonly #connection: QueueConnection
   /** What runs write: for workers. */
-  readonly runs: RolloutRuns
+  readonly runs: QueuedExecutions
   readonly #rollouts: Queue<RolloutJob>
-  readonly #results: Queue<RolloutJob>
+  readonly #deliveries: DeliveryJobs
   readonly #wakes: Wakes
   readonly #sweep: QueueSweep
-  readonly #tellers: Worker[] = []
-  /** That this process is, if it tells results. */
-  #front: { readonly id: string; readonly ms: number } | undefined
   /** Whether there was no room the last time. */
   #isFull = false
   #closing: Promise<void> | undefined
@@ -66,14 +87,16 @@ export class RolloutQueue implements OpenQueue {
     this.#connection = connection
     this.records = new RolloutRecords(connection, redis)
     this.leases = new LeaseRecords(this.records)
-    this.runs = new RolloutRuns(this.records, (id, hasEnded) => this.#passOn(id, { hasEnded }))
+    this.runs = new QueuedExecutions(this.records, (id, hasEnded) => {
+      // A sweep finds what no job could be added for.
+      this.requestDelivery(id, { hasEnded }).catch(() => {})
+    })
     const { prefix } = connection
     const options = { connection: redis, prefix, skipVersionCheck: true, streams: { events } }
     this.#rollouts = new Queue(queueNames.rollouts, options)
-    this.#results = new Queue(queueNames.results, options)
+    this.#deliveries = new DeliveryJobs(connection, redis)
     // What fails is thrown where it was asked for.
     this.#rollouts.on('error', () => {})
-    this.#results.on('error', () => {})
     this.#wakes = new Wakes(
       redis,
       async (onMessage) => connection.subscribe(`${prefix}:wake`, onMessage),
@@ -84,7 +107,7 @@ export class RolloutQueue implements OpenQueue {
       runs: this.runs,
       release: async (id) => this.#release(id),
       isQueued: async (id) => (await this.#rollouts.getJob(jobIdOf(id))) !== undefined,
-      tell: async (id) => this.tell(id),
+      requestDelivery: async (id) => this.requestDelivery(id),
       holdKeys: async () => connection.holdKeys(redis),
     })
   }
@@ -96,9 +119,7 @@ export class RolloutQueue implements OpenQueue {
     try {
       const queue = new RolloutQueue(connection, redis, await connection.check(redis))
       // Whoever loses Redis before that never finds it again.
-      await Promise.all(
-        [queue.#rollouts, queue.#results].map(async (part) => part.waitUntilReady()),
-      )
+      await Promise.all([queue.#rollouts.waitUntilReady(), queue.#deliveries.ready()])
       return queue
     } catch (error) {
       connection.close()
@@ -113,7 +134,7 @@ export class RolloutQueue implements OpenQueue {
    * @throws OsmosisError with code `queue_unavailable`
    */
   async accept(entry: RolloutEntry, limits: AcceptLimits = {}): Promise<QueueAcceptance> {
-    const accepting = this.records.accept(entry, limits, this.#front)
+    const accepting = this.records.accept(entry, limits, this.#deliveries.server)
     // Sent with the record, and so done after it. A job without a record, or one more for the same, does
     // no harm, but while there is no room they would be too many.
     const adding = this.#isFull ? undefined : this.#add(entry)
@@ -159,69 +180,22 @@ export class RolloutQueue implements OpenQueue {
     return dispositions
   }
 
-  /** Has the results of a rollout told (again): somebody's `tell` is called for it. */
-  async tell(
-    id: string,
-    { hasEnded = false, delayMs = 0 }: { hasEnded?: boolean; delayMs?: number } = {},
-  ): Promise<void> {
-    // While the completion is told, a job for the end must not pass for the same.
-    const jobId = `${jobIdOf(id)}.${hasEnded ? 'end' : 'tell'}`
-    const options = { ...resultOptions, jobId, delay: delayMs }
-    await this.#asked(this.#results.add('tell', { id }, options))
+  /** Has some server deliver what a rollout has to be delivered. */
+  async requestDelivery(id: string, request: DeliveryRequest = {}): Promise<void> {
+    await this.#asked(this.#deliveries.request(id, request))
   }
 
   /**
-   * Takes part in telling results. `tell` is called, at one front at a time, whenever a rollout may
-   * have something that was not told: it looks at the record and tells that. When it rejects, it is
-   * called again later, by any front, after pauses that grow to a minute.
+   * Takes part in delivering results. `deliver` is called, on one server at a time, whenever a rollout may
+   * have an outcome that was not delivered: it reads the record and delivers that. When it rejects, it is
+   * called again later, on any server, after pauses that grow to a minute.
    *
    * @param concurrency - how many at a time
-   * @param lockMs - how long a front may be silent before others tell what it was telling
-   * @returns begins no more of it; what is being told goes on
+   * @param lockMs - how long a server may be silent before others deliver what it was delivering
+   * @returns begins no more of it; deliveries under way continue
    */
-  tellResults(
-    tell: (id: string, mayHaveEnded: boolean) => Promise<unknown>,
-    concurrency: number,
-    lockMs = 10_000,
-  ): () => void {
-    const passOn = (id: string, hasEnded: boolean, delayMs: number): void =>
-      this.#passOn(id, { hasEnded, delayMs })
-    const telling = new Telling({ tell, mostAtOnce: concurrency, passOn })
-    const { prefix } = this.#connection
-    const hearing = this.#connection
-      .subscribe(`${prefix}:front:${telling.id}`, (message) => telling.hear(message))
-      .then((stop) => {
-        this.#front = { id: telling.id, ms: lockMs * 1.5 }
-        return stop
-      })
-    const teller = new Worker<RolloutJob>(
-      queueNames.results,
-      async ({ data }) => telling.tell(data.id, true),
-      {
-        connection: this.#connection.waiting(),
-        prefix,
-        skipVersionCheck: true,
-        concurrency,
-        lockDuration: lockMs,
-        stalledInterval: stalledIntervalFor(lockMs / 2),
-        maxStalledCount: again.attempts,
-        settings: {
-          backoffStrategy: (attempts) => Math.min(500 * 2 ** attempts, longestPauseMs),
-        },
-      },
-    )
-    teller.on('error', () => {})
-    this.#tellers.push(teller)
-    return () => {
-      hearing
-        .then((stop) => {
-          this.#front = undefined
-          stop()
-          return undefined
-        })
-        .catch(() => {})
-      teller.close().catch(() => {})
-    }
+  deliverResults(deliver: Deliver, concurrency: number, lockMs = 10_000): () => void {
+    return this.#deliveries.deliver(deliver, concurrency, lockMs)
   }
 
   /**
@@ -255,17 +229,17 @@ export class RolloutQueue implements OpenQueue {
     const count = async (list: string): Promise<number> =>
       this.records.ask((redis) => redis.zcard(`${this.#connection.prefix}:${list}`))
     const { prefix } = this.#connection
-    const [queued, running, grading, leased, untold, both] = await Promise.all([
+    const [queued, running, grading, leased, undelivered, both] = await Promise.all([
       count('queued'),
       count('running'),
       count('grading'),
       count('leases'),
-      count('untold'),
+      count('undelivered'),
       // Those whose completion is being told.
-      this.records.ask((redis) => redis.zinter(2, `${prefix}:grading`, `${prefix}:untold`)),
+      this.records.ask((redis) => redis.zinter(2, `${prefix}:grading`, `${prefix}:undelivered`)),
     ])
-    const inFlight = queued + running + grading + untold - both.length
-    return { queued, running, grading, leased, untold, inFlight }
+    const inFlight = queued + running + grading + undelivered - both.length
+    return { queued, running, grading, leased, undelivered, inFlight }
   }
 
   async workers(): Promise<QueueWorker[]> {
@@ -314,7 +288,7 @@ export class RolloutQueue implements OpenQueue {
   async #close(): Promise<void> {
     this.#sweep.close()
     this.#wakes.close()
-    const closed = Promise.all(this.#tellers.map(async (teller) => teller.close()))
+    const closed = this.#deliveries.close()
     // Without Redis they wait for its return.
     const { promise: late, resolve } = Promise.withResolvers<void>()
     const timer = startTimer(closingMs, resolve)
@@ -335,11 +309,6 @@ export class RolloutQueue implements OpenQueue {
   /** The job of a rollout that has ended is of no use. */
   async #release(id: string): Promise<void> {
     await this.#asked(this.#rollouts.remove(jobIdOf(id)))
-  }
-
-  /** A sweep finds what nobody could be asked to tell. */
-  #passOn(id: string, job: { hasEnded: boolean; delayMs?: number }): void {
-    this.tell(id, job).catch(() => {})
   }
 
   async #asked<T>(answer: Promise<T>): Promise<T> {

@@ -4,7 +4,7 @@ import { toScript } from './script-library.ts'
 export const deliveryScripts = {
   accept: toScript(`
     local kind, digest, answer, code, may_grade, limit_ms, most_queued, keep_ms = unpack(ARGV, 3, 10)
-    local lease_ms, token, most_leases, front, tell_ms = unpack(ARGV, 11, 15)
+    local lease_ms, token, most_leases, front, deliver_ms = unpack(ARGV, 11, 15)
     local request, delivery = ARGV[16], ARGV[17]
     read('status', 'digest', 'answer', 'token_digest')
     if get('status') then
@@ -27,7 +27,7 @@ export const deliveryScripts = {
     known.admitted_at = admitted
     if may_grade == '1' then set('may_grade', 1) end
     if token ~= '' then set('token_digest', token) end
-    if front ~= '' then set('front', front, 'tell_ms', tell_ms) end
+    if front ~= '' then set('front', front, 'deliver_ms', deliver_ms) end
     if lease_ms ~= '' then
       set('heard_at', admitted, 'lease_ms', lease_ms)
       redis.call('ZADD', prefix .. ':leases', admitted + lease_ms, id)
@@ -49,7 +49,7 @@ export const deliveryScripts = {
   /** Nobody was answered that it is accepted: whoever wanted to is gone. */
   abandon: toScript(`
     redis.call('ZREM', prefix .. ':jobless', id)
-    -- Taken, or ended without a worker.
+    -- TakeAnswer, or ended without a worker.
     if get('job') or get('status') ~= 'queued' then return 0 end
     for _, list in ipairs({ ':queued', ':deadlines', ':leases' }) do
       redis.call('ZREM', prefix .. list, id)
@@ -61,24 +61,24 @@ export const deliveryScripts = {
     read('status', 'worker', 'run')
     local status = get('status')
     if not status then return 0 end
-    if how ~= '' then told('completion', how) end
+    if how ~= '' then noteDelivered('completion', how) end
     if report ~= '' and get('delivery') then set('report', report) end
     if not listed[status] then return 1 end
     set('may_grade', 1, 'at:allowed', now())
-    tellWorker('grade')
+    notifyWorker('grade')
     return 0`),
 
   keepCallback: toScript(`
     local kind, body = ARGV[3], ARGV[4]
-    read('status', 'told:' .. kind)
-    if not get('status') or get('told:' .. kind) then return false end
+    read('status', 'delivered:' .. kind)
+    if not get('status') or get('delivered:' .. kind) then return false end
     -- A body is long, and whoever brought it has it.
     if redis.call('HSETNX', record, 'callback:' .. kind, body) == 1 then return 1 end
     return get('callback:' .. kind)`),
 
-  told: toScript(`
+  noteDelivered: toScript(`
     if redis.call('EXISTS', record) == 0 then return 0 end
-    told(ARGV[3], ARGV[4])
+    noteDelivered(ARGV[3], ARGV[4])
     return 1`),
 
   /** What the status of a rollout says from now on. */
@@ -87,26 +87,26 @@ export const deliveryScripts = {
 
   /** What was told is not everything. */
   deliverLater: toScript(`
-    if redis.call('EXISTS', record) == 1 then toTell(true) end`),
+    if redis.call('EXISTS', record) == 1 then awaitDelivery(true) end`),
 
   /** Somebody is telling these: nobody has to be reminded of them. */
   postpone: toScript(`
     local due = now() + ARGV[3]
-    for n = 4, #ARGV do redis.call('ZADD', prefix .. ':untold', 'XX', due, ARGV[n]) end`),
+    for n = 4, #ARGV do redis.call('ZADD', prefix .. ':undelivered', 'XX', due, ARGV[n]) end`),
 
   /** Nothing more is to be told: what is left answers repetitions and status. */
   finish: toScript(`
     local keep_ms, kind, how = ARGV[3], ARGV[4], ARGV[5]
     read('status', 'job', 'lease_ms', 'limit')
     if not get('status') then return 0 end
-    local lists = { ':untold' }
+    local lists = { ':undelivered' }
     if not get('job') then table.insert(lists, ':jobless') end
     if get('limit') then table.insert(lists, ':deadlines') end
     if get('lease_ms') then table.insert(lists, ':leases') end
-    if kind ~= '' then told(kind, how) end
+    if kind ~= '' then noteDelivered(kind, how) end
     redis.call('HDEL', record, 'request', 'delivery', 'workflow', 'samples', 'partial', 'grading',
       'cancel', 'token', 'limit', 'began', 'asked', 'downed', 'report', 'front',
-      'tell_ms')
+      'deliver_ms')
     for _, list in ipairs(lists) do redis.call('ZREM', prefix .. list, id) end
     return redis.call('PEXPIRE', record, keep_ms)`),
 }
@@ -198,11 +198,11 @@ export const runScripts = {
     local phase = event:match('^%a+')
     local waits, calls = ARGV[10] == '1', ARGV[11]
     read('status', 'settled:' .. phase, 'run', 'cancel', 'worker', 'admitted_at', 'kind', 'may_grade',
-      'tell_ms', 'front', 'limit')
+      'deliver_ms', 'front', 'limit')
     local before = get('status')
     if not before then return 'gone' end
     -- Whoever asks again does not know who has heard of it.
-    if get('settled:' .. phase) == run then return waits and 'kept' or 'unheard' end
+    if get('settled:' .. phase) == run then return waits and 'kept' or 'unclaimed' end
     local status, refusal = stateAfter(event, run)
     if not status then return refusal end
     -- The run that is given up has not said so itself.
@@ -226,13 +226,13 @@ export const runScripts = {
     end
     if get('limit') then redis.call('ZREM', prefix .. ':deadlines', id) end
     enter(status, unpack(fields))
-    local heard = toTell(waits)
+    local heard = awaitDelivery(waits)
     if gives_up == '1' then
       known.run = redis.call('HINCRBY', record, 'run', 1)
-      tellWorker()
+      notifyWorker()
     end
     changed()
-    return heard == 0 and 'unheard' or 'kept'`),
+    return heard == 0 and 'unclaimed' or 'kept'`),
 
   /** The worker ends before the rollout does, and is no longer to be waited for. */
   leave: toScript(`
@@ -245,7 +245,7 @@ export const runScripts = {
     if get('settled:workflow') ~= ARGV[3] or not get('request') then return 'stale' end
     set('partial', ARGV[4], 'has_partial', 1)
     changed()
-    return toTell() == 0 and 'unheard' or 'kept'`),
+    return awaitDelivery() == 0 and 'unclaimed' or 'kept'`),
 
   /** Ends a rollout that no run has, and asks the worker of any other to end it. */
   cancel: toScript(`
@@ -257,12 +257,12 @@ export const runScripts = {
     set('cancel', reason)
     if not get('ended_at') then set('cancelled', said) end
     if get('run') ~= '0' then
-      tellWorker()
+      notifyWorker()
       return { said }
     end
     set('workflow', outcome, 'settled:workflow', '-', 'run', 1, 'error', message)
     redis.call('ZREM', prefix .. ':deadlines', id)
     enter(stateAfter(event))
     changed()
-    return { said, toTell() == 0 and 'unheard' or 'ended' }`),
+    return { said, awaitDelivery() == 0 and 'unclaimed' or 'ended' }`),
 }

@@ -62,7 +62,7 @@ export interface RolloutRecord {
   readonly has: { readonly workflow: boolean; readonly grading: boolean; readonly partial: boolean }
   readonly mayGrade: boolean
   /** What was told, by kind of callback, and how that went. */
-  readonly told: Readonly<Record<string, string>>
+  readonly delivered: Readonly<Record<string, string>>
   /** What the first who cancelled it was answered. */
   readonly cancelled: Exclude<CancelDisposition, 'not_found'> | undefined
   readonly tokenDigest: string | undefined
@@ -73,9 +73,9 @@ export interface RolloutRecord {
 }
 
 /** What of a result can be told: a callback of either kind, both in one, or the end of a lease. */
-export type ToldKind = 'completion' | 'grader' | 'results' | 'lease'
+export type DeliveryKind = 'completion' | 'grader' | 'results' | 'lease'
 
-const toldKinds: readonly ToldKind[] = ['completion', 'grader', 'results', 'lease']
+const deliveryKinds: readonly DeliveryKind[] = ['completion', 'grader', 'results', 'lease']
 
 const small = [
   'kind',
@@ -105,7 +105,7 @@ const small = [
 /** The fields of a record that are read at once: all but the large ones. */
 export const recordFields: readonly string[] = [
   ...small,
-  ...toldKinds.map((kind) => `told:${kind}`),
+  ...deliveryKinds.map((kind) => `delivered:${kind}`),
 ]
 
 /** Undefined when there is no record. `values` are those of {@link recordFields}. */
@@ -120,8 +120,8 @@ export function readRecord(
     return value === undefined ? undefined : Number(value)
   }
   if (text('status') === undefined) return undefined
-  const told = toldKinds.flatMap((kind) => {
-    const how = field.get(`told:${kind}`)
+  const delivered = deliveryKinds.flatMap((kind) => {
+    const how = field.get(`delivered:${kind}`)
     return how === undefined ? [] : [[kind, how] as const]
   })
   return {
@@ -145,7 +145,7 @@ export function readRecord(
       partial: text('has_partial') !== undefined,
     },
     mayGrade: text('may_grade') !== undefined,
-    told: Object.fromEntries(told),
+    delivered: Object.fromEntries(delivered),
     cancelled: text('cancelled') as RolloutRecord['cancelled'],
     tokenDigest: text('token_digest'),
     heardAt: number('heard_at'),

@@ -3,7 +3,7 @@ import { portable } from '@osmosis/workers/messages'
 import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'
-import { RecordFields, workflowFields, type KeptWorkflow } from './record-fields.ts'
+import { RecordFields, workflowFields, type StoredWorkflow } from './stored-outcomes.ts'
 import { deliveryScripts } from './record-scripts.ts'
 import { KnownScripts, type RecordScript, type ScriptValue } from './script-library.ts'
 import {
@@ -14,7 +14,7 @@ import {
   type AcceptLimits,
   type RolloutEntry,
   type RolloutRecord,
-  type ToldKind,
+  type DeliveryKind,
 } from './rollout-record.ts'
 
 /** How long a record may be without a job: its acceptance was never answered then. Milliseconds. */
@@ -115,7 +115,7 @@ export class RolloutRecords {
   }
 
   /** The outcome of the workflow; undefined until there is one, and when it is not kept any more. */
-  async workflow(id: string): Promise<KeptWorkflow | undefined> {
+  async workflow(id: string): Promise<StoredWorkflow | undefined> {
     return (await this.#fields(id, workflowFields)).workflow()
   }
 
@@ -145,7 +145,7 @@ export class RolloutRecords {
    * Keeps the body of a callback, which is never built again. Resolves with the body that was kept
    * first: the only one to be sent; undefined when it was told already.
    */
-  async keepCallback<T>(id: string, kind: ToldKind, body: T): Promise<T | undefined> {
+  async keepCallback<T>(id: string, kind: DeliveryKind, body: T): Promise<T | undefined> {
     const place = `callback:${kind}`
     const kept = await this.run(deliveryScripts.keepCallback, id, [
       kind,
@@ -156,8 +156,8 @@ export class RolloutRecords {
   }
 
   /** Something was told, or given up, for good. `how` is a word of the front's own. */
-  async told(id: string, kind: ToldKind, how: string): Promise<void> {
-    await this.run(deliveryScripts.told, id, [kind, how])
+  async noteDelivered(id: string, kind: DeliveryKind, how: string): Promise<void> {
+    await this.run(deliveryScripts.noteDelivered, id, [kind, how])
   }
 
   /** Has the status of a rollout say this of its failure. */
@@ -184,7 +184,7 @@ export class RolloutRecords {
   async finish(
     id: string,
     keepMs: number = endedForMs,
-    last?: { readonly kind: ToldKind; readonly how: string },
+    last?: { readonly kind: DeliveryKind; readonly how: string },
   ): Promise<void> {
     await this.run(deliveryScripts.finish, id, [keepMs, last?.kind ?? '', last?.how ?? ''])
   }

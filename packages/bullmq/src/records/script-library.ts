@@ -17,7 +17,7 @@ export type ScriptValue = string | number | Buffer
 export type RecordScript = string
 
 /** How long an outcome may be without anybody who tells it. Milliseconds. */
-export const untoldMs = 15_000
+export const undeliveredMs = 15_000
 
 // Keys beside that of the record are made of the prefix here: with Redis Cluster the prefix has braces.
 const shared = {
@@ -88,27 +88,27 @@ const shared = {
       redis.call('HINCRBY', record, 'version', 1)
       redis.call('PUBLISH', prefix .. ':wake', get('status') .. ' ' .. id)
     end`,
-  toTell: `
+  awaitDelivery: `
     -- Has an outcome told by the front that accepted the rollout, which has some time for it. Gives
     -- whether that front hears it; otherwise any other has to be asked.
-    local function toTell(waits)
+    local function awaitDelivery(waits)
       if get('status') == 'grading' and get('may_grade') then return 1 end
-      redis.call('ZADD', prefix .. ':untold', now() + (get('tell_ms') or ${untoldMs}), id)
+      redis.call('ZADD', prefix .. ':undelivered', now() + (get('deliver_ms') or ${undeliveredMs}), id)
       if waits then return 1 end
-      local channel = prefix .. ':front:' .. (get('front') or '')
+      local channel = prefix .. ':server:' .. (get('front') or '')
       return redis.call('PUBLISH', channel, get('status') .. ' ' .. id)
     end`,
-  told: `
-    local function told(kind, how)
+  noteDelivered: `
+    local function noteDelivered(kind, how)
       redis.call('HDEL', record, 'callback:' .. kind)
       -- Of one that has ended there may be more: two fronts may tell the same, one of them late.
-      if listed[get('status')] then redis.call('ZREM', prefix .. ':untold', id) end
-      set('told:' .. kind, how)
+      if listed[get('status')] then redis.call('ZREM', prefix .. ':undelivered', id) end
+      set('delivered:' .. kind, how)
       changed()
     end`,
-  tellWorker: `
+  notifyWorker: `
     -- Says to its worker what is so of which run; by default only that it is to look.
-    local function tellWorker(what)
+    local function notifyWorker(what)
       local worker = get('worker')
       local said = (what or 'look') .. ' ' .. (get('run') or 0) .. ' ' .. id
       if worker then redis.call('PUBLISH', prefix .. ':worker:' .. worker .. ':control', said) end

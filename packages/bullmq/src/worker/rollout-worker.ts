@@ -6,20 +6,28 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { OsmosisError, type BeginningModelCall } from '@osmosis/core'
 import { lossError, type ExecutionBackend } from '@osmosis/runtime'
 import type { Logger } from '@osmosis/server'
-import { DelayedError, WaitingError, Worker, type Job } from 'bullmq'
+import { Worker, type Job } from 'bullmq'
 
 import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
-import { closeJobs } from './close-jobs.ts'
-import { queueNames, type RolloutJob } from '../queue/job-names.ts'
+import {
+  closeJobs,
+  giveBack,
+  later,
+  queueNames,
+  stalledIntervalFor,
+  type RolloutJob,
+} from '../queue/jobs.ts'
 import { RolloutQueue } from '../queue/rollout-queue.ts'
-import { stalledIntervalFor } from '../queue/stalled-interval.ts'
-import { removeHeartbeat, writeHeartbeat } from '../queue/worker-list.ts'
+import { removeHeartbeat, writeHeartbeat } from '../queue/worker-heartbeats.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
-import { RolloutRuns, type RunOf, type Taken } from '../records/rollout-runs.ts'
+import {
+  QueuedExecutions,
+  type QueuedExecution,
+  type TakeAnswer,
+} from '../records/queued-executions.ts'
 import { ModelCallSlots } from './model-call-slots.ts'
-import { patiently } from '../queue/patience.ts'
-import { WorkerRun, type WorkerRunParts } from './worker-run.ts'
-import { QueueWorkerRuns } from './worker-runs.ts'
+import { retryFor } from '../queue/redis-retries.ts'
+import { WorkerExecution, WorkerExecutions, type WorkerExecutionParts } from './worker-execution.ts'
 
 /** Options of {@link startRolloutWorker}. */
 export interface RolloutWorkerOptions extends QueueConnectionOptions {
@@ -62,9 +70,9 @@ export class RolloutWorker implements AsyncDisposable {
   readonly #connection: QueueConnection
   readonly #queue: RolloutQueue
   readonly #records: RolloutRecords
-  readonly #runs: RolloutRuns
-  readonly #inside: QueueWorkerRuns
-  readonly #parts: WorkerRunParts
+  readonly #runs: QueuedExecutions
+  readonly #inside: WorkerExecutions
+  readonly #parts: WorkerExecutionParts
   readonly #jobs: Worker<RolloutJob>
   readonly #slots: ModelCallSlots | undefined
   readonly #timers: NodeJS.Timeout[]
@@ -93,11 +101,11 @@ export class RolloutWorker implements AsyncDisposable {
     this.#queue = queue
     this.#lockMs = lockDurationMs
     this.#records = new RolloutRecords(connection, redis)
-    this.#runs = new RolloutRuns(this.#records, (id, hasEnded) => {
+    this.#runs = new QueuedExecutions(this.#records, (id, hasEnded) => {
       // A sweep finds what nobody was asked to tell.
-      queue.tell(id, { hasEnded }).catch(() => {})
+      queue.requestDelivery(id, { hasEnded }).catch(() => {})
     })
-    this.#inside = new QueueWorkerRuns(this.#runs)
+    this.#inside = new WorkerExecutions(this.#runs)
     const { backend, modelCallsPerEndpoint: limit } = options
     this.#slots =
       limit === undefined
@@ -179,7 +187,7 @@ export class RolloutWorker implements AsyncDisposable {
   async #close(): Promise<void> {
     const left = new Promise<void>((resolve) => {
       const leave = (): void => {
-        patiently(farewellMs, async () => this.#inside.leave()).then(resolve, resolve)
+        retryFor(farewellMs, async () => this.#inside.leave()).then(resolve, resolve)
       }
       if (this.#leaving.signal.aborted) leave()
       this.#leaving.signal.addEventListener('abort', leave, { once: true })
@@ -198,7 +206,7 @@ export class RolloutWorker implements AsyncDisposable {
     const farewell = async (): Promise<void> =>
       this.#records.ask(async (redis) => removeHeartbeat(redis, prefix, this.id))
     // Who is not heard of is taken for gone soon enough.
-    await patiently(farewellMs, farewell).catch(() => {})
+    await retryFor(farewellMs, farewell).catch(() => {})
     await this.#queue.close()
     this.#connection.close()
   }
@@ -221,7 +229,7 @@ export class RolloutWorker implements AsyncDisposable {
     } finally {
       this.#taking.delete(id)
     }
-    if (taken instanceof WorkerRun) return this.#waitFor(job, token, taken)
+    if (taken instanceof WorkerExecution) return this.#waitFor(job, token, taken)
     switch (taken.what) {
       case 'ended':
         return undefined
@@ -232,7 +240,7 @@ export class RolloutWorker implements AsyncDisposable {
         return later(job, token, otherCodeMs)
       case 'lost': {
         const { patienceMs } = this.#parts
-        await patiently(patienceMs, async () =>
+        await retryFor(patienceMs, async () =>
           this.#runs.giveUp({ id, run: taken.run }, taken.reason),
         )
       }
@@ -240,7 +248,9 @@ export class RolloutWorker implements AsyncDisposable {
   }
 
   /** Resolves with the run that is going on here then, or with why there is none. */
-  async #take(id: string): Promise<WorkerRun | Exclude<Taken, { what: 'run' | 'mine' }>> {
+  async #take(
+    id: string,
+  ): Promise<WorkerExecution | Exclude<TakeAnswer, { what: 'run' | 'mine' }>> {
     const mine = this.#inside.get(id)
     const taken = await this.#runs.take(id, {
       worker: this.id,
@@ -254,12 +264,16 @@ export class RolloutWorker implements AsyncDisposable {
     this.#options.logger?.info({ rollout_id: id, run: taken.run }, 'rollout taken')
     mine?.giveUp()
     await mine?.over
-    const run = new WorkerRun(this.#parts, { id, run: taken.run }, taken)
+    const run = new WorkerExecution(this.#parts, { id, run: taken.run }, taken)
     this.#inside.add(run)
     return run
   }
 
-  async #waitFor(job: Job<RolloutJob>, token: string | undefined, run: WorkerRun): Promise<void> {
+  async #waitFor(
+    job: Job<RolloutJob>,
+    token: string | undefined,
+    run: WorkerExecution,
+  ): Promise<void> {
     const { signal } = this.#leaving
     const left = Promise.withResolvers<'left'>()
     const onLeave = (): void => left.resolve('left')
@@ -273,7 +287,11 @@ export class RolloutWorker implements AsyncDisposable {
   }
 
   /** @param isMarked - whether the mark was set, which counts what has begun before */
-  async #callBegins(of: RunOf, call: BeginningModelCall, isMarked: boolean): Promise<() => void> {
+  async #callBegins(
+    of: QueuedExecution,
+    call: BeginningModelCall,
+    isMarked: boolean,
+  ): Promise<() => void> {
     // Nothing was heard for so long that others may have taken over.
     if (performance.now() - this.#heardAt > this.#lockMs) {
       // A rollout goes on while Redis is away.
@@ -354,15 +372,4 @@ export async function startRolloutWorker(options: RolloutWorkerOptions): Promise
     )
   }
   return RolloutWorker.start(options)
-}
-
-/** Leaves a job to other workers, as the next one. */
-async function giveBack(job: Job<RolloutJob>, token: string | undefined): Promise<never> {
-  await job.moveToWait(token)
-  throw new WaitingError()
-}
-
-async function later(job: Job<RolloutJob>, token: string | undefined, ms: number): Promise<never> {
-  await job.moveToDelayed(Date.now() + ms, token)
-  throw new DelayedError()
 }

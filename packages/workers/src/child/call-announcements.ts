@@ -2,16 +2,16 @@ import type { BeginningModelCall } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 
 import { receiveError, type SentError } from '../protocol/sent-error.ts'
-import type { FrontChannel } from './front-channel.ts'
+import type { ParentChannel } from './front-channel.ts'
 
 /** Announces the model calls of a run to the front, and has them wait for its answers. */
 export class CallAnnouncements {
   readonly #run: number
-  readonly #channel: FrontChannel
+  readonly #channel: ParentChannel
   readonly #unanswered = new Map<number, PromiseWithResolvers<void>>()
   #calls = 0
 
-  constructor(run: number, channel: FrontChannel) {
+  constructor(run: number, channel: ParentChannel) {
     this.#run = run
     this.#channel = channel
   }

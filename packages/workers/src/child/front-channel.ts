@@ -1,17 +1,17 @@
 import { promisify } from 'node:util'
 
-import type { FrontMessage, WorkerMessage } from '../protocol/worker-messages.ts'
+import type { ParentMessage, WorkerMessage } from '../protocol/worker-messages.ts'
 import { residentBytes } from './resident-bytes.ts'
 
-type WatchMessage = Extract<FrontMessage, { type: 'watch' }>
+type WatchMessage = Extract<ParentMessage, { type: 'watch' }>
 /** What is said to a worker that is being watched. */
-export type LaterMessage = Exclude<FrontMessage, WatchMessage>
+export type LaterMessage = Exclude<ParentMessage, WatchMessage>
 
 /**
  * The worker's end of the channel to its front. The process ends with it. User code sees none: a program
  * that is used to telling a process manager that it is ready would be talking to the front.
  */
-export class FrontChannel {
+export class ParentChannel {
   /** How the front watches this process: the first that it says. */
   readonly watched: Promise<WatchMessage>
   #take: ((message: LaterMessage) => void) | undefined
@@ -22,7 +22,7 @@ export class FrontChannel {
     Object.assign(process, { send: undefined, disconnect: undefined })
     const { promise, resolve } = Promise.withResolvers<WatchMessage>()
     this.watched = promise
-    process.on('message', (message: FrontMessage) => {
+    process.on('message', (message: ParentMessage) => {
       if (message.type === 'watch') resolve(message)
       else if (this.#take) this.#take(message)
       else this.#waiting.push(message)

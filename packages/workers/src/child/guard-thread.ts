@@ -1,6 +1,6 @@
 import { workerData } from 'node:worker_threads'
 
-import { sayLastWords } from './last-words.ts'
+import { reportExit } from './last-words.ts'
 import { residentBytes } from './resident-bytes.ts'
 
 // A thread beside user code: it goes on when that blocks the event loop or collects garbage for good.
@@ -25,10 +25,10 @@ setInterval(() => {
   // V8 leaves no time for words when the heap is full.
   if (!isLarge && bytes > maxHeapBytes * 0.75) {
     isLarge = true
-    sayLastWords({ kind: 'large' })
+    reportExit({ kind: 'large' })
   }
   // The limit of the heap does not count buffers.
   if (bytes <= maxMemoryBytes) return
-  sayLastWords({ kind: 'memory', megabytes: Math.round(maxMemoryBytes / 2 ** 20) })
+  reportExit({ kind: 'memory', megabytes: Math.round(maxMemoryBytes / 2 ** 20) })
   process.kill(process.pid, 'SIGKILL')
 }, everyMs)

@@ -3,10 +3,10 @@ import { writeSync } from 'node:fs'
 import { codePlace } from '@osmosis/runtime/containment'
 
 /** The pipe for last words: the message channel is no use to a process that ends in this moment. */
-export const lastWordsPipe = 4
+export const exitReportPipe = 4
 
 /** What a worker process says of its own end. */
-export type LastWords =
+export type ExitReport =
   /** `place` is where `process.exit` was called; empty when it was not. */
   | { readonly kind: 'exit'; readonly code: number; readonly place: string }
   | { readonly kind: 'uncaught'; readonly message: string; readonly place: string }
@@ -21,18 +21,18 @@ export type LastWords =
 const { stringify } = JSON
 
 /** Writes at once. The first words are the ones that count. */
-export function sayLastWords(words: LastWords): void {
+export function reportExit(words: ExitReport): void {
   try {
-    writeSync(lastWordsPipe, `${stringify(words)}\n`)
+    writeSync(exitReportPipe, `${stringify(words)}\n`)
   } catch {
     // Nobody is left to read them.
   }
 }
 
 /** What a line of the pipe says; undefined for what else may have been written there. */
-export function toLastWords(line: string): LastWords | undefined {
+export function parseExitReport(line: string): ExitReport | undefined {
   try {
-    const words = JSON.parse(line) as LastWords | null
+    const words = JSON.parse(line) as ExitReport | null
     return words !== null && typeof words === 'object' && 'kind' in words ? words : undefined
   } catch {
     return undefined
@@ -40,7 +40,7 @@ export function toLastWords(line: string): LastWords | undefined {
 }
 
 /** From now on the process says why it ends, as far as JavaScript gets to know. */
-export function sayLastWordsAtExit(): void {
+export function reportEveryExit(): void {
   let place = ''
   const { exit } = process // oxlint-disable-line typescript/unbound-method -- called on it below
   const exitWithPlace: typeof exit = (code) => {
@@ -54,9 +54,9 @@ export function sayLastWordsAtExit(): void {
   const abortWithPlace: typeof abort = () => {
     const call = { stack: '' }
     Error.captureStackTrace(call, abortWithPlace)
-    sayLastWords({ kind: 'abort', place: codePlace(call) })
+    reportExit({ kind: 'abort', place: codePlace(call) })
     return abort.call(process)
   }
   process.abort = abortWithPlace
-  process.on('exit', (code) => sayLastWords({ kind: 'exit', code, place }))
+  process.on('exit', (code) => reportExit({ kind: 'exit', code, place }))
 }

@@ -10,10 +10,10 @@ import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import { sendError } from '../protocol/sent-error.ts'
 import { BuiltIns } from './built-ins.ts'
-import { FrontChannel, type LaterMessage } from './front-channel.ts'
+import { ParentChannel, type LaterMessage } from './front-channel.ts'
 import type { GuardData } from './guard-thread.ts'
-import { sayLastWords, sayLastWordsAtExit, type LastWords } from './last-words.ts'
-import { ChildRuns } from './worker-runs.ts'
+import { reportExit, reportEveryExit, type ExitReport } from './last-words.ts'
+import { ChildExecutions } from './worker-runs.ts'
 
 /** What a worker process executes. */
 export interface WorkerEntrypoint<TWorkflowConfig = unknown, TGraderConfig = unknown> {
@@ -37,8 +37,8 @@ const lastResultsMs = 1000
 export async function runWorker<TWorkflowConfig, TGraderConfig>(
   load: () => Promise<WorkerEntrypoint<TWorkflowConfig, TGraderConfig>>,
 ): Promise<void> {
-  const channel = new FrontChannel()
-  sayLastWordsAtExit()
+  const channel = new ParentChannel()
+  reportEveryExit()
   containUserCode({ onUnattributed: (error) => endBecauseOf(error, channel) })
   leaveSignalsToFront()
   goOnUnread()
@@ -57,7 +57,7 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
     const { backend: options, facts = null, answer = refuse } = await load()
     const backend = new LocalBackend(options)
     if (backend.gradesGroups) throw oneProcessOnly(options.grader?.name ?? 'The grader')
-    const runs = new ChildRuns(backend, channel)
+    const runs = new ChildExecutions(backend, channel)
     channel.hold()
     channel.onMessage((message) => handle(message, { channel, runs, answer }))
     const { workflows, graders } = concurrencyLimits(options)
@@ -72,8 +72,8 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
 }
 
 interface WorkerParts {
-  readonly channel: FrontChannel
-  readonly runs: ChildRuns
+  readonly channel: ParentChannel
+  readonly runs: ChildExecutions
   readonly answer: (question: unknown) => Promise<unknown>
 }
 
@@ -99,14 +99,14 @@ async function refuse(): Promise<never> {
   throw new Error('This worker answers no questions.')
 }
 
-function endBecauseOf(thrown: unknown, channel: FrontChannel): void {
+function endBecauseOf(thrown: unknown, channel: ParentChannel): void {
   const message = beginningOf(errorMessage(thrown), errorTextBytes)
   endSaying({ kind: 'uncaught', message, place: codePlace(thrown) }, channel)
 }
 
 /** Nobody knows what state the process is in: it ends, but for results that are on their way out. */
-function endSaying(words: LastWords, channel: FrontChannel): void {
-  sayLastWords(words)
+function endSaying(words: ExitReport, channel: ParentChannel): void {
+  reportExit(words)
   setTimeout(endProcess, lastResultsMs)
   channel.flushed().finally(endProcess).catch(endProcess)
 }

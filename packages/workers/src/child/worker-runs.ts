@@ -3,9 +3,9 @@ import type { SamplesById, GradingOutcome, LocalBackend, WorkflowOutcome } from 
 
 import { sendSamples } from '../protocol/portable.ts'
 import { receiveError, sendFailure } from '../protocol/sent-error.ts'
-import type { RunMessage } from '../protocol/worker-messages.ts'
+import type { ExecutionMessage } from '../protocol/worker-messages.ts'
 import { CallAnnouncements } from './call-announcements.ts'
-import type { FrontChannel, LaterMessage } from './front-channel.ts'
+import type { ParentChannel, LaterMessage } from './front-channel.ts'
 
 /** A run that is going on in this process. */
 interface Run {
@@ -18,12 +18,12 @@ interface Run {
 }
 
 /** Executes what the front hands over, and tells it what happens. */
-export class ChildRuns {
+export class ChildExecutions {
   readonly #backend: Pick<LocalBackend<never, never>, 'execute'>
-  readonly #channel: FrontChannel
+  readonly #channel: ParentChannel
   readonly #runs = new Map<number, Run>()
 
-  constructor(backend: Pick<LocalBackend<never, never>, 'execute'>, channel: FrontChannel) {
+  constructor(backend: Pick<LocalBackend<never, never>, 'execute'>, channel: ParentChannel) {
     this.#backend = backend
     this.#channel = channel
   }
@@ -105,7 +105,7 @@ export class ChildRuns {
   }
 
   #post(
-    message: Extract<RunMessage, { samples: readonly RolloutSample[] }>,
+    message: Extract<ExecutionMessage, { samples: readonly RolloutSample[] }>,
     samples: SamplesById,
   ): void {
     sendSamples(samples, (sent) => this.#channel.post({ ...message, samples: sent }))

@@ -15,8 +15,8 @@ import {
 } from '@osmosis/runtime'
 import { startTimer } from '@osmosis/core/http'
 
-import { WorkerLoss, type RunOrder } from './remote-run.ts'
-import type { PlacedRun, WorkerPool } from './worker-pool.ts'
+import { WorkerLoss, type ExecutionOrder } from './remote-run.ts'
+import type { PlacedExecution, WorkerPool } from './worker-pool.ts'
 
 /** For a worker to report the end of what was ended. */
 const reactionMs = 1_000
@@ -32,7 +32,7 @@ export interface PoolParts {
 /** The phases of one rollout, in whatever workers it takes. */
 export class PooledRollout implements RolloutPhases {
   readonly #parts: PoolParts
-  #placed: PlacedRun | undefined
+  #placed: PlacedExecution | undefined
 
   constructor(parts: PoolParts) {
     this.#parts = parts
@@ -69,7 +69,7 @@ export class PooledRollout implements RolloutPhases {
       if (takesSlot) release = await graderSlots.acquire(live.ending)
       deadline = graderDeadline(request)
       live.enter(deadline)
-      const { run } = this.#placed as PlacedRun
+      const { run } = this.#placed as PlacedExecution
       run.grade()
       const graded = await this.#reported(run.grading.promise, deadline)
       // A success that was under way when the rollout was cancelled comes after what the canceller was told.
@@ -93,7 +93,7 @@ export class PooledRollout implements RolloutPhases {
   ): Promise<Pick<WorkflowResult, 'outcome' | 'samples'>> {
     const since = new QueueClock(live.request.queuedSeconds)
     const { beforeFirstModelCall, modelCallBegins } = live
-    const toOrder = (): RunOrder => {
+    const toOrder = (): ExecutionOrder => {
       if (live.status === 'queued') {
         clock.stop()
         live.apply('code_started')

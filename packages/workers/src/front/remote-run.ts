@@ -14,10 +14,10 @@ import {
 import { AnnouncedCalls } from './announced-calls.ts'
 import { receiveFailure, sendError, type SentError } from '../protocol/sent-error.ts'
 import { isTooDeep } from '../protocol/portable.ts'
-import type { FrontMessage, RunMessage } from '../protocol/worker-messages.ts'
+import type { ParentMessage, ExecutionMessage } from '../protocol/worker-messages.ts'
 
 /** What a worker is to run. */
-export interface RunOrder {
+export interface ExecutionOrder {
   readonly request: RolloutRequest
   /** See `RolloutObserver`; without it the first model call waits for nobody here. */
   readonly beforeFirstModelCall: (() => Promise<void>) | undefined
@@ -43,7 +43,7 @@ export class WorkerLoss extends OsmosisError {
 }
 
 /** One run of a rollout in one worker, as the front sees it. */
-export class RemoteRun {
+export class RemoteExecution {
   readonly number: number
   readonly request: RolloutRequest
   /** Settle with what the worker reports, and reject with a {@link WorkerLoss}. */
@@ -52,7 +52,7 @@ export class RemoteRun {
   readonly #partial = Promise.withResolvers<SamplesById>()
   readonly #beforeFirstModelCall: (() => Promise<void>) | undefined
   readonly #calls: AnnouncedCalls | undefined
-  readonly #send: (message: FrontMessage) => void
+  readonly #send: (message: ParentMessage) => void
   #status: LifecycleState = 'queued'
   #calledPolicy = false
   #isGraded = false
@@ -60,8 +60,8 @@ export class RemoteRun {
 
   constructor(
     number: number,
-    { request, beforeFirstModelCall, modelCallBegins }: RunOrder,
-    send: (message: FrontMessage) => void,
+    { request, beforeFirstModelCall, modelCallBegins }: ExecutionOrder,
+    send: (message: ParentMessage) => void,
   ) {
     this.number = number
     this.request = request
@@ -131,7 +131,7 @@ export class RemoteRun {
     if (!this.isOver) this.#send({ type: 'end', run: this.number, reason: sendError(reason) })
   }
 
-  handle(message: RunMessage): void {
+  handle(message: ExecutionMessage): void {
     switch (message.type) {
       case 'began':
         this.#apply('code_started')

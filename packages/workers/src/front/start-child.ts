@@ -2,7 +2,7 @@ import { ChildProcess, fork } from 'node:child_process'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 
-import { lastWordsPipe, toLastWords, type LastWords } from '../child/last-words.ts'
+import { exitReportPipe, parseExitReport, type ExitReport } from '../child/last-words.ts'
 
 /** How a worker process is started and watched. */
 export interface WorkerProcessOptions {
@@ -47,16 +47,16 @@ export function startChild(options: WorkerProcessOptions): ChildProcess {
 }
 
 /** Reads what a process says at its end, and whether it was large then. */
-export function lastWordsOf(
+export function exitReportOf(
   child: ChildProcess,
-): () => Promise<{ last: LastWords | undefined; isLarge: boolean }> {
+): () => Promise<{ last: ExitReport | undefined; isLarge: boolean }> {
   // Of a process that could not be started there are none.
   const pipes: readonly unknown[] | null | undefined = child.stdio
-  const pipe = pipes?.[lastWordsPipe]
+  const pipe = pipes?.[exitReportPipe]
   const said = pipe instanceof Readable ? text(pipe).catch(() => '') : Promise.resolve('')
   return async () => {
     const lines = (await said).split('\n')
-    const all = lines.map(toLastWords).filter((words) => words !== undefined)
+    const all = lines.map(parseExitReport).filter((words) => words !== undefined)
     return {
       last: all.find(({ kind }) => kind !== 'large'),
       isLarge: all.some(({ kind }) => kind === 'large'),

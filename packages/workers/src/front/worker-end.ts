@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-import type { LastWords } from '../child/last-words.ts'
+import type { ExitReport } from '../child/last-words.ts'
 
 /** How a process ended, as the operating system knows it. */
 export interface ProcessEnd {
@@ -18,7 +18,7 @@ const neverSettled = 13
 /** What happened to a worker process, as one would say it: "exited with code 0: …". */
 export function endText(
   end: ProcessEnd,
-  words: LastWords | undefined,
+  words: ExitReport | undefined,
   heapMegabytes: number,
 ): string {
   const { code, signal } = end
@@ -54,7 +54,7 @@ export type WorkerEndReason =
 /** The same as {@link endText}, in a word. */
 export function endReason(
   { code, signal, mayBeFull }: ProcessEnd,
-  words: LastWords | undefined,
+  words: ExitReport | undefined,
 ): WorkerEndReason {
   if (words?.kind === 'abort') return 'exit'
   if (words?.kind === 'memory' || (signal === 'SIGABRT' && mayBeFull)) return 'memory'

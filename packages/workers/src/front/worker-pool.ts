@@ -5,7 +5,7 @@ import { OsmosisError } from '@osmosis/core'
 import { untilAborted, wait } from '@osmosis/core/http'
 
 import type { ProcessUsage, ReadyMessage } from '../protocol/worker-messages.ts'
-import type { RemoteRun, RunOrder } from './remote-run.ts'
+import type { RemoteExecution, ExecutionOrder } from './remote-run.ts'
 import type { WorkerEndReason } from './worker-end.ts'
 import type { WorkerProcessOptions } from './start-child.ts'
 import { spendableBytes, WorkerProcess } from './worker-process.ts'
@@ -74,8 +74,8 @@ interface Waiter {
 }
 
 /** A run and the worker that it is in. */
-export interface PlacedRun {
-  readonly run: RemoteRun
+export interface PlacedExecution {
+  readonly run: RemoteExecution
   readonly worker: WorkerProcess
 }
 
@@ -84,7 +84,7 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions
   readonly #processOptions: WorkerProcessOptions
   readonly #workers = new Set<WorkerProcess>()
-  readonly #suspects = new WeakSet<RemoteRun>()
+  readonly #suspects = new WeakSet<RemoteExecution>()
   readonly #waiting = new Set<Waiter>()
   /** Those of them that are suspects. */
   readonly #waitingSuspects = new Set<Waiter>()
@@ -169,7 +169,11 @@ export class WorkerPool {
    * worker that it brings down takes nobody along that could have been saved.
    * @throws the reason of `signal`
    */
-  async run(toOrder: () => RunOrder, suspect: boolean, signal: AbortSignal): Promise<PlacedRun> {
+  async run(
+    toOrder: () => ExecutionOrder,
+    suspect: boolean,
+    signal: AbortSignal,
+  ): Promise<PlacedExecution> {
     return this.#whenFree(suspect, signal, (worker) => {
       const run = worker.start(toOrder())
       if (suspect) this.#suspects.add(run)

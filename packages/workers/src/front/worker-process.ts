@@ -6,18 +6,18 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { inScope, type RolloutScope } from '@osmosis/runtime/containment'
 import { outsideOfRollouts } from '@osmosis/core/http'
 
-import { lastWordsPipe } from '../child/last-words.ts'
+import { exitReportPipe } from '../child/last-words.ts'
 import { portable } from '../protocol/portable.ts'
 import { receiveError } from '../protocol/sent-error.ts'
 import type {
-  FrontMessage,
+  ParentMessage,
   ProcessUsage,
   ReadyMessage,
-  RunMessage,
+  ExecutionMessage,
   WorkerMessage,
 } from '../protocol/worker-messages.ts'
-import { RemoteRun, WorkerLoss, type RunOrder } from './remote-run.ts'
-import { lastWordsOf, startChild, type WorkerProcessOptions } from './start-child.ts'
+import { RemoteExecution, WorkerLoss, type ExecutionOrder } from './remote-run.ts'
+import { exitReportOf, startChild, type WorkerProcessOptions } from './start-child.ts'
 import { countOutOfMemory, endReason, endText, type WorkerEndReason } from './worker-end.ts'
 
 /** What is known of a process that has ended. */
@@ -26,7 +26,7 @@ interface EndedWorker {
   readonly what: string
   readonly reason: WorkerEndReason
   /** That were in it. */
-  readonly runs: readonly RemoteRun[]
+  readonly runs: readonly RemoteExecution[]
 }
 
 /** Code that is loaded may block for longer than code that runs should. */
@@ -49,7 +49,7 @@ let runNumbers = 0
 
 /** One child process and the runs that are in it. */
 export class WorkerProcess {
-  readonly runs = new Map<number, RemoteRun>()
+  readonly runs = new Map<number, RemoteExecution>()
   /** Resolves when it takes rollouts; rejects when it never will. */
   readonly ready: Promise<ReadyMessage>
   /** Resolves with what happened when it has ended; its runs know by then. Never rejects. */
@@ -116,16 +116,16 @@ export class WorkerProcess {
   }
 
   /** Begins a run. */
-  start(order: RunOrder): RemoteRun {
+  start(order: ExecutionOrder): RemoteExecution {
     runNumbers += 1
-    const run = new RemoteRun(runNumbers, order, (message) => this.#send(message))
+    const run = new RemoteExecution(runNumbers, order, (message) => this.#send(message))
     run.start()
     this.runs.set(run.number, run)
     return run
   }
 
   /** Whatever comes of the run is ignored from now on. */
-  forget(run: RemoteRun): void {
+  forget(run: RemoteExecution): void {
     run.endCalls()
     if (this.runs.delete(run.number)) this.#onChange()
   }
@@ -147,12 +147,12 @@ export class WorkerProcess {
     clearTimeout(force)
   }
 
-  #send(message: FrontMessage): void {
+  #send(message: ParentMessage): void {
     if (!this.#child.connected) return
     try {
       this.#child.send(message, () => {})
     } catch {
-      this.#child.send(portable(message) as FrontMessage, () => {})
+      this.#child.send(portable(message) as ParentMessage, () => {})
     }
   }
 
@@ -210,7 +210,7 @@ export class WorkerProcess {
     this.#onChange()
   }
 
-  #handleRun(message: RunMessage): void {
+  #handleRun(message: ExecutionMessage): void {
     const run = this.runs.get(message.run)
     run?.handle(message)
     if (message.type === 'workflow') this.#hasFinished = true
@@ -257,7 +257,7 @@ export class WorkerProcess {
 
   async #watchEnd({ heapMegabytes }: WorkerProcessOptions): Promise<EndedWorker> {
     const child = this.#child
-    const words = lastWordsOf(child)
+    const words = exitReportOf(child)
     const outOfMemory = countOutOfMemory()
     type End = Pick<EndedWorker, 'what' | 'reason'>
     const { what, reason } = await new Promise<End>((resolve) => {
@@ -299,7 +299,7 @@ export class WorkerProcess {
   /** Somebody keeps the pipes open. What may be in them is not known, so nothing is run again. */
   #loseTrack(): void {
     for (const run of this.runs.values()) run.handle({ type: 'asked', run: run.number })
-    this.#child.stdio[lastWordsPipe]?.destroy()
+    this.#child.stdio[exitReportPipe]?.destroy()
   }
 
   #endAll(what: string): void {

@@ -8,7 +8,7 @@ import type { SentError, SentFailure } from './sent-error.ts'
 // message about it, and what comes of a run that the front has given up is ignored.
 
 /** To a worker. */
-export type FrontMessage =
+export type ParentMessage =
   /** Before anything is loaded: how the worker is watched. */
   | { readonly type: 'watch'; readonly beatMs: number; readonly maxMemoryBytes: number }
   | {
@@ -44,7 +44,7 @@ export type WorkerMessage =
   | { readonly type: 'refused'; readonly error: SentError }
   /** The event loop turns; and what the process takes. */
   | ({ readonly type: 'beat' } & ProcessUsage)
-  | RunMessage
+  | ExecutionMessage
   | { readonly type: 'answer'; readonly question: number; readonly value: unknown }
   | { readonly type: 'no-answer'; readonly question: number; readonly error: SentError }
 
@@ -76,7 +76,7 @@ interface WorkerLimits {
 }
 
 /** What happens in a run. */
-export type RunMessage =
+export type ExecutionMessage =
   /** User code is about to run. */
   | { readonly type: 'began'; readonly run: number }
   /**

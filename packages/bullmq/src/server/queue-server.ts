@@ -13,13 +13,10 @@ import {
   type ServerServices,
 } from '@osmosis/server/protocols'
 
-import type { OpenQueue } from '../queue/open-queue.ts'
-import { RolloutQueue } from '../queue/rollout-queue.ts'
-import { LeaseKeeper } from './lease-keeper.ts'
-import { QueueControl } from './queue-control.ts'
-import { showQueue } from './queue-gauges.ts'
+import { RolloutQueue, type OpenQueue } from '../queue/rollout-queue.ts'
+import { QueueControl, showQueue } from './queue-control.ts'
 import { QueueIntake } from './queue-intake.ts'
-import { QueueResults } from './queue-results.ts'
+import { LeaseKeeper, QueueResults } from './queue-leases.ts'
 import { DeliveryLoop } from './delivery-loop.ts'
 
 /** Options of {@link createQueueServer}. */
@@ -141,7 +138,7 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
       if (ending.aborted) return
       keeper.start()
       deliveries.start()
-      const stop = queue.tellResults(tell, tellingAtOnce, lockMs)
+      const stop = queue.deliverResults(tell, tellingAtOnce, lockMs)
       ending.addEventListener('abort', () => {
         keeper.close()
         stop()

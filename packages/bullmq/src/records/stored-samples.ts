@@ -10,14 +10,14 @@ const longParts = ['messages', 'trajectoryMessages', 'calls'] as const
 type LongParts = Pick<RolloutSample, (typeof longParts)[number]>
 
 /** A sample as it is kept. */
-export interface KeptSample {
+export interface StoredSample {
   readonly rest: Omit<RolloutSample, keyof LongParts>
   /** Its long parts, serialized; undefined: as the workflow left them. */
   readonly long: Uint8Array | undefined
 }
 
 /** What was in the long parts of samples when they were kept, by the ids of these. */
-export type LeftSamples = ReadonlyMap<string, Leaves>
+export type SampleSnapshot = ReadonlyMap<string, Leaves>
 
 /**
  * Takes samples apart, so that what is long in them is packed and sent once.
@@ -28,8 +28,8 @@ export type LeftSamples = ReadonlyMap<string, Leaves>
  */
 export function packSamples<T>(
   samples: SamplesById,
-  pack: (kept: readonly KeptSample[]) => T,
-  left: LeftSamples = new Map(),
+  pack: (kept: readonly StoredSample[]) => T,
+  left: SampleSnapshot = new Map(),
 ): { readonly packed: T; readonly isWhole: boolean } {
   const unchanged = [...samples.values()].filter((one) => isSame(one, left.get(one.id)))
   const same = new Set(unchanged.map(({ id }) => id))
@@ -54,7 +54,7 @@ export function packSamples<T>(
 }
 
 /** What is in samples now. */
-export function leftSamples(samples: SamplesById): LeftSamples {
+export function snapshotSamples(samples: SamplesById): SampleSnapshot {
   return new Map(
     [...samples.values()].flatMap((sample) => {
       const leaves = leavesOf(longOf(sample))
@@ -65,7 +65,7 @@ export function leftSamples(samples: SamplesById): LeftSamples {
 
 /** @param workflow - the samples as the workflow left them */
 export function unpackSamples(
-  kept: readonly KeptSample[],
+  kept: readonly StoredSample[],
   workflow: SamplesById = new Map(),
 ): SamplesById {
   return new Map(

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 
-import { errorMessage, isOsmosisError } from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { RolloutRequest } from '@osmosis/runtime'
-import { wait, type TraceHeaders } from '@osmosis/core/http'
+import type { TraceHeaders } from '@osmosis/core/http'
 import {
   digestOf,
   HttpRefusal,
@@ -17,7 +17,7 @@ import {
 } from '@osmosis/server/protocols'
 import type { Logger } from '@osmosis/server'
 
-import { queuePriority } from '../queue/queue-priority.ts'
+import { isUnavailable, retryUntil } from '../queue/redis-retries.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 
 /** What a front needs to tell the results of a rollout, as it is kept with the rollout. */
@@ -43,8 +43,6 @@ export interface IntakeParts {
   readonly ending: AbortSignal
 }
 
-/** Between two looks whether Redis is back. Milliseconds. */
-const pauseMs = 250
 /** For Redis to be back, when it goes while a lease is being given. Milliseconds. */
 const finishMs = 30_000
 /** More ids than this are not listed. */
@@ -116,7 +114,7 @@ export class QueueIntake implements RolloutIntake {
     // Whoever is refused may ask again, and would find its id taken by what was written before Redis
     // was gone, so what was begun is finished.
     const signal = AbortSignal.any([this.#parts.ending, AbortSignal.timeout(finishMs)])
-    const result = await patiently(signal, async () =>
+    const result = await retryUntil(signal, async () =>
       this.#accept(asked, rolloutId, trace, {}, options),
     )
     if (result === 'full') throw refusals.full(429)
@@ -184,23 +182,6 @@ export async function reached<T>(
   }
 }
 
-/** Tries again while Redis is away, until the signal is aborted. */
-export async function patiently<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await act()
-    } catch (error) {
-      if (!isUnavailable(error) || signal.aborted) throw error
-    }
-    await wait(pauseMs, signal).catch(() => {})
-  }
-}
-
-/** Whether an error means that Redis does not answer now. */
-function isUnavailable(error: unknown): boolean {
-  return isOsmosisError(error) && error.code === 'queue_unavailable'
-}
-
 /** @throws HttpRefusal 422 for what is no priority */
 function priorityOf(request: RolloutRequest): number | undefined {
   try {
@@ -209,4 +190,26 @@ function priorityOf(request: RolloutRequest): number | undefined {
     const loc = ['body', 'metadata', 'osmosis_priority']
     throw new HttpRefusal(422, [{ type: 'value_error', loc, msg: errorMessage(error) }])
   }
+}
+
+const priorityKey = 'osmosis_priority'
+const lowestPriority = 2_097_152
+
+/**
+ * The place of a rollout in the queue, as `osmosis_priority` of its metadata has it: a whole number from 1
+ * to 2,097,152. Rollouts without one come first, then those with 1, and so on; equal ones come in their
+ * order.
+ *
+ * @throws OsmosisError with code `invalid_request`
+ */
+export function queuePriority({ metadata }: Pick<RolloutRequest, 'metadata'>): number | undefined {
+  const priority = metadata?.[priorityKey] ?? undefined
+  if (priority === undefined) return undefined
+  if (typeof priority === 'number' && Number.isInteger(priority)) {
+    if (priority >= 1 && priority <= lowestPriority) return priority
+  }
+  throw new OsmosisError(
+    'invalid_request',
+    `${priorityKey} of the metadata must be a whole number from 1 to ${lowestPriority}, got ${JSON.stringify(priority)}. Leave it out to come first.`,
+  )
 }

@@ -1,5 +1,6 @@
 import { timingSafeEqual } from 'node:crypto'
 
+import { OsmosisError } from '@osmosis/core'
 import { startTimer } from '@osmosis/core/http'
 import { isEnded } from '@osmosis/runtime'
 import type { LeasedResultBody } from '@osmosis/runtime/wire'
@@ -7,12 +8,15 @@ import {
   digestOfToken,
   type FetchedResults,
   type FetchedRollout,
+  toLeasedEnd,
   type LeaseSettings,
 } from '@osmosis/server/protocols'
+import type { Logger } from '@osmosis/server'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { RolloutRecord } from '../records/rollout-record.ts'
-import { patiently, reached } from './queue-intake.ts'
+import { retryUntil } from '../queue/redis-retries.ts'
+import { reached } from './queue-intake.ts'
 
 /** What results are fetched with. */
 export interface ResultParts {
@@ -43,7 +47,7 @@ export class QueueResults implements FetchedResults {
     try {
       const signal = AbortSignal.any([limit.signal, this.#closing.signal])
       const record = await reached(async () =>
-        patiently(signal, async () => this.#parts.queue.record(rolloutId)),
+        retryUntil(signal, async () => this.#parts.queue.record(rolloutId)),
       )
       if (record?.tokenDigest === undefined) return undefined
       return new HeldLease(record, since, this.#parts, this.#closing.signal)
@@ -84,7 +88,7 @@ class HeldLease implements FetchedRollout {
     const timer = startTimer(Math.max(leftMs, 0), () => limit.abort())
     const enough = AbortSignal.any([signal, limit.signal, this.#closing])
     try {
-      return await reached(async () => patiently(enough, async () => this.#news(enough)))
+      return await reached(async () => retryUntil(enough, async () => this.#news(enough)))
     } finally {
       timer.clear()
     }
@@ -133,5 +137,70 @@ async function* untilAborted(
     yield* queue.watch(id, signal)
   } catch (error) {
     if (!signal.aborted) throw error
+  }
+}
+
+/** What leases are kept with. */
+interface KeeperParts {
+  readonly queue: RolloutQueue
+  readonly leases: LeaseSettings
+  readonly logger: Logger
+}
+
+/** Between two looks for leases that have lapsed. Milliseconds. */
+const everyMs = 500
+
+/** Ends the rollouts that nobody asks for, whichever front they were asked for at. */
+export class LeaseKeeper {
+  readonly #parts: KeeperParts
+  #timer: NodeJS.Timeout | undefined
+  #sweeping = false
+  #lapsed = 0
+  /** Nobody could renew a lease while Redis was away. */
+  #notBefore = 0
+
+  constructor(parts: KeeperParts) {
+    this.#parts = parts
+  }
+
+  /** How many rollouts this front has ended. */
+  get lapsedCount(): number {
+    return this.#lapsed
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.#sweep(), everyMs).unref()
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  async #sweep(): Promise<void> {
+    if (this.#sweeping) return
+    this.#sweeping = true
+    try {
+      const lapsed = await this.#parts.queue.lapsedLeases()
+      if (performance.now() < this.#notBefore) return
+      for (const rolloutId of lapsed) await this.#lapse(rolloutId)
+    } catch {
+      this.#notBefore = performance.now() + this.#parts.leases.leaseSeconds * 1000
+    } finally {
+      this.#sweeping = false
+    }
+  }
+
+  async #lapse(rolloutId: string): Promise<void> {
+    const { queue, leases, logger } = this.#parts
+    const message = 'polling lease expired'
+    const { warning: _, ...end } = toLeasedEnd(rolloutId, {
+      status: 'failure',
+      failure: { message, category: 'lease_expired' },
+      samples: new Map(),
+    })
+    if (!(await queue.leases.publish(rolloutId, end, leases.retentionSeconds * 1000))) return
+    this.#lapsed += 1
+    logger.warn({ rollout_id: rolloutId }, message)
+    await queue.cancel({ ids: [rolloutId] }, new OsmosisError('lease_expired', message))
   }
 }

@@ -17,9 +17,9 @@ import { receiveError, sendError, sendFailure, type SentError } from '@osmosis/w
 
 import { shownCode, storedCode } from './rollout-record.ts'
 import { runScripts } from './record-scripts.ts'
-import { leftSamples, packSamples, type LeftSamples } from './kept-samples.ts'
+import { snapshotSamples, packSamples, type SampleSnapshot } from './stored-samples.ts'
 import type { RolloutRecords } from './rollout-records.ts'
-import { sendWorkflow, type SentGrading } from './sent-outcome.ts'
+import { storeWorkflow, type StoredGradingOutcome } from './stored-outcomes.ts'
 
 /** For a worker to end a rollout at its deadline, before others do. Milliseconds. */
 const graceMs = 5_000
@@ -29,7 +29,7 @@ const countMs = 20
 const longestReconnectMs = 5_000
 
 /** One run of a rollout. */
-export interface RunOf {
+export interface QueuedExecution {
   readonly id: string
   readonly run: number
 }
@@ -47,7 +47,7 @@ export interface Taker {
 }
 
 /** What a worker is to do with a rollout. */
-export type Taken =
+export type TakeAnswer =
   /** Run it. */
   | {
       readonly what: 'run'
@@ -72,7 +72,7 @@ export type Taken =
   | { readonly what: 'lost'; readonly run: number; readonly reason: OsmosisError }
 
 /** What became of something that a run wanted to write. */
-export type Settled =
+export type SettleAnswer =
   | 'kept'
   /** The run was given up, or the rollout has ended: nothing was written. */
   | 'stale'
@@ -100,7 +100,7 @@ export type Tries = <T>(ask: () => Promise<T>) => Promise<T>
 const once: Tries = async (ask) => ask()
 
 /** How a rollout stands, for the worker that runs it. */
-export interface QueuedRunState {
+export interface ExecutionState {
   /** Whether this run counts. */
   readonly isCurrent: boolean
   readonly mayGrade: boolean
@@ -109,24 +109,24 @@ export interface QueuedRunState {
 }
 
 /** What runs of rollouts write. Whatever comes of a run that was given up is refused. */
-export class RolloutRuns {
+export class QueuedExecutions {
   readonly #records: RolloutRecords
-  readonly #unheard: (id: string, hasEnded: boolean) => void
+  readonly #onUnclaimed: (id: string, hasEnded: boolean) => void
   /** Model calls that are to be counted, by run. */
-  readonly #counted = new Map<RunOf, number>()
+  readonly #counted = new Map<QueuedExecution, number>()
   /** Whether they are about to be. */
   #isCounting = false
   /** What is kept of the samples that runs of this process have left to be graded. */
-  readonly #left = new WeakMap<RunOf, LeftSamples>()
+  readonly #left = new WeakMap<QueuedExecution, SampleSnapshot>()
 
-  /** @param unheard - has results told that no front has heard of */
-  constructor(records: RolloutRecords, unheard: (id: string, hasEnded: boolean) => void) {
+  /** @param unclaimed - has results told that no front has heard of */
+  constructor(records: RolloutRecords, unclaimed: (id: string, hasEnded: boolean) => void) {
     this.#records = records
-    this.#unheard = unheard
+    this.#onUnclaimed = unclaimed
   }
 
   /** Begins the next run of a rollout, if there is to be one. */
-  async take(id: string, taker: Taker): Promise<Taken> {
+  async take(id: string, taker: Taker): Promise<TakeAnswer> {
     const { worker, token, code, lockMs, running } = taker
     const values = [worker, token, storedCode(code), settledAfterMs(lockMs), running ?? 0, graceMs]
     const reply = await this.#records.run(runScripts.take, id, values)
@@ -163,7 +163,7 @@ export class RolloutRuns {
   }
 
   /** User code is about to run. */
-  async begin({ id, run }: RunOf): Promise<boolean> {
+  async begin({ id, run }: QueuedExecution): Promise<boolean> {
     return Number(await this.#records.runAtOnce(runScripts.begin, id, [run])) === 1
   }
 
@@ -172,17 +172,17 @@ export class RolloutRuns {
    *
    * @param begun - model calls that have begun before it; default: 0
    */
-  async mark({ id, run }: RunOf, begun = 0): Promise<boolean> {
+  async mark({ id, run }: QueuedExecution, begun = 0): Promise<boolean> {
     return Number(await this.#records.run(runScripts.mark, id, [run, begun])) === 1
   }
 
   /** The run is not finished by its worker, which is not waited for any more. */
-  async leave({ id, run }: RunOf): Promise<void> {
+  async leave({ id, run }: QueuedExecution): Promise<void> {
     await this.#records.run(runScripts.leave, id, [run])
   }
 
   /** A model call has begun, after the mark. Counted soon, and before the outcome of the workflow. */
-  count(of: RunOf): void {
+  count(of: QueuedExecution): void {
     this.#counted.set(of, (this.#counted.get(of) ?? 0) + 1)
     if (this.#isCounting) return
     this.#isCounting = true
@@ -191,25 +191,25 @@ export class RolloutRuns {
 
   /**
    * Writes the outcome of the workflow. `grades`: a success is followed by its grading. A failure with
-   * `partialSamples` is told when {@link RolloutRuns.settlePartial} has written these.
+   * `partialSamples` is told when {@link QueuedExecutions.settlePartial} has written these.
    *
-   * @param of - to be given to {@link RolloutRuns.settleGrading} as well, which writes only what is new then
+   * @param of - to be given to {@link QueuedExecutions.settleGrading} as well, which writes only what is new then
    * @param tries - asks until there is an answer; default: once
    */
   async settleWorkflow(
-    of: RunOf,
+    of: QueuedExecution,
     outcome: WorkflowOutcome,
     samples: SamplesById,
     grades: boolean,
     tries: Tries = once,
-  ): Promise<Settled> {
+  ): Promise<SettleAnswer> {
     const event = endOfPhase('workflow', outcome.failure, grades)
     const end = endedState(outcome.failure, new Map())
     const { packed: blob, isWhole } = packSamples(samples, (kept) =>
       kept.length === 0 ? ('' as const) : this.#records.seal(of.id, 'samples', kept),
     )
-    if (isWhole && event === 'workflow_graded') this.#left.set(of, leftSamples(samples))
-    const sent = this.#records.seal(of.id, 'workflow', sendWorkflow(outcome))
+    if (isWhole && event === 'workflow_graded') this.#left.set(of, snapshotSamples(samples))
+    const sent = this.#records.seal(of.id, 'workflow', storeWorkflow(outcome))
     const waits = outcome.partialSamples !== undefined
     const calls = this.#uncounted(of)
     const written = { event, outcome: sent, samples: blob, end, waits, calls }
@@ -217,18 +217,18 @@ export class RolloutRuns {
   }
 
   /** Writes what was said in a workflow that failed. */
-  async settlePartial({ id, run }: RunOf, samples: SamplesById): Promise<void> {
+  async settlePartial({ id, run }: QueuedExecution, samples: SamplesById): Promise<void> {
     const { packed } = packSamples(samples, (kept) => this.#records.seal(id, 'partial', kept))
     const reply = await this.#records.run(runScripts.partial, id, [run, packed])
-    if (String(reply) === 'unheard') this.#unheard(id, true)
+    if (String(reply) === 'unclaimed') this.#onUnclaimed(id, true)
   }
 
   /** @param tries - asks until there is an answer; default: once */
   async settleGrading(
-    of: RunOf,
+    of: QueuedExecution,
     { failure, samples }: GradingOutcome,
     tries: Tries = once,
-  ): Promise<Settled> {
+  ): Promise<SettleAnswer> {
     const { packed } = packSamples(
       samples,
       (kept) => this.#sealGrading(of.id, { failure: sendFailure(failure), samples: kept }),
@@ -243,13 +243,13 @@ export class RolloutRuns {
    * Ends the phase that a rollout is in with a failure, and its run with it: whatever that still
    * writes is refused. To be called by others than its worker.
    */
-  async giveUp(of: RunOf, reason: OsmosisError): Promise<Settled> {
+  async giveUp(of: QueuedExecution, reason: OsmosisError): Promise<SettleAnswer> {
     const failure = toFailure(reason)
     const end = endedState(failure, new Map())
     const outcome = { status: 'failure', failure, warnings: [] } as const
     const { status } = (await this.#records.read(of.id)) ?? {}
     if (status !== 'grading') {
-      const sent = this.#records.seal(of.id, 'workflow', sendWorkflow(outcome))
+      const sent = this.#records.seal(of.id, 'workflow', storeWorkflow(outcome))
       const event = endOfPhase('workflow', failure)
       return this.#settle(of, { event, outcome: sent, end, givesUp: true })
     }
@@ -258,8 +258,8 @@ export class RolloutRuns {
     return this.#settle(of, { event, outcome: sent, end, givesUp: true })
   }
 
-  /** How a run stands; see {@link QueuedRunState}. */
-  async look({ id, run }: RunOf): Promise<QueuedRunState> {
+  /** How a run stands; see {@link ExecutionState}. */
+  async look({ id, run }: QueuedExecution): Promise<ExecutionState> {
     const [current, mayGrade, cancel] = await this.#records.ask((redis) =>
       redis.hmgetBuffer(this.#records.key(id), 'run', 'may_grade', 'cancel'),
     )
@@ -280,7 +280,7 @@ export class RolloutRuns {
     reason: OsmosisError,
   ): Promise<{ readonly disposition: CancelDisposition; readonly hasEnded: boolean }> {
     const failure = toFailure(reason)
-    const outcome = sendWorkflow({ status: 'failure', failure, warnings: [] })
+    const outcome = storeWorkflow({ status: 'failure', failure, warnings: [] })
     const { errorMessage } = endedState(failure, new Map())
     const reply = await this.#records.run(runScripts.cancel, id, [
       this.#records.seal(id, 'cancel', sendError(reason)),
@@ -289,7 +289,7 @@ export class RolloutRuns {
       endOfPhase('workflow', failure),
     ])
     const [disposition, ended] = reply as Buffer[]
-    if (ended?.toString() === 'unheard') this.#unheard(id, true)
+    if (ended?.toString() === 'unclaimed') this.#onUnclaimed(id, true)
     return {
       disposition: String(disposition) as CancelDisposition,
       hasEnded: ended !== undefined,
@@ -305,13 +305,13 @@ export class RolloutRuns {
   }
 
   /** What is still to be counted of a run. */
-  #uncounted(of: RunOf): number {
+  #uncounted(of: QueuedExecution): number {
     const calls = this.#counted.get(of) ?? 0
     this.#counted.delete(of)
     return calls
   }
 
-  async #settle({ id, run }: RunOf, written: WrittenPhase): Promise<Settled> {
+  async #settle({ id, run }: QueuedExecution, written: WrittenPhase): Promise<SettleAnswer> {
     const { event, outcome, samples = '', end, givesUp = false, waits = false, calls = 0 } = written
     const reply = await this.#records.run(runScripts.settle, id, [
       run,
@@ -325,12 +325,12 @@ export class RolloutRuns {
       calls,
     ])
     const settled = String(reply)
-    if (settled === 'unheard') this.#unheard(id, event !== 'workflow_graded')
-    if (settled === 'unheard' || settled === 'kept') return 'kept'
+    if (settled === 'unclaimed') this.#onUnclaimed(id, event !== 'workflow_graded')
+    if (settled === 'unclaimed' || settled === 'kept') return 'kept'
     return settled === 'after_cancel' ? settled : 'stale'
   }
 
-  #sealGrading(id: string, sent: SentGrading): Buffer {
+  #sealGrading(id: string, sent: StoredGradingOutcome): Buffer {
     return this.#records.seal(id, 'grading', sent)
   }
 

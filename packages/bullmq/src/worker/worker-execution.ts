@@ -10,37 +10,37 @@ import {
 } from '@osmosis/runtime'
 
 import type {
-  RolloutRuns,
-  RunOf,
-  QueuedRunState,
-  Settled,
-  Taken,
+  QueuedExecutions,
+  QueuedExecution,
+  ExecutionState,
+  SettleAnswer,
+  TakeAnswer,
   Tries,
-} from '../records/rollout-runs.ts'
-import { patiently } from '../queue/patience.ts'
+} from '../records/queued-executions.ts'
+import { retryFor } from '../queue/redis-retries.ts'
 
 /** What the runs of a worker share. */
-export interface WorkerRunParts {
+export interface WorkerExecutionParts {
   readonly backend: ExecutionBackend
-  readonly runs: RolloutRuns
+  readonly runs: QueuedExecutions
   /** How long an outcome waits for Redis. Milliseconds. */
   readonly patienceMs: number
   /** Called before each model call, see {@link RolloutObserver.modelCallBegins}. */
   readonly callBegins: (
-    of: RunOf,
+    of: QueuedExecution,
     call: BeginningModelCall,
     isMarked: boolean,
   ) => Promise<() => void>
 }
 
 /** One run of a rollout in this worker: what its backend reports goes into the record, while it counts. */
-export class WorkerRun {
-  readonly of: RunOf
+export class WorkerExecution {
+  readonly of: QueuedExecution
   /** Settles when the outcome of the workflow is kept, or is not wanted any more. */
   readonly workflow: Promise<void>
   /** Resolves when nothing more comes of it. */
   readonly over: Promise<void>
-  readonly #parts: WorkerRunParts
+  readonly #parts: WorkerExecutionParts
   readonly #request: RolloutRequest
   readonly #mayGrade = Promise.withResolvers<void>()
   /** Why it is ended early. */
@@ -49,7 +49,11 @@ export class WorkerRun {
   /** Model calls that have begun before the mark, which counts them; undefined from then on. */
   #begun: number | undefined = 0
 
-  constructor(parts: WorkerRunParts, of: RunOf, taken: Extract<Taken, { what: 'run' }>) {
+  constructor(
+    parts: WorkerExecutionParts,
+    of: QueuedExecution,
+    taken: Extract<TakeAnswer, { what: 'run' }>,
+  ) {
     const { request, mayGrade } = taken
     this.of = of
     this.#parts = parts
@@ -66,7 +70,7 @@ export class WorkerRun {
   }
 
   /** What its record says of it: events only have somebody look. */
-  follow({ isCurrent, mayGrade, cancel }: QueuedRunState): void {
+  follow({ isCurrent, mayGrade, cancel }: ExecutionState): void {
     if (!isCurrent) this.giveUp()
     if (cancel !== undefined) this.#end(cancel)
     if (mayGrade) this.#mayGrade.resolve()
@@ -164,7 +168,7 @@ export class WorkerRun {
     return failure.cause.code === 'cancelled' ? { ...outcome, failure: toFailure(reason) } : outcome
   }
 
-  async #settled(settle: (tries: Tries) => Promise<Settled>): Promise<string> {
+  async #settled(settle: (tries: Tries) => Promise<SettleAnswer>): Promise<string> {
     if (this.#isGivenUp) return 'stale'
     const settled = await settle(async (ask) => this.#patiently(ask))
     if (settled === 'stale') this.giveUp()
@@ -172,7 +176,7 @@ export class WorkerRun {
   }
 
   async #patiently<T>(ask: () => Promise<T>): Promise<T> {
-    return patiently(this.#parts.patienceMs, ask)
+    return retryFor(this.#parts.patienceMs, ask)
   }
 }
 
@@ -183,4 +187,64 @@ const givenUp = new OsmosisError(
 
 function failed(reason: OsmosisError): WorkflowOutcome & { readonly status: 'failure' } {
   return { status: 'failure', failure: toFailure(reason), warnings: [] }
+}
+
+/** The rollouts that are in this worker, by the ids of their records. */
+export class WorkerExecutions {
+  readonly #all = new Map<string, WorkerExecution>()
+  readonly #runs: QueuedExecutions
+
+  constructor(runs: QueuedExecutions) {
+    this.#runs = runs
+  }
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  get(id: string): WorkerExecution | undefined {
+    return this.#all.get(id)
+  }
+
+  add(run: WorkerExecution): void {
+    const { id } = run.of
+    this.#all.set(id, run)
+    run.over
+      .then(() => {
+        if (this.#all.get(id) === run) this.#all.delete(id)
+        return undefined
+      })
+      .catch(() => {})
+  }
+
+  /** @param message - `grade` or `look`, the number of the run that counts, and the id of the rollout */
+  hear(message: string): void {
+    const [, what, current, id = ''] = /^(\w+) (\d+) (.*)$/s.exec(message) ?? []
+    const run = this.#all.get(id)
+    if (what === 'grade' && run?.of.run === Number(current)) run.allowGrading()
+    else this.look(id).catch(() => {})
+  }
+
+  /** Looks at the record of a rollout: it is to be cancelled, graded or given up, perhaps. */
+  async look(id: string): Promise<void> {
+    const run = this.#all.get(id)
+    if (run !== undefined) run.follow(await this.#runs.look(run.of))
+  }
+
+  /** Looks at all of them: messages may be lost. */
+  async lookAtAll(): Promise<void> {
+    await Promise.all([...this.#all.keys()].map(async (id) => this.look(id)))
+  }
+
+  /** Leaves all of them to other workers. */
+  async leave(): Promise<void> {
+    const all = [...this.#all.values()]
+    for (const run of all) run.giveUp()
+    await Promise.all(all.map(async ({ of }) => this.#runs.leave(of)))
+  }
+
+  /** Resolves when there are none. */
+  async over(): Promise<void> {
+    while (this.#all.size > 0) await Promise.all([...this.#all.values()].map(({ over }) => over))
+  }
 }

@@ -8,7 +8,7 @@ import {
   type DeliveryOutcome,
 } from '@osmosis/server/protocols'
 
-import type { ToldKind } from '../records/rollout-record.ts'
+import type { DeliveryKind } from '../records/rollout-record.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
 
 /** What the callbacks of one rollout are kept with. */
@@ -18,7 +18,7 @@ export interface QueuedCallbacksOptions {
   /** Those of the grading, as the record has them. */
   readonly samples: SamplesById
   /** What became of this one is noted by whoever has it told, with what follows. */
-  readonly last: ToldKind
+  readonly last: DeliveryKind
   /** Whether one that is given up is not tried again. */
   readonly isLastTry: boolean
 }
@@ -31,7 +31,7 @@ export class QueuedCallbacks implements CallbackRecord {
   /** What this front gives up, the next one that has the job sends. */
   readonly passesOn = true
   readonly #options: QueuedCallbacksOptions
-  #lastTold: DeliveryOutcome | undefined
+  #lastOutcome: DeliveryOutcome | undefined
   #gaveUp = false
   #failure: Error | undefined
 
@@ -40,8 +40,8 @@ export class QueuedCallbacks implements CallbackRecord {
   }
 
   /** What became of the last one, if it was told here and is not noted yet. */
-  get lastTold(): DeliveryOutcome | undefined {
-    return this.#lastTold
+  get lastOutcome(): DeliveryOutcome | undefined {
+    return this.#lastOutcome
   }
 
   /** Whether one of them is to be tried again later. */
@@ -55,7 +55,7 @@ export class QueuedCallbacks implements CallbackRecord {
     return this.#try(async () => {
       // Conversations are in the record once, and need not be kept with each body that repeats them.
       const { parts: own = [body] } = callback as Partial<CallbackInParts>
-      const first = await records.keepCallback(rolloutId, kind as ToldKind, own)
+      const first = await records.keepCallback(rolloutId, kind as DeliveryKind, own)
       if (first === undefined || first === own) return first && callback
       return { ...callback, body: this.#whole(first) }
     })
@@ -64,8 +64,8 @@ export class QueuedCallbacks implements CallbackRecord {
   async told({ kind }: Callback, outcome: DeliveryOutcome): Promise<void> {
     const { last, isLastTry } = this.#options
     if (outcome === 'gave_up' && !isLastTry) this.#gaveUp = true
-    else if (kind === last) this.#lastTold = outcome
-    else await this.#note(kind as ToldKind, outcome)
+    else if (kind === last) this.#lastOutcome = outcome
+    else await this.#note(kind as DeliveryKind, outcome)
   }
 
   /**
@@ -75,7 +75,7 @@ export class QueuedCallbacks implements CallbackRecord {
    */
   async assertKept(): Promise<void> {
     if (this.#failure === undefined && !this.#gaveUp) return
-    if (this.#lastTold !== undefined) await this.#note(this.#options.last, this.#lastTold)
+    if (this.#lastOutcome !== undefined) await this.#note(this.#options.last, this.#lastOutcome)
     if (this.#failure !== undefined) throw this.#failure
   }
 
@@ -85,9 +85,9 @@ export class QueuedCallbacks implements CallbackRecord {
     return parts.map((part) => (typeof part === 'string' ? part : text(part.sample))).join('')
   }
 
-  async #note(kind: ToldKind, outcome: DeliveryOutcome): Promise<void> {
+  async #note(kind: DeliveryKind, outcome: DeliveryOutcome): Promise<void> {
     const { rolloutId, records } = this.#options
-    await this.#try(async () => records.told(rolloutId, kind, outcome))
+    await this.#try(async () => records.noteDelivered(rolloutId, kind, outcome))
   }
 
   async #try<T>(act: () => Promise<T>): Promise<T | undefined> {

@@ -14,7 +14,7 @@ import {
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
-import type { ToldKind } from '../records/rollout-record.ts'
+import type { DeliveryKind } from '../records/rollout-record.ts'
 import {
   readPendingDelivery,
   type QueuedPendingDelivery,
@@ -123,7 +123,7 @@ export class DeliveryLoop {
     })
     await callbacks.assertKept()
     // Whatever became of the completion: it is tried again with the grading.
-    const told = callbacks.lastTold
+    const told = callbacks.lastOutcome
     return this.#parts.queue.records.allowGrading(pending.record.id, { told, report })
   }
 
@@ -143,11 +143,11 @@ export class DeliveryLoop {
       await this.#parts.queue.records.deliverLater(pending.record.id)
       throw new Error('not every callback was acknowledged')
     }
-    const how = callbacks.lastTold
+    const how = callbacks.lastOutcome
     await this.#finish(pending, how && { kind: last, how })
   }
 
-  #callbacksOf({ record, grading }: QueuedPendingDelivery, last: ToldKind): QueuedCallbacks {
+  #callbacksOf({ record, grading }: QueuedPendingDelivery, last: DeliveryKind): QueuedCallbacks {
     const { queue, undeliveredMs } = this.#parts
     return new QueuedCallbacks({
       rolloutId: record.id,
@@ -165,7 +165,7 @@ export class DeliveryLoop {
   ): Promise<void> {
     const way = { targets, services: this.#parts.services, record: callbacks }
     // What was delivered is in the log already.
-    if (record.told['completion'] === undefined) await deliverCompletion(way, workflow)
+    if (record.delivered['completion'] === undefined) await deliverCompletion(way, workflow)
     if (grading !== undefined) await deliverGrading(way, grading)
   }
 
