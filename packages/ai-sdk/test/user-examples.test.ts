@@ -53,8 +53,12 @@ test('the example without an agent makes two samples', async () => {
   expect(sampleIds(server)).toEqual(['writer', 'reviewer'])
 })
 
-test.each(['multiply.ts', 'functions.ts'])('the README shows %s as it is run here', (file) => {
+test.each([
+  ['multiply.ts', '../README.md'],
+  ['functions.ts', '../../../docs/frameworks/ai-sdk.md'],
+])('%s, which is run here, is shown in %s', (file, document) => {
   const example = readFileSync(new URL(`examples/${file}`, import.meta.url), 'utf8')
-  const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
-  expect(readme).toContain(`\`\`\`ts\n${example}\`\`\`\n`)
+  expect(readFileSync(new URL(document, import.meta.url), 'utf8')).toContain(
+    `\`\`\`ts\n${example}\`\`\`\n`,
+  )
 })

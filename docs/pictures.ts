@@ -1,0 +1,107 @@
+// Makes the pictures of the documents from real runs: the demo's evaluation in a browser, and the learning curve of
+// its training.
+//
+//   npx -y pnpm@12 run docs:pictures
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+import { chromium } from 'playwright-core'
+
+const root = path.resolve(import.meta.dirname, '..')
+const images = path.join(import.meta.dirname, 'public/images')
+const output = mkdtempSync(path.join(tmpdir(), 'osmosis-pictures-'))
+const pnpm = ['exec', 'osmosis']
+const run = promisify(execFile)
+
+async function evaluate(): Promise<void> {
+  const config = 'examples/configs/eval/multiply-openai-agents.toml'
+  const flags = ['--name', 'multiply', '--output', output, '--limit', '40']
+  await run('pnpm', [...pnpm, 'eval', 'run', config, ...flags], { cwd: root })
+}
+
+async function photograph(): Promise<void> {
+  const view = spawn('pnpm', [...pnpm, 'eval', 'view', 'multiply', '--output', output], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+  })
+  const browser = await chromium.launch({
+    executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
+    args: ['--no-sandbox'],
+  })
+  try {
+    let printed = ''
+    while (!/http:\/\/\S+/.test(printed)) {
+      const [chunk] = (await once(view.stdout, 'data')) as [Buffer]
+      printed += chunk.toString()
+    }
+    const [url = ''] = /http:\/\/\S+/.exec(printed) ?? []
+    const page = await browser.newPage({
+      viewport: { width: 1280, height: 720 },
+      colorScheme: 'light',
+      deviceScaleFactor: 1.5,
+    })
+    await page.goto(url)
+    await page.getByText('Pass rate').first().waitFor()
+    await page.screenshot({ path: path.join(images, 'evaluation.png') })
+    await page.getByText('#### 148501').first().click()
+    await page.getByText('val1').first().waitFor()
+    await page.getByText('330').first().waitFor()
+    await page.screenshot({ path: path.join(images, 'transcript.png') })
+  } finally {
+    await browser.close()
+    if (view.pid !== undefined) process.kill(-view.pid)
+  }
+}
+
+async function plot(): Promise<void> {
+  const { stdout } = await run('pnpm', ['run', 'demo:train', '--output', output], { cwd: root })
+  const points = [...stdout.matchAll(/^ *(\d+) {4}([\d.]+) {2}/gm)].map(
+    ([, update, reward]) => [Number(update), Number(reward)] as const,
+  )
+  if (points.length < 10)
+    throw new Error(`no learning curve in the output of demo:train:\n${stdout}`)
+  writeFileSync(path.join(images, 'learning-curve.svg'), curve(points))
+}
+
+/** A plot of the mean reward over the updates of the policy. */
+function curve(points: readonly (readonly [update: number, reward: number])[]): string {
+  const [left, top, width, height] = [70, 30, 640, 220]
+  const last = points.at(-1)?.[0] ?? 1
+  const x = (update: number): string => (left + (update / last) * width).toFixed(1)
+  const y = (reward: number): string => (top + (1 - reward) * height).toFixed(1)
+  const grid = [0, 0.25, 0.5, 0.75, 1].map(
+    (reward) =>
+      `<line x1="${left}" x2="${left + width}" y1="${y(reward)}" y2="${y(reward)}" stroke="#ddd"/>` +
+      `<text x="${left - 10}" y="${y(reward)}" dy="4" text-anchor="end">${reward}</text>`,
+  )
+  const ticks = points
+    .filter(([update]) => update % 5 === 0)
+    .map(
+      ([update]) =>
+        `<text x="${x(update)}" y="${top + height + 22}" text-anchor="middle">${update}</text>`,
+    )
+  const line = points.map(([update, reward]) => `${x(update)},${y(reward)}`).join(' ')
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 310" font-family="system-ui, sans-serif" font-size="13" fill="#555">`,
+    '<rect width="740" height="310" fill="#fff"/>',
+    ...grid,
+    ...ticks,
+    `<text x="${left + width / 2}" y="300" text-anchor="middle">updates of the policy</text>`,
+    `<text x="16" y="${top + height / 2}" transform="rotate(-90 16 ${top + height / 2})" text-anchor="middle">mean reward</text>`,
+    `<polyline points="${line}" fill="none" stroke="#3451b2" stroke-width="3"/>`,
+    ...points.map(
+      ([update, reward]) => `<circle cx="${x(update)}" cy="${y(reward)}" r="3.5" fill="#3451b2"/>`,
+    ),
+    '</svg>\n',
+  ].join('\n')
+}
+
+mkdirSync(images, { recursive: true })
+await evaluate()
+await photograph()
+await plot()
