@@ -26,7 +26,6 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/core/src': 12,
   'packages/core/src/http': 20,
   'packages/core/src/policy': 21,
-  'packages/create/src': 11,
   'packages/eval/src/analysis': 35,
   'packages/eval/src/config': 10,
   'packages/eval/src/dataset': 18,

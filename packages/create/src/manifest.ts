@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 
 import { frameworks, type Framework } from './frameworks.ts'
 import type { PackageManager } from './package-manager.ts'
-import { ScaffoldError } from './scaffold-error.ts'
+import { ScaffoldError } from './scaffold.ts'
 
 /** What every workspace needs beside what its rollouts import. */
 const development = ['@osmosis/cli', '@osmosis/controller', '@types/node', 'typescript']

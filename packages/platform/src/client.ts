@@ -1,9 +1,8 @@
 import { errorMessage } from '@osmosis/core'
 import { Agent, request, type Dispatcher } from 'undici'
 
-import { toAnswerError } from './answer-error.ts'
-import { isJsonObject, type JsonObject } from './json-object.ts'
-import { PlatformError } from './platform-error.ts'
+import { toAnswerError, PlatformError } from './platform-error.ts'
+import { isJsonObject, type JsonObject } from './answers.ts'
 
 /** The workspace of a request: that of a repository, or one by its name. */
 export type Scope = { readonly git: string } | { readonly workspace: string }

@@ -1,20 +1,31 @@
-export { activeLogin, type ActiveLogin } from './auth/active-login.ts'
+export {
+  activeLogin,
+  type ActiveLogin,
+  forgetLogin,
+  keepLogin,
+  prepareStore,
+  LoginStore,
+  type LoginWarning,
+} from './auth/login-store.ts'
 export { CredentialsFile } from './auth/credentials-file.ts'
 export { loginByDevice, type DeviceCode, type DeviceLoginOptions } from './auth/device-login.ts'
-export { verifyLogin, type Identity } from './auth/identity.ts'
-export { forgetLogin, keepLogin, prepareStore } from './auth/keep-login.ts'
+export { verifyLogin, type Identity, type StoredLogin } from './auth/stored-login.ts'
 export { type Keyring, SystemKeyring } from './auth/keyring.ts'
-export { LoginStore, type LoginWarning } from './auth/login-store.ts'
-export { type StoredLogin } from './auth/stored-login.ts'
 export {
   PlatformClient,
   type PlatformClientOptions,
   type PlatformRequest,
   type Scope,
 } from './client.ts'
-export { uploadDataset, type UploadOptions } from './datasets/upload-dataset.ts'
-export { isJsonObject, objectsOf, textOf, type JsonObject } from './json-object.ts'
-export { type Page, readPages } from './paging.ts'
+export { uploadDataset, type UploadOptions } from './files/upload-dataset.ts'
+export {
+  isJsonObject,
+  objectsOf,
+  textOf,
+  type JsonObject,
+  type Page,
+  readPages,
+} from './answers.ts'
 export { type ErrorDetails, PlatformError, type PlatformErrorCode } from './platform-error.ts'
 export {
   downloadRunFiles,
@@ -23,17 +34,19 @@ export {
   type RunFile,
   type RunFiles,
   type RunFileType,
-} from './runs/run-files.ts'
+} from './files/run-files.ts'
 export {
   type Environment,
   type PlatformSettings,
   readPlatformSettings,
   type TokenStore,
 } from './settings.ts'
-export { type FilePiece, type Pause, Storage } from './storage/storage.ts'
+export { type FilePiece, type Pause, Storage } from './files/storage.ts'
 export {
   findGithubCommit,
   type CommitOnGithub,
   type GithubAccess,
-} from './workspace/github-commit.ts'
-export { findGitWorkspace, git, type GitWorkspace } from './workspace/find-workspace.ts'
+  findGitWorkspace,
+  git,
+  type GitWorkspace,
+} from './git-workspace.ts'

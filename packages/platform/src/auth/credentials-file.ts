@@ -4,9 +4,9 @@ import path from 'node:path'
 
 import { writeFileAtomically } from '@osmosis/runtime/files'
 
-import { isJsonObject, type JsonObject } from '../json-object.ts'
+import { isJsonObject, type JsonObject } from '../answers.ts'
 import { PlatformError } from '../platform-error.ts'
-import { defaultPlatformUrl } from '../platform-url.ts'
+import { defaultPlatformUrl } from '../settings.ts'
 import { findLogin, unreadable, type StoredLogin } from './stored-login.ts'
 
 /** The logins of this user, in the file that all command lines of Osmosis share. */

@@ -1,9 +1,9 @@
 import { wait } from '@osmosis/core/http'
 
 import type { PlatformClient } from '../client.ts'
-import { textOf, type JsonObject } from '../json-object.ts'
+import { textOf, type JsonObject } from '../answers.ts'
 import { PlatformError } from '../platform-error.ts'
-import { toIdentity, type Identity } from './identity.ts'
+import { toIdentity, type Identity } from './stored-login.ts'
 
 /** What a person has to do to allow a login. */
 export interface DeviceCode {

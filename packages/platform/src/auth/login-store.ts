@@ -2,14 +2,13 @@ import { createHash } from 'node:crypto'
 
 import { errorMessage } from '@osmosis/core'
 
-import { textOf } from '../json-object.ts'
+import type { PlatformClient } from '../client.ts'
+import { textOf } from '../answers.ts'
 import { PlatformError } from '../platform-error.ts'
-import { defaultPlatformUrl } from '../platform-url.ts'
-import type { TokenStore } from '../settings.ts'
+import { defaultPlatformUrl, type TokenStore, type PlatformSettings } from '../settings.ts'
 import { CredentialsFile } from './credentials-file.ts'
-import type { Identity } from './identity.ts'
 import { type Keyring, keyringService, SystemKeyring } from './keyring.ts'
-import type { StoredLogin } from './stored-login.ts'
+import { type Identity, type StoredLogin, instant, loggedOut, revokeToken } from './stored-login.ts'
 
 /** Something that was left undone, and does not undo what was done. */
 export interface LoginWarning {
@@ -164,4 +163,152 @@ function accountsOf(url: string, { account = '', user }: StoredLogin): string[] 
 
 function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 24)
+}
+
+/** Who speaks to the platform. */
+export interface ActiveLogin {
+  readonly token: string
+  /** The variable `OSMOSIS_TOKEN`, or where a login is kept. */
+  readonly source: 'environment' | 'keyring' | 'file'
+  /** What the credentials file says of it; undefined for a token of the environment. */
+  readonly stored: StoredLogin | undefined
+}
+
+/**
+ * The login for the platform of these settings: `OSMOSIS_TOKEN`, else the one that is kept. What is
+ * kept is only read, whatever is wrong with it.
+ *
+ * @throws PlatformError with code `AUTH_REQUIRED` when nobody is logged in (any more),
+ * `KEYRING_UNAVAILABLE` when the token is in a keyring that cannot be used, or a code of
+ * {@link CredentialsFile}
+ */
+export async function activeLogin(
+  { url, environmentToken }: PlatformSettings,
+  store = new LoginStore(),
+): Promise<ActiveLogin> {
+  if (environmentToken !== undefined) {
+    return { token: environmentToken, source: 'environment', stored: undefined }
+  }
+  const stored = await store.file.find(url)
+  if (stored === undefined) throw loggedOut(`${store.file.path} has no login for ${url}`)
+  if (Date.now() >= (instant(stored.expiresAt) ?? 0)) {
+    throw loggedOut(`the login for ${url} has expired on ${stored.expiresAt}`)
+  }
+  const token = await keptToken(store, url, stored)
+  if (token === undefined) {
+    throw loggedOut(`the keyring of the system does not have the token for ${url} any more`)
+  }
+  return { token, source: stored.store, stored }
+}
+
+async function keptToken(
+  store: LoginStore,
+  url: string,
+  login: StoredLogin,
+): Promise<string | undefined> {
+  try {
+    return await store.token(url, login)
+  } catch (error) {
+    if (!(error instanceof PlatformError)) throw error
+    throw new PlatformError(
+      'KEYRING_UNAVAILABLE',
+      `The login for ${url} is in the keyring of the system. ${error.message}. Log in again with \`osmosis auth login\`, or set OSMOSIS_TOKEN to a login token of the platform.`,
+      { cause: error },
+    )
+  }
+}
+
+/**
+ * Finds out, before anybody is asked to log in, whether the login could be kept. Resolves with the
+ * login that it would replace.
+ *
+ * @throws PlatformError with code `KEYRING_UNAVAILABLE`, `CREDENTIALS_UNAVAILABLE` or
+ * `CREDENTIALS_VERSION_CHANGED`
+ */
+export async function prepareStore(
+  store: LoginStore,
+  url: string,
+  warn: (warning: LoginWarning) => void,
+): Promise<StoredLogin | undefined> {
+  await store.check(url)
+  const { file } = store
+  const moved = await file.moveCorrupt()
+  if (moved !== undefined) {
+    warn({
+      code: 'CREDENTIALS_MOVED',
+      message: `${file.path} could not be read; it is ${moved} now.`,
+    })
+  }
+  return file.find(url).catch(() => undefined)
+}
+
+/**
+ * Keeps a login and makes the one before it worthless. Resolves with where the token is.
+ *
+ * @throws PlatformError with code `CREDENTIALS_UNAVAILABLE` or `KEYRING_UNAVAILABLE` when it cannot
+ * be kept; a token that nobody had before has been revoked then
+ */
+export async function keepLogin(
+  login: Identity & { readonly token: string; readonly isNew: boolean },
+  options: {
+    readonly store: LoginStore
+    readonly url: string
+    readonly earlier: StoredLogin | undefined
+    /** Gives a client that presents a token. */
+    readonly clientFor: (token: string) => PlatformClient
+    readonly warn: (warning: LoginWarning) => void
+  },
+): Promise<'keyring' | 'file'> {
+  const { store, url, earlier, clientFor, warn } = options
+  const { token, tokenId } = login
+  const kept = await store.save(url, login, earlier, warn).catch(async (error: unknown) => {
+    if (login.isNew && tokenId !== undefined) await tryToRevoke(clientFor(token), tokenId, warn)
+    throw error
+  })
+  if (earlier === undefined) return kept.store
+  if (earlier.tokenId !== undefined && earlier.tokenId !== tokenId) {
+    await tryToRevoke(clientFor(earlier.token ?? token), earlier.tokenId, warn)
+  }
+  await store.clean(url, earlier, kept, warn)
+  return kept.store
+}
+
+/** Makes the login for a platform worthless and forgets it. */
+export async function forgetLogin(
+  login: StoredLogin,
+  options: {
+    readonly store: LoginStore
+    readonly url: string
+    readonly clientFor: (token: string) => PlatformClient
+    readonly warn: (warning: LoginWarning) => void
+  },
+): Promise<void> {
+  const { store, url, clientFor, warn } = options
+  const token = await store.token(url, login).catch((error: unknown) => {
+    if (!(error instanceof PlatformError)) throw error
+    return undefined
+  })
+  if (token !== undefined && login.tokenId !== undefined) {
+    await tryToRevoke(clientFor(token), login.tokenId, warn)
+  } else {
+    const why = token === undefined ? 'the keyring does not give it' : 'its id is not known'
+    warn({ code: 'TOKEN_REVOKE_FAILED', message: `The token was not revoked: ${why}.` })
+  }
+  await store.file.remove(url)
+  await store.clean(url, login, undefined, warn)
+}
+
+async function tryToRevoke(
+  client: PlatformClient,
+  tokenId: string,
+  warn: (warning: LoginWarning) => void,
+): Promise<void> {
+  try {
+    await revokeToken(client, tokenId)
+  } catch (error) {
+    warn({
+      code: 'TOKEN_REVOKE_FAILED',
+      message: `The token was not revoked: ${errorMessage(error)}`,
+    })
+  }
 }

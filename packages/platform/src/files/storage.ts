@@ -9,7 +9,7 @@ import { wait } from '@osmosis/core/http'
 import { Agent, request, type Dispatcher } from 'undici'
 
 import { PlatformError } from '../platform-error.ts'
-import { isLoopback } from '../platform-url.ts'
+import { isLoopback } from '../settings.ts'
 
 /** Waits so many milliseconds. */
 export type Pause = (ms: number, signal: AbortSignal) => Promise<void>

@@ -4,10 +4,10 @@ import path from 'node:path'
 import { errorMessage } from '@osmosis/core'
 import { wait } from '@osmosis/core/http'
 
+import { isJsonObject, objectsOf, textOf, type JsonObject } from '../answers.ts'
 import type { PlatformClient } from '../client.ts'
-import { isJsonObject, objectsOf, textOf, type JsonObject } from '../json-object.ts'
 import { PlatformError } from '../platform-error.ts'
-import type { Pause, Storage } from '../storage/storage.ts'
+import type { Pause, Storage } from './storage.ts'
 
 /** A file of an evaluation run on the platform. */
 export interface RunFile {

@@ -1,10 +1,10 @@
 import { stat } from 'node:fs/promises'
 import path from 'node:path'
 
+import { isJsonObject, objectsOf, textOf, type JsonObject } from '../answers.ts'
 import type { PlatformClient } from '../client.ts'
-import { isJsonObject, objectsOf, textOf, type JsonObject } from '../json-object.ts'
 import { PlatformError } from '../platform-error.ts'
-import { retryPassing, type FilePiece, type Pause, type Storage } from '../storage/storage.ts'
+import { retryPassing, type FilePiece, type Pause, type Storage } from './storage.ts'
 
 /** Options of {@link uploadDataset}. */
 export interface UploadOptions {
