@@ -1,5 +1,5 @@
 // How samples, errors and failures are sent between processes.
-export { portable, sendSamples } from './protocol/portable.ts'
+export { portable, sendSamples } from './protocol/portable-values.ts'
 export {
   receiveError,
   receiveFailure,

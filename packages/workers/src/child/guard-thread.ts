@@ -1,7 +1,6 @@
 import { workerData } from 'node:worker_threads'
 
-import { reportExit } from './last-words.ts'
-import { residentBytes } from './resident-bytes.ts'
+import { reportExit, residentBytes } from './exit-report.ts'
 
 // A thread beside user code: it goes on when that blocks the event loop or collects garbage for good.
 

@@ -10,10 +10,10 @@ import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import { sendError } from '../protocol/sent-error.ts'
 import { BuiltIns } from './built-ins.ts'
-import { ParentChannel, type LaterMessage } from './front-channel.ts'
+import { ParentChannel, type LaterMessage } from './parent-channel.ts'
 import type { GuardData } from './guard-thread.ts'
-import { reportExit, reportEveryExit, type ExitReport } from './last-words.ts'
-import { ChildExecutions } from './worker-runs.ts'
+import { reportExit, reportEveryExit, type ExitReport } from './exit-report.ts'
+import { ChildExecutions } from './child-executions.ts'
 
 /** What a worker process executes. */
 export interface WorkerEntrypoint<TWorkflowConfig = unknown, TGraderConfig = unknown> {

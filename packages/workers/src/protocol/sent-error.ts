@@ -2,7 +2,7 @@ import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { RolloutFailure } from '@osmosis/runtime'
 import { beginningOf, longErrorTextBytes } from '@osmosis/core/http'
 
-import { portable } from './portable.ts'
+import { portable } from './portable-values.ts'
 
 /** Something that was thrown, in a form that any process can read. */
 export type SentError =

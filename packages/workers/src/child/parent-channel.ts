@@ -1,7 +1,7 @@
 import { promisify } from 'node:util'
 
 import type { ParentMessage, WorkerMessage } from '../protocol/worker-messages.ts'
-import { residentBytes } from './resident-bytes.ts'
+import { residentBytes } from './exit-report.ts'
 
 type WatchMessage = Extract<ParentMessage, { type: 'watch' }>
 /** What is said to a worker that is being watched. */

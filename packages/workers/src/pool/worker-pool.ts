@@ -5,9 +5,8 @@ import { OsmosisError } from '@osmosis/core'
 import { untilAborted, wait } from '@osmosis/core/http'
 
 import type { ProcessUsage, ReadyMessage } from '../protocol/worker-messages.ts'
-import type { RemoteExecution, ExecutionOrder } from './remote-run.ts'
-import type { WorkerEndReason } from './worker-end.ts'
-import type { WorkerProcessOptions } from './start-child.ts'
+import type { RemoteExecution, ExecutionOrder } from './remote-execution.ts'
+import type { WorkerEndReason, WorkerProcessOptions } from './child-process.ts'
 import { spendableBytes, WorkerProcess } from './worker-process.ts'
 
 /** How the workers of a pool are started. */

@@ -60,3 +60,12 @@ export function reportEveryExit(): void {
   process.abort = abortWithPlace
   process.on('exit', (code) => reportExit({ kind: 'exit', code, place }))
 }
+
+/** Memory of this process; undefined when it has no file left to read that from. */
+export function residentBytes(): number | undefined {
+  try {
+    return process.memoryUsage.rss()
+  } catch {
+    return undefined
+  }
+}

@@ -1,11 +1,11 @@
 import { errorMessage, type BeginningModelCall, type RolloutSample } from '@osmosis/core'
+import { untilAborted } from '@osmosis/core/http'
 import type { SamplesById, GradingOutcome, LocalBackend, WorkflowOutcome } from '@osmosis/runtime'
 
-import { sendSamples } from '../protocol/portable.ts'
-import { receiveError, sendFailure } from '../protocol/sent-error.ts'
+import { sendSamples } from '../protocol/portable-values.ts'
+import { receiveError, sendFailure, type SentError } from '../protocol/sent-error.ts'
 import type { ExecutionMessage } from '../protocol/worker-messages.ts'
-import { CallAnnouncements } from './call-announcements.ts'
-import type { ParentChannel, LaterMessage } from './front-channel.ts'
+import type { ParentChannel, LaterMessage } from './parent-channel.ts'
 
 /** A run that is going on in this process. */
 interface Run {
@@ -109,5 +109,42 @@ export class ChildExecutions {
     samples: SamplesById,
   ): void {
     sendSamples(samples, (sent) => this.#channel.post({ ...message, samples: sent }))
+  }
+}
+
+/** Announces the model calls of a run to the front, and has them wait for its answers. */
+class CallAnnouncements {
+  readonly #run: number
+  readonly #channel: ParentChannel
+  readonly #unanswered = new Map<number, PromiseWithResolvers<void>>()
+  #calls = 0
+
+  constructor(run: number, channel: ParentChannel) {
+    this.#run = run
+    this.#channel = channel
+  }
+
+  /** As an observer does it. */
+  async begin({ endpoint, signal }: BeginningModelCall): Promise<() => void> {
+    const identity = { run: this.#run, call: (this.#calls += 1) }
+    const answered = Promise.withResolvers<void>()
+    this.#unanswered.set(identity.call, answered)
+    this.#channel.post({ type: 'call', ...identity, endpoint })
+    const end = (): void => this.#channel.post({ type: 'call-ended', ...identity })
+    try {
+      await untilAborted(signal, () => answered.promise)
+      return end
+    } catch (error) {
+      end()
+      throw error
+    } finally {
+      this.#unanswered.delete(identity.call)
+    }
+  }
+
+  answered(call: number, error: SentError | null): void {
+    const unanswered = this.#unanswered.get(call)
+    if (error === null) unanswered?.resolve()
+    else unanswered?.reject(receiveError(error))
   }
 }

@@ -1,28 +1,151 @@
+import type { EgressOptions, OsmosisError } from '@osmosis/core'
+import { startTimer } from '@osmosis/core/http'
 import {
-  type ConcurrencyLimiter,
-  type GradingOutcome,
   afterLoss,
+  ArtifactsFolder,
+  ConcurrencyLimiter,
   failedWorkflow,
   graderDeadline,
+  hasRoom,
+  LiveRollout,
+  LiveRollouts,
   lossError,
   QueueClock,
   toFailure,
   workflowDeadline,
+  type BackendLoad,
+  type BackendWorkers,
   type Deadline,
-  type LiveRollout,
+  type ExecutionBackend,
+  type GradingOutcome,
+  type RolloutObserver,
   type RolloutPhases,
+  type RolloutRequest,
+  type RolloutSelector,
+  type RolloutState,
   type WorkflowResult,
 } from '@osmosis/runtime'
-import { startTimer } from '@osmosis/core/http'
+import type { CancelDisposition } from '@osmosis/runtime/wire'
 
-import { WorkerLoss, type ExecutionOrder } from './remote-run.ts'
-import type { PlacedExecution, WorkerPool } from './worker-pool.ts'
+import type { ReadyMessage } from '../protocol/worker-messages.ts'
+import { WorkerLoss, type ExecutionOrder } from './remote-execution.ts'
+import { WorkerPool, type PlacedExecution, type WorkerPoolOptions } from './worker-pool.ts'
+
+/**
+ * Executes rollouts in child processes. This process loads no user code: whatever that does ends its
+ * own worker at most, and no result that is here already.
+ */
+export class WorkerPoolBackend implements ExecutionBackend, AsyncDisposable {
+  /** Where rollouts keep files. */
+  readonly artifactRoot: string
+  /** Where rollouts may connect to, as the module of the workers has it. */
+  readonly egress: EgressOptions | undefined
+  /** What the module of the workers says of its entrypoint. */
+  readonly facts: unknown
+  readonly #pool: WorkerPool
+  readonly #parts: PoolParts
+  readonly #maxQueueDepth: number | undefined
+  readonly #rollouts = new LiveRollouts()
+
+  private constructor(pool: WorkerPool, { limits, artifactRoot, egress, facts }: ReadyMessage) {
+    this.artifactRoot = artifactRoot
+    this.egress = egress
+    this.facts = facts
+    this.#pool = pool
+    this.#maxQueueDepth = limits.maxQueueDepth
+    this.#parts = {
+      pool,
+      // Held here, for all workers together: what waits belongs to none of them.
+      workflowSlots: new ConcurrencyLimiter(limits.workflows),
+      graderSlots: new ConcurrencyLimiter(limits.graders),
+      hasGrader: limits.graded,
+    }
+  }
+
+  /** See {@link createWorkerPool}. */
+  static async start(options: WorkerPoolOptions): Promise<WorkerPoolBackend> {
+    const pool = new WorkerPool(options)
+    return new WorkerPoolBackend(pool, await pool.start())
+  }
+
+  async execute(request: RolloutRequest, observer: RolloutObserver): Promise<void> {
+    const artifacts = new ArtifactsFolder(this.artifactRoot, request.rolloutId)
+    const live = new LiveRollout(request, artifacts, observer)
+    await this.#rollouts.run(live, observer, new PooledRollout(this.#parts))
+  }
+
+  hasCapacity(): boolean {
+    return hasRoom(this.#parts.workflowSlots, this.#maxQueueDepth)
+  }
+
+  load(): BackendLoad {
+    const { maxConcurrent, queued, running } = this.#parts.workflowSlots
+    return { maxConcurrent, queued, running }
+  }
+
+  status(rolloutId: string): RolloutState {
+    return this.#rollouts.status(rolloutId)
+  }
+
+  cancel(selector: RolloutSelector, reason?: OsmosisError): Map<string, CancelDisposition> {
+    return this.#rollouts.cancel(selector, reason)
+  }
+
+  shutdown(): void {
+    this.#rollouts.shutdown()
+  }
+
+  /** The ids of the worker processes there are. */
+  get workerPids(): readonly number[] {
+    return this.#pool.pids
+  }
+
+  /**
+   * The workers there are, and how many were replaced so far: after an `exit`, an `uncaught` error, too
+   * much `memory`, a `stall`, a native `crash`, another `signal`, when they were `killed` from outside,
+   * or did not `start`. What they take they say up to once a second; one whose event loop is blocked
+   * says it later.
+   */
+  workers(): BackendWorkers {
+    const { pids, restarts, usage } = this.#pool
+    return { running: pids.length, restarts, ...usage }
+  }
+
+  /**
+   * Puts a question to the module of the workers: one of them answers.
+   *
+   * @throws what its `answer` rejects with; OsmosisError with code `worker_lost` when the worker ends
+   */
+  async ask(question: unknown): Promise<unknown> {
+    return this.#pool.ask(question)
+  }
+
+  /** Ends all workers; rollouts that are still in them fail. Resolves when they have ended. */
+  async close(): Promise<void> {
+    await this.#pool.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+}
+
+/**
+ * Starts worker processes, and resolves when all of them have loaded their entrypoint. The caller
+ * closes the backend; workers end with this process in any case.
+ *
+ * @throws OsmosisError with code `invalid_entrypoint`, or the error of the module that cannot load it;
+ * with code `worker_lost` when a worker was killed from outside three times before it had loaded
+ */
+export async function createWorkerPool(options: WorkerPoolOptions): Promise<WorkerPoolBackend> {
+  return WorkerPoolBackend.start(options)
+}
 
 /** For a worker to report the end of what was ended. */
 const reactionMs = 1_000
 
 /** What all rollouts of a pool share. */
-export interface PoolParts {
+interface PoolParts {
   readonly pool: WorkerPool
   readonly workflowSlots: ConcurrencyLimiter
   readonly graderSlots: ConcurrencyLimiter
@@ -30,7 +153,7 @@ export interface PoolParts {
 }
 
 /** The phases of one rollout, in whatever workers it takes. */
-export class PooledRollout implements RolloutPhases {
+class PooledRollout implements RolloutPhases {
   readonly #parts: PoolParts
   #placed: PlacedExecution | undefined
 

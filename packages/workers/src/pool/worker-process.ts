@@ -6,8 +6,8 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { inScope, type RolloutScope } from '@osmosis/runtime/containment'
 import { outsideOfRollouts } from '@osmosis/core/http'
 
-import { exitReportPipe } from '../child/last-words.ts'
-import { portable } from '../protocol/portable.ts'
+import { exitReportPipe } from '../child/exit-report.ts'
+import { portable } from '../protocol/portable-values.ts'
 import { receiveError } from '../protocol/sent-error.ts'
 import type {
   ParentMessage,
@@ -16,9 +16,16 @@ import type {
   ExecutionMessage,
   WorkerMessage,
 } from '../protocol/worker-messages.ts'
-import { RemoteExecution, WorkerLoss, type ExecutionOrder } from './remote-run.ts'
-import { exitReportOf, startChild, type WorkerProcessOptions } from './start-child.ts'
-import { countOutOfMemory, endReason, endText, type WorkerEndReason } from './worker-end.ts'
+import { RemoteExecution, WorkerLoss, type ExecutionOrder } from './remote-execution.ts'
+import {
+  countOutOfMemory,
+  endReason,
+  endText,
+  exitReportOf,
+  startChild,
+  type WorkerEndReason,
+  type WorkerProcessOptions,
+} from './child-process.ts'
 
 /** What is known of a process that has ended. */
 interface EndedWorker {
