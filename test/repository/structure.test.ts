@@ -15,11 +15,9 @@ const sources = new Map(
 const largeFolders: Readonly<Record<string, number>> = {
   'packages/agent-loop/src': 9,
   'packages/ai-sdk/src': 16,
-  'packages/cli/src/command': 11,
   'packages/cli/src/eval-show': 20,
   'packages/cli/src/eval/run': 9,
   'packages/cli/src/platform': 9,
-  'packages/cli/src/platform/runs': 9,
   'packages/cli/src/serve': 9,
   'packages/controller/src/client': 9,
   'packages/controller/src/policy': 11,

@@ -7,7 +7,7 @@ import {
   runWithin,
   type CommandSurroundings,
 } from './command/surroundings.ts'
-import { isWrongUse, wrongUseCode } from './command/wrong-use.ts'
+import { isWrongUse, wrongUseCode } from './command/exit-codes.ts'
 import { createProgram, packageVersion } from './program.ts'
 
 /**

@@ -1,5 +1,6 @@
 import { formatDuration } from '@osmosis/eval'
 
+import { oneLine } from '../command/surroundings.ts'
 import type { RowResult } from './row-runner.ts'
 
 /** What a test run came to. */
@@ -70,8 +71,6 @@ function totalTokens(results: readonly RowResult[]): number {
   return results.reduce((sum, result) => sum + tokensOf(result), 0)
 }
 
-const longestError = 200
-
 /** `Row 0: OK (437 ms, 30 tokens)`, with more facts in the brackets and why it failed if it did. */
 function outcomeText(name: string, result: RowResult, moreFacts: readonly string[] = []): string {
   const { error, durationMs } = result
@@ -84,12 +83,6 @@ function outcomeText(name: string, result: RowResult, moreFacts: readonly string
 /** Prompt and answers together. */
 function tokensOf({ promptTokens, completionTokens }: RowResult): number {
   return promptTokens + completionTokens
-}
-
-/** The text on one line, cut when it is long. */
-export function oneLine(text: string): string {
-  const line = text.replaceAll(/\s+/g, ' ').trim()
-  return line.length > longestError ? `${line.slice(0, longestError)}…` : line
 }
 
 /** `437 ms`, `12.3 s`, `4 min 05 s`. */

@@ -16,10 +16,9 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { type DatasetRow, readDataset, selectRows } from '@osmosis/eval'
 import { serve } from '@osmosis/server'
 
-import { closing } from '../command/closing.ts'
-import { abortOnInterrupt, interruptedExitCode } from '../command/interrupt.ts'
+import { closing, abortOnInterrupt, survivingStrayRejections } from '../command/process.ts'
+import { interruptedExitCode } from '../command/exit-codes.ts'
 import { writeOutput, assertLogFolder, assertOutputFile } from '../command/output-files.ts'
-import { survivingStrayRejections } from '../command/stray-rejections.ts'
 import {
   printError,
   printOut,
@@ -30,9 +29,8 @@ import {
 } from '../command/surroundings.ts'
 import { choosePolicy } from '../inputs/choose-policy.ts'
 import { readEnvironment } from '../inputs/environment.ts'
-import { loadAgentLoop, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
+import { checkAgentLoop, loadAgentLoop, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
 import { commandLogger } from '../serve/server-end.ts'
-import { checkAgentLoop } from './check-agent-loop.ts'
 import type { TestFlags } from './test.ts'
 import { interactiveSession, Terminal } from './interactive-session.ts'
 import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-text.ts'

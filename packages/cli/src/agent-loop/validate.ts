@@ -1,6 +1,7 @@
 import type { Command } from '@commander-js/extra-typings'
 
 import { agentLoopModule, example, groups, type FlagsOf } from '../command/flags.ts'
+import { printOut } from '../command/surroundings.ts'
 
 function declareValidate(program: Command) {
   return program
@@ -11,13 +12,19 @@ function declareValidate(program: Command) {
     .addHelpText('after', example('osmosis validate -m server.ts:agentLoop'))
 }
 
-/** Flags of `osmosis validate`. */
-export type ValidateLoopFlags = FlagsOf<typeof declareValidate>
-
 /** Adds `validate`. */
 export function addValidateLoopCommand(program: Command): void {
-  declareValidate(program).action(async (flags) => {
-    const { validateCommand } = await import('./check-agent-loop.ts')
-    await validateCommand(flags)
-  })
+  declareValidate(program).action(validateLoop)
+}
+
+/** Checks an agent loop and prints how many tools it has. Rejects when it cannot serve rollouts. */
+async function validateLoop({ module }: FlagsOf<typeof declareValidate>): Promise<void> {
+  const { checkAgentLoop, loadAgentLoop } = await import('../inputs/load-entrypoint.ts')
+  const { loop } = await loadAgentLoop(module)
+  const { toolCount, warnings } = await checkAgentLoop(loop)
+  printOut(
+    `Agent loop '${loop.name}' validated successfully.\n` +
+      `  - Tools: ${toolCount}\n` +
+      (warnings.length === 0 ? '' : `  - Warnings: ${warnings.length}\n`),
+  )
 }

@@ -133,6 +133,15 @@ export function printError(text: string): boolean {
   return current().stderr.write(redaction().text(text))
 }
 
+/** Longest text of a message about an error of somebody else. Characters. */
+const longestLine = 200
+
+/** A text on one line, cut when it is long. */
+export function oneLine(text: string): string {
+  const line = text.replaceAll(/\s+/g, ' ').trim()
+  return line.length > longestLine ? `${line.slice(0, longestLine)}…` : line
+}
+
 /** Takes the secrets that the command knows by now out of texts and data. */
 export function redaction(): Redaction {
   return current().secrets.redaction

@@ -1,7 +1,7 @@
 import { errorMessage, isOsmosisError } from '@osmosis/core'
 import { readEvalConfig, readWorkspaceConfig, type PolicyConfig } from '@osmosis/eval'
 
-import { closing } from '../command/closing.ts'
+import { closing } from '../command/process.ts'
 import { fail, ok, type CheckFinding, warn } from '../command/findings.ts'
 import { openPolicy, policyChoice, type ChosenPolicy } from '../inputs/choose-policy.ts'
 import { workspaceConfigs, type ConfigFile } from '../rollout/validate/validation-targets.ts'

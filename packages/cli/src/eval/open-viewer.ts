@@ -8,7 +8,7 @@ import { exportReport, startViewer } from '@osmosis/viewer'
 import { findRun, runsRoot } from '../eval-show/find-run.ts'
 import { assertVariant } from '../eval-show/shown-run.ts'
 import { openBrowser } from '../command/open-browser.ts'
-import { keepYoungGenerationSmall } from '../command/v8-heap.ts'
+import { keepYoungGenerationSmall } from '../command/process.ts'
 import type { EvalViewFlags } from './view.ts'
 import {
   endSignal,

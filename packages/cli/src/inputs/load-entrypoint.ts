@@ -1,11 +1,16 @@
 import {
-  isRolloutAgentLoopClass,
-  type RolloutAgentLoop,
+  AgentLoopValidationError,
+  formatIssue,
   isRolloutAgentLoop,
+  isRolloutAgentLoopClass,
+  validateAgentLoop,
+  type RolloutAgentLoop,
+  type ValidationReport,
 } from '@osmosis/agent-loop'
 import { OsmosisError, errorMessage } from '@osmosis/core'
 import { discoverEntrypoint, type Entrypoint } from '@osmosis/runtime'
 
+import { printError } from '../command/surroundings.ts'
 import { loadExports, namedExport, splitSpec, type LoadedExports } from './load-module.ts'
 
 /** What a module exports to be served, and the module as a person would say it. */
@@ -132,4 +137,18 @@ function instantiated(Loop: new () => RolloutAgentLoop, name: string): RolloutAg
       { cause: error },
     )
   }
+}
+
+/**
+ * Checks a loop before it is used, and says on stderr what looks wrong with it.
+ *
+ * @throws AgentLoopValidationError when it cannot serve rollouts
+ */
+export async function checkAgentLoop(loop: RolloutAgentLoop): Promise<ValidationReport> {
+  const report = await validateAgentLoop(loop)
+  if (!report.valid) throw new AgentLoopValidationError(report.errors)
+  for (const warning of report.warnings) {
+    printError(`warning: ${formatIssue(warning)}\n`)
+  }
+  return report
 }

@@ -12,9 +12,9 @@ import {
   type Scope,
 } from '@osmosis/platform'
 
-import { abortOnInterrupt, interruptedExitCode } from '../command/interrupt.ts'
+import { abortOnInterrupt } from '../command/process.ts'
+import { interruptedExitCode, isWrongUse, wrongUseCode } from '../command/exit-codes.ts'
 import { environment, homeFolder, workingFolder } from '../command/surroundings.ts'
-import { isWrongUse, wrongUseCode } from '../command/wrong-use.ts'
 import { confirm, type Question } from './ask.ts'
 import { CommandOutput } from './command-output.ts'
 import type { PlatformFlags } from './platform-flags.ts'

@@ -1,8 +1,7 @@
 import { OsmosisError } from '@osmosis/core'
 import { serve, type ServerShell } from '@osmosis/server'
 
-import { answerMetadataChecks } from '../metadata-check/metadata-channel.ts'
-import { announceListening } from './server-channel.ts'
+import { answerMetadataChecks, announceListening } from './server-channel.ts'
 import { serverEnd } from './server-end.ts'
 import type { ServeFlags } from './serve.ts'
 import { followKeyFile } from './server-keys.ts'

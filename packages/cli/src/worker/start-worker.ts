@@ -1,6 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 
-import { disablePretenuring } from '../command/v8-heap.ts'
+import { disablePretenuring } from '../command/process.ts'
 import { completeEnvironment } from '../inputs/environment.ts'
 import { assertWorkerFlags, refuseOneOf } from '../serve/start-server.ts'
 import type { WorkerFlags } from './worker.ts'

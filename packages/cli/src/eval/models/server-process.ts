@@ -12,8 +12,8 @@ import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { MetadataCheck } from '@osmosis/eval'
 import { stepRewardsDropped } from '@osmosis/server/protocols'
 
-import { metadataCheckBy } from '../../metadata-check/metadata-channel.ts'
 import {
+  metadataCheckBy,
   isListeningMessage,
   type EntrypointKind,
   type ListeningMessage,

@@ -5,7 +5,8 @@ import { formatReward, formatShare } from '@osmosis/eval'
 import { agreementOf, evaluateRubric, type Agreement, type RubricScore } from '@osmosis/models'
 import { ConcurrencyLimiter } from '@osmosis/runtime'
 
-import { abortOnInterrupt, interruptedExitCode } from '../../command/interrupt.ts'
+import { abortOnInterrupt } from '../../command/process.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
 import {
   fromHere,
   namedHere,

@@ -14,7 +14,7 @@ import {
 import { assertLogFolder } from '../../command/output-files.ts'
 import { workspaceHere, type PolicySurroundings } from '../../inputs/choose-policy.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
-import { readSecretsFile } from '../../inputs/secrets-file.ts'
+import { readSecretsFile } from '../../inputs/environment.ts'
 import type { EvalRunFlags } from '../run.ts'
 import {
   evaluationQueue,

@@ -6,7 +6,7 @@ import {
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
-import { oneLine } from '../../agent-loop/row-text.ts'
+import { oneLine } from '../../command/surroundings.ts'
 
 /** Where progress goes: a terminal, or a file or pipe. */
 export interface ProgressOutput {

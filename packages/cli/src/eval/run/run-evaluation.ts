@@ -16,8 +16,13 @@ import {
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
-import { abortOnInterrupt, interruptedExitCode } from '../../command/interrupt.ts'
-import { survivingStrayRejections } from '../../command/stray-rejections.ts'
+import {
+  abortOnInterrupt,
+  survivingStrayRejections,
+  disablePretenuring,
+  keepYoungGenerationSmall,
+} from '../../command/process.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
 import {
   printError,
   printJson,
@@ -27,7 +32,6 @@ import {
   isInteractive,
   standardInput,
 } from '../../command/surroundings.ts'
-import { disablePretenuring, keepYoungGenerationSmall } from '../../command/v8-heap.ts'
 import { endedRunReport, reasonSentence } from '../../eval-show/run-report.ts'
 import { withCommand } from '../../eval-show/shell-command.ts'
 import { readEnvironment } from '../../inputs/environment.ts'

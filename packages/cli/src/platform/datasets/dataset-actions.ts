@@ -11,14 +11,14 @@ import {
 } from '@osmosis/platform'
 
 import { readEnvironment } from '../../inputs/environment.ts'
-import { datasetFit } from '../../metadata-check/dataset-fit.ts'
+import { datasetFit } from '../../inputs/entrypoint-process.ts'
 import { describe, shown } from '../command-output.ts'
 import type { DownloadFlags, PreviewFlags, UploadFlags, ValidateFlags } from './dataset.ts'
 import type { ListFlags, RunLogFlags } from '../platform-flags.ts'
 import { readList, showLogs } from '../read-list.ts'
 import type { PlatformSession } from '../platform-session.ts'
 import { validateDataset, type DatasetVerdict } from './validate-dataset.ts'
-import { fromHere, namedHere } from '../../command/surroundings.ts'
+import { fromHere, namedHere, workingFolder } from '../../command/surroundings.ts'
 
 export async function validate(
   { output, signal }: PlatformSession,
@@ -29,7 +29,12 @@ export async function validate(
     file,
     entrypoint === undefined
       ? undefined
-      : (rows) => datasetFit(entrypoint, rows, { environment: readEnvironment(), signal }),
+      : (rows) =>
+          datasetFit(entrypoint, rows, {
+            folder: workingFolder(),
+            environment: readEnvironment(),
+            signal,
+          }),
   )
   output.detail({ ...verdict }, verdictLines(verdict))
   return verdict.valid ? 0 : 1

@@ -16,7 +16,7 @@ import {
 
 import type { PlatformSession } from '../platform-session.ts'
 import type { SubmitFlags } from './run-commands.ts'
-import { preflight } from './preflight.ts'
+import { inspectEntrypoint } from '../../inputs/entrypoint-process.ts'
 import { runWords, type RunKind } from './run-record.ts'
 import { readSubmittedConfig, type SubmittedConfig } from './submit-config.ts'
 import { findSecrets } from './submit-secrets.ts'
@@ -39,7 +39,7 @@ export async function submitCommand(
   // Code that is loaded may say them.
   output.hide(...config.requiredSecrets.map((name) => settings.environment[name]))
   const loaded = await preflight(config.entrypoint, {
-    workspace: workspace.folder,
+    folder: workspace.folder,
     environment: { ...settings.environment, ...config.env },
     signal,
   })
@@ -199,4 +199,32 @@ async function workWarnings(folder: string): Promise<string[]> {
     warnings.push(`Commits that are not pushed: ${unpushed}. The platform will not see them.`)
   }
   return warnings
+}
+
+/**
+ * Loads an entrypoint in a separate process, and resolves with warnings about it.
+ *
+ * @param file - absolute
+ * @throws PlatformError with code `VALIDATION` when it cannot be loaded, or lacks its workflow or grader
+ */
+async function preflight(
+  file: string,
+  { folder, ...options }: Parameters<typeof inspectEntrypoint>[1],
+): Promise<string[]> {
+  const name = path.relative(folder, file)
+  const failed = (why: string): PlatformError =>
+    new PlatformError('VALIDATION', `${name}: preflight failed: ${why}`)
+  const report = await inspectEntrypoint(file, { folder, ...options })
+  if (report.kind === 'failed') {
+    if (!report.isDependency) throw failed(report.message)
+    return [`${name} was not checked: it needs a package that is not installed here.`]
+  }
+  if (report.kind === 'agent-loop') {
+    if (report.problem !== null) throw failed(report.problem)
+    return []
+  }
+  if (report.missing.includes('grader')) {
+    throw failed('it exports no grader, which runs on the platform need')
+  }
+  return report.missing.map((part) => `${name} exports no ${part}: the platform uses defaults.`)
 }

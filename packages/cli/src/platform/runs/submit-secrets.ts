@@ -1,6 +1,6 @@
 import { PlatformError, type PlatformClient } from '@osmosis/platform'
 
-import { readSecretsFile } from '../../inputs/secrets-file.ts'
+import { readSecretsFile } from '../../inputs/environment.ts'
 import { askHidden } from '../ask.ts'
 import type { PlatformSession } from '../platform-session.ts'
 import { readSecrets } from '../secret-actions.ts'

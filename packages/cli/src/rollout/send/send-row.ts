@@ -15,11 +15,17 @@ import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { RolloutStatus } from '@osmosis/runtime'
 import { untilAborted } from '@osmosis/core/http'
 
-import { messageLines, oneLine } from '../../agent-loop/row-text.ts'
-import { closing } from '../../command/closing.ts'
-import { abortOnInterrupt, interruptedExitCode } from '../../command/interrupt.ts'
-import { survivingStrayRejections } from '../../command/stray-rejections.ts'
-import { fromHere, hideKey, printError, printJson, printOut } from '../../command/surroundings.ts'
+import { messageLines } from '../../agent-loop/row-text.ts'
+import { closing, abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
+import {
+  fromHere,
+  hideKey,
+  oneLine,
+  printError,
+  printJson,
+  printOut,
+} from '../../command/surroundings.ts'
 import { startServerProcess } from '../../eval/models/server-process.ts'
 import { openPolicy, policyChoice, type ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../inputs/environment.ts'

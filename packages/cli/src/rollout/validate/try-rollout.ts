@@ -10,7 +10,7 @@ import {
 } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
 
-import { closing } from '../../command/closing.ts'
+import { closing } from '../../command/process.ts'
 import type { EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
 import { startServerProcess, type ServerProcess } from '../../eval/models/server-process.ts'
 import { fail, ok, warn, type CheckFinding } from '../../command/findings.ts'

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { scriptedPolicy } from '@osmosis/controller'
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
-import { closing } from '../../command/closing.ts'
+import { closing, abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
 import {
   exitCodeOf,
   fail,
@@ -13,14 +13,13 @@ import {
   warn,
   type CheckFinding,
 } from '../../command/findings.ts'
-import { abortOnInterrupt, interruptedExitCode } from '../../command/interrupt.ts'
-import { survivingStrayRejections } from '../../command/stray-rejections.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { printJson, printOut, workingFolder } from '../../command/surroundings.ts'
 import { planEvaluation, type EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
 import { openPolicy, policyChoice, type ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
+import { inspectEntrypoint } from '../../inputs/entrypoint-process.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
-import { preflightReport } from '../../platform/runs/preflight.ts'
 import type { ValidateRolloutFlags } from '../validate.ts'
 import { triedFindings, tryRollout } from './try-rollout.ts'
 import { configFindings, findTargets, type ValidationTarget } from './validation-targets.ts'
@@ -136,11 +135,13 @@ async function entrypointFindings(
   environment: NodeJS.ProcessEnv,
   signal: AbortSignal,
 ): Promise<CheckFinding[]> {
-  const report = await preflightReport(entrypoint, { workspace: folder, environment, signal })
+  const report = await inspectEntrypoint(entrypoint, { folder, environment, signal })
   if (report.kind === 'failed') return [fail('entrypoint', report.message)]
-  const findings: CheckFinding[] = [
-    ok('entrypoint', report.kind === 'workflow' ? 'exports a workflow' : 'exports an agent loop'),
-  ]
+  if (report.kind === 'agent-loop') {
+    if (report.problem !== null) return [fail('entrypoint', report.problem)]
+    return [ok('entrypoint', 'exports an agent loop')]
+  }
+  const findings: CheckFinding[] = [ok('entrypoint', 'exports a workflow')]
   if (report.missing.includes('grader')) {
     findings.push(
       fail(

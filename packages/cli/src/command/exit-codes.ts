@@ -3,6 +3,9 @@ import { isOsmosisError, type OsmosisErrorCode } from '@osmosis/core'
 /** The exit code for flags, configs, entrypoints and datasets that cannot be. */
 export const wrongUseCode = 2
 
+/** The exit code that shells expect of a program that Ctrl-C ended. */
+export const interruptedExitCode = 130
+
 const codes = new Set<OsmosisErrorCode>(['invalid_config', 'invalid_entrypoint', 'invalid_dataset'])
 
 /** Whether an error is about what a command was called with. */

@@ -1,0 +1,84 @@
+import { setFlagsFromString } from 'node:v8'
+
+import { OsmosisError, errorMessage } from '@osmosis/core'
+
+import { interruptedExitCode } from './exit-codes.ts'
+import { endSignal, printError, withSurroundings, oneLine } from './surroundings.ts'
+
+/**
+ * Gives `resource` to `use` and closes it afterwards, whatever comes of it: `await using` for
+ * Node.js 22, which has no such syntax and runs these sources as they are.
+ */
+export async function closing<R extends AsyncDisposable | undefined, T>(
+  resource: R,
+  use: (resource: R) => Promise<T>,
+): Promise<T> {
+  try {
+    return await use(resource)
+  } finally {
+    await resource?.[Symbol.asyncDispose]()
+  }
+}
+
+/** A signal that Ctrl-C (or SIGTERM) aborts. The second time the process ends at once. */
+export function abortOnInterrupt(): { signal: AbortSignal; release: () => void } {
+  const abort = new AbortController()
+  const onSignal = withSurroundings((): void => {
+    if (abort.signal.aborted) process.exit(interruptedExitCode)
+    printError('\nStopping: cancelling what runs. Press Ctrl-C again to stop at once.\n')
+    abort.abort(new OsmosisError('cancelled', 'interrupted'))
+  })
+  const given = endSignal()
+  if (given !== undefined) {
+    if (given.aborted) onSignal()
+    else given.addEventListener('abort', onSignal, { once: true })
+    return { signal: abort.signal, release: () => given.removeEventListener('abort', onSignal) }
+  }
+  process.on('SIGINT', onSignal)
+  process.on('SIGTERM', onSignal)
+  return {
+    signal: abort.signal,
+    release: () => {
+      process.off('SIGINT', onSignal)
+      process.off('SIGTERM', onSignal)
+    },
+  }
+}
+
+/**
+ * Does some work, and warns meanwhile of rejections in user code that nobody handles. They would
+ * end the process, and with it all that was done so far.
+ */
+export async function survivingStrayRejections<T>(work: () => Promise<T>): Promise<T> {
+  const onRejection = withSurroundings(warn)
+  process.on('unhandledRejection', onRejection)
+  try {
+    return await work()
+  } finally {
+    process.off('unhandledRejection', onRejection)
+  }
+}
+
+function warn(reason: unknown): void {
+  const message = oneLine(errorMessage(reason))
+  printError(`warning: unhandled rejection in user code: ${message}\n`)
+}
+
+/**
+ * Keeps the memory of commands that go through very many rollouts small: V8 would set aside 128 MiB
+ * for what is garbage at once, and 16 do as well.
+ */
+export function keepYoungGenerationSmall(): void {
+  setFlagsFromString('--semi-space-growth-factor=1')
+}
+
+/**
+ * For commands that run rollouts. V8 guesses from where objects are made which of them will live long, and
+ * makes those among the old ones at once. It takes many objects of a rollout for such, because they live as
+ * long as their rollout does. There they stay until a full collection, and so does all that they refer
+ * to, conversations included: with 64 rollouts in flight ten times as much gets old, and collections of
+ * the young take twice as long.
+ */
+export function disablePretenuring(): void {
+  setFlagsFromString('--no-allocation-site-pretenuring')
+}

@@ -1,0 +1,43 @@
+import { errorMessage } from '@osmosis/core'
+
+import { metadataCheckOf } from '../serve/served-workflow.ts'
+import { answerMetadataChecks } from '../serve/server-channel.ts'
+import type { EntrypointReport } from './entrypoint-process.ts'
+import { checkAgentLoop, loadEntrypoint, type LoadedEntrypoint } from './load-entrypoint.ts'
+
+// `entrypoint-process` starts this module, with the entrypoint as its argument.
+const [spec = ''] = process.argv.slice(2)
+process.once('disconnect', () => process.exit())
+
+try {
+  report(await inspect(await loadEntrypoint(spec)))
+} catch (error) {
+  report({ kind: 'failed', message: errorMessage(error), isDependency: isMissingDependency(error) })
+}
+
+async function inspect(loaded: LoadedEntrypoint): Promise<EntrypointReport> {
+  if (loaded.kind === 'agent-loop') {
+    const problem = await checkAgentLoop(loaded.loop).then(() => null, errorMessage)
+    return { kind: 'agent-loop', problem }
+  }
+  const { grader, workflowConfig, graderConfig } = loaded.entrypoint
+  answerMetadataChecks((rows) => metadataCheckOf(workflowConfig, rows))
+  const parts = { grader, 'workflow config': workflowConfig, 'grader config': graderConfig }
+  const missing = Object.entries(parts).flatMap(([name, part]) =>
+    part === undefined ? [name] : [],
+  )
+  return { kind: 'workflow', missing, hasSchema: workflowConfig?.metadata !== undefined }
+}
+
+function report(loaded: EntrypointReport): void {
+  process.send?.(loaded)
+}
+
+/** A package that is not installed here may be installed where the run is. */
+function isMissingDependency(error: unknown): boolean {
+  const { cause, code } = error as { cause?: unknown; code?: unknown }
+  if (code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND') {
+    return /Cannot find (package|module) '(?![./])/.test(errorMessage(error))
+  }
+  return cause !== undefined && isMissingDependency(cause)
+}
