@@ -70,7 +70,7 @@ async function figuresOf({ items, inFlight, store, folder }: EngineTask): Promis
   const peakMiB = Math.round(process.resourceUsage().maxRSS / 1024)
   globalThis.gc?.()
   const liveMiB = Math.round(process.memoryUsage().heapUsed / 2 ** 20)
-  if (result.records.length !== items) throw new Error(`${result.records.length} of ${items} ended`)
+  if (result.items.length !== items) throw new Error(`${result.items.length} of ${items} ended`)
   await kept?.close()
   return {
     seconds,

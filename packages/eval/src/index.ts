@@ -1,5 +1,14 @@
 export { trajectorySchema, validateTrajectory, type Trajectory } from '@osmosis/runtime/trajectory'
 export {
+  type EvaluationMetrics,
+  evaluationMetrics,
+  type FailureGroup,
+  type MetricsOptions,
+  type PassAtK,
+  type RewardStats,
+  type ScoreMetrics,
+} from './analysis/evaluation-metrics.ts'
+export {
   type EvalConfig,
   type EvaluationConfig,
   type ExperimentConfig,
@@ -24,14 +33,6 @@ export { readDataset } from './dataset/read-dataset.ts'
 export { type RowSelection, selectRows } from './dataset/select-rows.ts'
 export { toRunRow } from './dataset/run-row.ts'
 export { assertRunName, defaultOutputRoot, generateRunName } from './files/run-name.ts'
-export { computeMetrics, type MetricsOptions } from './metrics/compute-metrics.ts'
-export {
-  type EvaluationMetrics,
-  type FailureGroup,
-  type PassAtK,
-  type RewardStats,
-  type ScoreMetrics,
-} from './metrics/evaluation-metrics.ts'
 export { adoptGrading, originalGrading } from './regrade/adopt-grading.ts'
 export { type FunctionGradingOptions, gradeByFunction } from './regrade/grade-by-function.ts'
 export { gradeByGrader, type StoredGrading } from './regrade/grade-by-grader.ts'
@@ -66,7 +67,7 @@ export {
   type ModelResult,
   type RunNames,
 } from './run/evaluation-result.ts'
-export { type ItemRecord, type ItemScores } from './run/item-record.ts'
+export { type ItemScores } from './run/ended-item.ts'
 export type { ItemStatus } from './run/item-runner.ts'
 export {
   type EvaluationItem,

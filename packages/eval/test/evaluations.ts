@@ -4,12 +4,12 @@ import {
   type EvaluatedModel,
   type EvaluationOptions,
   type EvaluationResult,
-  type ItemRecord,
   type RolloutSender,
   runEvaluation,
   workflowRunner,
   type WorkflowRunnerOptions,
 } from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
 
 export const names = {
   run: 'multiply-1',
@@ -33,9 +33,9 @@ export function placeOf(order: RolloutOrder): string {
   return `${String(order.extraFields?.row_index)}/${String(order.extraFields?.run_index)}`
 }
 
-/** Row and attempt of a record, as `1/0`. */
-export function placeOfRecord(record: ItemRecord): string {
-  return `${record.rowIndex}/${record.runIndex}`
+/** Row and attempt of an item, as `1/0`. */
+export function placeOfItem(item: ItemEvent): string {
+  return `${item.row_index}/${item.run_index}`
 }
 
 /** A model of this name, whose rollouts end as `answer` says. */

@@ -1,22 +1,19 @@
-import type { EvaluationMetrics, ScoreMetrics } from '../metrics/evaluation-metrics.ts'
+import type { EvaluationMetrics, ScoreMetrics } from '../analysis/evaluation-metrics.ts'
+import type { ItemEvent } from '../analysis/item-event.ts'
 import type { EvaluationSnapshot } from '../run/evaluation-result.ts'
-import type { ItemRecord } from '../run/item-record.ts'
 
 /** Bytes. */
 const pieceSize = 64 * 1024
 
 /**
- * The text of `index.jsonl` in pieces: one line per record, in their order. A piece is overwritten when
+ * The text of `index.jsonl` in pieces: one line per item, in their order. A piece is overwritten when
  * the next one is asked for: as strings, 100,000 lines would be 100 MB of garbage at once.
  */
-export function* indexPieces({
-  records,
-  baseline,
-}: EvaluationSnapshot): Generator<Uint8Array, void> {
+export function* indexPieces({ items, baseline }: EvaluationSnapshot): Generator<Uint8Array, void> {
   let piece = Buffer.allocUnsafe(pieceSize)
   let length = 0
-  for (const record of records) {
-    const line = `${toIndexLine(record, baseline !== null)}\n`
+  for (const item of items) {
+    const line = `${toIndexLine(item, baseline !== null)}\n`
     const size = Buffer.byteLength(line)
     if (length + size > piece.length) {
       if (length > 0) yield piece.subarray(0, length)
@@ -29,26 +26,26 @@ export function* indexPieces({
 }
 
 // Keys, their order and the separators are those of the Python SDK's files.
-function toIndexLine(record: ItemRecord, compared: boolean): string {
-  let line = `"row_index": ${record.rowIndex}, "run_index": ${record.runIndex}, "source_row_index": ${record.sourceRowIndex}`
+function toIndexLine(item: ItemEvent, compared: boolean): string {
+  let line = `"row_index": ${item.row_index}, "run_index": ${item.run_index}, "source_row_index": ${item.source_row_index}`
   const add = (key: string, value: unknown): void => {
     if (value !== null) line += `, "${key}": ${JSON.stringify(value)}`
   }
-  add('model_tag', compared ? record.model : null)
-  add('rollout_id', record.rolloutId)
-  add('status', record.status)
-  add('reward', record.reward)
-  add('scores', orNull(record.scores))
-  add('score_errors', orNull(record.scoreErrors))
-  add('tokens', record.usage?.totalTokens ?? null)
-  add('duration_ms', toMilliseconds(record.durationMs))
-  add('error_type', record.errorType)
-  add('error_message', record.errorMessage)
-  add('sample_rewards', Object.keys(record.sampleRewards).length > 1 ? record.sampleRewards : null)
+  add('model_tag', compared ? (item.model_tag ?? 'primary') : null)
+  add('rollout_id', item.rollout_id)
+  add('status', item.status)
+  add('reward', item.reward)
+  add('scores', item.scores ?? null)
+  add('score_errors', item.score_errors ?? null)
+  add('tokens', item.tokens ?? (item.calls > 0 ? 0 : null))
+  add('duration_ms', item.duration_ms)
+  add('error_type', item.error_type)
+  add('error_message', item.error_message)
+  add('sample_rewards', Object.keys(item.samples).length > 1 ? item.samples : null)
   return `{${line}}`
 }
 
-/** The document of `metrics.json`, as far as the records know it. */
+/** The first part of `metrics.json`. */
 export function toMetricsDocument(snapshot: EvaluationSnapshot): Record<string, unknown> {
   const { names, status, incompleteReason, startedAt, completedAt, model, baseline } = snapshot
   return {
@@ -109,10 +106,6 @@ function toScore({ graded, passed, passRate, stats, passAtK }: ScoreMetrics): ob
     ...(stats === null ? {} : { stats }),
     ...(passAtK === null ? {} : { pass_at_k: passAtK }),
   }
-}
-
-function orNull<T>(entries: Readonly<Record<string, T>>): Readonly<Record<string, T>> | null {
-  return Object.keys(entries).length === 0 ? null : entries
 }
 
 /** To the microsecond. */

@@ -3,7 +3,6 @@ import type { DatasetRow } from '../dataset/dataset-row.ts'
 import type { Scorer } from '../scoring/scorer.ts'
 import type { RunStore } from '../store/run-store.ts'
 import type { RunNames } from './evaluation-result.ts'
-import type { ItemRecord } from './item-record.ts'
 import type { ItemRunner } from './item-runner.ts'
 
 /** A model, and how its items are run. */
@@ -34,7 +33,7 @@ export interface EvaluationProgress {
   /** Items that have ended, those of earlier starts included. */
   readonly done: number
   readonly total: number
-  readonly item: ItemRecord
+  readonly item: ItemEvent
   /** How many items may run at once: now, and at most. */
   readonly inFlight: { readonly limit: number; readonly most: number }
 }
@@ -94,7 +93,7 @@ export interface EvaluationOptions {
   /** Gives a copy of what is about to be kept, printed or returned, without secrets. Default: as it is. */
   readonly redact?: <T>(data: T) => T
   /** Called at each item's end, in the order they end. */
-  readonly onItem?: (record: ItemRecord) => void
+  readonly onItem?: (item: ItemEvent) => void
   /** Called at each item's end, after `onItem`. */
   readonly onProgress?: (progress: EvaluationProgress) => void
 }

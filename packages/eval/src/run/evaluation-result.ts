@@ -1,6 +1,6 @@
 import type { RunCost } from './run-cost.ts'
-import type { EvaluationMetrics } from '../metrics/evaluation-metrics.ts'
-import type { ItemRecord } from './item-record.ts'
+import type { EvaluationMetrics } from '../analysis/evaluation-metrics.ts'
+import type { ItemEvent } from '../analysis/item-event.ts'
 import type { ModelTag } from './item-runner.ts'
 
 /** The names an evaluation goes by in files and reports. */
@@ -36,8 +36,8 @@ export interface EvaluationSnapshot {
   readonly attempts: number
   /** Items that have not ended. */
   readonly pending: number
-  /** Sorted by row, then attempt, then model; may be walked through several times. */
-  readonly records: Iterable<ItemRecord>
+  /** Items that have ended, sorted by row, then attempt, then model. */
+  readonly items: readonly ItemEvent[]
   /** The model under evaluation. */
   readonly model: ModelResult
   /** The one it is compared with; null when there is none. */
@@ -48,8 +48,6 @@ export interface EvaluationSnapshot {
 export interface EvaluationResult extends EvaluationSnapshot {
   readonly status: 'incomplete' | 'finished'
   readonly completedAt: Date
-  /** Sorted by row, then attempt, then model. With a store the list is made when it is asked for. */
-  readonly records: readonly ItemRecord[]
   /** What the rollouts of the run have cost; null when that is not known, and without a store. */
   readonly cost: RunCost | null
   /** Where the sink has put the results; null without a sink. */

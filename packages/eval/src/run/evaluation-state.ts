@@ -1,12 +1,10 @@
 import { randomBytes } from 'node:crypto'
 
 import type { ItemEvent } from '../analysis/item-event.ts'
-import { computeMetrics } from '../metrics/compute-metrics.ts'
+import { evaluationMetrics } from '../analysis/evaluation-metrics.ts'
 import type { RunStore } from '../store/run-store.ts'
 import type { EvaluationSnapshot, ModelResult, RunNames } from './evaluation-result.ts'
-import { fromItemEvent } from './item-events.ts'
 import { earlierDurationMs } from './run-snapshots.ts'
-import type { ItemRecord } from './item-record.ts'
 import type { ModelTag } from './item-runner.ts'
 
 /** What stays the same during an evaluation. */
@@ -21,7 +19,7 @@ export interface EvaluationPlan {
   readonly baseline: string | undefined
 }
 
-/** The records of an evaluation and the clock it runs by. */
+/** The items of an evaluation that have ended, and the clock it runs by. */
 export class EvaluationState {
   readonly total: number
   readonly #plan: EvaluationPlan
@@ -29,8 +27,8 @@ export class EvaluationState {
   readonly #startedAt: Date
   readonly #startedAtMs = performance.now()
   readonly #store: RunStore | undefined
-  /** Of an evaluation that nothing is kept of; a store has them all as events. */
-  readonly #records: ItemRecord[] = []
+  /** Of an evaluation without a store, which has them all. */
+  readonly #events: ItemEvent[] = []
   /** How long earlier starts were at it. */
   readonly #earlierMs: number
   #done: number
@@ -58,8 +56,8 @@ export class EvaluationState {
   }
 
   /** @param isNew - false for an item that has been run again */
-  add(record: ItemRecord, isNew: boolean): void {
-    if (this.#store === undefined) this.#records.push(record)
+  add(event: ItemEvent, isNew: boolean): void {
+    if (this.#store === undefined) this.#events.push(event)
     if (isNew) this.#done += 1
     this.#lastEnd = new Date()
   }
@@ -86,7 +84,7 @@ export class EvaluationState {
 
   #facts(): Omit<EvaluationSnapshot, 'status' | 'incompleteReason' | 'completedAt'> {
     const { names, rowCount, attempts, model, baseline } = this.#plan
-    const { length, records } = this.#sorted()
+    const items = this.#sorted()
     return {
       id: this.#id,
       names,
@@ -94,42 +92,25 @@ export class EvaluationState {
       durationMs: this.#earlierMs + performance.now() - this.#startedAtMs,
       rowCount,
       attempts,
-      pending: this.total - length,
-      records,
-      model: this.#resultOf('primary', model, records),
-      baseline: baseline === undefined ? null : this.#resultOf('baseline', baseline, records),
+      pending: this.total - items.length,
+      items,
+      model: this.#resultOf('primary', model, items),
+      baseline: baseline === undefined ? null : this.#resultOf('baseline', baseline, items),
     }
   }
 
-  /** Records of 100,000 items are many megabytes, and a store holds the same as events. */
-  #sorted(): { length: number; records: Iterable<ItemRecord> } {
-    if (this.#store === undefined) {
-      const records = this.#records.toSorted(
-        (a, b) =>
-          a.rowIndex - b.rowIndex || a.runIndex - b.runIndex || (a.model === 'primary' ? -1 : 1),
-      )
-      return { length: records.length, records }
-    }
-    const events = Array.from(this.#store.events.values()).toSorted(
+  #sorted(): ItemEvent[] {
+    return [...(this.#store?.events.values() ?? this.#events)].toSorted(
       (a, b) =>
         a.row_index - b.row_index ||
         a.run_index - b.run_index ||
         (a.model_tag === 'baseline' ? 1 : -1),
     )
-    return { length: events.length, records: { [Symbol.iterator]: () => recordsOf(events) } }
   }
 
-  #resultOf(tag: ModelTag, name: string, records: Iterable<ItemRecord>): ModelResult {
+  #resultOf(tag: ModelTag, name: string, items: readonly ItemEvent[]): ModelResult {
     const { attempts: nRuns, passThreshold, scoreNames } = this.#plan
-    const options = { nRuns, passThreshold, scoreNames }
-    return { tag, name, metrics: computeMetrics(ofModel(tag, records), options) }
+    const options = { modelTag: tag, nRuns, passThreshold, scoreNames }
+    return { tag, name, metrics: evaluationMetrics(items, options) }
   }
-}
-
-function* recordsOf(events: readonly ItemEvent[]): Generator<ItemRecord, void> {
-  for (const event of events) yield fromItemEvent(event)
-}
-
-function* ofModel(tag: ModelTag, records: Iterable<ItemRecord>): Generator<ItemRecord, void> {
-  for (const record of records) if (record.model === tag) yield record
 }

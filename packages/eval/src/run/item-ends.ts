@@ -11,8 +11,7 @@ import { scoreItem } from '../scoring/score-item.ts'
 import { classifyError } from './classify-error.ts'
 import type { EvaluatedModel, EvaluationOptions, EvaluationProgress } from './evaluation-options.ts'
 import type { EvaluationState } from './evaluation-state.ts'
-import { toEndedItem } from './item-events.ts'
-import { toItemRecord, type ItemRecord, type ItemScores } from './item-record.ts'
+import { toEndedItem, type ItemScores } from './ended-item.ts'
 import type { EvaluationItem, ItemOutcome, ModelTag } from './item-runner.ts'
 import { FailureLimit } from './failure-limit.ts'
 import { nothingKept } from './kept-item.ts'
@@ -60,8 +59,8 @@ export class ItemEnds {
   readonly #losses = new PolicyLosses<EndedRun>()
   readonly #budget: CostBudget | undefined
   readonly #failures: FailureLimit
-  /** Records that nobody has heard of yet. */
-  readonly #kept: { readonly record: ItemRecord; readonly isNew: boolean }[] = []
+  /** Events that were not announced yet. */
+  readonly #kept: { readonly event: ItemEvent; readonly isNew: boolean }[] = []
   /** When an item was to be run again for the first time since one was kept. */
   #againSince: number | undefined
   /** How often items were lost with what ran them, by model, row and attempt. */
@@ -208,30 +207,28 @@ export class ItemEnds {
       scorers.length === 0
         ? unscored
         : await untilAborted(stop.signal, () => scoreItem(scorers, item.row, outcome))
-    const record = toItemRecord(item, outcome, scores, redact)
+    let event: ItemEvent
     let isNew = true
     try {
       const row = store?.manifest.rows[item.rowIndex] ?? toRunRow(item.row)
-      const { trajectories, graded } = outcome.kept
-      const kept = { ...outcome.kept, ...redact({ trajectories, graded }) }
-      const ended = toEndedItem(record, kept, { row, isCompared: models.size > 1 })
+      const ended = toEndedItem(item, outcome, { row, scores, isCompared: models.size > 1, redact })
       isNew = !store?.events.has(itemKey(ended.event))
-      const event = await store?.commit(ended)
-      if (event !== undefined) onKept?.(event)
-      this.#budget?.add(ended.event)
-      this.#failures.add(ended.event)
+      event = (await store?.commit(ended)) ?? { ...ended.event, at: null, sat: null }
+      onKept?.(event)
+      this.#budget?.add(event)
+      this.#failures.add(event)
     } catch (error) {
       stop.cancel(error)
       throw error
     }
     this.#againSince = undefined
-    this.#kept.push({ record, isNew })
+    this.#kept.push({ event, isNew })
   }
 
   /** Says what has been kept; not earlier, because whoever hears of it may throw. */
   #announce(): void {
     const { onItem, onProgress, state, inFlight } = this.#options
-    for (const { record: item, isNew } of this.#kept.splice(0)) {
+    for (const { event: item, isNew } of this.#kept.splice(0)) {
       state.add(item, isNew)
       onItem?.(item)
       onProgress?.({ done: state.done, total: state.total, item, inFlight: inFlight() })

@@ -3,7 +3,6 @@ import type { EvaluationResult } from './evaluation-result.ts'
 import { EvaluationState } from './evaluation-state.ts'
 import { itemsAgain, pendingItems, type ItemRange } from './evaluation-items.ts'
 import { ItemEnds } from './item-ends.ts'
-import type { ItemRecord } from './item-record.ts'
 import type { EvaluationItem, ModelTag } from './item-runner.ts'
 import { PacedRun } from './paced-run.ts'
 import { RunSnapshotFiles } from './run-snapshots.ts'
@@ -112,15 +111,7 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
     if (!stop.signal.aborted) throw error
   }
   const cost = costOfItems(store?.events.values() ?? [])
-  let records: readonly ItemRecord[] | undefined
-  return {
-    ...ended,
-    cost,
-    location: store?.location ?? null,
-    get records() {
-      return (records ??= [...ended.records])
-    },
-  }
+  return { ...ended, cost, location: store?.location ?? null }
 }
 
 function assertPositiveInteger(name: string, value: number): void {

@@ -1,7 +1,7 @@
 import { errorMessage } from '@osmosis/core'
 
 import type { DatasetRow } from '../dataset/dataset-row.ts'
-import type { ItemScores } from '../run/item-record.ts'
+import type { ItemScores } from '../run/ended-item.ts'
 import type { ItemOutcome } from '../run/item-runner.ts'
 import { type Scorer, toEvalInput } from './scorer.ts'
 

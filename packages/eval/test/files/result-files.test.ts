@@ -9,7 +9,7 @@ import { evaluate, modelThat, placeOf } from '../evaluations.ts'
 import { newRun } from '../kept-evaluations.ts'
 import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
 
-it('holds the records and metrics that the evaluation returned', async () => {
+it('holds the items and metrics that the evaluation returned', async () => {
   const outputRoot = defaultOutputRoot(await temporaryFolder())
   await using store = await newRun(outputRoot, 2, 2)
   const result = await evaluate(
@@ -28,7 +28,7 @@ it('holds the records and metrics that the evaluation returned', async () => {
     'trajectories',
   ])
 
-  const ids = result.records.map(({ rolloutId }) => rolloutId)
+  const ids = result.items.map((item) => item.rollout_id)
   const ended = '"status": "success", "reward": 1, "tokens": 15, "duration_ms": 12.5'
   expect(await readFile(join(store.location, 'index.jsonl'), 'utf8')).toBe(`\
 {"row_index": 0, "run_index": 0, "source_row_index": 0, "rollout_id": "${ids[0]}", ${ended}}
@@ -75,15 +75,15 @@ it('holds the records and metrics that the evaluation returned', async () => {
 it('lists the rewards of a rollout with several samples', async () => {
   await using store = await newRun(await temporaryFolder(), 1)
   const samples = new Map([sample('left', { reward: 1 }), sample('right', { reward: 0 })])
-  const { records } = await evaluate(1, () => rolloutResult({ samples }), { store })
+  const { items } = await evaluate(1, () => rolloutResult({ samples }), { store })
   expect(await readFile(join(store.location, 'index.jsonl'), 'utf8')).toBe(
-    `{"row_index": 0, "run_index": 0, "source_row_index": 0, "rollout_id": "${records[0]?.rolloutId}", "status": "success", "reward": 0.5, "tokens": 15, "duration_ms": 12.5, "sample_rewards": {"left":1,"right":0}}\n`,
+    `{"row_index": 0, "run_index": 0, "source_row_index": 0, "rollout_id": "${items[0]?.rollout_id}", "status": "success", "reward": 0.5, "tokens": 15, "duration_ms": 12.5, "sample_rewards": {"left":1,"right":0}}\n`,
   )
 })
 
 it('holds the scores, why there are none, and which model they are of', async () => {
   await using store = await newRun(await temporaryFolder(), 1)
-  const { records } = await evaluate(1, () => rewarded(1), {
+  const { items } = await evaluate(1, () => rewarded(1), {
     store,
     baseline: { ...modelThat(() => rewarded(0)), name: 'old' },
     scorers: [
@@ -95,8 +95,8 @@ it('holds the scores, why there are none, and which model they are of', async ()
   const place = '"row_index": 0, "run_index": 0, "source_row_index": 0'
   const cost = '"tokens": 15, "duration_ms": 12.5'
   expect(await readFile(join(store.location, 'index.jsonl'), 'utf8')).toBe(`\
-{${place}, "model_tag": "primary", "rollout_id": "${records[0]?.rolloutId}", "status": "success", "reward": 1, "scores": {"same":1}, ${error}, ${cost}}
-{${place}, "model_tag": "baseline", "rollout_id": "${records[1]?.rolloutId}", "status": "success", "reward": 0, "scores": {"same":0}, ${error}, ${cost}}
+{${place}, "model_tag": "primary", "rollout_id": "${items[0]?.rollout_id}", "status": "success", "reward": 1, "scores": {"same":1}, ${error}, ${cost}}
+{${place}, "model_tag": "baseline", "rollout_id": "${items[1]?.rollout_id}", "status": "success", "reward": 0, "scores": {"same":0}, ${error}, ${cost}}
 `)
   const stats = (value: number): object => ({
     mean: value,

@@ -12,10 +12,10 @@ interface Outcome {
 }
 
 async function outcomeOf(result: RolloutOutcome): Promise<Outcome> {
-  const { records } = await evaluate(1, () => result)
-  expect(records).toHaveLength(1)
-  const { status, reward, errorType, errorMessage } = records[0] ?? rejected()
-  return { status, reward, errorType, errorMessage }
+  const { items } = await evaluate(1, () => result)
+  expect(items).toHaveLength(1)
+  const { status, reward, error_type, error_message } = items[0] ?? rejected()
+  return { status, reward, errorType: error_type, errorMessage: error_message }
 }
 
 function rejected(): never {

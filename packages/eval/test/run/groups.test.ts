@@ -34,12 +34,12 @@ describe('attempts that are graded together', () => {
     { maxInFlight: 100, most: 12 },
   ])('are started together, within $maxInFlight in flight', async ({ maxInFlight, most }) => {
     const model = new GatheringModel()
-    const { records, status } = await evaluate(4, model.answer, {
+    const { items, status } = await evaluate(4, model.answer, {
       n: 3,
       maxInFlight,
       gradesGroups: true,
     })
-    expect([status, records.length, model.most]).toEqual(['finished', 12, most])
+    expect([status, items.length, model.most]).toEqual(['finished', 12, most])
     const groups = Array.from({ length: 4 }, (_, row) => [`${row}/0`, `${row}/1`, `${row}/2`])
     expect(model.started.toSorted()).toEqual(groups.flat())
     expect(model.started.slice(0, 3)).toEqual(groups[0])

@@ -151,7 +151,7 @@ describe('a run that is started again', () => {
 
     await using again = await resumeRun({ location: store.location })
     const result = await evaluate(3, () => rewarded(0), { store: again })
-    expect(result.records.map(({ rowIndex, reward }) => [rowIndex, reward])).toEqual([
+    expect(result.items.map(({ row_index: row, reward }) => [row, reward])).toEqual([
       [0, 1],
       [1, 1],
       [2, 0],
@@ -182,7 +182,7 @@ describe('a run that is started again', () => {
       store,
       runAgain: ({ status }) => status === 'failed',
     })
-    expect(result.records.map(({ status }) => status)).toEqual(['success', 'success'])
+    expect(result.items.map(({ status }) => status)).toEqual(['success', 'success'])
     expect(journalOf(store)).toHaveLength(3)
   })
 })
@@ -312,9 +312,9 @@ describe('an item that fails', () => {
       runs += 1
       return lost()
     }
-    const { status, records } = await evaluate(3, answer, { store })
+    const { status, items } = await evaluate(3, answer, { store })
     expect(status).toBe('finished')
-    expect(records.map(({ errorType }) => errorType)).toEqual(['agent_error', 'worker_lost', null])
+    expect(items.map((item) => item.error_type)).toEqual(['agent_error', 'worker_lost', null])
     expect(runs).toBe(3)
   })
 
@@ -327,7 +327,7 @@ describe('an item that fails', () => {
       rows: datasetRows(4),
       model,
       store,
-      onItem: ({ errorType }) => announced.push(errorType),
+      onItem: (item) => announced.push(item.error_type),
     })
     expect(result.status).toBe('finished')
     expect(announced).toEqual(['http_error', 'http_error', null, 'http_error'])
@@ -337,12 +337,12 @@ describe('an item that fails', () => {
   it('with an error of a megabyte keeps its beginning and its end, and says how much is missing', async () => {
     await using store = await newRun(await temporaryFolder(), 1)
     const error = `It began. ${'x'.repeat(1_000_000)} It ended.`
-    const { records } = await evaluate(1, () => failedWorkflow(error), { store })
+    const { items } = await evaluate(1, () => failedWorkflow(error), { store })
     const [event] = journalOf(store)
     const kept = event?.error_message?.replaceAll(/x+/g, 'x')
     expect(kept).toBe('It began. x\n… 991828 of 1000020 characters are left out …\nx It ended.')
     expect(event?.error_message?.length).toBeLessThan(8300)
-    expect(records[0]?.errorMessage === event?.error_message).toBe(true)
+    expect(items[0]?.error_message === event?.error_message).toBe(true)
   })
 
   it('with an error that is full of secrets keeps no piece of one where it was cut', async () => {

@@ -94,31 +94,35 @@ it('gives a rollout an hour when nothing else is said', async () => {
 })
 
 it.each<[string, Partial<LoopOutcome>, object]>([
-  ['a reward', {}, { status: 'success', reward: 1, errorType: null, errorMessage: null }],
+  ['a reward', {}, { status: 'success', reward: 1, error_type: null, error_message: null }],
   [
     'an error of the loop, which keeps its reward',
     { status: 'failure', errorMessage: 'too many turns' },
-    { status: 'failed', reward: 1, errorType: 'agent_error', errorMessage: 'too many turns' },
+    { status: 'failed', reward: 1, error_type: 'agent_error', error_message: 'too many turns' },
   ],
   [
     'no result in time',
     { status: 'timeout', reward: null, errorMessage: 'no result within 20 s' },
-    { status: 'failed', errorType: 'callback_timeout', errorMessage: 'no result within 20 s' },
+    { status: 'failed', error_type: 'callback_timeout', error_message: 'no result within 20 s' },
   ],
   [
     'a cancellation that nobody here asked for',
     { status: 'cancelled', reward: null, errorMessage: null },
-    { status: 'failed', errorType: 'cancelled', errorMessage: 'the rollout was cancelled' },
+    { status: 'failed', error_type: 'cancelled', error_message: 'the rollout was cancelled' },
   ],
   [
     'no reward',
     { reward: null },
-    { errorType: 'missing_reward', errorMessage: 'the loop completed without a reward' },
+    { error_type: 'missing_reward', error_message: 'the loop completed without a reward' },
   ],
-  ['a rollout without a model call', { policyCalls: 0 }, { status: 'success', usage: null }],
+  [
+    'a rollout without a model call',
+    { policyCalls: 0 },
+    { status: 'success', tokens: null, calls: 0 },
+  ],
 ])('counts %s', async (_name, outcome, record) => {
-  const { records } = await evaluateLoop(() => loopOutcome(outcome))
-  expect(records).toMatchObject([record])
+  const { items } = await evaluateLoop(() => loopOutcome(outcome))
+  expect(items).toMatchObject([record])
 })
 
 it('needs no reward where eval functions score, and calls a turn of tools no answer', async () => {
@@ -127,7 +131,7 @@ it('needs no reward where eval functions score, and calls a turn of tools no ans
     solutions.push(solutionStr),
   )
   const tools = { role: 'assistant', content: null, tool_calls: [{}] }
-  const { records } = await evaluateLoop(
+  const { items } = await evaluateLoop(
     ({ rolloutId = '' }) =>
       loopOutcome({
         reward: null,
@@ -135,7 +139,7 @@ it('needs no reward where eval functions score, and calls a turn of tools no ans
       }),
     { scorers: [scorer], n: 2 },
   )
-  expect(records.map(({ status }) => status)).toEqual(['success', 'success'])
+  expect(items.map(({ status }) => status)).toEqual(['success', 'success'])
   expect(solutions).toEqual(['0', ''])
 })
 
@@ -155,7 +159,7 @@ it.each([
       },
       { rows: datasetRows(2) },
     )
-    const errors = result.records.map(({ errorMessage }) => errorMessage)
+    const errors = result.items.map((item) => item.error_message)
     expect([result.status, errors]).toEqual([end, ended])
   },
 )

@@ -1,8 +1,9 @@
 import { defineReward, OsmosisError } from '@osmosis/core'
-import { type EvaluatedModel, type ItemRecord, runEvaluation, toScorer } from '@osmosis/eval'
+import { type EvaluatedModel, runEvaluation, toScorer } from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
 import { describe, expect, it } from 'vitest'
 
-import { datasetRows, evaluate, modelThat, names, placeOf, placeOfRecord } from '../evaluations.ts'
+import { datasetRows, evaluate, modelThat, names, placeOf, placeOfItem } from '../evaluations.ts'
 import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
 
 const said = (content: string): unknown[] => [
@@ -10,15 +11,15 @@ const said = (content: string): unknown[] => [
   { role: 'assistant', content },
 ]
 
-function scoresOf({ scores, scoreErrors }: ItemRecord): unknown[] {
-  return [scores, scoreErrors]
+function scoresOf({ scores = {}, score_errors: errors = {} }: ItemEvent): unknown[] {
+  return [scores, errors]
 }
 
 describe('eval functions', () => {
   it('see the conversation, the answer, the row and the reward', async () => {
     const samples = new Map([sample('main', { messages: said('4'), reward: 0.5 })])
     const seen: unknown[] = []
-    const { records } = await runEvaluation({
+    const { items } = await runEvaluation({
       names,
       rows: datasetRows(1).map((row) => ({
         ...row,
@@ -42,22 +43,22 @@ describe('eval functions', () => {
       { messages: said('4'), solutionStr: '4', groundTruth: '0', metadata, reward: 0.5 },
       ['4', '0', metadata],
     ])
-    expect(records.map(scoresOf)).toEqual([[{ seeing: 1, 'reward-function': 0.25 }, {}]])
+    expect(items.map(scoresOf)).toEqual([[{ seeing: 1, 'reward-function': 0.25 }, {}]])
   })
 
   it('change nothing for one another', async () => {
     const samples = new Map([sample('main', { messages: said('4'), reward: 1 })])
-    const { records } = await evaluate(1, () => rolloutResult({ samples }), {
+    const { items } = await evaluate(1, () => rolloutResult({ samples }), {
       scorers: [
         toScorer('spoiling', ({ messages }: { messages: unknown[] }) => messages.splice(0).length),
         toScorer('counting', ({ messages }: { messages: unknown[] }) => messages.length),
       ],
     })
-    expect(records[0]?.scores).toEqual({ spoiling: 2, counting: 2 })
+    expect(items[0]?.scores).toEqual({ spoiling: 2, counting: 2 })
   })
 
   it('give no score when they throw or return no finite number, and 0 only when they say so', async () => {
-    const { records, model } = await evaluate(1, () => rewarded(1), {
+    const { items, model } = await evaluate(1, () => rewarded(1), {
       scorers: [
         toScorer('zero', () => 0),
         toScorer('throwing', () => {
@@ -69,7 +70,7 @@ describe('eval functions', () => {
         toScorer('nothing', () => null),
       ],
     })
-    expect(records.map(scoresOf)).toEqual([
+    expect(items.map(scoresOf)).toEqual([
       [
         { zero: 0 },
         {
@@ -82,7 +83,7 @@ describe('eval functions', () => {
       ],
     ])
     expect(model.metrics.scores['throwing']).toMatchObject({ graded: 0, stats: null })
-    expect(records[0]).toMatchObject({ status: 'success', reward: 1 })
+    expect(items[0]).toMatchObject({ status: 'success', reward: 1 })
   })
 
   it('score every kept sample, and their mean is the score unless one has none', async () => {
@@ -91,7 +92,7 @@ describe('eval functions', () => {
       sample('b', { messages: said('0'), reward: 0 }),
       sample('c', { messages: said('gone'), removeSample: true }),
     ])
-    const { records } = await evaluate(1, () => rolloutResult({ samples }), {
+    const { items } = await evaluate(1, () => rolloutResult({ samples }), {
       scorers: [
         toScorer('number', ({ solutionStr }: { solutionStr: string }) => Number(solutionStr)),
         toScorer('ones', ({ solutionStr }: { solutionStr: string }) => {
@@ -100,33 +101,33 @@ describe('eval functions', () => {
         }),
       ],
     })
-    expect(records.map(scoresOf)).toEqual([[{ number: 0.5 }, { ones: 'not 0' }]])
+    expect(items.map(scoresOf)).toEqual([[{ number: 0.5 }, { ones: 'not 0' }]])
   })
 
   it('make a reward dispensable: without them its absence is a failure', async () => {
     const ungraded = rolloutResult({ samples: new Map([sample('main', { messages: said('4') })]) })
     const scorers = [toScorer('one', () => 1)]
     const scored = await evaluate(1, () => ungraded, { scorers })
-    expect(scored.records).toMatchObject([
-      { status: 'success', reward: null, scores: { one: 1 }, errorType: null },
+    expect(scored.items).toMatchObject([
+      { status: 'success', reward: null, scores: { one: 1 }, error_type: null },
     ])
     const graderFailed = { ...ungraded, status: 'failure', errorMessage: 'no grader' } as const
     const failing = await evaluate(1, () => graderFailed, { scorers })
-    expect(failing.records).toMatchObject([
-      { status: 'success', reward: null, scores: { one: 1 }, errorMessage: null },
+    expect(failing.items).toMatchObject([
+      { status: 'success', reward: null, scores: { one: 1 }, error_message: null },
     ])
     const unscored = await evaluate(1, () => ungraded)
-    expect(unscored.records).toMatchObject([{ status: 'failed', errorType: 'missing_reward' }])
+    expect(unscored.items).toMatchObject([{ status: 'failed', error_type: 'missing_reward' }])
   })
 
   it('are not asked about what failed or was skipped', async () => {
     const removed = rolloutResult({ samples: new Map([sample('main', { removeSample: true })]) })
-    const { records } = await evaluate(
+    const { items } = await evaluate(
       2,
       (order) => (placeOf(order) === '0/0' ? failedWorkflow('boom') : removed),
       { scorers: [toScorer('one', () => 1)] },
     )
-    expect(records.map(scoresOf)).toEqual([
+    expect(items.map(scoresOf)).toEqual([
       [{}, {}],
       [{}, {}],
     ])
@@ -164,9 +165,7 @@ describe('a baseline', () => {
       baseline: { ...modelThat(answering(0)), name: 'old' },
     })
     expect(ids.slice(0, 3)).toEqual(['eval-0-run-0', 'eval-0-run-0-baseline', 'eval-0-run-1'])
-    expect(
-      result.records.map((record) => [placeOfRecord(record), record.model, record.reward]),
-    ).toEqual(
+    expect(result.items.map((item) => [placeOfItem(item), item.model_tag, item.reward])).toEqual(
       ['0/0', '0/1', '1/0', '1/1'].flatMap((place) => [
         [place, 'primary', 1],
         [place, 'baseline', 0],
@@ -197,7 +196,7 @@ describe('a policy that cannot answer any call', () => {
   }
 
   it('ends the evaluation early, with the reason, and no item has failed of it', async () => {
-    const { status, incompleteReason, pending, records } = await runEvaluation({
+    const { status, incompleteReason, pending, items } = await runEvaluation({
       names,
       rows: datasetRows(9),
       model: lockedOut(),
@@ -207,7 +206,7 @@ describe('a policy that cannot answer any call', () => {
       'The policy answered 401: wrong key',
       9,
     ])
-    expect(records).toEqual([])
+    expect(items).toEqual([])
   })
 
   it('is named when it is one of two', async () => {
@@ -237,14 +236,12 @@ it('takes more items in flight than there are', async () => {
 
 it('counts an item as failed that the server would not take, with nothing to score', async () => {
   const refusal = new OsmosisError('protocol_error', 'answered 422', { status: 422 })
-  const { records } = await evaluate(
+  const { items } = await evaluate(
     1,
     () => {
       throw refusal
     },
     { scorers: [toScorer('one', () => 1)] },
   )
-  expect(records).toMatchObject([
-    { status: 'failed', errorType: 'rollout_protocol_error', scores: {}, scoreErrors: {} },
-  ])
+  expect(items).toMatchObject([{ status: 'failed', error_type: 'rollout_protocol_error' }])
 })

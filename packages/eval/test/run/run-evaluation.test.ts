@@ -1,9 +1,9 @@
 import type { RolloutOrder } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
-import { computeMetrics, type EvaluationProgress, runEvaluation } from '@osmosis/eval'
+import { evaluationMetrics, type EvaluationProgress, runEvaluation } from '@osmosis/eval'
 import { describe, expect, it } from 'vitest'
 
-import { datasetRows, evaluate, modelThat, names, placeOf, placeOfRecord } from '../evaluations.ts'
+import { datasetRows, evaluate, modelThat, names, placeOf, placeOfItem } from '../evaluations.ts'
 import { failedWorkflow, rewarded } from '../rollout-results.ts'
 
 describe('orders', () => {
@@ -111,7 +111,7 @@ describe('dispatch', () => {
 })
 
 describe('the result', () => {
-  it('holds the records in row order, whatever the order they ended in', async () => {
+  it('holds the items in row order, whatever the order they ended in', async () => {
     const { promise: release, resolve } = Promise.withResolvers<void>()
     const ended: string[] = []
     const result = await evaluate(
@@ -123,15 +123,15 @@ describe('the result', () => {
       {
         n: 2,
         maxInFlight: 2,
-        onItem: (record) => {
-          ended.push(placeOfRecord(record))
+        onItem: (item) => {
+          ended.push(placeOfItem(item))
           if (ended.length === 3) resolve()
         },
       },
     )
     expect(ended).toEqual(['0/1', '1/0', '1/1', '0/0'])
-    const { records, model, ...rest } = result
-    expect(records.map((record) => [placeOfRecord(record), record.status])).toEqual([
+    const { items, model, ...rest } = result
+    expect(items.map((item) => [placeOfItem(item), item.status])).toEqual([
       ['0/0', 'success'],
       ['0/1', 'success'],
       ['1/0', 'success'],
@@ -140,7 +140,7 @@ describe('the result', () => {
     expect(model).toEqual({
       tag: 'primary',
       name: 'policies/arithmetic.ts',
-      metrics: computeMetrics(records, { nRuns: 2, passThreshold: 1 }),
+      metrics: evaluationMetrics(items, { nRuns: 2, passThreshold: 1 }),
     })
     expect(rest).toEqual({
       id: expect.stringMatching(/^[0-9a-f]{32}$/),
@@ -161,27 +161,26 @@ describe('the result', () => {
 
   it('keeps source row, tokens, rewards by sample and the error message of an item', async () => {
     const rows = datasetRows(9).slice(8)
-    const { records } = await runEvaluation({
+    const { items } = await runEvaluation({
       names,
       rows,
       model: modelThat(() => failedWorkflow('boom')),
     })
-    expect(records).toEqual([
+    expect(items).toMatchObject([
       {
-        rowIndex: 0,
-        sourceRowIndex: 8,
-        runIndex: 0,
-        model: 'primary',
-        rolloutId: expect.stringMatching(/^eval-8-run-0-/),
+        row_index: 0,
+        source_row_index: 8,
+        run_index: 0,
+        rollout_id: expect.stringMatching(/^eval-8-run-0-/),
         status: 'failed',
         reward: null,
-        sampleRewards: {},
-        usage: { promptTokens: 10, completionTokens: 5, totalTokens: 15 },
-        durationMs: 12.5,
-        errorType: 'agent_error',
-        errorMessage: 'boom',
-        scores: {},
-        scoreErrors: {},
+        samples: {},
+        tokens: 15,
+        prompt_tokens: 10,
+        completion_tokens: 5,
+        duration_ms: 12.5,
+        error_type: 'agent_error',
+        error_message: 'boom',
       },
     ])
   })
@@ -190,7 +189,7 @@ describe('the result', () => {
     const heard: [number, number, string][] = []
     await evaluate(2, () => rewarded(1), {
       onProgress: ({ done, total, item }: EvaluationProgress) =>
-        heard.push([done, total, placeOfRecord(item)]),
+        heard.push([done, total, placeOfItem(item)]),
     })
     expect(heard).toEqual([
       [1, 2, '0/0'],
@@ -204,11 +203,11 @@ describe('a refused rollout', () => {
     ['an answer of 4xx', new OsmosisError('protocol_error', 'answered 422', { status: 422 })],
     ['an order that cannot be sent', new OsmosisError('invalid_request', 'answered 422')],
   ])('is a failed item after %s, and the others go on', async (_name, error) => {
-    const { status, records } = await evaluate(2, (order) => {
+    const { status, items } = await evaluate(2, (order) => {
       if (placeOf(order) === '0/0') throw error
       return rewarded(1)
     })
-    const outcomes = records.map((record) => [record.status, record.errorType, record.errorMessage])
+    const outcomes = items.map((item) => [item.status, item.error_type, item.error_message])
     expect([status, outcomes]).toEqual([
       'finished',
       [
@@ -236,18 +235,18 @@ describe('a halt', () => {
       if (placeOf(order) === '1/0') throw error
       return rewarded(1)
     })
-    const { status, incompleteReason, pending, records } = result
+    const { status, incompleteReason, pending, items } = result
     expect({
       status,
       incompleteReason,
       pending,
-      records: records.map(placeOfRecord),
+      items: items.map(placeOfItem),
       started,
     }).toEqual({
       status: 'incomplete',
       incompleteReason: error.message,
       pending: 2,
-      records: ['0/0'],
+      items: ['0/0'],
       started: ['0/0', '1/0'],
     })
     expect(result.model.metrics.totalItems).toBe(1)
@@ -256,7 +255,7 @@ describe('a halt', () => {
   it('by a 5xx lets rollouts under way come to their end', async () => {
     const { promise: halted, resolve } = Promise.withResolvers<void>()
     const signals: AbortSignal[] = []
-    const { records } = await runEvaluation({
+    const { items } = await runEvaluation({
       names,
       rows: datasetRows(3),
       maxInFlight: 2,
@@ -270,12 +269,12 @@ describe('a halt', () => {
         return rewarded(1)
       }),
     })
-    expect(records.map(placeOfRecord)).toEqual(['0/0'])
+    expect(items.map(placeOfItem)).toEqual(['0/0'])
     expect(signals.map(({ aborted }) => aborted)).toEqual([false, false])
   })
 
   it('by an unreachable server cancels rollouts under way, which stay pending', async () => {
-    const { pending, records } = await runEvaluation({
+    const { pending, items } = await runEvaluation({
       names,
       rows: datasetRows(3),
       maxInFlight: 2,
@@ -284,14 +283,14 @@ describe('a halt', () => {
         return untilAborted(signal)
       }),
     })
-    expect([pending, records]).toEqual([3, []])
+    expect([pending, items]).toEqual([3, []])
   })
 })
 
 describe('an abort', () => {
   it('cancels what runs, keeps what has ended, and gives its reason', async () => {
     const abort = new AbortController()
-    const { status, incompleteReason, pending, records } = await runEvaluation({
+    const { status, incompleteReason, pending, items } = await runEvaluation({
       names,
       rows: datasetRows(4),
       maxInFlight: 2,
@@ -302,17 +301,17 @@ describe('an abort', () => {
         return untilAborted(signal)
       }),
     })
-    expect({ status, incompleteReason, pending, records: records.map(placeOfRecord) }).toEqual({
+    expect({ status, incompleteReason, pending, items: items.map(placeOfItem) }).toEqual({
       status: 'incomplete',
       incompleteReason: 'interrupted',
       pending: 3,
-      records: ['0/0'],
+      items: ['0/0'],
     })
   })
 
   it('keeps the end of a rollout that came in spite of it', async () => {
     const abort = new AbortController()
-    const { status, pending, records } = await evaluate(
+    const { status, pending, items } = await evaluate(
       2,
       () => {
         abort.abort(new Error('interrupted'))
@@ -320,7 +319,7 @@ describe('an abort', () => {
       },
       { signal: abort.signal },
     )
-    expect([status, pending, records.map(placeOfRecord)]).toEqual(['incomplete', 1, ['0/0']])
+    expect([status, pending, items.map(placeOfItem)]).toEqual(['incomplete', 1, ['0/0']])
   })
 
   it('that comes before the start starts nothing', async () => {

@@ -1,9 +1,4 @@
-import {
-  formatCount,
-  formatDuration,
-  type EvaluationProgress,
-  type ItemRecord,
-} from '@osmosis/eval'
+import { formatCount, formatDuration, type EvaluationProgress } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
 import { oneLine } from '../../command/surroundings.ts'
@@ -52,9 +47,7 @@ export class ProgressLine {
   constructor(output: ProgressOutput | undefined, options: ProgressOptions) {
     this.#output = output
     this.#options = options
-    for (const { reward, scores = {}, error_type: errorType } of options.earlier) {
-      this.#count({ reward, scores, errorType })
-    }
+    for (const item of options.earlier) this.#count(item)
   }
 
   update(update: EvaluationProgress): void {
@@ -92,7 +85,7 @@ export class ProgressLine {
     this.#open = false
   }
 
-  #count({ reward, scores, errorType }: Pick<ItemRecord, 'reward' | 'scores' | 'errorType'>): void {
+  #count({ reward, scores = {}, error_type: errorType }: ItemEvent): void {
     const { scoreName, passThreshold } = this.#options
     const score = scoreName === undefined ? reward : scores[scoreName]
     if ((score ?? -Infinity) >= passThreshold) this.#passed += 1
@@ -100,14 +93,15 @@ export class ProgressLine {
     this.#failures.set(errorType, (this.#failures.get(errorType) ?? 0) + 1)
   }
 
-  #warn({ sourceRowIndex, runIndex, model, scoreErrors }: ItemRecord): void {
-    for (const [score, error] of Object.entries(scoreErrors)) {
+  #warn({ source_row_index: row, run_index: run, model_tag: model, ...item }: ItemEvent): void {
+    for (const [score, error] of Object.entries(item.score_errors ?? {})) {
       if (this.#warned.has(score)) continue
       this.#warned.add(score)
-      const of = model === 'primary' ? '' : ` (${model})`
-      const item = `Row ${sourceRowIndex} attempt ${runIndex}${of}`
+      const of = model === 'baseline' ? ' (baseline)' : ''
       this.end()
-      this.#output?.write(`warning: ${item} got no score from ${score}: ${oneLine(error)}\n`)
+      this.#output?.write(
+        `warning: Row ${row} attempt ${run}${of} got no score from ${score}: ${oneLine(error)}\n`,
+      )
     }
   }
 

@@ -1,40 +1,54 @@
-import { computeMetrics, type ItemRecord } from '@osmosis/eval'
+import { evaluationMetrics } from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
 import { expect, it } from 'vitest'
 
-function record(rowIndex: number, runIndex: number, init: Partial<ItemRecord> = {}): ItemRecord {
+function item(rowIndex: number, runIndex: number, init: Partial<ItemEvent> = {}): ItemEvent {
   return {
-    rowIndex,
-    sourceRowIndex: rowIndex,
-    runIndex,
-    model: 'primary',
-    rolloutId: `${rowIndex}-${runIndex}`,
+    row_index: rowIndex,
+    source_row_index: rowIndex,
+    run_index: runIndex,
+    rollout_id: `${rowIndex}-${runIndex}`,
     status: 'success',
     reward: 1,
-    sampleRewards: {},
-    usage: { promptTokens: 10, completionTokens: 5, totalTokens: 15 },
-    durationMs: 1,
-    errorType: null,
-    errorMessage: null,
-    scores: {},
-    scoreErrors: {},
+    samples: {},
+    tokens: 15,
+    prompt_tokens: 10,
+    completion_tokens: 5,
+    cost_usd: null,
+    calls: 1,
+    tool_calls: 0,
+    tool_errors: 0,
+    finish: {},
+    rewritten: 0,
+    tools: [],
+    metrics: {},
+    grading_ms: null,
+    summary: '',
+    row_key: String(rowIndex),
+    duration_ms: 1,
+    error_type: null,
+    error_message: null,
+    ended_at: '2026-01-01T00:00:00.000Z',
+    at: null,
+    sat: null,
     ...init,
   }
 }
 
-function failure(errorType: string, errorMessage: string): Partial<ItemRecord> {
-  return { status: 'failed', reward: null, errorType, errorMessage }
+function failure(errorType: string, errorMessage: string): Partial<ItemEvent> {
+  return { status: 'failed', reward: null, error_type: errorType, error_message: errorMessage }
 }
 
 /** One row whose attempts have these rewards. */
-function rewards(...values: number[]): ItemRecord[] {
-  return values.map((reward, runIndex) => record(0, runIndex, { reward }))
+function rewards(...values: number[]): ItemEvent[] {
+  return values.map((reward, runIndex) => item(0, runIndex, { reward }))
 }
 
 it('finds 0.5, 0.8333 and 1 for two rows with four attempts that pass in turn', () => {
-  const records = [0, 1].flatMap((row) =>
-    [0, 1, 0, 1].map((reward, run) => record(row, run, { reward })),
+  const items = [0, 1].flatMap((row) =>
+    [0, 1, 0, 1].map((reward, run) => item(row, run, { reward })),
   )
-  expect(computeMetrics(records, { nRuns: 4, passThreshold: 1 })).toEqual({
+  expect(evaluationMetrics(items, { nRuns: 4, passThreshold: 1 })).toEqual({
     totalItems: 8,
     completedItems: 8,
     failed: 0,
@@ -62,8 +76,8 @@ it('finds 0.5, 0.8333 and 1 for two rows with four attempts that pass in turn', 
   })
 })
 
-it('is all zeros and nulls for no records', () => {
-  expect(computeMetrics([], { nRuns: 2, passThreshold: 0 })).toEqual({
+it('is all zeros and nulls for no items', () => {
+  expect(evaluationMetrics([], { nRuns: 2, passThreshold: 0 })).toEqual({
     totalItems: 0,
     completedItems: 0,
     failed: 0,
@@ -82,12 +96,12 @@ it('is all zeros and nulls for no records', () => {
 })
 
 it('counts failures without a reward as not passed, and skipped items for their tokens only', () => {
-  const metrics = computeMetrics(
+  const metrics = evaluationMetrics(
     [
-      record(0, 0),
-      record(1, 0, failure('timeout', 'late')),
-      record(2, 0, { status: 'skipped', reward: null }),
-      record(3, 0, { ...failure('grader_failed', 'broken'), reward: 1 }),
+      item(0, 0),
+      item(1, 0, failure('timeout', 'late')),
+      item(2, 0, { status: 'skipped', reward: null }),
+      item(3, 0, { ...failure('grader_failed', 'broken'), reward: 1 }),
     ],
     { nRuns: 1, passThreshold: 1 },
   )
@@ -103,11 +117,11 @@ it('counts failures without a reward as not passed, and skipped items for their 
 })
 
 it('groups failures by type, the most frequent first, with the first message of each', () => {
-  const metrics = computeMetrics(
+  const metrics = evaluationMetrics(
     [
-      record(0, 0, failure('timeout', 'late')),
-      record(1, 0, failure('agent_error', 'first')),
-      record(2, 0, failure('agent_error', 'second')),
+      item(0, 0, failure('timeout', 'late')),
+      item(1, 0, failure('agent_error', 'first')),
+      item(2, 0, failure('agent_error', 'second')),
     ],
     { nRuns: 1, passThreshold: 1 },
   )
@@ -118,12 +132,12 @@ it('groups failures by type, the most frequent first, with the first message of 
 })
 
 it('counts successes that made no model call', () => {
-  const records = [
-    record(0, 0, { usage: null }),
-    record(1, 0),
-    record(2, 0, { ...failure('timeout', ''), usage: null }),
+  const items = [
+    item(0, 0, { tokens: null, calls: 0 }),
+    item(1, 0),
+    item(2, 0, { ...failure('timeout', ''), tokens: null, calls: 0 }),
   ]
-  expect(computeMetrics(records, { nRuns: 1, passThreshold: 1 }).withoutModelCalls).toBe(1)
+  expect(evaluationMetrics(items, { nRuns: 1, passThreshold: 1 }).withoutModelCalls).toBe(1)
 })
 
 it.each([
@@ -131,7 +145,9 @@ it.each([
   ['at a threshold in between, those that reach it', 0.5, [0, 0.5, 1], 2],
   ['at a negative threshold, negative rewards too', -1, [-2, -1, 0], 2],
 ])('passes %s', (_name, passThreshold, values, passed) => {
-  expect(computeMetrics(rewards(...values), { nRuns: 3, passThreshold }).reward.passed).toBe(passed)
+  expect(evaluationMetrics(rewards(...values), { nRuns: 3, passThreshold }).reward.passed).toBe(
+    passed,
+  )
 })
 
 it.each([
@@ -142,30 +158,30 @@ it.each([
   ],
   [[10, 2, 4, 0], { mean: 4, median: 3, std: Math.sqrt(14), min: 0, max: 10 }],
 ])('describes the rewards %j', (values, expected) => {
-  const { reward } = computeMetrics(rewards(...values), { nRuns: 4, passThreshold: 1 })
+  const { reward } = evaluationMetrics(rewards(...values), { nRuns: 4, passThreshold: 1 })
   expect(reward.stats).toEqual(expected)
 })
 
 it('leaves pass@k out for a single attempt per row', () => {
-  expect(computeMetrics(rewards(1), { nRuns: 1, passThreshold: 1 }).reward.passAtK).toBeNull()
+  expect(evaluationMetrics(rewards(1), { nRuns: 1, passThreshold: 1 }).reward.passAtK).toBeNull()
 })
 
 it('takes only rows with enough attempts into pass@k', () => {
-  const records = [record(0, 0), record(0, 1, { reward: 0 }), record(1, 0, { reward: 0 })]
-  expect(computeMetrics(records, { nRuns: 4, passThreshold: 1 }).reward.passAtK).toEqual([
+  const items = [item(0, 0), item(0, 1, { reward: 0 }), item(1, 0, { reward: 0 })]
+  expect(evaluationMetrics(items, { nRuns: 4, passThreshold: 1 }).reward.passAtK).toEqual([
     { k: 1, value: 0.25 },
     { k: 2, value: 1 },
   ])
 })
 
 it('sums up every score on its own; an item without a score has not passed by it', () => {
-  const records = [
-    record(0, 0, { reward: null, scores: { exact: 1, close: 0.5 } }),
-    record(0, 1, { reward: null, scores: { exact: 0 }, scoreErrors: { close: 'no' } }),
-    record(1, 0, failure('timeout', 'late')),
+  const items = [
+    item(0, 0, { reward: null, scores: { exact: 1, close: 0.5 } }),
+    item(0, 1, { reward: null, scores: { exact: 0 }, score_errors: { close: 'no' } }),
+    item(1, 0, failure('timeout', 'late')),
   ]
   const names = { scoreNames: ['exact', 'close', 'never'] }
-  const { reward, scores } = computeMetrics(records, { nRuns: 2, passThreshold: 0.5, ...names })
+  const { reward, scores } = evaluationMetrics(items, { nRuns: 2, passThreshold: 0.5, ...names })
   const none = { graded: 0, passed: 0, passRate: 0, stats: null }
   expect(reward).toMatchObject(none)
   expect(scores).toMatchObject({
