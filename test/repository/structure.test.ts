@@ -18,7 +18,6 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/cli/src/eval-show': 20,
   'packages/cli/src/eval/run': 9,
   'packages/cli/src/platform': 9,
-  'packages/cli/src/serve': 9,
   'packages/controller/src/client': 9,
   'packages/controller/src/policy': 11,
   'packages/core/src': 12,

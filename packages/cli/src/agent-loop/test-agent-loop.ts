@@ -30,7 +30,7 @@ import {
 import { choosePolicy } from '../inputs/choose-policy.ts'
 import { readEnvironment } from '../inputs/environment.ts'
 import { checkAgentLoop, loadAgentLoop, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
-import { commandLogger } from '../serve/server-end.ts'
+import { commandLogger } from '../serve/listen.ts'
 import type { TestFlags } from './test.ts'
 import { interactiveSession, Terminal } from './interactive-session.ts'
 import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-text.ts'

@@ -1,6 +1,6 @@
 import type { EventEmitter } from 'node:events'
 
-import type { EgressOptions } from '@osmosis/core'
+import { OsmosisError, type EgressOptions } from '@osmosis/core'
 import {
   InvalidArgumentError,
   Option,
@@ -311,6 +311,26 @@ export function addWorkerFlags<Args extends unknown[], Flags extends OptionValue
     Args,
     Flags & WorkerProcessFlags
   >
+}
+
+/** @throws OsmosisError with code `invalid_config` for limits of worker processes without `--workers` */
+export function assertWorkerFlags(flags: WorkerProcessFlags): void {
+  const { workers, stallTimeout, progressTimeout, workerMemory } = flags
+  if (workers !== undefined) return
+  if ([stallTimeout, progressTimeout, workerMemory].every((limit) => limit === undefined)) return
+  throw new OsmosisError(
+    'invalid_config',
+    '--stall-timeout, --progress-timeout and --worker-memory are limits of workers: pass --workers as well.',
+  )
+}
+
+/** @throws OsmosisError with code `invalid_config` that says what is wrong with the first given flag */
+export function refuseOneOf(
+  flags: Readonly<Record<string, unknown>>,
+  sentence: (flag: string) => string,
+): void {
+  const [given] = Object.entries(flags).filter(([, value]) => value !== undefined)
+  if (given !== undefined) throw new OsmosisError('invalid_config', sentence(given[0]))
 }
 
 /** Flags of every command that runs rollouts, or has them run. */

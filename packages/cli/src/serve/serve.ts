@@ -1,16 +1,22 @@
 import { InvalidArgumentError, type Command } from '@commander-js/extra-typings'
+import { OsmosisError } from '@osmosis/core'
+import type { RewardRule } from '@osmosis/runtime'
+
 import {
   addEgressFlags,
   addLogFlags,
   addQueueFlags,
   addWorkerFlags,
+  assertWorkerFlags,
   countFrom,
   example,
   groups,
   portNumber,
+  refuseOneOf,
   type FlagsOf,
 } from '../command/flags.ts'
-import type { RewardRule } from '@osmosis/runtime'
+import { disablePretenuring } from '../command/process.ts'
+import { completeEnvironment } from '../inputs/environment.ts'
 
 function declareServe(program: Command) {
   const server = program
@@ -117,10 +123,7 @@ export type ServeFlags = FlagsOf<typeof declareServe>
 
 /** Adds `serve`. */
 export function addServeCommand(program: Command): void {
-  declareServe(program).action(async (entrypoint, flags) => {
-    const { serveCommand } = await import('./start-server.ts')
-    await serveCommand(entrypoint, flags)
-  })
+  declareServe(program).action(serveCommand)
 }
 
 /** The value of `--reward`. */
@@ -138,4 +141,111 @@ function admissionStatus(value: string): 200 | 202 {
   if (value === '200') return 200
   if (value === '202') return 202
   throw new InvalidArgumentError('It must be 200 or 202.')
+}
+
+/**
+ * Serves the rollouts of an entrypoint, a workflow or an agent loop, until a signal ends the
+ * process.
+ *
+ * @throws OsmosisError with code `invalid_config` unless one is named, for flags that do not fit
+ * together or not to what is served, and for a file of variables that is not there;
+ * `invalid_entrypoint` for what cannot be served
+ */
+async function serveCommand(entrypoint: string | undefined, flags: ServeFlags): Promise<void> {
+  const spec = entrypoint ?? flags.module
+  if (spec === undefined || (entrypoint !== undefined && flags.module !== undefined)) {
+    throw invalid(
+      'Name what to serve, once: a module that exports an AgentWorkflow or an agent loop, as <file> or -m <file>:<export>.',
+    )
+  }
+  assertRegistrationFlags(flags)
+  assertQueueFlags(flags)
+  assertRunFlags(flags)
+  disablePretenuring()
+  completeEnvironment()
+  const { awaitKeyFile } = await import('./server-keys.ts')
+  awaitKeyFile(flags.apiKeyFile)
+  const { serveQueue, serveWorkflow } = await import('./serve-workflow.ts')
+  if (flags.redis !== undefined) return serveQueue(spec, flags.redis, flags)
+  if (flags.workers !== undefined) return serveWorkflow(spec, flags)
+  assertWorkerFlags(flags)
+  const { loadEntrypoint } = await import('../inputs/load-entrypoint.ts')
+  const loaded = await loadEntrypoint(spec)
+  if (loaded.kind === 'workflow') return serveWorkflow(loaded, flags)
+  const foreign = flags.admissionStatus === undefined ? flags.run && '--run' : '--admission-status'
+  if (foreign)
+    throw invalid(`${foreign} is for workflows, and ${loaded.file} exports an agent loop.`)
+  const { serveAgentLoop } = await import('./serve-agent-loop.ts')
+  return serveAgentLoop(loaded, flags)
+}
+
+/** @throws OsmosisError with code `invalid_config` for flags that do not fit together */
+function assertRegistrationFlags(flags: ServeFlags): void {
+  const { register, publicHost, publicPort } = flags
+  if (!register) {
+    if (publicHost === undefined && publicPort === undefined) return
+    throw invalid(
+      '--public-host and --public-port say what is registered: pass --register as well.',
+    )
+  }
+  if (!flags.auth) {
+    throw invalid(
+      '--register and --no-auth exclude each other: the platform presents the key of a server when it asks for its health.',
+    )
+  }
+  if (publicPort !== undefined && (publicPort < 1 || publicPort > 65_535)) {
+    throw invalid(`--public-port must be a port number from 1 to 65535, got ${publicPort}.`)
+  }
+}
+
+/** @throws OsmosisError with code `invalid_config` for flags of `serve` that do not fit together */
+function assertQueueFlags(flags: ServeFlags): void {
+  if (flags.redis === undefined) {
+    const unfit = {
+      '--redis-prefix': flags.redisPrefix,
+      '--queue-key-file': flags.queueKeyFile,
+      '--allow-plain-keys': flags.allowPlainKeys,
+      '--code-version': flags.codeVersion,
+      '--max-rollouts': flags.maxRollouts,
+      '--max-queue-depth': flags.maxQueueDepth,
+    }
+    refuseOneOf(unfit, (flag) => `${flag} is about a queue: pass --redis as well.`)
+    return
+  }
+  refuseOneOf(
+    { '--outbox': flags.outbox },
+    (flag) =>
+      `${flag} and --redis exclude each other: the queue keeps accepted rollouts until their results are delivered.`,
+  )
+  refuseOneOf(
+    { '--run': flags.run || undefined },
+    (flag) =>
+      `${flag} and --redis exclude each other: the answer of POST /run is its result, which ends with the server that was asked, and a queue keeps rollouts for longer. Serve it without a queue, with --workers for more processes.`,
+  )
+  const ofWorkers = {
+    '--workers': flags.workers,
+    '--stall-timeout': flags.stallTimeout,
+    '--progress-timeout': flags.progressTimeout,
+    '--worker-memory': flags.workerMemory,
+  }
+  refuseOneOf(
+    ofWorkers,
+    (flag) => `${flag} goes to osmosis worker: with --redis the server runs no rollouts.`,
+  )
+}
+
+/** @throws OsmosisError with code `invalid_config` for flags about rollouts that are not served */
+function assertRunFlags({ run, reward, groupColumn, groupSize }: ServeFlags): void {
+  if (!run && [reward, groupColumn, groupSize].some((flag) => flag !== undefined)) {
+    throw invalid(
+      '--reward, --group-column and --group-size are about POST /run: pass --run as well.',
+    )
+  }
+  if (groupSize !== undefined && groupColumn === undefined) {
+    throw invalid('--group-size is about groups: say with --group-column what names them.')
+  }
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
 }

@@ -116,3 +116,9 @@ export async function workflowInWorkers(
     close: async () => backend.close(),
   }
 }
+
+/** What is run, for people. */
+export function workflowText({ workflow, file, grader, groupMinSize }: WorkflowFacts): string {
+  const how = groupMinSize === null ? '' : ', which grades the attempts at a row together'
+  return `${workflow} of ${file} (${grader ?? 'no grader: rollouts get no reward'}${how})`
+}

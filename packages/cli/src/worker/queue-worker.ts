@@ -1,13 +1,8 @@
-import { serve, readServerEnvironment, type Logger } from '@osmosis/server'
-
-import { egressOf } from '../command/flags.ts'
-import { endSignal, printOut, environment } from '../command/surroundings.ts'
-import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
-import { localWorkflow, type ServedWorkflow, workflowInWorkers } from '../serve/served-workflow.ts'
-import { commandLogger, ownEnd, serverEnd } from '../serve/server-end.ts'
-import { workflowText } from '../serve/workflow-port.ts'
-import { queueAccess, shortCode, onlyWorkflow, queuedWorkflow } from './queue-access.ts'
-import { createWorkerApp } from './worker-app.ts'
+import { endSignal, printOut } from '../command/surroundings.ts'
+import { commandLogger, listen } from '../serve/listen.ts'
+import { workflowText } from '../serve/served-workflow.ts'
+import { queueAccess, shortCode } from './queue-access.ts'
+import { createWorkerApp, defaultConcurrency, ownEnd, runnableWorkflow } from './worker-app.ts'
 import type { WorkerFlags } from './worker.ts'
 
 /** Between two looks for workers that are silent. Milliseconds. */
@@ -54,12 +49,7 @@ export async function queueWorker(
       }, app.logger)
     } else {
       // What it tells is not worth a key: how many rollouts there are, and how the process is.
-      const listening = await serve(app, {
-        port,
-        host,
-        allowUnauthenticated: true,
-        ...serverEnd(),
-      })
+      const listening = await listen(app, { port, host })
       const closed = listening.closed.then(close)
       closed.catch(() => {})
       if (endSignal() !== undefined) ended = closed
@@ -77,27 +67,4 @@ export async function queueWorker(
 function timesOf(lockSeconds: number): { lockDurationMs: number; stalledIntervalMs: number } {
   const lockDurationMs = lockSeconds * 1000
   return { lockDurationMs, stalledIntervalMs: Math.min(longestStalledMs, lockDurationMs / 2) }
-}
-
-/** Rollouts at a time of a workflow that sets no limit. */
-export const defaultConcurrency = 64
-
-/** The workflow that a worker runs, in this process or in processes of its own. */
-export async function runnableWorkflow(
-  entrypoint: string,
-  flags: WorkerFlags,
-  logger: Logger,
-): Promise<ServedWorkflow> {
-  const { artifactRoot } = readServerEnvironment(environment())
-  const options = { artifactRoot, egress: egressOf(flags), maxConcurrent: flags.concurrency }
-  if (flags.workers === undefined) {
-    const loaded = await loadEntrypoint(entrypoint)
-    const isQueued = flags.redis !== undefined
-    const what = 'What a trainer hands out'
-    return localWorkflow(isQueued ? queuedWorkflow(loaded) : onlyWorkflow(loaded, what), options)
-  }
-  return workflowInWorkers({ spec: entrypoint, ...options }, flags, (end) => {
-    const { pid, what, rollouts, restartMs } = end
-    logger.warn({ pid, rollouts, restart_ms: restartMs }, `a worker process ended: ${what}`)
-  })
 }

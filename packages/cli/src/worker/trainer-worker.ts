@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { OsmosisError } from '@osmosis/core'
 import type { RewardRule } from '@osmosis/runtime'
 import { assertApiKey } from '@osmosis/core/http'
-import { serve, type ListeningServer, type Logger } from '@osmosis/server'
+import type { ListeningServer, Logger } from '@osmosis/server'
 import {
   runTrainerWorker,
   agentLightning,
@@ -14,11 +14,9 @@ import {
 
 import { printOut, environment, namedHere } from '../command/surroundings.ts'
 import { loadExports, namedExport } from '../inputs/load-module.ts'
-import type { WorkflowFacts } from '../serve/served-workflow.ts'
-import { commandLogger, ownEnd, serverEnd } from '../serve/server-end.ts'
-import { workflowText } from '../serve/workflow-port.ts'
-import { defaultConcurrency, runnableWorkflow } from './queue-worker.ts'
-import { createWorkerApp } from './worker-app.ts'
+import { commandLogger, listen } from '../serve/listen.ts'
+import { workflowText, type WorkflowFacts } from '../serve/served-workflow.ts'
+import { createWorkerApp, defaultConcurrency, ownEnd, runnableWorkflow } from './worker-app.ts'
 import type { WorkerFlags } from './worker.ts'
 
 /**
@@ -69,12 +67,7 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
         logger.error({ error }, 'closing failed'),
       )
     } else {
-      listening = await serve(app, {
-        port,
-        host,
-        allowUnauthenticated: true,
-        ...serverEnd(),
-      })
+      listening = await listen(app, { port, host })
       lines.push(`Listening on ${listening.url}`)
     }
     printOut(`${lines.join('\n')}\n`)

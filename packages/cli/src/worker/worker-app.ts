@@ -1,12 +1,20 @@
 import type { ExecutionBackend } from '@osmosis/runtime'
 import { healthResponseSchema, type HealthResponseBody } from '@osmosis/runtime/wire'
-import type { Logger, ServableApp } from '@osmosis/server'
+import { readServerEnvironment, type Logger, type ServableApp } from '@osmosis/server'
 import {
   createServerShell,
   jsonAnswer,
+  ownProcess,
   showBackend,
   type ServerRoute,
 } from '@osmosis/server/protocols'
+
+import { egressOf } from '../command/flags.ts'
+import { endSignal, environment } from '../command/surroundings.ts'
+import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
+import { localWorkflow, workflowInWorkers, type ServedWorkflow } from '../serve/served-workflow.ts'
+import { onlyWorkflow, queuedWorkflow } from './queue-access.ts'
+import type { WorkerFlags } from './worker.ts'
 
 /** What takes rollouts, whoever hands them out. */
 interface RunningWorker {
@@ -69,4 +77,47 @@ export function createWorkerApp(options: WorkerAppOptions): ServableApp {
       await shell.close()
     },
   }
+}
+
+/**
+ * Has what has no port of its own closed by what ends this command: the signals of the process, or the
+ * signal of the command. Returns a promise of the end for the latter.
+ */
+export function ownEnd(
+  close: Parameters<typeof ownProcess>[0],
+  logger: Logger,
+): Promise<void> | undefined {
+  const signal = endSignal()
+  if (signal === undefined) {
+    ownProcess(close, logger)
+    return undefined
+  }
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => void close().then(resolve, reject)
+    if (signal.aborted) onAbort()
+    else signal.addEventListener('abort', onAbort, { once: true })
+  })
+}
+
+/** Rollouts at a time of a workflow that sets no limit. */
+export const defaultConcurrency = 64
+
+/** The workflow that a worker runs, in this process or in processes of its own. */
+export async function runnableWorkflow(
+  entrypoint: string,
+  flags: WorkerFlags,
+  logger: Logger,
+): Promise<ServedWorkflow> {
+  const { artifactRoot } = readServerEnvironment(environment())
+  const options = { artifactRoot, egress: egressOf(flags), maxConcurrent: flags.concurrency }
+  if (flags.workers === undefined) {
+    const loaded = await loadEntrypoint(entrypoint)
+    const isQueued = flags.redis !== undefined
+    const what = 'What a trainer hands out'
+    return localWorkflow(isQueued ? queuedWorkflow(loaded) : onlyWorkflow(loaded, what), options)
+  }
+  return workflowInWorkers({ spec: entrypoint, ...options }, flags, (end) => {
+    const { pid, what, rollouts, restartMs } = end
+    logger.warn({ pid, rollouts, restart_ms: restartMs }, `a worker process ended: ${what}`)
+  })
 }

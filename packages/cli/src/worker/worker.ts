@@ -1,17 +1,22 @@
 import type { Command } from '@commander-js/extra-typings'
+import { OsmosisError } from '@osmosis/core'
 
 import {
   addEgressFlags,
   addLogFlags,
   addQueueFlags,
   addWorkerFlags,
+  assertWorkerFlags,
   countFrom,
   example,
   groups,
   portNumber,
   positiveSeconds,
+  refuseOneOf,
   type FlagsOf,
 } from '../command/flags.ts'
+import { disablePretenuring } from '../command/process.ts'
+import { completeEnvironment } from '../inputs/environment.ts'
 
 function declareWorker(program: Command) {
   const worker = program
@@ -100,8 +105,84 @@ export type WorkerFlags = FlagsOf<typeof declareWorker>
 
 /** Adds `worker`. */
 export function addWorkerCommand(program: Command): void {
-  declareWorker(program).action(async (entrypoint, flags) => {
-    const { workerCommand } = await import('./start-worker.ts')
-    await workerCommand(entrypoint, flags)
-  })
+  declareWorker(program).action(workerCommand)
+}
+
+/**
+ * Runs rollouts of a queue or of a trainer, as the flags say, until a signal ends the process.
+ *
+ * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint`; `queue_unavailable` when the
+ * Redis does not answer, `unauthorized` when the trainer refuses the key
+ */
+async function workerCommand(entrypoint: string, flags: WorkerFlags): Promise<void> {
+  const source = rolloutSource(flags)
+  assertWorkerFlags(flags)
+  disablePretenuring()
+  completeEnvironment()
+  if (source === 'trainer') {
+    const { trainerWorker } = await import('./trainer-worker.ts')
+    await trainerWorker(entrypoint, flags)
+  } else {
+    const { queueWorker } = await import('./queue-worker.ts')
+    await queueWorker(entrypoint, source.redis, flags)
+  }
+}
+
+/**
+ * Where a worker takes its rollouts from.
+ *
+ * @throws OsmosisError with code `invalid_config` for flags of `worker` that do not fit together
+ */
+function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string } {
+  const sources = {
+    '--redis': flags.redis,
+    '--agent-lightning': flags.agentLightning,
+    '--trinity': flags.trinity,
+  }
+  const given = Object.entries(sources).flatMap(([flag, url]) => (url === undefined ? [] : [flag]))
+  const all = new Intl.ListFormat('en', { type: 'disjunction' }).format(
+    Object.keys(sources).map((flag) => `${flag} <url>`),
+  )
+  if (given.length === 0) throw invalid(`Name what the worker takes rollouts from: ${all}.`)
+  if (given.length > 1) {
+    throw invalid(`${given.join(' and ')} exclude each other: a worker has one source of rollouts.`)
+  }
+  const ofAgentLightning = {
+    '--retries': flags.retries,
+    '--reward': flags.reward,
+    '--rows': flags.rows,
+  }
+  const ofTrinity = {
+    '--dataset': flags.dataset,
+    '--attempts': flags.attempts,
+    '--groups-per-commit': flags.groupsPerCommit,
+    '--epochs': flags.epochs,
+    '--journal': flags.journal,
+  }
+  if (flags.redis !== undefined) {
+    refuseOneOf(
+      { ...ofAgentLightning, ...ofTrinity },
+      (flag) => `${flag} is about a trainer: the servers of a queue decide it.`,
+    )
+    return { redis: flags.redis }
+  }
+  const [trainer, ofOthers] =
+    flags.trinity === undefined
+      ? ['Trinity: it goes with --trinity.', ofTrinity]
+      : ['Agent Lightning: it goes with --agent-lightning.', ofAgentLightning]
+  refuseOneOf(ofOthers, (flag) => `${flag} is about ${trainer}`)
+  const ofQueues = {
+    '--redis-prefix': flags.redisPrefix,
+    '--queue-key-file': flags.queueKeyFile,
+    '--allow-plain-keys': flags.allowPlainKeys,
+    '--code-version': flags.codeVersion,
+    '--lock-duration': flags.lockDuration,
+    '--max-model-calls': flags.maxModelCalls,
+  }
+  refuseOneOf(ofQueues, (flag) => `${flag} is about a queue: it goes with --redis.`)
+  return 'trainer'
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
 }

@@ -2,7 +2,7 @@ import { OsmosisError, errorMessage, isOsmosisError } from '@osmosis/core'
 import type { QueueConfig } from '@osmosis/eval'
 
 import { hideSecrets } from '../../command/surroundings.ts'
-import { isUnreachable } from '../../serve/registration.ts'
+import { isUnreachable } from '../../serve/serve-agent-loop.ts'
 import { redisUrl } from '../../worker/queue-access.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { ServerProcess } from './server-process.ts'

@@ -1,15 +1,77 @@
 import { BlockList, isIP, isIPv6 } from 'node:net'
+import path from 'node:path'
 
 import {
   checkRegistration,
+  createApp,
   type AgentLoopApp,
   type Registration,
   type RegistrationOptions,
 } from '@osmosis/agent-loop'
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { readServerEnvironment } from '@osmosis/server'
 
+import { egressOf } from '../command/flags.ts'
+import {
+  endSignal,
+  environment,
+  homeFolder,
+  namedHere,
+  printOut,
+  workingFolder,
+} from '../command/surroundings.ts'
+import { checkAgentLoop, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
+import { commandLogger, listen } from './listen.ts'
 import type { ServeFlags } from './serve.ts'
-import { environment, homeFolder, printOut, workingFolder } from '../command/surroundings.ts'
+import { announceListening } from './server-channel.ts'
+import { followKeyFile, serverKeys } from './server-keys.ts'
+
+const defaultPort = 9000
+
+/** Serves an agent loop until a signal ends the process. */
+export async function serveAgentLoop(
+  { loop, file }: LoadedAgentLoop,
+  flags: ServeFlags,
+): Promise<void> {
+  const settings = readServerEnvironment(environment(), defaultPort)
+  const keys = serverKeys(flags, settings.apiKey)
+  const registration = await planRegistration(flags, keys?.[0])
+  if (flags.validate) await checkAgentLoop(loop)
+  // A folder for each start, named by its time.
+  const traces =
+    flags.log === undefined
+      ? undefined
+      : path.join(namedHere(flags.log), String(Math.floor(Date.now() / 1000)))
+  const app = createApp(loop, {
+    apiKey: keys,
+    debugDir: traces,
+    logger: commandLogger(flags),
+    outboxDir: flags.outbox && namedHere(flags.outbox),
+    drainSeconds: flags.drainTimeout,
+    egress: egressOf(flags),
+    ownership: settings.ownership,
+  })
+  const { host, auth } = flags
+  const listening = await listen(app, { port: flags.port ?? settings.port, host, auth })
+  printOut(
+    `Serving the agent loop ${loop.name} of ${file}\n` +
+      (traces === undefined ? '' : `Keeping traces in ${traces}\n`) +
+      `Listening on ${listening.url} (${keys === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
+  )
+  followKeyFile(app, flags.apiKeyFile)
+  announceListening(listening, {
+    kind: 'agent-loop',
+    hasSchema: false,
+    isConfigured: false,
+    // A loop rewards itself.
+    hasGrader: true,
+    groupMinSize: null,
+  })
+  if (registration !== undefined) {
+    announceRegistration(app, { ...registration, port: flags.publicPort ?? listening.port })
+  }
+  if (endSignal() !== undefined) await listening.closed
+}
 
 /** Addresses on which a server can listen, but where no other machine reaches it. */
 const unreachable = new BlockList()
@@ -19,26 +81,7 @@ unreachable.addAddress('::', 'ipv6')
 unreachable.addAddress('::1', 'ipv6')
 
 /** What is known of a registration before the server listens. */
-export type PlannedRegistration = Pick<RegistrationOptions, 'host' | 'token' | 'platformUrl'>
-
-/** @throws OsmosisError with code `invalid_config` for flags that do not fit together */
-export function assertRegistrationFlags(flags: ServeFlags): void {
-  const { register, publicHost, publicPort } = flags
-  if (!register) {
-    if (publicHost === undefined && publicPort === undefined) return
-    throw invalid(
-      '--public-host and --public-port say what is registered: pass --register as well.',
-    )
-  }
-  if (!flags.auth) {
-    throw invalid(
-      '--register and --no-auth exclude each other: the platform presents the key of a server when it asks for its health.',
-    )
-  }
-  if (publicPort !== undefined && (publicPort < 1 || publicPort > 65_535)) {
-    throw invalid(`--public-port must be a port number from 1 to 65535, got ${publicPort}.`)
-  }
-}
+type PlannedRegistration = Pick<RegistrationOptions, 'host' | 'token' | 'platformUrl'>
 
 /**
  * Finds out what `--register` is about, so that a mistake is known before anything is served.
@@ -46,7 +89,7 @@ export function assertRegistrationFlags(flags: ServeFlags): void {
  *
  * @throws OsmosisError with code `invalid_config` or `unauthorized`
  */
-export async function planRegistration(
+async function planRegistration(
   flags: ServeFlags,
   apiKey: string | undefined,
 ): Promise<PlannedRegistration | undefined> {
@@ -76,7 +119,7 @@ export async function planRegistration(
  * Registers a server that listens, in the background, and prints what came of it. Whatever that
  * is, the server goes on.
  */
-export function announceRegistration(app: AgentLoopApp, options: RegistrationOptions): void {
+function announceRegistration(app: AgentLoopApp, options: RegistrationOptions): void {
   const { host, port } = options
   const place = `${isIPv6(host) ? `[${host}]` : host}:${port}`
   app.register(options).then(

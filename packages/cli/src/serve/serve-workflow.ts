@@ -1,0 +1,187 @@
+import { OsmosisError } from '@osmosis/core'
+import type { Entrypoint } from '@osmosis/runtime'
+import {
+  createRolloutServer,
+  readServerEnvironment,
+  type RolloutServer,
+  type ServerShell,
+} from '@osmosis/server'
+import type { WorkerEnd } from '@osmosis/workers'
+
+import { egressOf } from '../command/flags.ts'
+import { endSignal, environment, namedHere, printOut } from '../command/surroundings.ts'
+import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
+import { commandLogger, listen } from './listen.ts'
+import type { ServeFlags } from './serve.ts'
+import {
+  localWorkflow,
+  workflowInWorkers,
+  workflowText,
+  type ServedWorkflow,
+  type WorkflowFacts,
+} from './served-workflow.ts'
+import { announceListening, answerMetadataChecks } from './server-channel.ts'
+import { followKeyFile, serverKeys } from './server-keys.ts'
+
+/** @param what - a workflow that is loaded, or how it is named when workers are to load it */
+export async function serveWorkflow(
+  what: { entrypoint: Entrypoint; file: string } | string,
+  flags: ServeFlags,
+): Promise<void> {
+  const settings = readServerEnvironment(environment())
+  const apiKey = serverKeys(flags, settings.apiKey)
+  const options = { artifactRoot: settings.artifactRoot, egress: egressOf(flags) }
+  const logger = commandLogger(flags)
+  const { reward, groupColumn, groupSize } = flags
+  let server: RolloutServer | undefined
+  const onWorkerEnd = ({ pid, what: happened, rollouts, restartMs }: WorkerEnd): void => {
+    const line = { pid, rollouts, restart_ms: restartMs }
+    const log = server?.logger ?? logger
+    log.warn(line, `a worker ended: ${happened}`)
+  }
+  const served =
+    typeof what === 'string'
+      ? await workflowInWorkers({ spec: what, ...options }, flags, onWorkerEnd)
+      : localWorkflow(what, options)
+  const { backend, facts, close } = served
+  try {
+    assertWorkflowFlags(flags, facts.file)
+    assertGroupsAreNamed(flags, facts)
+    server = createRolloutServer({
+      logger,
+      backend,
+      apiKey,
+      instanceId: settings.instanceId,
+      ownership: settings.ownership,
+      outboxDir: flags.outbox && namedHere(flags.outbox),
+      drainSeconds: flags.drainTimeout,
+      admissionStatus: flags.admissionStatus,
+      trajectories: flags.trajectories,
+      run: flags.run === true && { reward, groupColumn, groupSize },
+    })
+    const lines = flags.run ? [aboutRun] : []
+    await openWorkflowPort(server, served, { flags, port: settings.port, lines })
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** What whoever trains over `POST /run` has to know before the first step. */
+const aboutRun =
+  'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: docs/operating/serving.md has the filter'
+
+/**
+ * Serves the rollouts of a workflow that workers of a queue run, until a signal ends the process. The
+ * workflow is loaded to say what it is; nothing of it is run here.
+ *
+ * @param redis - the flag of that name
+ * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint`; `queue_unavailable` when the
+ * Redis does not answer
+ */
+export async function serveQueue(spec: string, redis: string, flags: ServeFlags): Promise<void> {
+  const settings = readServerEnvironment(environment())
+  const apiKey = serverKeys(flags, settings.apiKey)
+  const { queueAccess, queuedWorkflow, shortCode, workersText } =
+    await import('../worker/queue-access.ts')
+  const loaded = queuedWorkflow(await loadEntrypoint(spec))
+  assertWorkflowFlags(flags, loaded.file)
+  const { queuePackage, connection, code, place } = await queueAccess(redis, flags, loaded.file)
+  const { artifactRoot, instanceId, port } = settings
+  const logger = commandLogger(flags)
+  if (settings.ownership !== undefined) {
+    logger.warn({}, 'ownership is not reported: every server of a queue has every rollout')
+  }
+  const egress = egressOf(flags)
+  const { backend, facts, check } = localWorkflow(loaded, { artifactRoot, egress })
+  const queue = await queuePackage.openQueue(connection)
+  const close = async (): Promise<void> => queue.close()
+  try {
+    const { maxRollouts: most } = flags
+    if (most !== undefined) await queue.setMaxRollouts(most === 'none' ? null : most)
+    const server = queuePackage.createQueueServer({
+      queue,
+      code,
+      logger,
+      apiKey,
+      artifactRoot: flags.trajectories ? backend.artifactRoot : undefined,
+      egress,
+      instanceId,
+      maxQueueDepth: flags.maxQueueDepth,
+      drainSeconds: flags.drainTimeout,
+      admissionStatus: flags.admissionStatus,
+    })
+    const lines = [
+      `Over ${place}, code ${shortCode(code)}: ${workersText(await queue.workers(), code)}`,
+    ]
+    await openWorkflowPort(server, { facts, check, close }, { flags, port, lines })
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** How the server of a workflow is reached, and what is said of it. */
+interface WorkflowPort {
+  readonly flags: ServeFlags
+  /** Counts when no flag names one. */
+  readonly port: number
+  /** What is printed between the workflow and the address. Default: nothing. */
+  readonly lines?: readonly string[]
+}
+
+/** Opens the port of a server of a workflow, and says what is served where. */
+async function openWorkflowPort(
+  server: ServerShell,
+  { facts, check, close }: Pick<ServedWorkflow, 'facts' | 'check' | 'close'>,
+  { flags, port, lines = [] }: WorkflowPort,
+): Promise<void> {
+  followKeyFile(server, flags.apiKeyFile)
+  const { host, auth } = flags
+  const listening = await listen(server, { port: flags.port ?? port, host, auth })
+  const closed = listening.closed.then(close)
+  closed.catch(() => {})
+  const key = server.requiresKey ? 'with a bearer key' : 'open, no key asked for'
+  const said = [
+    `Serving ${workflowText(facts)}`,
+    ...lines,
+    `Listening on ${listening.url} (${key})`,
+  ]
+  printOut(`${said.join('\n')}\n`)
+  answerMetadataChecks(check)
+  const { hasSchema, isConfigured, grader, groupMinSize } = facts
+  const hasGrader = grader !== null
+  const served = { hasSchema, isConfigured, hasGrader, groupMinSize }
+  announceListening(listening, { kind: 'workflow', ...served })
+  if (endSignal() !== undefined) await closed
+}
+
+/** @throws OsmosisError with code `invalid_config` for flags that are for agent loops */
+function assertWorkflowFlags({ register, log, validate }: ServeFlags, file: string): void {
+  const foreign = [
+    register && '--register',
+    log !== undefined && '--log',
+    !validate && '--no-validate',
+  ]
+  const [flag] = foreign.filter((name) => typeof name === 'string')
+  if (flag === undefined) return
+  throw new OsmosisError(
+    'invalid_config',
+    `${flag} is for agent loops, and ${file} exports an AgentWorkflow.`,
+  )
+}
+
+/** @throws OsmosisError with code `invalid_config` where every rollout of `POST /run` would fail */
+function assertGroupsAreNamed(
+  { run, groupSize }: ServeFlags,
+  { file, groupMinSize }: WorkflowFacts,
+): void {
+  if (!run || groupMinSize === null || groupSize !== undefined) return
+  throw invalid(
+    `The grader of ${file} compares the attempts at a row: say with --group-column and --group-size which rollouts of POST /run are attempts at the same one.`,
+  )
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}
