@@ -35,7 +35,6 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/runtime/src/trajectory': 9,
   'packages/server/src/delivery': 16,
   'packages/server/src/http': 15,
-  'packages/server/src/rollout': 14,
   'packages/strands/src': 17,
   'packages/testing/kit': 33,
   'packages/testing/src/backend-contract': 9,

@@ -1,6 +1,6 @@
 // The queue and its records in Redis, for programs that inspect them.
 export { type QueueConnection } from './connection/queue-connection.ts'
-export { queuePriority } from './server/queue-intake.ts'
+export { queuePriority } from './server/queue-admission.ts'
 export { RolloutQueue } from './queue/rollout-queue.ts'
 export { type LeaseRecords } from './records/lease-records.ts'
 export { type StoredWorkflow, type RecordFields } from './records/stored-outcomes.ts'

@@ -41,8 +41,8 @@ export {
   type RolloutServer,
   type RolloutServerOptions,
 } from './rollout/rollout-server.ts'
-export type { OwnershipOptions } from './ownership/ownership-log.ts'
-export type { RolloutProtocolOptions } from './rollout/rollout-routes.ts'
+export type { OwnershipOptions } from './work/ownership-log.ts'
+export type { RolloutProtocolOptions } from './rollout/rollout-server.ts'
 export type { RunAnswerRules } from './run/run-answer.ts'
 export type { RunRouteOptions } from './run/run-options.ts'
 export type { LifeHooks } from './work/server-life.ts'

@@ -15,19 +15,19 @@ export { isJsonObject, traceHeadersOf, type ServerRoute } from './http/server-ro
 export { createServerShell, type ServerProtocol, type ServerServices } from './http/server-shell.ts'
 export type { CountedCall } from './metrics/policy-figures.ts'
 export type { ServerMetrics } from './metrics/server-metrics.ts'
-export { OwnershipLog } from './ownership/ownership-log.ts'
+export { OwnershipLog } from './work/ownership-log.ts'
 export { SecretValues } from './logging/secret-values.ts'
-export type {
-  AskedRollout,
-  FetchedResults,
-  FetchedRollout,
-  RolloutControl,
-  RolloutCounts,
-  RolloutIntake,
-  RolloutPorts,
-} from './rollout/rollout-ports.ts'
-export { portRoutes } from './rollout/rollout-routes.ts'
-export { showBackend } from './rollout/rollout-gauges.ts'
+export {
+  portRoutes,
+  type RolloutBody,
+  type LeaseResults,
+  type LeaseReader,
+  type RolloutControl,
+  type RolloutCounts,
+  type RolloutAdmission,
+  type RolloutPorts,
+} from './rollout/port-routes.ts'
+export { showBackend } from './rollout/local-rollouts.ts'
 export { conversationJson, type BodyParts } from './rollout/callback-bodies.ts'
 export {
   deliverCompletion,
@@ -36,14 +36,17 @@ export {
   type CallbackTargets,
   type CallbackWay,
 } from './rollout/rollout-callbacks.ts'
-export { countModelCalls } from './rollout/counted-delivery.ts'
-export type { PendingDelivery } from './rollout/result-delivery.ts'
 export { newLease, toRolloutRequest, toTargets } from './rollout/rollout-requests.ts'
-export { stepRewardsDropped, warnOfStepRewards } from './rollout/dropped-step-rewards.ts'
+export {
+  countModelCalls,
+  stepRewardsDropped,
+  warnOfStepRewards,
+  type PendingDelivery,
+} from './rollout/result-delivery.ts'
 export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-files.ts'
 export { leasedResult, toLeasedEnd } from './leases/leased-delivery.ts'
 export { leaseSettings, type LeaseSettings } from './leases/lease-registry.ts'
 export { digestOfToken, type LeasedEnd } from './leases/leased-rollout.ts'
 export { rowOf, type TrainerRow } from './run/row-of.ts'
 export { Admission, digestOf } from './work/admission.ts'
-export { refusals } from './work/refusals.ts'
+export { refusals } from './work/admission.ts'

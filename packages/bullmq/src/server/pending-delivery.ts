@@ -8,7 +8,7 @@ import type { PendingDelivery } from '@osmosis/server/protocols'
 
 import type { RolloutRecord } from '../records/rollout-record.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
-import type { QueuedDelivery } from './queue-intake.ts'
+import type { QueuedDelivery } from './queue-admission.ts'
 
 const states = ['running', 'grading', 'allowed', 'success', 'failure', 'cancelled'] as const
 

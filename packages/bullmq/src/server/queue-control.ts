@@ -10,12 +10,12 @@ import type {
 import type { QueueCounts, RolloutQueue } from '../queue/rollout-queue.ts'
 import type { QueueWorker } from '../queue/worker-heartbeats.ts'
 import type { LeaseKeeper } from './queue-leases.ts'
-import { reached, type QueuedDelivery, type QueueIntake } from './queue-intake.ts'
+import { reached, type QueuedDelivery, type QueueAdmission } from './queue-admission.ts'
 
 /** What rollouts of a queue are looked after with. */
 export interface ControlParts {
   readonly queue: RolloutQueue
-  readonly intake: QueueIntake
+  readonly admission: QueueAdmission
   readonly services: Pick<ServerServices, 'secrets'>
 }
 
@@ -63,15 +63,15 @@ export class QueueControl implements RolloutControl {
   }
 
   get accepting(): boolean {
-    return this.#parts.intake.accepting
+    return this.#parts.admission.accepting
   }
 
   fence(): void {
-    this.#parts.intake.fence()
+    this.#parts.admission.fence()
   }
 
   get admittedIds(): readonly string[] {
-    return this.#parts.intake.admittedIds
+    return this.#parts.admission.admittedIds
   }
 
   /** The keys of a rollout are known at the front that tells its results, which may be another one. */

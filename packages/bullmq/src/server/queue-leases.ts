@@ -6,8 +6,8 @@ import { isEnded } from '@osmosis/runtime'
 import type { LeasedResultBody } from '@osmosis/runtime/wire'
 import {
   digestOfToken,
-  type FetchedResults,
-  type FetchedRollout,
+  type LeaseResults,
+  type LeaseReader,
   toLeasedEnd,
   type LeaseSettings,
 } from '@osmosis/server/protocols'
@@ -16,7 +16,7 @@ import type { Logger } from '@osmosis/server'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { RolloutRecord } from '../records/rollout-record.ts'
 import { retryUntil } from '../queue/redis-retries.ts'
-import { reached } from './queue-intake.ts'
+import { reached } from './queue-admission.ts'
 
 /** What results are fetched with. */
 export interface ResultParts {
@@ -28,7 +28,7 @@ export interface ResultParts {
  * Where results of leased rollouts are fetched, at any front. A holder asks without end and gives up at
  * the first refusal, so a request waits for a Redis that is away, like for news.
  */
-export class QueueResults implements FetchedResults {
+export class QueueResults implements LeaseResults {
   readonly #parts: ResultParts
   readonly #closing = new AbortController()
 
@@ -40,7 +40,7 @@ export class QueueResults implements FetchedResults {
     return this.#parts.leases.waitSeconds
   }
 
-  async find(rolloutId: string): Promise<FetchedRollout | undefined> {
+  async find(rolloutId: string): Promise<LeaseReader | undefined> {
     const since = performance.now()
     const limit = new AbortController()
     const timer = startTimer(this.waitSeconds * 1000, () => limit.abort())
@@ -63,7 +63,7 @@ export class QueueResults implements FetchedResults {
 }
 
 /** A request for the result of a lease. */
-class HeldLease implements FetchedRollout {
+class HeldLease implements LeaseReader {
   readonly #record: RolloutRecord
   readonly #since: number
   readonly #parts: ResultParts

@@ -15,7 +15,7 @@ import {
 
 import { RolloutQueue, type OpenQueue } from '../queue/rollout-queue.ts'
 import { QueueControl, showQueue } from './queue-control.ts'
-import { QueueIntake } from './queue-intake.ts'
+import { QueueAdmission } from './queue-admission.ts'
 import { LeaseKeeper, QueueResults } from './queue-leases.ts'
 import { DeliveryLoop } from './delivery-loop.ts'
 
@@ -91,7 +91,7 @@ export function createQueueServer(options: QueueServerOptions): RolloutServer {
 
 interface Front {
   readonly ports: {
-    readonly intake: QueueIntake
+    readonly admission: QueueAdmission
     readonly results: QueueResults
     readonly control: QueueControl
   }
@@ -109,9 +109,9 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
   const { logger, metrics, ending, work } = services
   const leases = leaseSettings(options.leases)
   const parts = { queue, leases, logger }
-  const intake = new QueueIntake({ ...parts, code, maxQueueDepth, ending })
+  const admission = new QueueAdmission({ ...parts, code, maxQueueDepth, ending })
   const results = new QueueResults(parts)
-  const control = new QueueControl({ queue, intake, services })
+  const control = new QueueControl({ queue, admission, services })
   const keeper = new LeaseKeeper(parts)
   const files = new TrajectoryFiles(options.artifactRoot, services)
   const undeliveredMs = undeliveredSeconds * 1000
@@ -132,7 +132,7 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
     }
   }
   return {
-    ports: { intake, results, control },
+    ports: { admission, results, control },
     inFlight,
     begin() {
       if (ending.aborted) return

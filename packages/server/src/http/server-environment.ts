@@ -2,7 +2,7 @@ import { hostname } from 'node:os'
 
 import { OsmosisError } from '@osmosis/core'
 
-import type { OwnershipOptions } from '../ownership/ownership-log.ts'
+import type { OwnershipOptions } from '../work/ownership-log.ts'
 
 /** What the environment of a server process says. */
 export interface ServerEnvironment {

@@ -5,10 +5,10 @@ import type { LeasedErrorCategory, LeasedResultBody } from '@osmosis/runtime/wir
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 import { encodeSamples, onlyOne, type EncodedBody } from '../rollout/callback-bodies.ts'
-import { warnOfStepRewards } from '../rollout/dropped-step-rewards.ts'
 import {
   OutcomeLog,
   toBackendFailure,
+  warnOfStepRewards,
   type PendingDelivery,
   type ResultDelivery,
 } from '../rollout/result-delivery.ts'

@@ -7,8 +7,11 @@ import type {
   WorkflowOutcome,
 } from '@osmosis/runtime'
 
+import type { RolloutStatus } from '@osmosis/runtime/wire'
+
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
+import type { ServerMetrics } from '../metrics/server-metrics.ts'
 
 /**
  * The way of one rollout's results to whoever asked for it. Execution reports to it and knows no
@@ -103,5 +106,107 @@ export class AwaitedDelivery implements ResultDelivery {
     const failure = toBackendFailure(error)
     await this.workflowFinished({ status: 'failure', failure, warnings: [] })
     this.complete = true
+  }
+}
+
+/** Counts what is reported of one rollout, and tells who has it, before it passes it on. */
+export class CountedDelivery implements ResultDelivery {
+  readonly #delivery: ResultDelivery
+  readonly #metrics: Pick<ServerMetrics, 'policy'>
+  readonly #clock: ReturnType<ServerMetrics['rollouts']['begin']>
+  readonly #graded: boolean
+  readonly #report: (status: RolloutStatus) => void
+
+  constructor(
+    delivery: ResultDelivery,
+    metrics: Pick<ServerMetrics, 'policy' | 'rollouts'>,
+    graded: boolean,
+    report: (status: RolloutStatus) => void = () => undefined,
+  ) {
+    this.#report = report
+    report('queued')
+    this.#delivery = delivery
+    this.#metrics = metrics
+    this.#clock = metrics.rollouts.begin()
+    this.#graded = graded
+  }
+
+  get complete(): boolean {
+    return this.#delivery.complete
+  }
+
+  phaseChanged(phase: 'running' | 'grading'): void {
+    if (phase === 'running') this.#clock.enter('workflow')
+    this.#report(phase)
+    this.#delivery.phaseChanged?.(phase)
+  }
+
+  async workflowFinished(
+    outcome: WorkflowOutcome,
+    samples: SamplesById = new Map(),
+  ): Promise<void> {
+    const { failure, partialSamples, otherCalls = [] } = outcome
+    const { policy } = this.#metrics
+    countModelCalls(policy, [...samples.values(), { calls: otherCalls }])
+    partialSamples
+      ?.then((partial) => countModelCalls(policy, partial.values()))
+      .catch(() => undefined)
+    if (failure !== null || !this.#graded) this.#end(failure)
+    else this.#clock.leave()
+    await this.#delivery.workflowFinished(outcome, samples)
+    if (failure === null && this.#graded) this.#clock.enter('grading')
+  }
+
+  async gradingFinished(outcome: GradingOutcome): Promise<void> {
+    this.#end(outcome.failure)
+    await this.#delivery.gradingFinished(outcome)
+  }
+
+  async backendEnded(error: unknown): Promise<void> {
+    this.#end(toBackendFailure(error))
+    await this.#delivery.backendEnded(error)
+  }
+
+  #end(failure: RolloutFailure | null): void {
+    const outcome = this.#clock.end(failure)
+    if (outcome !== undefined) this.#report(outcome)
+  }
+}
+
+/** Counts the model calls of samples. */
+export function countModelCalls(
+  policy: ServerMetrics['policy'],
+  samples: Iterable<Pick<RolloutSample, 'calls'>>,
+): void {
+  try {
+    for (const { calls } of samples) {
+      for (const call of calls) policy.count(call)
+    }
+  } catch {
+    // Sources are user code, and a figure is not worth a rollout.
+  }
+}
+
+/** What the log says when step rewards go no further. */
+export const stepRewardsDropped =
+  'the grader sets step rewards, which are dropped on the way to this trainer: it trains all model calls of a sample with the one reward of the sample'
+
+const warned = new WeakSet<Logger>()
+
+/**
+ * Warns of step rewards that whoever gets the result does not take. Once for each log: a grader that sets
+ * them does so in every rollout.
+ */
+export function warnOfStepRewards(
+  rolloutId: string,
+  samples: Iterable<Pick<RolloutSample, 'stepRewards'>>,
+  logger: Logger,
+): void {
+  if (warned.has(logger)) return
+  for (const { stepRewards } of samples) {
+    if (stepRewards === null) continue
+    warned.add(logger)
+    logger.warn({ rollout_id: rolloutId }, stepRewardsDropped)
+    return
   }
 }

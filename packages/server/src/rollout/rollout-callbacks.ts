@@ -11,8 +11,12 @@ import { completionBody, graderBody, type BodyParts, type EncodedBody } from './
 import type { Callback, CallbackDelivery, CallbackRecord } from '../delivery/callback-delivery.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
-import { warnOfStepRewards } from './dropped-step-rewards.ts'
-import { OutcomeLog, toBackendFailure, type ResultDelivery } from './result-delivery.ts'
+import {
+  OutcomeLog,
+  toBackendFailure,
+  warnOfStepRewards,
+  type ResultDelivery,
+} from './result-delivery.ts'
 
 const warnedOfSeveral = new WeakSet<Logger>()
 

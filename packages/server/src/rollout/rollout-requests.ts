@@ -19,11 +19,10 @@ import type { ServerServices } from '../http/server-shell.ts'
 import { digestOfToken, newLeaseToken } from '../leases/leased-rollout.ts'
 import type { LeaseRegistry } from '../leases/lease-registry.ts'
 import type { Leases } from '../leases/leases.ts'
-import type { OwnershipLog } from '../ownership/ownership-log.ts'
-import type { RequestedRollout } from '../work/admission.ts'
-import { CountedDelivery } from './counted-delivery.ts'
-import { AwaitedDelivery, type ResultDelivery } from './result-delivery.ts'
-import type { AskedRollout } from './rollout-ports.ts'
+import type { OwnershipLog } from '../work/ownership-log.ts'
+import type { AdmissionRequest } from '../work/admission.ts'
+import { AwaitedDelivery, CountedDelivery, type ResultDelivery } from './result-delivery.ts'
+import type { RolloutBody } from './port-routes.ts'
 import { ifInterrupted, RolloutCallbacks, type CallbackTargets } from './rollout-callbacks.ts'
 import type { RolloutTrajectory, TrajectoryFiles } from './trajectory-files.ts'
 
@@ -46,7 +45,7 @@ export class RolloutRequests {
   }
 
   /** With callbacks: what is sent again is answered as it was. */
-  withCallbacks(body: RolloutRequestBody, traceHeaders: TraceHeaders): RequestedRollout {
+  withCallbacks(body: RolloutRequestBody, traceHeaders: TraceHeaders): AdmissionRequest {
     const rolloutId = body.rollout_id ?? randomUUID()
     const request = toRolloutRequest({ kind: 'callbacks', body }, rolloutId, traceHeaders)
     return {
@@ -71,7 +70,7 @@ export class RolloutRequests {
   }
 
   /** With a lease: its result is fetched, and it cannot be repeated. */
-  withLease(body: LeasedRolloutRequestBody, traceHeaders: TraceHeaders): RequestedRollout {
+  withLease(body: LeasedRolloutRequestBody, traceHeaders: TraceHeaders): AdmissionRequest {
     const { files, leases } = this.#parts
     const { registry } = leases
     const { rollout_id: rolloutId, llm_api_key: apiKey, grade } = body
@@ -156,7 +155,7 @@ export function newLease(
 
 /** What a body asks a backend for. */
 export function toRolloutRequest(
-  asked: AskedRollout,
+  asked: RolloutBody,
   rolloutId: string,
   traceHeaders: TraceHeaders,
 ): RolloutRequest {

@@ -1,10 +1,45 @@
+import type { ExecutionBackend } from '@osmosis/runtime'
+
 import type { CallbackRetryOptions } from '../delivery/callback-delivery.ts'
 import {
   createServerShell,
+  type ServerProtocol,
+  type ServerServices,
   type ServerShell,
   type ServerShellOptions,
 } from '../http/server-shell.ts'
-import { rolloutRoutes, type RolloutProtocolOptions } from './rollout-routes.ts'
+import type { LeaseOptions } from '../leases/lease-registry.ts'
+import { Leases } from '../leases/leases.ts'
+import type { RunRouteOptions } from '../run/run-options.ts'
+import { runRoutes } from '../run/run-routes.ts'
+import { Runs } from '../run/runs.ts'
+import { Admission } from '../work/admission.ts'
+import { LocalRollouts, showBackend, showLeases } from './local-rollouts.ts'
+import { OwnershipLog, type OwnershipOptions } from '../work/ownership-log.ts'
+import { portRoutes, type PortRouteOptions } from './port-routes.ts'
+import { toState } from './rollout-callbacks.ts'
+import { RolloutRequests } from './rollout-requests.ts'
+import { TrajectoryFiles } from './trajectory-files.ts'
+
+/** What the rollout protocol is served with. */
+export interface RolloutProtocolOptions extends PortRouteOptions {
+  /** Executes the rollouts; the caller made it, and the server shuts it down when it drains. */
+  backend: ExecutionBackend
+  /** Where it is reported which rollouts this server has; default: nowhere. */
+  ownership?: OwnershipOptions | undefined
+  /** How results are kept for callers that fetch them. */
+  leases?: LeaseOptions | undefined
+  /**
+   * Whether a trajectory document of each rollout is written below the backend's `artifactRoot`,
+   * where it has one; default true.
+   */
+  trajectories?: boolean | undefined
+  /**
+   * Whether `POST /run` and `POST /flush` are served as well, for trainers that wait for the answer;
+   * default false.
+   */
+  run?: boolean | RunRouteOptions | undefined
+}
 
 /** Options of {@link createRolloutServer}. */
 export interface RolloutServerOptions extends ServerShellOptions, RolloutProtocolOptions {
@@ -29,4 +64,59 @@ export function createRolloutServer(options: RolloutServerOptions): RolloutServe
     ...rolloutRoutes(options, services),
     endWork: () => backend.shutdown(),
   }))
+}
+
+/**
+ * The rollout protocol for a backend of this process.
+ *
+ * @returns the routes, what takes up the rollouts of an earlier process, and what waits for callers
+ * that fetch their results when the server ends
+ */
+function rolloutRoutes(
+  options: RolloutProtocolOptions,
+  services: ServerServices,
+): Pick<ServerProtocol, 'routes' | 'resume'> & Required<Pick<ServerProtocol, 'settle'>> {
+  const { backend, trajectories = true, run = false } = options
+  const { logger, metrics, delivery, secrets } = services
+  const files = new TrajectoryFiles(trajectories ? backend.artifactRoot : undefined, services)
+  const leases = new Leases(options.leases, { ...services, backend })
+  const { registry } = leases
+  showBackend(metrics, backend)
+  showLeases(metrics, leases)
+  const ownership = options.ownership && new OwnershipLog(options.ownership, logger)
+  const admission = new Admission(services, {
+    isFull: () => !backend.hasCapacity(),
+    fullStatus: 429,
+    otherBody: 'refuse',
+    isTaken: (rolloutId) => registry.get(rolloutId) !== undefined,
+    endOf({ acceptance, last }) {
+      const state = backend.status(acceptance.rolloutId)
+      // The backend of another process ran it, or it took long to be told.
+      if (state.status === 'unknown' && last !== undefined) return toState(last)
+      const { errorMessage } = state
+      return { ...state, errorMessage: errorMessage && secrets.redactError(errorMessage) }
+    },
+  })
+
+  const requests = new RolloutRequests({ backend, files, leases, ownership, services })
+  const runs =
+    run === false
+      ? undefined
+      : new Runs(run === true ? {} : run, { backend, admission, requests, logger })
+  const own = new LocalRollouts({ backend, requests, admission, leases, delivery })
+
+  return {
+    routes: [
+      ...portRoutes({ admission: own, results: own, control: own }, options, services),
+      ...(runs === undefined ? [] : runRoutes(runs, services.egress)),
+    ],
+    resume(left) {
+      leases.restore(left.records)
+      admission.resume(left)
+    },
+    async settle(longestMs) {
+      await leases.close(longestMs)
+      await ownership?.close()
+    },
+  }
 }

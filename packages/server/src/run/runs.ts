@@ -4,7 +4,7 @@ import type { TraceHeaders } from '@osmosis/core/http'
 import type { RunRequestBody } from '@osmosis/runtime/wire'
 
 import type { Logger } from '../logging/logger.ts'
-import { warnOfStepRewards } from '../rollout/dropped-step-rewards.ts'
+import { warnOfStepRewards } from '../rollout/result-delivery.ts'
 import type { RolloutRequests } from '../rollout/rollout-requests.ts'
 import type { Admission } from '../work/admission.ts'
 import { toRunAnswer } from './run-answer.ts'

@@ -11,8 +11,23 @@ import type { OutboxRecord } from '../delivery/outbox-record.ts'
 import { HttpRefusal } from '../http/http-refusal.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
-import { refusals } from './refusals.ts'
 import type { RunningWork } from './running-work.ts'
+
+/** Seconds after which a caller that was turned away may ask again. */
+const retryAfter = { 'retry-after': '5' }
+
+/** Why a rollout is not accepted: callers act on the status, and people read the text. */
+export const refusals = {
+  ending: () => new HttpRefusal(503, 'rollout server is shutting down', retryAfter),
+  drained: () => new HttpRefusal(503, 'rollout admissions are drained', retryAfter),
+  /** @param what - is not there now, as in `the outbox cannot be written to` */
+  unavailable: (what: string) => new HttpRefusal(503, `${what}; retry later`, retryAfter),
+  full: (status: 429 | 503) =>
+    new HttpRefusal(status, 'rollout queue is full; retry later', retryAfter),
+  registered: () => new HttpRefusal(409, 'rollout_id is already registered'),
+  contradicted: () =>
+    new HttpRefusal(409, 'rollout_id is already in use by a rollout with another body'),
+} as const
 
 /** What an admission asks, and hands rollouts to. */
 export interface AdmissionParts {
@@ -43,7 +58,7 @@ export interface AdmissionRules {
 }
 
 /** A request to run a rollout. */
-export interface RequestedRollout {
+export interface AdmissionRequest {
   readonly rolloutId: string
   /** What makes two requests the same rollout; default: its id. */
   readonly key?: string
@@ -69,11 +84,11 @@ export interface RequestedRollout {
    *
    * @throws HttpRefusal when it cannot be run: the request is answered with it, and forgotten
    */
-  readonly prepare: () => PreparedRollout | Promise<PreparedRollout>
+  readonly prepare: () => PreparedExecution | Promise<PreparedExecution>
 }
 
 /** A rollout that is ready to run. */
-interface PreparedRollout {
+interface PreparedExecution {
   /** Body of the answer that accepts it: JSON. */
   readonly answer: string
   /** What is to be sent, in this order, when the process ends while it runs. */
@@ -88,7 +103,7 @@ interface PreparedRollout {
   readonly run: (record: OutboxRecord | undefined) => Promise<void>
 }
 
-interface AdmittedRollout {
+interface AdmissionEntry {
   /** Of the body that began it. */
   readonly digest: string
   /** Rejects when the rollout was not accepted after all. */
@@ -115,7 +130,7 @@ const mostIds = 100_000
 export class Admission {
   readonly #parts: AdmissionParts
   readonly #rules: AdmissionRules
-  readonly #admitted: RolloutMemory<AdmittedRollout>
+  readonly #admitted: RolloutMemory<AdmissionEntry>
   readonly #ids = new Set<string>()
   #fenced = false
 
@@ -163,7 +178,7 @@ export class Admission {
    * @throws HttpRefusal 409, 422, 429 or 503, the last also when the outbox cannot be written to; or
    * what `prepare` throws
    */
-  async admit(requested: RequestedRollout): Promise<string> {
+  async admit(requested: AdmissionRequest): Promise<string> {
     const { rolloutId, key = rolloutId, body, repeatable = true } = requested
     const digest = digestOf(body)
     this.#refuseWhenEnding()
@@ -206,7 +221,7 @@ export class Admission {
     }
   }
 
-  #tellRest(record: OutboxRecord, known: AdmittedRollout): void {
+  #tellRest(record: OutboxRecord, known: AdmissionEntry): void {
     this.#admitted.begin(record.acceptance.key, known)
     const forgetSecrets = this.#parts.secrets.add(...record.untold.map(({ apiKey }) => apiKey))
     this.#parts.delivery.deliverRest(record, async () => {
@@ -218,7 +233,7 @@ export class Admission {
   /** A rollout whose results were given up is known until they have arrived. */
   async #finish(
     record: OutboxRecord,
-    { digest, answer, state: end }: AdmittedRollout,
+    { digest, answer, state: end }: AdmissionEntry,
   ): Promise<void> {
     const { key } = record.acceptance
     const state = end ?? this.#rules.endOf?.(record)
@@ -227,7 +242,7 @@ export class Admission {
     else this.#admitted.begin(key, { ...known, again: () => this.#tellRest(record, known) })
   }
 
-  async #start(key: string, known: AdmittedRollout, requested: RequestedRollout): Promise<string> {
+  async #start(key: string, known: AdmissionEntry, requested: AdmissionRequest): Promise<string> {
     const { rolloutId, secrets, prepare, repeatable = true, kept = true } = requested
     const { logger, work, outbox } = this.#parts
     const forgetSecrets = this.#parts.secrets.add(...secrets)
@@ -266,8 +281,8 @@ export class Admission {
   async #keep(
     outbox: Outbox,
     identity: Pick<OutboxAcceptance, 'key' | 'digest'>,
-    { rolloutId, repeatable = true }: RequestedRollout,
-    { answer, ifInterrupted, tokenDigest }: PreparedRollout,
+    { rolloutId, repeatable = true }: AdmissionRequest,
+    { answer, ifInterrupted, tokenDigest }: PreparedExecution,
   ): Promise<OutboxRecord> {
     try {
       return await outbox.accept({
@@ -302,12 +317,12 @@ export class Admission {
     }
   }
 
-  #refuseWhenUnwelcome(requested: RequestedRollout): void {
+  #refuseWhenUnwelcome(requested: AdmissionRequest): void {
     this.#refuseWhenEnding()
     this.#refuseWhenFull(requested)
   }
 
-  #refuseWhenFull({ hasRoom }: RequestedRollout): void {
+  #refuseWhenFull({ hasRoom }: AdmissionRequest): void {
     if (!this.#rules.isFull() && hasRoom?.() !== false) return
     throw refusals.full(this.#rules.fullStatus)
   }

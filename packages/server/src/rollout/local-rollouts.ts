@@ -1,6 +1,7 @@
 import type { CancelDisposition } from '@osmosis/runtime/wire'
 import {
   isEnded,
+  type BackendWorkers,
   type ExecutionBackend,
   type RolloutSelector,
   type RolloutState,
@@ -10,18 +11,19 @@ import type { TraceHeaders } from '@osmosis/core/http'
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { LeasedRollout } from '../leases/leased-rollout.ts'
 import type { Leases } from '../leases/leases.ts'
+import type { ServerMetrics } from '../metrics/server-metrics.ts'
 import type { Admission } from '../work/admission.ts'
 import type {
-  AskedRollout,
-  FetchedResults,
+  RolloutBody,
+  LeaseResults,
   RolloutControl,
   RolloutCounts,
-  RolloutIntake,
-} from './rollout-ports.ts'
+  RolloutAdmission,
+} from './port-routes.ts'
 import type { RolloutRequests } from './rollout-requests.ts'
 
 /** What rollouts of this process are looked after with. */
-export interface OwnRolloutsParts {
+export interface LocalRolloutsParts {
   readonly backend: ExecutionBackend
   readonly requests: RolloutRequests
   readonly admission: Admission
@@ -30,14 +32,14 @@ export interface OwnRolloutsParts {
 }
 
 /** The rollouts of this process, as the routes see them. */
-export class OwnRollouts implements RolloutIntake, FetchedResults, RolloutControl {
-  readonly #parts: OwnRolloutsParts
+export class LocalRollouts implements RolloutAdmission, LeaseResults, RolloutControl {
+  readonly #parts: LocalRolloutsParts
 
-  constructor(parts: OwnRolloutsParts) {
+  constructor(parts: LocalRolloutsParts) {
     this.#parts = parts
   }
 
-  accept({ kind, body }: AskedRollout, trace: TraceHeaders): Promise<string> {
+  accept({ kind, body }: RolloutBody, trace: TraceHeaders): Promise<string> {
     const { requests, admission } = this.#parts
     const requested =
       kind === 'lease' ? requests.withLease(body, trace) : requests.withCallbacks(body, trace)
@@ -91,4 +93,69 @@ export class OwnRollouts implements RolloutIntake, FetchedResults, RolloutContro
   get admittedIds(): string[] {
     return this.#parts.admission.admittedIds
   }
+}
+
+/** Shows how busy a backend is. */
+export function showBackend(metrics: ServerMetrics, backend: ExecutionBackend): void {
+  metrics.gauges(
+    'osmosis_rollouts',
+    'Rollouts of the backend: queued for a slot, or running in one.',
+    'state',
+    () => {
+      const { queued, running } = backend.load()
+      return { queued, running }
+    },
+  )
+  metrics.gauge(
+    'osmosis_rollout_slots',
+    'How many rollouts may run at the same time; +Inf when there is no limit.',
+    () => backend.load().maxConcurrent ?? Number.POSITIVE_INFINITY,
+  )
+  if (backend.workers === undefined) return
+  metrics.gauge('osmosis_workers', 'Worker processes there are.', () => workersOf(backend).running)
+  metrics.counters(
+    'osmosis_worker_restarts_total',
+    'Worker processes that were replaced, by why they ended.',
+    'reason',
+    () => workersOf(backend).restarts,
+  )
+  metrics.gauge(
+    'osmosis_worker_resident_memory_bytes',
+    'Memory of all worker processes together.',
+    () => workersOf(backend).residentBytes,
+  )
+  metrics.counter(
+    'osmosis_worker_cpu_seconds_total',
+    'CPU time of all worker processes there have been, user and system.',
+    () => workersOf(backend).cpuSeconds,
+  )
+}
+
+/** Shows how leases stand. */
+export function showLeases(metrics: ServerMetrics, leases: Leases): void {
+  const { registry } = leases
+  metrics.gauge(
+    'osmosis_leases_held',
+    'Leased rollouts that are going on.',
+    () => registry.live.length,
+  )
+  metrics.gauge(
+    'osmosis_lease_results',
+    'Results that are kept for their callers.',
+    () => registry.retainedCount,
+  )
+  metrics.gauge(
+    'osmosis_lease_result_bytes',
+    'Size of the results that are kept for their callers.',
+    () => registry.retainedBytes,
+  )
+  metrics.counter(
+    'osmosis_leases_lapsed_total',
+    'Rollouts that ended because nobody asked for their result in time.',
+    () => leases.lapsedCount,
+  )
+}
+
+function workersOf(backend: ExecutionBackend): BackendWorkers {
+  return backend.workers?.() ?? { running: 0, restarts: {}, residentBytes: 0, cpuSeconds: 0 }
 }

@@ -10,10 +10,10 @@ import {
   refusals,
   toRolloutRequest,
   toTargets,
-  type AskedRollout,
+  type RolloutBody,
   type CallbackTargets,
   type LeaseSettings,
-  type RolloutIntake,
+  type RolloutAdmission,
 } from '@osmosis/server/protocols'
 import type { Logger } from '@osmosis/server'
 
@@ -31,8 +31,8 @@ export interface QueuedDelivery {
   readonly traceHeaders: RolloutRequest['traceHeaders']
 }
 
-/** What an intake works with. */
-export interface IntakeParts {
+/** What an admission works with. */
+export interface QueueAdmissionParts {
   readonly queue: RolloutQueue
   readonly leases: LeaseSettings
   /** Digest of the code that may run what is accepted. */
@@ -49,12 +49,12 @@ const finishMs = 30_000
 const mostIds = 100_000
 
 /** Accepts rollouts for all fronts of a queue: whichever is asked, each is accepted once. */
-export class QueueIntake implements RolloutIntake {
-  readonly #parts: IntakeParts
+export class QueueAdmission implements RolloutAdmission {
+  readonly #parts: QueueAdmissionParts
   readonly #ids = new Set<string>()
   #fenced = false
 
-  constructor(parts: IntakeParts) {
+  constructor(parts: QueueAdmissionParts) {
     this.#parts = parts
   }
 
@@ -73,7 +73,7 @@ export class QueueIntake implements RolloutIntake {
     this.#fenced = true
   }
 
-  async accept(asked: AskedRollout, trace: TraceHeaders): Promise<string> {
+  async accept(asked: RolloutBody, trace: TraceHeaders): Promise<string> {
     if (this.#parts.ending.aborted) throw refusals.ending()
     if (this.#fenced) throw refusals.drained()
     const rolloutId = asked.body.rollout_id ?? randomUUID()
@@ -89,7 +89,7 @@ export class QueueIntake implements RolloutIntake {
   }
 
   async #acceptCallbacks(
-    asked: Extract<AskedRollout, { kind: 'callbacks' }>,
+    asked: Extract<RolloutBody, { kind: 'callbacks' }>,
     rolloutId: string,
     trace: TraceHeaders,
   ): Promise<string> {
@@ -101,7 +101,7 @@ export class QueueIntake implements RolloutIntake {
   }
 
   async #acceptLease(
-    asked: Extract<AskedRollout, { kind: 'lease' }>,
+    asked: Extract<RolloutBody, { kind: 'lease' }>,
     rolloutId: string,
     trace: TraceHeaders,
   ): Promise<string> {
@@ -123,7 +123,7 @@ export class QueueIntake implements RolloutIntake {
   }
 
   async #accept(
-    asked: AskedRollout,
+    asked: RolloutBody,
     rolloutId: string,
     trace: TraceHeaders,
     { targets }: Pick<QueuedDelivery, 'targets'>,
