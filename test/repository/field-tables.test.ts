@@ -12,7 +12,13 @@ const tables = [
     'docs/reference/server.md',
     'Options of `createRolloutServer`',
     'server',
-    ['LifeHooks', 'RolloutProtocolOptions', 'RolloutServerOptions', 'ServerShellOptions'],
+    [
+      'LifeHooks',
+      'PortRouteOptions',
+      'RolloutProtocolOptions',
+      'RolloutServerOptions',
+      'ServerShellOptions',
+    ],
   ],
 ] as const
 

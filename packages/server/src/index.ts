@@ -42,6 +42,7 @@ export {
   type RolloutServerOptions,
 } from './rollout/rollout-server.ts'
 export type { OwnershipOptions } from './work/ownership-log.ts'
+export type { PortRouteOptions } from './rollout/port-routes.ts'
 export type { RolloutProtocolOptions } from './rollout/rollout-server.ts'
 export type { RunAnswerRules } from './run/run-answer.ts'
 export type { RunRouteOptions } from './run/run-options.ts'
