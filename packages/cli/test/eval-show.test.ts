@@ -233,7 +233,7 @@ describe('the report of a run', () => {
     )
     expect(stdout).toMatch(/^Pass@2 +\d+\.\d % +between .* one of 2 passes \(rough: few rows\)/m)
     expect(stdout).toMatch(
-      /^Gradient +100\.0 % +between 86\.1 and 100\.0 %; 20 of 20 rows would teach/m,
+      /^Gradient +100\.0 % +between 86\.1 and 100\.0 %; 20 of 20 rows with a training signal/m,
     )
     expect(stdout).toMatch(
       /^Tokens +100 +per rollout, median 100, .*; 8,000 written and 80,000 read in all$/m,

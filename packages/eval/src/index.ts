@@ -54,7 +54,7 @@ export {
   formatQuantity,
   formatReward,
   formatShare,
-} from './report/figures.ts'
+} from './analysis/number-text.ts'
 export {
   type EvaluatedModel,
   type EvaluationOptions,

@@ -5,9 +5,10 @@ import {
   type Comparison,
   type PairedDifference,
   type RowChange,
+  unitText,
 } from '@osmosis/eval/analysis'
 
-import { dollars, points, valueText, type Scale } from './figure-text.ts'
+import { points, valueText, type Scale } from './figure-text.ts'
 import { commandLines } from './shell-command.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'
 import type { ShownRun } from './shown-run.ts'
@@ -204,7 +205,7 @@ function amountText(value: number, unit: BehaviourChange['unit'], isChange = fal
     case 'share':
       return isChange ? `${points(value)} points` : formatShare(value)
     case 'usd':
-      return dollars(value)
+      return unitText(value, 'dollars')
     case 'seconds':
       return `${value.toFixed(1)} s`
     case 'count':

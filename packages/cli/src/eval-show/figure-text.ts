@@ -39,12 +39,6 @@ export function points(share: number): string {
   return (100 * share).toFixed(1)
 }
 
-/** US dollars, with as many digits as small amounts need: `$12.30`, `$0.0042`. */
-export function dollars(amount: number): string {
-  if (amount === 0 || amount >= 1) return `$${amount.toFixed(2)}`
-  return `$${Number(amount.toPrecision(2))}`
-}
-
 /** How long ago it was, from a time as ISO 8601. */
 export function agoText(time: string, now = Date.now()): string {
   const minutes = Math.floor((now - Date.parse(time)) / 60_000)

@@ -36,6 +36,7 @@ export {
 export { type RunInputs, type RunManifest, type RunRow } from './run-manifest.ts'
 export { type RunNote } from './run-note.ts'
 export { type BehaviourStatistics, type RunStatistics, runStatistics } from './run-statistics.ts'
+export { type FigureKey, type ReportFigure, reportFigures } from './run-report.ts'
 export { RunTable, type RunTableOptions } from './run-table.ts'
 export { isSaid } from './said-text.ts'
 export { selectItems } from './select-items.ts'
@@ -57,5 +58,6 @@ export {
   type ToolResultLike,
   type TrajectoryLike,
 } from './trajectory-shape.ts'
+export { type FigureUnit, unitText } from './number-text.ts'
 export { type UnearnedReason, unearnedReasons } from './unearned.ts'
 export { type NamedRollout, parseRolloutName, rolloutName } from './rollout-name.ts'

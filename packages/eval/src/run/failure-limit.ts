@@ -1,7 +1,7 @@
 import type { ItemEvent } from '../analysis/item-event.ts'
 import { thrownAt } from '../analysis/thrown-error.ts'
 import { toSummary } from '../analysis/trajectory-facts.ts'
-import { formatCount } from '../report/figures.ts'
+import { formatCount } from '../analysis/number-text.ts'
 
 /** So many at the beginning of a run are no accident when all of them fail alike. */
 const firstOfRun = 20

@@ -1,5 +1,5 @@
 import type { ItemEvent } from '../analysis/item-event.ts'
-import { formatDollars } from '../report/figures.ts'
+import { formatDollars } from '../analysis/number-text.ts'
 
 /** What rollouts have cost. */
 export interface RunCost {

@@ -38,3 +38,23 @@ export function formatDuration(durationMs: number): string {
 function pad(value: number): string {
   return String(value).padStart(2, '0')
 }
+/** What a figure counts: a share is written in per cent. */
+export type FigureUnit = 'reward' | 'share' | 'count' | 'tokens' | 'seconds' | 'dollars'
+
+/** `53.7 %`, `0.569`, `1,204`, `28 ms`, `$0.0042`. */
+export function unitText(value: number, unit: FigureUnit): string {
+  switch (unit) {
+    case 'reward':
+      return formatReward(value)
+    case 'share':
+      return formatShare(value)
+    case 'count':
+    case 'tokens':
+      return formatCount(Math.round(value))
+    case 'seconds':
+      return value < 0.9995 ? `${Math.round(1000 * value)} ms` : formatDuration(1000 * value)
+    case 'dollars':
+      // With as many digits as small amounts need.
+      return value === 0 || value >= 1 ? `$${value.toFixed(2)}` : `$${Number(value.toPrecision(2))}`
+  }
+}
