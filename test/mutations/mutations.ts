@@ -24,6 +24,14 @@ const trace = {
   file: 'packages/server/src/run/run-answer.ts',
   tests: ['packages/server/test/run.test.ts', 'packages/server/test/run-endings.test.ts'],
 }
+const lifecycle = {
+  file: 'packages/runtime/src/lifecycle/rollout-lifecycle.ts',
+  tests: ['packages/runtime/test/lifecycle', 'packages/workers/test/worker-ends.test.ts'],
+}
+const queueScripts = {
+  file: 'packages/bullmq/src/records/script-library.ts',
+  tests: ['packages/bullmq/test/lifecycle.test.ts'],
+}
 const earned = 'Number.isFinite(reward) && !removeSample ? reward : null'
 
 export const mutations: readonly Mutation[] = [
@@ -103,5 +111,35 @@ export const mutations: readonly Mutation[] = [
     from: "return numbers.every((logprob) => typeof logprob === 'number') ? numbers : null",
     to: "return numbers.every((logprob) => typeof logprob === 'number') ? numbers.map(() => 0) : null",
     overTheWire: true,
+  },
+  {
+    name: 'lifecycle: a rollout that called the policy is executed again',
+    ...lifecycle,
+    from: "{ fact: 'calledPolicy', limit: 1,",
+    to: "{ fact: 'calledPolicy', limit: 2,",
+  },
+  {
+    name: 'lifecycle: a success counts after a cancel',
+    ...lifecycle,
+    from: "return yieldsToCancel && position.isCancelled ? 'after_cancel' : next",
+    to: 'return next',
+  },
+  {
+    name: 'lifecycle: an abandoned execution is heard',
+    ...lifecycle,
+    from: "if (execution !== position.execution || next === undefined) return 'stale'",
+    to: "if (next === undefined) return 'stale'",
+  },
+  {
+    name: 'lifecycle: a queue hears an abandoned execution',
+    ...queueScripts,
+    from: "if not to or execution and get('run') ~= tostring(execution) then return nil, 'stale' end",
+    to: "if not to then return nil, 'stale' end",
+  },
+  {
+    name: 'lifecycle: a queue lets a success count after a cancel',
+    ...queueScripts,
+    from: "if transition.yieldsToCancel and get('cancel') then return nil, 'after_cancel' end",
+    to: '',
   },
 ]

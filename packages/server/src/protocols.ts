@@ -3,7 +3,6 @@ export {
   CallbackDelivery,
   type Callback,
   type CallbackRecord,
-  type DeliveryOutcome,
 } from './delivery/callback-delivery.ts'
 export { lockName, type ProcessLock } from './delivery/process-lock.ts'
 export type { OutboxRecord } from './delivery/outbox-record.ts'

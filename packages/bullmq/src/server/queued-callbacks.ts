@@ -1,11 +1,10 @@
-import type { SamplesById } from '@osmosis/runtime'
+import { isFinal, type DeliveryOutcome, type SamplesById } from '@osmosis/runtime'
 import {
   conversationJson,
   type BodyParts,
   type Callback,
   type CallbackInParts,
   type CallbackRecord,
-  type DeliveryOutcome,
 } from '@osmosis/server/protocols'
 
 import type { DeliveryKind } from '../records/rollout-record.ts'
@@ -63,7 +62,7 @@ export class QueuedCallbacks implements CallbackRecord {
 
   async told({ kind }: Callback, outcome: DeliveryOutcome): Promise<void> {
     const { last, isLastTry } = this.#options
-    if (outcome === 'gave_up' && !isLastTry) this.#gaveUp = true
+    if (!isFinal(outcome) && !isLastTry) this.#gaveUp = true
     else if (kind === last) this.#lastOutcome = outcome
     else await this.#note(kind as DeliveryKind, outcome)
   }

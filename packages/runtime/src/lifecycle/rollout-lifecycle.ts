@@ -175,6 +175,24 @@ export function lossError(what: string, reason: keyof typeof lossTexts): Osmosis
 }
 
 /**
+ * The failure of a rollout whose server process ended first. An outbox stores it with each step, for the
+ * next process; a queue has none, because other servers and workers continue.
+ */
+export function interrupted(status: 'running' | 'grading'): RolloutFailure {
+  const during = status === 'grading' ? 'being graded' : status
+  const message = `the rollout server restarted while the rollout was ${during}; run it again under a new id`
+  return { message, category: 'agent_error', cause: undefined }
+}
+
+/** What delivering a callback has come to: `gave_up` when the time for retries was over. */
+export type DeliveryOutcome = 'acknowledged' | 'refused' | 'gave_up'
+
+/** Whether the receiver has decided; a stored callback stays pending otherwise, for a later try. */
+export function isFinal(outcome: DeliveryOutcome): outcome is 'acknowledged' | 'refused' {
+  return outcome !== 'gave_up'
+}
+
+/**
  * The result of a lease: each step is taken once, by whoever comes first. Renewing is allowed in every
  * state and changes none.
  */

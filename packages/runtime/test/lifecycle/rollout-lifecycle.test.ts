@@ -4,6 +4,7 @@ import {
   cancelDispositions,
   endOfPhase,
   isEnded,
+  isFinal,
   leaseAfter,
   leaseSteps,
   lifecycleStates,
@@ -161,5 +162,13 @@ it('the result of a lease is decided, published and fetched once each, in this o
     ['decided', undefined, undefined, undefined],
     [undefined, 'published', undefined, undefined],
     [undefined, undefined, 'fetched', undefined],
+  ])
+})
+
+it('a callback is settled by its receiver alone', () => {
+  expect((['acknowledged', 'refused', 'gave_up'] as const).map(isFinal)).toEqual([
+    true,
+    true,
+    false,
   ])
 })

@@ -10,6 +10,7 @@ import {
   type HttpAnswer,
   type Transport,
 } from '@osmosis/core/http'
+import { isFinal, type DeliveryOutcome } from '@osmosis/runtime'
 import { boundedText } from '@osmosis/runtime/http'
 
 import type { LogFields, Logger } from '../logging/logger.ts'
@@ -51,12 +52,6 @@ export interface Callback {
 
 /** Bytes. Acknowledgements may hold the token ids of every model call. */
 const longestAcknowledgement = 64 * 1024 * 1024
-
-/**
- * What became of a callback: a 2xx acknowledged it, another final status or this server's own rules
- * about where it may connect to refused it, or the time for trying was over.
- */
-export type DeliveryOutcome = 'acknowledged' | 'refused' | 'gave_up'
 
 /** Where the callbacks of a rollout are kept, by whoever tells them. Nothing here rejects. */
 export interface CallbackRecord {
@@ -228,7 +223,7 @@ export class CallbackDelivery {
   #note(callback: Callback, outcome: DeliveryOutcome, kept: CallbackRecord | undefined): void {
     this.#figures?.ended(callback.kind, outcome)
     const counted = this.#counted.get(callback)
-    const isPending = outcome === 'gave_up' && kept !== undefined
+    const isPending = !isFinal(outcome) && kept !== undefined
     if (counted !== undefined && isPending && kept.passesOn !== true) {
       counted.state = outcome
       return

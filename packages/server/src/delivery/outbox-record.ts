@@ -1,7 +1,8 @@
 import { errorMessage } from '@osmosis/core'
+import { isFinal, type DeliveryOutcome } from '@osmosis/runtime'
 
 import type { Logger } from '../logging/logger.ts'
-import type { Callback, CallbackRecord, DeliveryOutcome } from './callback-delivery.ts'
+import type { Callback, CallbackRecord } from './callback-delivery.ts'
 import type { OutboxJournal } from './outbox-journal.ts'
 import {
   fromEntry,
@@ -119,7 +120,7 @@ export class OutboxRecord implements CallbackRecord {
 
   /** Notes what became of a callback. Not synced: to send it once more does no harm. */
   async told(callback: Callback, outcome: DeliveryOutcome): Promise<void> {
-    if (outcome === 'gave_up') return
+    if (!isFinal(outcome)) return
     const note = { line: 'told', idempotency_key: callback.idempotencyKey, outcome } as const
     await this.#note(note)
     this.#apply(note)

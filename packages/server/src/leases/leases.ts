@@ -1,11 +1,10 @@
 import { OsmosisError } from '@osmosis/core'
-import type { ExecutionBackend, RolloutSelector } from '@osmosis/runtime'
+import { interrupted, type ExecutionBackend, type RolloutSelector } from '@osmosis/runtime'
 import type { CancelDisposition } from '@osmosis/runtime/wire'
 
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
-import { restarted } from '../rollout/rollout-callbacks.ts'
 import { RunningWork } from '../work/running-work.ts'
 import { LeasedDelivery, toLeasedEnd, type LeasedDeliveryOptions } from './leased-delivery.ts'
 import { LeaseRegistry, type LeaseOptions } from './lease-registry.ts'
@@ -56,7 +55,7 @@ export class Leases {
       if (tokenDigest === null) continue
       const identity = { rolloutId, tokenDigest, record }
       if (record.end === undefined) {
-        const { message } = restarted(record.grading ? 'being graded' : 'running')
+        const { message } = interrupted(record.grading ? 'grading' : 'running')
         const lease = this.registry.begin(identity, () => undefined)
         this.#end(lease, { message, category: 'agent_error' })
       } else if (!this.registry.restore(identity, record.end, record.fetched)) {

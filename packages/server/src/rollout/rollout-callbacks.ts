@@ -1,8 +1,9 @@
-import type {
-  GradingOutcome,
-  RolloutFailure,
-  RolloutState,
-  WorkflowOutcome,
+import {
+  interrupted,
+  type GradingOutcome,
+  type RolloutFailure,
+  type RolloutState,
+  type WorkflowOutcome,
 } from '@osmosis/runtime'
 
 import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/runtime/wire'
@@ -53,7 +54,7 @@ export async function deliverCompletion(way: CallbackWay, outcome: WorkflowOutco
   for (const warning of outcome.warnings) log.warn(warning)
   const failure = log.failure('workflow', outcome.failure)
   await deliver(way, log, toCompletion(targets, { ...outcome, failure }), () =>
-    gradingFailed(targets, failure ?? restarted('being graded')),
+    gradingFailed(targets, failure ?? interrupted('grading')),
   )
 }
 
@@ -125,15 +126,9 @@ export class RolloutCallbacks implements ResultDelivery {
 
 /** What is told of a rollout whose server is gone before its workflow has ended. */
 export function ifInterrupted(targets: CallbackTargets): Callback[] {
-  const failure = restarted('running')
+  const failure = interrupted('running')
   const completion = toCompletion(targets, { status: 'failure', failure, warnings: [] })
   return [completion.callback, ...gradingFailed(targets, failure)]
-}
-
-/** The failure of what a server that is gone did not get to. */
-export function restarted(during: 'running' | 'being graded'): RolloutFailure {
-  const message = `the rollout server restarted while the rollout was ${during}; run it again under a new id`
-  return { message, category: 'agent_error', cause: undefined }
 }
 
 /** Where the rollout stands whose last callback this is. */
