@@ -17,7 +17,6 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/ai-sdk/src': 16,
   'packages/cli/src/eval-show': 20,
   'packages/cli/src/eval/run': 9,
-  'packages/cli/src/platform': 9,
   'packages/controller/src/client': 9,
   'packages/controller/src/policy': 11,
   'packages/core/src': 12,
@@ -48,8 +47,6 @@ const sharedNames = ['OsmosisRolloutModel', 'RolloutContext', 'RolloutRequest']
 
 /** Modules whose types refer to one another. */
 const knownCycles = [
-  'packages/cli/src/platform/platform-flags.ts',
-  'packages/cli/src/platform/platform-session.ts',
   'packages/eval/src/analysis/document-writer.ts',
   'packages/eval/src/analysis/run-document.ts',
 ]

@@ -23,14 +23,15 @@ import { addRubricCommand } from './eval/rubric.ts'
 import { addEvalRunCommand } from './eval/run.ts'
 import { addEvalViewCommand } from './eval/view.ts'
 import { addAuthCommands } from './platform/auth.ts'
-import { addDatasetCommands } from './platform/datasets/dataset.ts'
+import { addDatasetCommands } from './platform/dataset.ts'
+import { addHostedEvalCommands } from './platform/runs/hosted-evals.ts'
 import { addPlatformFlags, type ProgramSettings } from './platform/platform-flags.ts'
-import { addRunCommands } from './platform/runs/run-commands.ts'
 import { addSecretCommands } from './platform/secret.ts'
 import { addInitCommand } from './rollout/init.ts'
 import { addSendCommand } from './rollout/send.ts'
 import { addValidateCommand } from './rollout/validate.ts'
 import { addServeCommand } from './serve/serve.ts'
+import { addTrainCommands } from './train/train.ts'
 import { addWorkerCommand } from './worker/worker.ts'
 
 /**
@@ -130,5 +131,6 @@ function addPlatformCommands(program: Command, evals: Command, settings: Program
   addAuthCommands(program, settings)
   addDatasetCommands(program, settings)
   addSecretCommands(program, settings)
-  addRunCommands(program, evals, settings)
+  addHostedEvalCommands(evals, settings)
+  addTrainCommands(program, settings)
 }

@@ -1,6 +1,14 @@
-import type { Command } from '@commander-js/extra-typings'
+import { existsSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
 
+import type { Command } from '@commander-js/extra-typings'
+import { errorMessage, OsmosisError } from '@osmosis/core'
+
+import type { CheckFinding } from '../command/findings.ts'
 import { example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import { fromHere, printJson, printOut, workingFolder } from '../command/surroundings.ts'
+import { readEnvironment } from '../inputs/environment.ts'
 
 function declareDoctor(program: Command) {
   return program
@@ -14,13 +22,79 @@ function declareDoctor(program: Command) {
     .addHelpText('after', example('osmosis doctor --online'))
 }
 
-/** Flags of `osmosis doctor`. */
-export type DoctorFlags = FlagsOf<typeof declareDoctor>
-
 /** Adds `doctor`. */
 export function addDoctorCommand(program: Command, setExitCode: SetExitCode): void {
   declareDoctor(program).action(async (flags) => {
-    const { doctorCommand } = await import('./run-checks.ts')
-    setExitCode(await doctorCommand(flags))
+    setExitCode(await diagnose(flags))
   })
+}
+
+/**
+ * Looks over this machine and the workspace of the working folder, and prints what it finds. Resolves
+ * with the exit code: 1 when something does not work, else 0.
+ */
+async function diagnose({ online, fix, json }: FlagsOf<typeof declareDoctor>): Promise<number> {
+  const { findWorkspaceRoot } = await import('@osmosis/eval')
+  const { exitCodeOf, findingLines, ok, warn } = await import('../command/findings.ts')
+  const { machineFindings } = await import('./machine-checks.ts')
+  const { packageFindings } = await import('./package-checks.ts')
+  const { policyFindings, workspaceFindings } = await import('./workspace-checks.ts')
+  const environment = readEnvironment()
+  const toml = fromHere('osmosis.toml')
+  const created = fix === true ? await createFolders(await findWorkspaceRoot(toml)) : []
+  const workspace = await findWorkspaceRoot(toml)
+  const root = nearestPackage(workspace ?? workingFolder())
+  const findings: CheckFinding[] = [
+    ok('Node.js', process.versions.node),
+    ...(root === undefined ? [] : packageFindings(root)),
+    ...(await machineFindings(workspace ?? workingFolder(), environment)),
+  ]
+  if (workspace === undefined) {
+    findings.push(
+      warn(
+        'workspace',
+        'No folder here or above has both rollouts/ and data/.',
+        'Start one: npm create @osmosis@latest',
+      ),
+    )
+  } else {
+    findings.push(
+      ok('workspace', workspace),
+      ...created.map((folder) => ok('workspace', `created ${folder}/`)),
+      ...(await workspaceFindings(workspace, environment)),
+      ...(await policyFindings(workspace, environment, online === true)),
+    )
+  }
+  if (json === true) printJson({ findings })
+  else printOut(findingLines(findings))
+  return exitCodeOf(findings)
+}
+
+const workspaceFolders = ['rollouts', 'configs/training', 'configs/eval', 'data']
+
+/** Creates what is missing of a workspace around the working folder, and resolves with the names. */
+async function createFolders(workspace: string | undefined): Promise<string[]> {
+  const root =
+    workspace ??
+    nearestWith('osmosis.toml', workingFolder()) ??
+    nearestPackage(workingFolder()) ??
+    workingFolder()
+  const missing = workspaceFolders.filter((folder) => !existsSync(path.join(root, folder)))
+  try {
+    for (const folder of missing) await mkdir(path.join(root, folder), { recursive: true })
+  } catch (cause) {
+    const message = `Cannot create the folders of a workspace in ${root}: ${errorMessage(cause)}`
+    throw new OsmosisError('invalid_config', message, { cause })
+  }
+  return missing
+}
+
+function nearestPackage(folder: string): string | undefined {
+  return nearestWith('package.json', folder)
+}
+
+function nearestWith(file: string, folder: string): string | undefined {
+  if (existsSync(path.join(folder, file))) return folder
+  const above = path.dirname(folder)
+  return above === folder ? undefined : nearestWith(file, above)
 }

@@ -1,27 +1,68 @@
+import { createInterface } from 'node:readline/promises'
+import { Writable } from 'node:stream'
+
 import {
   activeLogin,
   CredentialsFile,
   findGitWorkspace,
   LoginStore,
+  objectsOf,
   PlatformClient,
+  PlatformError,
+  readPages,
   readPlatformSettings,
   SystemKeyring,
+  textOf,
   type ActiveLogin,
   type GitWorkspace,
+  type JsonObject,
+  type Page,
   type PlatformSettings,
   type Scope,
 } from '@osmosis/platform'
 
 import { abortOnInterrupt } from '../command/process.ts'
 import { interruptedExitCode, isWrongUse, wrongUseCode } from '../command/exit-codes.ts'
-import { environment, homeFolder, workingFolder } from '../command/surroundings.ts'
-import { confirm, type Question } from './ask.ts'
+import {
+  environment,
+  homeFolder,
+  isInteractive,
+  printError,
+  standardError,
+  standardInput,
+  workingFolder,
+} from '../command/surroundings.ts'
 import { CommandOutput } from './command-output.ts'
-import type { PlatformFlags } from './platform-flags.ts'
 
 const versionWarnings: Readonly<Record<string, string>> = {
   upgrade_available: 'UPGRADE_AVAILABLE',
   deprecated: 'DEPRECATED',
+}
+
+/** A question before something that cannot be taken back. */
+export interface Question {
+  readonly prompt: string
+  /** What will be done. */
+  readonly summary?: string
+  readonly notes?: readonly string[]
+  readonly warnings?: readonly string[]
+  /** The answer of an empty line; default: no. */
+  readonly defaultYes?: boolean
+}
+
+/** The flags that say which platform and workspace a command means. */
+export interface SessionFlags {
+  readonly json?: boolean | undefined
+  readonly platform?: string | undefined
+  readonly envFile?: string | undefined
+  readonly workspace?: string | undefined
+}
+
+/** Which part of a list is read. */
+interface ListRange {
+  readonly limit?: number | undefined
+  readonly offset?: number | undefined
+  readonly all?: boolean | undefined
 }
 
 /** What one command knows of the platform, its user and their workspace. */
@@ -31,12 +72,12 @@ export class PlatformSession {
   readonly signal: AbortSignal
   readonly logins: LoginStore
   readonly version: string
-  readonly #flags: PlatformFlags
+  readonly #flags: SessionFlags
   readonly #clients: PlatformClient[] = []
   readonly #warned = new Set<string>()
 
   private constructor(
-    options: { output: CommandOutput; signal: AbortSignal; flags: PlatformFlags; version: string },
+    options: { output: CommandOutput; signal: AbortSignal; flags: SessionFlags; version: string },
     settings: PlatformSettings,
   ) {
     this.output = options.output
@@ -56,7 +97,7 @@ export class PlatformSession {
   static async open(options: {
     output: CommandOutput
     signal: AbortSignal
-    flags: PlatformFlags
+    flags: SessionFlags
     version: string
   }): Promise<PlatformSession> {
     const { platform, envFile } = options.flags
@@ -113,9 +154,70 @@ export class PlatformSession {
     return { client: this.client(token, scope), git }
   }
 
-  /** Asks a person, unless `yes` answers for them. */
+  /**
+   * Asks a person, unless `yes` answers for them.
+   *
+   * @throws PlatformError with code `INTERACTIVE_REQUIRED` without a terminal
+   */
   async confirm(question: Question, yes = false): Promise<boolean> {
-    return confirm(question, { yes, output: this.output, signal: this.signal })
+    const { prompt, summary = '', notes = [], warnings = [], defaultYes = false } = question
+    for (const line of [summary, ...notes]) if (line !== '') this.output.note(line)
+    if (yes) return true
+    this.#assertInteractive(prompt, ': pass --yes.', { summary, notes, warnings })
+    const answer = await ask(`${prompt} ${defaultYes ? '[Y/n]' : '[y/N]'} `, this.signal)
+    return answer === '' ? defaultYes : /^y(es)?$/i.test(answer)
+  }
+
+  /**
+   * Asks a person for text that the terminal does not show.
+   *
+   * @throws PlatformError with code `INTERACTIVE_REQUIRED` without a terminal
+   */
+  async askHidden(prompt: string): Promise<string> {
+    this.#assertInteractive(prompt, '.', { summary: '', notes: [], warnings: [] })
+    const answer = await ask(`${prompt} `, this.signal, { hidden: true })
+    printError('\n')
+    this.output.hide(answer)
+    return answer
+  }
+
+  #assertInteractive(prompt: string, advice: string, details: JsonObject): void {
+    if (!this.output.json && isInteractive()) return
+    throw new PlatformError(
+      'INTERACTIVE_REQUIRED',
+      `${prompt} There is no terminal to ask in${advice}`,
+      { details: { prompt, ...details } },
+    )
+  }
+
+  /** Reads the part of a list that flags select. */
+  async readList(
+    client: Pick<PlatformClient, 'request'>,
+    path: readonly string[],
+    key: string,
+    { limit, offset, all }: ListRange,
+  ): Promise<Page> {
+    return readPages((query) => client.request(path, { query }), key, {
+      ...(all && { all }),
+      ...(limit !== undefined && { limit }),
+      ...(offset !== undefined && { offset }),
+    })
+  }
+
+  /** Prints the log lines that flags select. */
+  async showLogs(
+    path: readonly string[],
+    options: {
+      limit?: number | undefined
+      direction?: string | undefined
+      cursor?: string | undefined
+    },
+  ): Promise<void> {
+    const { client } = await this.scoped()
+    const { limit = 50, direction = 'older', cursor } = options
+    const answer = await client.request([...path, 'logs'], { query: { limit, direction, cursor } })
+    const logs = objectsOf(answer['logs'])
+    this.output.lines(logs, logs.map(logLine), textOf(answer['next_cursor']) ?? null)
   }
 
   async close(): Promise<void> {
@@ -134,7 +236,7 @@ export class PlatformSession {
 
 /** Runs a command of the platform to its end, and resolves with its exit code. */
 export async function runPlatformCommand(
-  { name, version, flags }: { name: string; version: string; flags: PlatformFlags },
+  { name, version, flags }: { name: string; version: string; flags: SessionFlags },
   work: (session: PlatformSession) => Promise<number | void>,
 ): Promise<number> {
   const output = new CommandOutput({ command: name, version, json: flags.json ?? false })
@@ -151,4 +253,34 @@ export async function runPlatformCommand(
     interrupt.release()
     await session?.close()
   }
+}
+
+function logLine({ timestamp, level, step, message }: JsonObject): string {
+  return [timestamp, level, step, message].filter((part) => typeof part === 'string').join('  ')
+}
+
+async function ask(
+  prompt: string,
+  signal: AbortSignal,
+  { hidden = false }: { hidden?: boolean } = {},
+): Promise<string> {
+  const output = hidden ? nowhere() : standardError()
+  // From here on the terminal shows nothing by itself, so the question comes after it: whoever types
+  // as soon as it is there types unseen.
+  const lines = createInterface({ input: standardInput(), output, terminal: true })
+  // The terminal gives Ctrl-C to the reader of lines.
+  lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
+  try {
+    if (hidden) printError(prompt)
+    return (await lines.question(hidden ? '' : prompt, { signal })).trim()
+  } catch (error) {
+    signal.throwIfAborted()
+    throw error
+  } finally {
+    lines.close()
+  }
+}
+
+function nowhere(): Writable {
+  return new Writable({ write: (_chunk, _encoding, done) => done() })
 }

@@ -1,6 +1,10 @@
+import { text } from 'node:stream/consumers'
+
 import { InvalidArgumentError, Option, type Command } from '@commander-js/extra-typings'
+import type { JsonObject, Page, PlatformClient } from '@osmosis/platform'
 
 import { addPythonName, example, groups, type FlagsOf } from '../command/flags.ts'
+import { standardInput } from '../command/surroundings.ts'
 import {
   addListFlags,
   onPlatform,
@@ -8,9 +12,10 @@ import {
   type ListFlags,
   type ProgramSettings,
 } from './platform-flags.ts'
+import type { PlatformSession } from './platform-session.ts'
 
 /** Whose a secret is: that of the user alone, or of everybody in the workspace. */
-export type SecretScope = 'personal' | 'workspace'
+type SecretScope = 'personal' | 'workspace'
 
 function declareSet(secrets: Command) {
   const command = platformCommand(secrets, 'set')
@@ -24,9 +29,6 @@ function declareSet(secrets: Command) {
   return command
 }
 
-/** Flags of `secret set`. */
-export type SecretSetFlags = FlagsOf<typeof declareSet>
-
 function declareDelete(secrets: Command) {
   return platformCommand(secrets, 'delete')
     .description('delete a secret')
@@ -38,29 +40,20 @@ function declareDelete(secrets: Command) {
     .addHelpText('after', example('osmosis secret delete SHOP_TOKEN'))
 }
 
-/** Flags of `secret delete`. */
-export type SecretDeleteFlags = FlagsOf<typeof declareDelete>
-
 /** Flags of `secret list`. */
-export type SecretListFlags = ListFlags & { scope: SecretScope | 'all' }
+type SecretListFlags = ListFlags & { scope: SecretScope | 'all' }
 
 /** Adds `secret` with its commands. */
 export function addSecretCommands(program: Command, settings: ProgramSettings): void {
   const secrets = program.command('secret').description('secrets of runs on the platform')
-  onPlatform(declareSet(secrets), settings, async (session, flags, name) =>
-    (await import('./secret-actions.ts')).setSecret(session, name, flags),
-  )
+  onPlatform(declareSet(secrets), settings, setSecret)
   const list = addListFlags(
     platformCommand(secrets, 'list')
       .description('list the names of secrets')
       .addHelpText('after', example('osmosis secret list --scope workspace')),
   ).addOption(scopeFlag<SecretScope | 'all'>(['all', 'personal', 'workspace']))
-  onPlatform(list, settings, async (session, flags) =>
-    (await import('./secret-actions.ts')).listSecrets(session, flags),
-  )
-  onPlatform(declareDelete(secrets), settings, async (session, flags, name) =>
-    (await import('./secret-actions.ts')).deleteSecret(session, name, flags),
-  )
+  onPlatform(list, settings, listSecrets)
+  onPlatform(declareDelete(secrets), settings, deleteSecret)
 }
 
 /** Whose secrets are meant, by default the first of these; `user` is what the platform calls `personal`. */
@@ -72,4 +65,153 @@ function scopeFlag<Scope extends string>(known: readonly [Scope, ...Scope[]]) {
       if (scope !== undefined) return scope
       throw new InvalidArgumentError(`It must be one of ${known.join(', ')}.`)
     })
+}
+
+const route = ['environment-secrets']
+
+/** How the platform calls whose a secret is. */
+const wireScopes = { all: 'all', personal: 'user', workspace: 'workspace' } as const
+/** Who loses a secret, or has it, in words. */
+const owners = { personal: 'You have', workspace: 'The workspace has' } as const
+
+async function setSecret(
+  session: PlatformSession,
+  { scope, fromEnv }: FlagsOf<typeof declareSet>,
+  name: string,
+): Promise<void> {
+  await checkName(name)
+  const { client } = await session.scoped()
+  const value = await readValue(session, name, fromEnv)
+  session.output.hide(value)
+  const body = { name, value, scope: wireScopes[scope] }
+  const kept = await client.request(route, { method: 'POST', body })
+  session.output.operation({
+    status: 'success',
+    operation: 'secret.set',
+    resource: { ...withoutValue(kept), name, scope },
+    message: `${owners[scope]} the secret ${name}.`,
+  })
+}
+
+async function readValue(
+  session: PlatformSession,
+  name: string,
+  variable: string | undefined,
+): Promise<string> {
+  const value = await givenValue(session, name, variable)
+  if (value !== '') return value
+  const { PlatformError } = await import('@osmosis/platform')
+  const where = variable === undefined ? 'The value that was given' : `The variable ${variable}`
+  throw new PlatformError('VALIDATION', `${where} is empty: a secret has a value.`)
+}
+
+async function givenValue(
+  session: PlatformSession,
+  name: string,
+  variable: string | undefined,
+): Promise<string> {
+  if (variable !== undefined) return session.settings.environment[variable] ?? ''
+  // The line break behind it is that of `echo`.
+  if (!standardInput().isTTY) return (await text(standardInput())).replace(/\r?\n$/, '')
+  return session.askHidden(`Value of ${name}:`)
+}
+
+async function listSecrets(session: PlatformSession, flags: SecretListFlags): Promise<void> {
+  const { client } = await session.scoped()
+  const page = await readSecrets(session, client, flags)
+  session.output.list({ ...page, items: page.items.map(withoutValue) }, [
+    ['NAME', 'name'],
+    ['SCOPE', 'scope'],
+    ['UPDATED', 'updated_at'],
+  ])
+}
+
+/** Reads names of secrets of this scope, and what else is known of them. */
+export async function readSecrets(
+  session: PlatformSession,
+  client: PlatformClient,
+  { scope, ...flags }: SecretListFlags,
+): Promise<Page> {
+  const inScope: Pick<PlatformClient, 'request'> = {
+    request: async (path, options) =>
+      client.request(path, {
+        ...options,
+        query: { ...options?.query, scope: wireScopes[scope] },
+      }),
+  }
+  return session.readList(inScope, route, 'environment_secrets', flags)
+}
+
+/** What is told of a secret: not its value, whatever the platform says. */
+function withoutValue({ value: _value, scope, ...rest }: JsonObject): JsonObject {
+  return { ...rest, scope: scope === wireScopes.personal ? 'personal' : scope }
+}
+
+async function deleteSecret(
+  session: PlatformSession,
+  { scope, yes }: FlagsOf<typeof declareDelete>,
+  name: string,
+): Promise<void> {
+  await checkName(name)
+  const { client } = await session.scoped()
+  await assertExists(session, client, { name, scope })
+  const whose = scope === 'personal' ? 'your' : "the workspace's"
+  const agreed = await session.confirm(
+    { prompt: `Delete ${whose} ${name}?`, summary: `Runs lose ${whose} ${name}.` },
+    yes,
+  )
+  if (agreed) {
+    await client.request(route, { method: 'DELETE', body: { name, scope: wireScopes[scope] } })
+  }
+  session.output.operation({
+    status: agreed ? 'success' : 'cancelled',
+    operation: 'secret.delete',
+    resource: { name, scope },
+    message: agreed ? `${owners[scope]} no secret ${name} any more.` : `${name} was not deleted.`,
+  })
+}
+
+/** Nobody is asked about a secret that is not there. Where that cannot be found out, the platform says it. */
+async function assertExists(
+  session: PlatformSession,
+  client: PlatformClient,
+  { name, scope }: { name: string; scope: SecretScope },
+): Promise<void> {
+  const scopes = await scopesOf(session, client, name)
+  if (scopes === undefined || scopes.includes(scope)) return
+  const { PlatformError } = await import('@osmosis/platform')
+  const [other] = scopes
+  const advice =
+    other === undefined
+      ? 'osmosis secret list names those that are there.'
+      : `There is one of the scope ${other}: osmosis secret delete ${name} --scope ${other}`
+  throw new PlatformError('NOT_FOUND', `There is no ${scope} secret ${name}. ${advice}`, {
+    details: { name, scope },
+  })
+}
+
+async function scopesOf(
+  session: PlatformSession,
+  client: PlatformClient,
+  name: string,
+): Promise<SecretScope[] | undefined> {
+  try {
+    const { items } = await readSecrets(session, client, { scope: 'all', all: true })
+    return items
+      .filter((item) => item['name'] === name)
+      .map((item) => (item['scope'] === wireScopes.personal ? 'personal' : 'workspace'))
+  } catch (error) {
+    const { PlatformError } = await import('@osmosis/platform')
+    if (error instanceof PlatformError && error.platformCode !== 'AUTH_REQUIRED') return undefined
+    throw error
+  }
+}
+
+async function checkName(name: string): Promise<void> {
+  if (/^[A-Z][A-Z0-9_]{0,254}$/.test(name)) return
+  const { PlatformError } = await import('@osmosis/platform')
+  throw new PlatformError(
+    'VALIDATION',
+    `${JSON.stringify(name.slice(0, 300))} is not a valid name of a secret: it must begin with a capital letter, and have at most 255 capitals, digits and underscores.`,
+  )
 }

@@ -1,6 +1,29 @@
+import { existsSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+
 import { Option, type Command } from '@commander-js/extra-typings'
+import {
+  askFramework,
+  extendedManifest,
+  failingAttempt,
+  frameworkNames,
+  frameworks,
+  install,
+  packageManagerOf,
+  packageManagers,
+  rolloutFiles,
+  rolloutNameProblem,
+  ScaffoldError,
+  workspaceFiles,
+  writeNewFiles,
+  type Framework,
+} from '@osmosis/create'
+
 import { example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
-import { frameworkNames, packageManagers } from '@osmosis/create'
+import { fromHere, isInteractive, printError, workingFolder } from '../command/surroundings.ts'
+import { readEnvironment } from '../inputs/environment.ts'
 
 function declareInit(rollouts: Command) {
   return rollouts
@@ -26,13 +49,183 @@ function declareInit(rollouts: Command) {
     .addHelpText('after', example('osmosis rollout init price-check --framework openai-agents'))
 }
 
-/** Flags of `osmosis rollout init`. */
-export type InitFlags = FlagsOf<typeof declareInit>
+type InitFlags = FlagsOf<typeof declareInit>
 
 /** Adds `rollout init`. */
 export function addInitCommand(rollouts: Command, setExitCode: SetExitCode): void {
   declareInit(rollouts).action(async (name, flags) => {
-    const { initCommand } = await import('./create-rollout.ts')
     setExitCode(await initCommand(name, flags))
   })
+}
+
+/** What a rollout needs of its workspace, and gets when it is not there. */
+const needed = ['.gitignore', 'osmosis.toml', 'tsconfig.json']
+
+/**
+ * Adds a rollout to the workspace of the working folder. Resolves with the exit code: 0, 1 when its
+ * packages could not be installed, 2 for wrong use and for what would have been overwritten.
+ */
+async function initCommand(name: string, flags: InitFlags): Promise<number> {
+  try {
+    return await init(name, flags)
+  } catch (error) {
+    if (!(error instanceof ScaffoldError)) throw error
+    say(`error: ${error.message}`)
+    return 2
+  }
+}
+
+async function init(name: string, flags: InitFlags): Promise<number> {
+  const problem = rolloutNameProblem(name)
+  if (problem !== undefined) throw new ScaffoldError(problem)
+  const root = await workspaceRoot()
+  const framework = flags.framework ?? (await chosenFramework(flags))
+  const manifestFile = path.join(root, 'package.json')
+  const manifest = extendedManifest(await readFile(manifestFile, 'utf8'), framework)
+  const common = workspaceFiles({ folder: path.basename(root), rollout: name })
+  const missing = needed.filter((file) => !existsSync(path.join(root, file)))
+  await writeNewFiles(
+    root,
+    new Map([
+      ...rolloutFiles(name, framework),
+      ...missing.map((file) => [file, common.get(file) ?? ''] as const),
+    ]),
+  )
+  if (manifest.added.length > 0) await writeFile(manifestFile, manifest.text)
+  say(`Added the rollout ${name} (${frameworks[framework].title}) to ${root}.`)
+  if (manifest.added.length > 0) say(`Added to package.json: ${manifest.added.join(', ')}`)
+  const unfit = await missingOptions(path.join(root, 'tsconfig.json'))
+  if (unfit.length > 0) {
+    say(`warning: tsconfig.json does not fit the rollout. Set in its compilerOptions:`)
+    for (const line of unfit) say(`  ${line}`)
+  }
+
+  const manager = flags.packageManager ?? packageManagerOf(root, readEnvironment())
+  const installs = manifest.added.length > 0
+  if (installs && flags.install) {
+    say(`Installing with ${manager} …`)
+    if (!(await install(manager, root))) {
+      say(`error: ${manager} install failed. Everything else is done: repeat it in ${root}.`)
+      return 1
+    }
+  }
+  // An osmosis.toml that was there already names policies that know nothing of this rollout.
+  const policy = missing.includes('osmosis.toml') ? '' : ` --policy policies/${name}.ts`
+  const steps = [
+    ...(path.relative(workingFolder(), root) === ''
+      ? []
+      : [`cd ${path.relative(workingFolder(), root)}`]),
+    ...(installs && !flags.install ? [`${manager} install`] : []),
+    `npx osmosis eval run configs/eval/${name}.toml${policy}`,
+    `npx osmosis eval show latest ${failingAttempt}`,
+  ]
+  say(`\nNext:\n${steps.map((step) => `  ${step}\n`).join('')}`)
+  return 0
+}
+
+/** The workspace here, else the nearest folder with a package.json: it becomes one. */
+async function workspaceRoot(): Promise<string> {
+  const { findWorkspaceRoot } = await import('@osmosis/eval')
+  const workspace = await findWorkspaceRoot(fromHere('osmosis.toml'))
+  if (workspace !== undefined && existsSync(path.join(workspace, 'package.json'))) return workspace
+  for (let folder = workingFolder(); ; folder = path.dirname(folder)) {
+    if (existsSync(path.join(folder, 'package.json'))) return folder
+    if (folder === path.dirname(folder)) break
+  }
+  throw new ScaffoldError(
+    'There is no package.json here or above, which a rollout needs for its packages. Start a workspace: npm create @osmosis@latest',
+  )
+}
+
+async function chosenFramework({ yes }: InitFlags): Promise<Framework> {
+  if (yes === true) return frameworkNames[0]
+  if (isInteractive()) return askFramework()
+  throw new ScaffoldError(
+    `There is no terminal to ask in: pass --framework ${frameworkNames.join(' | ')}, or --yes for ${frameworkNames[0]}.`,
+  )
+}
+
+function say(line: string): void {
+  printError(`${line}\n`)
+}
+
+/** What a rollout needs of the compiler, as far as a config says it. */
+interface CompilerOptions {
+  readonly target?: unknown
+  readonly lib?: unknown
+  readonly allowImportingTsExtensions?: unknown
+  readonly rewriteRelativeImportExtensions?: unknown
+}
+
+/** The oldest library that our declarations and the files of a rollout compile with. */
+const oldestLib = 2023
+/** Configs that extend one another in a circle are the compiler's business. */
+const mostExtended = 20
+
+/**
+ * What a tsconfig.json lacks that the files of a rollout need: a line for each option. None for one that
+ * cannot be read, because the compiler says that itself.
+ */
+async function missingOptions(file: string): Promise<string[]> {
+  const options = await readOptions(file, mostExtended).catch(() => undefined)
+  if (options === undefined) return []
+  const { target, lib, allowImportingTsExtensions, rewriteRelativeImportExtensions } = options
+  const importsTs = allowImportingTsExtensions === true || rewriteRelativeImportExtensions === true
+  const libraries = Array.isArray(lib) ? lib : [target]
+  return [
+    ...(importsTs
+      ? []
+      : [
+          '"allowImportingTsExtensions": true, because files import one another as ./reward.ts; it needs "noEmit": true',
+        ]),
+    ...(libraries.some(isNewEnough)
+      ? []
+      : [`"lib": ["es${oldestLib}"] or newer, which the declarations of Osmosis are written for`]),
+  ]
+}
+
+/** A compiler without a target takes the newest language it knows, or says what it lacks. */
+function isNewEnough(library: unknown): boolean {
+  if (typeof library !== 'string') return library === undefined
+  const [, year] = /^es(\d{4}|next)$/i.exec(library) ?? []
+  return year !== undefined && (year.toLowerCase() === 'next' || Number(year) >= oldestLib)
+}
+
+/** The options of a config, with those of the configs that it extends. */
+async function readOptions(file: string, most: number): Promise<CompilerOptions> {
+  const config = parse(await readFile(file, 'utf8')) as {
+    readonly extends?: string | readonly string[]
+    readonly compilerOptions?: CompilerOptions
+  }
+  const extended = most === 0 ? [] : [config.extends ?? []].flat()
+  const inherited = await Promise.all(
+    extended.map(async (name) => readOptions(resolved(name, file), most - 1)),
+  )
+  return Object.assign({}, ...inherited, config.compilerOptions) as CompilerOptions
+}
+
+function resolved(name: string, from: string): string {
+  const isFile = /^\.{1,2}(?:\/|$)/.test(name) || path.isAbsolute(name)
+  if (!isFile) return createRequire(from).resolve(name)
+  const file = path.resolve(path.dirname(from), name)
+  return file.endsWith('.json') ? file : `${file}.json`
+}
+
+const string = String.raw`"(?:[^"\\\n]|\\.)*"`
+const comment = String.raw`\/\/[^\n]*|\/\*[^]*?\*\/`
+const lastComma = String.raw`,(?=\s*[}\]])`
+
+/** JSON with comments, and commas behind the last of a list. */
+function parse(text: string): unknown {
+  const plain = text.replace(/^\uFEFF/, '').replaceAll(outsideStrings(comment), ofString)
+  return JSON.parse(plain.replaceAll(outsideStrings(lastComma), ofString))
+}
+
+/** Matches strings as well, so that nothing in them is taken for what is looked for. */
+function outsideStrings(pattern: string): RegExp {
+  return new RegExp(`${string}|${pattern}`, 'g')
+}
+
+function ofString(part: string): string {
+  return part.startsWith('"') ? part : ''
 }

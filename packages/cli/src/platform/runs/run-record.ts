@@ -6,16 +6,7 @@ import {
   type PlatformClient,
 } from '@osmosis/platform'
 
-/** A run as the platform knows it. */
-export interface FoundHostedRun {
-  readonly id: string
-  readonly name: string | undefined
-  readonly status: string
-  /** With the keys that all command lines of Osmosis print. */
-  readonly record: JsonObject
-  /** The whole answer. */
-  readonly answer: JsonObject
-}
+import { runWords, type FoundHostedRun, type RunKind } from './hosted-runs.ts'
 
 /**
  * Finds a run by its name or id. Most routes of a run take its id alone.
@@ -97,17 +88,3 @@ function present(from: JsonObject, keys: readonly string[]): JsonObject {
   const there = keys.filter((key) => from[key] !== undefined && from[key] !== null)
   return picked(from, there)
 }
-
-/** The two kinds of hosted runs, as their commands are called. */
-export type RunKind = 'eval' | 'train'
-
-/** How the platform, and a workspace, call things of a kind. */
-export const runWords = {
-  eval: { route: 'eval-runs', list: 'eval_runs', one: 'eval_run', config: 'eval' },
-  train: {
-    route: 'training-runs',
-    list: 'training_runs',
-    one: 'training_run',
-    config: 'training',
-  },
-} as const

@@ -2,10 +2,13 @@ import { readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 
 import { configSections, platformProblems } from '@osmosis/eval'
-import { PlatformError, type JsonObject } from '@osmosis/platform'
+import { PlatformError, type JsonObject, type PlatformClient } from '@osmosis/platform'
 
-import { runWords, type RunKind } from './run-record.ts'
-import { fromHere } from '../../command/surroundings.ts'
+import { fromHere, isInteractive } from '../../command/surroundings.ts'
+import { readSecretsFile } from '../../inputs/environment.ts'
+import type { PlatformSession } from '../platform-session.ts'
+import { readSecrets } from '../secret.ts'
+import { runWords, type RunKind } from './hosted-runs.ts'
 
 /** A config that is ready to be submitted, and the files it means. */
 export interface SubmittedConfig {
@@ -96,4 +99,63 @@ function isInside(folder: string, file: string): boolean {
 
 function invalid(message: string): PlatformError {
   return new PlatformError('VALIDATION', message)
+}
+
+/** What a run is told about its secrets. */
+interface RunSecrets {
+  readonly required: readonly string[]
+  /** Values that are not stored on the platform. */
+  readonly provided?: Readonly<Record<string, string>>
+}
+
+/**
+ * Finds the values of the secrets that a run needs: in the file, in the environment, stored on the
+ * platform, and from a person, in this order.
+ *
+ * @throws PlatformError with code `INTERACTIVE_REQUIRED` that names those without a value
+ */
+export async function findSecrets(
+  session: PlatformSession,
+  client: PlatformClient,
+  required: readonly string[],
+  secretsFile: string | undefined,
+): Promise<RunSecrets | undefined> {
+  const { output, settings } = session
+  if (required.length === 0) return undefined
+  const stored = await storedNames(session, client)
+  const file = secretsFile === undefined ? undefined : await readSecretsFile(secretsFile)
+  output.hide(...(file?.values() ?? []))
+  const provided: Record<string, string> = {}
+  const missing: string[] = []
+  for (const name of required) {
+    const value = file?.get(name) ?? settings.environment[name]
+    if (value) provided[name] = value
+    else if (!stored.has(name)) missing.push(name)
+  }
+  output.hide(...Object.values(provided))
+  if (missing.length > 0 && (output.json || !isInteractive())) {
+    throw new PlatformError(
+      'INTERACTIVE_REQUIRED',
+      `There is no value for ${missing.join(', ')}: set them with osmosis secret set, in the environment, or with --secrets-file.`,
+      { details: { missing, flags: ['--secrets-file'] } },
+    )
+  }
+  for (const name of missing) {
+    provided[name] = await session.askHidden(`Value of ${name}:`)
+  }
+  return { required, ...(Object.keys(provided).length > 0 && { provided }) }
+}
+
+/** Names of secrets on the platform; when they cannot be listed, none are known to be there. */
+async function storedNames(
+  session: PlatformSession,
+  client: PlatformClient,
+): Promise<ReadonlySet<unknown>> {
+  try {
+    const { items } = await readSecrets(session, client, { scope: 'all', all: true })
+    return new Set(items.map(({ name }) => name))
+  } catch (error) {
+    if (error instanceof PlatformError) return new Set()
+    throw error
+  }
 }

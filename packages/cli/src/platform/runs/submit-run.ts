@@ -14,12 +14,10 @@ import {
   type GithubAccess,
 } from '@osmosis/platform'
 
-import type { PlatformSession } from '../platform-session.ts'
-import type { SubmitFlags } from './run-commands.ts'
 import { inspectEntrypoint } from '../../inputs/entrypoint-process.ts'
-import { runWords, type RunKind } from './run-record.ts'
-import { readSubmittedConfig, type SubmittedConfig } from './submit-config.ts'
-import { findSecrets } from './submit-secrets.ts'
+import type { PlatformSession } from '../platform-session.ts'
+import { runWords, type RunKind, type SubmitFlags } from './hosted-runs.ts'
+import { findSecrets, readSubmittedConfig, type SubmittedConfig } from './submit-config.ts'
 
 /** Whether it does is not documented, and somebody pays for finding out. */
 const typeScriptNote =

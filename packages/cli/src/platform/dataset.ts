@@ -1,30 +1,99 @@
 import { stat } from 'node:fs/promises'
 import path from 'node:path'
 
+import type { Command } from '@commander-js/extra-typings'
+import type { JsonObject, PlatformClient } from '@osmosis/platform'
+
+import { countFrom, example, groups, type FlagsOf } from '../command/flags.ts'
+import { fromHere, namedHere, workingFolder } from '../command/surroundings.ts'
+import { readEnvironment } from '../inputs/environment.ts'
 import {
-  PlatformError,
-  Storage,
-  textOf,
-  uploadDataset,
-  type JsonObject,
-  type PlatformClient,
-} from '@osmosis/platform'
+  addListFlags,
+  addLogFlags,
+  onPlatform,
+  platformCommand,
+  type ListFlags,
+  type ProgramSettings,
+} from './platform-flags.ts'
+import type { PlatformSession } from './platform-session.ts'
+import type { DatasetVerdict } from './validate-dataset.ts'
 
-import { readEnvironment } from '../../inputs/environment.ts'
-import { datasetFit } from '../../inputs/entrypoint-process.ts'
-import { describe, shown } from '../command-output.ts'
-import type { DownloadFlags, PreviewFlags, UploadFlags, ValidateFlags } from './dataset.ts'
-import type { ListFlags, RunLogFlags } from '../platform-flags.ts'
-import { readList, showLogs } from '../read-list.ts'
-import type { PlatformSession } from '../platform-session.ts'
-import { validateDataset, type DatasetVerdict } from './validate-dataset.ts'
-import { fromHere, namedHere, workingFolder } from '../../command/surroundings.ts'
+function declareValidate(datasets: Command) {
+  return platformCommand(datasets, 'validate')
+    .description('check a file before uploading it, without calling the platform')
+    .argument('<file>', 'a .jsonl, .csv or .parquet file')
+    .optionsGroup(groups.inputs)
+    .option('--entrypoint <module>', 'also check all rows by the metadata schema of this workflow')
+    .addHelpText('after', example('osmosis dataset validate data/prices.jsonl'))
+}
 
-export async function validate(
+function declareUpload(datasets: Command) {
+  return platformCommand(datasets, 'upload')
+    .description('upload a file as the dataset of its name')
+    .argument('<file>', 'a .jsonl, .csv or .parquet file')
+    .optionsGroup(groups.output)
+    .option('--overwrite', 'replace an existing dataset')
+    .optionsGroup(groups.confirmation)
+    .option('-y, --yes', 'do not ask for confirmation')
+    .addHelpText('after', example('osmosis dataset upload data/prices.jsonl'))
+}
+
+function declarePreview(datasets: Command) {
+  return platformCommand(datasets, 'preview')
+    .description('show the first rows of a dataset')
+    .argument('<dataset>', 'its name or id')
+    .optionsGroup(groups.limits)
+    .option('--rows <count>', 'number of rows', countFrom(1), 5)
+    .addHelpText('after', example('osmosis dataset preview prices --rows 3'))
+}
+
+function declareDownload(datasets: Command) {
+  return platformCommand(datasets, 'download')
+    .description('download a dataset')
+    .argument('<dataset>', 'its name or id')
+    .optionsGroup(groups.output)
+    .option(
+      '-o, --output <file>',
+      'file or existing folder to write to (default: a file of its name in the working folder)',
+    )
+    .option('--overwrite', 'replace an existing file')
+    .addHelpText('after', example('osmosis dataset download prices -o data/prices.jsonl'))
+}
+
+/** Adds `dataset` with its commands. */
+export function addDatasetCommands(program: Command, settings: ProgramSettings): void {
+  const datasets = program.command('dataset').description('datasets on the platform')
+  onPlatform(declareValidate(datasets), settings, validateFile)
+  onPlatform(declareUpload(datasets), settings, uploadFile)
+  const list = platformCommand(datasets, 'list')
+    .description('list the datasets of the workspace')
+    .addHelpText('after', example('osmosis dataset list --all'))
+  onPlatform(addListFlags(list), settings, listDatasets)
+  const info = platformCommand(datasets, 'info')
+    .description('show a dataset on the platform')
+    .argument('<dataset>', 'its name or id')
+    .addHelpText('after', example('osmosis dataset info prices'))
+  onPlatform(info, settings, showDataset)
+  onPlatform(declarePreview(datasets), settings, previewDataset)
+  onPlatform(declareDownload(datasets), settings, downloadFile)
+  const logs = platformCommand(datasets, 'logs')
+    .description('show the log of a dataset on the platform')
+    .argument('<dataset>', 'its name or id')
+    .addHelpText('after', example('osmosis dataset logs prices'))
+  onPlatform(addLogFlags(logs), settings, async (session, flags, name) =>
+    session.showLogs(['datasets', name], flags),
+  )
+}
+
+async function validateFile(
   { output, signal }: PlatformSession,
+  { entrypoint }: FlagsOf<typeof declareValidate>,
   file: string,
-  { entrypoint }: ValidateFlags,
 ): Promise<number> {
+  const [{ datasetFit }, { validateDataset }] = await Promise.all([
+    import('../inputs/entrypoint-process.ts'),
+    import('./validate-dataset.ts'),
+  ])
   const verdict = await validateDataset(
     file,
     entrypoint === undefined
@@ -48,11 +117,13 @@ function verdictLines({ valid, file, errors, warnings }: DatasetVerdict): string
   ]
 }
 
-export async function upload(
+async function uploadFile(
   session: PlatformSession,
+  { overwrite, yes }: FlagsOf<typeof declareUpload>,
   file: string,
-  { overwrite, yes }: UploadFlags,
 ): Promise<void> {
+  const { PlatformError, Storage, textOf, uploadDataset } = await import('@osmosis/platform')
+  const { validateDataset } = await import('./validate-dataset.ts')
   const { output, signal } = session
   const { client } = await session.scoped()
   const verdict = await validateDataset(file)
@@ -97,9 +168,9 @@ function described(dataset: JsonObject): JsonObject {
   return rest
 }
 
-export async function list(session: PlatformSession, flags: ListFlags): Promise<void> {
+async function listDatasets(session: PlatformSession, flags: ListFlags): Promise<void> {
   const { client } = await session.scoped()
-  const page = await readList(client, ['datasets'], 'datasets', flags)
+  const page = await session.readList(client, ['datasets'], 'datasets', flags)
   session.output.list({ ...page, items: page.items.map(described) }, [
     ['NAME', 'file_name'],
     ['STATUS', 'status'],
@@ -110,16 +181,20 @@ export async function list(session: PlatformSession, flags: ListFlags): Promise<
   ])
 }
 
-export async function info(session: PlatformSession, name: string): Promise<void> {
+async function showDataset(session: PlatformSession, _flags: object, name: string): Promise<void> {
   const { client } = await session.scoped()
   session.output.detail(described(await client.request(['datasets', name])))
 }
 
-export async function preview(
+async function previewDataset(
   session: PlatformSession,
+  { rows: requested }: FlagsOf<typeof declarePreview>,
   name: string,
-  { rows: requested }: PreviewFlags,
 ): Promise<void> {
+  const [{ isJsonObject }, { describe, shown }] = await Promise.all([
+    import('@osmosis/platform'),
+    import('./command-output.ts'),
+  ])
   const { client } = await session.scoped()
   const dataset = await client.request(['datasets', name])
   const rows = allRows(dataset['data_preview'])?.slice(0, requested) ?? null
@@ -133,7 +208,9 @@ export async function preview(
       available: rows !== null,
       ...(rows === null && { message: none }),
     },
-    rows === null ? [none] : previewLines(rows),
+    rows === null
+      ? [none]
+      : rows.flatMap((row) => (isJsonObject(row) ? [...describe(row), ''] : [shown(row)])),
   )
 }
 
@@ -151,17 +228,15 @@ function parse(text: string): unknown {
   }
 }
 
-function previewLines(rows: readonly unknown[]): string[] {
-  return rows.flatMap((row) =>
-    typeof row === 'object' && row !== null ? [...describe(row as JsonObject), ''] : [shown(row)],
-  )
-}
-
-export async function download(
+async function downloadFile(
   session: PlatformSession,
+  { output: given, overwrite }: FlagsOf<typeof declareDownload>,
   name: string,
-  { output: given, overwrite }: DownloadFlags,
 ): Promise<void> {
+  const [{ PlatformError, Storage }, { shown }] = await Promise.all([
+    import('@osmosis/platform'),
+    import('./command-output.ts'),
+  ])
   const { client } = await session.scoped()
   const dataset = await client.request(['datasets', name])
   const { status, file_name: datasetName } = dataset
@@ -197,6 +272,7 @@ async function downloadAddress(
   client: PlatformClient,
   name: string,
 ): Promise<{ url: string; fileName: string | undefined }> {
+  const { PlatformError, textOf } = await import('@osmosis/platform')
   const answer = await client.request(['datasets', name, 'download'])
   const url = textOf(answer['presigned_url']) ?? textOf(answer['presignedUrl'])
   if (url === undefined) {
@@ -207,13 +283,4 @@ async function downloadAddress(
   // Names of folders in it would lead elsewhere, also those of another system.
   const fileName = textOf(answer['file_name']) ?? textOf(answer['fileName'])
   return { url, fileName: fileName?.replaceAll('\\', '/') }
-}
-
-export async function logs(
-  session: PlatformSession,
-  name: string,
-  flags: RunLogFlags,
-): Promise<void> {
-  const { client } = await session.scoped()
-  await showLogs(client, ['datasets', name], flags, session.output)
 }

@@ -7,8 +7,8 @@ import { isOsmosisError } from '@osmosis/core'
 import { readDataset, type DatasetRow } from '@osmosis/eval'
 import { PlatformError } from '@osmosis/platform'
 
-import type { DatasetFit } from '../../inputs/entrypoint-process.ts'
-import { fromHere, namedHere } from '../../command/surroundings.ts'
+import type { DatasetFit } from '../inputs/entrypoint-process.ts'
+import { fromHere, namedHere } from '../command/surroundings.ts'
 
 /** What is known of a file before it is uploaded; keys are those of `--json`. */
 export interface DatasetVerdict {

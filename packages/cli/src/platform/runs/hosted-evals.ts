@@ -1,0 +1,186 @@
+import { InvalidArgumentError, Option, type Command } from '@commander-js/extra-typings'
+import type { RunFile, RunFileType } from '@osmosis/platform'
+
+import { addPythonName, example, groups, type FlagsOf } from '../../command/flags.ts'
+import { fromHere } from '../../command/surroundings.ts'
+import { addChangeCommand, addHostedRunCommands, waitingStatuses } from './hosted-runs.ts'
+import { onPlatform, platformCommand, type ProgramSettings } from '../platform-flags.ts'
+import type { PlatformSession } from '../platform-session.ts'
+
+/** Listed here as well: for a list of flags the client of the platform is not loaded. */
+const runFileTypes = [
+  'metrics',
+  'trajectories',
+  'artifacts',
+  'logs',
+] as const satisfies RunFileType[]
+
+function declareDownload(evals: Command) {
+  const command = platformCommand(evals, 'download')
+    .description('download the results of a run on the platform')
+    .argument('<run>', 'its name or id')
+    .optionsGroup(groups.inputs)
+    .addOption(
+      new Option(
+        '--types <types>',
+        `file types, e.g. metrics,logs: ${runFileTypes.join(', ')}, or all (default: metrics,trajectories)`,
+      ).argParser(readTypes),
+    )
+    .option('--rows <list>', 'only these rows, e.g. 3,10-20', readRows)
+    .optionsGroup(groups.output)
+    .option(
+      '-o, --output <folder>',
+      'folder to write to (default: a folder with the name of the run)',
+    )
+    .option('--overwrite', 'also replace files of the same size')
+    .optionsGroup(groups.confirmation)
+    .option('-y, --yes', 'do not ask for confirmation')
+    .addHelpText('after', example('osmosis eval download my-run --types metrics,logs'))
+  addPythonName(command, '--type <types>', '--types')
+  return command
+}
+
+/** Adds the commands for evaluation runs on the platform to `eval`. */
+export function addHostedEvalCommands(evals: Command, settings: ProgramSettings): void {
+  evals.commandsGroup('On the platform:')
+  addHostedRunCommands(evals, 'eval', {
+    settings,
+    detailsOf: async (_client, _name, { answer }) =>
+      (await import('./run-record.ts')).picked(answer, evalKeys),
+  })
+  addChangeCommand(evals, 'eval', 'retry', settings)
+  onPlatform(declareDownload(evals), settings, downloadRun)
+}
+
+const evalKeys = [
+  'config',
+  'results',
+  'model',
+  'dataset',
+  'rollout',
+  'entrypoint',
+  'commit_sha',
+  'branch',
+  'env_config',
+  'resolved_secret_scopes',
+  'dataset_df_stats',
+]
+
+/** The flag may be repeated. */
+function readTypes(value: string, earlier: readonly RunFileType[] = []): readonly RunFileType[] {
+  const words = value.split(',').map((word) => word.trim().toLowerCase())
+  if (words.length === 1 && words[0] === 'all') return runFileTypes
+  const types = words.map((word) => {
+    const type = runFileTypes.find((known) => known === word)
+    if (type !== undefined) return type
+    throw new InvalidArgumentError(`It must be some of ${runFileTypes.join(', ')}, or all.`)
+  })
+  return [...new Set([...earlier, ...types])]
+}
+
+function readRows(value: string): string {
+  const rows = value.trim()
+  const areRows = rows.split(',').every((part) => {
+    const [, from = '', to = from] = /^(\d+)(?:-(\d+))?$/.exec(part) ?? []
+    return from !== '' && Number(from) <= Number(to)
+  })
+  if (areRows) return rows
+  throw new InvalidArgumentError('It must be rows and ranges of rows, e.g. 3,10-20.')
+}
+
+/** More than this is asked about first. */
+const largeBytes = 100 * 1024 ** 2
+
+/** Downloads what an evaluation run on the platform has written. */
+async function downloadRun(
+  session: PlatformSession,
+  { types = ['metrics', 'trajectories'], rows, ...flags }: FlagsOf<typeof declareDownload>,
+  nameOrId: string,
+): Promise<number> {
+  const [{ downloadRunFiles, listRunFiles, PlatformError, Storage }, { findRun }] =
+    await Promise.all([import('@osmosis/platform'), import('./run-record.ts')])
+  const { output, signal } = session
+  const { client } = await session.scoped()
+  const { id, name, status } = await findRun(client, 'eval', nameOrId)
+  if (waitingStatuses.includes(status)) {
+    const message = `There is nothing to download of ${nameOrId} yet: the run is ${status}.`
+    throw new PlatformError('VALIDATION', message, { status: 200 })
+  }
+  const { files, rejected, totals } = await listRunFiles(client, id, { types, rows })
+  const folder = fromHere(flags.output ?? folderName(name ?? id))
+  const resource = {
+    eval_run: { id, name: name ?? null },
+    status,
+    selected_types: types,
+    total_files: files.length,
+    total_bytes: bytesOf(files),
+    breakdown: breakdownOf(files),
+    manifest_totals: totals,
+    output_path: folder,
+    rows: rows ?? null,
+  }
+  const end = (ended: string, message: string, more: Record<string, unknown> = {}): void =>
+    output.operation({
+      status: ended,
+      operation: 'eval.download',
+      resource: { ...resource, ...more },
+      message,
+    })
+  const agreed =
+    resource.total_bytes <= largeBytes ||
+    (await session.confirm(
+      { prompt: `Download ${Math.ceil(resource.total_bytes / 1024 ** 2)} MiB?`, defaultYes: true },
+      flags.yes,
+    ))
+  if (!agreed) {
+    end('cancelled', 'Nothing was downloaded.')
+    return 0
+  }
+  const storage = new Storage({ signal })
+  try {
+    const { downloaded, skipped, failed } = await downloadRunFiles(client, id, {
+      files,
+      folder,
+      overwrite: flags.overwrite ?? false,
+      storage,
+      signal,
+    })
+    const missing = [...rejected, ...failed]
+    for (const { path: file, error } of missing) output.note(`${file}: ${error}`)
+    const there = skipped === 0 ? '' : ` ${skipped} were there already.`
+    const left = missing.length === 0 ? '' : ` ${missing.length} were not downloaded.`
+    end(
+      missing.length === 0 ? 'success' : 'partial',
+      `Downloaded ${downloaded.length} files to ${folder}.${there}${left}`,
+      {
+        files_downloaded: downloaded.length,
+        files_skipped: skipped,
+        files_failed: missing,
+        bytes_downloaded: bytesOf(downloaded),
+      },
+    )
+    return missing.length === 0 ? 0 : 1
+  } finally {
+    await storage.close()
+  }
+}
+
+function bytesOf(files: readonly RunFile[]): number {
+  return files.reduce((sum, { size }) => sum + size, 0)
+}
+
+function breakdownOf(files: readonly RunFile[]): Record<string, { files: number; bytes: number }> {
+  const types = [...new Set(files.map(({ type }) => type))]
+  return Object.fromEntries(
+    types.map((type) => {
+      const ofType = files.filter((file) => file.type === type)
+      return [type, { files: ofType.length, bytes: bytesOf(ofType) }]
+    }),
+  )
+}
+
+/** A name of the platform, as that of one folder here. */
+function folderName(run: string): string {
+  const name = run.replaceAll(/[^\w.-]+/g, '-')
+  return /^\.*$/.test(name) ? 'run' : name
+}

@@ -1,0 +1,215 @@
+import { writeFile } from 'node:fs/promises'
+
+import type { Command } from '@commander-js/extra-typings'
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import type { JsonObject, PlatformClient, PlatformError } from '@osmosis/platform'
+
+import { example, groups, type FlagsOf } from '../../command/flags.ts'
+import { fromHere } from '../../command/surroundings.ts'
+import {
+  addListFlags,
+  addLogFlags,
+  onPlatform,
+  platformCommand,
+  type ListFlags,
+  type ProgramSettings,
+} from '../platform-flags.ts'
+import type { PlatformSession } from '../platform-session.ts'
+
+/** The two kinds of hosted runs, as their commands are called. */
+export type RunKind = 'eval' | 'train'
+
+/** How the platform, and a workspace, call things of a kind. */
+export const runWords = {
+  eval: { route: 'eval-runs', list: 'eval_runs', one: 'eval_run', config: 'eval' },
+  train: {
+    route: 'training-runs',
+    list: 'training_runs',
+    one: 'training_run',
+    config: 'training',
+  },
+} as const
+
+/** Statuses of runs that have not started: they have no metrics, and nothing to download. */
+export const waitingStatuses: readonly string[] = ['pending', 'queued']
+
+/** A run as the platform knows it. */
+export interface FoundHostedRun {
+  readonly id: string
+  readonly name: string | undefined
+  readonly status: string
+  /** With the keys that all command lines of Osmosis print. */
+  readonly record: JsonObject
+  /** The whole answer. */
+  readonly answer: JsonObject
+}
+
+/** What `info` shows of one kind of runs. */
+type RunDetails = (client: PlatformClient, name: string, run: FoundHostedRun) => Promise<JsonObject>
+
+function declareSubmit(group: Command, kind: RunKind) {
+  const folder = `configs/${kind === 'eval' ? 'eval' : 'training'}/`
+  return platformCommand(group, 'submit')
+    .description('start a run on the platform')
+    .argument('<config>', `a config in ${folder}`)
+    .optionsGroup(groups.inputs)
+    .option('--secrets-file <file>', 'values of secrets, as NAME=value; - reads stdin')
+    .optionsGroup(groups.confirmation)
+    .option('-y, --yes', 'do not ask for confirmation')
+    .addHelpText('after', example(`osmosis ${kind} submit ${folder}price-check.toml`))
+}
+
+/** Flags of `submit`. */
+export type SubmitFlags = FlagsOf<typeof declareSubmit>
+
+function declareInfo(group: Command, kind: RunKind) {
+  return platformCommand(group, 'info')
+    .description('show a run on the platform, with its metrics')
+    .argument('<run>', 'its name or id')
+    .optionsGroup(groups.output)
+    .option('-o, --output <file>', 'also write the JSON to this file')
+    .addHelpText('after', example(`osmosis ${kind} info my-run --output run.json`))
+}
+
+/** Adds `stop` or `retry`. */
+export function addChangeCommand(
+  group: Command,
+  kind: RunKind,
+  action: 'stop' | 'retry',
+  settings: ProgramSettings,
+): void {
+  const command = platformCommand(group, action)
+    .description(
+      action === 'stop'
+        ? 'stop a run on the platform'
+        : 'run the failed items of a run on the platform again',
+    )
+    .argument('<run>', 'its name or id')
+    .optionsGroup(groups.confirmation)
+    .option('-y, --yes', 'do not ask for confirmation')
+    .addHelpText('after', example(`osmosis ${kind} ${action} my-run`))
+  onPlatform(command, settings, async (session, { yes }, name) =>
+    changeRun(session, name, { kind, yes, action }),
+  )
+}
+
+/**
+ * Adds the commands that hosted runs of both kinds have.
+ *
+ * @param detailsOf - what `info` shows of a run of this kind besides its record and metrics
+ */
+export function addHostedRunCommands(
+  group: Command,
+  kind: RunKind,
+  { settings, detailsOf }: { settings: ProgramSettings; detailsOf: RunDetails },
+): void {
+  onPlatform(declareSubmit(group, kind), settings, async (session, flags, config) => {
+    const { submitCommand } = await import('./submit-run.ts')
+    await submitCommand(session, kind, config, flags)
+  })
+  const list = platformCommand(group, 'list')
+    .description('list the runs on the platform')
+    .addHelpText('after', example(`osmosis ${kind} list --limit 10`))
+  onPlatform(addListFlags(list), settings, async (session, flags) => listRuns(session, kind, flags))
+  onPlatform(declareInfo(group, kind), settings, async (session, flags, name) =>
+    showRun(session, name, { kind, detailsOf, file: flags.output }),
+  )
+  const logs = platformCommand(group, 'logs')
+    .description('show the log of a run on the platform')
+    .argument('<run>', 'its name or id')
+    .addHelpText('after', example(`osmosis ${kind} logs my-run`))
+  onPlatform(addLogFlags(logs), settings, async (session, flags, name) =>
+    session.showLogs([runWords[kind].route, name], flags),
+  )
+  addChangeCommand(group, kind, 'stop', settings)
+}
+
+async function listRuns(session: PlatformSession, kind: RunKind, flags: ListFlags): Promise<void> {
+  const { runRecord } = await import('./run-record.ts')
+  const { client } = await session.scoped()
+  const { route, list } = runWords[kind]
+  const page = await session.readList(client, [route], list, flags)
+  session.output.list({ ...page, items: page.items.map((item) => runRecord(kind, item)) }, [
+    ['NAME', 'name'],
+    ['STATUS', 'status'],
+    ['MODEL', kind === 'eval' ? 'model' : 'model_name'],
+    ['DATASET', kind === 'eval' ? 'dataset' : 'dataset_name'],
+    ['CREATED', 'created_at'],
+    ['ID', 'id'],
+  ])
+}
+
+async function showRun(
+  session: PlatformSession,
+  name: string,
+  { kind, detailsOf, file }: { kind: RunKind; detailsOf: RunDetails; file: string | undefined },
+): Promise<void> {
+  const [{ describe }, { findRun }] = await Promise.all([
+    import('../command-output.ts'),
+    import('./run-record.ts'),
+  ])
+  const { client } = await session.scoped()
+  const { one } = runWords[kind]
+  const run = await findRun(client, kind, name)
+  const { metrics, error } = await metricsOf(client, kind, run)
+  const measured = { metrics, metrics_available: metrics !== null, metrics_error: error }
+  const details = await detailsOf(client, name, run)
+  const data = { [one]: run.record, ...details, ...measured }
+  if (file !== undefined) await writeOutput(file, session.output.detailText(data))
+  session.output.detail(data, [
+    ...describe({ ...details, ...run.record, ...(metrics && { metrics }) }),
+    ...(error === null ? [] : [error]),
+  ])
+}
+
+async function writeOutput(file: string, text: string): Promise<void> {
+  try {
+    await writeFile(fromHere(file), text)
+  } catch (error) {
+    const message = `Cannot write the result to ${file}: ${errorMessage(error)}`
+    throw new OsmosisError('invalid_config', message)
+  }
+}
+
+async function metricsOf(
+  client: PlatformClient,
+  kind: RunKind,
+  { id, status }: FoundHostedRun,
+): Promise<{ metrics: JsonObject | null; error: string | null }> {
+  if (waitingStatuses.includes(status)) {
+    return { metrics: null, error: 'There are no metrics yet: the run has not started.' }
+  }
+  try {
+    return { metrics: await client.request([runWords[kind].route, id, 'metrics']), error: null }
+  } catch (error) {
+    return { metrics: null, error: (await unlessLoggedOut(error)).message }
+  }
+}
+
+/** What is known of a run is shown although a part of it does not come. */
+export async function unlessLoggedOut(error: unknown): Promise<PlatformError> {
+  const { PlatformError } = await import('@osmosis/platform')
+  if (error instanceof PlatformError && error.platformCode !== 'AUTH_REQUIRED') return error
+  throw error
+}
+
+async function changeRun(
+  session: PlatformSession,
+  name: string,
+  change: { kind: RunKind; yes: boolean | undefined; action: 'stop' | 'retry' },
+): Promise<void> {
+  const { kind, yes, action } = change
+  const { client } = await session.scoped()
+  const verb = action === 'stop' ? 'Stop' : 'Retry'
+  const agreed = await session.confirm({ prompt: `${verb} the run ${name}?` }, yes)
+  const answer = agreed
+    ? await client.request([runWords[kind].route, name, action], { method: 'POST', body: {} })
+    : {}
+  const done = action === 'stop' ? 'is stopping' : 'runs again'
+  session.output.operation({
+    status: agreed ? 'success' : 'cancelled',
+    operation: `${kind}.${action}`,
+    resource: { name, ...answer },
+    message: agreed ? `The run ${name} ${done}.` : `The run ${name} was left as it is.`,
+  })
+}

@@ -1,0 +1,47 @@
+import type { Command } from '@commander-js/extra-typings'
+import type { JsonObject, PlatformClient } from '@osmosis/platform'
+
+import {
+  addHostedRunCommands,
+  runWords,
+  unlessLoggedOut,
+  waitingStatuses,
+  type FoundHostedRun,
+} from '../platform/runs/hosted-runs.ts'
+import type { ProgramSettings } from '../platform/platform-flags.ts'
+
+/** Adds `train` with its commands. */
+export function addTrainCommands(program: Command, settings: ProgramSettings): void {
+  const train = program.command('train').description('train models on the platform')
+  addHostedRunCommands(train, 'train', { settings, detailsOf })
+}
+
+const unfinishedStatuses: readonly string[] = [...waitingStatuses, 'running']
+
+async function detailsOf(
+  client: PlatformClient,
+  name: string,
+  run: FoundHostedRun,
+): Promise<JsonObject> {
+  return {
+    checkpoints: await checkpointsOf(client, name, run),
+    in_progress: run.status === 'running',
+  }
+}
+
+/** Those of a run that has ended; they are asked for by the name that was given. */
+async function checkpointsOf(
+  client: PlatformClient,
+  name: string,
+  { status }: FoundHostedRun,
+): Promise<readonly JsonObject[]> {
+  const { objectsOf } = await import('@osmosis/platform')
+  if (unfinishedStatuses.includes(status)) return []
+  try {
+    const answer = await client.request([runWords.train.route, name, 'checkpoints'])
+    return objectsOf(answer['checkpoints'])
+  } catch (error) {
+    await unlessLoggedOut(error)
+    return []
+  }
+}
