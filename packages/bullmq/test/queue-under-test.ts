@@ -1,11 +1,12 @@
 import { OsmosisError, toRolloutSample, type RolloutSample } from '@osmosis/core'
-import type { RolloutRequest } from '@osmosis/runtime'
+import type { GradingOutcome, RolloutRequest } from '@osmosis/runtime'
 import type { QueueConnectionOptions } from '@osmosis/bullmq'
 import {
   RolloutQueue,
   type RolloutEntry,
   type TakeAnswer,
   type Taker,
+  type StoredWorkflow,
 } from '@osmosis/bullmq/records'
 import { startRedis, type RedisServer } from '@osmosis/testing/kit'
 import { Redis } from 'ioredis'
@@ -77,3 +78,21 @@ export function samples(reward: number | null = null): ReadonlyMap<string, Rollo
 export const graded = { status: 'success', failure: null, samples: samples(1) } as const
 
 export const lost = new OsmosisError('worker_lost', 'the worker was lost')
+
+/** The outcome of the workflow as its record holds it. */
+export async function storedWorkflow(
+  { records }: RolloutQueue,
+  id: string,
+): Promise<StoredWorkflow | undefined> {
+  const read = await records.readWith(id, ['workflow', 'samples', 'partial'])
+  return read?.more.workflow()
+}
+
+/** The outcome of the grading as its record holds it. */
+export async function storedGrading(
+  { records }: RolloutQueue,
+  id: string,
+): Promise<GradingOutcome | undefined> {
+  const read = await records.readWith(id, ['grading', 'samples'])
+  return read?.more.grading(read.more.samples())
+}

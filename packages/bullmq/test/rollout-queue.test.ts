@@ -298,7 +298,7 @@ it('leaves nothing in Redis but the memory of what has ended', async () => {
       (await client.keys('*:r-*')).filter((key) => !key.startsWith('osmosis:rollout:')),
     )
     .toEqual([])
-  for (const id of ids) await queue.records.forget(id)
+  for (const id of ids) await queue.records.finish(id, 0)
   const rest = (await client.keys('*')).filter(
     (key) => !/:(meta|events|id|keys|marker|sweep|stalled-check)$/.test(key),
   )

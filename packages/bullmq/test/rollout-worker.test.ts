@@ -17,7 +17,7 @@ import { type LogLine, recordingLogger, type RedisServer, withPrograms } from '@
 import { Queue } from 'bullmq'
 import { expect, onTestFinished } from 'vitest'
 
-import { entry, lookInto, openQueue, request } from './queue-under-test.ts'
+import { entry, lookInto, openQueue, request, storedGrading } from './queue-under-test.ts'
 
 const { it } = withPrograms('redis-server')
 
@@ -88,7 +88,7 @@ it('runs a rollout, waits for its front, grades it and has each outcome told', a
   await queue.accept(entry({ request: { ...request, chatCompletionsUrl: policy.url } }))
   await expect.poll(() => told).toEqual(['grading null', 'success 1'])
   expect(await queue.record('r1')).toMatchObject({ calls: 1, run: 1, status: 'success' })
-  expect((await queue.records.grading('r1'))?.samples.get('main')?.calls).toHaveLength(1)
+  expect((await storedGrading(queue, 'r1'))?.samples.get('main')?.calls).toHaveLength(1)
 })
 
 it('may look for silent workers twice in its interval, because BullMQ leaves out looks', async () => {

@@ -1,7 +1,7 @@
 import { withPrograms } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
-import { entry, openQueue, request } from './queue-under-test.ts'
+import { entry, openQueue, request, storedWorkflow } from './queue-under-test.ts'
 import { add, startHolding, startWorker } from './worker-processes.ts'
 
 const { it } = withPrograms('redis-server')
@@ -74,5 +74,5 @@ it('fails a grading that waited for its front in a worker that was killed', asyn
       errorMessage:
         'the worker was lost; the samples of the rollout were in it, so they are not graded',
     })
-  expect((await queue.records.workflow('r1'))?.outcome.status).toBe('success')
+  expect((await storedWorkflow(queue, 'r1'))?.outcome.status).toBe('success')
 })

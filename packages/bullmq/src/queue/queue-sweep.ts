@@ -1,5 +1,5 @@
 import { OsmosisError } from '@osmosis/core'
-import { isEnded, lossError } from '@osmosis/runtime'
+import { isEnded, lossError, type RolloutRequest } from '@osmosis/runtime'
 import type { Redis } from 'ioredis'
 
 import { deliveryScripts } from '../records/record-scripts.ts'
@@ -76,13 +76,14 @@ export class QueueSweep {
 
   async #expire(id: string, now: number): Promise<void> {
     const { records, runs, release } = this.#parts
-    const record = await records.read(id)
-    const entry = record && !isEnded(record.status) ? await records.entry(id) : undefined
-    if (record === undefined || entry === undefined) {
+    const read = await records.readWith(id, ['request'])
+    const request = read?.more.open('request') as RolloutRequest | undefined
+    if (read === undefined || isEnded(read.record.status) || request === undefined) {
       await this.#redis.zrem(`${this.#prefix}:deadlines`, id)
       return
     }
-    const { agentTimeoutSeconds: limit, queuedSeconds = 0 } = entry.request
+    const { record } = read
+    const { agentTimeoutSeconds: limit, queuedSeconds = 0 } = request
     const waited = (now - record.admittedAt) / 1000 + queuedSeconds
     const detail = record.status === 'queued' ? ` (${waited.toFixed(1)}s of it spent queued)` : ''
     const reason = new OsmosisError('timeout', `workflow exceeded its ${limit}s deadline${detail}`)

@@ -4,8 +4,7 @@ import { toScript } from './script-library.ts'
 export const deliveryScripts = {
   accept: toScript(`
     local kind, digest, answer, code, may_grade, limit_ms, most_queued, keep_ms = unpack(ARGV, 3, 10)
-    local lease_ms, token, most_leases, front, deliver_ms = unpack(ARGV, 11, 15)
-    local request, delivery = ARGV[16], ARGV[17]
+    local lease_ms, token, server, deliver_ms, request, delivery = unpack(ARGV, 11, 16)
     read('status', 'digest', 'answer', 'token_digest')
     if get('status') then
       local same = get('digest') == digest
@@ -18,16 +17,13 @@ export const deliveryScripts = {
     if most_queued ~= '' and redis.call('ZCARD', prefix .. ':queued') >= tonumber(most_queued) then
       return { 'full', '' }
     end
-    if most_leases ~= '' and redis.call('ZCARD', prefix .. ':leases') >= tonumber(most_leases) then
-      return { 'full', '' }
-    end
     local admitted = now()
     set('kind', kind, 'digest', digest, 'answer', answer, 'code', code, 'admitted_at', admitted,
       'run', 0, 'version', 0, 'calls', 0, 'downed', 0, 'request', request, 'delivery', delivery)
     known.admitted_at = admitted
     if may_grade == '1' then set('may_grade', 1) end
     if token ~= '' then set('token_digest', token) end
-    if front ~= '' then set('front', front, 'deliver_ms', deliver_ms) end
+    if server ~= '' then set('server', server, 'deliver_ms', deliver_ms) end
     if lease_ms ~= '' then
       set('heard_at', admitted, 'lease_ms', lease_ms)
       redis.call('ZADD', prefix .. ':leases', admitted + lease_ms, id)
@@ -105,7 +101,7 @@ export const deliveryScripts = {
     if get('lease_ms') then table.insert(lists, ':leases') end
     if kind ~= '' then noteDelivered(kind, how) end
     redis.call('HDEL', record, 'request', 'delivery', 'workflow', 'samples', 'partial', 'grading',
-      'cancel', 'token', 'limit', 'began', 'asked', 'downed', 'report', 'front',
+      'cancel', 'token', 'limit', 'began', 'asked', 'downed', 'report', 'server',
       'deliver_ms')
     for _, list in ipairs(lists) do redis.call('ZREM', prefix .. list, id) end
     return redis.call('PEXPIRE', record, keep_ms)`),
@@ -198,7 +194,7 @@ export const runScripts = {
     local phase = event:match('^%a+')
     local waits, calls = ARGV[10] == '1', ARGV[11]
     read('status', 'settled:' .. phase, 'run', 'cancel', 'worker', 'admitted_at', 'kind', 'may_grade',
-      'deliver_ms', 'front', 'limit')
+      'deliver_ms', 'server', 'limit')
     local before = get('status')
     if not before then return 'gone' end
     -- Whoever asks again does not know who has heard of it.
@@ -243,7 +239,7 @@ export const runScripts = {
   /** What was said in a workflow that failed. */
   partial: toScript(`
     if get('settled:workflow') ~= ARGV[3] or not get('request') then return 'stale' end
-    set('partial', ARGV[4], 'has_partial', 1)
+    set('partial', ARGV[4])
     changed()
     return awaitDelivery() == 0 and 'unclaimed' or 'kept'`),
 

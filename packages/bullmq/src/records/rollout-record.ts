@@ -28,7 +28,6 @@ export interface RolloutEntry {
 /** What may be there already when a rollout is accepted; without, any number. */
 export interface AcceptLimits {
   readonly mostQueued?: number | undefined
-  readonly mostLeases?: number | undefined
 }
 
 /** What became of an entry, with the answer of the one that was accepted under its id. */
@@ -51,31 +50,27 @@ export interface RolloutRecord {
   readonly run: number
   /** The worker of that run. */
   readonly worker: string | undefined
-  /** Whether the first model call of that run is about to leave, or has left. */
-  readonly hasAsked: boolean
   /** How many model calls its runs have begun. */
   readonly calls: number
   readonly admittedAt: number
   readonly reward: number | null
   readonly errorMessage: string | null
-  /** Whether the outcome of a phase is there to be read. */
-  readonly has: { readonly workflow: boolean; readonly grading: boolean; readonly partial: boolean }
+  /** Whether the outcome of the workflow is there to be read. */
+  readonly hasWorkflow: boolean
   readonly mayGrade: boolean
   /** What was told, by kind of callback, and how that went. */
   readonly delivered: Readonly<Record<string, string>>
   /** What the first who cancelled it was answered. */
   readonly cancelled: Exclude<CancelDisposition, 'not_found'> | undefined
   readonly tokenDigest: string | undefined
-  /** Of a lease: when it was renewed, when its end was decided, and when that was first fetched. */
-  readonly heardAt: number | undefined
+  /** Of a lease: when its end was decided, and when that was first fetched. */
   readonly endedAt: number | undefined
   readonly fetchedAt: number | undefined
 }
 
-/** What of a result can be told: a callback of either kind, both in one, or the end of a lease. */
-export type DeliveryKind = 'completion' | 'grader' | 'results' | 'lease'
-
-const deliveryKinds: readonly DeliveryKind[] = ['completion', 'grader', 'results', 'lease']
+/** The callbacks of a rollout. */
+const deliveryKinds = ['completion', 'grader'] as const
+export type DeliveryKind = (typeof deliveryKinds)[number]
 
 const small = [
   'kind',
@@ -87,17 +82,13 @@ const small = [
   'run',
   'worker',
   'calls',
-  'asked',
   'admitted_at',
   'reward',
   'error',
   'settled:workflow',
-  'settled:grading',
-  'has_partial',
   'may_grade',
   'token_digest',
   'cancelled',
-  'heard_at',
   'ended_at',
   'fetched_at',
 ] as const
@@ -134,21 +125,15 @@ export function readRecord(
     version: number('version') ?? 0,
     run: number('run') ?? 0,
     worker: text('worker'),
-    hasAsked: number('asked') === number('run'),
     calls: number('calls') ?? 0,
     admittedAt: number('admitted_at') ?? 0,
     reward: number('reward') ?? null,
     errorMessage: text('error') ?? null,
-    has: {
-      workflow: text('settled:workflow') !== undefined,
-      grading: text('settled:grading') !== undefined,
-      partial: text('has_partial') !== undefined,
-    },
+    hasWorkflow: text('settled:workflow') !== undefined,
     mayGrade: text('may_grade') !== undefined,
     delivered: Object.fromEntries(delivered),
     cancelled: text('cancelled') as RolloutRecord['cancelled'],
     tokenDigest: text('token_digest'),
-    heardAt: number('heard_at'),
     endedAt: number('ended_at'),
     fetchedAt: number('fetched_at'),
   }

@@ -1,9 +1,8 @@
-import type { GradingOutcome, RolloutRequest } from '@osmosis/runtime'
 import { portable } from '@osmosis/workers/messages'
 import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'
-import { RecordFields, workflowFields, type StoredWorkflow } from './stored-outcomes.ts'
+import { RecordFields } from './stored-outcomes.ts'
 import { deliveryScripts } from './record-scripts.ts'
 import { KnownScripts, type RecordScript, type ScriptValue } from './script-library.ts'
 import {
@@ -62,7 +61,6 @@ export class RolloutRecords {
       jobless,
       lease?.ms ?? '',
       lease?.tokenDigest ?? '',
-      limits.mostLeases ?? '',
       front?.id ?? '',
       front?.ms ?? '',
       this.seal(id, 'request', portable(request)),
@@ -97,32 +95,6 @@ export class RolloutRecords {
       sealed === null ? null : (this.open(id, 'error', Buffer.from(sealed, 'base64')) as string)
     const more = new Map(fields.map((field, n) => [field, values[recordFields.length + n] ?? null]))
     return { record: { ...record, errorMessage }, more: new RecordFields(this, id, more) }
-  }
-
-  /** What a front gave with the rollout, and what it is; undefined when that is not kept any more. */
-  async entry(
-    id: string,
-  ): Promise<{ readonly request: RolloutRequest; readonly delivery: unknown } | undefined> {
-    const fields = await this.#fields(id, ['request', 'delivery'])
-    const request = fields.open('request')
-    if (request === undefined) return undefined
-    return { request: request as RolloutRequest, delivery: fields.open('delivery') }
-  }
-
-  /** What a front gave with the rollout; undefined when that is not kept any more. */
-  async delivery(id: string): Promise<unknown> {
-    return (await this.#fields(id, ['delivery'])).open('delivery')
-  }
-
-  /** The outcome of the workflow; undefined until there is one, and when it is not kept any more. */
-  async workflow(id: string): Promise<StoredWorkflow | undefined> {
-    return (await this.#fields(id, workflowFields)).workflow()
-  }
-
-  /** The outcome of the grading; undefined until there is one, and when it is not kept any more. */
-  async grading(id: string): Promise<GradingOutcome | undefined> {
-    const fields = await this.#fields(id, ['grading', 'samples'])
-    return fields.grading(fields.samples())
   }
 
   /**
@@ -189,11 +161,6 @@ export class RolloutRecords {
     await this.run(deliveryScripts.finish, id, [keepMs, last?.kind ?? '', last?.how ?? ''])
   }
 
-  /** Forgets a rollout at once. */
-  async forget(id: string): Promise<void> {
-    await this.finish(id, 0)
-  }
-
   /** The key of the record. */
   key(id: string): string {
     return `${this.#connection.prefix}:rollout:${id}`
@@ -241,10 +208,5 @@ export class RolloutRecords {
 
   #valuesOf(id: string, values: readonly ScriptValue[]): ScriptValue[] {
     return [1, this.key(id), this.#connection.prefix, id, ...values]
-  }
-
-  async #fields(id: string, names: readonly string[]): Promise<RecordFields> {
-    const blobs = await this.ask((redis) => redis.hmgetBuffer(this.key(id), ...names))
-    return new RecordFields(this, id, new Map(names.map((name, n) => [name, blobs[n] ?? null])))
   }
 }

@@ -95,7 +95,7 @@ const shared = {
       if get('status') == 'grading' and get('may_grade') then return 1 end
       redis.call('ZADD', prefix .. ':undelivered', now() + (get('deliver_ms') or ${undeliveredMs}), id)
       if waits then return 1 end
-      local channel = prefix .. ':server:' .. (get('front') or '')
+      local channel = prefix .. ':server:' .. (get('server') or '')
       return redis.call('PUBLISH', channel, get('status') .. ' ' .. id)
     end`,
   noteDelivered: `

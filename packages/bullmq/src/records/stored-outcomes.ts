@@ -48,9 +48,6 @@ export interface StoredWorkflow {
   readonly samples: SamplesById
 }
 
-/** Where the outcome of a workflow is. */
-export const workflowFields = ['workflow', 'samples', 'partial'] as const
-
 const none: SamplesById = new Map()
 
 /** Opens what is stored sealed. */

@@ -47,7 +47,7 @@ export async function readPendingDelivery(
   if (read === undefined) return undefined
   const { record, more } = read
   const delivery = more.open('delivery') as QueuedDelivery | undefined
-  if (delivery === undefined || !record.has.workflow) return undefined
+  if (delivery === undefined || !record.hasWorkflow) return undefined
   const isWhole = isEnded(record.status)
   if (isWhole && !mayHaveEnded) return readPendingDelivery(records, id, true, withRequest)
   const stored = more.workflow(isWhole)

@@ -78,7 +78,8 @@ export class QueueControl implements RolloutControl {
   async #redacted(rolloutId: string, text: string | null): Promise<string | null> {
     if (text === null) return null
     const { queue, services } = this.#parts
-    const delivery = (await queue.records.delivery(rolloutId)) as QueuedDelivery | undefined
+    const read = await queue.records.readWith(rolloutId, ['delivery'])
+    const delivery = read?.more.open('delivery') as QueuedDelivery | undefined
     const forget = services.secrets.add(delivery?.apiKey, delivery?.targets?.apiKey)
     try {
       return services.secrets.redactError(text)
