@@ -62,7 +62,7 @@ describe('osmosis validate', () => {
   })
 
   it.each([
-    ['nowhere.ts:agentLoop', /^error: There is no agent loop file .*nowhere\.ts\.\n$/],
+    ['nowhere.ts:agentLoop', /^error: The agent loop file .*nowhere\.ts does not exist\.\n$/],
     [
       'rollouts/agent-loops/adder.ts:loop',
       /^error: rollouts\/agent-loops\/adder\.ts has no export 'loop'\. Its exports: Adder, agentLoop, number\.\n$/,
@@ -323,10 +323,10 @@ describe('osmosis test', () => {
 
   it('wants to be told who answers, and flags that fit together', async () => {
     expect(await fails('test', '-m', adder, ...data, '--policy', 'nobody')).toBe(
-      'error: There is no policy nobody: osmosis.toml names echo, adding, and there is no module of that name.\n',
+      'error: There is neither a policy nor a module named nobody. Policies in osmosis.toml: echo, adding.\n',
     )
     expect(await fails('test', '-m', adder, ...data, '--base-url', 'http://x')).toBe(
-      'error: Pass --model: the endpoint has to know which one to ask.\n',
+      'error: Pass --model: the endpoint needs the name of a model.\n',
     )
     expect(await fails('test', '-m', adder, ...data, ...policy, '--row', '1')).toBe(
       'error: --row can only be used with --interactive.\n',

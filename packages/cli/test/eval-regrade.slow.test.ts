@@ -65,7 +65,7 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(await run(regrade)).toMatchObject({
       code: 2,
       stderr: expect.stringContaining(
-        'mine is there already. Replace it? There is no terminal to ask in',
+        'mine is there already. Replace it? No terminal is available for the answer',
       ),
     })
   })

@@ -69,7 +69,7 @@ Written as echo@strict.`)
     const adopt = [...regrade, '--adopt', 'strict']
     expect(await run(adopt)).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('There is no terminal to ask in: pass --yes.'),
+      stderr: expect.stringContaining('No terminal is available for the answer: pass --yes.'),
     })
     const folder = path.join(output, 'echo')
     {
@@ -198,7 +198,10 @@ describe('osmosis eval regrade of stored samples', () => {
       [[folder, '--break-lock'], '--break-lock goes with --adopt'],
       [[folder, '--watch', '--adopt'], '--watch grades again and again'],
       [[folder, '--adopt', 'none', '--yes'], 'has no grading none'],
-      [[folder, '--grader', 'nothing.ts'], 'There is no grader file'],
+      [
+        [folder, '--grader', 'nothing.ts'],
+        `The grader file ${path.join(workspace, 'nothing.ts')} does not exist`,
+      ],
       [
         [folder, '--grader', 'rollouts/agent-loops/rewards.ts'],
         'exports several functions. Name the one to grade with:',

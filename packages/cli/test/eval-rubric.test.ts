@@ -189,6 +189,6 @@ it('osmosis eval rubric ends with 130 on Ctrl-C, while the judge has not answere
   await expect.poll(() => judge.received.length).toBeGreaterThan(0)
   const { code, stdout, stderr } = await command.end()
   expect([code, stdout]).toEqual([130, ''])
-  expect(stderr).toContain('Stopping: cancelling what runs.')
+  expect(stderr).toContain('Stopping: cancelling running work.')
   expect(stderr).not.toContain('    at ')
 })

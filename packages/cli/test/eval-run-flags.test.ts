@@ -101,7 +101,7 @@ describe('osmosis eval run refuses', () => {
     [`${config} --rows 9`, '--rows 9 is out of range; valid rows are 0-3'],
     [
       `-m nowhere:agentLoop -d data/sums.jsonl ${policy}`,
-      `There is no entrypoint file ${path.join(workspace, 'nowhere')}. Tried as well: .ts, .js, .mts, .mjs, .cts, .cjs behind it.`,
+      `The entrypoint file ${path.join(workspace, 'nowhere')} does not exist. Tried as well: .ts, .js, .mts, .mjs, .cts, .cjs behind it.`,
     ],
     [
       `-m rollouts/echo -d data/sums.jsonl ${policy}`,
@@ -113,7 +113,7 @@ describe('osmosis eval run refuses', () => {
     ],
     [
       `${loop} --policy nobody`,
-      'There is no policy nobody: osmosis.toml names echo, adding, and there is no module of that name.',
+      'There is neither a policy nor a module named nobody. Policies in osmosis.toml: echo, adding.',
     ],
     [
       `${loop} ${policy} --secrets-file secrets.env`,
@@ -230,7 +230,7 @@ describe('osmosis eval run refuses', () => {
     ],
     [
       '--eval-fn nowhere.ts:exact',
-      `There is no eval function file ${path.join(workspace, 'nowhere.ts')}.`,
+      `The eval function file ${path.join(workspace, 'nowhere.ts')} does not exist.`,
     ],
   ])('%s', async (flags, message) => {
     expect(await refusal(`${loop} ${policy} ${flags}`)).toBe(`error: ${message}`)

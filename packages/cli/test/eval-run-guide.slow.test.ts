@@ -8,7 +8,10 @@ import { readResults, run as osmosis } from './in-process.ts'
 import { endpoint, say } from './model-endpoint.ts'
 import { temporaryFolder } from './osmosis.ts'
 
-const guide = readFileSync(path.resolve(import.meta.dirname, '../../../docs/guides/agent-loop.md'), 'utf8')
+const guide = readFileSync(
+  path.resolve(import.meta.dirname, '../../../docs/guides/agent-loop.md'),
+  'utf8',
+)
 
 /** The program of the guide that mentions `marker`. */
 function program(marker: string): string {

@@ -30,7 +30,7 @@ it('osmosis eval run stops on Ctrl-C: cancels what runs, keeps what is done, lea
   command.child.kill('SIGINT')
   const { code, stdout, stderr } = await command.finished
   expect(code).toBe(130)
-  expect(stderr).toContain('Stopping: cancelling what runs.')
+  expect(stderr).toContain('Stopping: cancelling running work.')
   expect(stdout).toMatch(/incomplete/)
   expect(readResults(folder).run).toMatchObject({
     status: 'incomplete',

@@ -19,7 +19,7 @@ it.each([
   {
     name: 'rollouts whose answer is their result over a queue',
     args: [...served, '--run'],
-    said: '--run and --redis exclude each other: the answer of POST /run is its result, which ends with the server that was asked, and a queue keeps rollouts for longer. Serve it without a queue, with --workers for more processes.',
+    said: '--run and --redis exclude each other: POST /run returns the result in its response, and a rollout in a queue may outlive the server. Serve without a queue, and add --workers for more processes.',
   },
   {
     name: 'worker processes of a server that runs nothing',
@@ -34,12 +34,12 @@ it.each([
   {
     name: 'an agent loop over a queue',
     args: ['serve', 'rollouts/agent-loops/adder.ts', ...redis],
-    said: 'A queue is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.',
+    said: 'A queue runs workflows, and rollouts/agent-loops/adder.ts exports an agent loop, which its server has to run: start several servers of it instead, each on its own port.',
   },
   {
     name: 'a worker of agent loops',
     args: ['worker', 'rollouts/agent-loops/adder.ts', ...redis],
-    said: 'A queue is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.',
+    said: 'A queue runs workflows, and rollouts/agent-loops/adder.ts exports an agent loop, which its server has to run: start several servers of it instead, each on its own port.',
   },
   {
     name: 'an address that is no Redis',

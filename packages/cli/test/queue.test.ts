@@ -21,7 +21,7 @@ withPrograms('redis-server').describe('over a queue', () => {
     for (const { child } of [front, worker, second.command]) child.kill('SIGTERM')
     const place = `the queue osmosis at ${redis.url}, code ${code}`
     expect((await front.finished).stdout).toBe(
-      `Serving EchoWorkflow of ${echo} (EchoGrader)\nOver ${place}: no worker yet, rollouts wait for one\nListening on ${url} (open, no key asked for)\n`,
+      `Serving EchoWorkflow of ${echo} (EchoGrader)\nOver ${place}: no worker yet, rollouts wait for one\nListening on ${url} (open, no key required)\n`,
     )
     expect((await second.command.finished).stdout).toContain(
       `Over ${place}: 1 worker for 4 rollouts\n`,

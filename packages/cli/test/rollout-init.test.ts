@@ -128,7 +128,10 @@ it('writes nothing where a file of that name is, and names it', async () => {
 
 it.each([
   [['Shop', '--yes'], 'got "Shop"'],
-  [['shop'], 'There is no terminal to ask in: pass --framework openai-agents | strands | '],
+  [
+    ['shop'],
+    'No terminal is available for the answer: pass --framework openai-agents | strands | ',
+  ],
 ])('refuses %j', async (args, message) => {
   await project()
   const { code, stderr } = await init(...args)

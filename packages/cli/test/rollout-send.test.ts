@@ -154,7 +154,7 @@ describe('osmosis rollout send', () => {
 
   it.each([
     [[echo], 'Name what the row is taken from: --dataset <file>, or --config <eval config>.'],
-    [[echo, '9', ...words], 'There is no row 9 in data/words.jsonl: its rows are 0 to 3.'],
+    [[echo, '9', ...words], 'data/words.jsonl has no row 9: its rows are 0 to 3.'],
     [['rollouts/agent-loops/adder.ts', ...words], 'Try the loop with osmosis test.'],
     [[echo, '0', ...words, '--policy-host', '1.2.3.4'], '--policy-host must be an address of this'],
     [[echo, '0', ...words, '--server-api-key-env', 'KEY'], 'an entrypoint is served here.'],

@@ -71,7 +71,7 @@ export const loop = new Loop()`,
     expect(findings).toEqual([
       'ok entrypoint: exports an agent loop',
       'ok model calls: 1 reached the policy',
-      'fail reward: There is no reward for the conversation.',
+      'fail reward: No reward was set for the conversation.',
       'ok trainers: Osmosis trains agent loops. Agent Lightning, Trinity and POST /run take workflows.',
     ])
   })
@@ -93,7 +93,7 @@ export const loop = new Loop()`,
     const { code, findings } = await validate('one')
     expect(code).toBe(0)
     expect(findings).toContain(
-      'warn sampling: The agent asks for temperature 0. Where the trainer does not set its own, all attempts at a row would be alike, and none would teach.',
+      'warn sampling: The agent sets temperature 0. Unless the trainer overrides it, all attempts at a row are identical and give no training signal.',
     )
     expect(findings).toContain(
       'warn Agent Lightning: trains only the last of several model calls with one prompt, and there are such calls (sample main).',

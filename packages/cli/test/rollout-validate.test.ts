@@ -16,7 +16,7 @@ describe('osmosis rollout validate', () => {
     workspaceOf(`sample('main'); messages.push({ role: 'assistant', content: 'ONE' })`)
     const { code, findings } = await validate('one')
     expect(code).toBe(1)
-    expect(findings).toContain('fail model calls: The policy was never asked.')
+    expect(findings).toContain('fail model calls: No model call reached the policy.')
   })
 
   it('names an entrypoint without a grader', async () => {
@@ -28,7 +28,7 @@ export class One extends AgentWorkflow { async run() {} }`
     expect(findings.slice(1)).toEqual([
       'ok entrypoint: exports a workflow',
       'fail grader: The entrypoint exports no grader, so no rollout gets a reward.',
-      'warn workflow config: The entrypoint exports no workflow config: at most 4 rollouts run at the same time.',
+      'warn workflow config: The entrypoint exports no workflow config: at most 4 rollouts run concurrently.',
     ])
   })
 
@@ -48,12 +48,12 @@ export const loop = new Loop()`,
     const { code, stdout } = await run(['rollout', 'validate', '-m', 'loop.ts:loop'])
     expect(code).toBe(0)
     expect(stdout).toMatch(
-      /^loop\.ts:loop\nok {4}entrypoint {2}exports an agent loop\nwarn {2}rollout {5}No rollout was run, because there is no row\.\n/,
+      /^loop\.ts:loop\nok {4}entrypoint {2}exports an agent loop\nwarn {2}rollout {5}No rollout was run, because no dataset is named\.\n/,
     )
   })
 
   it.each([
-    [['nobody'], /There is no rollout nobody in rollouts\/\. There are: echo, one\./],
+    [['nobody'], /rollouts\/ has no rollout nobody\. Available: echo, one\./],
     [['one', '-m', 'x.ts'], /Name what to validate once/],
     [['-d', 'data/words.jsonl'], /--dataset goes with --module/],
   ])('refuses %j', async (args, message) => {

@@ -51,7 +51,7 @@ describe('osmosis serve -m', () => {
     const [started = ''] = readdirSync(log)
     expect([code, stdout]).toEqual([
       0,
-      `Serving the agent loop adder of rollouts/agent-loops/adder.ts\nKeeping traces in ${path.join(log, started)}\nListening on ${url} (open, no key asked for)\n`,
+      `Serving the agent loop adder of rollouts/agent-loops/adder.ts\nWriting traces to ${path.join(log, started)}\nListening on ${url} (open, no key required)\n`,
     ])
     expect(started).toMatch(/^\d{10}$/)
     expect(readdirSync(path.join(log, started))).toEqual(['r1.jsonl'])

@@ -310,8 +310,8 @@ describe('osmosis serve --register refuses', () => {
       { ...login(), version: 3 },
       'it is of another version than 1 and 2. Upgrade osmosis',
     ],
-    ['is no JSON', `{"access_token": ${token}`, 'cannot be used: it is no JSON object. Log in'],
-    ['is no object', `["${token}"]`, 'cannot be used: it is no JSON object. Log in'],
+    ['is no JSON', `{"access_token": ${token}`, 'cannot be used: it is not a JSON object. Log in'],
+    ['is no object', `["${token}"]`, 'cannot be used: it is not a JSON object. Log in'],
   ])('a login that %s', async (what, credentials, message) => {
     const exitCode = what === 'has no token that can be sent' ? 2 : 1
     const environment = home(credentials)

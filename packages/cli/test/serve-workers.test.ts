@@ -35,7 +35,7 @@ it('serves a workflow in a worker process as in its own, and ends with it on SIG
   command.child.kill('SIGTERM')
   const { code, stdout } = await command.finished
   expect(stdout).toBe(
-    `Serving EchoWorkflow of ${echo} (EchoGrader)\nListening on ${url} (open, no key asked for)\n`,
+    `Serving EchoWorkflow of ${echo} (EchoGrader)\nListening on ${url} (open, no key required)\n`,
   )
   expect(code).toBe(0)
 })

@@ -26,7 +26,7 @@ describe('osmosis serve', () => {
     })
     command.child.kill('SIGTERM')
     expect((await command.finished).stdout).toBe(
-      `Serving EchoWorkflow of ${echo} (EchoGrader)\nListening on ${url} (open, no key asked for)\n`,
+      `Serving EchoWorkflow of ${echo} (EchoGrader)\nListening on ${url} (open, no key required)\n`,
     )
     expect((await command.finished).code).toBe(0)
   })
@@ -100,7 +100,7 @@ describe('osmosis serve', () => {
 
   it('says that the file of variables which is named is not there', async () => {
     const { code, stderr } = await osmosis(['serve', echo], { OSMOSIS_ENV_FILE: 'nowhere.env' })
-    expect([code, stderr]).toEqual([2, 'error: There is no file nowhere.env with variables.\n'])
+    expect([code, stderr]).toEqual([2, 'error: The environment file nowhere.env does not exist.\n'])
   })
 
   it('writes a document of what each rollout said, unless told not to', async () => {
@@ -184,7 +184,7 @@ describe('osmosis serve refuses', () => {
 
   it('a file that is not there', async () => {
     expect(await fails('nowhere.ts')).toBe(
-      `error: There is no entrypoint file ${path.join(workspace, 'nowhere.ts')}.\n`,
+      `error: The entrypoint file ${path.join(workspace, 'nowhere.ts')} does not exist.\n`,
     )
   })
 

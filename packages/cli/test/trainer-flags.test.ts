@@ -12,7 +12,7 @@ it.each([
   {
     name: 'a worker that takes rollouts from nowhere',
     args: ['worker', echo],
-    said: 'Name what the worker takes rollouts from: --redis <url>, --agent-lightning <url>, or --trinity <url>.',
+    said: 'Name one source of rollouts for the worker: --redis <url>, --agent-lightning <url>, or --trinity <url>.',
   },
   {
     name: 'two sources of rollouts',
@@ -62,7 +62,7 @@ it.each([
   {
     name: 'an agent loop',
     args: ['worker', 'rollouts/agent-loops/adder.ts', ...lightning],
-    said: 'What a trainer hands out is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.',
+    said: 'A worker of a trainer runs workflows, and rollouts/agent-loops/adder.ts exports an agent loop, which its server has to run: start several servers of it instead, each on its own port.',
   },
 ])('refuses $name', async ({ args, said }) => {
   expect(await osmosis(args)).toEqual({ code: 2, stdout: '', stderr: `error: ${said}\n` })

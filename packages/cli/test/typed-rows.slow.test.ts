@@ -28,6 +28,6 @@ describe('rows of a declared shape', () => {
       'dataset validate data/valid.jsonl --entrypoint rollouts/none.ts'.split(' '),
     )
     expect(none.code).toBe(2)
-    expect(none.stderr).toContain('There is no entrypoint file')
+    expect(none.stderr).toMatch(/The entrypoint file .* does not exist/)
   })
 })

@@ -125,7 +125,7 @@ async function toPlan(flags: CreateFlags, environment: NodeJS.ProcessEnv): Promi
     ]
     if (missing.length > 0) {
       throw new ScaffoldError(
-        `Nobody can be asked here: pass ${missing.join(' and ')}, or --yes for the defaults. With npm, options stand behind \`--\`: npm create @osmosis@latest my-agent -- --framework strands`,
+        `No terminal is available for questions: pass ${missing.join(' and ')}, or --yes for the defaults. With npm, options stand behind \`--\`: npm create @osmosis@latest my-agent -- --framework strands`,
       )
     }
   }
@@ -179,7 +179,7 @@ async function create(plan: CreatePlan): Promise<number> {
   if (plan.installs) {
     say(`Installing with ${manager} …`)
     if (!(await install(manager, folder))) {
-      say(`error: ${manager} install failed. Everything else is done: repeat it in ${place}.`)
+      say(`error: ${manager} install failed. Everything else is done: run it again in ${place}.`)
       return 1
     }
   }

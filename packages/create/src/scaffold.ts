@@ -100,7 +100,7 @@ export async function writeNewFiles(root: string, files: Files): Promise<void> {
   if (inTheWay.length > 0) {
     const list = inTheWay.map((name) => `- ${name}\n`).join('')
     throw new ScaffoldError(
-      `Nothing was written, because this would be overwritten in ${root}:\n${list}Move it away, or take another name.`,
+      `Nothing was written, because these files already exist in ${root}:\n${list}Move them away, or use another name.`,
     )
   }
   for (const [name, text] of files) {

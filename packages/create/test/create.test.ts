@@ -98,7 +98,7 @@ it('overwrites nothing and names what stands in the way', async () => {
   const { code, stderr } = await create([folder, '--yes', '--name', 'shop', ...quietly])
   expect(code).toBe(2)
   expect(stderr).toMatch(
-    /^error: Nothing was written.*:\n- README\.md\n- osmosis\.toml\n- rollouts\nMove it away, /,
+    /^error: Nothing was written.*:\n- README\.md\n- osmosis\.toml\n- rollouts\nMove them away, /,
   )
   expect(readdirSync(folder).toSorted()).toEqual([
     'README.md',

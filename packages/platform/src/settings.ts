@@ -94,7 +94,7 @@ function checkTokenPlatform(url: string, environment: Environment, allowInsecure
 async function namedEnv(folder: string, file: string): Promise<Environment> {
   const variables = await readEnv(path.resolve(folder, file))
   if (variables !== undefined) return variables
-  throw new PlatformError('VALIDATION', `There is no file ${file} with variables.`)
+  throw new PlatformError('VALIDATION', `The environment file ${file} does not exist.`)
 }
 
 async function nearestEnv(folder: string): Promise<Environment> {

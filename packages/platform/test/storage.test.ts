@@ -66,7 +66,7 @@ it.each<[string, { status: number; location?: string }[], number | undefined, st
     'redirects without an end',
     Array.from({ length: 30 }, () => ({ status: 302, location: '/' })),
     undefined,
-    'The storage redirects without an end.',
+    'The storage redirects too often.',
   ],
   ['another size than was said', [], 6, 'should have 6 bytes, and 5 came.'],
   ['a refusal', [{ status: 404 }], undefined, 'answered 404.'],

@@ -25,7 +25,7 @@ export function abortOnInterrupt(): { signal: AbortSignal; release: () => void }
   const abort = new AbortController()
   const onSignal = withSurroundings((): void => {
     if (abort.signal.aborted) process.exit(interruptedExitCode)
-    printError('\nStopping: cancelling what runs. Press Ctrl-C again to stop at once.\n')
+    printError('\nStopping: cancelling running work. Press Ctrl-C again to stop immediately.\n')
     abort.abort(new OsmosisError('cancelled', 'interrupted'))
   })
   const given = endSignal()

@@ -32,7 +32,7 @@ async function typeScriptFinding(): Promise<CheckFinding> {
     await writeFile(file, program)
     const { answer } = await loadModule('probe', file)
     if (answer === 'yes') return ok('TypeScript', 'files are loaded as they are')
-    return fail('TypeScript', `A file was loaded, but exports ${String(answer)} in place of yes.`)
+    return fail('TypeScript', `A file was loaded, but exports ${String(answer)} instead of yes.`)
   } catch (error) {
     const advice = 'Remove node_modules and install again: tsx or esbuild is missing or damaged.'
     return fail('TypeScript', `TypeScript files cannot be loaded: ${errorMessage(error)}`, advice)

@@ -104,9 +104,9 @@ async function policyFinding(
     return await closing(await open(), async (chosen) => {
       if (policy.kind === 'module') return ok('policy', `${name}: ${policy.module} was loaded`)
       const key = policy.apiKeyEnv === null ? '' : `, ${policy.apiKeyEnv} is set`
-      if (!online) return ok('policy', `${name}: not asked without --online${key}`)
+      if (!online) return ok('policy', `${name}: not called without --online${key}`)
       if (policy.model === null)
-        return ok('policy', `${name}: not asked, each config names its model${key}`)
+        return ok('policy', `${name}: not called, because each config names its model${key}`)
       return answerFinding(name, await askedOnce(chosen))
     })
   } catch (error) {
@@ -136,7 +136,7 @@ function answerFinding(
 
 function adviceFor(status: number): string {
   if (status === 401 || status === 403)
-    return 'Look at the key in the variable that api_key_env names.'
-  if (status === 404) return 'Look at base_url and model in osmosis.toml.'
-  return 'Look whether the endpoint runs at base_url in osmosis.toml.'
+    return 'Check the key in the variable that api_key_env names.'
+  if (status === 404) return 'Check base_url and model in osmosis.toml.'
+  return 'Check that the endpoint runs at base_url in osmosis.toml.'
 }

@@ -114,7 +114,7 @@ export function policyChoice(flags: PolicyFlags, surroundings: PolicySurrounding
   ): PolicyChoice {
     const asked = model ?? endpoint.model ?? surroundings.model
     if (asked === undefined) {
-      throw invalid('Pass --model: the endpoint has to know which one to ask.')
+      throw invalid('Pass --model: the endpoint needs the name of a model.')
     }
     const { baseUrl } = endpoint
     return { kind: 'endpoint', baseUrl, model: asked, apiKeyEnv: apiKeyEnv ?? endpoint.apiKeyEnv }
@@ -136,7 +136,7 @@ function namedPolicy(name: string, { policies }: WorkspaceConfig): PolicyConfig 
   if (/[./\\]/.test(name) || isModule(name)) return { kind: 'module', module: name, file }
   const names = [...policies.keys()].join(', ') || 'none'
   throw invalid(
-    `There is no policy ${name}: osmosis.toml names ${names}, and there is no module of that name.`,
+    `There is neither a policy nor a module named ${name}. Policies in osmosis.toml: ${names}.`,
   )
 }
 

@@ -29,7 +29,7 @@ export function readEnvironment(): NodeJS.ProcessEnv {
   const file = fromHere(named)
   const text = readIfThere(file)
   if (text !== undefined) return { ...parseEnv(text), ...given, OSMOSIS_ENV_FILE: file }
-  throw new OsmosisError('invalid_config', `There is no file ${named} with variables.`)
+  throw new OsmosisError('invalid_config', `The environment file ${named} does not exist.`)
 }
 
 /** Gives the command and this process what they lack of that: code of the user reads `process.env`. */

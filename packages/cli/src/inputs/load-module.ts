@@ -112,7 +112,10 @@ export function moduleFile(what: string, name: string): string {
   const found = candidates.find(isFile)
   if (found !== undefined) return found
   const tried = isModule ? '' : ` Tried as well: ${extensions.join(', ')} behind it.`
-  throw new OsmosisError('invalid_entrypoint', `There is no ${what} file ${fullPath}.${tried}`)
+  throw new OsmosisError(
+    'invalid_entrypoint',
+    `The ${what} file ${fullPath} does not exist.${tried}`,
+  )
 }
 
 function isFile(file: string): boolean {

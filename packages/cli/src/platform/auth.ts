@@ -45,7 +45,7 @@ async function logIn(session: PlatformSession, flags: FlagsOf<typeof declareLogi
   if (environmentToken !== undefined && flags.token === undefined) {
     throw new PlatformError(
       'CONFLICT',
-      'OSMOSIS_TOKEN is set and would be used in place of the login: unset it, or pass --token.',
+      'OSMOSIS_TOKEN is set and would override the login: unset it, or pass --token.',
     )
   }
   if (output.json && flags.token === undefined) {
@@ -129,13 +129,13 @@ async function logOut(
   }
   const login = await file.find(url)
   if (login === undefined) {
-    end('noop', `There is no login for ${url}.`)
+    end('noop', `Not logged in to ${url}.`)
     return
   }
   output.hide(login.token)
   const who = typeof login.user['email'] === 'string' ? ` of ${login.user['email']}` : ''
   const agreed = await session.confirm(
-    { prompt: `Log out of ${url}?`, summary: `The login${who} will be worthless.` },
+    { prompt: `Log out of ${url}?`, summary: `This revokes the token of the login${who}.` },
     flags.yes,
   )
   if (!agreed) {

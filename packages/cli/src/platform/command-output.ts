@@ -65,7 +65,7 @@ export class CommandOutput {
           .trimEnd(),
       )
     }
-    if (rows.length === 0) this.note('There is nothing to list.')
+    if (rows.length === 0) this.note('No items.')
     if (hasMore) this.note(`There is more: --offset ${nextOffset}, or --all.`)
   }
 
@@ -78,7 +78,7 @@ export class CommandOutput {
       return
     }
     for (const text of texts) this.#line(text)
-    if (texts.length === 0) this.note('There is nothing in the log.')
+    if (texts.length === 0) this.note('The log is empty.')
     if (nextCursor !== null) this.note(`There is more: --cursor ${nextCursor}`)
   }
 

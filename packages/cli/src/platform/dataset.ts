@@ -198,7 +198,7 @@ async function previewDataset(
   const { client } = await session.scoped()
   const dataset = await client.request(['datasets', name])
   const rows = allRows(dataset['data_preview'])?.slice(0, requested) ?? null
-  const none = `There is no preview of ${name} (${shown(dataset['status'])}).`
+  const none = `No preview of ${name} is available (${shown(dataset['status'])}).`
   session.output.detail(
     {
       dataset: described(dataset),
@@ -243,7 +243,7 @@ async function downloadFile(
   if (status !== 'uploaded') {
     throw new PlatformError(
       'VALIDATION',
-      `${name} cannot be downloaded while it is ${shown(status)}: it has to be uploaded.`,
+      `${name} cannot be downloaded, because its status is ${shown(status)}, not uploaded.`,
       { status: 200 },
     )
   }

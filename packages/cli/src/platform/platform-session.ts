@@ -185,7 +185,7 @@ export class PlatformSession {
     if (!this.output.json && isInteractive()) return
     throw new PlatformError(
       'INTERACTIVE_REQUIRED',
-      `${prompt} There is no terminal to ask in${advice}`,
+      `${prompt} No terminal is available for the answer${advice}`,
       { details: { prompt, ...details } },
     )
   }

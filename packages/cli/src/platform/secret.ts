@@ -71,8 +71,6 @@ const route = ['environment-secrets']
 
 /** How the platform calls whose a secret is. */
 const wireScopes = { all: 'all', personal: 'user', workspace: 'workspace' } as const
-/** Who loses a secret, or has it, in words. */
-const owners = { personal: 'You have', workspace: 'The workspace has' } as const
 
 async function setSecret(
   session: PlatformSession,
@@ -89,7 +87,7 @@ async function setSecret(
     status: 'success',
     operation: 'secret.set',
     resource: { ...withoutValue(kept), name, scope },
-    message: `${owners[scope]} the secret ${name}.`,
+    message: `Stored the ${scope} secret ${name}.`,
   })
 }
 
@@ -101,8 +99,8 @@ async function readValue(
   const value = await givenValue(session, name, variable)
   if (value !== '') return value
   const { PlatformError } = await import('@osmosis/platform')
-  const where = variable === undefined ? 'The value that was given' : `The variable ${variable}`
-  throw new PlatformError('VALIDATION', `${where} is empty: a secret has a value.`)
+  const where = variable === undefined ? 'The given value' : `The variable ${variable}`
+  throw new PlatformError('VALIDATION', `${where} is empty: a secret needs a value.`)
 }
 
 async function givenValue(
@@ -167,7 +165,7 @@ async function deleteSecret(
     status: agreed ? 'success' : 'cancelled',
     operation: 'secret.delete',
     resource: { name, scope },
-    message: agreed ? `${owners[scope]} no secret ${name} any more.` : `${name} was not deleted.`,
+    message: agreed ? `Deleted the ${scope} secret ${name}.` : `${name} was not deleted.`,
   })
 }
 
@@ -183,9 +181,9 @@ async function assertExists(
   const [other] = scopes
   const advice =
     other === undefined
-      ? 'osmosis secret list names those that are there.'
-      : `There is one of the scope ${other}: osmosis secret delete ${name} --scope ${other}`
-  throw new PlatformError('NOT_FOUND', `There is no ${scope} secret ${name}. ${advice}`, {
+      ? 'List the existing secrets with osmosis secret list.'
+      : `It exists in the scope ${other}: osmosis secret delete ${name} --scope ${other}`
+  throw new PlatformError('NOT_FOUND', `The ${scope} secret ${name} does not exist. ${advice}`, {
     details: { name, scope },
   })
 }

@@ -40,7 +40,8 @@ export async function validateDataset(
   fitOf?: (rows: readonly DatasetRow[]) => Promise<DatasetFit>,
 ): Promise<DatasetVerdict> {
   const found = await stat(fromHere(file)).catch(() => undefined)
-  if (!found?.isFile()) throw new PlatformError('VALIDATION', `There is no file ${file}.`)
+  if (!found?.isFile())
+    throw new PlatformError('VALIDATION', `${file} does not exist, or is not a file.`)
   const extension = path.extname(file).slice(1).toLowerCase()
   const errors: string[] = []
   const warnings: string[] = []

@@ -105,7 +105,7 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   if (installs && flags.install) {
     say(`Installing with ${manager} …`)
     if (!(await install(manager, root))) {
-      say(`error: ${manager} install failed. Everything else is done: repeat it in ${root}.`)
+      say(`error: ${manager} install failed. Everything else is done: run it again in ${root}.`)
       return 1
     }
   }
@@ -133,7 +133,7 @@ async function workspaceRoot(): Promise<string> {
     if (folder === path.dirname(folder)) break
   }
   throw new ScaffoldError(
-    'There is no package.json here or above, which a rollout needs for its packages. Start a workspace: npm create @osmosis@latest',
+    'No package.json was found in this folder or above; a rollout needs one for its packages. Start a workspace: npm create @osmosis@latest',
   )
 }
 
@@ -141,7 +141,7 @@ async function chosenFramework({ yes }: InitFlags): Promise<Framework> {
   if (yes === true) return frameworkNames[0]
   if (isInteractive()) return askFramework()
   throw new ScaffoldError(
-    `There is no terminal to ask in: pass --framework ${frameworkNames.join(' | ')}, or --yes for ${frameworkNames[0]}.`,
+    `No terminal is available for the answer: pass --framework ${frameworkNames.join(' | ')}, or --yes for ${frameworkNames[0]}.`,
   )
 }
 

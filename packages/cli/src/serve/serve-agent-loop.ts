@@ -55,8 +55,8 @@ export async function serveAgentLoop(
   const listening = await listen(app, { port: flags.port ?? settings.port, host, auth })
   printOut(
     `Serving the agent loop ${loop.name} of ${file}\n` +
-      (traces === undefined ? '' : `Keeping traces in ${traces}\n`) +
-      `Listening on ${listening.url} (${keys === undefined ? 'open, no key asked for' : 'with a bearer key'})\n`,
+      (traces === undefined ? '' : `Writing traces to ${traces}\n`) +
+      `Listening on ${listening.url} (${keys === undefined ? 'open, no key required' : 'with a bearer key'})\n`,
   )
   followKeyFile(app, flags.apiKeyFile)
   announceListening(listening, {

@@ -141,7 +141,7 @@ async function openWorkflowPort(
   const listening = await listen(server, { port: flags.port ?? port, host, auth })
   const closed = listening.closed.then(close)
   closed.catch(() => {})
-  const key = server.requiresKey ? 'with a bearer key' : 'open, no key asked for'
+  const key = server.requiresKey ? 'with a bearer key' : 'open, no key required'
   const said = [
     `Serving ${workflowText(facts)}`,
     ...lines,

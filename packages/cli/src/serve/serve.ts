@@ -220,7 +220,7 @@ function assertQueueFlags(flags: ServeFlags): void {
   refuseOneOf(
     { '--run': flags.run || undefined },
     (flag) =>
-      `${flag} and --redis exclude each other: the answer of POST /run is its result, which ends with the server that was asked, and a queue keeps rollouts for longer. Serve it without a queue, with --workers for more processes.`,
+      `${flag} and --redis exclude each other: POST /run returns the result in its response, and a rollout in a queue may outlive the server. Serve without a queue, and add --workers for more processes.`,
   )
   const ofWorkers = {
     '--workers': flags.workers,

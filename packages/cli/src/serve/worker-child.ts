@@ -12,7 +12,7 @@ await runWorker(async () => {
   if (loaded.kind === 'agent-loop') {
     throw new OsmosisError(
       'invalid_config',
-      `--workers is for workflows, and ${loaded.file} exports an agent loop: start several servers of it instead, each on a port of its own.`,
+      `--workers is for workflows, and ${loaded.file} exports an agent loop: start several servers of it instead, each on its own port.`,
     )
   }
   const { entrypoint, file } = loaded

@@ -61,7 +61,7 @@ export function onlyWorkflow(
 ): Extract<LoadedEntrypoint, { kind: 'workflow' }> {
   if (loaded.kind === 'workflow') return loaded
   throw invalid(
-    `${what} is for workflows, and ${loaded.file} exports an agent loop, whose trainer steps it at the server that took it: start several servers of it instead, each on a port of its own.`,
+    `${what} runs workflows, and ${loaded.file} exports an agent loop, which its server has to run: start several servers of it instead, each on its own port.`,
   )
 }
 

@@ -113,7 +113,7 @@ export async function runnableWorkflow(
   if (flags.workers === undefined) {
     const loaded = await loadEntrypoint(entrypoint)
     const isQueued = flags.redis !== undefined
-    const what = 'What a trainer hands out'
+    const what = 'A worker of a trainer'
     return localWorkflow(isQueued ? queuedWorkflow(loaded) : onlyWorkflow(loaded, what), options)
   }
   return workflowInWorkers({ spec: entrypoint, ...options }, flags, (end) => {

@@ -143,7 +143,7 @@ function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string
   const all = new Intl.ListFormat('en', { type: 'disjunction' }).format(
     Object.keys(sources).map((flag) => `${flag} <url>`),
   )
-  if (given.length === 0) throw invalid(`Name what the worker takes rollouts from: ${all}.`)
+  if (given.length === 0) throw invalid(`Name one source of rollouts for the worker: ${all}.`)
   if (given.length > 1) {
     throw invalid(`${given.join(' and ')} exclude each other: a worker has one source of rollouts.`)
   }

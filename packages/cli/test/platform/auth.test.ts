@@ -90,7 +90,7 @@ describe('osmosis auth login', () => {
     mkdirSync(path.join(home, '.config'))
     symlinkSync('nowhere', path.join(home, '.config/osmosis'))
     const { code, stderr } = await osmosis('auth login')
-    expect([code, stderr]).toEqual([1, expect.stringContaining('error: The login cannot be kept')])
+    expect([code, stderr]).toEqual([1, expect.stringContaining('error: The login cannot be saved')])
     expect(platform.calls.at(-1)).toBe('DELETE tokens/device-1')
     expect([...platform.login.tokens.values()]).toEqual(['token-1'])
   })

@@ -43,7 +43,7 @@ withSecretService.describe('with the Secret Service', () => {
       0,
       expect.stringContaining(`The token is in ${user.credentials}`),
     ])
-    expect(stderr).toMatch(/^warning: The keyring of the system cannot be used: .*kept in /)
+    expect(stderr).toMatch(/^warning: The keyring of the system cannot be used: .*stored in /)
     expect(recordIn(user)).toMatchObject({ token_store: 'file', access_token: token })
   })
 })

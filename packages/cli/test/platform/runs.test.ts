@@ -54,7 +54,7 @@ describe.each([
     platform[key].add('waiting', { status: 'pending' })
     platform[key].add('going')
     const { code, stdout } = await osmosis(`${kind} info waiting`)
-    expect([code, stdout]).toEqual([0, expect.stringContaining('There are no metrics yet')])
+    expect([code, stdout]).toEqual([0, expect.stringContaining('No metrics are available yet')])
     expect((await osmosis(`${kind} info going`)).code).toBe(0)
     expect(platform.calls).toEqual([
       `GET ${route}/waiting`,

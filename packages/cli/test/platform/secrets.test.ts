@@ -24,7 +24,7 @@ it('keeps, lists and forgets a secret, and never shows its value', async () => {
   const asked = await osmosis('secret delete SEARCH_API_KEY --json')
   expect(json(asked.stderr)).toMatchObject({ error: { code: 'INTERACTIVE_REQUIRED' } })
   expect((await osmosis('secret delete SEARCH_API_KEY --yes')).stdout).toBe(
-    'You have no secret SEARCH_API_KEY any more.\n',
+    'Deleted the personal secret SEARCH_API_KEY.\n',
   )
   expect(platform.secrets).toEqual([])
   for (const { stdout, stderr } of [set, list, asked]) expect(stdout + stderr).not.toContain(value)
@@ -34,7 +34,7 @@ it("a private key does not become the workspace's", async () => {
   const { platform, osmosis } = await platformUser()
   const env = { KEY: value }
   expect((await osmosis('secret set A_KEY --env KEY', env)).stdout).toBe(
-    'You have the secret A_KEY.\n',
+    'Stored the personal secret A_KEY.\n',
   )
   expect((await osmosis('secret set B_KEY --from-env KEY --scope user', env)).code).toBe(0)
   expect((await osmosis('secret set C_KEY --from-env KEY --scope workspace', env)).code).toBe(0)
@@ -63,7 +63,7 @@ it('nobody is asked whether to delete a secret that is not there', async () => {
   const none = await osmosis('secret delete NO_KEY --yes')
   expect([none.code, none.stderr]).toEqual([
     1,
-    'error: There is no personal secret NO_KEY. osmosis secret list names those that are there.\n',
+    'error: The personal secret NO_KEY does not exist. List the existing secrets with osmosis secret list.\n',
   ])
   expect(platform.secrets).toHaveLength(1)
   // Where the list does not come, the platform finds out itself.

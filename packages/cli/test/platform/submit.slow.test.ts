@@ -30,7 +30,7 @@ describe('osmosis eval submit', () => {
     expect(code).toBe(1)
     expect(stderr).toContain('whether the hosted platform runs TypeScript entrypoints')
     expect(stderr).toContain('Evaluates Qwen/Qwen3 with rollouts/echo on sums')
-    expect(stderr).toContain('There is no terminal to ask in: pass --yes.')
+    expect(stderr).toContain('No terminal is available for the answer: pass --yes.')
     expect(platform.evalRuns.submitted).toEqual([])
   })
 

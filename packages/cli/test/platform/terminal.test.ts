@@ -51,7 +51,10 @@ it('a secret that is typed is not shown', async () => {
   await session.until('Value of SEARCH_API_KEY: ')
   session.type('planted-secret-value\r')
   const { code, rest } = await session.ended
-  expect([code, rest]).toEqual([0, expect.stringContaining('You have the secret SEARCH_API_KEY')])
+  expect([code, rest]).toEqual([
+    0,
+    expect.stringContaining('Stored the personal secret SEARCH_API_KEY'),
+  ])
   expect(rest).not.toContain('planted')
   expect(user.platform.secrets).toMatchObject([{ value: 'planted-secret-value' }])
 })

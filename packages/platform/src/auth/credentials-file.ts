@@ -97,7 +97,7 @@ export class CredentialsFile {
     } catch {
       // What the parser says quotes the file, tokens included.
     }
-    throw unreadable(this.path, 'it is no JSON object')
+    throw unreadable(this.path, 'it is not a JSON object')
   }
 }
 

@@ -91,7 +91,7 @@ export class LoginStore {
       if (store === 'keyring' && isNew) await this.#delete([account], url, warn)
       throw new PlatformError(
         'CREDENTIALS_UNAVAILABLE',
-        `The login cannot be kept in ${this.file.path}: ${errorMessage(cause)}`,
+        `The login cannot be saved in ${this.file.path}: ${errorMessage(cause)}`,
         { cause },
       )
     }
@@ -137,7 +137,7 @@ export class LoginStore {
       return 'keyring'
     } catch (error) {
       if (this.#tokenStore === 'keyring' || !(error instanceof PlatformError)) throw error
-      const message = `${error.message}. The token is kept in ${this.file.path}.`
+      const message = `${error.message}. The token is stored in ${this.file.path}.`
       warn({ code: 'KEYRING_UNAVAILABLE', message })
       return 'file'
     }

@@ -119,7 +119,7 @@ const defaultLifetimeMs = 90 * 24 * 60 * 60 * 1000
 export function toIdentity(answer: JsonObject): Identity {
   const { user, expires_at: expires, token_id: tokenId, workspace } = answer
   if (!isJsonObject(user)) {
-    throw new PlatformError('PLATFORM_ERROR', 'The platform did not say whose login this is.', {
+    throw new PlatformError('PLATFORM_ERROR', 'The platform did not name the user of this login.', {
       status: 200,
     })
   }

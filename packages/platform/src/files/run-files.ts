@@ -67,7 +67,7 @@ export async function listRunFiles(
     files: listed.filter(({ type }) => types.includes(type)),
     rejected: listed
       .filter(({ type }) => !types.includes(type))
-      .map(({ path: name, type }) => ({ path: name, error: `nobody has asked for ${type}` })),
+      .map(({ path: name, type }) => ({ path: name, error: `${type} was not requested` })),
     totals: isJsonObject(manifest['totals']) ? manifest['totals'] : {},
   }
 }

@@ -121,7 +121,7 @@ export class Storage {
       if (!URL.canParse(location, target.href)) break
       target = storageUrl(new URL(location, target).href)
     }
-    throw new PlatformError('PLATFORM_ERROR', 'The storage redirects without an end.')
+    throw new PlatformError('PLATFORM_ERROR', 'The storage redirects too often.')
   }
 
   /** The limit is for the answer to begin, and for sending. */

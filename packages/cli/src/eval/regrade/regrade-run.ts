@@ -272,7 +272,7 @@ async function confirm(
 ): Promise<void> {
   if (yes) return
   if (json || !isInteractive()) {
-    throw invalid(`${question} There is no terminal to ask in: pass --yes.`)
+    throw invalid(`${question} No terminal is available for the answer: pass --yes.`)
   }
   const lines = createInterface({ input: standardInput(), output: standardError() })
   // The terminal gives Ctrl-C to the reader of lines.

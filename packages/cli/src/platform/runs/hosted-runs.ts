@@ -177,7 +177,7 @@ async function metricsOf(
   { id, status }: FoundHostedRun,
 ): Promise<{ metrics: JsonObject | null; error: string | null }> {
   if (waitingStatuses.includes(status)) {
-    return { metrics: null, error: 'There are no metrics yet: the run has not started.' }
+    return { metrics: null, error: 'No metrics are available yet: the run has not started.' }
   }
   try {
     return { metrics: await client.request([runWords[kind].route, id, 'metrics']), error: null }

@@ -88,7 +88,7 @@ async function send(client: PlatformClient, kind: RunKind, body: JsonObject): Pr
     if (error.status === undefined) {
       throw new PlatformError(
         'PLATFORM_ERROR',
-        `${error.message}. The run may have been submitted: look with osmosis ${kind} list before you submit it again.`,
+        `${error.message}. The run may have been submitted: check with osmosis ${kind} list before you submit it again.`,
         { cause: error },
       )
     }

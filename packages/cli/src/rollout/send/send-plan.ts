@@ -96,7 +96,7 @@ function rowAt(index: number, { dataset, rows }: Pick<RowSource, 'dataset' | 'ro
   const row = rows[index]
   if (row !== undefined) return row
   const valid = rows.length === 0 ? 'it is empty' : `its rows are 0 to ${rows.length - 1}`
-  throw new OsmosisError('invalid_dataset', `There is no row ${index} in ${dataset}: ${valid}.`)
+  throw new OsmosisError('invalid_dataset', `${dataset} has no row ${index}: ${valid}.`)
 }
 
 function entrypointOf(target: string): string {

@@ -151,7 +151,7 @@ function greedyFindings({ greedy }: HeardRequests): CheckFinding[] {
   return [
     warn(
       'sampling',
-      'The agent asks for temperature 0. Where the trainer does not set its own, all attempts at a row would be alike, and none would teach.',
+      'The agent sets temperature 0. Unless the trainer overrides it, all attempts at a row are identical and give no training signal.',
       'Leave temperature, top_p and the like to the trainer.',
     ),
   ]

@@ -151,7 +151,7 @@ export function triedFindings(tried: TriedRollout): readonly CheckFinding[] {
   const findings: CheckFinding[] = []
   if (policyTrouble !== null) findings.push(fail('policy', policyTrouble))
   if (policyCalls > 0) findings.push(ok('model calls', `${policyCalls} reached the policy`))
-  else findings.push(fail('model calls', 'The policy was never asked.', bypassAdvice[kind]))
+  else findings.push(fail('model calls', 'No model call reached the policy.', bypassAdvice[kind]))
   if (status !== 'success') {
     const reason = errorMessage ?? 'no reason was given'
     findings.push(fail('rollout', `The rollout ended with ${status}: ${reason}`))
@@ -185,7 +185,7 @@ function* sampleFindings({ kind, samples }: TriedRollout): Generator<CheckFindin
   if (without.length > 0) {
     yield fail(
       'reward',
-      `There is no reward for ${without.map(({ id }) => id).join(', ')}.`,
+      `No reward was set for ${without.map(({ id }) => id).join(', ')}.`,
       kind === 'workflow'
         ? 'Call ctx.setSampleReward, or ctx.removeSample, for every sample in the grader.'
         : 'Give ctx.complete a reward.',

@@ -108,7 +108,7 @@ async function withoutRollout(
   const plan = { entrypoint, folder: workingFolder() }
   return [
     ...(await entrypointFindings(plan, environment, signal)),
-    warn('rollout', 'No rollout was run, because there is no row.', 'Pass --dataset <file>.'),
+    warn('rollout', 'No rollout was run, because no dataset is named.', 'Pass --dataset <file>.'),
   ]
 }
 
@@ -155,7 +155,7 @@ async function entrypointFindings(
     findings.push(
       warn(
         'workflow config',
-        'The entrypoint exports no workflow config: at most 4 rollouts run at the same time.',
+        'The entrypoint exports no workflow config: at most 4 rollouts run concurrently.',
         "export const config = defineWorkflowConfig({ name: '…', concurrency: { maxConcurrent: … } })",
       ),
     )

@@ -56,9 +56,9 @@ export async function findTargets(
   }
   const entries = await readdir(path.join(root, 'rollouts'), { withFileTypes: true })
   const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name)
-  if (names.length === 0) throw invalid(`There is no rollout in ${path.join(root, 'rollouts')}.`)
+  if (names.length === 0) throw invalid(`${path.join(root, 'rollouts')} contains no rollouts.`)
   if (name !== undefined && !names.includes(name)) {
-    throw invalid(`There is no rollout ${name} in rollouts/. There are: ${names.join(', ')}.`)
+    throw invalid(`rollouts/ has no rollout ${name}. Available: ${names.join(', ')}.`)
   }
   const configs = await workspaceConfigs(root)
   return (name === undefined ? names.toSorted() : [name]).map((rollout) => {
