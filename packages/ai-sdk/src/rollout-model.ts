@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 
 import {
@@ -8,8 +9,9 @@ import {
   type RolloutContext,
 } from '@osmosis/core'
 import { policyModelName } from '@osmosis/core/policy'
+import { traceOf } from '@osmosis/core/tracing'
+import type { Telemetry } from 'ai'
 
-import { drainedStream } from './drained-stream.ts'
 import type {
   CallOptions,
   GenerateResult,
@@ -22,8 +24,61 @@ import { recordOf } from './rollout-records.ts'
 import type { SampleRecord } from './sample-record.ts'
 import { watchSteps } from './step-results.ts'
 import { StreamedParts } from './streamed-parts.ts'
-import { noteSample, watchTools } from './tool-spans.ts'
+import { registerTelemetry } from './supported-sdk.ts'
 import { providerName, sdkAnswer, wireRequest } from './wire-conversion.ts'
+
+interface TracedCalls {
+  /** The id of the SDK's call that a model is asked in. */
+  readonly current: AsyncLocalStorage<string>
+  /** The samples that calls of the SDK belong to, by the ids of the calls. */
+  readonly samples: WeakMap<RolloutContext, Map<string, string>>
+}
+
+// On globalThis: every copy of this package would hear of the same tools.
+const callsKey = Symbol.for('osmosis.ai-sdk.traced-calls')
+const holder = globalThis as { [callsKey]?: TracedCalls }
+
+/**
+ * Makes the SDK tell of the tools it runs, once somebody wants traces: until then a call has nothing to
+ * do with it. The same calls are left out as by `watchSteps`.
+ */
+function watchTools(rollout: RolloutContext | undefined): void {
+  if (holder[callsKey] !== undefined || traceOf(rollout) === undefined) return
+  const calls = { current: new AsyncLocalStorage<string>(), samples: new WeakMap() }
+  holder[callsKey] = calls
+  registerTelemetry(spansOfTools(calls))
+}
+
+/** Notes which sample the call of the SDK belongs to that this code runs in. */
+function noteSample(rollout: RolloutContext, sampleId: string): void {
+  const { current, samples } = holder[callsKey] ?? {}
+  const callId = current?.getStore()
+  if (callId === undefined) return
+  const known = samples?.get(rollout)
+  if (known === undefined) samples?.set(rollout, new Map([[callId, sampleId]]))
+  else known.set(callId, sampleId)
+}
+
+function spansOfTools({ current, samples }: TracedCalls): Telemetry {
+  return {
+    executeLanguageModelCall: ({ callId, execute }) => current.run(callId, execute),
+    async executeTool({ callId, toolCallId: id, toolCall, execute }) {
+      const rollout = getRolloutContext()
+      const sampleId = rollout && samples.get(rollout)?.get(callId)
+      const name = toolCall?.toolName ?? 'unknown'
+      const tool = traceOf(rollout)?.tool(sampleId, { name, id })
+      if (tool === undefined) return execute()
+      try {
+        const result = await tool.run(execute)
+        tool.end()
+        return result
+      } catch (error) {
+        tool.fail(error)
+        throw error
+      }
+    },
+  }
+}
 
 /**
  * The policy, whichever that is at the time, as a model of the AI SDK. Pass it wherever a model is
@@ -171,4 +226,34 @@ function withTurnId(answer: GenerateResult, turnId: string): GenerateResult {
   const { providerMetadata } = answer
   const ours = { ...providerMetadata?.[providerName], turnId }
   return { ...answer, providerMetadata: { ...providerMetadata, [providerName]: ours } }
+}
+
+/** A stream that is read whether or not anybody reads it. */
+interface DrainedStream<T> {
+  readonly stream: ReadableStream<T>
+  /** Resolves, and never rejects, when the source has ended. */
+  readonly drained: Promise<void>
+}
+
+/**
+ * A stream of what `source` emits, as fast as that comes, whatever the consumer of the stream does:
+ * the SDK stops reading when its own consumer leaves, and the policy would be cut off in the middle
+ * of a turn that it has to be trained on as a whole. What is not read yet waits in the stream. An
+ * error of `source` becomes one of the stream.
+ */
+function drainedStream<T>(source: (emit: (part: T) => void) => Promise<void>): DrainedStream<T> {
+  let consumer: ReadableStreamDefaultController<T> | undefined
+  const stream = new ReadableStream<T>({
+    start(controller) {
+      consumer = controller
+    },
+    cancel() {
+      consumer = undefined
+    },
+  })
+  const drained = source((part) => consumer?.enqueue(part)).then(
+    () => consumer?.close(),
+    (error: unknown) => consumer?.error(error),
+  )
+  return { stream, drained }
 }

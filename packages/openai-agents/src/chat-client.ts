@@ -1,9 +1,75 @@
 import type { OpenAIChatCompletionsModel } from '@openai/agents'
-import type { PolicyClient } from '@osmosis/core'
-import type { ChatCompletionChunk, ChatCompletionRequest, ChatMessage } from '@osmosis/core/policy'
+import type { PolicyClient, PolicyStream } from '@osmosis/core'
+import type {
+  ChatCompletionChunk,
+  ChatCompletionRequest,
+  ChatMessage,
+  ChatCompletion,
+  ChatContentPart,
+} from '@osmosis/core/policy'
 
-import { SdkChunks } from './sdk-chunks.ts'
-import { toWireMessages } from './wire-messages.ts'
+type Choice = ChatCompletionChunk['choices'][number]
+
+/**
+ * The chunks of an answer in the one form that the SDK reads right. Text and thinking pass as they
+ * come; tool calls and the finish reason come in one chunk behind the rest, put together the way
+ * the rollout's record has them. (The SDK takes streams to be OpenAI's: it mixes up tool calls
+ * without an index, appends names that are repeated and knows thinking as `reasoning` only.)
+ */
+class SdkChunks {
+  #finishReason: string | null | undefined
+
+  /** Why the policy stopped; undefined until it did, and where it did not say. */
+  get finishReason(): string | undefined {
+    return this.#finishReason ?? undefined
+  }
+
+  async *read(answer: PolicyStream): AsyncGenerator<ChatCompletionChunk> {
+    for await (const chunk of answer) {
+      yield { ...chunk, choices: firstChoice(chunk).map(passing) }
+    }
+    const completion = await answer.completion
+    this.#finishReason = completion.choices[0]?.finish_reason
+    yield closing(completion)
+  }
+}
+
+function closing({ id, created, model, choices }: ChatCompletion): ChatCompletionChunk {
+  const [choice] = choices
+  const { content, refusal, reasoning, reasoning_content, tool_calls } = choice?.message ?? {}
+  const empty = !content && !refusal && !reasoning && !reasoning_content && !tool_calls
+  const said = choice?.finish_reason ?? 'stop'
+  return {
+    id,
+    object: 'chat.completion.chunk',
+    created,
+    model,
+    choices: [
+      {
+        index: 0,
+        delta: tool_calls
+          ? { tool_calls: tool_calls.map((call, index) => ({ index, ...call })) }
+          : {},
+        // An answer that was cut before its first word is an answer; the SDK makes it an error.
+        finish_reason: empty && said === 'length' ? 'stop' : said,
+      },
+    ],
+  }
+}
+
+function firstChoice({ choices }: ChatCompletionChunk): Choice[] {
+  return (choices ?? []).filter(({ index }) => (index ?? 0) === 0)
+}
+
+function passing(choice: Choice): Choice {
+  const { tool_calls: _later, ...delta } = choice.delta ?? {}
+  return {
+    ...choice,
+    index: 0,
+    finish_reason: null,
+    delta: { ...delta, reasoning: delta.reasoning ?? delta.reasoning_content ?? null },
+  }
+}
 
 /** What the SDK's chat completions model takes as its client: the `openai` package's, as a type. */
 type SdkClient = ConstructorParameters<typeof OpenAIChatCompletionsModel>[0]
@@ -74,4 +140,58 @@ export class PolicyChatClient {
 function textHeaders(headers: Readonly<Record<string, unknown>>): Record<string, string> {
   const set = Object.entries(headers).filter(([, value]) => value !== undefined && value !== null)
   return Object.fromEntries(set.map(([name, value]) => [name, String(value)]))
+}
+
+/**
+ * Messages of the SDK in the form that the policy wrote them in, so that a turn is recognised when
+ * it comes back: one message per turn, with its refusal in the field of that name.
+ */
+function toWireMessages(messages: readonly ChatMessage[]): ChatMessage[] {
+  const wire: ChatMessage[] = []
+  for (const message of messages) {
+    const next = message.role === 'assistant' ? withRefusalField(message) : message
+    const previous = wire.at(-1)
+    if (previous && isTextOfTurn(previous) && isToolCallsOfTurn(next)) {
+      wire[wire.length - 1] = { ...next, ...previous, ...toolCallsOf(next) }
+    } else if (previous && isThinkingOfTurn(previous) && next.role === 'assistant') {
+      wire[wire.length - 1] = { ...previous, ...next }
+    } else {
+      wire.push(next)
+    }
+  }
+  return wire
+}
+
+// Up to 0.17.0 the SDK replays one turn as up to three messages: its thinking, its text, its tool
+// calls. Two turns in a row without anything between them do not occur in a run.
+
+function isThinkingOfTurn({ role, content, tool_calls, reasoning }: ChatMessage): boolean {
+  return role === 'assistant' && content === null && !tool_calls?.length && Boolean(reasoning)
+}
+
+function isTextOfTurn({ role, content, tool_calls }: ChatMessage): boolean {
+  return role === 'assistant' && content !== null && !tool_calls?.length
+}
+
+function isToolCallsOfTurn({ role, content, tool_calls }: ChatMessage): boolean {
+  return role === 'assistant' && content === null && Boolean(tool_calls?.length)
+}
+
+function toolCallsOf({ tool_calls }: ChatMessage): Pick<ChatMessage, 'tool_calls'> {
+  return tool_calls ? { tool_calls } : {}
+}
+
+function withRefusalField(message: ChatMessage): ChatMessage {
+  const { content } = message
+  if (!Array.isArray(content) || !content.some(isRefusal)) return message
+  const refusal = content
+    .filter(isRefusal)
+    .map((part) => (typeof part['refusal'] === 'string' ? part['refusal'] : ''))
+    .join('')
+  const text = content.filter((part) => !isRefusal(part))
+  return { ...message, content: text.length > 0 ? text : null, refusal }
+}
+
+function isRefusal({ type }: ChatContentPart): boolean {
+  return type === 'refusal'
 }

@@ -8,11 +8,10 @@ import {
   type StreamEvent,
   Usage,
 } from '@openai/agents'
-import { getRolloutContext, OsmosisError, type RolloutContext } from '@osmosis/core'
-import { policyModelName } from '@osmosis/core/policy'
+import { getRolloutContext, OsmosisError, type RolloutContext, isOsmosisError } from '@osmosis/core'
+import { policyModelName, isRetryableStatus } from '@osmosis/core/policy'
 
 import { PolicyChatClient } from './chat-client.ts'
-import { retryAdvice } from './retry-advice.ts'
 import { sessionsOf } from './rollout-sessions.ts'
 import { currentRecord, currentScope } from './run-scope.ts'
 import type { SessionRecord } from './session-record.ts'
@@ -124,5 +123,27 @@ function emptyMessage(id: string): ResponseDone['response']['output'][number] {
     id,
     status: 'completed',
     content: [{ type: 'output_text', text: '' }],
+  }
+}
+
+/**
+ * Advice to the SDK on asking again. It asks for it only in runs with `modelSettings.retry`, the
+ * user's own policy of retries on top of those that the policy client has made. Once an answer has
+ * begun, asking again would be a second sample of the policy, and no error of usage goes away.
+ */
+function retryAdvice(error: unknown): ModelRetryAdvice {
+  if (!isOsmosisError(error)) return { suggested: false, replaySafety: 'unsafe' }
+  const { code, status, retryAfterMs, message } = error
+  const safe = code === 'policy_http_error' || code === 'policy_unreachable'
+  if (!safe) {
+    const responseStarted = code === 'policy_stream_error'
+    return { suggested: false, replaySafety: 'unsafe', responseStarted, reason: message }
+  }
+  return {
+    suggested: code === 'policy_unreachable' || isRetryableStatus(status ?? 0),
+    replaySafety: 'safe',
+    responseStarted: false,
+    reason: message,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   }
 }

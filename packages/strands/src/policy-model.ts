@@ -1,13 +1,4 @@
 import {
-  type BaseModelConfig,
-  ContextWindowOverflowError,
-  type Message,
-  Model,
-  type ModelStreamEvent,
-  ModelThrottledError,
-  type StreamOptions,
-} from '@strands-agents/sdk'
-import {
   getRolloutContext,
   isOsmosisError,
   OsmosisError,
@@ -19,12 +10,21 @@ import {
   type ChatCompletionRequest,
   policyModelName,
 } from '@osmosis/core/policy'
+import {
+  type BaseModelConfig,
+  ContextWindowOverflowError,
+  type Message,
+  Model,
+  type ModelStreamEvent,
+  ModelThrottledError,
+  type StreamOptions,
+  type ToolChoice,
+} from '@strands-agents/sdk'
 
 import { AnswerEvents } from './answer-events.ts'
 import type { RequestSettings } from './sampling-params.ts'
 import { TurnMemory, turnMemoryKey } from './turn-memory.ts'
 import { toWireMessages } from './wire-messages.ts'
-import { toWireTools } from './wire-tools.ts'
 
 /** The policy of a rollout as a model of Strands, for one sample. */
 export class StrandsPolicyModel extends Model {
@@ -139,4 +139,24 @@ function toModelError(error: unknown): unknown {
     return Object.assign(new ContextWindowOverflowError(message), { cause: error })
   }
   return error
+}
+
+/** The tools of a model call as the fields of a chat completions request. */
+function toWireTools({ toolSpecs = [], toolChoice }: StreamOptions): Record<string, unknown> {
+  if (toolSpecs.length === 0) return {}
+  const tools = toolSpecs.map(({ name, description, inputSchema }) => ({
+    type: 'function',
+    function: {
+      name,
+      ...(description ? { description } : {}),
+      parameters: inputSchema ?? { type: 'object', properties: {} },
+    },
+  }))
+  return toolChoice ? { tools, tool_choice: toWireToolChoice(toolChoice) } : { tools }
+}
+
+function toWireToolChoice(choice: ToolChoice): unknown {
+  if ('auto' in choice) return 'auto'
+  if ('any' in choice) return 'required'
+  return { type: 'function', function: { name: choice.tool.name } }
 }

@@ -1,26 +1,113 @@
 import { randomUUID } from 'node:crypto'
 
 import {
-  type Agent,
-  type AgentConfig,
-  ContextWindowOverflowError,
-  NullConversationManager,
-} from '@strands-agents/sdk'
-import {
   errorCategory,
   requireRolloutContext,
   type RolloutContext,
   type RolloutSample,
   toRolloutSample,
 } from '@osmosis/core'
-import { traceOf } from '@osmosis/core/tracing'
+import { traceOf, type RolloutTrace, type ToolTrace } from '@osmosis/core/tracing'
+import {
+  type Agent,
+  type AgentConfig,
+  ContextWindowOverflowError,
+  NullConversationManager,
+  AfterInvocationEvent,
+  AfterModelCallEvent,
+  BeforeInvocationEvent,
+  BeforeToolCallEvent,
+  type LocalAgent,
+  MaxTokensError,
+  Message,
+  MessageAddedEvent,
+  type Plugin,
+  TextBlock,
+  AfterToolCallEvent,
+} from '@strands-agents/sdk'
 
+import { incompleteCallNote } from './answer-events.ts'
 import { ConversationRecorder } from './conversation-recorder.ts'
-import { toNativeMessages } from './native-messages.ts'
-import { RecorderPlugin } from './recorder-plugin.ts'
 import type { OsmosisRolloutModel } from './rollout-model.ts'
-import { ToolSpanPlugin } from './tool-span-plugin.ts'
 import { type TurnMemory, turnMemoryOf } from './turn-memory.ts'
+
+/**
+ * Records an agent by the public hooks of Strands, and tells the policy about arguments that no
+ * tool can be called with.
+ */
+class RecorderPlugin implements Plugin {
+  readonly name = 'osmosis:recorder'
+  readonly #recorder: ConversationRecorder
+  readonly #memory: TurnMemory | undefined
+
+  constructor(recorder: ConversationRecorder, memory: TurnMemory | undefined) {
+    this.#recorder = recorder
+    this.#memory = memory
+  }
+
+  initAgent(agent: LocalAgent): void {
+    const recorder = this.#recorder
+    let cutOff: Message | undefined
+    agent.addHook(BeforeInvocationEvent, () => {
+      cutOff = undefined
+      recorder.leavePending()
+      recorder.follow(agent.messages)
+    })
+    agent.addHook(AfterModelCallEvent, ({ stopData, error }) => {
+      cutOff = error instanceof MaxTokensError ? error.partialMessage : undefined
+      recorder.notePending(stopData?.message)
+    })
+    agent.addHook(MessageAddedEvent, () => recorder.follow(agent.messages))
+    agent.addHook(AfterInvocationEvent, () => {
+      // The policy wrote the turn that hit the token limit as well; Strands leaves it out.
+      if (cutOff && agent.messages.at(-1)?.role !== 'assistant') {
+        agent.messages.push(withoutOpenCalls(cutOff))
+      }
+      cutOff = undefined
+      recorder.follow(agent.messages)
+    })
+    agent.addHook(BeforeToolCallEvent, (event) => {
+      const problem = this.#memory?.problemOf(event.toolUse.toolUseId)
+      if (problem) event.cancel = `Error: ${problem}`
+    })
+  }
+}
+
+/** A turn that can be continued. */
+function withoutOpenCalls(message: Message): Message {
+  const content = message.content.map((block) =>
+    block.type === 'toolUseBlock' ? new TextBlock(incompleteCallNote(block.name)) : block,
+  )
+  const { role, metadata } = message
+  return new Message({ role, content, ...(metadata ? { metadata } : {}) })
+}
+
+/** Makes spans of the tools that an agent runs, by the public hooks of Strands. */
+class ToolSpanPlugin implements Plugin {
+  readonly name = 'osmosis:tool-spans'
+  readonly #trace: RolloutTrace
+  readonly #sampleId: string
+  /** Those that run, the latest one last. Ids are the policy's, and need not differ. */
+  readonly #open: { readonly id: string; readonly tool: ToolTrace }[] = []
+
+  constructor(trace: RolloutTrace, sampleId: string) {
+    this.#trace = trace
+    this.#sampleId = sampleId
+  }
+
+  initAgent(agent: LocalAgent): void {
+    agent.addHook(BeforeToolCallEvent, ({ toolUse: { name, toolUseId: id }, cancel }) => {
+      const tool = cancel ? undefined : this.#trace.tool(this.#sampleId, { name, id })
+      if (tool !== undefined) this.#open.push({ id, tool })
+    })
+    agent.addHook(AfterToolCallEvent, ({ toolUse: { toolUseId }, result, error }) => {
+      const index = this.#open.findLastIndex(({ id }) => id === toolUseId)
+      const [ended] = index < 0 ? [] : this.#open.splice(index, 1)
+      if (result.status === 'error') ended?.tool.fail(error)
+      else ended?.tool.end()
+    })
+  }
+}
 
 /** What ties an agent to the rollout it is made in. */
 export class RolloutBinding {
@@ -94,4 +181,27 @@ export class RolloutBinding {
     const extraFields = others.length > 0 ? { conversations: others.toReversed() } : {}
     return toRolloutSample({ id, messages: latest, extraFields })
   }
+}
+
+/**
+ * A conversation in the JSON form of Strands: `{ role, content: [{ text } | { toolUse } |
+ * { toolResult } | { reasoning } | …] }`. System messages of the prompt, which Strands keeps
+ * elsewhere or as a user's, are among them with their own role.
+ */
+function toNativeMessages(
+  messages: readonly Message[],
+  system: string | undefined,
+  memory: TurnMemory | undefined,
+): unknown[] {
+  const native = messages.map((message) => {
+    const { role, content } = message.toJSON()
+    const [given] = memory?.promptOf(message) ?? []
+    return {
+      role: given?.role === 'developer' || given?.role === 'system' ? given.role : role,
+      content,
+    }
+  })
+  return system === undefined
+    ? native
+    : [{ role: 'system', content: [{ text: system }] }, ...native]
 }

@@ -1,10 +1,13 @@
-import { OsmosisError } from '@osmosis/core'
+import { OsmosisError, type PromptMessage } from '@osmosis/core'
+import type { EgressPolicy } from '@osmosis/core/http'
 import type { ConcurrencyLimiter } from '@osmosis/runtime'
 import {
   loopInitResponseSchema,
   type LoopInitRequestBody,
   type LoopInitResponseBody,
+  loopInitRequestSchema,
 } from '@osmosis/runtime/wire'
+import type { OwnershipOptions } from '@osmosis/server'
 import {
   Admission,
   HttpRefusal,
@@ -17,16 +20,17 @@ import {
   type ServerProtocol,
   type ServerRoute,
   type ServerServices,
+  reachableUrl,
 } from '@osmosis/server/protocols'
-import type { OwnershipOptions } from '@osmosis/server'
 import { z } from 'zod'
 
 import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
+import type { RolloutRequest } from '../rollout-request.ts'
 import type { RolloutSettings } from '../settings/rollout-settings.ts'
-import { loadTools } from '../validate-agent-loop.ts'
 import { formatIssue } from '../tools/check-tools.ts'
+import { pythonJson } from '../tools/python-text.ts'
+import { loadTools } from '../validate-agent-loop.ts'
 import type { TraceFolder } from './event-trace.ts'
-import { initBodySchema, toRolloutRequest } from './init-body.ts'
 import { interruptedCallback, RolloutRun, type AcceptedRollout } from './rollout-run.ts'
 
 /** What the protocol of agent loops is served with. */
@@ -181,5 +185,52 @@ function warnOnce({ logger }: Pick<ServerServices, 'logger'>): (names: readonly 
       warned.add(name)
       logger.warn({ parameter: name }, 'a parameter of ctx.chat is not part of the protocol')
     }
+  }
+}
+
+/** A schema of bodies of `POST /v1/rollout/init`. */
+type InitSchema = typeof loopInitRequestSchema
+
+/**
+ * The schema of one server: with a limit on metadata, and a trainer that it may connect to.
+ *
+ * @param maxMetadataBytes - as Python JSON text, which escapes everything beyond ASCII
+ */
+function initBodySchema(maxMetadataBytes: number, egress: EgressPolicy): InitSchema {
+  const { metadata, server_url } = loopInitRequestSchema.shape
+  const limited = metadata
+    .unwrap()
+    .refine(
+      (value) => fits(value, maxMetadataBytes),
+      `metadata must have a JSON text of at most ${maxMetadataBytes} bytes`,
+    )
+  return loopInitRequestSchema.extend({
+    metadata: limited.default({}),
+    server_url: reachableUrl(server_url, egress),
+  })
+}
+
+/** The rollout that a body asks for, as user code sees it: without the key. */
+function toRolloutRequest(body: LoopInitRequestBody): RolloutRequest {
+  return {
+    rolloutId: body.rollout_id,
+    serverUrl: body.server_url,
+    messages: body.messages as PromptMessage[],
+    completionParams: body.completion_params,
+    toolServerUrl: body.tool_server_url ?? null,
+    maxTurns: body.max_turns,
+    maxTokensTotal: body.max_tokens_total,
+    metadata: body.metadata,
+    idempotencyKey: body.idempotency_key || null,
+  }
+}
+
+function fits(metadata: object, maxBytes: number): boolean {
+  if (Object.keys(metadata).length === 0) return true
+  try {
+    return pythonJson(metadata).length <= maxBytes
+  } catch {
+    // Nested too deeply to be walked.
+    return false
   }
 }

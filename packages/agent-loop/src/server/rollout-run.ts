@@ -1,23 +1,106 @@
-import { errorCategory, errorMessage, OsmosisError } from '@osmosis/core'
-import type { ConcurrencyLimiter, RolloutFailure } from '@osmosis/runtime'
-import type { RolloutStatus, FunctionTool } from '@osmosis/runtime/wire'
-import { thrownBy, UserCode } from '@osmosis/runtime/containment'
+import { errorCategory, errorMessage, OsmosisError, type PromptMessage } from '@osmosis/core'
 import { startTimer, type EgressPolicy, type TraceHeaders } from '@osmosis/core/http'
 import { beginRolloutTrace, type RolloutTrace } from '@osmosis/core/tracing'
+import type { ConcurrencyLimiter, RolloutFailure } from '@osmosis/runtime'
+import { thrownBy, UserCode } from '@osmosis/runtime/containment'
+import type {
+  RolloutStatus,
+  FunctionTool,
+  LoopCompletedBody,
+  RolloutMetrics,
+} from '@osmosis/runtime/wire'
 import type { Logger } from '@osmosis/server'
 import type { Callback, OwnershipLog, SecretValues, ServerMetrics } from '@osmosis/server/protocols'
 
 import { ChatClient } from '../chat/chat-client.ts'
+import { unknownParameters } from '../chat/chat-parameters.ts'
+import type { ChatResult } from '../chat/chat-result.ts'
 import { MessageTexts } from '../chat/message-texts.ts'
 import { headerSafe, trainerUrl } from '../chat/trainer-transport.ts'
 import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
+import type { RolloutContext } from '../rollout-context.ts'
 import { MetricsCounter } from '../rollout-metrics.ts'
-import type { RolloutRequest } from '../rollout-request.ts'
-import { checkedResult, type RolloutResult } from '../rollout-result.ts'
+import type { RolloutRequest, CompletionParams } from '../rollout-request.ts'
+import {
+  checkedResult,
+  type RolloutResult,
+  assertMessages,
+  assertReward,
+} from '../rollout-result.ts'
 import type { RolloutSettings } from '../settings/rollout-settings.ts'
-import { completedBody, failedBody } from './completed-body.ts'
 import { EventTrace, type TraceFolder } from './event-trace.ts'
-import { RunContext } from './run-context.ts'
+
+/** What the context of one running rollout stands on. */
+interface RunContextParts {
+  readonly request: RolloutRequest
+  readonly tools: readonly FunctionTool[]
+  readonly signal: AbortSignal
+  readonly client: ChatClient
+  readonly metrics: MetricsCounter
+  /** Null: no traces are kept. */
+  readonly trace: EventTrace | null
+  /** Called with the names of parameters that are left out. */
+  readonly onUnknownParameters: (names: readonly string[]) => void
+}
+
+/** The context that `run` gets from the server. */
+class RunContext implements RolloutContext {
+  readonly request: RolloutRequest
+  readonly tools: readonly FunctionTool[]
+  readonly signal: AbortSignal
+  readonly debugEnabled: boolean
+  readonly #parts: RunContextParts
+
+  constructor(parts: RunContextParts) {
+    this.request = parts.request
+    this.tools = parts.tools
+    this.signal = parts.signal
+    this.debugEnabled = parts.trace !== null
+    this.#parts = parts
+  }
+
+  async chat(
+    messages: readonly PromptMessage[],
+    params: Readonly<CompletionParams> = {},
+    options: Parameters<RolloutContext['chat']>[2] = {},
+  ): Promise<ChatResult> {
+    const unknown = unknownParameters(params)
+    if (unknown.length > 0) this.#parts.onUnknownParameters(unknown)
+    return this.#parts.client.chat(messages, params, options.signal)
+  }
+
+  complete(
+    finalMessages: readonly object[],
+    options: Parameters<RolloutContext['complete']>[1] = {},
+  ): RolloutResult {
+    const { finishReason = 'stop', reward = null } = options
+    assertMessages(finalMessages)
+    assertReward(reward)
+    return { status: 'COMPLETED', finalMessages, finishReason, errorMessage: null, reward }
+  }
+
+  error(
+    message: string,
+    { finalMessages = [] }: Parameters<RolloutContext['error']>[1] = {},
+  ): RolloutResult {
+    assertMessages(finalMessages)
+    return {
+      status: 'ERROR',
+      finalMessages,
+      finishReason: 'error',
+      errorMessage: message,
+      reward: null,
+    }
+  }
+
+  recordToolCall({ latencyMs = 0 }: Parameters<RolloutContext['recordToolCall']>[0] = {}): void {
+    this.#parts.metrics.toolCall(Number.isFinite(latencyMs) ? latencyMs : 0)
+  }
+
+  logEvent(event: string, data: Readonly<Record<string, unknown>> = {}): void {
+    this.#parts.trace?.log(event, data)
+  }
+}
 
 /** What the runs of one app share. */
 export interface RunServices {
@@ -194,4 +277,55 @@ function toCallback(
     idempotencyKey: `${headerSafe(rolloutId)}/completed`,
     body,
   }
+}
+
+/** What a `completed` call tells besides the result. */
+interface CompletedParts {
+  readonly rolloutId: string
+  readonly metrics: RolloutMetrics
+  readonly texts: MessageTexts
+}
+
+/**
+ * The body of the one `completed` call of a rollout.
+ *
+ * @throws TypeError when a message has no JSON form
+ */
+function completedBody(result: RolloutResult, parts: CompletedParts): string {
+  const messages = result.finalMessages.map((message) => parts.texts.of(message))
+  return encode(`[${messages.join(',')}]`, result, parts)
+}
+
+/** The body for a rollout that failed: with the conversation it got to. */
+function failedBody(
+  message: string,
+  conversationJson: string,
+  parts: Omit<CompletedParts, 'texts'>,
+): string {
+  const failure = {
+    status: 'ERROR',
+    finishReason: 'error',
+    errorMessage: message,
+    reward: null,
+  } as const
+  return encode(conversationJson, failure, parts)
+}
+
+function encode(
+  messagesJson: string,
+  { status, finishReason, errorMessage: error, reward }: Omit<RolloutResult, 'finalMessages'>,
+  { rolloutId, metrics }: Omit<CompletedParts, 'texts'>,
+): string {
+  const head = JSON.stringify({
+    rollout_id: rolloutId,
+    status,
+  } satisfies Partial<LoopCompletedBody>)
+  const tail = JSON.stringify({
+    ...(finishReason === null ? {} : { finish_reason: finishReason }),
+    ...(error === null ? {} : { error_message: error }),
+    ...(reward === null ? {} : { reward }),
+    metrics,
+    extra_fields: {},
+  } satisfies Partial<LoopCompletedBody>)
+  return `${head.slice(0, -1)},"final_messages":${messagesJson},${tail.slice(1)}`
 }

@@ -2,30 +2,35 @@ import { randomUUID } from 'node:crypto'
 
 import type { HttpBindings } from '@hono/node-server'
 import { OsmosisError } from '@osmosis/core'
-import type {
-  RolloutStatus,
-  LeasedRolloutRequestBody,
-  RolloutRequestBody,
+import {
+  type RolloutStatus,
+  type LeasedRolloutRequestBody,
+  type RolloutRequestBody,
+  completionCallbackSchema,
+  graderCallbackSchema,
 } from '@osmosis/runtime/wire'
-import { Hono } from 'hono'
+import { Hono, type Context } from 'hono'
 
 import type { Lease } from '../client/admission.ts'
 import { toLeasedRequest } from '../client/leased-order.ts'
-import { openHost, ownKey, type RolloutHost } from '../http/rollout-host.ts'
+import { readCallback, Refusal } from '../http/request-body.ts'
+import { openHost, ownKey, type RolloutHost, type Routes } from '../http/rollout-host.ts'
 import type { ServerAddress } from '../http/server-client.ts'
 import type { PolicyModel } from '../policy/policy-model.ts'
 import { driveRollout } from '../session/drive-rollout.ts'
 import { RolloutSessions, type CallbackConflict } from '../session/rollout-sessions.ts'
-import { callbackRoutes } from './callback-routes.ts'
 import { admitLeased, followLeased, leasedOutcome } from './leased-run.ts'
 import { policyRoute } from './policy-route.ts'
 import { toRolloutRequest, type ReturnAddress, type RolloutOrder } from './rollout-order.ts'
 import {
+  gradedOutcome,
+  toCompletionReport,
+  ungradedOutcome,
+  type WorkflowSessions,
   cancelledOutcome,
   timedOutOutcome,
   type RolloutOutcome,
   type WorkflowRolloutFacts,
-  type WorkflowSessions,
   type WorkflowState,
 } from './rollout-outcome.ts'
 
@@ -214,4 +219,56 @@ function leasedBody(
 ): LeasedRolloutRequestBody {
   const policy = { chatCompletionsUrl: url, llmApiKey: key ?? null }
   return toLeasedRequest({ ...order, ...policy, ...(rolloutId && { rolloutId }) })
+}
+
+/**
+ * The callback listener. Checks, in this order: bearer (401), body and schema (422), the body's id
+ * against the path's (422), whether the id is known (404). Acknowledges with `{"ok":true}` once
+ * what the callback brought is committed; a failed commit is a 500, which servers send again.
+ */
+function callbackRoutes(sessions: WorkflowSessions, key: string): Routes {
+  const app: Routes = new Hono<{ Bindings: HttpBindings }>()
+
+  app.post('/v1/rollouts/:rolloutId/completion', async (c) => {
+    const schema = completionCallbackSchema
+    const body = await readCallback(c.req.raw, { key, schema, notJson: 422 })
+    const rolloutId = idOf(c.req.param('rolloutId'), body)
+    const callback = { kind: 'completion', body } as const
+    const session = sessions.find(rolloutId)
+    // What was cancelled is not graded any more.
+    const isEnd = body.status === 'cancelled' || typeof session !== 'object'
+    if (isEnd || !session.state.graded) {
+      const known = await sessions.conclude(rolloutId, callback, (facts, state) => {
+        const completion = (state.completion ??= toCompletionReport(body))
+        return ungradedOutcome({ ...facts, completion, gradingMs: null }, completion)
+      })
+      return acknowledge(c, known)
+    }
+    const known = sessions.note(rolloutId, callback)
+    session.state.completion ??= toCompletionReport(body)
+    session.state.completedAt ??= performance.now()
+    return acknowledge(c, known)
+  })
+
+  app.post('/v1/rollouts/:rolloutId/grader', async (c) => {
+    const schema = graderCallbackSchema
+    const body = await readCallback(c.req.raw, { key, schema, notJson: 422 })
+    const rolloutId = idOf(c.req.param('rolloutId'), body)
+    const known = await sessions.conclude(rolloutId, { kind: 'grader', body }, (facts, state) => {
+      const { completion, completedAt } = state
+      const gradingMs = completedAt === null ? null : performance.now() - completedAt
+      return gradedOutcome({ ...facts, completion, gradingMs }, body)
+    })
+    return acknowledge(c, known)
+  })
+  return app
+}
+
+function idOf(rolloutId: string, body: { rollout_id?: string | null | undefined }): string {
+  if ((body.rollout_id ?? rolloutId) === rolloutId) return rolloutId
+  throw new Refusal(422, { detail: 'rollout_id mismatch' })
+}
+
+function acknowledge(c: Context, known: boolean): Response {
+  return known ? c.json({ ok: true }) : c.json({ detail: 'unknown rollout_id' }, 404)
 }

@@ -2,7 +2,6 @@ import { parse, TomlError } from 'smol-toml'
 
 import { configRules, type ConfigKind, type SectionRule, type ValueRule } from './config-rules.ts'
 import { sectionSchema, type CheckedSections } from './config-sections.ts'
-import { experimentProblems, secretProblems } from './rule-problems.ts'
 import { sectionProblems, unknownSection } from './section-problems.ts'
 
 /** A config whose text was checked, without a look at the files it names. */
@@ -93,3 +92,28 @@ export function tomlProblem(error: unknown): string {
 
 const misplacedPolicy =
   "policy: the policy of local runs is not part of a config; write it as [policies.<name>] in osmosis.toml at the workspace's root"
+
+/** What cannot be combined in `[experiment]`. */
+function experimentProblems(
+  experiment:
+    | { readonly branch?: string | undefined; readonly commit_sha?: string | undefined }
+    | undefined,
+): string[] {
+  if (experiment?.branch === undefined || experiment.commit_sha === undefined) return []
+  return ['experiment.commit_sha: cannot be combined with branch; keep one of them']
+}
+
+/** Names of secrets that are repeated or have a value in `[env]`. */
+function secretProblems(sections: {
+  readonly env?: Readonly<Record<string, string>> | undefined
+  readonly secrets?: { readonly required?: readonly string[] } | undefined
+}): string[] {
+  const { env = {}, secrets } = sections
+  const required = secrets?.required ?? []
+  return required.flatMap((name, index) => {
+    const place = `secrets.required.${index}`
+    if (required.indexOf(name) !== index) return [`${place}: ${name} is listed twice`]
+    if (!Object.hasOwn(env, name)) return []
+    return [`${place}: ${name} is set in [env] too; keep one of them`]
+  })
+}

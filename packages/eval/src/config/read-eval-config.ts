@@ -3,11 +3,10 @@ import { dirname, extname, join, resolve, sep } from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
-import { type ConfigFiles, findConfigFiles, rolloutFolder } from './config-files.ts'
 import type { CheckedSections } from './config-sections.ts'
 import type { EvalConfig } from './eval-config.ts'
 import { parseConfig, tomlProblem, type ParsedConfig } from './parse-config.ts'
-import { findWorkspaceRoot } from './workspace-files.ts'
+import { findDataset, findInside, type FoundFile, findWorkspaceRoot } from './workspace-files.ts'
 
 /** Options of {@link readEvalConfig}. */
 export interface ReadEvalConfigOptions {
@@ -109,4 +108,42 @@ function toEvalConfig(
     requiredSecrets: secrets?.required ?? [],
     advanced,
   }
+}
+
+/** The files an eval config names; absolute, undefined for one that is not there. */
+interface ConfigFiles {
+  readonly entrypoint: string | undefined
+  readonly dataset: string | undefined
+}
+
+/** Finds the files of a config and adds a line to `problems` for each that is not there. */
+async function findConfigFiles(
+  workspaceRoot: string,
+  { experiment }: CheckedSections<'eval'>,
+  options: { datasetFile?: string; problems: string[] },
+): Promise<ConfigFiles> {
+  function expectFile(key: string, found: FoundFile): string | undefined {
+    if ('file' in found) return found.file
+    options.problems.push(`${key}: ${found.problem}`)
+    return undefined
+  }
+  const { datasetFile } = options
+  return {
+    entrypoint:
+      experiment &&
+      expectFile(
+        'experiment.entrypoint',
+        await findInside(rolloutFolder(workspaceRoot, experiment.rollout), experiment.entrypoint),
+      ),
+    dataset:
+      datasetFile === undefined
+        ? experiment &&
+          expectFile('experiment.dataset', await findDataset(workspaceRoot, experiment.dataset))
+        : resolve(datasetFile),
+  }
+}
+
+/** The folder of a rollout. */
+function rolloutFolder(workspaceRoot: string, rollout: string): string {
+  return join(workspaceRoot, 'rollouts', rollout)
 }

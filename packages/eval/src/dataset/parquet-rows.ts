@@ -1,12 +1,17 @@
 import { errorMessage } from '@osmosis/core'
-import type { DecodedArray, ParquetRowRange, ParquetScan, SchemaTree } from 'hyparquet'
+import type {
+  DecodedArray,
+  ParquetRowRange,
+  ParquetScan,
+  SchemaTree,
+  Compressors,
+  SchemaElement,
+} from 'hyparquet'
 
 import { nameProblems } from './columns.ts'
-import { openParquet } from './open-parquet.ts'
-import { toCell } from './parquet-cells.ts'
-import { takeDecimalScale, toDecimal } from './parquet-decimals.ts'
-import { hasShortFloats, withMeantDigits } from './parquet-floats.ts'
-import { noting, type RawRow } from './raw-row.ts'
+import { parseExactJson } from './exact-json.ts'
+import { exactParsers, toCell } from './parquet-cells.ts'
+import { DataProblem, noting, type RawRow } from './raw-row.ts'
 
 interface ParquetColumn {
   readonly name: string
@@ -78,4 +83,166 @@ function codecOf({ metadata }: ParquetScan, column: string): string {
   const chunks = metadata.row_groups.flatMap(({ columns }) => columns)
   const chunk = chunks.find(({ meta_data: data }) => data?.path_in_schema[0] === column)
   return chunk?.meta_data?.codec ?? 'an unknown codec'
+}
+
+/**
+ * Makes hyparquet read the decimals of a column as integers, because it multiplies them as floats:
+ * 1.15 would come out as 1.1500000000000001.
+ *
+ * @returns their digits after the point, for {@link toDecimal}; undefined for another column
+ * @throws DataProblem for decimals that are nested or stored in a rare form
+ */
+function takeDecimalScale({ element, children }: SchemaTree): number | undefined {
+  if (children.some(hasDecimals) || (isDecimal(element) && element.type === 'BYTE_ARRAY')) {
+    throw new DataProblem(
+      'decimals inside of lists or structs, or stored as BYTE_ARRAY, cannot be read exactly; write them as text or floats',
+    )
+  }
+  if (!isDecimal(element)) return undefined
+  const logicalType = element.logical_type
+  delete element.converted_type
+  delete element.logical_type
+  return element.scale ?? (logicalType?.type === 'DECIMAL' ? logicalType.scale : 0)
+}
+
+/** A decimal as `parseExactJson` returns it: `1.50` keeps its zero. */
+function toDecimal(unscaled: unknown, scale: number): unknown {
+  if (unscaled === undefined || unscaled === null) return null
+  const integer =
+    unscaled instanceof Uint8Array ? toInteger(unscaled) : BigInt(unscaled as number | bigint)
+  const digits = String(integer < 0n ? -integer : integer).padStart(scale + 1, '0')
+  const point = digits.length - scale
+  const fraction = scale === 0 ? '' : `.${digits.slice(point)}`
+  return parseExactJson(`${integer < 0n ? '-' : ''}${digits.slice(0, point)}${fraction}`)
+}
+
+/** Big-endian, in two's complement. */
+function toInteger(bytes: Uint8Array): bigint {
+  return BigInt.asIntN(bytes.length * 8, BigInt(`0x${Buffer.from(bytes).toString('hex')}`))
+}
+
+function hasDecimals({ element, children }: SchemaTree): boolean {
+  return isDecimal(element) || children.some(hasDecimals)
+}
+
+function isDecimal(element: SchemaElement): boolean {
+  return element.converted_type === 'DECIMAL' || element.logical_type?.type === 'DECIMAL'
+}
+
+/** An open Parquet file, whose columns can be read row group by row group. */
+interface ParquetFile {
+  readonly scan: ParquetScan
+  /** One per column of the table, in order. */
+  readonly schema: readonly SchemaTree[]
+}
+
+/**
+ * Opens a Parquet file. The packages that read it are optional, so they are imported only here.
+ *
+ * @throws Error
+ */
+async function openParquet(file: string): Promise<ParquetFile> {
+  const [hyparquet, { compressors }] = await importReader()
+  try {
+    const scan = await hyparquet.parquetScan({
+      file: await hyparquet.asyncBufferFromFile(file),
+      compressors: withEmptyPages(compressors),
+      parsers: exactParsers,
+    })
+    return { scan, schema: hyparquet.parquetSchema(scan.metadata).children }
+  } catch (cause) {
+    throw new Error(
+      `it is not a Parquet file, or a broken or encrypted one (${errorMessage(cause)}); write it again`,
+      { cause },
+    )
+  }
+}
+
+async function importReader() {
+  try {
+    return await Promise.all([import('hyparquet'), import('hyparquet-compressors')])
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw cause
+    throw new Error(
+      'Parquet needs two packages that are not installed. Run: npm install hyparquet hyparquet-compressors',
+      { cause },
+    )
+  }
+}
+
+/** The LZ4 of hyparquet-compressors fails on empty pages, which columns of nulls have. */
+function withEmptyPages(compressors: Compressors): Compressors {
+  return Object.fromEntries(
+    Object.entries(compressors).map(([codec, decompress]) => [
+      codec,
+      (input: Uint8Array, length: number) =>
+        length === 0 ? new Uint8Array() : decompress(input, length),
+    ]),
+  )
+}
+
+/** Whether there are floats of 32 or 16 bits in a column, however deep. */
+function hasShortFloats(schema: SchemaTree): boolean {
+  return roundingOf(schema) !== undefined || schema.children.some(hasShortFloats)
+}
+
+/**
+ * Gives the floats of 32 or 16 bits in a value of hyparquet the digits that were meant. As a number
+ * of JavaScript, the 32-bit float next to 0.1 is 0.10000000149011612. Variants stay as they are.
+ */
+function withMeantDigits(value: unknown, schema: SchemaTree): unknown {
+  if (Array.isArray(value)) {
+    const item = itemOf(schema)
+    return value.map((part) => withMeantDigits(part, item))
+  }
+  if (typeof value === 'number') {
+    const round = roundingOf(schema)
+    return round ? shortestDecimal(value, round) : value
+  }
+  const isGroup = schema.children.length > 0 && schema.element.logical_type?.type !== 'VARIANT'
+  if (typeof value !== 'object' || value === null || !isGroup) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, part]) => {
+      const field = fieldOf(schema, key)
+      return [key, field ? withMeantDigits(part, field) : part]
+    }),
+  )
+}
+
+/** The shortest decimal that rounds to this float. */
+function shortestDecimal(float: number, round: (value: number) => number): number {
+  for (let digits = 1; digits <= 9; digits += 1) {
+    const decimal = Number(float.toPrecision(digits))
+    if (round(decimal) === float) return decimal
+  }
+  return float
+}
+
+function roundingOf({ element }: SchemaTree): ((value: number) => number) | undefined {
+  if (element.type === 'FLOAT') return Math.fround
+  return element.logical_type?.type === 'FLOAT16' ? roundTo16Bits : undefined
+}
+
+/** What Math.f16round does, which Node.js 22 does not have; ties go to the even neighbour. */
+function roundTo16Bits(value: number): number {
+  const exponent = Math.max(Math.floor(Math.log2(Math.abs(value))), -14)
+  const unit = 2 ** (exponent - 10)
+  const steps = Math.round(value / unit)
+  const isOddTie = steps - value / unit === 0.5 && steps % 2 !== 0
+  return (isOddTie ? steps - 1 : steps) * unit
+}
+
+// hyparquet leaves out the groups between a list and its items, and between a map and its values.
+
+function itemOf(schema: SchemaTree): SchemaTree {
+  const [repeated] = schema.children
+  if (schema.element.converted_type !== 'LIST' || repeated === undefined) return schema
+  const [item, ...others] = repeated.children
+  return item === undefined || others.length > 0 ? repeated : item
+}
+
+function fieldOf({ element, children }: SchemaTree, name: string): SchemaTree | undefined {
+  const entry = element.converted_type === 'MAP' ? children[0] : undefined
+  if (entry?.children.length === 2) return entry.children[1]
+  return children.find((child) => child.element.name === name)
 }

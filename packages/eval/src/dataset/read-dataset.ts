@@ -1,16 +1,116 @@
+import { createReadStream } from 'node:fs'
 import { access } from 'node:fs/promises'
 import { extname } from 'node:path'
+import { pipeline } from 'node:stream/promises'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { CsvError, parse } from 'csv-parse'
 
-import { findColumns } from './columns.ts'
-import { readCsvRows, separatorAdvice } from './csv-rows.ts'
+import { findColumns, nameProblems, type ColumnMeaning, type DatasetColumns } from './columns.ts'
 import { invalidDataset } from './dataset-problems.ts'
 import { withPlace, type DatasetRow } from './dataset-row.ts'
-import { readJsonlRows } from './jsonl-rows.ts'
+import {
+  parseExactJson,
+  WrittenNumber,
+  type LargeIntegers,
+  toExactText,
+  toPlainJson,
+} from './exact-json.ts'
 import { readParquetRows } from './parquet-rows.ts'
-import { parseRow } from './parse-row.ts'
-import { noting, type RawRow, type RowReader } from './raw-row.ts'
+import { type RawRow, DataProblem, noting, type RowReader } from './raw-row.ts'
+import { withoutByteOrderMark, type TextLine, readLines } from './read-lines.ts'
+import { utf8Text } from './utf8-text.ts'
+
+const lineFeed = 0x0a
+
+const brokenQuotes: Readonly<Record<string, string>> = {
+  CSV_QUOTE_NOT_CLOSED: 'a quote is opened and never closed',
+  CSV_INVALID_CLOSING_QUOTE:
+    'text follows a closing quote; write a quote inside of a quoted cell twice',
+  INVALID_OPENING_QUOTE:
+    'a quote inside of a cell without quotes around it; remove what stands before the quote (a space after the comma, say), or put the whole cell in quotes and write inner quotes twice',
+}
+
+/** What to do when the only column of a file has a name that looks like several; '' otherwise. */
+function separatorAdvice(names: readonly string[]): string {
+  const [name = '', ...others] = names
+  if (others.length > 0) return ''
+  const separator = name.includes(';') ? 'by ";"' : name.includes('\t') ? 'by tabs' : undefined
+  if (separator === undefined) return ''
+  return `Cells must be separated by commas, not ${separator}: save the file with commas.`
+}
+
+/** Reads comma-separated values below a header row. Cells are text; blank lines are skipped. */
+async function readCsvRows(file: string, problems: string[]): Promise<RawRow[]> {
+  const table = new CsvTable(problems)
+  const parser = parse({
+    // Cells come as bytes: the parser would replace what is not UTF-8 without a word.
+    encoding: null,
+    record_delimiter: ['\r\n', '\n', '\r'],
+    relax_column_count: true,
+    on_record: (record) => {
+      table.takeRecord(record as unknown as readonly Uint8Array[])
+      return null
+    },
+  })
+  try {
+    await pipeline(readWithoutByteOrderMark(file), parser.resume())
+  } catch (error) {
+    if (!(error instanceof CsvError)) throw error
+    problems.push(`line ${table.nextLine}: ${brokenQuotes[error.code] ?? error.message}`)
+  }
+  return table.rows
+}
+
+async function* readWithoutByteOrderMark(file: string): AsyncGenerator<Buffer, void> {
+  let isStart = true
+  for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+    yield isStart ? withoutByteOrderMark(chunk) : chunk
+    isStart = false
+  }
+}
+
+class CsvTable {
+  readonly rows: RawRow[] = []
+  /** Where the next record begins. The parser's own count is wrong after quoted line breaks. */
+  nextLine = 1
+  readonly #problems: string[]
+  #header: readonly string[] | undefined
+
+  constructor(problems: string[]) {
+    this.#problems = problems
+  }
+
+  /** Takes one record after the other; the first is the header. */
+  takeRecord(record: readonly Uint8Array[]): void {
+    const place = `line ${this.nextLine}`
+    for (const cell of record) for (const byte of cell) if (byte === lineFeed) this.nextLine += 1
+    this.nextLine += 1
+    if (record.length === 1 && record[0]?.length === 0) return
+
+    const texts = record.map((bytes, index) => this.#toText(bytes, index, place))
+    if (this.#header === undefined) {
+      this.#header = texts
+      this.#problems.push(...nameProblems(texts).map((problem) => `${place}: ${problem}`))
+      return
+    }
+    if (texts.length !== this.#header.length) {
+      this.#problems.push(
+        `${place}: expected ${this.#header.length} cells, as in the header, got ${texts.length}; put cells with commas or line breaks in quotes`,
+      )
+    }
+    const cells = this.#header.map((name, index) => [name, texts[index] || null] as const)
+    this.rows.push({ place, cells: Object.fromEntries(cells) })
+  }
+
+  #toText(bytes: Uint8Array, index: number, place: string): string {
+    const text = utf8Text(bytes)
+    if (text !== undefined) return text
+    const column = JSON.stringify(this.#header?.[index] ?? index + 1)
+    this.#problems.push(`${place}: column ${column}: invalid UTF-8; save the file as UTF-8`)
+    return Buffer.from(bytes).toString()
+  }
+}
 
 const readers: Readonly<Record<string, RowReader>> = {
   '.jsonl': readJsonlRows,
@@ -93,4 +193,126 @@ function cannotRead(file: string, reason: string, cause: unknown): OsmosisError 
   return new OsmosisError('invalid_dataset', `Cannot read the dataset ${file}: ${reason}`, {
     cause,
   })
+}
+
+/** Reads JSON Lines: one object per line. Blank lines are skipped. */
+async function readJsonlRows(file: string, problems: string[]): Promise<RawRow[]> {
+  const rows: RawRow[] = []
+  for await (const line of readLines(file)) {
+    const place = `line ${line.number}`
+    const cells = noting(problems, place, () => parseLine(line))
+    if (cells) rows.push({ place, cells })
+  }
+  return rows
+}
+
+/** Undefined for a blank line. */
+function parseLine({ bytes }: TextLine): RawRow['cells'] | undefined {
+  const text = utf8Text(bytes)
+  if (text === undefined) throw new DataProblem('invalid UTF-8')
+  if (text.trim() === '') return undefined
+  const value = parseJson(text)
+  if (isRecord(value)) return value
+  throw new DataProblem('invalid JSONL row - top-level value must be an object')
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return parseExactJson(text)
+  } catch (cause) {
+    throw new DataProblem(`invalid JSON - ${(cause as SyntaxError).message}`, { cause })
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== 'object' || value === null) return false
+  return !Array.isArray(value) && !(value instanceof WrittenNumber)
+}
+
+/**
+ * Turns the cells of a row into a row.
+ *
+ * @throws DataProblem
+ */
+function parseRow(
+  { cells }: RawRow,
+  sourceRowIndex: number,
+  { columns, largeIntegers }: { columns: DatasetColumns; largeIntegers: LargeIntegers },
+): DatasetRow {
+  const cellOf = (meaning: ColumnMeaning) => cells[columns.get(meaning) ?? meaning]
+  const system = promptText(cellOf('system_prompt'), 'system_prompt')
+  const user = promptText(cellOf('user_prompt'), 'user_prompt')
+  const label = labelText(cellOf('ground_truth')) ?? labelText(cellOf('label'))
+  const metadata = readMetadata(cellOf('metadata'), largeIntegers)
+  if (!columns.has('metadata')) {
+    const where = `is required for a dataset with no 'metadata' column`
+    if (user === null) throw new DataProblem(`user_prompt ${where}`)
+    if (label === null) throw new DataProblem(`ground_truth (or label) ${where}`)
+  }
+  if (system === null && user === null && metadata === null) {
+    throw new DataProblem('has no prompt and no metadata; fill in user_prompt or metadata')
+  }
+  return {
+    sourceRowIndex,
+    initialMessages: [
+      ...(system === null ? [] : [{ role: 'system' as const, content: system }]),
+      ...(user === null ? [] : [{ role: 'user' as const, content: user }]),
+    ],
+    label,
+    metadata,
+    otherColumns: readOtherColumns(cells, columns, largeIntegers),
+  }
+}
+
+function promptText(cell: unknown, column: ColumnMeaning): string | null {
+  if (typeof cell === 'object' && cell !== null && !(cell instanceof WrittenNumber)) {
+    throw new DataProblem(`${column} must be text, got ${typeName(cell)}`)
+  }
+  return labelText(cell)
+}
+
+/** Null when absent or empty; JSON text for what is not a string. */
+function labelText(cell: unknown): string | null {
+  if (cell === undefined || cell === null || cell === '') return null
+  return typeof cell === 'string' ? cell : toExactText(cell)
+}
+
+function readMetadata(
+  cell: unknown,
+  largeIntegers: LargeIntegers,
+): Readonly<Record<string, unknown>> | null {
+  if (cell === undefined || cell === null) return null
+  const value = typeof cell === 'string' ? parseMetadataText(cell) : cell
+  if (value === null) return null
+  if (typeof value !== 'object' || Array.isArray(value) || value instanceof WrittenNumber) {
+    throw new DataProblem(`metadata must be a JSON object, got ${typeName(value)}`)
+  }
+  if (Object.keys(value).length === 0) return null
+  return toPlainJson(value, largeIntegers) as Record<string, unknown>
+}
+
+function parseMetadataText(text: string): unknown {
+  if (text.trim() === '') return null
+  try {
+    return parseExactJson(text)
+  } catch (cause) {
+    throw new DataProblem(`metadata is not valid JSON (${(cause as SyntaxError).message})`, {
+      cause,
+    })
+  }
+}
+
+function readOtherColumns(
+  cells: RawRow['cells'],
+  columns: DatasetColumns,
+  largeIntegers: LargeIntegers,
+): DatasetRow['otherColumns'] {
+  const known = new Set(columns.values())
+  const others = Object.entries(cells).filter(([name, cell]) => cell !== null && !known.has(name))
+  return toPlainJson(Object.fromEntries(others), largeIntegers) as DatasetRow['otherColumns']
+}
+
+function typeName(value: unknown): string {
+  if (value instanceof WrittenNumber) return 'number'
+  return Array.isArray(value) ? 'array' : typeof value
 }

@@ -1,23 +1,50 @@
-import { errorMessage } from '@osmosis/core'
+import { errorMessage, isOsmosisError } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 import { rolloutLossSchema } from '@osmosis/runtime/wire'
 
 import type { ItemEvent } from '../analysis/item-event.ts'
+import { formatDuration } from '../analysis/number-text.ts'
 import { trajectoryFacts } from '../analysis/trajectory-facts.ts'
 import { toRunRow } from '../dataset/run-row.ts'
-import { itemKey } from '../store/run-files.ts'
-import { formatDuration } from '../analysis/number-text.ts'
 import { scoreItem } from '../scoring/score-item.ts'
-import { classifyError } from './classify-error.ts'
+import { itemKey } from '../store/run-files.ts'
+import { toEndedItem, type ItemScores } from './ended-item.ts'
 import type { EvaluatedModel, EvaluationOptions, EvaluationProgress } from './evaluation-options.ts'
 import type { EvaluationState } from './evaluation-state.ts'
-import { toEndedItem, type ItemScores } from './ended-item.ts'
-import type { EvaluationItem, ItemOutcome, ModelTag } from './item-runner.ts'
 import { FailureLimit } from './failure-limit.ts'
+import type { EvaluationItem, ItemOutcome, ModelTag } from './item-runner.ts'
 import { nothingKept } from './kept-item.ts'
-import { PolicyLosses } from './policy-losses.ts'
 import { CostBudget, costOfItems } from './run-cost.ts'
 import type { StopSwitch } from './stop-switch.ts'
+
+/** So many rollouts in a row lost to the policy are no accident. */
+const mostLosses = 20
+
+/**
+ * Items that failed because the policy was down. They have failed for good only when it
+ * answers again: as long as it does not, they wait here and count for nothing.
+ */
+class PolicyLosses<Item> {
+  #held: Item[] = []
+  #message = ''
+
+  /** Takes an item that was lost; `message` says what the policy answered last. */
+  add(item: Item, message: string): void {
+    this.#held.push(item)
+    this.#message = message
+  }
+
+  /** Why nothing more should be asked of the policy; undefined as long as something should. */
+  get verdict(): string | undefined {
+    if (this.#held.length < mostLosses) return undefined
+    return `${this.#held.length} rollouts in a row were lost to the policy. ${this.#message}`
+  }
+
+  /** The items that have failed after all; they are not held any longer. */
+  release(): Item[] {
+    return this.#held.splice(0)
+  }
+}
 
 /** What it takes to bring items to their end. */
 export interface ItemEndsOptions extends Pick<
@@ -255,4 +282,25 @@ function refused(error: unknown, durationMs: number): ItemOutcome {
     errorMessage: errorMessage(error),
     kept: nothingKept,
   }
+}
+
+/** What an error of sending one rollout means for the evaluation. */
+type ErrorMeaning =
+  /** The server refused this rollout; others may pass. */
+  | 'item-failed'
+  /** No further rollout has a chance, but those under way may still come to their end. */
+  | 'halt'
+  /** There is nobody who could bring those under way to their end. */
+  | 'halt-and-cancel'
+
+/**
+ * Judges what `runRollout` threw. A wrong key is the server's 4xx too, but every further rollout
+ * would be refused just the same.
+ */
+function classifyError(error: unknown): ErrorMeaning {
+  if (!isOsmosisError(error)) return 'halt'
+  if (error.code === 'invalid_request') return 'item-failed'
+  if (error.code !== 'protocol_error') return 'halt'
+  if (error.status === undefined) return 'halt-and-cancel'
+  return error.status >= 400 && error.status < 500 ? 'item-failed' : 'halt'
 }

@@ -1,19 +1,154 @@
 import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import path from 'node:path'
 import { Readable } from 'node:stream'
+import { pathToFileURL } from 'node:url'
 
 import type { LanguageModelV4, LanguageModelV4StreamPart } from '@ai-sdk/provider'
-import { OsmosisError } from '@osmosis/core'
-import { createTransport, untilAborted, webBody } from '@osmosis/core/http'
+import { OsmosisError, errorMessage, isOsmosisError } from '@osmosis/core'
+import {
+  createTransport,
+  untilAborted,
+  webBody,
+  bodyWithoutKeys,
+  type Transport,
+} from '@osmosis/core/http'
 import type { ChatCompletion, ChatCompletionChunk, ChatDelta } from '@osmosis/core/policy'
 
 import { refusal, type ChatModel, type ChatModelRequest } from '../chat-model.ts'
 import { AnswerMemory } from './answer-memory.ts'
 import { AnswerParts, type AnswerEnd } from './answer-parts.ts'
 import { toCallOptions } from './call-options.ts'
-import { loadProviderModel } from './load-provider.ts'
-import { messageOf, toRefusal } from './provider-errors.ts'
-import { providerFetch } from './provider-fetch.ts'
-import { providerNames, providerOf } from './providers.ts'
+import { UnsupportedRequest } from './prompt.ts'
+import { type Provider, providerNames, providerOf } from './providers.ts'
+
+/** The version of the AI SDK's model interface that is spoken here: that of `ai` 7. */
+const specification = 'v4'
+
+/** Settings that the packages of all providers take. */
+interface ProviderSettings {
+  readonly apiKey: string | undefined
+  readonly baseURL: string | undefined
+  readonly fetch: typeof globalThis.fetch
+}
+
+/**
+ * Loads the package of a provider that is installed where `folder` is, and makes one of its models.
+ *
+ * @throws OsmosisError with code `invalid_config` when it is not installed, with the line that installs
+ * it, or speaks another version of the AI SDK's interface
+ */
+async function loadProviderModel(
+  provider: Provider,
+  modelId: string,
+  settings: ProviderSettings,
+  folder: string,
+): Promise<LanguageModelV4> {
+  const exports = await importFrom(folder, provider.package)
+  const [create] = Object.entries(exports).filter(([name]) => /^create[A-Z]/.test(name))
+  if (typeof create?.[1] !== 'function') {
+    throw invalid(`${provider.package} exports no function that creates a provider.`)
+  }
+  const made = (create[1] as (settings: ProviderSettings) => ProviderLike)(settings)
+  const model = made.languageModel(modelId)
+  if (model.specificationVersion === specification) return model as LanguageModelV4
+  throw invalid(
+    `The installed ${provider.package} is made for another version of the AI SDK: it has ${model.specificationVersion} of the model interface, and only ${specification} is supported, that of ai 7. Install the release for ai 7: ${installLine(`${provider.package}@latest`, folder)}`,
+  )
+}
+
+interface ProviderLike {
+  languageModel(modelId: string): { readonly specificationVersion: string }
+}
+
+async function importFrom(folder: string, name: string): Promise<Record<string, unknown>> {
+  let file: string
+  try {
+    file = createRequire(path.join(path.resolve(folder), 'package.json')).resolve(name)
+  } catch (cause) {
+    throw invalid(
+      `${name} is not installed in ${path.resolve(folder)}. Install it: ${installLine(name, folder)}`,
+      cause,
+    )
+  }
+  try {
+    return (await import(pathToFileURL(file).href)) as Record<string, unknown>
+  } catch (cause) {
+    throw invalid(`${name} cannot be loaded: ${errorMessage(cause)}`, cause)
+  }
+}
+
+const lockFiles: readonly (readonly [file: string, line: string])[] = [
+  ['pnpm-lock.yaml', 'pnpm add'],
+  ['yarn.lock', 'yarn add'],
+  ['bun.lock', 'bun add'],
+  ['bun.lockb', 'bun add'],
+  ['package-lock.json', 'npm install'],
+]
+
+/** What installs a package, with the package manager whose lock file is nearest. */
+function installLine(name: string, folder: string): string {
+  const here = path.resolve(folder)
+  const found = lockFiles.find(([file]) => existsSync(path.join(here, file)))
+  if (found !== undefined) return `${found[1]} ${name}`
+  const parent = path.dirname(here)
+  return parent === here ? `npm install ${name}` : installLine(name, parent)
+}
+
+function invalid(message: string, cause?: unknown): OsmosisError {
+  return new OsmosisError('invalid_config', message, cause === undefined ? {} : { cause })
+}
+
+/** What the packages of the AI SDK throw when a provider does not answer. */
+interface CallError {
+  readonly statusCode?: unknown
+  readonly responseHeaders?: Readonly<Record<string, string>>
+  /** The body of the answer. */
+  readonly data?: unknown
+}
+
+/** Those that say how long to wait. */
+const waitingHeaders = ['retry-after', 'retry-after-ms']
+
+/** An error of a call as the answer of an OpenAI-compatible endpoint. */
+function toRefusal(name: string, error: unknown): Response {
+  if (error instanceof UnsupportedRequest) {
+    const message = `This cannot be put to ${name} through the AI SDK: ${error.message}.`
+    return refusal(400, 'unsupported_request', message)
+  }
+  const message = `${name}: ${errorMessage(error)}`
+  const { statusCode, responseHeaders = {}, data } = error as CallError
+  if (typeof statusCode === 'number' && statusCode >= 400) {
+    const headers = Object.entries(responseHeaders).filter(([header]) =>
+      waitingHeaders.includes(header.toLowerCase()),
+    )
+    const { code } = (data as { error?: { code?: unknown } } | undefined)?.error ?? {}
+    const said = code === 'insufficient_quota' ? code : 'provider_refused'
+    return refusal(statusCode, said, message, Object.fromEntries(headers))
+  }
+  if (isUnreachable(error)) return refusal(502, 'policy_unreachable', message)
+  const kind = (error as { name?: unknown } | null)?.name
+  if (kind === 'AI_LoadAPIKeyError') return refusal(401, 'missing_api_key', message)
+  // The prompt or a setting is something this provider has no form for.
+  if (kind === 'AI_UnsupportedFunctionalityError' || kind === 'AI_InvalidPromptError') {
+    return refusal(400, 'unsupported_request', message)
+  }
+  return refusal(502, 'provider_failed', messageOf(name, error))
+}
+
+/** The text of an error in the middle of a stream, which may be any value. */
+function messageOf(name: string, error: unknown): string {
+  const said = error instanceof Error ? errorMessage(error) : (JSON.stringify(error) ?? 'an error')
+  return `${name}: ${said}`
+}
+
+function isUnreachable(error: unknown): boolean {
+  for (let link = error; link instanceof Error; link = link.cause) {
+    if (isOsmosisError(link) && link.code === 'policy_unreachable') return true
+  }
+  return false
+}
 
 /** Options of {@link providerModel}. */
 export interface ProviderModelOptions {
@@ -149,4 +284,34 @@ function toCompletion(answer: AnswerParts, { name }: Call): ChatCompletion {
 
 function headOf(model: string): Pick<ChatCompletion, 'id' | 'created' | 'model'> {
   return { id: `chatcmpl-${randomUUID()}`, created: Math.floor(Date.now() / 1000), model }
+}
+
+/**
+ * A `fetch` for the packages of providers. Node's own would give up on an answer that is silent for
+ * 300 s; here the signal of the call is the only limit.
+ */
+function providerFetch(transport: Transport): typeof globalThis.fetch {
+  return async (input, init = {}) => {
+    const url = input instanceof Request ? input.url : input
+    const { body, signal } = init
+    if (typeof body !== 'string') throw new TypeError('A provider is asked with texts only.')
+    // Compressed answers would have to be undone.
+    const sent = { ...Object.fromEntries(new Headers(init.headers)), 'accept-encoding': 'identity' }
+    const answer = await transport.send(url, {
+      headers: sent,
+      body,
+      signal: signal ?? new AbortController().signal,
+    })
+    const headers = new Headers()
+    for (const [name, value] of Object.entries(answer.headers as Record<string, unknown>)) {
+      for (const text of [value].flat()) {
+        if (typeof text === 'string') headers.append(name, text)
+      }
+    }
+    const hasBody = answer.status !== 204 && answer.status !== 304
+    return new Response(hasBody ? await bodyWithoutKeys(answer, sent) : null, {
+      status: answer.status,
+      headers,
+    })
+  }
 }

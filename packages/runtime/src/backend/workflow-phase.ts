@@ -1,7 +1,5 @@
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 
-import { inScope, type RolloutScope } from '../containment/rollout-scope.ts'
-import { thrownBy } from '../containment/thrown-by.ts'
 import {
   errorCategory,
   errorMessage,
@@ -11,17 +9,144 @@ import {
   type AgentWorkflowClass,
   type BaseWorkflowConfig,
   parseMetadata,
+  type AgentWorkflowOutput,
+  toRolloutSample,
+  type AgentWorkflowContext,
+  type RolloutGroup,
+  type MetadataOf,
+  type PromptMessage,
 } from '@osmosis/core'
 import { beginningOf, longErrorTextBytes } from '@osmosis/core/http'
-import { cloneConfig } from '@osmosis/core/workflow'
 import { setTrace } from '@osmosis/core/tracing'
-import { registerReturned } from './workflow-output.ts'
+import { cloneConfig } from '@osmosis/core/workflow'
+
+import { inScope, type RolloutScope } from '../containment/rollout-scope.ts'
+import { thrownBy } from '../containment/thrown-by.ts'
+import type { ArtifactsFolder } from './artifacts-folder.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import type { SamplesById, RolloutFailure, WorkflowOutcome } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
-import { ownTurn } from './own-turn.ts'
 import { QueueClock, workflowDeadline } from './phase-deadlines.ts'
-import { WorkflowInput } from './workflow-input.ts'
+
+/** The id of a sample that was returned: whoever returns one has not named it. */
+const returnedSampleId = 'sample'
+
+/**
+ * Makes what `run` returned the sample of the rollout, when it is a conversation: a list of chat
+ * messages, or an object with `messages` and at most `metrics`. Anything else, such as what a
+ * framework returns from a run, means nothing.
+ *
+ * @throws OsmosisError with code `duplicate_sample` when samples were registered as well; TypeError
+ * for metrics that are not finite numbers
+ */
+function registerReturned(context: RolloutContext, returned: unknown, label: string | null): void {
+  const output = toOutput(returned)
+  if (output === undefined) return
+  const names = context.sampleSourceNames.map((name) => `"${name}"`)
+  if (names.length > 0) {
+    throw new OsmosisError(
+      'duplicate_sample',
+      `run() returned messages, and registered ${names.join(', ')} as well: a sample is either returned or registered. Agents and sessions of an adapter register themselves; return nothing then.`,
+    )
+  }
+  const { messages, metrics = {} } = output
+  for (const [name, value] of Object.entries(metrics)) {
+    if (Number.isFinite(value)) continue
+    throw new TypeError(`The metric "${name}" that run() returned must be a finite number.`)
+  }
+  context.registerSampleSource(returnedSampleId, {
+    getSample: (id) => toRolloutSample({ id, messages, label, metrics }),
+  })
+}
+
+function toOutput(returned: unknown): AgentWorkflowOutput | undefined {
+  if (Array.isArray(returned)) {
+    const messages = returned as unknown[]
+    return messages.length > 0 && messages.every(isChatMessage) ? { messages } : undefined
+  }
+  return isOutput(returned) ? returned : undefined
+}
+
+function isChatMessage(value: unknown): boolean {
+  return typeof (value as { role?: unknown } | null | undefined)?.role === 'string'
+}
+
+function isOutput(value: unknown): value is AgentWorkflowOutput {
+  if (typeof value !== 'object' || value === null) return false
+  if (Object.getPrototypeOf(value) !== Object.prototype) return false
+  const { messages, metrics = {}, ...others } = value as Partial<AgentWorkflowOutput>
+  const hasMetrics = typeof metrics === 'object' && metrics !== null && !Array.isArray(metrics)
+  return Array.isArray(messages) && hasMetrics && Object.keys(others).length === 0
+}
+
+const artifacts = Symbol('artifacts')
+
+/** Makes the folder when it is first asked for. */
+const artifactsDir = {
+  enumerable: true,
+  get(this: { readonly [artifacts]: ArtifactsFolder }) {
+    return this[artifacts].path
+  },
+}
+
+/** What the workflow of a rollout gets to work on: an object of its own, which it may copy. */
+class WorkflowInput<TConfig> implements AgentWorkflowContext<TConfig> {
+  readonly prompt: PromptMessage[]
+  readonly config: TConfig
+  readonly metadata: MetadataOf<TConfig>
+  readonly rolloutId: string
+  readonly group: RolloutGroup | null
+  readonly signal: AbortSignal
+  declare readonly artifactsDir: string | null
+  declare readonly [artifacts]: ArtifactsFolder
+
+  constructor(live: LiveRollout, config: TConfig, signal: AbortSignal) {
+    const { rolloutId, initialMessages, group } = live.request
+    this.prompt = [...initialMessages]
+    this.config = config
+    this.metadata = live.metadata as MetadataOf<TConfig>
+    this.rolloutId = rolloutId
+    this.group = group ?? null
+    this.signal = signal
+    // A property of the object, so that copies have it, with one getter for all: an object literal with a
+    // getter takes several times as much memory, for as long as the workflow runs.
+    Object.defineProperties(this, { [artifacts]: { value: live.artifacts }, artifactsDir })
+  }
+}
+
+/** How long the code that is begun in one turn may hold up others. Milliseconds. */
+const longestMs = 1
+
+const waiting: (() => void)[] = []
+/** When the turn began that is going on; undefined between turns. */
+let turnBegan: number | undefined
+
+/**
+ * Resolves in a turn of the event loop in which what was begun before took no longer than a moment: of user
+ * code that takes long one piece at most is begun before requests are read and timers fire again. One
+ * in each turn would make a server that is busy slow, whose turns are long.
+ */
+function ownTurn(): Promise<void> {
+  return new Promise<void>((resolve) => {
+    waiting.push(resolve)
+    setImmediate(begin)
+  })
+}
+
+function begin(): void {
+  const now = performance.now()
+  if (turnBegan === undefined) {
+    turnBegan = now
+    // An immediate that is set in the phase of immediates runs in the next turn, ahead of those set later.
+    setImmediate(endTurn)
+  }
+  if (now - turnBegan > longestMs) setImmediate(begin)
+  else waiting.shift()?.()
+}
+
+function endTurn(): void {
+  turnBegan = undefined
+}
 
 /** What the workflow phase passes on to the grading phase. */
 export interface WorkflowResult {
@@ -119,7 +244,7 @@ async function partialSamples(
 ): Promise<SamplesById> {
   if (context === undefined) return new Map()
   // Calls that end with the workflow are recorded by then.
-  await setImmediate()
+  await nextTurn()
   return inScope(scope, () => context.run(async () => context.getPartialSamples()))
 }
 

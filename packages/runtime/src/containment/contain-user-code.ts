@@ -1,11 +1,107 @@
+import { AsyncResource } from 'node:async_hooks'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { syncBuiltinESMExports } from 'node:module'
+import { Socket } from 'node:net'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { outsideOfRollouts } from '@osmosis/core/http'
+
 import { codePlace } from './code-place.ts'
 import { keepListeners } from './keep-listeners.ts'
 import { currentScope, type RolloutScope } from './rollout-scope.ts'
-import { shareSockets } from './shared-sockets.ts'
-import { thrownIn, watchThrows } from './thrown-in.ts'
+
+const noted = new WeakMap<object, RolloutScope>()
+
+/**
+ * The scope that an error was thrown in, when it has passed through another one on its way to the
+ * top of the call stack: a connection that one rollout opened calls the code of another.
+ */
+function thrownIn(error: unknown): RolloutScope | undefined {
+  return isObject(error) ? noted.get(error) : undefined
+}
+
+/** Makes {@link thrownIn} know. Returns what undoes it. */
+function watchThrows(): () => void {
+  const { prototype } = AsyncResource
+  const { runInAsyncScope } = prototype // oxlint-disable-line typescript/unbound-method -- put back as it is
+  const { queueMicrotask } = globalThis
+
+  const watched: typeof runInAsyncScope = function (this: AsyncResource, fn, thisArg, ...args) {
+    return Reflect.apply(runInAsyncScope, this, [
+      noting,
+      thisArg,
+      fn,
+      ...(args as unknown[]),
+    ]) as ReturnType<typeof fn>
+  }
+  prototype.runInAsyncScope = watched
+  // Node.js 20 and 22 report what a microtask throws without its context.
+  const watchedQueue: typeof queueMicrotask = (callback) => {
+    const known = currentScope() !== undefined && typeof callback === 'function'
+    queueMicrotask(known ? () => Reflect.apply(noting, undefined, [callback]) : callback)
+  }
+  globalThis.queueMicrotask = watchedQueue
+
+  return () => {
+    if (prototype.runInAsyncScope === watched) prototype.runInAsyncScope = runInAsyncScope
+    if (globalThis.queueMicrotask === watchedQueue) globalThis.queueMicrotask = queueMicrotask
+  }
+}
+
+function noting<A extends unknown[], R>(
+  this: unknown,
+  fn: (this: unknown, ...args: A) => R,
+  ...args: A
+): R {
+  try {
+    return Reflect.apply(fn, this, args)
+  } catch (error) {
+    note(error)
+    throw error
+  }
+}
+
+/** Only for this turn: later somebody else may throw the same error. Until then it may be rethrown. */
+function note(error: unknown): void {
+  const scope = currentScope()
+  if (scope === undefined || !isObject(error) || noted.has(error)) return
+  noted.set(error, scope)
+  setImmediate(() => noted.delete(error))
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
+}
+
+/** Undici, of which `fetch` is made, says on this channel that it is about to connect. */
+const channel = 'undici:client:beforeConnect'
+
+/**
+ * Opens pooled connections of undici outside of the rollout that happened to need them first: they serve
+ * all, and what fails on them would look like its doing. Returns what undoes it.
+ */
+function shareSockets(): () => void {
+  let expected = false
+  const { prototype } = Socket
+  const { connect } = prototype // oxlint-disable-line typescript/unbound-method -- put back as it is
+  const sharing = function (this: Socket, ...args: Parameters<typeof connect>): Socket {
+    if (!expected) return Reflect.apply(connect, this, args)
+    expected = false
+    return outsideOfRollouts(() => Reflect.apply(connect, this, args))
+  } as typeof connect
+  const onConnect = (): void => {
+    expected = true
+    // Another way to connect may be in use, which opens no socket here and now.
+    queueMicrotask(() => (expected = false))
+  }
+
+  prototype.connect = sharing
+  subscribe(channel, onConnect)
+  return () => {
+    unsubscribe(channel, onConnect)
+    if (prototype.connect === sharing) prototype.connect = connect
+  }
+}
 
 /** How an error got to the process. */
 export type StrayOrigin = 'uncaughtException' | 'unhandledRejection'

@@ -3,13 +3,13 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 import { getRequestListener } from '@hono/node-server'
+import { OsmosisError } from '@osmosis/core'
 
+import type { Logger } from '../logging/logger.ts'
 import { boundConnections, timesOf, type HttpLimits } from './http-limits.ts'
 import { HttpRefusal } from './http-refusal.ts'
-import { assertGuarded, toListenError } from './listen-address.ts'
 import { ownProcess } from './process-owner.ts'
 import { toResponse } from './route-answer.ts'
-import type { Logger } from '../logging/logger.ts'
 
 /** What {@link serve} gives a port to: a rollout server, or anything that ends like one. */
 export interface ServableApp {
@@ -164,4 +164,32 @@ async function closeHttpServer(http: Server): Promise<void> {
     clearInterval(idle)
     clearTimeout(late)
   }
+}
+
+/** Whether only programs of this machine can reach a server on this address. */
+function isLoopback(host: string): boolean {
+  const name = host.toLowerCase()
+  return name === 'localhost' || name === '::1' || /^127(?:\.\d{1,3}){3}$/.test(name)
+}
+
+/**
+ * @throws OsmosisError with code `invalid_config` when a server without a key would be open to
+ * other machines
+ */
+function assertGuarded(host: string, requiresKey: boolean): void {
+  if (requiresKey || isLoopback(host)) return
+  throw new OsmosisError(
+    'invalid_config',
+    `Refusing to listen on ${host} without an API key: anybody who reaches it could start rollouts. Set apiKey (--api-key-file, OSMOSIS_ROLLOUT_SERVER_API_KEY), listen on 127.0.0.1, or say allowUnauthenticated (--no-auth) if something else guards the server.`,
+  )
+}
+
+/** The error of a server that cannot listen, as something a person can act on. */
+function toListenError(error: Error & { code?: string }, host: string, port: number): Error {
+  if (error.code !== 'EADDRINUSE') return error
+  return new OsmosisError(
+    'port_in_use',
+    `Port ${port} of ${host} is taken by another program. Stop that one, or choose another port; 0 picks a free one.`,
+    { cause: error },
+  )
 }

@@ -1,13 +1,84 @@
-import { compareRuns, type Comparison, runStatistics } from '@osmosis/eval/analysis'
+import {
+  compareRuns,
+  type Comparison,
+  runStatistics,
+  type FacetChange,
+  type RowChange,
+} from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
-import { counted, percent, signed, thousands, unknown } from '../format.ts'
+import { counted, percent, signed, thousands, unknown, points } from '../format.ts'
+import { type Draw, Plot } from '../parts/plot.tsx'
 import type { DisplayedRun } from '../run/use-run.ts'
+import { colour } from '../theme.ts'
 import { Behaviour } from './behaviour.tsx'
 import { ChangedRows } from './changed-rows.tsx'
-import { Forest } from './forest.tsx'
-import { Waterfall } from './waterfall.tsx'
+
+/** As many of a list are shown, from the best and from the worst. */
+const mostShown = 16
+
+/** A change of less than so many points fills no more than its share of the width. */
+const leastScale = 0.05
+
+/** Changes with their intervals, one above the other. */
+function Forest({ title, list }: { title: string; list: readonly FacetChange[] }): JSX.Element {
+  const shown =
+    list.length <= mostShown
+      ? list
+      : [...list.slice(0, mostShown / 2), ...list.slice(-mostShown / 2)]
+  const reach = shown.map(({ difference: { value, ci95 } }) =>
+    Math.max(...(ci95 ?? [value ?? 0]).map(Math.abs)),
+  )
+  const scale = Math.max(leastScale, ...reach)
+  return (
+    <section class="card" aria-label={title}>
+      <h2>{title}, with 95 % intervals</h2>
+      {shown.map((change) => (
+        <ForestLine key={change.value} change={change} scale={scale} />
+      ))}
+      {shown.length < list.length && (
+        <p class="dim">{list.length - shown.length} in between are not shown.</p>
+      )}
+    </section>
+  )
+}
+
+function ForestLine({ change, scale }: { change: FacetChange; scale: number }): JSX.Element {
+  const { difference, verdict } = change
+  const value = difference.value ?? 0
+  const x = (share: number): number => 50 + (46 * share) / scale
+  const [low, high] = difference.ci95 ?? [value, value]
+  const tone = { better: ' up', worse: ' down', none: '', unknown: '' }[verdict.tone]
+  return (
+    <div class={`forest${tone}`} title={`${change.value}: ${verdict.lead}${verdict.rest}`}>
+      <span class="name">{change.value}</span>
+      <svg height="16" viewBox="0 0 100 16" preserveAspectRatio="none" aria-hidden="true">
+        <line class="axis" x1="50" x2="50" y1="0" y2="16" vector-effect="non-scaling-stroke" />
+        <line
+          class="range"
+          x1={x(low)}
+          x2={x(high)}
+          y1="8"
+          y2="8"
+          vector-effect="non-scaling-stroke"
+        />
+        <line
+          class="centre"
+          x1={x(value)}
+          x2={x(value)}
+          y1="3"
+          y2="13"
+          vector-effect="non-scaling-stroke"
+        />
+      </svg>
+      <span class="change">
+        {signed(100 * value)}
+        {difference.ci95 !== null && ` ± ${points((high - low) / 2)}`}
+      </span>
+    </div>
+  )
+}
 
 /** So many rows with one value of a facet say something. */
 const fewestRows = 10
@@ -152,4 +223,37 @@ function FacetForest({
   const shown = facets.filter(({ difference }) => difference.rows >= fewestRows)
   if (shown.length < 2) return null
   return <Forest title={`Change of the pass rate by ${name.replaceAll('_', ' ')}`} list={shown} />
+}
+
+/** Every row by its change, from the worst to the best. */
+function Waterfall({ rows, look }: { rows: readonly RowChange[]; look: string }): JSX.Element {
+  const draw: Draw = (canvas, width, height) => {
+    canvas.fillStyle = colour('line-strong')
+    canvas.fillRect(0, height / 2, width, 1)
+    const step = width / rows.length
+    const tones = { up: colour('pass'), down: colour('fail') }
+    for (const [index, { change }] of rows.entries()) {
+      canvas.fillStyle = change > 0 ? tones.up : tones.down
+      const length = (Math.abs(change) * height) / 2
+      const top = change > 0 ? height / 2 - length : height / 2
+      // To whole pixels of the screen: bars side by side make no seams.
+      const left = Math.floor(index * step * devicePixelRatio) / devicePixelRatio
+      const right = Math.ceil((index + 1) * step * devicePixelRatio) / devicePixelRatio
+      canvas.fillRect(left, top, right - left, length)
+    }
+  }
+  const better = rows.filter(({ change }) => change > 0).length
+  const worse = rows.filter(({ change }) => change < 0).length
+  return (
+    <section class="card">
+      <h2>Every row by its change, from the worst to the best</h2>
+      <div class="waterfall">
+        <Plot
+          draw={draw}
+          inputs={[rows, look]}
+          label={`Of ${counted(rows.length, 'row')} ${worse} are worse and ${better} better`}
+        />
+      </div>
+    </section>
+  )
 }

@@ -1,6 +1,15 @@
-import { parseQuery, selectItems, parseRolloutName, rolloutName } from '@osmosis/eval/analysis'
-import type { JSX } from 'preact'
-import { useMemo, useRef } from 'preact/hooks'
+import {
+  parseQuery,
+  selectItems,
+  parseRolloutName,
+  rolloutName,
+  type RunQuery,
+  type Finding,
+  type RunStatistics,
+  runStatistics,
+} from '@osmosis/eval/analysis'
+import type { JSX, RefObject } from 'preact'
+import { useMemo, useRef, useEffect, useState } from 'preact/hooks'
 
 import { counted, thousands } from '../format.ts'
 import { type Keys, useKeys } from '../keys.ts'
@@ -9,14 +18,44 @@ import type { Source } from '../source/source.ts'
 import { Reader } from '../transcript/reader.tsx'
 import { FacetLists } from './facets.tsx'
 import { Figures } from './figures.tsx'
-import { FilterBar } from './filter-bar.tsx'
-import { LookFirst } from './look-first.tsx'
 import { RolloutTable } from './rollout-table.tsx'
 import { SignalMap } from './signal-map.tsx'
 import type { DisplayedRun } from './use-run.ts'
-import { useSettled } from './use-settled.ts'
-import { useStatistics } from './use-statistics.ts'
+import { useSettled, mostAtOnce } from './use-settled.ts'
 import { useTextSearch } from './use-text-search.ts'
+
+/** Figures may take this share of the time while a run is live. */
+const restFactor = 8
+
+/**
+ * Figures and findings of a run. Of a large run they come after its lines, and then now and then: lines
+ * are what a live run is watched for.
+ */
+function useStatistics(run: DisplayedRun | null): RunStatistics | null {
+  const [statistics, setStatistics] = useState<RunStatistics | null>(null)
+  const table = run?.table ?? null
+  const nextAt = useRef(0)
+  const isSmall = table !== null && table.size <= mostAtOnce
+  useEffect(() => {
+    if (table === null) return undefined
+    const compute = (): void => {
+      const started = performance.now()
+      setStatistics(runStatistics(table))
+      const now = performance.now()
+      nextAt.current = now + restFactor * (now - started)
+    }
+    if (isSmall && statistics === null) {
+      compute()
+      return undefined
+    }
+    const timer = setTimeout(
+      compute,
+      Math.max(isSmall ? 0 : 50, nextAt.current - performance.now()),
+    )
+    return () => clearTimeout(timer)
+  }, [run])
+  return statistics
+}
 
 interface RunPageProps {
   readonly source: Source
@@ -205,4 +244,90 @@ function sortedBy(
   const rest = text.replaceAll(/\s*\bsort:\S+/g, '')
   const descending = sort.key === key && !sort.descending
   return `${rest} sort:${descending ? '-' : ''}${key}`.trim()
+}
+
+/** What deserves a look first; the number is the key that filters by it. */
+function LookFirst({
+  list,
+  query,
+  isEmpty,
+  onQuery,
+}: {
+  list: readonly Finding[]
+  query: string
+  isEmpty: boolean
+  onQuery: (query: string) => void
+}): JSX.Element {
+  return (
+    <section aria-label="Look at first">
+      <h2>Look at first</h2>
+      {list.map((finding, index) => (
+        <button
+          key={finding.key}
+          class={`finding ${finding.tone}`}
+          aria-pressed={query === finding.query}
+          onClick={() => onQuery(query === finding.query ? '' : finding.query)}
+        >
+          <i />
+          <div>
+            <b>{finding.title}</b>
+            <span>{finding.detail}</span>
+          </div>
+          {index < 9 ? <kbd>{index + 1}</kbd> : <span />}
+        </button>
+      ))}
+      {list.length === 0 && (
+        <p class="calm">{isEmpty ? 'Nothing has ended yet.' : 'Nothing conspicuous.'}</p>
+      )}
+    </section>
+  )
+}
+
+interface FilterBarProps {
+  readonly field: RefObject<HTMLInputElement | null>
+  readonly text: string
+  readonly query: RunQuery
+  /** How many rollouts the filter lets in, of how many. */
+  readonly shown: number
+  readonly all: number
+  readonly isSearching: boolean
+  readonly onInput: (text: string) => void
+  readonly onEnter: () => void
+}
+
+/** The filter line, and how many rollouts it lets in. */
+function FilterBar(props: FilterBarProps): JSX.Element {
+  const { field, text, query, shown, all, isSearching, onInput, onEnter } = props
+  const [problem] = query.problems
+  return (
+    <div class="bar">
+      <label class="search">
+        <svg width="13" height="13" viewBox="0 0 13 13" aria-hidden="true">
+          <circle cx="5.5" cy="5.5" r="4" fill="none" stroke="currentColor" stroke-width="1.3" />
+          <path d="M8.6 8.6 12 12" stroke="currentColor" stroke-width="1.3" />
+        </svg>
+        <input
+          ref={field}
+          value={text}
+          spellcheck={false}
+          autocomplete="off"
+          autocapitalize="off"
+          placeholder="Filter: is:stuck reward<0.5 tool:cancel tokens>800, or any words"
+          aria-label="Filter"
+          onInput={({ currentTarget }) => onInput(currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key !== 'Enter') return
+            event.currentTarget.blur()
+            onEnter()
+          }}
+        />
+        <kbd>/</kbd>
+      </label>
+      <span class={`count${problem === undefined ? '' : ' problem'}`} role="status">
+        {problem ??
+          (shown === all ? counted(all, 'rollout') : `${thousands(shown)} of ${thousands(all)}`)}
+        {problem === undefined && isSearching && ', searching'}
+      </span>
+    </div>
+  )
 }

@@ -1,22 +1,131 @@
-import type { Trajectory } from '@osmosis/runtime/trajectory'
-import { counterpartOf } from '@osmosis/eval/analysis'
-import type { JSX } from 'preact'
+import { counterpartOf, type RunTable } from '@osmosis/eval/analysis'
+import type { Trajectory, TrajectoryStep } from '@osmosis/runtime/trajectory'
+import type { JSX, TargetedSubmitEvent } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 
-import type { ItemEnding } from '../../src/wire.ts'
+import type { ItemEnding, TranscriptAnswer } from '../../src/wire.ts'
 import { useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
 import type { DisplayedRun } from '../run/use-run.ts'
-import type { Source } from '../source/source.ts'
+import type { Source, LeftOut } from '../source/source.ts'
 import { Failure } from './failure.tsx'
-import { NoteForm, noteFieldId } from './note-form.tsx'
 import { Parting } from './parting.tsx'
 import { ReaderHead } from './reader-head.tsx'
-import { isNotable } from './step-facts.ts'
+import { isNotable, kindOf } from './step-facts.ts'
 import { Step } from './step.tsx'
-import { Timeline } from './timeline.tsx'
-import { absenceText, endingOf, type TranscriptState, useTranscript } from './use-transcript.ts'
 import { Verdict } from './verdict.tsx'
+
+interface NoteFormProps {
+  readonly table: RunTable
+  readonly item: number
+  /** Null where nothing can be written. */
+  readonly onNote: ((tag: string, text: string) => void) | null
+}
+
+/** The id of the field that the key a goes to. */
+const noteFieldId = 'note'
+
+/** What a person says about an item: a tag by which such items are counted, and a sentence. */
+function NoteForm({ table, item, onNote }: NoteFormProps): JSX.Element | null {
+  const note = table.note(item)
+  if (onNote === null) {
+    return note === undefined ? null : (
+      <form class="note">
+        <span class="kept">
+          {note.tag && <span class="chip note">{note.tag}</span>}
+          {note.text}
+        </span>
+      </form>
+    )
+  }
+  const save = (event: TargetedSubmitEvent<HTMLFormElement>): void => {
+    event.preventDefault()
+    const data = new FormData(event.currentTarget)
+    const field = (name: string): string => {
+      const value = data.get(name)
+      return typeof value === 'string' ? value.trim() : ''
+    }
+    onNote(field('tag'), field('text'))
+    if (document.activeElement instanceof HTMLElement) document.activeElement.blur()
+  }
+  return (
+    <form class="note" key={`${item} ${note?.at ?? ''}`} onSubmit={save}>
+      <input
+        class="tag"
+        name="tag"
+        list="tags"
+        placeholder="Tag"
+        defaultValue={note?.tag ?? ''}
+        maxLength={60}
+        autocomplete="off"
+        aria-label="Tag"
+      />
+      <input
+        id={noteFieldId}
+        name="text"
+        placeholder="What went wrong first?"
+        defaultValue={note?.text ?? ''}
+        maxLength={2000}
+        autocomplete="off"
+        aria-label="Note"
+      />
+      <datalist id="tags">
+        {table.tags().map((tag) => (
+          <option key={tag} value={tag} />
+        ))}
+      </datalist>
+      <button class="btn" type="submit">
+        Save <kbd>a</kbd>
+      </button>
+    </form>
+  )
+}
+
+/** So many bars have a gap between them. */
+const mostWithGaps = 120
+
+/** A bar per step, wide by the tokens that were written, red where a tool failed. */
+function Timeline({
+  steps,
+  at,
+  onGo,
+}: {
+  steps: readonly TrajectoryStep[]
+  /** The id of the step that the reader went to; 0 for none. */
+  at: number
+  onGo: (stepId: number) => void
+}): JSX.Element {
+  const written = steps.map((step) => step.metrics?.completion_tokens ?? 8)
+  const most = Math.max(1, ...written)
+  return (
+    <div
+      class={`timeline${steps.length > mostWithGaps ? ' dense' : ''}`}
+      role="group"
+      aria-label="Steps"
+    >
+      {steps.map((step, index) => (
+        <button
+          key={step.step_id}
+          // Of hundreds of bars nobody wants to tab through each; n, p and the scroll bar remain.
+          tabIndex={steps.length > mostWithGaps ? -1 : 0}
+          class={kindOf(step)}
+          style={{ flexGrow: 1 + (5 * (written[index] ?? 0)) / most }}
+          title={titleOf(step)}
+          aria-label={titleOf(step)}
+          aria-current={step.step_id === at ? 'step' : undefined}
+          onClick={() => onGo(step.step_id)}
+        />
+      ))}
+    </div>
+  )
+}
+
+function titleOf(step: TrajectoryStep): string {
+  const called = step.tool_calls?.map(({ function_name: name }) => name).join(', ')
+  const tokens = step.metrics?.completion_tokens
+  const cost = tokens === undefined || tokens === null ? '' : `, ${tokens} tokens`
+  return `Step ${step.step_id}: ${called || step.source}${cost}`
+}
 
 export interface ReaderProps {
   readonly source: Source
@@ -148,4 +257,67 @@ function trajectoryOf(transcript: TranscriptState, sample: string | undefined): 
   const { samples } = transcript
   if (sample !== undefined && Object.hasOwn(samples, sample)) return samples[sample] ?? null
   return Object.values(samples)[0] ?? null
+}
+
+/** What was said in an item; `loading` before it is there, `failed` when nothing answers. */
+type TranscriptState =
+  | TranscriptAnswer
+  | LeftOut
+  | { readonly state: 'loading' }
+  | { readonly state: 'failed'; readonly problem: string }
+
+/** Reads what was said in an item. The one before stays until the next is there. */
+function useTranscript(
+  source: Source,
+  { name, table }: Pick<DisplayedRun, 'name' | 'table'>,
+  item: number | null,
+): TranscriptState {
+  const [state, setState] = useState<TranscriptState>({ state: 'loading' })
+  const { row, attempt, endedSeconds } = table.document.columns
+  // An item that ends again has another transcript.
+  const ended = item === null ? null : endedSeconds[item]
+  useEffect(() => {
+    if (item === null) return undefined
+    let isGone = false
+    const show = (next: TranscriptState): void => {
+      if (!isGone) setState(next)
+    }
+    source.transcript(name, [row[item] ?? 0, attempt[item] ?? 0]).then(show, (error: unknown) => {
+      show({ state: 'failed', problem: error instanceof Error ? error.message : String(error) })
+    })
+    return () => {
+      isGone = true
+    }
+  }, [source, name, item, ended])
+  return state
+}
+
+/** How the item ended; null while that is not known. */
+function endingOf(transcript: TranscriptState): ItemEnding | null {
+  return 'ending' in transcript ? transcript.ending : null
+}
+
+/** Why there is nothing to read. */
+function absenceText(transcript: TranscriptState): readonly [title: string, detail: string] {
+  switch (transcript.state) {
+    case 'silent':
+      return ['Nothing was said', 'The rollout ended before it asked the policy anything.']
+    case 'missing':
+      return ['The transcript is lost', 'Its file is gone. The row counts all the same.']
+    case 'damaged':
+      return [
+        'The transcript is damaged',
+        'What is in its file is not what was written. The row counts all the same.',
+      ]
+    case 'left out':
+      return [
+        'Not in this report',
+        'Export it with --transcripts all to have the transcript of every rollout.',
+      ]
+    case 'failed':
+      return ['The transcript cannot be read', transcript.problem]
+    case 'found':
+    case 'loading':
+      return ['', '']
+  }
 }
