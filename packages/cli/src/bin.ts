@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs'
 
-// The command itself is imported after the check: an older Node.js fails in the imports of its
-// dependencies, and would not get as far as saying why.
+// The command is imported after the check: an older Node.js fails while it imports dependencies,
+// before it could print the reason.
 const needed = neededNode()
 if (isOlder(process.versions.node, needed)) {
   process.stderr.write(
@@ -12,12 +12,12 @@ if (isOlder(process.versions.node, needed)) {
 } else {
   const { main } = await import('./main.ts')
   const { goOnUnread } = await import('@osmosis/runtime/containment')
-  // Whoever reads the output may stop reading; what was asked for is done all the same.
+  // The command continues when the reader of its output has closed the pipe.
   goOnUnread()
   const exitCode = await main(process.argv.slice(2))
   if (exitCode !== undefined) {
     process.exitCode = exitCode
-    // Code of the user may hold the process open with a timer or a socket that nobody ends.
+    // User code may leave timers or sockets open, which would keep the process alive.
     setTimeout(() => process.exit(), 2000).unref()
   }
 }

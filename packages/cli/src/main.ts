@@ -11,11 +11,11 @@ import { isWrongUse, wrongUseCode } from './command/exit-codes.ts'
 import { createProgram, packageVersion } from './program.ts'
 
 /**
- * Runs the `osmosis` command and resolves with its exit code, or with undefined when it goes on
- * because it serves, until a signal ends the process. Results go to stdout; progress and errors go to stderr.
+ * Runs the `osmosis` command and resolves with its exit code, or with undefined when it continues to
+ * serve until a signal ends the process. Results go to stdout; progress and errors go to stderr.
  *
- * @param args - what stands behind `osmosis` on the command line
- * @param surroundings - what it is called with. Default: what this process was started with
+ * @param args - the arguments after `osmosis` on the command line
+ * @param surroundings - its streams, variables and folder. Default: those of this process
  */
 export async function main(
   args: readonly string[],
@@ -34,14 +34,14 @@ async function runCommand(args: readonly string[]): Promise<number | undefined> 
     { silent: inJson },
   )
   program.hook('postAction', (_program, command) => {
-    const goesOn = ['serve', 'worker'].includes(command.name()) && endSignal() === undefined
-    if (goesOn) exitCode = undefined
+    const serves = ['serve', 'worker'].includes(command.name()) && endSignal() === undefined
+    if (serves) exitCode = undefined
   })
   try {
     await program.parseAsync(args, { from: 'user' })
     return exitCode
   } catch (error) {
-    // Commander has printed the help that was asked for, or its own complaint.
+    // Commander has printed the help or its error message.
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return 0
       if (inJson) await printWrongUse(program, args, error)
@@ -54,13 +54,13 @@ async function runCommand(args: readonly string[]): Promise<number | undefined> 
   }
 }
 
-/** What was done wrong needs a sentence; what we did wrong needs a stack. */
+/** Errors of the user need a sentence; our own errors need a stack. */
 function describe(error: unknown): string {
   if (isOsmosisError(error) || isWrongUse(error)) return `error: ${(error as Error).message}`
   return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }
 
-/** Prints what was wrong with a command line as the JSON document that all errors of `--json` are. */
+/** Prints wrong use as the JSON document that all errors of `--json` have. */
 async function printWrongUse(
   program: Command,
   args: readonly string[],
@@ -70,7 +70,7 @@ async function printWrongUse(
   const needs = `osmosis${words.map((word) => ` ${word}`).join('')} needs a command: ${command.commands.map((one) => one.name()).join(', ')}`
   const isHelp = error instanceof CommanderError && error.code === 'commander.help'
   const why = isHelp ? needs : error.message.replace(/^error: /, '')
-  // Loaded here alone: it needs the client of the platform.
+  // Loaded only here: it needs the client of the platform.
   const [{ CommandOutput }, { PlatformError }] = await Promise.all([
     import('./platform/command-output.ts'),
     import('@osmosis/platform'),
@@ -83,7 +83,7 @@ async function printWrongUse(
   output.fail(new PlatformError('VALIDATION', why))
 }
 
-/** The command as far as the words name one. */
+/** The most specific command that the arguments name. */
 function calledCommand(
   program: Command,
   args: readonly string[],

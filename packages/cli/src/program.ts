@@ -38,7 +38,7 @@ import { addWorkerCommand } from './worker/worker.ts'
  * The command line. Commands load their code when they are called, so that `--help` does not wait
  * for servers and frameworks.
  *
- * @param options.silent - says nothing of wrong use, which whoever calls it does
+ * @param options.silent - prints no message for wrong use, because the caller does
  */
 export function createProgram(
   setExitCode: (code: number) => void,
@@ -71,13 +71,13 @@ export function createProgram(
   addValidateCommand(rollouts, setExitCode)
   addSendCommand(rollouts, setExitCode)
   addDoctorCommand(program, setExitCode)
-  // Commands below it have types of their own, which a list of commands cannot keep.
+  // Each subcommand has its own type, so a list of commands is untyped.
   const untyped = program as unknown as UntypedCommand
   nameHelp(untyped, 'osmosis')
   return untyped
 }
 
-/** The flags of the program and its commands, in the order of `groups`; what has no place there follows. */
+/** The flags of the program and its commands, in the order of `groups`; other groups follow. */
 const inOrderOfGroups: Help['groupItems'] = (unsorted, visible, groupOf) => {
   const order: readonly string[] = Object.values(groups)
   const placeOf = (heading: string): number =>
@@ -99,22 +99,21 @@ function widthOf({ isTTY, columns = 80 }: OutputStream): number {
   return isTTY === true ? columns : 80
 }
 
-/** Behind a wrong use stands the help of the command that was meant, which alone has its flags. */
+/** Adds to each message for wrong use how to print the help of that command. */
 function nameHelp(command: UntypedCommand, name: string): void {
   const listed = command.commands.length > 0 ? 'commands and flags' : 'arguments and flags'
   command.showHelpAfterError(`(${name} --help lists ${listed})`)
   for (const each of command.commands) nameHelp(each, `${name} ${each.name()}`)
 }
 
-/** What the manifest says. */
+/** The version in package.json. */
 export function packageVersion(): string {
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   return (JSON.parse(manifest) as { version: string }).version
 }
 
 /**
- * Adds the commands that speak to the hosted platform. Their common flags may stand before the
- * command as well.
+ * Adds the commands of the hosted platform. Their common flags are also accepted before the command.
  */
 function addPlatformCommands(program: Command, evals: Command, settings: ProgramSettings): void {
   addPlatformFlags(program.enablePositionalOptions())
@@ -124,7 +123,7 @@ function addPlatformCommands(program: Command, evals: Command, settings: Program
     )
     if (!isAsked || command.options.some(({ long }) => long === '--platform')) return
     program.error(
-      `error: --json, --platform, --env-file and --workspace are for commands that speak to the platform, which ${command.name()} does not`,
+      `error: --json, --platform, --env-file and --workspace are flags of commands that use the platform, which ${command.name()} does not`,
       { exitCode: 2 },
     )
   })

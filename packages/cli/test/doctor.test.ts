@@ -62,7 +62,7 @@ describe('osmosis doctor', () => {
       code: 0,
       findings: [
         `ok Node.js: ${process.versions.node}`,
-        'ok TypeScript: files are loaded as they are',
+        'ok TypeScript: files are loaded without a build step',
         'ok port: 0 is free',
         expect.stringMatching(/^ok disk: [\d.]+ GiB are free in /),
         `ok workspace: ${folder}`,

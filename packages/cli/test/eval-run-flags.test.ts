@@ -49,7 +49,7 @@ describe('osmosis eval run refuses', () => {
     ],
     [
       '--fail-on-error 1.5',
-      "'--fail-on-error <n or share>' argument '1.5' is invalid. It must be a whole number of at least 1, or a share below 1.",
+      "'--fail-on-error <n or share>' argument '1.5' is invalid. It must be a whole number of at least 1, or a fraction below 1.",
     ],
     ['--threshold high', "'--threshold <score>' argument 'high' is invalid. It must be a number."],
     [
@@ -101,7 +101,7 @@ describe('osmosis eval run refuses', () => {
     [`${config} --rows 9`, '--rows 9 is out of range; valid rows are 0-3'],
     [
       `-m nowhere:agentLoop -d data/sums.jsonl ${policy}`,
-      `The entrypoint file ${path.join(workspace, 'nowhere')} does not exist. Tried as well: .ts, .js, .mts, .mjs, .cts, .cjs behind it.`,
+      `The entrypoint file ${path.join(workspace, 'nowhere')} does not exist. Also tried with the extensions .ts, .js, .mts, .mjs, .cts, .cjs.`,
     ],
     [
       `-m rollouts/echo -d data/sums.jsonl ${policy}`,

@@ -14,7 +14,7 @@ it.each([
   {
     name: 'an outbox beside a queue',
     args: [...served, '--outbox', 'outbox'],
-    said: '--outbox and --redis exclude each other: the queue keeps accepted rollouts until their results are delivered.',
+    said: '--outbox and --redis exclude each other: the queue already stores accepted rollouts until their results are delivered.',
   },
   {
     name: 'rollouts whose answer is their result over a queue',
@@ -24,12 +24,12 @@ it.each([
   {
     name: 'worker processes of a server that runs nothing',
     args: [...served, '--workers', '2'],
-    said: '--workers goes to osmosis worker: with --redis the server runs no rollouts.',
+    said: '--workers is a flag of osmosis worker: with --redis the server runs no rollouts.',
   },
   {
     name: 'a limit of a queue that is not named',
     args: ['serve', echo, '--max-rollouts', '3'],
-    said: '--max-rollouts is about a queue: pass --redis as well.',
+    said: '--max-rollouts only applies to a queue: pass --redis as well.',
   },
   {
     name: 'an agent loop over a queue',
@@ -44,7 +44,7 @@ it.each([
   {
     name: 'an address that is no Redis',
     args: ['serve', echo, '--redis', 'http://:secret@127.0.0.1'],
-    said: '--redis must be a URL such as redis://127.0.0.1:6379, or rediss://… for a Redis that speaks TLS.',
+    said: '--redis must be a URL such as redis://127.0.0.1:6379, or rediss://… for a Redis with TLS.',
   },
   {
     name: 'limits of worker processes in a worker without them',

@@ -158,7 +158,7 @@ describe('osmosis serve, when the entrypoint says what it is,', () => {
     [
       'a workflow by name',
       ['-m', 'rollouts/echo/main.ts:EchoWorkflow'],
-      "'EchoWorkflow' is a workflow, which is found by what its file exports: write rollouts/echo/main.ts alone.",
+      "'EchoWorkflow' is a workflow, which needs no name: pass rollouts/echo/main.ts without :EchoWorkflow.",
     ],
     [
       'a workflow and an agent loop in one module',

@@ -39,25 +39,25 @@ describe('osmosis serve --api-key-file', () => {
 
       writeFileSync(file, 'second-key\nthird-key\n')
       serving.child.kill('SIGHUP')
-      await serving.printed(/keys of callers read again/)
+      await serving.printed(/read the keys of callers again/)
       expect(await allowed()).toEqual([401, 200, 200])
 
       writeFileSync(file, '# none\n')
       serving.child.kill('SIGHUP')
-      await serving.printed(/keys of callers stay as they were: .* has no key/)
+      await serving.printed(/the keys of callers are unchanged: .* has no key/)
       expect(await allowed()).toEqual([401, 200, 200])
 
       // Nobody could present it.
       writeFileSync(file, `third-key\n${'k'.repeat(20_000)}\n`)
       serving.child.kill('SIGHUP')
-      await serving.printed(/keys of callers stay as they were: Line 2 .* has 20000 characters/)
+      await serving.printed(/the keys of callers are unchanged: Line 2 .* has 20000 characters/)
       expect(await allowed()).toEqual([401, 200, 200])
 
       // What has no end is not waited for.
       rmSync(file)
       symlinkSync('/dev/zero', file)
       serving.child.kill('SIGHUP')
-      await serving.printed(/keys of callers stay as they were: .* is not a regular file/)
+      await serving.printed(/the keys of callers are unchanged: .* is not a regular file/)
       expect(await allowed()).toEqual([401, 200, 200])
     },
   )
@@ -72,13 +72,13 @@ describe('osmosis serve --api-key-file', () => {
       const file = keyFile('first-key\n')
       const serving = startOsmosis(['serve', entrypoint, '--port', '0', '--api-key-file', file])
       const [, url = ''] = await serving.printed(/Listening on (\S+)/)
-      await serving.printed(/keys of callers read again/)
+      await serving.printed(/read the keys of callers again/)
       expect(await statusFor(url, 'first-key')).toBe(200)
     },
   )
 
   it.each([
-    ['is empty', '\n', /has no key: write one on a line of its own/],
+    ['is empty', '\n', /has no key: write one key per line/],
     [
       'holds what cannot be sent',
       '# callers\ntwo words\n',

@@ -221,22 +221,22 @@ describe('osmosis serve --register refuses', () => {
     [
       'an address of its own',
       [...keyed, '--register'],
-      /^error: No other machine reaches the server as 127\.0\.0\.1\. Say with --public-host/,
+      /^error: Other machines cannot reach the server at 127\.0\.0\.1\. Pass --public-host/,
     ],
     [
       'an address that is all of them',
       [...keyed, '--register', '--host', '0.0.0.0'],
-      /^error: No other machine reaches the server as 0\.0\.0\.0\./,
+      /^error: Other machines cannot reach the server at 0\.0\.0\.0\./,
     ],
     [
       'an IPv6 address that is all of them',
       [...keyed, '--register', '--host', '::'],
-      /^error: No other machine reaches the server as ::\./,
+      /^error: Other machines cannot reach the server at ::\./,
     ],
     [
       'a name of its own',
       [...keyed, '--register', '--host', 'localhost'],
-      /^error: No other machine reaches the server as localhost\./,
+      /^error: Other machines cannot reach the server at localhost\./,
     ],
     [
       'a URL for a host',
@@ -251,7 +251,7 @@ describe('osmosis serve --register refuses', () => {
     [
       'a place without the flag',
       [...keyed, '--public-host', '127.0.0.1'],
-      /^error: --public-host and --public-port say what is registered: pass --register as well\.\n$/,
+      /^error: --public-host and --public-port only apply to a registration: pass --register as well\.\n$/,
     ],
   ])('%s', async (_, args, message) => {
     expect(await refusal(args)).toMatch(message)

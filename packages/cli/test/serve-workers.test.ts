@@ -87,7 +87,7 @@ export class RankGrader extends GroupGrader { async gradeGroup() {} }
   const { code, stderr } = await start(args).finished
   expect(code).toBe(2)
   expect(stderr).toContain(
-    'compares the attempts at a row: say with --group-column and --group-size which rollouts of POST /run are attempts at the same one.',
+    'compares the attempts at a row: pass --group-column and --group-size, which define the groups of POST /run.',
   )
   const named = start([...args, '--group-size', '2'])
   await named.printed(/Listening on (\S+)/)

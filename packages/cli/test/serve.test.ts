@@ -168,11 +168,11 @@ describe('osmosis serve refuses', () => {
 
   it('flags about POST /run where it is not served', async () => {
     const about =
-      'error: --reward, --group-column and --group-size are about POST /run: pass --run as well.\n'
+      'error: --reward, --group-column and --group-size only apply to POST /run: pass --run as well.\n'
     expect(await fails(echo, '--reward', 'mean')).toBe(about)
     expect(await fails(echo, '--group-column', 'id')).toBe(about)
     expect(await fails(echo, '--run', '--group-size', '8')).toBe(
-      'error: --group-size is about groups: say with --group-column what names them.\n',
+      'error: --group-size needs --group-column, which names the groups.\n',
     )
     expect(await fails('rollouts/agent-loops/adder.ts', '--run')).toBe(
       'error: --run is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop.\n',

@@ -22,12 +22,12 @@ it.each([
   {
     name: 'a flag of queues beside a trainer',
     args: ['worker', echo, ...lightning, '--lock-duration', '3'],
-    said: '--lock-duration is about a queue: it goes with --redis.',
+    said: '--lock-duration only applies to a queue: it needs --redis.',
   },
   {
     name: 'a flag of trainers beside a queue',
     args: ['worker', echo, '--redis', 'redis://127.0.0.1:1', '--reward', 'mean'],
-    said: '--reward is about a trainer: the servers of a queue decide it.',
+    said: '--reward only applies to a trainer: with a queue its servers decide this.',
   },
   {
     name: 'a trainer without a URL',
@@ -37,17 +37,17 @@ it.each([
   {
     name: 'a flag of Trinity beside Agent Lightning',
     args: ['worker', echo, ...lightning, '--attempts', '8'],
-    said: '--attempts is about Trinity: it goes with --trinity.',
+    said: '--attempts only applies to Trinity: it needs --trinity.',
   },
   {
     name: 'a flag of Agent Lightning beside Trinity',
     args: ['worker', echo, ...trinity, '--reward', 'mean'],
-    said: '--reward is about Agent Lightning: it goes with --agent-lightning.',
+    said: '--reward only applies to Agent Lightning: it needs --agent-lightning.',
   },
   {
     name: 'Trinity without a dataset',
     args: ['worker', echo, ...trinity],
-    said: 'Say what Trinity is trained on: --dataset <file> --attempts <n> --groups-per-commit <n>.',
+    said: 'Trinity needs a dataset: pass --dataset <file> --attempts <n> --groups-per-commit <n>.',
   },
   {
     name: 'a dataset that is not there',

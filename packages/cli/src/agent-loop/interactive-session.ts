@@ -9,7 +9,7 @@ import { runRow, type RowRunnerParts } from './row-runner.ts'
 import { messageLines, rowLine } from './row-text.ts'
 
 /**
- * Lets a person choose rows and step through them, until they have enough.
+ * Lets the user choose rows and step through them until they quit.
  *
  * @param firstRow - index of the row to begin with, instead of asking
  */
@@ -68,10 +68,10 @@ function range(rows: readonly DatasetRow[]): string {
 
 const help = 'Commands: [n]ext, [c]ontinue, [m]essages, [t]ools, [q]uit'
 
-/** What a row that its tester left ends with. */
+/** The error of a row that the user left. */
 const abortedByUser = 'Aborted by user'
 
-/** Stops at every answer of one rollout and lets a person look around before the loop goes on. */
+/** Stops at every answer of one rollout and lets the user inspect it before the loop continues. */
 class StepThrough {
   readonly #terminal: Terminal
   #tools: readonly FunctionTool[] = []
@@ -83,7 +83,7 @@ class StepThrough {
     this.#terminal = terminal
   }
 
-  /** Whether the person left this rollout. */
+  /** Whether the user left this rollout. */
   get left(): boolean {
     return this.#mode === 'quit'
   }
@@ -142,7 +142,7 @@ class StepThrough {
     }
   }
 
-  /** What was said since the last stop, such as the results of tools. */
+  /** Prints messages since the last stop, such as the results of tools. */
   #showNew(messages: AnsweredCall['messages']): void {
     const known = messages.slice(0, this.#seen)
     this.#terminal.print(...messageLines(messages).slice(messageLines(known).length))
@@ -165,11 +165,11 @@ function answerMessage({ text }: AnsweredCall): Record<string, unknown> | undefi
   }
 }
 
-/** A person at a terminal: lines go out, answers come in. Whoever makes one closes it. */
+/** Prints lines to a terminal and reads lines from it. The caller disposes of it. */
 export class Terminal implements Disposable {
   readonly #lines: Interface
   readonly #output: OutputStream
-  /** Typed ahead. */
+  /** Lines that arrived before they were requested. */
   readonly #typed: string[] = []
   #waiting: ((line: string | null) => void) | undefined
   #closed = false
@@ -178,7 +178,7 @@ export class Terminal implements Disposable {
     this.#output = output
     this.#lines = createInterface({ input, output })
     this.#lines.on('line', (line) => this.#receive(line))
-    // Ctrl-C and Ctrl-D both mean that nobody answers any more.
+    // Ctrl-C and Ctrl-D both end the input.
     this.#lines.on('SIGINT', () => this.#lines.close())
     this.#lines.on('close', () => {
       this.#closed = true
@@ -190,7 +190,7 @@ export class Terminal implements Disposable {
     this.#output.write(lines.map((line) => `${line}\n`).join(''))
   }
 
-  /** Asks for a line, without the space around it; null when there will be none any more. */
+  /** Reads a line, trimmed; null after the end of the input. */
   async ask(prompt: string): Promise<string | null> {
     const typed = this.#typed.shift()
     this.#lines.setPrompt(prompt)

@@ -4,11 +4,11 @@ import type { DatasetRow } from '@osmosis/eval'
 
 import type { TestFlags } from './test.ts'
 
-/** How a row went. */
+/** The result of one row. */
 export interface RowResult {
   readonly rowIndex: number
   readonly rolloutId: string
-  /** Null when it went well. */
+  /** Null for a success. */
   readonly error: string | null
   /** Milliseconds. */
   readonly durationMs: number
@@ -20,10 +20,10 @@ export interface RowResult {
   readonly finalMessages: readonly Readonly<Record<string, unknown>>[]
 }
 
-/** What rows are run with. */
+/** What running a row needs. */
 export interface RowRunnerParts {
   readonly trainer: Pick<Trainer, 'run'>
-  /** Where the loop is served. */
+  /** The server of the loop. */
   readonly server: ServerAddress
   readonly flags: Pick<TestFlags, 'maxTurns' | 'maxTokens' | 'temperature'>
   readonly hooks?: Pick<
@@ -32,7 +32,7 @@ export interface RowRunnerParts {
   >
 }
 
-/** Runs one row as a trainer would: one init, then whatever the loop asks, then its result. */
+/** Runs one row as a trainer does: one init, then the model calls of the loop, then its result. */
 export async function runRow(row: DatasetRow, parts: RowRunnerParts): Promise<RowResult> {
   const { trainer, server, hooks = {} } = parts
   const unique = crypto.randomUUID().slice(0, 8)
@@ -53,7 +53,7 @@ export async function runRow(row: DatasetRow, parts: RowRunnerParts): Promise<Ro
   }
 }
 
-/** What a run comes to, without the facts that it began with. */
+/** The result of a run, without the facts known before it. */
 type Outcome = Omit<RowResult, 'rowIndex' | 'rolloutId' | 'durationMs'>
 
 function toOrder(row: DatasetRow, { flags }: RowRunnerParts): LoopOrder {
@@ -90,7 +90,7 @@ function outcomeOf(outcome: LoopOutcome): Outcome {
 
 function notRun(error: OsmosisError): Outcome {
   return {
-    // Of a refusal, what the loop's server gave as the reason: the rest is protocol.
+    // The cause of a refusal is the reason that the server of the loop gave.
     error: error.status === undefined ? error.message : errorMessage(error.cause),
     reward: null,
     finishReason: null,

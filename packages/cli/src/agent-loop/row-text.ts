@@ -3,12 +3,12 @@ import { formatDuration } from '@osmosis/eval'
 import { oneLine } from '../command/surroundings.ts'
 import type { RowResult } from './row-runner.ts'
 
-/** What a test run came to. */
+/** The result of a test run. */
 export interface TestRun {
   readonly results: readonly RowResult[]
   /** Milliseconds. */
   readonly durationMs: number
-  /** Why rows were left out; null when none were. */
+  /** Why rows were not run; null when all were. */
   readonly stopReason: string | null
 }
 
@@ -37,7 +37,7 @@ export function summaryLines({ results, durationMs, stopReason }: TestRun): stri
   ]
 }
 
-/** What `--output` gets. */
+/** The document that `--output` writes. */
 export function toTestDocument({ results, durationMs, stopReason }: TestRun): object {
   const passed = results.filter(({ error }) => error === null).length
   return {
@@ -71,7 +71,7 @@ function totalTokens(results: readonly RowResult[]): number {
   return results.reduce((sum, result) => sum + tokensOf(result), 0)
 }
 
-/** `Row 0: OK (437 ms, 30 tokens)`, with more facts in the brackets and why it failed if it did. */
+/** `Row 0: OK (437 ms, 30 tokens)`, with more facts in the brackets, and the error of a failed row. */
 function outcomeText(name: string, result: RowResult, moreFacts: readonly string[] = []): string {
   const { error, durationMs } = result
   const facts = [durationText(durationMs), `${tokensOf(result)} tokens`, ...moreFacts].join(', ')
@@ -92,7 +92,7 @@ function durationText(ms: number): string {
 
 type Message = Readonly<Record<string, unknown>>
 
-/** Messages as a person reads them, a line or more for each. */
+/** Messages as readable lines, at least one for each. */
 export function messageLines(messages: readonly Message[]): string[] {
   const names = toolNames(messages)
   return messages.flatMap((message) => linesOf(message, names))

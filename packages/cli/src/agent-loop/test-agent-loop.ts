@@ -36,12 +36,12 @@ import { interactiveSession, Terminal } from './interactive-session.ts'
 import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-text.ts'
 import { runRow, type RowResult, type RowRunnerParts } from './row-runner.ts'
 
-/** The longest time a setting allows: somebody who steps through a rollout thinks. */
+/** The longest allowed timeout: a user who steps through a rollout takes time. */
 const patience = { client: { timeoutSeconds: 3600 } }
 
 /**
- * Runs an agent loop on rows of a dataset and resolves with the exit code: 0 when all went well
- * (and after an interactive session), 1 when not, 130 after Ctrl-C.
+ * Runs an agent loop on rows of a dataset and resolves with the exit code: 0 when all rows
+ * succeeded (and after an interactive session), 1 otherwise, 130 after Ctrl-C.
  */
 export async function testCommand(flags: TestFlags): Promise<number> {
   return survivingStrayRejections(() => testLoop(flags))
@@ -101,7 +101,7 @@ async function testRows(
     for (const row of rows) {
       if (interrupt.signal.aborted || watched.failure !== null) break
       const result = await runRow(row, { ...parts, hooks })
-      // What was cut off says nothing about the loop.
+      // An interrupted row is not a result.
       if (interrupt.signal.aborted) break
       results.push(result)
       if (!flags.quiet) printOut(`${rowLine(result, results.length, rows.length)}\n`)
@@ -109,7 +109,7 @@ async function testRows(
     const reason = interrupt.signal.aborted
       ? errorMessage(interrupt.signal.reason)
       : watched.failure
-    // A reason to stop that came when all was done has stopped nothing.
+    // A reason that arrived after the last row did not stop the run.
     const stopReason = results.length < rows.length ? reason : null
     const run: TestRun = { results, durationMs: performance.now() - started, stopReason }
     printOut(`\n${summaryLines(run).join('\n')}\n`)
@@ -122,7 +122,7 @@ async function testRows(
 }
 
 /**
- * A signal that Ctrl-C aborts; what runs in `app` then ends at once, with an error as its result.
+ * A signal that Ctrl-C aborts; rollouts in `app` then end immediately, with an error as their result.
  */
 function endRolloutsOnInterrupt(app: AgentLoopApp): ReturnType<typeof abortOnInterrupt> {
   const interrupt = abortOnInterrupt()
@@ -133,7 +133,7 @@ function endRolloutsOnInterrupt(app: AgentLoopApp): ReturnType<typeof abortOnInt
   return interrupt
 }
 
-/** What is to be run. */
+/** A loop and its rows. */
 interface PreparedLoop extends LoadedAgentLoop {
   readonly rows: readonly DatasetRow[]
 }
@@ -153,15 +153,15 @@ async function prepareLoop(flags: TestFlags): Promise<PreparedLoop> {
   return { ...loaded, rows }
 }
 
-/** A loop that is served on this machine. */
+/** A loop with a server on this machine. */
 interface ServedLoop extends AsyncDisposable {
   readonly app: AgentLoopApp
   readonly server: ServerAddress
 }
 
 /**
- * Serves a loop as in production, on a free port of this machine and with a key of its own; only
- * errors are logged. The caller disposes of it.
+ * Serves a loop as in production, on a free port of this machine and with a generated key; logs only
+ * errors. The caller disposes of it.
  */
 async function serveLoop(
   loop: RolloutAgentLoop,

@@ -1,21 +1,21 @@
 import { styled } from '../eval-show/terminal-text.ts'
 
-/** What a check came to. */
+/** The result of a check. */
 export interface CheckFinding {
   readonly level: 'ok' | 'warn' | 'fail'
-  /** What was checked, in a word or two. */
+  /** Name of the check, in a word or two. */
   readonly check: string
   readonly message: string
-  /** What to do about it. */
+  /** How to fix it. */
   readonly advice?: string
 }
 
-/** A check that came out well. */
+/** A check that passed. */
 export function ok(check: string, message: string): CheckFinding {
   return { level: 'ok', check, message }
 }
 
-/** Something that works, and may not be what is wanted. */
+/** Something that works, but may be unintended. */
 export function warn(check: string, message: string, advice?: string): CheckFinding {
   return { level: 'warn', check, message, ...(advice === undefined ? {} : { advice }) }
 }
@@ -27,7 +27,7 @@ export function fail(check: string, message: string, advice?: string): CheckFind
 
 const styles = { ok: 'green', warn: 'yellow', fail: 'red' } as const
 
-/** Findings for people, a line each, with what to do below. */
+/** Human-readable findings: a line each, with the advice below it. */
 export function findingLines(findings: readonly CheckFinding[]): string {
   const width = Math.max(...findings.map(({ check }) => check.length))
   return findings
@@ -39,7 +39,7 @@ export function findingLines(findings: readonly CheckFinding[]): string {
     .join('')
 }
 
-/** 1 when something does not work, else 0. */
+/** 1 when a check failed, else 0. */
 export function exitCodeOf(findings: readonly CheckFinding[]): number {
   return findings.some(({ level }) => level === 'fail') ? 1 : 0
 }

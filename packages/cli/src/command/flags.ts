@@ -13,7 +13,7 @@ export type FlagsOf<Declare extends (...args: never[]) => { opts(): object }> = 
   ReturnType<Declare>['opts']
 >
 
-/** Where the exit code of a command goes. */
+/** Receives the exit code of a command. */
 export type SetExitCode = (code: number) => void
 
 /** Headings of flags in the help of commands. */
@@ -39,7 +39,7 @@ export const runsFolder = [
   'folder of the runs (default: .osmosis/evals in the workspace)',
 ] as const
 
-/** What names an agent loop, in the help of commands. */
+/** Help text of the argument that names an agent loop. */
 export const agentLoopModule =
   'an agent loop: <file>:<export>, e.g. server.ts:agentLoop; without :<export> the only one there'
 
@@ -48,7 +48,7 @@ export function example(line: string): string {
   return `\nExample:\n  $ ${line}\n`
 }
 
-/** Reads the value of a flag that counts something of which there have to be `least`, and `most` at most. */
+/** Reads a whole number from `least` to `most`. */
 export function countFrom(least: number, most = Infinity): (value: string) => number {
   return (value) => {
     const isCount = /^\d+$/.test(value) && Number(value) >= least && Number(value) <= most
@@ -58,62 +58,62 @@ export function countFrom(least: number, most = Infinity): (value: string) => nu
   }
 }
 
-/** The value of a flag that says how many worker processes there are. */
+/** Reads a number of worker processes. */
 export function workerCount(value: string): number | 'auto' {
   if (value === 'auto') return value
   if (/^\d+$/.test(value) && Number(value) >= 1) return Number(value)
   throw new InvalidArgumentError('It must be a whole number of at least 1, or auto.')
 }
 
-/** The value of a flag that measures something. */
+/** Reads a number. */
 export function decimalNumber(value: string): number {
   const number = Number(value)
   if (value.trim() !== '' && Number.isFinite(number)) return number
   throw new InvalidArgumentError('It must be a number.')
 }
 
-/** The value of a flag that is a part of a whole. */
+/** Reads a fraction from 0 to 1. */
 export function share(value: string): number {
   const number = decimalNumber(value)
   if (number >= 0 && number <= 1) return number
   throw new InvalidArgumentError('It must be a number from 0 to 1.')
 }
 
-/** The value of a flag that says how many, or which share of all. */
+/** Reads a count, or a fraction below 1. */
 export function countOrShare(value: string): number {
   const number = decimalNumber(value)
   if (number > 0 && (number < 1 || Number.isSafeInteger(number))) return number
-  throw new InvalidArgumentError('It must be a whole number of at least 1, or a share below 1.')
+  throw new InvalidArgumentError('It must be a whole number of at least 1, or a fraction below 1.')
 }
 
-/** The value of a flag that says how much may be spent. */
+/** Reads an amount of money. */
 export function dollars(value: string): number {
   const number = decimalNumber(value)
   if (number > 0) return number
   throw new InvalidArgumentError('It must be a number of US dollars above 0.')
 }
 
-/** The value of a flag that names a port; 0 stands for any. */
+/** Reads a port number; 0 means any free port. */
 export function portNumber(value: string): number {
   const port = /^\d+$/.test(value) ? Number(value) : Number.NaN
   if (port <= 65_535) return port
   throw new InvalidArgumentError('It must be a port number from 0 to 65535.')
 }
 
-/** The value of a flag that names the base URL of an endpoint. */
+/** Reads the base URL of an endpoint. */
 export function endpointUrl(value: string): string {
   if (/^https?:\/\/./i.test(value) && URL.canParse(value)) return value
   throw new InvalidArgumentError('It must be an http or https URL, e.g. http://127.0.0.1:8000/v1.')
 }
 
-/** Collects the values of a flag that may be repeated. */
+/** Collects the values of a repeatable flag. */
 export function repeated(value: string, earlier: readonly string[] | undefined): readonly string[] {
   return [...(earlier ?? []), value]
 }
 
 /**
- * Lets a command take a flag under the name that it has in the Python command line as well, so that
- * scripts written for that one go on. Help does not show it.
+ * Also accepts a flag under its name in the Python command line, so that scripts written for that one
+ * continue to work. Help does not show the name.
  *
  * @param name - with its value, e.g. `--env <variable>`
  * @param flag - the long name it has here, e.g. `--from-env`
@@ -124,9 +124,9 @@ export function addPythonName(to: object, name: string, flag: string): void {
   const meant = command.options.find(({ long }) => long === flag)
   if (meant === undefined) throw new TypeError(`${command.name()} has no flag ${flag}.`)
   command.addOption(option)
-  // A command emits what it parses, which its declarations leave out.
+  // A command is an event emitter, which its type declarations omit.
   const parsed = command as unknown as EventEmitter
-  // It is read, checked and collected as the flag that is meant.
+  // The value is read, checked and collected as that of the other flag.
   parsed.on(`option:${option.name()}`, (value) => parsed.emit(`option:${meant.name()}`, value))
 }
 
@@ -152,13 +152,13 @@ function policyFlags(command: Command, preset: string) {
     )
 }
 
-/** Flags that say who answers the model calls. */
+/** Flags that select the policy, which answers the model calls. */
 export type PolicyFlags = FlagsOf<typeof policyFlags>
 
 /**
- * Adds the flags that say who answers the model calls.
+ * Adds the flags that select the policy.
  *
- * @param preset - who does without any of them
+ * @param preset - describes the default policy
  */
 export function addPolicyFlags<Args extends unknown[], Flags extends OptionValues>(
   command: Command<Args, Flags>,
@@ -195,13 +195,13 @@ function queueFlags(command: Command, redis: string) {
     )
 }
 
-/** Flags that say over which queue rollouts go. */
+/** Flags that select a queue. */
 export type QueueFlags = FlagsOf<typeof queueFlags>
 
 /**
- * Adds the flags that say over which queue rollouts go.
+ * Adds the flags that select a queue.
  *
- * @param redis - what naming one means for the command
+ * @param redis - what the command does with the queue
  */
 export function addQueueFlags<Args extends unknown[], Flags extends OptionValues>(
   command: Command<Args, Flags>,
@@ -231,10 +231,10 @@ function logFlags(command: Command) {
     )
 }
 
-/** Flags that say what is logged, and how. */
+/** Flags of the log. */
 export type LogFlags = FlagsOf<typeof logFlags>
 
-/** Flags that say what is logged, and how. */
+/** Adds the flags of the log. */
 export function addLogFlags<Args extends unknown[], Flags extends OptionValues>(
   command: Command<Args, Flags>,
 ): Command<Args, Flags & LogFlags> {
@@ -251,14 +251,14 @@ function egressFlags(command: Command, what: string) {
     )
     .option(
       '--no-private-hosts',
-      'connect to no loopback or private address but those that --allow-host names',
+      'do not connect to loopback and private addresses, except those that --allow-host names',
     )
 }
 
 /** Flags that limit where rollouts connect to. */
 export type EgressFlags = FlagsOf<typeof egressFlags>
 
-/** @param what - what connects there */
+/** @param what - names the connections that are limited */
 export function addEgressFlags<Args extends unknown[], Flags extends OptionValues>(
   command: Command<Args, Flags>,
   what: string,
@@ -302,7 +302,7 @@ function workerFlags(command: Command, whose: string) {
 /** Flags of the processes that run rollouts. */
 export type WorkerProcessFlags = FlagsOf<typeof workerFlags>
 
-/** @param whose - who runs workflows without these flags */
+/** @param whose - the process that runs workflows without these flags */
 export function addWorkerFlags<Args extends unknown[], Flags extends OptionValues>(
   command: Command<Args, Flags>,
   whose: string,
@@ -333,15 +333,15 @@ export function refuseOneOf(
   if (given !== undefined) throw new OsmosisError('invalid_config', sentence(given[0]))
 }
 
-/** Flags of every command that runs rollouts, or has them run. */
+/** Flags of every command that executes rollouts. */
 export type ProcessFlags = LogFlags & EgressFlags & WorkerProcessFlags
 
-/** Where the process may connect to. */
+/** The hosts that the process may connect to. */
 export function egressOf({ allowHost, privateHosts }: EgressFlags): EgressOptions {
   return { allowedHosts: allowHost, privateAddresses: privateHosts ? 'allow' : 'refuse' }
 }
 
-/** The value of a flag that is a time. */
+/** Reads a duration above 0. */
 export function positiveSeconds(value: string): number {
   const given = decimalNumber(value)
   if (given > 0) return given

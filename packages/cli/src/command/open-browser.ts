@@ -6,7 +6,7 @@ const openers: Partial<Record<NodeJS.Platform, readonly [string, ...string[]]>> 
   win32: ['rundll32', 'url.dll,FileProtocolHandler'],
 }
 
-/** Callers print the address as well, so a machine without a browser is no trouble. */
+/** Opens a URL. Does nothing on a machine without a browser: callers also print the URL. */
 export function openBrowser(url: string): void {
   const [command, ...args] = openers[process.platform] ?? ['xdg-open']
   const child = spawn(command, [...args, url], {

@@ -5,14 +5,14 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { fromHere, namedHere } from './surroundings.ts'
 
 /**
- * Makes the folder that results will be written to, and the file itself: what is wrong with them is
- * said before the work is done, not after. What the file holds stays there until then.
+ * Creates the folder and the file for results, so that a problem with them is reported before the work
+ * and not after it. An existing file keeps its content until the results are written.
  *
  * @throws OsmosisError with code `invalid_config`
  */
 export async function assertOutputFile(file: string | undefined): Promise<void> {
   if (file === undefined) return
-  // What an unset variable of a shell leaves.
+  // An unset shell variable leaves an empty name.
   if (file === '') throw invalid('--output must name a file, e.g. results.json; it is empty.')
   const there = await stat(namedHere(file)).catch(() => undefined)
   if (there?.isDirectory() || file.endsWith('/')) {
@@ -20,7 +20,7 @@ export async function assertOutputFile(file: string | undefined): Promise<void> 
       `--output must name a file, e.g. ${path.join(file, 'results.json')}; ${file} is a folder.`,
     )
   }
-  // Whoever reads from a pipe would take a first closing for the end.
+  // The reader of a pipe would take the first close for the end of the output.
   if (there?.isFile() === false) return
   await orUnwritable(file, async () => {
     await mkdir(path.dirname(fromHere(file)), { recursive: true })
@@ -40,14 +40,14 @@ export async function writeOutput(file: string, document: object): Promise<void>
 }
 
 /**
- * Makes the folder for traces. A trace that cannot be written fails no rollout, so nobody would hear
- * of it later.
+ * Creates the folder for traces. A failure to write a trace does not fail its rollout, so the folder is
+ * checked first.
  *
  * @throws OsmosisError with code `invalid_config`
  */
 export async function assertLogFolder(folder: string | undefined): Promise<void> {
   if (folder === undefined) return
-  // What an unset variable of a shell leaves.
+  // An unset shell variable leaves an empty name.
   if (folder === '') {
     throw invalid('--log must name a folder, e.g. traces; it is empty.')
   }

@@ -6,8 +6,8 @@ import { interruptedExitCode } from './exit-codes.ts'
 import { endSignal, printError, withSurroundings, oneLine } from './surroundings.ts'
 
 /**
- * Gives `resource` to `use` and closes it afterwards, whatever comes of it: `await using` for
- * Node.js 22, which has no such syntax and runs these sources as they are.
+ * Calls `use` with a resource and always closes it afterwards. It replaces `await using`, which Node.js 22
+ * lacks.
  */
 export async function closing<R extends AsyncDisposable | undefined, T>(
   resource: R,
@@ -20,7 +20,7 @@ export async function closing<R extends AsyncDisposable | undefined, T>(
   }
 }
 
-/** A signal that Ctrl-C (or SIGTERM) aborts. The second time the process ends at once. */
+/** A signal that Ctrl-C (or SIGTERM) aborts. A second one ends the process immediately. */
 export function abortOnInterrupt(): { signal: AbortSignal; release: () => void } {
   const abort = new AbortController()
   const onSignal = withSurroundings((): void => {
@@ -46,8 +46,8 @@ export function abortOnInterrupt(): { signal: AbortSignal; release: () => void }
 }
 
 /**
- * Does some work, and warns meanwhile of rejections in user code that nobody handles. They would
- * end the process, and with it all that was done so far.
+ * Runs `work`, and prints unhandled rejections of user code as warnings. Without this they would end the
+ * process and lose the work done so far.
  */
 export async function survivingStrayRejections<T>(work: () => Promise<T>): Promise<T> {
   const onRejection = withSurroundings(warn)

@@ -1,29 +1,29 @@
 import { Transform } from 'node:stream'
 
-/** A shorter secret is a word or a number, which stands in much that is no secret. Characters. */
+/** Shorter values are common words and numbers, which also occur in ordinary text. Characters. */
 const shortest = 8
 
-/** The secrets of a command, and what must stay as it is although it may hold the value of one. */
+/** The secrets of a command, and data that must not change although it may contain a secret. */
 export class HiddenSecrets {
   readonly #values = new Set<string>()
   readonly #data: unknown[] = []
   #redaction = new Redaction([])
 
-  /** Takes the secrets out of a text, or of data. */
+  /** Removes the secrets from text and data. */
   get redaction(): Redaction {
     return this.#redaction
   }
 
-  /** Data that is never changed, such as the rows of a dataset. To be known before the secrets are. */
+  /** Protects data from changes, such as the rows of a dataset. Call it before `add`. */
   protect(rows: readonly unknown[]): void {
     for (const row of rows) this.#data.push(row)
   }
 
   /**
-   * Hides values from now on. Returns those that cannot be hidden without changing what is no secret: for
-   * each a sentence that says so.
+   * Hides values from now on. Returns a warning for each value that cannot be hidden without changing other
+   * text.
    *
-   * @param secrets - by the name that a person knows them by; empty ones are ignored
+   * @param secrets - by their names, for warnings; empty ones are ignored
    */
   add(secrets: Readonly<Record<string, string | undefined>>): string[] {
     const given = Object.entries(secrets).flatMap(([name, value]): [string, string][] =>
@@ -58,23 +58,23 @@ function shownSentence(name: string, why: string): string {
 
 const replacement = '[redacted]'
 
-/** Keys whose values say what something is, and are nobody's text: roles, ids, names, kinds. */
+/** Keys whose values are identifiers and not text: roles, ids, names, kinds. */
 const structural =
   /^(?:role|type|kind|source|status|object|model|version|path|timestamp|finish_reason|finishReason)$|(?:^|_)(?:id|name|type|version)$|(?:Id|Name|Type|Version)$/
-/** What a model gave a tool: its keys are the tool's, and all of its texts are texts. */
+/** Arguments of a tool call: their keys are chosen by the tool, so all strings are text. */
 const toolInputs = new Set(['arguments', 'args', 'input'])
 
-/** Takes secret values out of everything that is printed, logged or written. */
+/** Removes secret values from everything that is printed, logged or written. */
 export class Redaction {
   readonly #secrets: readonly string[]
   readonly #pattern: RegExp | undefined
 
   /** @param values - the secrets; empty ones are ignored */
   constructor(values: Iterable<string>) {
-    // A log line in JSON spells quotes and line breaks in another way.
+    // JSON escapes quotes and line breaks.
     const spellings = [...values].flatMap((value) => [value, JSON.stringify(value).slice(1, -1)])
     const secrets = [...new Set(spellings)].filter((spelling) => spelling !== '')
-    // The longest first: one secret may begin with another.
+    // Longest first: one secret may be the prefix of another.
     this.#secrets = secrets.toSorted((one, other) => other.length - one.length)
     const alternatives = this.#secrets.map((secret) =>
       secret.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'),
@@ -88,14 +88,14 @@ export class Redaction {
   }
 
   /**
-   * A copy of plain data without the secrets in its texts. What gives data its form stays as it is: keys,
-   * numbers, and the values of keys such as `role` and `id`.
+   * A copy of plain data without the secrets in its strings. Keys, numbers and the values of keys such as
+   * `role` and `id` are unchanged.
    */
   data<T>(value: T): T {
     return this.#pattern === undefined ? value : (this.#clean(value, true) as T)
   }
 
-  /** A stream of text that leaves the secrets out, also those that arrive in pieces. */
+  /** A stream that removes the secrets from text, also those that arrive in pieces. */
   stream(): Transform {
     let held = ''
     return new Transform({
@@ -115,7 +115,7 @@ export class Redaction {
     if (typeof value === 'string') return this.text(value)
     if (Array.isArray(value)) return value.map((item) => this.#clean(item, hasForm))
     if (typeof value !== 'object' || value === null) return value
-    // Dates and the like hold no text.
+    // Dates and other class instances contain no text.
     if (Object.getPrototypeOf(value) !== Object.prototype) return value
     const fields = Object.entries(value).map(([key, item]: [string, unknown]) => {
       const isForm = hasForm && typeof item === 'string' && structural.test(key)
@@ -125,7 +125,7 @@ export class Redaction {
     return Object.fromEntries(fields) as unknown
   }
 
-  /** How much of a text holds no secret of which the rest may still be on its way. */
+  /** Length of the text before a possible secret whose rest has not arrived. */
   #settledLength(text: string): number {
     let end = text.length
     for (const secret of this.#secrets) {
@@ -136,7 +136,7 @@ export class Redaction {
       }
     }
     for (const { 0: secret, index } of text.matchAll(this.#pattern ?? /$^/g)) {
-      // A secret that is there already is not cut in two for one that may follow.
+      // Do not split a complete secret for another one that may follow.
       if (index < end && index + secret.length > end) end = index
     }
     return end

@@ -5,38 +5,38 @@ import { WriteStream } from 'node:tty'
 
 import { HiddenSecrets, type Redaction } from './redaction.ts'
 
-/** A stream that a command writes to. Of a terminal, it says so and how wide it is. */
+/** A stream that a command writes to. A terminal has `isTTY` and its width. */
 export interface OutputStream extends NodeJS.WritableStream {
   readonly isTTY?: boolean
   readonly columns?: number
 }
 
-/** A stream that a command reads from. Of a terminal, it says so. */
+/** A stream that a command reads from. A terminal has `isTTY`. */
 export interface InputStream extends NodeJS.ReadableStream {
   readonly isTTY?: boolean
 }
 
 /**
- * What a command is called with; what is left out is that of the process.
+ * The streams, variables and folder of a command. Each defaults to that of the process.
  *
- * Modules of the user that a command loads into this process read `process.env` and `process.cwd()`, and
- * write to the streams of the process, whatever stands here.
+ * User modules that a command loads into this process still use `process.env`, `process.cwd()` and the
+ * streams of the process.
  */
 export interface CommandSurroundings {
-  /** Where results go. */
+  /** Receives results. */
   readonly stdout?: OutputStream
-  /** Where progress, warnings and errors go. */
+  /** Receives progress, warnings and errors. */
   readonly stderr?: OutputStream
-  /** Where answers of a person come from, and files that are named `-`. */
+  /** Provides answers of the user, and the content of files named `-`. */
   readonly stdin?: InputStream
-  /** All variables that the command reads, and that processes are started with. */
+  /** All variables that the command reads and passes to processes. */
   readonly env?: Readonly<Record<string, string | undefined>>
-  /** What relative paths mean, and where processes are started. */
+  /** Base of relative paths, and working folder of processes. */
   readonly cwd?: string
   /**
-   * Ends the command when it is aborted, as Ctrl-C does; a server or a worker lets its rollouts finish
-   * first. With it the command leaves the signals of the process alone, and `main` resolves when the
-   * server or the worker has ended.
+   * Ends the command when aborted, as Ctrl-C does; a server or a worker first lets its rollouts finish.
+   * With it the command does not handle the signals of the process, and `main` resolves when the server or
+   * the worker has ended.
    */
   readonly signal?: AbortSignal
 }
@@ -46,17 +46,17 @@ interface KnownSurroundings {
   readonly stderr: OutputStream
   readonly stdin: InputStream
   readonly env: NodeJS.ProcessEnv
-  /** Undefined: wherever the process is. */
+  /** Undefined: the folder of the process. */
   readonly cwd: string | undefined
   readonly signal: AbortSignal | undefined
-  /** Variables that the command gave this process, with what they were before. */
+  /** Variables that the command set in this process, with their earlier values. */
   readonly added: Map<string, string | undefined>
   readonly secrets: HiddenSecrets
 }
 
 const storage = new AsyncLocalStorage<KnownSurroundings>()
 
-/** Those of the process. Its streams are opened when they are needed. */
+/** The surroundings of the process. Its streams are opened when they are needed. */
 const ofProcess: KnownSurroundings = {
   get stdout() {
     return process.stdout
@@ -80,7 +80,7 @@ function current(): KnownSurroundings {
   return storage.getStore() ?? ofProcess
 }
 
-/** Runs a command in surroundings. It resolves with its exit code, or with undefined when it goes on. */
+/** Runs a command in surroundings. Resolves with its exit code, or undefined when it continues to serve. */
 export async function runWithin(
   surroundings: CommandSurroundings,
   command: () => Promise<number | undefined>,
@@ -107,7 +107,7 @@ export async function runWithin(
   return exitCode
 }
 
-/** The same function, in the surroundings of now wherever it is called, e.g. by a signal. */
+/** Binds a function to the current surroundings, e.g. for a signal handler. */
 export const withSurroundings: typeof AsyncLocalStorage.bind = (callback) =>
   AsyncLocalStorage.bind(callback)
 
@@ -116,24 +116,24 @@ function definedIn(env: Readonly<Record<string, string | undefined>>): NodeJS.Pr
 }
 
 /**
- * Writes text to where results go, without the secrets of the command. Returns false when it is better to
- * wait until that has drained.
+ * Writes text to stdout, without the secrets of the command. Returns false when the caller should wait for
+ * `drain`.
  */
 export function printOut(text: string): boolean {
   return current().stdout.write(redaction().text(text))
 }
 
-/** Writes data to where results go: secrets are taken out of its texts, and its keys stay. */
+/** Writes data as JSON to stdout, without the secrets in its strings. */
 export function printJson(data: unknown): void {
   current().stdout.write(`${JSON.stringify(redaction().data(data), null, 2)}\n`)
 }
 
-/** Writes to where progress, warnings and errors go, without the secrets of the command. */
+/** Writes to stderr, without the secrets of the command. */
 export function printError(text: string): boolean {
   return current().stderr.write(redaction().text(text))
 }
 
-/** Longest text of a message about an error of somebody else. Characters. */
+/** Characters. */
 const longestLine = 200
 
 /** A text on one line, cut when it is long. */
@@ -142,27 +142,27 @@ export function oneLine(text: string): string {
   return line.length > longestLine ? `${line.slice(0, longestLine)}…` : line
 }
 
-/** Takes the secrets that the command knows by now out of texts and data. */
+/** Removes the secrets that the command knows so far. */
 export function redaction(): Redaction {
   return current().secrets.redaction
 }
 
 /**
- * Keeps secrets out of all that the command prints and stores from now on, and warns of those that it
- * cannot keep out.
+ * Removes secrets from everything that the command prints and stores from now on, and warns about those
+ * that it cannot remove.
  *
- * @param secrets - by the names that a person knows them by
+ * @param secrets - by their names, for warnings
  */
 export function hideSecrets(secrets: Readonly<Record<string, string | undefined>>): void {
   for (const sentence of current().secrets.add(secrets)) printError(`warning: ${sentence}\n`)
 }
 
-/** Keeps a key out of all that the command prints and stores, where it is long enough to be told from a word. */
+/** Removes a key from everything that the command prints and stores, unless it is as short as a word. */
 export function hideKey(key: string): void {
   current().secrets.add({ '': key })
 }
 
-/** Data that is stored as it is, whatever the secrets are that the command gets to know after this. */
+/** Protects data from redaction by secrets that are added later. */
 export function protectData(rows: readonly unknown[]): void {
   current().secrets.protect(rows)
 }
@@ -179,7 +179,7 @@ export function standardInput(): InputStream {
   return current().stdin
 }
 
-/** The variables, as they are: without those of a `.env` file. */
+/** The variables, without those of a `.env` file. */
 export function environment(): NodeJS.ProcessEnv {
   return current().env
 }
@@ -190,7 +190,7 @@ export function homeFolder(): string {
   return environment()[name] || homedir()
 }
 
-/** Gives this process variables, for code of the user. They are taken back when the command has ended. */
+/** Sets variables in this process, for user code. They are restored when the command has ended. */
 export function addToProcess(variables: NodeJS.ProcessEnv): void {
   const { env } = ofProcess
   const { added } = current()
@@ -209,36 +209,36 @@ function takeBack(added: ReadonlyMap<string, string | undefined>): void {
   }
 }
 
-/** Where the command was called; absolute. */
+/** Folder in which the command was called; absolute. */
 export function workingFolder(): string {
   return current().cwd ?? process.cwd()
 }
 
-/** The absolute path of what a person named. */
+/** The absolute path of a name from the command line. */
 export function fromHere(name: string): string {
   return path.resolve(workingFolder(), name)
 }
 
 /**
- * A file that a person named, for functions that name it in what they say: in their words where the
- * process is in their folder.
+ * A file name from the command line, for functions that repeat it in messages: as it was written where the
+ * folder of the command is that of the process.
  */
 export function namedHere(name: string): string {
   const { cwd } = current()
   return name === '' || cwd === undefined || cwd === process.cwd() ? name : fromHere(name)
 }
 
-/** What ends the command instead of the signals of the process; undefined: those do. */
+/** Ends the command instead of the signals of the process; undefined: those end it. */
 export function endSignal(): AbortSignal | undefined {
   return current().signal
 }
 
-/** Whether a person is there to answer: questions go to stderr. */
+/** Whether a user can answer questions, which are printed to stderr. */
 export function isInteractive(): boolean {
   return standardInput().isTTY === true && standardError().isTTY === true
 }
 
-/** Whether an output shows colours: by NO_COLOR and FORCE_COLOR, and as what terminal it is. */
+/** Whether an output shows colours, by NO_COLOR, FORCE_COLOR and its kind of terminal. */
 export function showsColours(output: OutputStream): boolean {
   const env = environment()
   if (env['FORCE_COLOR'] === undefined && output.isTTY !== true) return false

@@ -30,8 +30,8 @@ export function addDoctorCommand(program: Command, setExitCode: SetExitCode): vo
 }
 
 /**
- * Looks over this machine and the workspace of the working folder, and prints what it finds. Resolves
- * with the exit code: 1 when something does not work, else 0.
+ * Checks this machine and the workspace of the working folder, and prints the findings. Resolves with the
+ * exit code: 1 when a check failed, else 0.
  */
 async function diagnose({ online, fix, json }: FlagsOf<typeof declareDoctor>): Promise<number> {
   const { findWorkspaceRoot } = await import('@osmosis/eval')
@@ -72,7 +72,7 @@ async function diagnose({ online, fix, json }: FlagsOf<typeof declareDoctor>): P
 
 const workspaceFolders = ['rollouts', 'configs/training', 'configs/eval', 'data']
 
-/** Creates what is missing of a workspace around the working folder, and resolves with the names. */
+/** Creates missing folders of the workspace, and resolves with their names. */
 async function createFolders(workspace: string | undefined): Promise<string[]> {
   const root =
     workspace ??

@@ -10,11 +10,11 @@ import { fail, ok, warn, type CheckFinding } from '../command/findings.ts'
 import { loadModule } from '../inputs/load-module.ts'
 
 const gibibyte = 2 ** 30
-/** Below the first a run may end early, below the second it does. Bytes. */
+/** Free space below which a check warns, and below which it fails. Bytes. */
 const scarce = gibibyte
 const tooLittle = gibibyte / 16
 
-/** What every command needs of the machine. */
+/** Checks what every command needs of the machine. */
 export async function machineFindings(
   folder: string,
   environment: NodeJS.ProcessEnv,
@@ -22,7 +22,7 @@ export async function machineFindings(
   return [await typeScriptFinding(), await portFinding(environment), await diskFinding(folder)]
 }
 
-/** With syntax that Node.js alone refuses. */
+/** Has syntax that Node.js alone does not support. */
 const program = `enum Answer { Yes = 'yes' }\nexport const answer: string = Answer.Yes\n`
 
 async function typeScriptFinding(): Promise<CheckFinding> {
@@ -31,7 +31,7 @@ async function typeScriptFinding(): Promise<CheckFinding> {
     const file = path.join(folder, 'probe.mts')
     await writeFile(file, program)
     const { answer } = await loadModule('probe', file)
-    if (answer === 'yes') return ok('TypeScript', 'files are loaded as they are')
+    if (answer === 'yes') return ok('TypeScript', 'files are loaded without a build step')
     return fail('TypeScript', `A file was loaded, but exports ${String(answer)} instead of yes.`)
   } catch (error) {
     const advice = 'Remove node_modules and install again: tsx or esbuild is missing or damaged.'
@@ -49,7 +49,7 @@ async function portFinding(environment: NodeJS.ProcessEnv): Promise<CheckFinding
     return warn(
       'port',
       `osmosis serve cannot listen on port ${port}: ${problem}`,
-      'Pass --port <port> there, or end what listens. Evaluations take a free port.',
+      'Pass --port <port> to it, or stop the program that listens. Evaluations use a free port.',
     )
   } catch (error) {
     return fail('port', errorMessage(error))
@@ -74,6 +74,6 @@ async function diskFinding(folder: string): Promise<CheckFinding> {
   const text = `${room} are free in ${folder}`
   if (free >= scarce) return ok('disk', text)
   const advice =
-    'Evaluations keep transcripts in .osmosis/evals: remove old runs, or pass --output.'
+    'Evaluations store transcripts in .osmosis/evals: remove old runs, or pass --output.'
   return free >= tooLittle ? warn('disk', text, advice) : fail('disk', text, advice)
 }

@@ -20,10 +20,10 @@ interface Installed {
 }
 
 /**
- * Whether the packages of a project are installed, each of ours once, and frameworks in versions that
- * their adapters take.
+ * Checks that the packages of a project are installed, each @osmosis package in one version, and frameworks
+ * in versions that their adapters support.
  *
- * @param root - has the package.json
+ * @param root - folder of the package.json
  */
 export function packageFindings(root: string): readonly CheckFinding[] {
   let manifest: Manifest
@@ -80,7 +80,7 @@ function copyFindings(name: string, copies: readonly Installed[]): CheckFinding[
     warn(
       'packages',
       `${name} is installed in several versions: ${versions.join(', ')}.`,
-      'Bring all packages of @osmosis to versions of the same time: npm update, or pnpm update.',
+      'Update all @osmosis packages together: npm update, or pnpm update.',
     ),
   ]
 }
@@ -109,7 +109,7 @@ function peerFinding(options: {
   )
 }
 
-/** Our packages that a folder reaches, each copy by its place. */
+/** Collects the @osmosis packages that a folder depends on, each copy by its folder. */
 function collect(from: string, name: string, found: Map<string, Map<string, Installed>>): void {
   const copy = installed(from, name)
   if (copy === undefined) return
@@ -126,7 +126,7 @@ function isOurs(name: string): boolean {
   return name.startsWith('@osmosis/')
 }
 
-/** A package as code in `from` would find it. */
+/** The package that code in `from` resolves. */
 function installed(from: string, name: string): Installed | undefined {
   for (let folder = from; ; folder = path.dirname(folder)) {
     try {
@@ -145,8 +145,8 @@ function readManifest(folder: string): Manifest {
 type Version = readonly [major: number, minor: number, patch: number]
 
 /**
- * Whether a version lies in a range of `^`, `~`, `>=`, `<` and exact versions, also several at once.
- * Undefined for ranges that are written in another way. Of a pre-release only its numbers count.
+ * Whether a version satisfies a range of `^`, `~`, `>=`, `<` and exact versions, or several of them.
+ * Undefined for other ranges. Pre-release tags are ignored.
  */
 function satisfies(version: string, range: string): boolean | undefined {
   const given = parsed(version)

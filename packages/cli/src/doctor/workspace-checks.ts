@@ -6,7 +6,7 @@ import { fail, ok, type CheckFinding, warn } from '../command/findings.ts'
 import { openPolicy, policyChoice, type ChosenPolicy } from '../inputs/choose-policy.ts'
 import { workspaceConfigs, type ConfigFile } from '../rollout/validate/validation-targets.ts'
 
-/** Whether the configs of a workspace would be accepted, and the secrets are there that they name. */
+/** Checks that the platform would accept the configs of a workspace, and that their secrets are set. */
 export async function workspaceFindings(
   workspace: string,
   environment: NodeJS.ProcessEnv,
@@ -21,7 +21,7 @@ async function configFinding({ kind, file, name, problems }: ConfigFile): Promis
     const lines = problems.map((line) => `\n- ${line}`).join('')
     return fail('config', `The platform would refuse ${name}:${lines}`)
   }
-  // Of a training config, the platform looks at the files.
+  // The platform checks the files of a training config.
   if (kind === 'training') return ok('config', name)
   try {
     await readEvalConfig(file)
@@ -32,7 +32,7 @@ async function configFinding({ kind, file, name, problems }: ConfigFile): Promis
   }
 }
 
-/** By name, whatever the config that wants it. */
+/** One finding for each name, also when several configs require it. */
 function* secretFindings(
   configs: readonly ConfigFile[],
   environment: NodeJS.ProcessEnv,
@@ -53,13 +53,13 @@ function* secretFindings(
   }
 }
 
-/** How long a model may take for 16 tokens. Milliseconds. */
+/** Time limit of a test call for 16 tokens. Milliseconds. */
 const patienceMs = 30_000
 
 /**
- * Whether the policies of osmosis.toml can answer: modules are loaded, and keys looked for.
+ * Checks that the policies of osmosis.toml can answer: loads modules, and looks up keys.
  *
- * @param online - models are asked once as well
+ * @param online - whether to call each model once
  */
 export async function policyFindings(
   workspace: string,
@@ -73,7 +73,7 @@ export async function policyFindings(
       findings.push(
         warn(
           'policy',
-          'osmosis.toml has no default_policy, so local runs have to name one.',
+          'osmosis.toml has no default_policy, so local runs need --policy.',
           'Write default_policy = "<name>" above [policies.<name>], or pass --policy.',
         ),
       )
@@ -114,7 +114,7 @@ async function policyFinding(
   }
 }
 
-/** The status, and the beginning of what was said. */
+/** The status, and the beginning of the answer. */
 async function askedOnce({ policy }: ChosenPolicy): Promise<{ status: number; text: string }> {
   const answer = await policy.respond({
     rolloutId: 'doctor',

@@ -12,14 +12,14 @@ import { loadModule, moduleFile } from './load-module.ts'
 import type { PolicyFlags } from '../command/flags.ts'
 import { fromHere, hideSecrets, workingFolder } from '../command/surroundings.ts'
 
-/** Who answers the model calls: a module that exports a policy, or a model of an endpoint. */
+/** The selected policy: a module that exports one, or a model of an endpoint or a provider. */
 export type PolicyChoice =
   | { readonly kind: 'module'; readonly module: string; readonly file: string }
   | {
       readonly kind: 'endpoint'
       readonly baseUrl: string
       readonly model: string
-      /** Null: no key is sent. */
+      /** Null: send no key. */
       readonly apiKeyEnv: string | null
     }
   | {
@@ -28,26 +28,25 @@ export type PolicyChoice =
       readonly model: string
       /** Null: the variable of the provider's own package. */
       readonly apiKeyEnv: string | null
-      /** Whose installed packages are taken. */
+      /** Folder from which packages of providers are resolved. */
       readonly folder: string
     }
 
-/** A policy and the name it goes by in results. Whoever chose it disposes of it. */
+/** An open policy and its name in results. The caller disposes of it. */
 export interface ChosenPolicy extends AsyncDisposable {
   readonly policy: PolicyModel
   readonly name: string
-  /** What its endpoint is asked with; undefined without a key. */
+  /** Key for its endpoint; undefined without a key. */
   readonly apiKey: string | undefined
   readonly choice: PolicyChoice
 }
 
-/** What there is to choose from beside the flags. */
+/** What a policy is chosen from besides the flags. */
 export interface PolicySurroundings {
-  /** Of the workspace. */
   readonly workspace: WorkspaceConfig
-  /** Model to ask for when nothing else names one. */
+  /** Default name of the model. */
   readonly model?: string
-  /** Whose installed packages of providers are taken. Default: the working folder. */
+  /** Folder from which packages of providers are resolved. Default: the working folder. */
   readonly folder?: string
 }
 
@@ -72,7 +71,7 @@ export async function workspaceHere(): Promise<WorkspaceConfig> {
 }
 
 /**
- * Who answers the model calls: the flags first, then the default of the workspace.
+ * Selects the policy: by the flags first, then by the default of the workspace.
  *
  * @throws OsmosisError with code `invalid_config`
  */
@@ -104,35 +103,40 @@ export function policyChoice(flags: PolicyFlags, surroundings: PolicySurrounding
     'No model is named for the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml.',
   )
 
-  function providerChoice(asked: string, configuredKey: string | null): PolicyChoice {
+  function providerChoice(requested: string, configuredKey: string | null): PolicyChoice {
     const { folder = workingFolder() } = surroundings
-    return { kind: 'provider', model: asked, apiKeyEnv: apiKeyEnv ?? configuredKey, folder }
+    return { kind: 'provider', model: requested, apiKeyEnv: apiKeyEnv ?? configuredKey, folder }
   }
 
   function endpointChoice(
     endpoint: Pick<EndpointConfig, 'baseUrl' | 'model' | 'apiKeyEnv'>,
   ): PolicyChoice {
-    const asked = model ?? endpoint.model ?? surroundings.model
-    if (asked === undefined) {
+    const requested = model ?? endpoint.model ?? surroundings.model
+    if (requested === undefined) {
       throw invalid('Pass --model: the endpoint needs the name of a model.')
     }
     const { baseUrl } = endpoint
-    return { kind: 'endpoint', baseUrl, model: asked, apiKeyEnv: apiKeyEnv ?? endpoint.apiKeyEnv }
+    return {
+      kind: 'endpoint',
+      baseUrl,
+      model: requested,
+      apiKeyEnv: apiKeyEnv ?? endpoint.apiKeyEnv,
+    }
   }
 }
 
 type EndpointConfig = Extract<PolicyConfig, { kind: 'endpoint' }>
 
 /**
- * A policy by its name in `osmosis.toml`, else the one in a module.
+ * A policy by its name in `osmosis.toml`, else the policy of a module.
  *
- * @throws OsmosisError with code `invalid_config` for a name that is neither
+ * @throws OsmosisError with code `invalid_config` when neither exists
  */
 function namedPolicy(name: string, { policies }: WorkspaceConfig): PolicyConfig {
   const policy = policies.get(name)
   if (policy !== undefined) return policy
   const file = fromHere(name)
-  // What looks like a path was meant as one, and is reported as such when it is loaded.
+  // A name that looks like a path is a path; loading it reports a missing file.
   if (/[./\\]/.test(name) || isModule(name)) return { kind: 'module', module: name, file }
   const names = [...policies.keys()].join(', ') || 'none'
   throw invalid(
@@ -210,7 +214,7 @@ function readKey(name: string, environment: NodeJS.ProcessEnv): string {
       `The key of the policy endpoint is missing: the environment variable ${name} is not set. Set it, or write it in .env.`,
     )
   }
-  // A header can carry no other. The key itself is not for a terminal.
+  // HTTP headers allow no other characters. The message must not contain the key.
   if (/^[\x21-\x7e]+$/.test(key)) {
     hideSecrets({ [name]: key })
     return key

@@ -16,8 +16,8 @@ import {
 } from '../command/surroundings.ts'
 
 /**
- * The environment of a command: the variables it is called with, and behind them those of the file
- * that `OSMOSIS_ENV_FILE` names, else of the nearest `.env`, in the working folder or above it.
+ * The environment of a command: its variables, and as defaults those of the file that
+ * `OSMOSIS_ENV_FILE` names, else of the nearest `.env` in the working folder or above it.
  *
  * @throws OsmosisError with code `invalid_config` when the named file cannot be read
  */
@@ -32,14 +32,14 @@ export function readEnvironment(): NodeJS.ProcessEnv {
   throw new OsmosisError('invalid_config', `The environment file ${named} does not exist.`)
 }
 
-/** Gives the command and this process what they lack of that: code of the user reads `process.env`. */
+/** Adds these defaults to the command and to this process: user code reads `process.env`. */
 export function completeEnvironment(): void {
   const complete = readEnvironment()
   addToProcess(complete)
   Object.assign(environment(), complete)
 }
 
-/** Whether `npx`, `pnpm exec` or a script runs this. They find commands that the user's shell does not. */
+/** Whether `npx`, `pnpm exec` or a script runs this. They find commands that are not on the user's PATH. */
 export function isRunByPackageManager(): boolean {
   return Boolean(environment()['npm_config_user_agent'])
 }
@@ -55,7 +55,7 @@ function readIfThere(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8')
   } catch {
-    // Not there, a folder, or not for this user to read: none of it keeps a command from working.
+    // A missing or unreadable file is ignored.
     return undefined
   }
 }
@@ -63,7 +63,7 @@ function readIfThere(file: string): string | undefined {
 /**
  * Reads the secrets of a dotenv file, or of stdin for `-`: `NAME=value` or `export NAME=value` on a
  * line of its own, with or without a pair of quotes around the value; empty lines and those that
- * begin with `#` are left out. What is wrong is named by its line, never by its text.
+ * begin with `#` are ignored. Errors name the line and never repeat its text.
  *
  * @throws OsmosisError with code `invalid_config`
  */

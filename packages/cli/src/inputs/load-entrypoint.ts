@@ -13,15 +13,15 @@ import { discoverEntrypoint, type Entrypoint } from '@osmosis/runtime'
 import { printError } from '../command/surroundings.ts'
 import { loadExports, namedExport, splitSpec, type LoadedExports } from './load-module.ts'
 
-/** What a module exports to be served, and the module as a person would say it. */
+/** What a module exports to be served, and its path for messages. */
 export type LoadedEntrypoint = { readonly file: string } & (
   | { readonly kind: 'workflow'; readonly entrypoint: Entrypoint }
   | { readonly kind: 'agent-loop'; readonly loop: RolloutAgentLoop }
 )
 
 /**
- * Loads what is to be served: a workflow by what its module exports, an agent loop by that or by
- * its name, as in `server.ts:agentLoop`.
+ * Loads an entrypoint: the workflow that a module exports, or an agent loop, which may be named as in
+ * `server.ts:agentLoop`.
  *
  * @throws OsmosisError with code `invalid_entrypoint`
  */
@@ -45,7 +45,7 @@ function namedLoop(loaded: LoadedExports, name: string): RolloutAgentLoop {
   const value = namedExport(loaded, name)
   if (workflowIn({ [name]: value }) === undefined) return toLoop(value, name)
   throw invalid(
-    `'${name}' is a workflow, which is found by what its file exports: write ${loaded.file} alone.`,
+    `'${name}' is a workflow, which needs no name: pass ${loaded.file} without :${name}.`,
   )
 }
 
@@ -74,7 +74,7 @@ function invalid(message: string, cause?: unknown): OsmosisError {
   return new OsmosisError('invalid_entrypoint', message, { cause })
 }
 
-/** An agent loop and the file it comes from, as a person would say it. */
+/** An agent loop and the path of its file, for messages. */
 export interface LoadedAgentLoop {
   readonly loop: RolloutAgentLoop
   readonly file: string
@@ -95,7 +95,7 @@ export async function loadAgentLoop(spec: string): Promise<LoadedAgentLoop> {
   }
 }
 
-/** The agent loops among exports, each with the first name it has. */
+/** The exported agent loops, each with its first name. */
 function loopsOf(exports: LoadedExports['exports']): ReadonlyMap<RolloutAgentLoop, string> {
   const loops = new Map<RolloutAgentLoop, string>()
   for (const [key, value] of Object.entries(exports)) {
@@ -116,7 +116,7 @@ function onlyLoop({ exports, file }: LoadedExports): RolloutAgentLoop {
 }
 
 /**
- * The loop that an export is, or a loop of the class that it is.
+ * The loop that is exported, or an instance of the class that is exported.
  *
  * @throws OsmosisError with code `invalid_entrypoint`
  */
@@ -140,7 +140,7 @@ function instantiated(Loop: new () => RolloutAgentLoop, name: string): RolloutAg
 }
 
 /**
- * Checks a loop before it is used, and says on stderr what looks wrong with it.
+ * Checks a loop before it is used, and prints warnings to stderr.
  *
  * @throws AgentLoopValidationError when it cannot serve rollouts
  */

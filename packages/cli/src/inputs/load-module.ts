@@ -7,16 +7,16 @@ import { OsmosisError } from '@osmosis/core'
 
 import { workingFolder, fromHere } from '../command/surroundings.ts'
 
-/** What `server.ts:agentLoop` says. */
+/** The parts of a name like `server.ts:agentLoop`. */
 export interface ExportSpec {
   readonly file: string
   /** Undefined when no export is named. */
   readonly name: string | undefined
 }
 
-/** Takes a name like `server.ts:agentLoop` apart, at its last colon. */
+/** Splits a name like `server.ts:agentLoop` at its last colon. */
 export function splitSpec(spec: string): ExportSpec {
-  // Windows paths have a colon of their own, behind the drive letter.
+  // Windows paths have a colon after the drive letter.
   const [, file = spec, name] = /^(.+):([\p{ID_Start}$_][\p{ID_Continue}$]*)$/u.exec(spec) ?? []
   return { file, name }
 }
@@ -24,7 +24,7 @@ export function splitSpec(spec: string): ExportSpec {
 /** What a module of the user exports. */
 export interface LoadedExports {
   readonly exports: Readonly<Record<string, unknown>>
-  /** The file, as a person would say it. */
+  /** Path of the file, for messages. */
   readonly file: string
 }
 
@@ -52,8 +52,8 @@ export function namedExport({ exports, file }: LoadedExports, name: string): unk
 const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs']
 
 /**
- * Loads a module of the user, TypeScript or JavaScript, without a build step. Node.js alone would
- * refuse enums, parameter properties and imports that leave out the extension.
+ * Loads a module of the user, TypeScript or JavaScript, without a build step. Node.js alone does
+ * not support enums, parameter properties and imports without an extension.
  *
  * @param what - what the file is called in error messages, e.g. `entrypoint`
  * @throws OsmosisError with code `invalid_entrypoint`
@@ -75,9 +75,8 @@ export async function loadModule(what: string, file: string): Promise<Record<str
 }
 
 /**
- * Where no package.json says `"type": "module"`, the module has been made a CommonJS one. Node.js
- * guesses the names that such a module exports, and misses some (all of them before 24); its
- * `default` is the object that has them.
+ * Without `"type": "module"` in package.json, the module is compiled to CommonJS. Node.js detects the
+ * exports of such a module incompletely (none of them before 24); its `default` has all of them.
  */
 function exportsOf(namespace: Record<string, unknown>): Record<string, unknown> {
   const inside = namespace['default']
@@ -86,8 +85,7 @@ function exportsOf(namespace: Record<string, unknown>): Record<string, unknown> 
 }
 
 /**
- * The module that a name means, absolute: the file itself, or the one that has the name and an
- * extension besides.
+ * The absolute path of a module: the named file, or the file with an extension added to the name.
  *
  * @param what - what the file is called in error messages, e.g. `entrypoint`
  * @throws OsmosisError with code `invalid_entrypoint` when there is none
@@ -111,7 +109,7 @@ export function moduleFile(what: string, name: string): string {
   const candidates = isModule ? [] : extensions.map((extension) => fullPath + extension)
   const found = candidates.find(isFile)
   if (found !== undefined) return found
-  const tried = isModule ? '' : ` Tried as well: ${extensions.join(', ')} behind it.`
+  const tried = isModule ? '' : ` Also tried with the extensions ${extensions.join(', ')}.`
   throw new OsmosisError(
     'invalid_entrypoint',
     `The ${what} file ${fullPath} does not exist.${tried}`,
@@ -129,21 +127,21 @@ async function registerTypeScript(): Promise<void> {
     const [esm, cjs] = await Promise.all([import('tsx/esm/api'), import('tsx/cjs/api')])
     esm.register()
     cjs.register()
-    // Packages are JavaScript already. To pass their hundreds of modules through tsx, and to read
-    // their source maps, takes as long as all the rest.
+    // Packages are JavaScript already. Passing their modules through tsx, and reading their source
+    // maps, would double the time to load.
     setSourceMapsSupport(true, { nodeModules: false })
     if (takesHooks()) registerHooks({ load: loadPackage })
   })()
   await registered
 }
 
-/** Before, a hook like this one makes Node.js refuse every CommonJS module. */
+/** In earlier versions such a hook breaks every CommonJS module. */
 function takesHooks(): boolean {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
   return major > 24 || (major === 24 && minor >= 12)
 }
 
-/** Loads what is an ES module of a package by what Node.js found out about it. */
+/** Loads ES modules of packages directly, without tsx. */
 const loadPackage: LoadHookSync = (url, context, nextLoad) => {
   if (context.format !== 'module' || !/^file:.*\/node_modules\/.*\.m?js$/.test(url)) {
     return nextLoad(url, context)
@@ -151,10 +149,10 @@ const loadPackage: LoadHookSync = (url, context, nextLoad) => {
   return { format: 'module', source: readFileSync(new URL(url)), shortCircuit: true }
 }
 
-/** Of Node.js and of what compiles TypeScript: they say nothing about the user's code. */
+/** Stack frames of Node.js and of the TypeScript compiler. */
 const foreignFrame = /^ +at .*(?:node:|[\\/]node_modules[\\/](?:esbuild|tsx)[\\/])/
 
-/** The user wants to know the line, so the stack is part of the message. */
+/** The message with the stack, which has the line in the user's code. */
 function located(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const lines = (error.stack ?? error.message).split('\n')

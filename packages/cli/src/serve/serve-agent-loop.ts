@@ -63,7 +63,7 @@ export async function serveAgentLoop(
     kind: 'agent-loop',
     hasSchema: false,
     isConfigured: false,
-    // A loop rewards itself.
+    // A loop sets its own reward.
     hasGrader: true,
     groupMinSize: null,
   })
@@ -73,19 +73,19 @@ export async function serveAgentLoop(
   if (endSignal() !== undefined) await listening.closed
 }
 
-/** Addresses on which a server can listen, but where no other machine reaches it. */
+/** Addresses of servers that other machines cannot reach. */
 const unreachable = new BlockList()
 unreachable.addSubnet('127.0.0.0', 8)
 unreachable.addSubnet('0.0.0.0', 8)
 unreachable.addAddress('::', 'ipv6')
 unreachable.addAddress('::1', 'ipv6')
 
-/** What is known of a registration before the server listens. */
+/** The registration, without the port on which the server will listen. */
 type PlannedRegistration = Pick<RegistrationOptions, 'host' | 'token' | 'platformUrl'>
 
 /**
- * Finds out what `--register` is about, so that a mistake is known before anything is served.
- * Undefined without the flag.
+ * Prepares `--register`, so that a mistake is reported before anything is served. Undefined without the
+ * flag.
  *
  * @throws OsmosisError with code `invalid_config` or `unauthorized`
  */
@@ -116,8 +116,7 @@ async function planRegistration(
 }
 
 /**
- * Registers a server that listens, in the background, and prints what came of it. Whatever that
- * is, the server goes on.
+ * Registers a listening server in the background, and prints the result. The server continues in any case.
  */
 function announceRegistration(app: AgentLoopApp, options: RegistrationOptions): void {
   const { host, port } = options
@@ -136,20 +135,20 @@ function registered({ id, status, error }: Registration, place: string): string 
 }
 
 /**
- * The host under which others reach the server: the one that was named, else the one it listens
- * on. Nobody outside is asked: they would name the way out of this network, not the way in.
+ * The host under which the platform reaches the server: --public-host, else the address it listens on. An
+ * external service cannot tell: it sees the address of outgoing connections.
  *
- * @throws OsmosisError with code `invalid_config` when neither can be
+ * @throws OsmosisError with code `invalid_config` when the platform cannot reach it
  */
 function reachableHost({ publicHost, host }: Pick<ServeFlags, 'publicHost' | 'host'>): string {
   if (publicHost !== undefined) return publicHost
   if (!isUnreachable(host)) return host
   throw invalid(
-    `No other machine reaches the server as ${host}. Say with --public-host under which name or address the platform does.`,
+    `Other machines cannot reach the server at ${host}. Pass --public-host with the name or address under which the platform reaches it.`,
   )
 }
 
-/** Whether no other machine reaches what listens on a host, or whoever is there. */
+/** Whether other machines cannot reach a server that listens on this host. */
 export function isUnreachable(host: string): boolean {
   const family = isIP(host)
   if (family === 0) return host.toLowerCase() === 'localhost'

@@ -23,7 +23,7 @@ import {
 import { announceListening, answerMetadataChecks } from './server-channel.ts'
 import { followKeyFile, serverKeys } from './server-keys.ts'
 
-/** @param what - a workflow that is loaded, or how it is named when workers are to load it */
+/** @param what - a loaded workflow, or the entrypoint that worker processes load */
 export async function serveWorkflow(
   what: { entrypoint: Entrypoint; file: string } | string,
   flags: ServeFlags,
@@ -67,13 +67,13 @@ export async function serveWorkflow(
   }
 }
 
-/** What whoever trains over `POST /run` has to know before the first step. */
+/** Printed for users who train with `POST /run`. */
 const aboutRun =
   'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: docs/operating/serving.md has the filter'
 
 /**
  * Serves the rollouts of a workflow that workers of a queue run, until a signal ends the process. The
- * workflow is loaded to say what it is; nothing of it is run here.
+ * workflow is loaded for its description; no rollout runs here.
  *
  * @param redis - the flag of that name
  * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint`; `queue_unavailable` when the
@@ -121,16 +121,16 @@ export async function serveQueue(spec: string, redis: string, flags: ServeFlags)
   }
 }
 
-/** How the server of a workflow is reached, and what is said of it. */
+/** The port of a workflow's server, and what is printed about it. */
 interface WorkflowPort {
   readonly flags: ServeFlags
-  /** Counts when no flag names one. */
+  /** Default port. */
   readonly port: number
   /** What is printed between the workflow and the address. Default: nothing. */
   readonly lines?: readonly string[]
 }
 
-/** Opens the port of a server of a workflow, and says what is served where. */
+/** Opens the port of a workflow's server, and prints what is served where. */
 async function openWorkflowPort(
   server: ServerShell,
   { facts, check, close }: Pick<ServedWorkflow, 'facts' | 'check' | 'close'>,
@@ -156,7 +156,7 @@ async function openWorkflowPort(
   if (endSignal() !== undefined) await closed
 }
 
-/** @throws OsmosisError with code `invalid_config` for flags that are for agent loops */
+/** @throws OsmosisError with code `invalid_config` for flags of agent loops */
 function assertWorkflowFlags({ register, log, validate }: ServeFlags, file: string): void {
   const foreign = [
     register && '--register',
@@ -178,7 +178,7 @@ function assertGroupsAreNamed(
 ): void {
   if (!run || groupMinSize === null || groupSize !== undefined) return
   throw invalid(
-    `The grader of ${file} compares the attempts at a row: say with --group-column and --group-size which rollouts of POST /run are attempts at the same one.`,
+    `The grader of ${file} compares the attempts at a row: pass --group-column and --group-size, which define the groups of POST /run.`,
   )
 }
 

@@ -133,7 +133,7 @@ function rewardRule(value: string): RewardRule {
 }
 
 function countOrNone(value: string): number | 'none' {
-  // Commander takes null for a value that is missing.
+  // Not null: Commander would take that for a missing value.
   return value === 'none' ? value : countFrom(1)(value)
 }
 
@@ -185,12 +185,12 @@ function assertRegistrationFlags(flags: ServeFlags): void {
   if (!register) {
     if (publicHost === undefined && publicPort === undefined) return
     throw invalid(
-      '--public-host and --public-port say what is registered: pass --register as well.',
+      '--public-host and --public-port only apply to a registration: pass --register as well.',
     )
   }
   if (!flags.auth) {
     throw invalid(
-      '--register and --no-auth exclude each other: the platform presents the key of a server when it asks for its health.',
+      '--register and --no-auth exclude each other: the platform presents the key of the server in its health checks.',
     )
   }
   if (publicPort !== undefined && (publicPort < 1 || publicPort > 65_535)) {
@@ -209,13 +209,13 @@ function assertQueueFlags(flags: ServeFlags): void {
       '--max-rollouts': flags.maxRollouts,
       '--max-queue-depth': flags.maxQueueDepth,
     }
-    refuseOneOf(unfit, (flag) => `${flag} is about a queue: pass --redis as well.`)
+    refuseOneOf(unfit, (flag) => `${flag} only applies to a queue: pass --redis as well.`)
     return
   }
   refuseOneOf(
     { '--outbox': flags.outbox },
     (flag) =>
-      `${flag} and --redis exclude each other: the queue keeps accepted rollouts until their results are delivered.`,
+      `${flag} and --redis exclude each other: the queue already stores accepted rollouts until their results are delivered.`,
   )
   refuseOneOf(
     { '--run': flags.run || undefined },
@@ -230,19 +230,19 @@ function assertQueueFlags(flags: ServeFlags): void {
   }
   refuseOneOf(
     ofWorkers,
-    (flag) => `${flag} goes to osmosis worker: with --redis the server runs no rollouts.`,
+    (flag) => `${flag} is a flag of osmosis worker: with --redis the server runs no rollouts.`,
   )
 }
 
-/** @throws OsmosisError with code `invalid_config` for flags about rollouts that are not served */
+/** @throws OsmosisError with code `invalid_config` for flags of `--run` without it */
 function assertRunFlags({ run, reward, groupColumn, groupSize }: ServeFlags): void {
   if (!run && [reward, groupColumn, groupSize].some((flag) => flag !== undefined)) {
     throw invalid(
-      '--reward, --group-column and --group-size are about POST /run: pass --run as well.',
+      '--reward, --group-column and --group-size only apply to POST /run: pass --run as well.',
     )
   }
   if (groupSize !== undefined && groupColumn === undefined) {
-    throw invalid('--group-size is about groups: say with --group-column what names them.')
+    throw invalid('--group-size needs --group-column, which names the groups.')
   }
 }
 

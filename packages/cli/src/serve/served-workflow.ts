@@ -16,27 +16,27 @@ import { createWorkerPool, type WorkerEnd } from '@osmosis/workers'
 import type { ProcessFlags } from '../command/flags.ts'
 import { environment, workingFolder } from '../command/surroundings.ts'
 
-/** What is said of a served workflow; plain data, because it may come from another process. */
+/** Facts about a workflow; plain data, because a worker process may send it. */
 export interface WorkflowFacts {
-  /** The module, as a person would say it. */
+  /** Path of the module, for messages. */
   readonly file: string
   /** Name of the class. */
   readonly workflow: string
   /** Name of the class; null without a grader. */
   readonly grader: string | null
-  /** Whether it declares the shape of its rows. */
+  /** Whether it declares a schema of its metadata. */
   readonly hasSchema: boolean
-  /** Whether it says itself how many of its rollouts may run at once. */
+  /** Whether it has a config, which limits its concurrency. */
   readonly isConfigured: boolean
-  /** How many attempts at a row its grader has to see together; null when it judges each alone. */
+  /** Minimum size of the groups that its grader grades; null when it grades single rollouts. */
   readonly groupMinSize: number | null
 }
 
-/** What the server says of the backend, wherever that is. */
+/** Options of the backend, in this process or in workers. */
 export interface BackendOptions {
   readonly artifactRoot: string | undefined
   readonly egress: EgressOptions
-  /** Default: what the config of the workflow says. */
+  /** Default: the limit in the config of the workflow. */
   readonly maxConcurrent?: number | undefined
 }
 
@@ -73,7 +73,7 @@ export function factsOf(entrypoint: Entrypoint, file: string): WorkflowFacts {
   }
 }
 
-/** For each row, what does not fit the schema of a workflow. */
+/** For each row, the violations of the schema of a workflow. */
 export async function metadataCheckOf(
   config: WorkflowConfig | undefined,
   rows: readonly AnyMetadata[],
@@ -81,16 +81,15 @@ export async function metadataCheckOf(
   return Promise.all(rows.map(async (row) => metadataProblems(config, row)))
 }
 
-/** What a worker is started with. */
+/** Arguments of a worker process. */
 export interface WorkerArguments extends BackendOptions {
   readonly spec: string
 }
 
 /**
- * Loads a workflow in as many worker processes as the flags say, and not in this one.
+ * Loads a workflow in worker processes, and not in this one.
  *
- * @throws what loading it in this process would throw; OsmosisError with code `invalid_config` when
- * it is an agent loop
+ * @throws the errors of loading it; OsmosisError with code `invalid_config` for an agent loop
  */
 export async function workflowInWorkers(
   started: WorkerArguments,
@@ -117,7 +116,7 @@ export async function workflowInWorkers(
   }
 }
 
-/** What is run, for people. */
+/** Human-readable description of a workflow. */
 export function workflowText({ workflow, file, grader, groupMinSize }: WorkflowFacts): string {
   const how = groupMinSize === null ? '' : ', which grades the attempts at a row together'
   return `${workflow} of ${file} (${grader ?? 'no grader: rollouts get no reward'}${how})`

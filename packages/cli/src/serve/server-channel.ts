@@ -6,21 +6,21 @@ import type { ListeningServer } from '@osmosis/server'
 
 import { endSignal } from '../command/surroundings.ts'
 
-/** What an entrypoint exports, and with it the protocol that it is served by. */
+/** What an entrypoint exports, which determines the protocol of its server. */
 export type EntrypointKind = 'workflow' | 'agent-loop'
 
-/** What a served entrypoint tells the process that started it. */
+/** Message of a server to the process that started it. */
 export interface ListeningMessage {
   readonly type: 'osmosis.listening'
   readonly url: string
   readonly kind: EntrypointKind
-  /** Whether it declares the shape of its rows; then it answers to `metadataCheckBy`. */
+  /** Whether it declares a schema of its metadata; then it answers `metadataCheckBy`. */
   readonly hasSchema: boolean
-  /** Whether it says itself how many of its rollouts may run at once, or that there is no limit. */
+  /** Whether its config sets its concurrency. */
   readonly isConfigured: boolean
-  /** Whether anything rewards its rollouts. */
+  /** Whether its rollouts get rewards. */
   readonly hasGrader: boolean
-  /** How many attempts at a row its grader has to see together; null when it judges each alone. */
+  /** Minimum size of the groups that its grader grades; null when it grades single rollouts. */
   readonly groupMinSize: number | null
 }
 
@@ -30,7 +30,7 @@ export function isListeningMessage(message: unknown): message is ListeningMessag
 }
 
 /**
- * Tells a parent process, if one is listening, where the server is, and ends with it: an
+ * Sends the address of the server to the parent process, if that listens, and exits with it: an
  * evaluation that is killed leaves no server behind.
  */
 export function announceListening(
@@ -39,14 +39,13 @@ export function announceListening(
 ): void {
   if (process.send === undefined || endSignal() !== undefined) return
   process.send({ type: 'osmosis.listening', url, ...entrypoint } satisfies ListeningMessage)
-  // Killed with everything it served to: there is nobody left to drain for.
+  // Without the parent, no client waits for the running rollouts.
   process.once('disconnect', () => process.exit(1))
-  // Listening for that must not keep a process alive that has closed its server.
+  // This listener must not keep the process alive after its server has closed.
   process.channel?.unref()
 }
 
-// User code is loaded by a process of its own, and the rows are known to the one that started it: it
-// sends them over, some at a time.
+// A child process loads user code, and its parent has the rows: the parent sends them in batches.
 
 interface CheckMessage {
   readonly type: 'osmosis.check_metadata'
@@ -55,11 +54,11 @@ interface CheckMessage {
 
 interface CheckedMessage {
   readonly type: 'osmosis.metadata_checked'
-  /** For each row, what does not fit. */
+  /** For each row, its violations of the schema. */
   readonly problems: readonly (readonly string[])[]
 }
 
-/** Lets this process judge the rows that its parent sends. */
+/** Checks the rows that the parent process sends. */
 export function answerMetadataChecks(check: MetadataCheck): void {
   const answer = async ({ metadata }: CheckMessage): Promise<void> => {
     const problems = await check(metadata)
@@ -67,12 +66,12 @@ export function answerMetadataChecks(check: MetadataCheck): void {
   }
   process.on('message', (message: unknown) => {
     if (!isOfType<CheckMessage>(message, 'osmosis.check_metadata')) return
-    // What is wrong with this process, the parent learns from its end.
+    // The parent detects a failure by the exit.
     answer(message).catch(() => process.exit(1))
   })
 }
 
-/** Puts rows to a process that answers with {@link answerMetadataChecks}. One check at a time. */
+/** Lets a process that called {@link answerMetadataChecks} check rows. One check at a time. */
 export function metadataCheckBy(child: ChildProcess): MetadataCheck {
   return (metadata) =>
     new Promise((resolve, reject) => {

@@ -8,10 +8,9 @@ import type { ServeFlags } from './serve.ts'
 import { endSignal, fromHere, namedHere } from '../command/surroundings.ts'
 
 /**
- * The keys of which callers must present one, the first one first; undefined with `--no-auth`, and when
- * nothing names one.
+ * The accepted keys in their order; undefined with `--no-auth`, and when no key is set.
  *
- * @param environmentKey - counts when no flag names a key
+ * @param environmentKey - used when no flag names a key
  * @throws OsmosisError with code `invalid_config`
  */
 export function serverKeys(
@@ -32,12 +31,12 @@ const noteHangUp = (): void => {
   isReadAgain = true
 }
 
-/** Has SIGHUP, which would end the process, wait until there is a server that follows the file. */
+/** Defers SIGHUP, which would end the process, until the server handles it. */
 export function awaitKeyFile(file: string | undefined): void {
   if (file !== undefined && endSignal() === undefined) process.on('SIGHUP', noteHangUp)
 }
 
-/** Reads the file of keys again whenever the process gets SIGHUP; one that is wrong changes nothing. */
+/** Reads the file of keys again on SIGHUP. An invalid file changes nothing. */
 export function followKeyFile(server: ServerShell, file: string | undefined): void {
   if (file === undefined || endSignal() !== undefined) return
   // User code may change the folder of the process.
@@ -47,9 +46,9 @@ export function followKeyFile(server: ServerShell, file: string | undefined): vo
       assertReadAgain(absolute)
       const keys = keysIn(absolute)
       server.replaceApiKeys(keys)
-      server.logger.info({ file, keys: keys.length }, 'keys of callers read again')
+      server.logger.info({ file, keys: keys.length }, 'read the keys of callers again')
     } catch (error) {
-      server.logger.error({ file }, `keys of callers stay as they were: ${errorMessage(error)}`)
+      server.logger.error({ file }, `the keys of callers are unchanged: ${errorMessage(error)}`)
     }
   }
   process.on('SIGHUP', readAgain)
@@ -57,7 +56,7 @@ export function followKeyFile(server: ServerShell, file: string | undefined): vo
   if (isReadAgain) readAgain()
 }
 
-/** One key a line; empty lines and those that begin with `#` say nothing. */
+/** One key per line; empty lines and lines that begin with `#` are ignored. */
 function keysIn(file: string): readonly [string, ...string[]] {
   let text: string
   try {
@@ -71,14 +70,14 @@ function keysIn(file: string): readonly [string, ...string[]] {
   }
   const [first, ...others] = lines.filter(isKey)
   if (first !== undefined) return [first, ...others]
-  throw invalid(`${fromHere(file)} has no key: write one on a line of its own.`)
+  throw invalid(`${fromHere(file)} has no key: write one key per line.`)
 }
 
 function isKey(line: string): boolean {
   return line !== '' && !line.startsWith('#')
 }
 
-/** A pipe has its text once, and whoever reads it again may wait for ever. */
+/** A pipe can be read once; reading it again may block forever. */
 function assertReadAgain(file: string): void {
   const found = statSync(file, { throwIfNoEntry: false })
   if (found === undefined || found.isFile() || found.isDirectory()) return

@@ -15,21 +15,21 @@ import { moduleFile } from '../inputs/load-module.ts'
 
 type QueuePackage = typeof bullmq
 
-/** What a process needs to take part in a queue. */
+/** What a process needs to use a queue. */
 interface QueueAccess {
   readonly queuePackage: QueuePackage
   readonly connection: bullmq.QueueConnectionOptions
-  /** The queue, for people. */
+  /** Human-readable name of the queue. */
   readonly place: string
-  /** What servers and workers compare: the named version, else a digest of the sources. */
+  /** Version that servers and workers compare: --code-version, else a digest of the sources. */
   readonly code: string
 }
 
 /**
- * Finds out what flags say of a queue; connects to nothing.
+ * Reads the flags of a queue, without connecting to it.
  *
  * @param redis - the flag of that name
- * @throws OsmosisError with code `invalid_config`, also when the package of queues is not installed;
+ * @throws OsmosisError with code `invalid_config`, also when @osmosis/bullmq is not installed;
  * `invalid_entrypoint` when the sources of the entrypoint cannot be found
  */
 export async function queueAccess(
@@ -52,7 +52,7 @@ export async function queueAccess(
 /**
  * The workflow of an entrypoint.
  *
- * @param what - what needs one
+ * @param what - names the part that runs workflows only
  * @throws OsmosisError with code `invalid_config` for an agent loop
  */
 export function onlyWorkflow(
@@ -66,7 +66,7 @@ export function onlyWorkflow(
 }
 
 /**
- * The workflow of an entrypoint whose rollouts go over a queue.
+ * The workflow of an entrypoint, for a queue.
  *
  * @throws OsmosisError with code `invalid_config` for an agent loop, and for a grader of groups
  */
@@ -79,7 +79,7 @@ export function queuedWorkflow(loaded: LoadedEntrypoint): ReturnType<typeof only
   )
 }
 
-/** The workers of a queue, for people who have this code. */
+/** Human-readable summary of the workers with this code. */
 export function workersText(workers: readonly bullmq.QueueWorker[], code: string): string {
   const own = workers.filter((worker) => worker.code === code)
   const slots = own.reduce((sum, { concurrency }) => sum + concurrency, 0)
@@ -95,19 +95,19 @@ function counted(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`
 }
 
-/** Which code a process has, short enough to be read. */
+/** A version of the code, shortened for messages. */
 export function shortCode(code: string): string {
   return /^[\da-f]{64}$/.test(code) ? code.slice(0, 12) : code
 }
 
-/** Nobody else has to install it. */
+/** Only users of a queue install the package. */
 async function loadQueuePackage(): Promise<QueuePackage> {
   try {
     return await import('@osmosis/bullmq')
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND'
     if (!isMissing || !errorMessage(error).includes("'@osmosis/bullmq'")) throw error
-    throw invalid('--redis takes the package @osmosis/bullmq: npm install @osmosis/bullmq.')
+    throw invalid('--redis needs the package @osmosis/bullmq: npm install @osmosis/bullmq.')
   }
 }
 
@@ -135,7 +135,7 @@ export function redisUrl(redis: string, password: string | undefined): URL {
   if (url === undefined || !/^rediss?:$/.test(url.protocol) || url.hostname === '') {
     throw new OsmosisError(
       'invalid_config',
-      '--redis must be a URL such as redis://127.0.0.1:6379, or rediss://… for a Redis that speaks TLS.',
+      '--redis must be a URL such as redis://127.0.0.1:6379, or rediss://… for a Redis with TLS.',
     )
   }
   if (url.password === '' && password) url.password = password
@@ -144,9 +144,9 @@ export function redisUrl(redis: string, password: string | undefined): URL {
 }
 
 /**
- * What an entrypoint and all that it imports by relative names, by `paths` of tsconfig.json or by
- * `imports` of package.json are made of, as a SHA-256 in hexadecimal. The same on every machine and in
- * every folder; what is in node_modules makes no difference.
+ * SHA-256 in hexadecimal of an entrypoint and everything that it imports by relative names, by `paths` of
+ * tsconfig.json or by `imports` of package.json. It is the same on every machine and in every folder, and
+ * does not depend on node_modules.
  *
  * @throws OsmosisError with code `invalid_entrypoint` when the imports cannot be followed
  */
@@ -155,7 +155,7 @@ export async function entrypointDigest(entrypoint: string): Promise<string> {
   const folder = path.dirname(file)
   const digest = createHash('sha256')
   for (const name of (await sourcesOf(file, entrypoint)).toSorted()) {
-    // The files themselves and not what esbuild makes of them, which another version may do differently.
+    // The files and not the output of esbuild, which differs between its versions.
     const bytes = await readFile(path.join(folder, name))
     digest.update(`${name}\0${bytes.length}\0`).update(bytes)
   }
@@ -182,11 +182,11 @@ async function sourcesOf(file: string, entrypoint: string): Promise<string[]> {
   } catch (error) {
     throw new OsmosisError(
       'invalid_entrypoint',
-      `Cannot find out what ${entrypoint} is made of, which servers and workers compare. Name its version with --code-version, e.g. the commit.\n${errorMessage(error)}`,
+      `Cannot compute the digest of ${entrypoint}, which servers and workers compare. Pass its version with --code-version, e.g. the commit.\n${errorMessage(error)}`,
       { cause: error },
     )
   } finally {
-    // Its process would stay as long as this one.
+    // The process of esbuild would otherwise stay alive.
     await stop()
   }
 }

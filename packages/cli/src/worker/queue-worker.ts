@@ -5,7 +5,7 @@ import { queueAccess, shortCode } from './queue-access.ts'
 import { createWorkerApp, defaultConcurrency, ownEnd, runnableWorkflow } from './worker-app.ts'
 import type { WorkerFlags } from './worker.ts'
 
-/** Between two looks for workers that are silent. Milliseconds. */
+/** Maximum interval between checks for silent workers. Milliseconds. */
 const longestStalledMs = 5_000
 
 /**
@@ -48,7 +48,7 @@ export async function queueWorker(
         await close()
       }, app.logger)
     } else {
-      // What it tells is not worth a key: how many rollouts there are, and how the process is.
+      // Health and metrics contain no data of rollouts, so they need no key.
       const listening = await listen(app, { port, host })
       const closed = listening.closed.then(close)
       closed.catch(() => {})
@@ -63,7 +63,7 @@ export async function queueWorker(
   }
 }
 
-/** Silent workers are looked for as often as their silence is short. */
+/** The shorter the allowed silence, the more often silent workers are looked for. */
 function timesOf(lockSeconds: number): { lockDurationMs: number; stalledIntervalMs: number } {
   const lockDurationMs = lockSeconds * 1000
   return { lockDurationMs, stalledIntervalMs: Math.min(longestStalledMs, lockDurationMs / 2) }

@@ -20,7 +20,7 @@ import { createWorkerApp, defaultConcurrency, ownEnd, runnableWorkflow } from '.
 import type { WorkerFlags } from './worker.ts'
 
 /**
- * Runs rollouts that a trainer hands out, until a signal ends the process or there are no more.
+ * Runs the rollouts that a trainer assigns, until a signal ends the process or the trainer has no more.
  *
  * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint`; `unauthorized` when the trainer
  * refuses the key
@@ -37,7 +37,7 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
     throw new OsmosisError('invalid_config', problem)
   }
   const slots = backend.load().maxConcurrent ?? defaultConcurrency
-  // More of them wait for a slot, or for others of their group.
+  // More rollouts than slots wait for a slot, or for the rest of their group.
   const concurrency = Math.max(slots, leastConcurrency)
   const ending = new AbortController()
   const { signal } = ending
@@ -51,7 +51,7 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
     async close(patience: AbortSignal): Promise<void> {
       patience.addEventListener('abort', () => backend.shutdown())
       ending.abort()
-      // What it failed with is the error of the command.
+      // The command reports this error.
       await running.catch(() => {})
     },
   }
@@ -80,7 +80,7 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
   }
 }
 
-/** Why the grader could not judge a single rollout; undefined when it can. */
+/** Why the grader could not grade any rollout; undefined when it can. */
 function groupProblem(
   { groupMinSize, grader }: WorkflowFacts,
   trainer: string,
@@ -89,17 +89,17 @@ function groupProblem(
   if (groupMinSize === null || (attempts ?? 0) >= groupMinSize) return undefined
   const why =
     attempts === null
-      ? `${trainer} does not say which rollouts belong together: use a Grader.`
+      ? `${trainer} does not group rollouts: use a Grader.`
       : `there are ${attempts} of them, and it needs ${groupMinSize} (group.minSize of its config): raise --attempts.`
-  return `${grader} is a GroupGrader, which judges the attempts at a row together, and ${why}`
+  return `${grader} is a GroupGrader, which grades the attempts at a row together, and ${why}`
 }
 
-/** A trainer whose rollouts are to be run. */
+/** A connected trainer. */
 interface OpenTrainer {
   readonly link: TrainerLink
-  /** How many of them have to be able to run at the same time. */
+  /** Minimum number of concurrent rollouts. */
   readonly leastConcurrency: number
-  /** How many attempts at a row it has; null when it does not say which belong together. */
+  /** Number of attempts at a row; null when the trainer does not group attempts. */
   readonly attempts: number | null
 }
 
@@ -129,7 +129,7 @@ async function openTrinity(url: string, flags: WorkerFlags, logger: Logger): Pro
   if (file === undefined || attempts === undefined || groupsPerCommit === undefined) {
     throw new OsmosisError(
       'invalid_config',
-      'Say what Trinity is trained on: --dataset <file> --attempts <n> --groups-per-commit <n>.',
+      'Trinity needs a dataset: pass --dataset <file> --attempts <n> --groups-per-commit <n>.',
     )
   }
   const journalFile = journal && namedHere(journal)

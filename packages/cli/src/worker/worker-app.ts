@@ -16,27 +16,27 @@ import { localWorkflow, workflowInWorkers, type ServedWorkflow } from '../serve/
 import { onlyWorkflow, queuedWorkflow } from './queue-access.ts'
 import type { WorkerFlags } from './worker.ts'
 
-/** What takes rollouts, whoever hands them out. */
+/** A worker that runs rollouts of a queue or a trainer. */
 interface RunningWorker {
   readonly id: string
-  /** How many rollouts it has. */
+  /** Number of its rollouts. */
   readonly active: number
-  /** Ends it; what runs may go on until `patience` aborts. */
+  /** Ends it; running rollouts may finish until `patience` aborts. */
   close(patience: AbortSignal): Promise<void>
 }
 
-/** What a {@link createWorkerApp} is about. */
+/** Options of {@link createWorkerApp}. */
 export interface WorkerAppOptions {
   readonly worker: RunningWorker
   readonly backend: ExecutionBackend
-  /** Most rollouts at the same time. */
+  /** Maximum number of concurrent rollouts. */
   readonly concurrency: number
-  /** How long rollouts may go on when the worker is told to end. Seconds; default 30. */
+  /** Time for running rollouts to finish when the worker shuts down. Seconds; default 30. */
   readonly drainSeconds: number | undefined
   readonly logger: Logger
 }
 
-/** What a worker answers about itself, on whatever port it gets, and how it ends. */
+/** The health and metrics of a worker, and its shutdown. */
 export function createWorkerApp(options: WorkerAppOptions): ServableApp {
   const { worker, backend, concurrency, drainSeconds = 30 } = options
   const shell = createServerShell({ logger: options.logger }, ({ metrics, ending }) => {
@@ -80,8 +80,8 @@ export function createWorkerApp(options: WorkerAppOptions): ServableApp {
 }
 
 /**
- * Has what has no port of its own closed by what ends this command: the signals of the process, or the
- * signal of the command. Returns a promise of the end for the latter.
+ * Calls `close` when the command ends, for a worker without a port: on the signals of the process, or on the
+ * end signal of the command. Returns a promise of the end for the latter.
  */
 export function ownEnd(
   close: Parameters<typeof ownProcess>[0],
@@ -99,10 +99,10 @@ export function ownEnd(
   })
 }
 
-/** Rollouts at a time of a workflow that sets no limit. */
+/** Concurrent rollouts of a workflow without a limit. */
 export const defaultConcurrency = 64
 
-/** The workflow that a worker runs, in this process or in processes of its own. */
+/** Loads the workflow that a worker runs, in this process or in worker processes. */
 export async function runnableWorkflow(
   entrypoint: string,
   flags: WorkerFlags,

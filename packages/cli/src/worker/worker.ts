@@ -129,7 +129,7 @@ async function workerCommand(entrypoint: string, flags: WorkerFlags): Promise<vo
 }
 
 /**
- * Where a worker takes its rollouts from.
+ * The source of a worker's rollouts.
  *
  * @throws OsmosisError with code `invalid_config` for flags of `worker` that do not fit together
  */
@@ -162,15 +162,15 @@ function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string
   if (flags.redis !== undefined) {
     refuseOneOf(
       { ...ofAgentLightning, ...ofTrinity },
-      (flag) => `${flag} is about a trainer: the servers of a queue decide it.`,
+      (flag) => `${flag} only applies to a trainer: with a queue its servers decide this.`,
     )
     return { redis: flags.redis }
   }
   const [trainer, ofOthers] =
     flags.trinity === undefined
-      ? ['Trinity: it goes with --trinity.', ofTrinity]
-      : ['Agent Lightning: it goes with --agent-lightning.', ofAgentLightning]
-  refuseOneOf(ofOthers, (flag) => `${flag} is about ${trainer}`)
+      ? ['Trinity: it needs --trinity.', ofTrinity]
+      : ['Agent Lightning: it needs --agent-lightning.', ofAgentLightning]
+  refuseOneOf(ofOthers, (flag) => `${flag} only applies to ${trainer}`)
   const ofQueues = {
     '--redis-prefix': flags.redisPrefix,
     '--queue-key-file': flags.queueKeyFile,
@@ -179,7 +179,7 @@ function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string
     '--lock-duration': flags.lockDuration,
     '--max-model-calls': flags.maxModelCalls,
   }
-  refuseOneOf(ofQueues, (flag) => `${flag} is about a queue: it goes with --redis.`)
+  refuseOneOf(ofQueues, (flag) => `${flag} only applies to a queue: it needs --redis.`)
   return 'trainer'
 }
 
