@@ -15,17 +15,19 @@ import {
   type OutputStream,
 } from './command/surroundings.ts'
 import { addDoctorCommand } from './doctor/doctor.ts'
-import { addEvalShowCommands } from './eval-show/eval-show-options.ts'
+import { addEvalCompareCommand } from './eval/compare.ts'
 import { addEvalExportCommand } from './eval/export.ts'
 import { addEvalNoteCommands } from './eval/notes.ts'
 import { addEvalRegradeCommand } from './eval/regrade.ts'
 import { addRubricCommand } from './eval/rubric.ts'
 import { addEvalRunCommand } from './eval/run.ts'
+import { addEvalRunsCommand } from './eval/runs.ts'
+import { addEvalShowCommand } from './eval/show.ts'
 import { addEvalViewCommand } from './eval/view.ts'
 import { addAuthCommands } from './platform/auth.ts'
 import { addDatasetCommands } from './platform/dataset.ts'
-import { addHostedEvalCommands } from './platform/runs/hosted-evals.ts'
 import { addPlatformFlags, type ProgramSettings } from './platform/platform-flags.ts'
+import { addHostedEvalCommands } from './platform/runs/hosted-evals.ts'
 import { addSecretCommands } from './platform/secret.ts'
 import { addInitCommand } from './rollout/init.ts'
 import { addSendCommand } from './rollout/send.ts'
@@ -59,7 +61,9 @@ export function createProgram(
     .description('evaluate agents, on this machine or on the platform')
     .commandsGroup('On this machine:')
   addEvalRunCommand(evals, setExitCode)
-  addEvalShowCommands(program as unknown as UntypedCommand, setExitCode)
+  addEvalRunsCommand(evals, setExitCode)
+  addEvalShowCommand(evals, setExitCode)
+  addEvalCompareCommand(evals, setExitCode)
   addEvalViewCommand(evals, setExitCode)
   addEvalRegradeCommand(evals, setExitCode)
   addEvalNoteCommands(evals, setExitCode)

@@ -67,7 +67,7 @@ describe('eval compare', () => {
     )
     expect(text).toMatch(/^Tokens written per rollout +100 +150 +\+50\.0$/m)
     expect(text).toMatch(
-      /^Largest losses, of 20\n100\.0 % → 50\.0 % {2}row 10, Task refund\n {2}osmosis eval show \S+after 10\.2 --parting \\\n {4}\S+before:10\.2$/m,
+      /^Largest losses, of 20\n100\.0 % → 50\.0 % {2}row 10, Task refund\n {2}osmosis eval show \S+after 10\.2 --diff \\\n {4}\S+before:10\.2$/m,
     )
     // Printed commands as well: a longer one goes on behind a backslash.
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80)
@@ -199,7 +199,7 @@ const say = (id: number, message: string): Steps[number] => ({
   message,
 })
 
-describe('eval show --parting', () => {
+describe('eval show --diff', () => {
   const talks = (): MadeItem[] => {
     const failing = [
       step(1, 'look', 'seat 1'),
@@ -219,7 +219,7 @@ describe('eval show --parting', () => {
   it('shows the last step that both have, what differs, and how each goes on', async () => {
     const { make, evals } = folder()
     await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
-    const { stdout } = await evals('show', ['r', '3.2', '--parting'], 80)
+    const { stdout } = await evals('show', ['r', '3.2', '--diff'], 80)
     expect(stdout).toBe(`3.2  reward 0, not passed
 3.1  reward 1, passed
 
@@ -255,19 +255,19 @@ Agent  step 2
 Agent  step 3
   Done.
 `)
-    const full = await evals('show', ['r', '3', '--parting', '1', '--full'])
+    const full = await evals('show', ['r', '3', '--diff', '1', '--full'])
     expect(full.stdout).toContain('Agent  step 5\n  c\n')
-    expect(JSON.parse((await evals('show', ['3.2', '--parting', '--json'])).stdout)).toMatchObject({
+    expect(JSON.parse((await evals('show', ['3.2', '--diff', '--json'])).stdout)).toMatchObject({
       item: { item: '3.2' },
       other: { item: '3.1' },
-      parting: { at: 1, by: 'tool', environment: { at: 0, tool: 'look' } },
+      divergence: { at: 1, by: 'tool', environment: { at: 0, tool: 'look' } },
     })
   })
 
   it('puts both side by side where there is room', async () => {
     const { make, evals } = folder()
     await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
-    const { stdout } = await evals('show', ['r', '3.2', '--parting'], 140)
+    const { stdout } = await evals('show', ['r', '3.2', '--diff'], 140)
     expect(stdout).toMatch(/^ {2}→ update\(id: "ABC"\) +│ {3}→ check\(id: "ABC"\)$/m)
     const lines = stdout.split('\n').map((line) => stripVTControlCharacters(line).length)
     expect(Math.max(...lines)).toBeLessThanOrEqual(140)
@@ -279,7 +279,7 @@ Agent  step 3
     if (good === undefined || failing === undefined) throw new Error('no talks')
     await make({ name: 'old', rows: [{ key: 'k', source_row: 8 }], items: [{ ...good, row: 8 }] })
     await make({ name: 'new', rows: [{ key: 'k', source_row: 3 }], n: 2, items: [failing] })
-    const { code, stdout } = await evals('show', ['new', '3', '--parting', 'old:8.1'])
+    const { code, stdout } = await evals('show', ['new', '3', '--diff', 'old:8.1'])
     expect(code).toBe(0)
     expect(stdout).toMatch(
       /^new {2}3\.2 {2}reward 0, not passed\nold {2}8\.1 {2}reward 1, passed\n/,
@@ -291,14 +291,14 @@ Agent  step 3
     const { make, evals } = folder()
     await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
     await make({ name: 'single', rows: 1, items: rewarded([[1]]) })
-    expect((await evals('show', ['r', '3.2', '--parting', '3'])).stdout).toContain(
+    expect((await evals('show', ['r', '3.2', '--diff', '3'])).stdout).toContain(
       'There is no transcript of both',
     )
-    expect(await evals('show', ['r', '3.2', '--parting', '7'])).toMatchObject({ code: 2 })
-    expect(await evals('show', ['single', '0', '--parting'])).toMatchObject({
+    expect(await evals('show', ['r', '3.2', '--diff', '7'])).toMatchObject({ code: 2 })
+    expect(await evals('show', ['single', '0', '--diff'])).toMatchObject({
       code: 2,
       stderr: 'error: No other attempt at row 0 has ended.\n',
     })
-    expect((await evals('show', ['r', '--parting'])).code).toBe(2)
+    expect((await evals('show', ['r', '--diff'])).code).toBe(2)
   })
 })

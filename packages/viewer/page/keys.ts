@@ -40,7 +40,7 @@ export const keyHelp: readonly (readonly [keys: string, what: string])[] = [
   ['j k', 'next, previous rollout'],
   ['[ ]', 'attempts at the same row'],
   ['s', 'next sample of the rollout'],
-  ['d', 'where it parts from another attempt'],
+  ['d', 'first difference to another attempt'],
   ['n p', 'next, previous error in the transcript'],
   ['a', 'write a note'],
   ['1 – 9', 'the findings on the left'],

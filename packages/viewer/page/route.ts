@@ -12,7 +12,7 @@ export interface Route {
   /** The sample of the rollout; empty for the first. */
   readonly sample: string
   /** Whether two attempts are beside one another. */
-  readonly parting: boolean
+  readonly divergence: boolean
 }
 
 /** @param only - the one run that there is, in place of a list */
@@ -28,18 +28,18 @@ function readRoute(hash: string, only: string | undefined): Route {
     query: parameters.get('q') ?? '',
     selected: parameters.get('sel') ?? '',
     sample: parameters.get('sample') ?? '',
-    parting: parameters.has('parting'),
+    divergence: parameters.has('diff'),
   }
 }
 
 /** The address of a place; what is left out is empty. */
 export function hrefOf(route: Partial<Route>): string {
-  const { page = 'runs', run = '', other = '', query, selected, sample, parting } = route
+  const { page = 'runs', run = '', other = '', query, selected, sample, divergence } = route
   const parameters = new URLSearchParams()
   if (query) parameters.set('q', query)
   if (selected) parameters.set('sel', selected)
   if (selected && sample) parameters.set('sample', sample)
-  if (selected && parting) parameters.set('parting', '')
+  if (selected && divergence) parameters.set('diff', '')
   const names = page === 'runs' ? [] : page === 'run' ? [run] : [run, other]
   const path = page === 'runs' ? '' : [page, ...names.map(encodeURIComponent)].join('/')
   const search = parameters.toString().replace(/=(?=&|$)/g, '')

@@ -28,13 +28,13 @@ const { root } = inBrowser
 const open: ViewerInBrowser['open'] = (place, options) => inBrowser.open(place, options)
 
 describe('finding what explains the number', () => {
-  it('puts a failing attempt beside a passing one, from the step in which they part', async () => {
-    const { row, failing, at } = planted.parting
+  it('puts a failing attempt beside a passing one, from the step in which they differ', async () => {
+    const { row, failing, at } = planted.divergence
     const { page, problems } = await open(`#/run/planted?sel=${row}.${failing + 1}`)
     await reader(page).getByText('I could not do it.').waitFor()
     await press(page, 'd')
     const parts = page.locator('.pair.parts')
-    await parts.getByText('Here they part: another tool.').waitFor()
+    await parts.getByText('First difference: another tool.').waitFor()
     expect(await parts.locator(`[data-step="${at + 1}"]`).count()).toBe(2)
     expect(await parts.locator('.sig').allTextContents()).toEqual([
       'update {"flights":"HAT115"}',
@@ -222,7 +222,7 @@ describe('accessibility', () => {
     '#/',
     '#/run/airline-step200',
     '#/run/airline-step200?q=is%3Astuck&sel=1.1',
-    '#/run/planted?sel=5.2&parting',
+    '#/run/planted?sel=5.2&diff',
     '#/run/planted?sel=8.1',
     '#/compare/airline-base/airline-step200',
     '#/run/hostile',

@@ -96,7 +96,7 @@ describe('the keyboard', () => {
     await press(page, 'Escape')
     await expect.poll(selected).toBe('')
 
-    const { row, failing } = planted.parting
+    const { row, failing } = planted.divergence
     await go(page, `#/run/planted?sel=${row}.${failing + 1}`)
     await reader(page).getByText('I could not do it.').waitFor()
     await press(page, 'n')

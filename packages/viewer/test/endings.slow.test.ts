@@ -41,7 +41,7 @@ describe('how a rollout ended', () => {
     ).toBe(0)
     // At the end of what was said it is named again, and beside another attempt as well.
     await page.locator('.verdict').getByText('failed: agent failed').waitFor()
-    await go(page, '#/run/ends?sel=0.1&parting')
+    await go(page, '#/run/ends?sel=0.1&diff')
     await page.locator('.pairs').getByRole('group', { name: 'Error' }).waitFor()
     expect(problems).toEqual([])
   })

@@ -33,7 +33,7 @@ describe('hostile output', () => {
     '#/run/hostile',
     '#/run/hostile?sel=1.1',
     '#/run/hostile?sel=3.1',
-    '#/run/hostile?sel=1.1&parting',
+    '#/run/hostile?sel=1.1&diff',
     '#/compare/hostile/hostile',
   ]
 
@@ -94,7 +94,7 @@ describe('a report', () => {
   it.each(['all', 'flagged'] as const)(
     'with the transcripts %s finds words that are only in transcripts',
     async (transcripts) => {
-      const { row, failing } = planted.parting
+      const { row, failing } = planted.divergence
       const file = path.join(root, `${transcripts}.html`)
       await exportReport({ run: path.join(root, 'planted'), file, transcripts })
       const { page, problems } = await inBrowser.openUrl(pathToFileURL(file).href)

@@ -1,4 +1,4 @@
-import { styled } from '../eval-show/terminal-text.ts'
+import { styled } from './terminal-text.ts'
 
 /** The result of a check. */
 export interface CheckFinding {

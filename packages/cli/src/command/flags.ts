@@ -1,12 +1,12 @@
 import type { EventEmitter } from 'node:events'
 
-import { OsmosisError, type EgressOptions } from '@osmosis/core'
 import {
   InvalidArgumentError,
   Option,
   type Command,
   type OptionValues,
 } from '@commander-js/extra-typings'
+import { OsmosisError, type EgressOptions } from '@osmosis/core'
 
 /** The flags of a command, from the function that declares them. */
 export type FlagsOf<Declare extends (...args: never[]) => { opts(): object }> = ReturnType<

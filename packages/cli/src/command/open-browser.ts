@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+
 import { environment, workingFolder } from './surroundings.ts'
 
 const openers: Partial<Record<NodeJS.Platform, readonly [string, ...string[]]>> = {

@@ -2,6 +2,7 @@ import { access, constants, mkdir, open, stat, writeFile } from 'node:fs/promise
 import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
+
 import { fromHere, namedHere } from './surroundings.ts'
 
 /**

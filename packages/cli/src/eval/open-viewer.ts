@@ -5,11 +5,8 @@ import { OsmosisError } from '@osmosis/core'
 import { listRuns, openRunFolder } from '@osmosis/eval'
 import { exportReport, startViewer } from '@osmosis/viewer'
 
-import { findRun, runsRoot } from '../eval-show/find-run.ts'
-import { assertVariant } from '../eval-show/shown-run.ts'
 import { openBrowser } from '../command/open-browser.ts'
 import { keepYoungGenerationSmall } from '../command/process.ts'
-import type { EvalViewFlags } from './view.ts'
 import {
   endSignal,
   isInteractive,
@@ -17,6 +14,9 @@ import {
   printError,
   printOut,
 } from '../command/surroundings.ts'
+import { findRun, runsRoot } from './show/find-run.ts'
+import { assertVariant } from './show/shown-run.ts'
+import type { EvalViewFlags } from './view.ts'
 
 /** A run, and as what it is opened first. */
 interface Target {

@@ -2,12 +2,12 @@ import { OsmosisError } from '@osmosis/core'
 import { itemKey } from '@osmosis/eval'
 import { rolloutName, type RunNote } from '@osmosis/eval/analysis'
 
-import { findRun, runsRoot } from '../eval-show/find-run.ts'
-import { namedItems } from '../eval-show/shown-items.ts'
-import { openShownRun, type ShownRun } from '../eval-show/shown-run.ts'
-import { onOneLine } from '../eval-show/terminal-text.ts'
-import type { EvalNoteFlags, EvalNotesFlags } from './notes.ts'
 import { printError, printOut } from '../command/surroundings.ts'
+import { onOneLine } from '../command/terminal-text.ts'
+import type { EvalNoteFlags, EvalNotesFlags } from './notes.ts'
+import { findRun, runsRoot } from './show/find-run.ts'
+import { namedItems } from './show/shown-items.ts'
+import { openShownRun, type ShownRun } from './show/shown-run.ts'
 
 /** What is noted of which rollout. */
 interface GivenNote {

@@ -18,7 +18,7 @@ export {
   type ToolUse,
 } from './item-event.ts'
 export { type PairedDifference, type Verdict } from './paired-difference.ts'
-export { type Parting, partingOf } from './parting.ts'
+export { type Divergence, divergenceOf } from './divergence.ts'
 export { parseQuery, type QueryOptions, type QuerySort, type RunQuery } from './query.ts'
 export { numberKeys } from './query-numbers.ts'
 export { type DrawEstimate, gradientShare, meanValue, passAt, passRate } from './reward-figures.ts'

@@ -1,7 +1,7 @@
 import {
   answeredCalls,
   isToolError,
-  partingOf,
+  divergenceOf,
   type StepLike,
   toSummary,
   trajectoryFacts,
@@ -110,7 +110,7 @@ test('documents of core fit without conversion', () => {
     steps: [{ step_id: 1, source: 'user', message: [{ type: 'text', text: 'Hello' }] }],
   })
   expect(trajectoryFacts([document]).calls).toBe(0)
-  expect(partingOf(document, document)).toEqual({ at: null, by: null, environment: null })
+  expect(divergenceOf(document, document)).toEqual({ at: null, by: null, environment: null })
 })
 
 test.each([
@@ -206,8 +206,8 @@ test.each<[string, StepLike[], StepLike[], object]>([
   ],
   ['one ends', shared, [...shared, agent('Done.')], { at: 2, by: 'end' }],
   ['another speaker', [...shared, agent('x')], [...shared, user], { at: 2, by: 'source' }],
-])('two attempts part: %s', (_, left, right, parting) => {
-  expect(partingOf(linked(left), linked(right))).toEqual({ ...parting, environment: null })
+])('two attempts differ: %s', (_, left, right, divergence) => {
+  expect(divergenceOf(linked(left), linked(right))).toEqual({ ...divergence, environment: null })
 })
 
 test('the first other result counts', () => {
@@ -217,7 +217,7 @@ test('the first other result counts', () => {
       agent('', { tool: 'price', result: price }),
       agent('', { tool: 'seats', result: seats }),
     ])
-  expect(partingOf(of('$30', '4'), of('$31', '5'))).toEqual({
+  expect(divergenceOf(of('$30', '4'), of('$31', '5'))).toEqual({
     at: null,
     by: null,
     environment: { at: 2, tool: 'price' },
@@ -227,7 +227,7 @@ test('the first other result counts', () => {
 test('an equal call that got another result before is said: the environment differs', () => {
   const one = linked([...shared, agent('', { tool: 'price', result: '$30' }), agent('30 it is')])
   const other = linked([...shared, agent('', { tool: 'price', result: '$31' }), agent('31 it is')])
-  expect(partingOf(one, other)).toEqual({
+  expect(divergenceOf(one, other)).toEqual({
     at: 3,
     by: 'text',
     environment: { at: 2, tool: 'price' },

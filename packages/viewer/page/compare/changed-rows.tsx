@@ -65,7 +65,7 @@ function ChangedRow({
     page: 'run',
     run: after.name,
     selected: rolloutName({ source_row_index: row.b.row, run_index: attempt[item] ?? 0 }),
-    parting: items.length > 1,
+    divergence: items.length > 1,
   })
   const tone = row.change > 0 ? ' up' : row.change < 0 ? ' down' : ''
   return (

@@ -84,10 +84,10 @@ export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Ele
   const found = statistics?.findings ?? []
 
   const pick = (item: number | null): void => {
-    if (item === null) go({ selected: '', parting: false, sample: '' })
+    if (item === null) go({ selected: '', divergence: false, sample: '' })
     else go({ selected: nameOf(run, item) })
   }
-  const onQuery = (text: string): void => go({ query: text, selected: '', parting: false })
+  const onQuery = (text: string): void => go({ query: text, selected: '', divergence: false })
   const at = selected === null ? -1 : list.indexOf(selected)
   useKeys({
     ...moveKeys({ run, list, at, selected, pick }),
@@ -96,7 +96,7 @@ export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Ele
     g: () => onQuery(table.document.attempts > 1 ? 'is:signal sort:-spread' : ''),
     x: () => onQuery(''),
     Escape: () => {
-      if (route.parting) go({ parting: false })
+      if (route.divergence) go({ divergence: false })
       else if (reading) pick(null)
       else onQuery('')
     },

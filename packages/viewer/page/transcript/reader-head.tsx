@@ -48,10 +48,10 @@ export function ReaderHead(props: ReaderHeadProps): JSX.Element {
         {other !== null && (
           <button
             class="btn"
-            aria-pressed={route.parting}
-            onClick={() => go({ parting: !route.parting })}
+            aria-pressed={route.divergence}
+            onClick={() => go({ divergence: !route.divergence })}
           >
-            {route.parting ? 'One transcript' : besideText(table, item, other)} <kbd>d</kbd>
+            {route.divergence ? 'One transcript' : besideText(table, item, other)} <kbd>d</kbd>
           </button>
         )}
         <button class="btn" onClick={() => onPick(null)}>
@@ -82,7 +82,7 @@ function Reward({ value }: { value: number | null | undefined }): JSX.Element | 
 function besideText(table: RunTable, item: number, other: number): string {
   const attempt = (table.document.columns.attempt[other] ?? 0) + 1
   const isOtherEnd = table.passed(other) !== table.passed(item)
-  return `${isOtherEnd ? 'Where it parts from' : 'Beside'} attempt ${attempt}`
+  return `${isOtherEnd ? 'First difference to' : 'Beside'} attempt ${attempt}`
 }
 
 function Facts({ table, item }: { table: RunTable; item: number }): JSX.Element {

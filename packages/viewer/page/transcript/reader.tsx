@@ -9,7 +9,7 @@ import type { Go, Route } from '../route.ts'
 import type { DisplayedRun } from '../run/use-run.ts'
 import type { Source, LeftOut } from '../source/source.ts'
 import { Failure } from './failure.tsx'
-import { Parting } from './parting.tsx'
+import { Divergence } from './divergence.tsx'
 import { ReaderHead } from './reader-head.tsx'
 import { isNotable, kindOf } from './step-facts.ts'
 import { Step } from './step.tsx'
@@ -143,7 +143,7 @@ export function Reader(props: ReaderProps): JSX.Element {
   const { table } = run
   const transcript = useTranscript(source, run, item)
   const other = useMemo(() => counterpartOf(table, item), [run, item])
-  const beside = route.parting ? other : null
+  const beside = route.divergence ? other : null
   const otherTranscript = useTranscript(source, run, beside)
   const samples = transcript.state === 'found' ? Object.keys(transcript.samples) : []
   const sample = samples.includes(route.sample) ? route.sample : samples[0]
@@ -156,7 +156,7 @@ export function Reader(props: ReaderProps): JSX.Element {
     if (next !== undefined) go({ sample: next })
   }
   useKeys({
-    d: other === null ? undefined : () => go({ parting: !route.parting }),
+    d: other === null ? undefined : () => go({ divergence: !route.divergence }),
     s: samples.length > 1 ? nextSample : undefined,
     a: onNote === null ? undefined : () => document.getElementById(noteFieldId)?.focus(),
   })
@@ -171,7 +171,7 @@ export function Reader(props: ReaderProps): JSX.Element {
       ) : otherTrajectory === null ? (
         <Absent {...{ table, item: beside, transcript: otherTranscript }} />
       ) : (
-        <Parting
+        <Divergence
           key={`${item} ${beside} ${sample}`}
           table={table}
           items={[item, beside]}

@@ -14,7 +14,7 @@ export const planted = {
   /** A pass that claims to have done what it did not do. */
   unearned: { row: 17, attempt: 2 },
   /** Two attempts that differ from the step with this place on, and one of them fails. */
-  parting: { row: 5, failing: 1, passing: 0, at: 3 },
+  divergence: { row: 5, failing: 1, passing: 0, at: 3 },
   /** A tool answered the same call differently at the step with this place. */
   environment: { at: 2 },
   /** A rollout with two samples. */
@@ -36,12 +36,12 @@ export function writePlantedRun(root: string): string {
         random,
       )
       const whole = { ...event, reward: event.reward === 0.5 ? 1 : event.reward, rewritten: 0 }
-      const isParting = task.row === planted.parting.row && attempt < 2
+      const isDiverging = task.row === planted.divergence.row && attempt < 2
       const isDouble = task.row === planted.samples.row && attempt === planted.samples.attempt
       writer.add(
-        isParting && attempt === planted.parting.failing ? { ...whole, reward: 0 } : whole,
-        isParting
-          ? { agent: partingAttempt(attempt === planted.parting.failing) }
+        isDiverging && attempt === planted.divergence.failing ? { ...whole, reward: 0 } : whole,
+        isDiverging
+          ? { agent: divergenceAttempt(attempt === planted.divergence.failing) }
           : isDouble
             ? {
                 planner: spoken('I make the plan.', [pixel]),
@@ -94,7 +94,7 @@ function toolStep(name: string, args: object, result: string): object {
   }
 }
 
-function partingAttempt(isFailing: boolean): object {
+function divergenceAttempt(isFailing: boolean): object {
   return trajectory([
     { source: 'user', message: 'How much are three bags?' },
     toolStep('look_up', { id: 'A1' }, '{"cabin": "economy"}'),

@@ -16,10 +16,10 @@ import {
   printOut,
   type OutputStream,
 } from '../../command/surroundings.ts'
-import { findRun, runsRoot } from '../../eval-show/find-run.ts'
-import { filterItems, itemsOf } from '../../eval-show/shown-items.ts'
-import { openShownRun, type ShownRun } from '../../eval-show/shown-run.ts'
 import type { EvalExportFlags } from '../export.ts'
+import { findRun, runsRoot } from '../show/find-run.ts'
+import { filterItems, itemsOf } from '../show/shown-items.ts'
+import { openShownRun, type ShownRun } from '../show/shown-run.ts'
 import { csvLines, atifDocuments, sftLines } from './export-formats.ts'
 
 /** What was left out. */

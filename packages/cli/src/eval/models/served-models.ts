@@ -12,7 +12,6 @@ import {
   type RecordedPolicy,
 } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
-import { healthResponseSchema } from '@osmosis/runtime/wire'
 import {
   findMetadataProblems,
   invalidDataset,
@@ -22,15 +21,16 @@ import {
   type ItemRunner,
 } from '@osmosis/eval'
 import { providerOf } from '@osmosis/models'
+import { healthResponseSchema } from '@osmosis/runtime/wire'
 
 import { hideKey } from '../../command/surroundings.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EvalRunPlan } from '../run/evaluation-plan.ts'
 import type { InFlight, ServedFacts } from '../run/plan-text.ts'
-import { askHealth, attachServer, type EvaluatedServer } from './remote-servers.ts'
 import type { ComparedModels } from './compared-models.ts'
 import { namingEndpoint } from './named-errors.ts'
+import { askHealth, attachServer, type EvaluatedServer } from './remote-servers.ts'
 import { startServerProcess } from './server-process.ts'
 import { watchThread, type WatchedThread } from './thread-watch.ts'
 

@@ -8,17 +8,16 @@ import { finished } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
-
 import type { MetadataCheck } from '@osmosis/eval'
 import { stepRewardsDropped } from '@osmosis/server/protocols'
 
+import { fromHere, hideKey, printError, redaction } from '../../command/surroundings.ts'
 import {
   metadataCheckBy,
   isListeningMessage,
   type EntrypointKind,
   type ListeningMessage,
 } from '../../serve/server-channel.ts'
-import { fromHere, hideKey, printError, redaction } from '../../command/surroundings.ts'
 
 /** How long a server may take to end after it was asked to. */
 const patienceMs = 5_000

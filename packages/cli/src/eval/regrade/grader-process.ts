@@ -5,9 +5,9 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import type { RolloutGrade, StoredRollout } from '@osmosis/eval'
 
+import { printError, redaction } from '../../command/surroundings.ts'
 import type { FromGrader, ToGrader } from './grade-child.ts'
 import type { GraderOrder } from './load-grader.ts'
-import { printError, redaction } from '../../command/surroundings.ts'
 
 /** How to start the process of a grader. */
 export interface GraderProcessOptions {

@@ -4,11 +4,11 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import { findWorkspaceRoot, type RunReader } from '@osmosis/eval'
 
+import { fromHere, hideSecrets, workingFolder } from '../../command/surroundings.ts'
 import { readEnvironment, readSecretsFile } from '../../inputs/environment.ts'
 import { splitSpec } from '../../inputs/load-module.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
 import type { GraderProcessOptions } from './grader-process.ts'
-import { fromHere, hideSecrets, workingFolder } from '../../command/surroundings.ts'
 
 /**
  * What the grader of a run is loaded and run with: as in the run, its variables, secrets and time limit.

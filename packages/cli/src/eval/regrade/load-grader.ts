@@ -1,4 +1,3 @@
-import { discoverGrader, type Entrypoint } from '@osmosis/runtime'
 import { errorMessage, isRewardFunction, OsmosisError } from '@osmosis/core'
 import { isGroupGraderClass } from '@osmosis/core/workflow'
 import {
@@ -9,6 +8,7 @@ import {
   type StoredGrading,
 } from '@osmosis/eval'
 import type { RunInputs } from '@osmosis/eval/analysis'
+import { discoverGrader, type Entrypoint } from '@osmosis/runtime'
 
 import {
   loadExports,

@@ -19,7 +19,7 @@ import {
   type ItemEvent,
 } from '@osmosis/eval/analysis'
 
-import { onOneLine } from '../../eval-show/terminal-text.ts'
+import { onOneLine } from '../../command/terminal-text.ts'
 
 /** A re-grading of a run, to be told. */
 export interface EndedRegrading {

@@ -14,17 +14,8 @@ import {
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
-import { findRun, runsRoot } from '../../eval-show/find-run.ts'
-import { filterItems, itemsOf } from '../../eval-show/shown-items.ts'
-import { openShownRun } from '../../eval-show/shown-run.ts'
-import { abortOnInterrupt } from '../../command/process.ts'
 import { interruptedExitCode } from '../../command/exit-codes.ts'
-import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
-import type { EvalRegradeFlags } from '../regrade.ts'
-import { GraderProcess, type GraderProcessOptions } from './grader-process.ts'
-import { graderSurroundings } from './grader-surroundings.ts'
-import { regradeDocument, regradeReport, type EndedRegrading } from './regrade-report.ts'
-import { SourceWatcher } from './source-watcher.ts'
+import { abortOnInterrupt } from '../../command/process.ts'
 import {
   isInteractive,
   printError,
@@ -33,6 +24,15 @@ import {
   standardError,
   standardInput,
 } from '../../command/surroundings.ts'
+import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
+import type { EvalRegradeFlags } from '../regrade.ts'
+import { findRun, runsRoot } from '../show/find-run.ts'
+import { filterItems, itemsOf } from '../show/shown-items.ts'
+import { openShownRun } from '../show/shown-run.ts'
+import { GraderProcess, type GraderProcessOptions } from './grader-process.ts'
+import { graderSurroundings } from './grader-surroundings.ts'
+import { regradeDocument, regradeReport, type EndedRegrading } from './regrade-report.ts'
+import { SourceWatcher } from './source-watcher.ts'
 
 /** Everything that is known before the grader is loaded. */
 interface Preparation {

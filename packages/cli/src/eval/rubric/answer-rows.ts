@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 
 import { errorMessage, lastAssistantText, OsmosisError } from '@osmosis/core'
+
 import { namedHere } from '../../command/surroundings.ts'
 
 /** One answer of a file. */

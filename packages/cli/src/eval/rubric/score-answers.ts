@@ -5,8 +5,8 @@ import { formatReward, formatShare } from '@osmosis/eval'
 import { agreementOf, evaluateRubric, type Agreement, type RubricScore } from '@osmosis/models'
 import { ConcurrencyLimiter } from '@osmosis/runtime'
 
-import { abortOnInterrupt } from '../../command/process.ts'
 import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { abortOnInterrupt } from '../../command/process.ts'
 import {
   fromHere,
   namedHere,

@@ -12,17 +12,6 @@ import {
 } from '@osmosis/eval'
 
 import { assertLogFolder } from '../../command/output-files.ts'
-import { workspaceHere, type PolicySurroundings } from '../../inputs/choose-policy.ts'
-import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
-import { readSecretsFile } from '../../inputs/environment.ts'
-import type { EvalRunFlags } from '../run.ts'
-import {
-  evaluationQueue,
-  type EvaluationQueue,
-  evaluationServer,
-  serverKey,
-  type EvaluationServer,
-} from '../models/remote-servers.ts'
 import {
   fromHere,
   hideSecrets,
@@ -30,6 +19,17 @@ import {
   protectData,
   workingFolder,
 } from '../../command/surroundings.ts'
+import { workspaceHere, type PolicySurroundings } from '../../inputs/choose-policy.ts'
+import { readSecretsFile } from '../../inputs/environment.ts'
+import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
+import {
+  evaluationQueue,
+  type EvaluationQueue,
+  evaluationServer,
+  serverKey,
+  type EvaluationServer,
+} from '../models/remote-servers.ts'
+import type { EvalRunFlags } from '../run.ts'
 
 /** What is evaluated, on which rows, and how: from a config, or from flags alone. */
 export interface EvalRunPlan {

@@ -1,8 +1,8 @@
 import { isRewardFunction, OsmosisError } from '@osmosis/core'
 import { toScorer, type Scorer } from '@osmosis/eval'
 
-import { loadExports, namedExport, splitSpec } from '../../inputs/load-module.ts'
 import { fromHere } from '../../command/surroundings.ts'
+import { loadExports, namedExport, splitSpec } from '../../inputs/load-module.ts'
 
 /**
  * Loads eval functions, each named as `rewards.ts:exact`.

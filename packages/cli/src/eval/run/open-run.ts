@@ -7,12 +7,12 @@ import { promisify } from 'node:util'
 import { archiveRun, createRun, resumeRun, type RunLock, type RunStore } from '@osmosis/eval'
 import type { RunManifest } from '@osmosis/eval/analysis'
 
+import { environment, workingFolder } from '../../command/surroundings.ts'
 import type { EntrypointKind } from '../../serve/server-channel.ts'
-import type { ChosenRun } from './choose-run.ts'
 import type { EvalRunFlags } from '../run.ts'
+import type { ChosenRun } from './choose-run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
 import type { KnownInputs } from './run-inputs.ts'
-import { environment, workingFolder } from '../../command/surroundings.ts'
 
 /**
  * Takes a run that has begun, with the rows and attempts it is to have now. The caller closes it.

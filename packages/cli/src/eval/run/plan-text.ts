@@ -2,10 +2,10 @@ import path from 'node:path'
 
 import { formatCount, formatQuantity } from '@osmosis/eval'
 
+import { workingFolder } from '../../command/surroundings.ts'
 import type { ComparedModels } from '../models/compared-models.ts'
 import type { ChosenRun } from './choose-run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
-import { workingFolder } from '../../command/surroundings.ts'
 
 /** How many rollouts run at the same time, and what decides that. */
 export interface InFlight {

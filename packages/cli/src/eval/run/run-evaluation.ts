@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises'
-import { createInterface } from 'node:readline/promises'
 import path from 'node:path'
+import { createInterface } from 'node:readline/promises'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import {
@@ -16,13 +16,13 @@ import {
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
+import { interruptedExitCode } from '../../command/exit-codes.ts'
 import {
   abortOnInterrupt,
   survivingStrayRejections,
   disablePretenuring,
   keepYoungGenerationSmall,
 } from '../../command/process.ts'
-import { interruptedExitCode } from '../../command/exit-codes.ts'
 import {
   printError,
   printJson,
@@ -32,12 +32,12 @@ import {
   isInteractive,
   standardInput,
 } from '../../command/surroundings.ts'
-import { endedRunReport, reasonSentence } from '../../eval-show/run-report.ts'
-import { withCommand } from '../../eval-show/shell-command.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
 import { chooseModels, type ComparedModels, preflightModels } from '../models/compared-models.ts'
 import { serveModels, type ServedModels } from '../models/served-models.ts'
 import type { EvalRunFlags } from '../run.ts'
+import { endedRunReport, reasonSentence } from '../show/run-report.ts'
+import { withCommand } from '../show/shell-command.ts'
 import {
   chooseRun,
   countPending,

@@ -4,7 +4,8 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import { defaultOutputRoot, findWorkspaceRoot, listRuns, type ListedRun } from '@osmosis/eval'
 import { parseRolloutName } from '@osmosis/eval/analysis'
-import { fromHere, workingFolder } from '../command/surroundings.ts'
+
+import { fromHere, workingFolder } from '../../command/surroundings.ts'
 
 /** A run that was found by what a person called it. */
 export interface FoundRun {

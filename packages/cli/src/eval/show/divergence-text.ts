@@ -1,18 +1,18 @@
 import { stripVTControlCharacters } from 'node:util'
 
 import { OsmosisError } from '@osmosis/core'
+import { counterpartOf, divergenceOf, type Divergence } from '@osmosis/eval/analysis'
 import type { Trajectory } from '@osmosis/runtime/trajectory'
-import { counterpartOf, partingOf, type Parting } from '@osmosis/eval/analysis'
 
+import { columnsOf, onOneLine, styled, wrapped } from '../../command/terminal-text.ts'
 import { findRun } from './find-run.ts'
 import { titleLine } from './rollout-text.ts'
 import { commandLines } from './shell-command.ts'
 import { itemName, itemsOf, namedItems, type ShownItem } from './shown-items.ts'
 import { openShownRun } from './shown-run.ts'
-import { columnsOf, onOneLine, styled, wrapped } from './terminal-text.ts'
 import { stepLines, type TranscriptOptions } from './transcript-text.ts'
 
-/** Steps of each that are shown from where they part. */
+/** Steps of each that are shown from where they differ. */
 const shownSteps = 3
 /** From here on both stand side by side. */
 const sideBySide = 110
@@ -50,8 +50,8 @@ export async function otherAttempt(
   return other
 }
 
-/** Where a rollout parts from another one, and how both go on. */
-export async function partingLines(
+/** The first difference of two rollouts, and how both continue. */
+export async function divergenceLines(
   own: ShownItem,
   other: ShownItem,
   options: TranscriptOptions,
@@ -62,8 +62,8 @@ export async function partingLines(
     const text = 'There is no transcript of both: osmosis eval show says why.'
     return [...head, styled('yellow', text)]
   }
-  const { parting, left, right } = both
-  const { at, environment } = parting
+  const { divergence, left, right } = both
+  const { at, environment } = divergence
   const noise =
     environment === null
       ? []
@@ -73,7 +73,7 @@ export async function partingLines(
         ).map((line) => styled('yellow', line))
   if (at === null) return [...head, 'They are the same to the end.', ...noise]
   const last = left.steps[at - 1]
-  const reason = reasonOf(parting)
+  const reason = reasonOf(divergence)
   const common =
     at === 0 ? `They part at once: ${reason}.` : `The same up to step ${at}, then ${reason}.`
   return [
@@ -95,7 +95,7 @@ function titleOf(shown: ShownItem, other: ShownItem): string {
   return `${name}${titleLine(shown)}`
 }
 
-function reasonOf({ by }: Parting): string {
+function reasonOf({ by }: Divergence): string {
   switch (by) {
     case 'source':
       return 'another one speaks'
@@ -112,12 +112,12 @@ function reasonOf({ by }: Parting): string {
 }
 
 interface SharedSample {
-  readonly parting: Parting
+  readonly divergence: Divergence
   readonly left: Trajectory
   readonly right: Trajectory
 }
 
-/** The first sample in which they part, of those that both have; null for none. */
+/** The first sample in which they differ, of those that both have; null for none. */
 export async function sharedSample(own: ShownItem, other: ShownItem): Promise<SharedSample | null> {
   const [left, right] = await Promise.all(
     [own, other].map(({ run, event }) => run.reader.trajectories(event)),
@@ -130,9 +130,9 @@ export async function sharedSample(own: ShownItem, other: ShownItem): Promise<Sh
     const [a, b] = [left.value[name], right.value[name] ?? others[at]]
     return a === undefined || b === undefined
       ? []
-      : [{ parting: partingOf(a, b), left: a, right: b }]
+      : [{ divergence: divergenceOf(a, b), left: a, right: b }]
   })
-  return pairs.find(({ parting }) => parting.at !== null) ?? pairs[0] ?? null
+  return pairs.find(({ divergence }) => divergence.at !== null) ?? pairs[0] ?? null
 }
 
 function restLines(

@@ -16,7 +16,17 @@ import {
   type ReportFigure,
 } from '@osmosis/eval/analysis'
 
-import { workingFolder } from '../command/surroundings.ts'
+import { workingFolder } from '../../command/surroundings.ts'
+import {
+  onOneLine,
+  packed,
+  styled,
+  tableLines,
+  type Cell,
+  outputWidth,
+  plain,
+  wrapped,
+} from '../../command/terminal-text.ts'
 import { failureLines } from './failure-lines.ts'
 import { intervalText, valueText } from './figure-text.ts'
 import { historyBreaks, type HistoryBreak } from './history-breaks.ts'
@@ -31,16 +41,6 @@ import {
   runState,
   type ShownRun,
 } from './shown-run.ts'
-import {
-  onOneLine,
-  packed,
-  styled,
-  tableLines,
-  type Cell,
-  outputWidth,
-  plain,
-  wrapped,
-} from './terminal-text.ts'
 
 const labelWidth = 13
 const valueWidth = 9

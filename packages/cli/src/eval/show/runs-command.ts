@@ -3,12 +3,19 @@ import { stripVTControlCharacters } from 'node:util'
 import { formatCount, formatQuantity, listRuns, type ListedRun } from '@osmosis/eval'
 import { meanValue, passRate, type Estimate, type RunManifest } from '@osmosis/eval/analysis'
 
+import { printOut } from '../../command/surroundings.ts'
+import {
+  onOneLine,
+  outputWidth,
+  styled,
+  tableLines,
+  wrapped,
+  type Cell,
+} from '../../command/terminal-text.ts'
+import type { EvalRunsFlags } from '../runs.ts'
 import { agoText, briefText } from './figure-text.ts'
 import { runsRoot } from './find-run.ts'
-import type { EvalRunsFlags } from './eval-show-options.ts'
 import { openShownRun, runState, type ShownRunState } from './shown-run.ts'
-import { onOneLine, outputWidth, styled, tableLines, wrapped, type Cell } from './terminal-text.ts'
-import { printOut } from '../command/surroundings.ts'
 
 /** A run as the list has it. */
 type RunSummary = {

@@ -1,7 +1,7 @@
 import { formatReward } from '@osmosis/eval'
 
+import { onOneLine, tableLines, type Cell } from '../../command/terminal-text.ts'
 import { itemName, type ShownItem } from './shown-items.ts'
-import { onOneLine, tableLines, type Cell } from './terminal-text.ts'
 
 /** Lines of a list of items: which, what they got, what is conspicuous, and how they end. */
 export function itemLines(items: readonly ShownItem[], width: number): string[] {

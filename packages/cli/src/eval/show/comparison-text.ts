@@ -8,11 +8,11 @@ import {
   unitText,
 } from '@osmosis/eval/analysis'
 
+import { onOneLine, styled, tableLines, wrapped, type Cell } from '../../command/terminal-text.ts'
 import { points, valueText, type Scale } from './figure-text.ts'
 import { commandLines } from './shell-command.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'
 import type { ShownRun } from './shown-run.ts'
-import { onOneLine, styled, tableLines, wrapped, type Cell } from './terminal-text.ts'
 
 /** Two runs, and what became of them. */
 export interface ComparedRuns {
@@ -213,7 +213,7 @@ function amountText(value: number, unit: BehaviourChange['unit'], isChange = fal
   }
 }
 
-/** The rows that lost most, each with the command that shows where it parts from before. */
+/** The rows that lost most, each with the command that shows first difference to before. */
 function lossLines({ a, b, comparison }: ComparedRuns): string[] {
   const lost = comparison.rows.filter(({ change }) => change < 0)
   if (lost.length === 0) return []
@@ -229,18 +229,18 @@ function lossLines({ a, b, comparison }: ComparedRuns): string[] {
         ([name, value]) => `${onOneLine(name)} ${onOneLine(value)}`,
       )
       const facts = [`row ${row.b.row}`, ...facets].join(', ')
-      return [`${styled('red', change)}  ${facts}`, ...commandLines(partingCommand(a, b, row))]
+      return [`${styled('red', change)}  ${facts}`, ...commandLines(divergenceCommand(a, b, row))]
     }),
   ]
 }
 
 /** The worst of the attempts after against the best before. */
-function partingCommand(a: ShownRun, b: ShownRun, row: RowChange): string[] {
+function divergenceCommand(a: ShownRun, b: ShownRun, row: RowChange): string[] {
   const [worst] = byValue(b, row.b.row)
   const best = byValue(a, row.a.row).at(-1)
   const show = ['eval', 'show', b.command]
   if (worst === undefined || best === undefined) return [...show, String(row.b.row)]
-  return [...show, itemName(worst), '--parting', `${a.command}:${itemName(best)}`]
+  return [...show, itemName(worst), '--diff', `${a.command}:${itemName(best)}`]
 }
 
 /** The attempts at a row, the least first; without a value least of all. */

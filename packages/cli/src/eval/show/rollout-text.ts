@@ -2,10 +2,10 @@ import path from 'node:path'
 
 import { formatCount, formatDuration, formatQuantity, formatReward } from '@osmosis/eval'
 
+import { onOneLine, packed, plain, styled, wrapped } from '../../command/terminal-text.ts'
 import { failureAdvice, inOwnWords } from './failure-lines.ts'
 import { rewardCell, signsText } from './item-list.ts'
 import { itemName, type Said, type ShownItem } from './shown-items.ts'
-import { onOneLine, packed, plain, styled, wrapped } from './terminal-text.ts'
 import { transcriptLines, type TranscriptOptions } from './transcript-text.ts'
 
 /** A rollout as people read it: what it was, what was said, and what came of it. */

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util'
 
-import { isRunByPackageManager } from '../inputs/environment.ts'
-import { columnsOf, outputWidth, styled } from './terminal-text.ts'
+import { columnsOf, outputWidth, styled } from '../../command/terminal-text.ts'
+import { isRunByPackageManager } from '../../inputs/environment.ts'
 
 /** A command of ours as it can be pasted into the shell that this one was typed into. */
 function osmosisCommand(...words: readonly string[]): string {

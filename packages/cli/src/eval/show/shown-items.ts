@@ -1,6 +1,5 @@
 import { OsmosisError } from '@osmosis/core'
 import type { Stored } from '@osmosis/eval'
-import type { Trajectory } from '@osmosis/runtime/trajectory'
 import {
   parseQuery,
   parseRolloutName,
@@ -8,6 +7,7 @@ import {
   selectItems,
   type ItemEvent,
 } from '@osmosis/eval/analysis'
+import type { Trajectory } from '@osmosis/runtime/trajectory'
 
 import type { ShownRun } from './shown-run.ts'
 

@@ -1,12 +1,12 @@
 import { OsmosisError } from '@osmosis/core'
 import { compareRuns, type Comparison } from '@osmosis/eval/analysis'
 
+import { printError, printOut } from '../../command/surroundings.ts'
+import { outputWidth } from '../../command/terminal-text.ts'
+import type { EvalCompareFlags } from '../compare.ts'
 import { comparisonLines, comparisonMarkdown, type ComparedRuns } from './comparison-text.ts'
-import type { EvalCompareFlags } from './eval-show-options.ts'
 import { findRun, runsRoot } from './find-run.ts'
 import { openShownRun, type ShownRun } from './shown-run.ts'
-import { outputWidth } from './terminal-text.ts'
-import { printError, printOut } from '../command/surroundings.ts'
 
 const gateFailedCode = 3
 
@@ -30,7 +30,7 @@ export async function evalCompareCommand(
   if (a.reader.location === b.reader.location && a.name === b.name) {
     printError(`warning: ${a.name} is compared with itself: nothing can differ.\n`)
   }
-  const { metric = 'pass', by, failIfWorse } = flags
+  const { metric, by, failIfWorse } = flags
   const facet = by === undefined ? undefined : facetOf(b, by)
   const comparison = compareRuns(a.table, b.table, {
     metric,
@@ -74,12 +74,13 @@ function facetOf({ table, name }: ShownRun, wanted: string): string {
   throw new OsmosisError('invalid_config', `The rows of ${name} have no ${wanted}: ${known}.`)
 }
 
-function print({ json = false, markdown = false }: EvalCompareFlags, runs: ComparedRuns): void {
-  const text = json
-    ? JSON.stringify(comparisonDocument(runs), null, 2)
-    : markdown
-      ? comparisonMarkdown(runs)
-      : comparisonLines(runs, outputWidth()).join('\n')
+function print({ json, markdown }: EvalCompareFlags, runs: ComparedRuns): void {
+  const text =
+    json === true
+      ? JSON.stringify(comparisonDocument(runs), null, 2)
+      : markdown === true
+        ? comparisonMarkdown(runs)
+        : comparisonLines(runs, outputWidth()).join('\n')
   printOut(`${text}\n`)
 }
 

@@ -4,9 +4,9 @@ import path from 'node:path'
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import { isThrown, rolloutName, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
 
+import { onOneLine, plain, styled, wrapped } from '../../command/terminal-text.ts'
 import { commandLines, withCommand } from './shell-command.ts'
 import type { ShownModel } from './shown-run.ts'
-import { onOneLine, plain, styled, wrapped } from './terminal-text.ts'
 
 /** Rollouts that failed alike. */
 interface FailureKind {

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters, styleText } from 'node:util'
 
-import { readEnvironment } from '../inputs/environment.ts'
 import { showsColours, standardOutput } from '../command/surroundings.ts'
+import { readEnvironment } from '../inputs/environment.ts'
 
 /** How a piece of text looks, e.g. `red` or `['bold', 'red']`. Plain where colours are not wanted. */
 export function styled(format: Parameters<typeof styleText>[0], text: string): string {

@@ -1,8 +1,8 @@
 import { formatCount, formatQuantity } from '@osmosis/eval'
-import type { Trajectory, TrajectoryStep } from '@osmosis/runtime/trajectory'
 import { answeredCalls, isToolError, shownContent } from '@osmosis/eval/analysis'
+import type { Trajectory, TrajectoryStep } from '@osmosis/runtime/trajectory'
 
-import { columnsOf, plain, styled, wrapped } from './terminal-text.ts'
+import { columnsOf, plain, styled, wrapped } from '../../command/terminal-text.ts'
 
 /** How a transcript is printed. */
 export interface TranscriptOptions {

@@ -1,11 +1,11 @@
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import { trainingReadiness, type TrainingReadiness } from '@osmosis/eval/analysis'
 
+import { onOneLine, styled, wrapped } from '../../command/terminal-text.ts'
 import { fewestRows, valueText } from './figure-text.ts'
 import type { HistoryBreak } from './history-breaks.ts'
 import { commandLines } from './shell-command.ts'
 import type { ShownModel } from './shown-run.ts'
-import { onOneLine, styled, wrapped } from './terminal-text.ts'
 
 /** One thing that a trainer cares about. */
 interface Remark {

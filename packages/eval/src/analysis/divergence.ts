@@ -1,7 +1,7 @@
 import type { StepLike, TrajectoryLike } from './trajectory-shape.ts'
 
 /** Where two attempts at a row part. Places of steps are counted from 0. */
-export interface Parting {
+export interface Divergence {
   /** The first step in which they differ; null when they are the same to the end. */
   readonly at: number | null
   /** What differs there first: `end` when one of them has no such step. Null when nothing does. */
@@ -17,8 +17,8 @@ export interface Parting {
  * Compares two attempts step by step. Steps are equal when their text, tools and arguments are; ids,
  * times, counts and reasoning do not matter.
  */
-export function partingOf(a: TrajectoryLike, b: TrajectoryLike): Parting {
-  let environment: Parting['environment'] = null
+export function divergenceOf(a: TrajectoryLike, b: TrajectoryLike): Divergence {
+  let environment: Divergence['environment'] = null
   for (let at = 0; ; at++) {
     const [left, right] = [a.steps[at], b.steps[at]]
     if (left === undefined && right === undefined) return { at: null, by: null, environment }

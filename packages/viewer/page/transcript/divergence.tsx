@@ -1,5 +1,9 @@
 import type { Trajectory } from '@osmosis/runtime/trajectory'
-import { partingOf, type Parting as PartingPlace, type RunTable } from '@osmosis/eval/analysis'
+import {
+  divergenceOf,
+  type Divergence as DivergencePlace,
+  type RunTable,
+} from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
@@ -10,23 +14,23 @@ import { Failure } from './failure.tsx'
 import { Step } from './step.tsx'
 import { Verdict } from './verdict.tsx'
 
-interface PartingProps {
+interface DivergenceProps {
   readonly table: RunTable
   readonly items: readonly [number, number]
   readonly trajectories: readonly [Trajectory, Trajectory]
   readonly endings: readonly [ItemEnding | null, ItemEnding | null]
 }
 
-/** Two attempts at one row beside one another, from where they part. */
-export function Parting({ table, items, trajectories, endings }: PartingProps): JSX.Element {
+/** Two attempts at one row beside one another, from where they differ. */
+export function Divergence({ table, items, trajectories, endings }: DivergenceProps): JSX.Element {
   const [all, setAll] = useState(false)
   const [a, b] = trajectories
-  const parting = useMemo(() => partingOf(a, b), [a, b])
+  const divergence = useMemo(() => divergenceOf(a, b), [a, b])
   const length = Math.max(a.steps.length, b.steps.length)
-  const same = parting.at ?? length
+  const same = divergence.at ?? length
   const first = all ? 0 : Math.max(0, same - 1)
   const places = Array.from({ length: length - first }, (_, index) => first + index)
-  const { environment } = parting
+  const { environment } = divergence
   return (
     <div class="pairs" tabIndex={0} role="region" aria-label="Two attempts">
       <div class="pair caps">
@@ -61,9 +65,9 @@ export function Parting({ table, items, trajectories, endings }: PartingProps): 
         </button>
       )}
       {places.map((place) => (
-        <Pair key={place} place={place} parting={parting} trajectories={trajectories} />
+        <Pair key={place} place={place} divergence={divergence} trajectories={trajectories} />
       ))}
-      {parting.at === null && (
+      {divergence.at === null && (
         <p class="says same-steps">
           {table.value(items[0]) === table.value(items[1])
             ? 'Both did the same to the end.'
@@ -85,30 +89,32 @@ export function Parting({ table, items, trajectories, endings }: PartingProps): 
   )
 }
 
-const differences: Record<NonNullable<PartingPlace['by']>, string> = {
-  source: 'Here they part: another speaks.',
-  text: 'Here they part: the text differs.',
-  tool: 'Here they part: another tool.',
-  arguments: 'Here they part: other arguments.',
-  end: 'Here they part: one of them ends.',
+const differences: Record<NonNullable<DivergencePlace['by']>, string> = {
+  source: 'First difference: another speaks.',
+  text: 'First difference: the text differs.',
+  tool: 'First difference: another tool.',
+  arguments: 'First difference: other arguments.',
+  end: 'First difference: one of them ends.',
 }
 
 function Pair({
   place,
-  parting,
+  divergence,
   trajectories,
 }: {
   place: number
-  parting: PartingPlace
+  divergence: DivergencePlace
   trajectories: readonly [Trajectory, Trajectory]
 }): JSX.Element {
-  const partsHere = place === parting.at && parting.by !== null
+  const differsHere = place === divergence.at && divergence.by !== null
   return (
-    <div class={`pair${partsHere ? ' parts' : ''}`}>
-      {place === parting.environment?.at && (
+    <div class={`pair${differsHere ? ' parts' : ''}`}>
+      {place === divergence.environment?.at && (
         <div class="says">The agent did the same, and the environment answered differently.</div>
       )}
-      {partsHere && parting.by !== null && <div class="says">{differences[parting.by]}</div>}
+      {differsHere && divergence.by !== null && (
+        <div class="says">{differences[divergence.by]}</div>
+      )}
       {trajectories.map((trajectory, side) => {
         const step = trajectory.steps[place]
         return <div key={side}>{step !== undefined && <Step step={step} here={false} />}</div>

@@ -2,17 +2,17 @@ import { OsmosisError } from '@osmosis/core'
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import { runStatistics } from '@osmosis/eval/analysis'
 
-import type { EvalShowFlags } from './eval-show-options.ts'
+import { printError, printOut } from '../../command/surroundings.ts'
+import { outputWidth } from '../../command/terminal-text.ts'
+import type { EvalShowFlags } from '../show.ts'
+import { otherAttempt, divergenceLines, sharedSample } from './divergence-text.ts'
 import { findRun, isItemName, runsRoot } from './find-run.ts'
 import { itemLines } from './item-list.ts'
 import { rolloutLines } from './rollout-text.ts'
-import { otherAttempt, partingLines, sharedSample } from './parting-text.ts'
 import { openReportedRun, runReport, type ReportedRun } from './run-report.ts'
 import { withCommand } from './shell-command.ts'
 import { filterItems, itemName, namedItems, type ShownItem } from './shown-items.ts'
 import { openShownRun, type ShownRun } from './shown-run.ts'
-import { outputWidth } from './terminal-text.ts'
-import { printError, printOut } from '../command/surroundings.ts'
 
 /**
  * Shows a run: its report, some of its rollouts, or what was said in one. Resolves with the exit code.
@@ -34,10 +34,10 @@ export async function evalShowCommand(
   if (item !== undefined) {
     if (filter !== undefined) throw wrong('Pass a rollout, or --failed, --filter and --sort.')
     const items = namedItems(run, item)
-    if (flags.parting === undefined) await showItems(items, flags)
-    else await showParting(items, flags.parting, root, flags)
-  } else if (flags.parting !== undefined) {
-    throw wrong('--parting needs a rollout, such as osmosis eval show latest 12.1 --parting.')
+    if (flags.diff === undefined) await showItems(items, flags)
+    else await showDivergence(items, flags.diff, root, flags)
+  } else if (flags.diff !== undefined) {
+    throw wrong('--diff needs a rollout, such as osmosis eval show latest 12.1 --diff.')
   } else if (filter === undefined) {
     await showReport(run, flags)
   } else {
@@ -46,24 +46,24 @@ export async function evalShowCommand(
   return 0
 }
 
-function filterOf({ failed = false, filter, sort }: EvalShowFlags): string | undefined {
-  const parts = [...(failed ? ['is:notpassed'] : []), filter, sort && `sort:${sort}`]
+function filterOf({ failed, filter, sort }: EvalShowFlags): string | undefined {
+  const parts = [...(failed === true ? ['is:notpassed'] : []), filter, sort && `sort:${sort}`]
   const given = parts.filter((part) => part !== undefined)
   return given.length === 0 ? undefined : given.join(' ')
 }
 
-async function showReport(run: ShownRun, { json = false }: EvalShowFlags): Promise<void> {
+async function showReport(run: ShownRun, { json }: EvalShowFlags): Promise<void> {
   const reported = await openReportedRun(run)
-  if (json) printJson(reportDocument(reported))
+  if (json === true) printJson(reportDocument(reported))
   else print(runReport(reported, outputWidth()))
 }
 
 async function listItems(
   run: ShownRun,
   items: readonly ShownItem[],
-  { json = false }: EvalShowFlags,
+  { json }: EvalShowFlags,
 ): Promise<void> {
-  if (json) {
+  if (json === true) {
     printJson({ run: run.name, count: items.length, items: items.map(itemDocument) })
     return
   }
@@ -80,9 +80,9 @@ async function listItems(
 /** One of them; of several the first that did not pass, behind a list of all. */
 async function showItems(
   items: readonly ShownItem[],
-  { json = false, full = false }: EvalShowFlags,
+  { json, full }: EvalShowFlags,
 ): Promise<void> {
-  if (json) {
+  if (json === true) {
     const [first] = items
     printJson({ run: first?.run.name, items: await Promise.all(items.map(rolloutDocument)) })
     return
@@ -90,24 +90,26 @@ async function showItems(
   const width = outputWidth()
   const chosen = firstFailing(items)
   const list = items.length === 1 ? [] : [...itemLines(items, width), '']
-  print([...list, ...(await rolloutLines(chosen, { width, full }))].join('\n'))
+  print([...list, ...(await rolloutLines(chosen, { width, full: full === true }))].join('\n'))
 }
 
-async function showParting(
+async function showDivergence(
   items: readonly ShownItem[],
   name: true | string,
   root: string,
-  { json = false, full = false }: EvalShowFlags,
+  { json, full }: EvalShowFlags,
 ): Promise<void> {
   const own = firstFailing(items)
   const other = await otherAttempt(own, name, root)
-  if (json) {
+  if (json === true) {
     const sample = await sharedSample(own, other)
-    const { parting = null } = sample ?? {}
-    printJson({ item: await rolloutDocument(own), other: await rolloutDocument(other), parting })
+    const { divergence = null } = sample ?? {}
+    printJson({ item: await rolloutDocument(own), other: await rolloutDocument(other), divergence })
     return
   }
-  print((await partingLines(own, other, { width: outputWidth(), full })).join('\n'))
+  print(
+    (await divergenceLines(own, other, { width: outputWidth(), full: full === true })).join('\n'),
+  )
 }
 
 /** The first that did not pass, else the first. */

@@ -1,0 +1,25 @@
+import type { Command } from '@commander-js/extra-typings'
+
+import { example, groups, runsFolder, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+
+function declareRuns(evals: Command) {
+  return evals
+    .command('runs')
+    .optionsGroup(groups.inputs)
+    .option(...runsFolder)
+    .description('list the evaluation runs of this machine')
+    .optionsGroup(groups.output)
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', example('osmosis eval runs'))
+}
+
+/** Flags of `osmosis eval runs`. */
+export type EvalRunsFlags = FlagsOf<typeof declareRuns>
+
+/** Adds `eval runs`. */
+export function addEvalRunsCommand(evals: Command, setExitCode: SetExitCode): void {
+  declareRuns(evals).action(async (flags) => {
+    const { evalRunsCommand } = await import('./show/runs-command.ts')
+    setExitCode(await evalRunsCommand(flags))
+  })
+}

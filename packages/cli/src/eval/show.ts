@@ -1,0 +1,41 @@
+import type { Command } from '@commander-js/extra-typings'
+
+import { example, groups, runsFolder, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+
+function declareShow(evals: Command) {
+  return evals
+    .command('show')
+    .optionsGroup(groups.inputs)
+    .option(...runsFolder)
+    .description('show the report of a run of this machine, its rollouts, or one conversation')
+    .argument(
+      '[run]',
+      'a run, the beginning of its name, <run>@baseline, <run>@<grading>, a folder, or latest (default)',
+    )
+    .argument(
+      '[rollout]',
+      'a row, counted from 0, or <row>.<attempt>, the attempt from 1, e.g. 12.1',
+    )
+    .option('--failed', 'list the rollouts that did not pass')
+    .option('--filter <query>', "list rollouts, e.g. 'is:stuck tool:search reward<0.5'")
+    .option('--sort <key>', 'sort that list, e.g. tokens; -tokens for the largest first')
+    .option(
+      '--diff [attempt]',
+      'show the first difference to another attempt at the row, or to <run>:<row>.<attempt> (default: one that ended otherwise)',
+    )
+    .optionsGroup(groups.output)
+    .option('--full', 'do not truncate')
+    .option('--json', 'print one JSON document, transcripts in ATIF')
+    .addHelpText('after', example('osmosis eval show latest 12.1 --diff'))
+}
+
+/** Flags of `osmosis eval show`. */
+export type EvalShowFlags = FlagsOf<typeof declareShow>
+
+/** Adds `eval show`. */
+export function addEvalShowCommand(evals: Command, setExitCode: SetExitCode): void {
+  declareShow(evals).action(async (run, rollout, flags) => {
+    const { evalShowCommand } = await import('./show/show-command.ts')
+    setExitCode(await evalShowCommand(run, rollout, flags))
+  })
+}
