@@ -47,7 +47,7 @@ function workerArgs(fake: FakeAgentLightning, flags: readonly string[]): string[
   return ['worker', echo, '--agent-lightning', fake.url, ...flags]
 }
 
-it('runs what the gateway hands out, and ends on SIGTERM with the exit code 0', async () => {
+it('runs the tasks of the gateway, and ends on SIGTERM with the exit code 0', async () => {
   const fake = await gateway(20)
   const flags = ['--concurrency', '8', '--log-format', 'json']
   const worker = startOsmosis(workerArgs(fake, flags), { OSMOSIS_TRAINER_KEY: apiKey })
@@ -87,7 +87,7 @@ it('ends with one line when the key is wrong', async () => {
   expect(without.stderr).toContain('wants a key (401)')
 })
 
-it('cancels what has not ended in time when it is told to end, and tells the gateway', async () => {
+it('cancels rollouts that exceed the drain timeout on shutdown, and reports them to the gateway', async () => {
   const asked = Promise.withResolvers<void>()
   const fake = await gateway(3, { before: asked.resolve, answers: false })
   const worker = await startWorker(fake, '--drain-timeout', '0')

@@ -130,7 +130,7 @@ describe('osmosis test', () => {
     expect(readdirSync(log)).toHaveLength(4)
   })
 
-  it('goes on after a row that the loop has no tools for', async () => {
+  it('continues after a row that the loop has no tools for', async () => {
     const choosy = 'rollouts/agent-loops/faulty.ts:choosy'
     const { code, stdout } = await osmosis(['test', '-m', choosy, ...data, ...policy])
     expect(code).toBe(1)
@@ -147,7 +147,7 @@ describe('osmosis test', () => {
     ])
   })
 
-  it('takes the rows between offset and limit, and tells what the loop reported', async () => {
+  it('runs the rows between offset and limit, and prints what the loop reported', async () => {
     const args = ['--offset', '2', '--limit', '1', '--max-turns', '1']
     const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...policy, ...args])
     expect(code).toBe(1)
@@ -184,7 +184,7 @@ describe('osmosis test', () => {
   it.each([
     [401, 1],
     [402, 1],
-    // Asked once more, whether it is about the prompt.
+    // One more call tests whether the prompt is the reason.
     [403, 2],
     [404, 1],
   ])('stops when a model call is answered %i, and says why', async (status, calls) => {
@@ -204,9 +204,9 @@ describe('osmosis test', () => {
     expect(upstream.received).toHaveLength(calls)
   })
 
-  it('stops when nobody is there to answer', async () => {
-    const nobody = ['--base-url', 'http://127.0.0.1:1/v1', '--model', 'm1']
-    const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...nobody])
+  it('stops when the endpoint is unreachable', async () => {
+    const unreachable = ['--base-url', 'http://127.0.0.1:1/v1', '--model', 'm1']
+    const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...unreachable])
     expect([code, stdout]).toEqual([
       1,
       expect.stringMatching(
@@ -215,7 +215,7 @@ describe('osmosis test', () => {
     ])
   })
 
-  it.each([429, 500, 502])('goes on after a row that was answered %i', async (status) => {
+  it.each([429, 500, 502])('continues after a row that was answered %i', async (status) => {
     const upstream = await endpoint(({ body }, response) => {
       if (JSON.stringify(body).includes('2 and 3')) refuse(response, status, 'not now')
       else say(response, '5')
@@ -230,7 +230,7 @@ describe('osmosis test', () => {
     expect(stdout).not.toContain('Stopped early')
   })
 
-  it('goes on after an answer that broke off, and says that it did', async () => {
+  it('continues after an incomplete answer, and reports it', async () => {
     const upstream = await endpoint(({ body }, response) => {
       if (!JSON.stringify(body).includes('2 and 3')) return say(response, '5')
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': '100' })
@@ -261,7 +261,7 @@ describe('osmosis test', () => {
     })
   })
 
-  it('goes on when something that nobody waits for fails in the loop', async () => {
+  it('continues after an unhandled rejection in the loop', async () => {
     const straying = 'rollouts/agent-loops/straying.ts'
     const args = ['test', '-m', straying, ...data, ...policy, '--limit', '1', '--quiet']
     const { code, stdout, stderr } = await startOsmosis(args).finished
@@ -321,9 +321,9 @@ describe('osmosis test', () => {
     },
   )
 
-  it('wants to be told who answers, and flags that fit together', async () => {
-    expect(await fails('test', '-m', adder, ...data, '--policy', 'nobody')).toBe(
-      'error: There is neither a policy nor a module named nobody. Policies in osmosis.toml: echo, adding.\n',
+  it('requires a policy, and rejects conflicting flags', async () => {
+    expect(await fails('test', '-m', adder, ...data, '--policy', 'unknown')).toBe(
+      'error: There is neither a policy nor a module named unknown. Policies in osmosis.toml: echo, adding.\n',
     )
     expect(await fails('test', '-m', adder, ...data, '--base-url', 'http://x')).toBe(
       'error: Pass --model: the endpoint needs the name of a model.\n',

@@ -52,7 +52,7 @@ const cannotMount =
   spawnSync('unshare', [...unshare.slice(1), 'mount -t tmpfs tmpfs /mnt']).status !== 0
 
 describe('osmosis doctor', () => {
-  it('finds nothing wrong with a workspace that is ready, and says so for people', async () => {
+  it('finds no problem in a valid workspace, and prints that', async () => {
     const folder = temporaryWorkspace({
       'osmosis.toml': policies,
       'configs/eval/echo.toml': evalConfig('echo'),

@@ -10,7 +10,7 @@ const select = "Select a row to test [0-3] or 'q' to quit: "
 const commands = 'Commands: [n]ext, [c]ontinue, [m]essages, [t]ools, [q]uit\n'
 
 describe('osmosis test --interactive, in a terminal', () => {
-  it('goes on without stops, begins with the row of the flag, and explains itself', async () => {
+  it('continues without stops, starts with the row of the flag, and explains its commands', async () => {
     const session = startInTerminal([...command, '--row', '3'])
     await session.until('[system] Add.\n[user] 1 and 1\n')
     await session.until('> ')

@@ -45,7 +45,7 @@ it.each<[version: string, ...args: string[]]>([
   },
 )
 
-it.each(['22.19.0', '23.0.0', '24.1.0-nightly'])('goes on under Node.js %s', async (version) => {
+it.each(['22.19.0', '23.0.0', '24.1.0-nightly'])('runs with Node.js %s', async (version) => {
   expect(await onNode(version, '--version')).toMatchObject({
     stderr: expect.stringContaining('imported ./main'),
   })

@@ -10,7 +10,7 @@ export const bin = path.resolve(import.meta.dirname, '../src/bin.ts')
 /** A small Osmosis workspace that needs nothing but core. */
 export const workspace = path.join(import.meta.dirname, 'workspace')
 
-/** What is written to the home folder, such as trajectories, is not for that of whoever runs the tests. */
+/** A home folder for files such as trajectories, instead of that of the developer. */
 const home = mkdtempSync(path.join(tmpdir(), 'osmosis-cli-home-'))
 process.once('exit', () => rmSync(home, { recursive: true, force: true }))
 
@@ -33,7 +33,7 @@ export interface RunningCommand {
   printed(pattern: RegExp): Promise<RegExpExecArray>
 }
 
-/** Starts the `osmosis` command as a user would, in the test workspace unless told otherwise. */
+/** Starts the `osmosis` command as a user would, by default in the test workspace. */
 export function startOsmosis(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},

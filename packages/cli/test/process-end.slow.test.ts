@@ -18,7 +18,7 @@ it.each([
   expect(code).toBe(args.includes('rollouts/agent-loops/holding.ts:missing') ? 2 : 0)
 })
 
-it('goes on with an evaluation although nobody reads what it prints', async () => {
+it('continues an evaluation when the reader of its output has exited', async () => {
   const output = temporaryFolder()
   const words = `eval run -m rollouts/agent-loops/adder.ts:agentLoop -o ${output} --name r --n 3`
   const line = [process.execPath, bin, ...words.split(' '), ...sums].map((word) => `'${word}'`)
@@ -27,7 +27,7 @@ it('goes on with an evaluation although nobody reads what it prints', async () =
   expect(JSON.parse(progress)).toMatchObject({ status: 'finished', done: 12 })
 })
 
-it('writes the results although nobody reads the rest of the output', async () => {
+it('writes the results when the reader of its output has exited', async () => {
   const output = path.join(temporaryFolder(), 'results.json')
   const command = [process.execPath, bin, 'test', '-m', 'rollouts/agent-loops/adder.ts:agentLoop']
   const line = [...command, ...sums, '-o', output].map((word) => `'${word}'`).join(' ')
@@ -35,7 +35,7 @@ it('writes the results although nobody reads the rest of the output', async () =
   expect(JSON.parse(readFileSync(output, 'utf8'))).toMatchObject({ summary: { total: 4 } })
 })
 
-it('ends without a word about it when nobody reads on what eval export --sft prints', async () => {
+it('ends silently when the reader of eval export --sft exits', async () => {
   const output = temporaryFolder()
   const items = Array.from({ length: 300 }, (_, row) => storedItem(row, 'a'.repeat(2000), 1))
   await storeRun(output, items)

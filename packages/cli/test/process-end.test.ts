@@ -15,7 +15,7 @@ it.each([['test', '-m', 'rollouts/agent-loops/holding.ts', '--limit', '1', ...su
   },
 )
 
-it('ends without a word about it when nobody reads on what eval export --csv prints', async () => {
+it('ends silently when the reader of eval export --csv exits', async () => {
   const output = temporaryFolder()
   const items = Array.from({ length: 300 }, (_, row) => storedItem(row, 'a'.repeat(2000), 1))
   await storeRun(output, items)

@@ -42,7 +42,7 @@ it.each([
     said: 'A queue runs workflows, and rollouts/agent-loops/adder.ts exports an agent loop, which its server has to run: start several servers of it instead, each on its own port.',
   },
   {
-    name: 'an address that is no Redis',
+    name: 'an address that is not a Redis URL',
     args: ['serve', echo, '--redis', 'http://:secret@127.0.0.1'],
     said: '--redis must be a URL such as redis://127.0.0.1:6379, or rediss://… for a Redis with TLS.',
   },

@@ -41,7 +41,7 @@ withPrograms('redis-server').describe('over a queue', () => {
       expect(stderr).toContain(`The Redis at ${redis.url} has no append-only file`)
       expect(stderr).toContain('(allkeys-lru)')
     }
-    // Nobody in particular has a rollout.
+    // No server owns a rollout.
     expect((await front.finished).stderr).toContain('ownership is not reported')
   })
 
@@ -61,7 +61,7 @@ withPrograms('redis-server').describe('over a queue', () => {
     expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
   })
 
-  it('a worker lets what it has go on when it is told to end, and a second signal ends it at once', async () => {
+  it('a worker finishes its rollouts on shutdown, and a second signal ends it immediately', async () => {
     const redis = await startRedis()
     await using controller = await new FakeController().start()
     controller.hanging = true
@@ -164,7 +164,7 @@ withPrograms('redis-server').describe('over a queue', () => {
     expect(here.stderr).not.toContain('queue')
   })
 
-  it('the policy of an evaluation listens where --policy-host says, and its password is kept nowhere', async () => {
+  it('the policy of an evaluation listens where --policy-host says, and its password is stored nowhere', async () => {
     const redis = await startRedis({ config: { requirepass: 'the-password' } })
     const address = redis.url.replace('//', '//:the-password@')
     const root = temporaryWorkspace({})
@@ -188,7 +188,7 @@ withPrograms('redis-server').describe('over a queue', () => {
     expect(stdout).not.toContain('the-password')
   })
 
-  it('osmosis eval run evaluates on the workers of a queue, that of osmosis.toml unless it is told otherwise', async () => {
+  it('osmosis eval run evaluates on the workers of a queue, by default the queue of osmosis.toml', async () => {
     const redis = await startRedis()
     const root = temporaryWorkspace({
       'osmosis.toml': `[queue]\nredis = "${redis.url}"\nprefix = "team"\n`,

@@ -139,7 +139,7 @@ it.each([
   expect(stderr).toContain(message)
 })
 
-it('says how a workspace is started where there is no package.json', async () => {
+it('explains how to create a workspace without a package.json', async () => {
   workIn(await temporaryFolder())
   const { code, stderr } = await init('shop', '--yes')
   expect(code).toBe(2)

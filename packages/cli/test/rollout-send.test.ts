@@ -30,7 +30,7 @@ function steady(text: string): string {
 }
 
 describe('osmosis rollout send', () => {
-  it('serves an entrypoint, sends it a row, and shows the conversation as it goes on', async () => {
+  it('serves an entrypoint, sends it a row, and shows the conversation while it runs', async () => {
     const { code, stdout, stderr } = await run(['rollout', 'send', ...calling])
     expect({ code, stdout }).toEqual({
       code: 0,
@@ -113,7 +113,7 @@ describe('osmosis rollout send', () => {
     expect(readFileSync(log, 'utf8')).toContain('the tool is broken')
   })
 
-  it('says whose messages they are where several conversations go on', async () => {
+  it('names the samples of concurrent conversations', async () => {
     const args = ['3', ...words, '--policy', 'policies/calling.ts']
     const url = await served('rollouts/calling/main.ts')
     const { code, stdout, stderr } = await run(['rollout', 'send', url, ...args])
@@ -124,7 +124,7 @@ describe('osmosis rollout send', () => {
     expect(stderr).toContain('error: The rollout has 2 samples (main, critic)')
   })
 
-  it('says what the policy gave in place of an answer, without its key', async () => {
+  it('shows what the policy returned instead of an answer, without its key', async () => {
     const { url } = await endpoint((_request, response) =>
       refuse(response, 401, 'no such key: secret-key'),
     )
@@ -153,7 +153,7 @@ describe('osmosis rollout send', () => {
   })
 
   it.each([
-    [[echo], 'Name what the row is taken from: --dataset <file>, or --config <eval config>.'],
+    [[echo], 'Name the source of the row: --dataset <file>, or --config <eval config>.'],
     [[echo, '9', ...words], 'data/words.jsonl has no row 9: its rows are 0 to 3.'],
     [['rollouts/agent-loops/adder.ts', ...words], 'Try the loop with osmosis test.'],
     [[echo, '0', ...words, '--policy-host', '1.2.3.4'], '--policy-host must be an address of this'],

@@ -178,8 +178,8 @@ export class Compares extends GroupGrader {
   expect(findings).toEqual(
     expect.arrayContaining([
       'warn Osmosis: takes it only where the controller sends `group` with each rollout: others get no reward.',
-      'warn Agent Lightning: gives no groups, which the grader needs: no rollout gets a reward.',
-      'warn POST /run: gives groups only when it is said which rows belong together: others get no reward.',
+      'warn Agent Lightning: sends no groups, which the grader needs: no rollout gets a reward.',
+      'warn POST /run: sends groups only with --group-column: other rollouts get no reward.',
       'ok Trinity: takes it, with groups: osmosis worker --trinity',
     ]),
   )

@@ -32,7 +32,7 @@ export class One extends AgentWorkflow { async run() {} }`
     ])
   })
 
-  it('takes a module, agent loops as well, and says so for people', async () => {
+  it('validates a module, also of an agent loop, and prints the result', async () => {
     workspaceOf('', {
       'loop.ts': `import { RolloutAgentLoop } from '@osmosis/agent-loop'
 class Loop extends RolloutAgentLoop {
@@ -53,7 +53,7 @@ export const loop = new Loop()`,
   })
 
   it.each([
-    [['nobody'], /rollouts\/ has no rollout nobody\. Available: echo, one\./],
+    [['unknown'], /rollouts\/ has no rollout unknown\. Available: echo, one\./],
     [['one', '-m', 'x.ts'], /Name what to validate once/],
     [['-d', 'data/words.jsonl'], /--dataset goes with --module/],
   ])('refuses %j', async (args, message) => {

@@ -19,7 +19,7 @@ async function fails(...args: string[]): Promise<string> {
 }
 
 describe('osmosis serve -m', () => {
-  it('serves an agent loop to a trainer, keeps traces, and ends when it is told to', async () => {
+  it('serves an agent loop to a trainer, writes traces, and ends on a signal', async () => {
     const log = temporaryFolder()
     const done = Promise.withResolvers<Record<string, unknown>>()
     const trainer = await endpoint(({ path: route, body }, response) => {
@@ -74,10 +74,10 @@ describe('osmosis serve -m', () => {
     await fetch(`${url}/v1/rollout/init`, { method: 'POST', body: JSON.stringify(init) })
     await done.promise
     expect((await command.end()).code).toBe(0)
-    const told = JSON.stringify(collector.received.map(({ body }) => body))
-    const states = told.matchAll(/"status","value":\{"stringValue":"(\w+)"/g)
+    const spans = JSON.stringify(collector.received.map(({ body }) => body))
+    const states = spans.matchAll(/"status","value":\{"stringValue":"(\w+)"/g)
     expect(Array.from(states, ([, state]) => state)).toEqual(['queued', 'running', 'success'])
-    expect(told).toContain('"pod-7"')
+    expect(spans).toContain('"pod-7"')
   })
 
   it('lets a running rollout finish and deliver its result before it ends on SIGTERM', async () => {
@@ -117,7 +117,7 @@ describe('osmosis serve -m', () => {
     expect((await fetch(`${url}/platform/health`)).status).toBe(401)
   })
 
-  it('serves nothing that its validation refuses, unless told to', async () => {
+  it('does not serve an invalid loop, except with --no-validate', async () => {
     expect(await fails('serve', '-m', 'rollouts/agent-loops/faulty.ts:wrong', '--port', '0')).toBe(
       'error: Agent loop validation failed with 1 error(s):\n  - [GET_TOOLS_RETURNS_NONE] getTools: getTools() must return an array, got null\n',
     )

@@ -25,7 +25,7 @@ async function refusedBy(flags: readonly string[], hosts: readonly string[]): Pr
   return refused
 }
 
-it('osmosis serve refuses metadata addresses alone without flags, and private hosts when told to', async () => {
+it('osmosis serve refuses only metadata addresses without flags, and private hosts with a flag', async () => {
   const hosts = ['127.0.0.1:1', '0x7f.1:2', '169.254.169.254', 'trainer.test', 'other.test']
   expect(await refusedBy([], hosts)).toEqual(['169.254.169.254'])
   expect(await refusedBy(['--no-private-hosts'], hosts)).toEqual(hosts.slice(0, 3))

@@ -47,7 +47,7 @@ describe('osmosis serve --api-key-file', () => {
       await serving.printed(/the keys of callers are unchanged: .* has no key/)
       expect(await allowed()).toEqual([401, 200, 200])
 
-      // Nobody could present it.
+      // No caller could present such a key.
       writeFileSync(file, `third-key\n${'k'.repeat(20_000)}\n`)
       serving.child.kill('SIGHUP')
       await serving.printed(/the keys of callers are unchanged: Line 2 .* has 20000 characters/)

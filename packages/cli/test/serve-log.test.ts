@@ -7,7 +7,7 @@ inWorkspace()
 
 const serve = ['serve', 'rollouts/echo/main.ts', '--port', '0']
 
-it('osmosis serve logs for people when it is asked to, and what is important enough', async () => {
+it('osmosis serve has a human-readable log with --log-format pretty, at the level of --log-level', async () => {
   const serving = start([...serve, '--log-format', 'pretty'])
   await serving.printed(/\d\d:\d\d:\d\d\.\d{3} INFO {2}listening url=http:/)
 
@@ -23,7 +23,7 @@ it('osmosis serve names the formats and levels that there are', async () => {
   expect(level.stderr).toMatch(/Allowed choices are debug, info, warn, error/)
 })
 
-it('osmosis serve logs for people in a terminal', async () => {
+it('osmosis serve has a human-readable log in a terminal', async () => {
   const terminal = startInTerminal(serve)
   expect(await terminal.until('listening url=http')).toMatch(/\d INFO {2}listening/)
   terminal.type('\u0003')

@@ -150,7 +150,7 @@ describe('osmosis serve --register', () => {
     expect(readFileSync(credentialsIn(environment.HOME))).toStrictEqual(before)
   })
 
-  it('serves on when there is no platform', async () => {
+  it('continues to serve without a platform', async () => {
     const command = start([...serveAdder, ...here], loggedInTo('http://127.0.0.1:1'))
     const [, url = ''] = await command.printed(/Listening on (\S+)/)
     await command.printed(/Could not register with the platform: No answer from the platform/)
@@ -257,7 +257,7 @@ describe('osmosis serve --register refuses', () => {
     expect(await refusal(args)).toMatch(message)
   })
 
-  it('a platform that is no URL', async () => {
+  it('a platform that is not a URL', async () => {
     const env = { ...home(), OSMOSIS_PLATFORM_URL: 'http://planted:planted@platform.example' }
     expect(await refusal([...keyed, ...here], env)).toBe(
       'error: The platform (OSMOSIS_PLATFORM_URL) must be an http or https URL without credentials.\n',
@@ -308,10 +308,10 @@ describe('osmosis serve --register refuses', () => {
     [
       'is of another version',
       { ...login(), version: 3 },
-      'it is of another version than 1 and 2. Upgrade osmosis',
+      'its version is neither 1 nor 2. Upgrade osmosis',
     ],
-    ['is no JSON', `{"access_token": ${token}`, 'cannot be used: it is not a JSON object. Log in'],
-    ['is no object', `["${token}"]`, 'cannot be used: it is not a JSON object. Log in'],
+    ['is not JSON', `{"access_token": ${token}`, 'cannot be used: it is not a JSON object. Log in'],
+    ['is not an object', `["${token}"]`, 'cannot be used: it is not a JSON object. Log in'],
   ])('a login that %s', async (what, credentials, message) => {
     const exitCode = what === 'has no token that can be sent' ? 2 : 1
     const environment = home(credentials)

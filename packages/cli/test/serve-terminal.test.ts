@@ -15,9 +15,9 @@ export { OneGrader } from '${workspace}/rollouts/calling/main.ts'
 export class PrintingWorkflow extends CallingWorkflow {
   override async run(ctx) {
     console.log('the server is process ' + (process.send ? process.ppid : process.pid) + '.')
-    while (!existsSync('go on')) await sleep(10)
-    console.log('what nobody reads')
-    console.error('what nobody reads')
+    while (!existsSync('continue')) await sleep(10)
+    console.log('unread output')
+    console.error('unread output')
     await super.run(ctx)
   }
 }
@@ -54,7 +54,7 @@ withPrograms('script').it.each([
     terminal.kill('SIGKILL')
     // It is known, until nothing is admitted any more.
     await expect.poll(send).toBe(503)
-    writeFileSync(path.join(root, 'go on'), '')
+    writeFileSync(path.join(root, 'continue'), '')
 
     expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
     await expect.poll(() => lives(pid)).toBe(false)

@@ -32,10 +32,10 @@ describe('osmosis serve', () => {
   })
 
   it.each([
-    ['is told to end', ['SIGTERM']],
+    ['gets SIGTERM', ['SIGTERM']],
     ['loses its terminal', ['SIGHUP', 'SIGHUP']],
   ] as const)(
-    'lets rollouts go on for as long as --drain-timeout says when it %s',
+    'lets rollouts run for the time of --drain-timeout when it %s',
     async (_, signals) => {
       await using controller = await new FakeController().start()
       controller.hanging = true
@@ -103,7 +103,7 @@ describe('osmosis serve', () => {
     expect([code, stderr]).toEqual([2, 'error: The environment file nowhere.env does not exist.\n'])
   })
 
-  it('writes a document of what each rollout said, unless told not to', async () => {
+  it('writes a trajectory document of each rollout, except with --no-trajectories', async () => {
     for (const [flags, documents] of [
       [[], 1],
       [['--no-trajectories'], 0],
@@ -140,7 +140,7 @@ describe('osmosis serve', () => {
     }
   })
 
-  it('listens beyond this machine only with a key, or when told that none is meant', async () => {
+  it('listens on other addresses than loopback only with a key, or with --no-auth', async () => {
     const refused = await osmosis(['serve', echo, '--port', '0', '--host', '0.0.0.0'])
     expect(refused.code).toBe(2)
     expect(refused.stderr).toMatch(/^error: .*0\.0\.0\.0.*key/)
@@ -212,7 +212,7 @@ describe('osmosis serve refuses', () => {
     )
   })
 
-  it('a module that is no TypeScript, and shows where, but not where the compiler was', async () => {
+  it('a module with a syntax error, with its location and without frames of the compiler', async () => {
     const file = path.join(temporaryFolder(), 'main.ts')
     writeFileSync(file, 'export class Loop {\n  run( {\n')
     const { code, stderr } = await startOsmosis(['serve', file]).finished

@@ -81,7 +81,7 @@ it.each([
   },
 )
 
-it('ends on SIGTERM with the exit code 0, and the next start goes on at the next row', async () => {
+it('ends on SIGTERM with the exit code 0, and the next start resumes at the next row', async () => {
   let worker: RunningCommand | undefined
   let asked = 0
   const fake = await explorer({
@@ -119,7 +119,7 @@ it('ends on SIGTERM with the exit code 0, and the next start goes on at the next
   expect(new Set(runs).size).toBe(20)
 })
 
-it('ends with one line when there is no explorer at that URL', async () => {
+it('ends with one line without an explorer at that URL', async () => {
   const fake = await explorer({
     faults: ({ path: route }) => (route === '/feedback' ? 404 : undefined),
   })

@@ -39,7 +39,7 @@ export interface Report {
   readonly findings: readonly string[]
 }
 
-/** Validates, and reads what came of it: \`level check: message\`. */
+/** Validates, and parses the findings: \`level check: message\`. */
 export async function validate(...args: readonly string[]): Promise<Report> {
   const { code, stdout, stderr } = await run(['rollout', 'validate', ...args, '--json'])
   if (stdout === '') throw new Error(stderr)

@@ -1,4 +1,4 @@
-/** What a rollout can be written with, and the packages that its module imports. */
+/** Frameworks for rollouts, with the packages that the module of a rollout imports. */
 export const frameworks = {
   'openai-agents': {
     title: 'OpenAI Agents SDK',
@@ -21,7 +21,7 @@ export const frameworks = {
 /** One of {@link frameworks}. */
 export type Framework = keyof typeof frameworks
 
-/** Their names, in the order in which they are offered. */
+/** Their names, in the order of the question. */
 export const frameworkNames: readonly [Framework, ...Framework[]] = [
   'openai-agents',
   'strands',

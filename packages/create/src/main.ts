@@ -26,20 +26,20 @@ import {
 const usage = `Usage: npm create @osmosis@latest [folder] -- [options]
        pnpm create @osmosis@latest [folder] [options]
 
-Starts an Osmosis workspace with one rollout that runs at once. In a terminal it asks for what is
-missing.
+Creates an Osmosis workspace with one rollout that is ready to run. In a terminal it asks for missing
+options.
 
   --framework <name>        ${frameworkNames.join(', ')}
   --name <name>             of the rollout (default: that of the folder)
   --package-manager <name>  ${packageManagers.join(' or ')} (default: the one that runs this)
-  --no-install              install nothing
-  --no-git                  make no git repository
-  -y, --yes                 ask nothing, take the defaults
+  --no-install              do not install packages
+  --no-git                  do not create a git repository
+  -y, --yes                 do not ask; use the defaults
   -h, --help                print this
   -v, --version             print the version
 `
 
-/** What is to be made. */
+/** The project to create. */
 interface CreatePlan {
   /** Absolute. */
   readonly folder: string
@@ -52,9 +52,9 @@ interface CreatePlan {
 
 /**
  * Runs `create-osmosis` and resolves with its exit code: 0, 1 when packages could not be installed,
- * 2 for wrong use and for what would have been overwritten.
+ * 2 for wrong use and for existing files.
  *
- * @param args - what stands behind the command
+ * @param args - the arguments of the command
  */
 export async function main(
   args: readonly string[],
@@ -105,7 +105,7 @@ function readFlags(args: readonly string[]): CreateFlags {
     const [folder, ...others] = positionals
     if (others.length === 0) return { ...values, folder }
     throw new ScaffoldError(
-      `Name one folder; got ${positionals.join(', ')}. With npm, options stand behind \`--\`: npm create @osmosis@latest ${folder} -- --framework strands`,
+      `Name one folder; got ${positionals.join(', ')}. With npm, options follow \`--\`: npm create @osmosis@latest ${folder} -- --framework strands`,
     )
   } catch (error) {
     if (error instanceof ScaffoldError) throw error
@@ -125,7 +125,7 @@ async function toPlan(flags: CreateFlags, environment: NodeJS.ProcessEnv): Promi
     ]
     if (missing.length > 0) {
       throw new ScaffoldError(
-        `No terminal is available for questions: pass ${missing.join(' and ')}, or --yes for the defaults. With npm, options stand behind \`--\`: npm create @osmosis@latest my-agent -- --framework strands`,
+        `No terminal is available for questions: pass ${missing.join(' and ')}, or --yes for the defaults. With npm, options follow \`--\`: npm create @osmosis@latest my-agent -- --framework strands`,
       )
     }
   }
@@ -193,7 +193,7 @@ async function create(plan: CreatePlan): Promise<number> {
   return 0
 }
 
-/** Whoever has a project wants a rollout in it, and no second project over it. */
+/** An existing project needs a new rollout, not a second project. */
 function assertNoProject({ folder, rollout, framework, manager }: CreatePlan): void {
   if (!existsSync(path.join(folder, 'package.json'))) return
   const place = path.relative('', folder)
@@ -203,11 +203,11 @@ function assertNoProject({ folder, rollout, framework, manager }: CreatePlan): v
     `npx osmosis rollout init ${rollout} --framework ${framework}`,
   ]
   throw new ScaffoldError(
-    `Nothing was written: ${place || 'this folder'} has a package.json, so it is a project already. Add a rollout to it:\n${steps.map((step) => `  ${step}`).join('\n')}`,
+    `Nothing was written: ${place || 'this folder'} has a package.json, so it already is a project. Add a rollout to it:\n${steps.map((step) => `  ${step}`).join('\n')}`,
   )
 }
 
-/** A folder that lies in a repository needs none. Without git there is none, and that is all right. */
+/** Creates a repository unless the folder is in one. A missing git is ignored. */
 async function makeRepository(folder: string): Promise<void> {
   for (let above = folder; ; above = path.dirname(above)) {
     if (existsSync(path.join(above, '.git'))) return
@@ -229,12 +229,12 @@ function ownVersion(): string {
   return (JSON.parse(manifest) as { version: string }).version
 }
 
-/** Whether a person is there to answer. */
+/** Whether a user can answer questions. */
 export function isInteractive(): boolean {
   return process.stdin.isTTY && process.stderr.isTTY
 }
 
-/** Asks for a line of text; an empty one means `preset`. */
+/** Asks for a line of text; an empty line means `preset`. */
 async function askText(question: string, preset: string): Promise<string> {
   const said = await ask(`${question} [${preset}] `)
   return said === '' ? preset : said
@@ -257,7 +257,7 @@ export async function askFramework(): Promise<Framework> {
 async function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr })
   const over = new AbortController()
-  // Ctrl-C and Ctrl-D both mean that nobody answers any more.
+  // Ctrl-C and Ctrl-D both end the input.
   lines.once('SIGINT', () => over.abort())
   lines.once('close', () => over.abort())
   try {

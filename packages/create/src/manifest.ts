@@ -4,12 +4,12 @@ import { frameworks, type Framework } from './frameworks.ts'
 import type { PackageManager } from './package-manager.ts'
 import { ScaffoldError } from './scaffold.ts'
 
-/** What every workspace needs beside what its rollouts import. */
+/** Packages that every workspace needs besides the imports of its rollouts. */
 const development = ['@osmosis/cli', '@osmosis/controller', '@types/node', 'typescript']
 
-/** What a new package.json depends on. */
+/** Options of a new package.json. */
 export interface NewManifest {
-  /** What the folder is called. */
+  /** Name of the folder. */
   readonly folder: string
   readonly rollout: string
   readonly framework: Framework
@@ -30,20 +30,20 @@ export function newManifest({ folder, rollout, framework, manager }: NewManifest
     dependencies: ranges(frameworks[framework].dependencies),
     devDependencies: ranges(development),
     engines: { node: '>=22.19' },
-    // The osmosis command brings esbuild, whose install script only checks what is there already.
+    // The osmosis command depends on esbuild, whose install script only verifies the installation.
     ...(manager === 'npm' ? { allowScripts: { esbuild: false } } : {}),
   })
 }
 
-/** A package.json with what a rollout needs. */
+/** A package.json with the packages that a rollout needs. */
 export interface ExtendedManifest {
   readonly text: string
-  /** Names of the packages that it did not have. */
+  /** Names of the added packages. */
   readonly added: readonly string[]
 }
 
 /**
- * A package.json that has what a rollout of a framework needs. Versions that it names already stay.
+ * Adds the packages that a rollout of a framework needs to a package.json. Existing versions are unchanged.
  *
  * @throws ScaffoldError for a text that is not a JSON object
  */
@@ -88,7 +88,7 @@ function parsed(text: string): Readonly<Record<string, object | undefined>> {
   throw new ScaffoldError('package.json must be a JSON object.')
 }
 
-/** The versions that go with the templates. */
+/** The versions for the templates. */
 function ranges(names: readonly string[]): Record<string, string> {
   const file = new URL('../templates/versions.json', import.meta.url)
   const versions = JSON.parse(readFileSync(file, 'utf8')) as Readonly<Record<string, string>>
@@ -101,7 +101,7 @@ function ranges(names: readonly string[]): Record<string, string> {
   )
 }
 
-/** npm takes no capitals and few signs. */
+/** npm allows no capital letters and few special characters. */
 function packageName(folder: string): string {
   const name = folder
     .toLowerCase()

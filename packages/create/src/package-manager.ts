@@ -18,30 +18,30 @@ export function packageManagerOf(folder: string, environment: NodeJS.ProcessEnv)
   return environment['npm_config_user_agent']?.startsWith('pnpm/') ? 'pnpm' : 'npm'
 }
 
-/** Settings that a workspace needs with pnpm; by the names of their files. */
+/** Settings files that a workspace needs with pnpm, by name. */
 export const pnpmFiles: ReadonlyMap<string, string> = new Map([
   [
     'pnpm-workspace.yaml',
-    `# The osmosis command brings esbuild, whose install script only checks what is there already.
+    `# The osmosis command depends on esbuild, whose install script only verifies the installation.
 allowBuilds:
   esbuild: false
 `,
   ],
 ])
 
-/** Installs the packages of a folder, and resolves with whether it went well. */
+/** Installs the packages of a folder, and resolves with whether that succeeded. */
 export async function install(manager: PackageManager, folder: string): Promise<boolean> {
   return run(manager, ['install'], folder)
 }
 
-/** Runs a program of the PATH, with its output on the screen; resolves with whether it went well. */
+/** Runs a program of the PATH, with its output on the screen; resolves with whether it succeeded. */
 export async function run(
   program: string,
   args: readonly string[],
   folder: string,
 ): Promise<boolean> {
   const options: SpawnOptions = { cwd: folder, stdio: ['ignore', 2, 2] }
-  // Windows runs npm.cmd and pnpm.cmd by a shell only. The words are ours and need no quotes.
+  // Windows runs npm.cmd and pnpm.cmd only in a shell. The arguments are constants and need no quotes.
   const child =
     process.platform === 'win32'
       ? spawn([program, ...args].join(' '), { ...options, shell: true })

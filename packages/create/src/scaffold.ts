@@ -4,17 +4,17 @@ import path from 'node:path'
 
 import type { Framework } from './frameworks.ts'
 
-/** Something that keeps a scaffold from being made, and what to do about it. For people. */
+/** A reason why files cannot be created, with advice; human-readable. */
 export class ScaffoldError extends Error {
   override readonly name = 'ScaffoldError'
 }
 
-/** Windows opens a device under each of these names, whatever the extension. */
+/** Windows reserves these names for devices, with any extension. */
 const devices = /^(con|prn|aux|nul|com\d|lpt\d)$/
 
 /**
- * What is wrong with the name of a rollout; undefined for a good one. It becomes a folder, three
- * files and a value in configs, on any system.
+ * The problem with a name of a rollout; undefined for a valid one. The name becomes a folder, three files and a
+ * value in configs, on any system.
  */
 export function rolloutNameProblem(name: string): string | undefined {
   if (!/^[a-z\d](?:[a-z\d-]*[a-z\d])?$/.test(name) || name.length > 64) {
@@ -25,7 +25,7 @@ export function rolloutNameProblem(name: string): string | undefined {
   return undefined
 }
 
-/** The nearest name of a rollout; undefined when nothing is left of a text. */
+/** A valid name of a rollout similar to a text; undefined when none remains. */
 export function toRolloutName(text: string): string | undefined {
   const name = text
     .toLowerCase()
@@ -39,14 +39,14 @@ export function toRolloutName(text: string): string | undefined {
 /** Texts of files by their paths in the workspace, with `/` on every system. */
 export type Files = ReadonlyMap<string, string>
 
-/** An attempt that the scripted policy of a new rollout fails in every run. */
+/** An attempt at which the scripted policy of a new rollout fails in every run. */
 export const failingAttempt = '11.1'
 
 const templates = path.resolve(import.meta.dirname, '../templates')
 
-/** The files of a workspace that are not one rollout's, but for its package.json. */
+/** The files of a workspace, without its rollouts and package.json. */
 export function workspaceFiles(options: {
-  /** What the folder is called. */
+  /** Name of the folder. */
   readonly folder: string
   /** Its first rollout. */
   readonly rollout: string
@@ -57,7 +57,7 @@ export function workspaceFiles(options: {
 /** The files of one rollout: module, grader, tool, reward and its test, data, configs, scripted policy. */
 export function rolloutFiles(name: string, framework: Framework): Files {
   const words = { __name__: name }
-  // A loop rewards itself: it has no grader, and its configs are refused with a time limit for one.
+  // An agent loop has no grader, and its configs must not have a time limit for one.
   const hasGrader = framework !== 'agent-loop'
   const forKind = (text: string): string =>
     hasGrader ? text : text.replaceAll(/^grader_timeout_s .*\n/gm, '')
@@ -77,7 +77,7 @@ function filesBelow(folder: string, words: Readonly<Record<string, string>>): Fi
       .map((entry) => path.join(entry.parentPath, entry.name))
       .toSorted()
       .map((file) => {
-        // npm leaves files called .gitignore out of packages.
+        // npm excludes files named .gitignore from packages.
         const name = path.relative(root, file).replace(/^gitignore$/, '.gitignore')
         const place = filledIn(name.replaceAll(path.sep, '/'), words)
         return [place, filledIn(readFileSync(file, 'utf8'), words)]
@@ -85,15 +85,15 @@ function filesBelow(folder: string, words: Readonly<Record<string, string>>): Fi
   )
 }
 
-/** Formatters of Markdown write `__word__` in other signs, but for code; there stands `{{word}}`. */
+/** Markdown files use `{{word}}`, because formatters of Markdown change `__word__`. */
 function filledIn(text: string, words: Readonly<Record<string, string>>): string {
   return text.replaceAll(/__[a-z]+__|\{\{[a-z]+\}\}/g, (word) => words[word] ?? word)
 }
 
 /**
- * Writes files below a folder, which is made if it is not there. Nothing is overwritten.
+ * Writes files below a folder, which is created if needed. Nothing is overwritten.
  *
- * @throws ScaffoldError, before anything is written, that names what stands in the way
+ * @throws ScaffoldError, before anything is written, that names existing files
  */
 export async function writeNewFiles(root: string, files: Files): Promise<void> {
   const inTheWay = obstacles(root, [...files.keys()])
@@ -110,7 +110,7 @@ export async function writeNewFiles(root: string, files: Files): Promise<void> {
   }
 }
 
-/** What is there under a name of `files`, and files where these need a folder. */
+/** Existing files with a name of `files`, and files where a folder is needed. */
 function obstacles(root: string, files: readonly string[]): string[] {
   const found = new Set<string>()
   if (isNotAFolder(root)) return [root]

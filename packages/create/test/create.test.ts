@@ -11,7 +11,7 @@ interface Finished {
   readonly stderr: string
 }
 
-/** Runs the command in this process, where nobody can be asked. */
+/** Runs the command in this process, without a terminal. */
 async function create(
   args: readonly string[],
   environment: NodeJS.ProcessEnv = {},
@@ -88,7 +88,7 @@ it('makes what pnpm needs when pnpm runs it, and a repository unless there is on
   expect(readdirSync(inside)).not.toContain('pnpm-workspace.yaml')
 })
 
-it('overwrites nothing and names what stands in the way', async () => {
+it('overwrites nothing and names existing files', async () => {
   const folder = await temporaryFolder({
     'README.md': '# Mine',
     rollouts: 'not a folder',
@@ -120,14 +120,14 @@ it('says how a rollout is added to a project that is there', async () => {
   expect(readdirSync(folder)).toEqual(['package.json'])
 })
 
-it('refuses a file in place of the folder', async () => {
+it('refuses a file instead of a folder', async () => {
   const file = path.join(await temporaryFolder({ shop: '' }), 'shop')
   const { code, stderr } = await create([file, '--yes', ...quietly])
   expect(code).toBe(2)
   expect(stderr).toContain(file)
 })
 
-it('says what is missing where nobody can be asked', async () => {
+it('names missing options without a terminal', async () => {
   const { code, stderr } = await create([])
   expect(code).toBe(2)
   expect(stderr).toContain(`pass a folder and --framework ${frameworkNames.join(' | ')}`)

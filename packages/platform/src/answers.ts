@@ -1,4 +1,4 @@
-/** What every answer of the platform is. */
+/** The body of every answer of the platform. */
 export type JsonObject = Readonly<Record<string, unknown>>
 
 /** Whether a JSON value is an object. */
@@ -6,12 +6,12 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A text of an answer; undefined for anything else and for an empty one. */
+/** A string of an answer; undefined for an empty one and for other types. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** A list of objects in an answer; other things in it are left out. */
+/** The objects of a list in an answer; other items are ignored. */
 export function objectsOf(value: unknown): readonly JsonObject[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : []
 }
@@ -19,21 +19,21 @@ export function objectsOf(value: unknown): readonly JsonObject[] {
 /** A part of a list, or all of it. */
 export interface Page {
   readonly items: readonly JsonObject[]
-  /** Null when the platform does not say. */
+  /** Null when the platform does not send it. */
   readonly totalCount: number | null
   readonly hasMore: boolean
-  /** Where the next page begins; null behind the last. */
+  /** Offset of the next page; null after the last one. */
   readonly nextOffset: number | null
 }
 
-/** Most items the platform gives at once. */
+/** Maximum number of items in a page. */
 const largestPage = 50
 
 /**
  * Reads one page of a list, or every page.
  *
- * @param ask - asks for one page
- * @param key - where the answer has the items
+ * @param ask - requests one page
+ * @param key - key of the items in the answer
  */
 export async function readPages(
   ask: (query: { limit: number; offset: number }) => Promise<JsonObject>,
@@ -52,7 +52,7 @@ export async function readPages(
     const from = last.nextOffset
     last = toPage(await ask({ limit, offset: from }), key, from)
     items.push(...last.items)
-    // A list that does not move on would be read for ever.
+    // Ends at a page that does not advance, to avoid an endless loop.
     if (last.nextOffset !== null && last.nextOffset <= from) break
   }
   return { ...last, items }

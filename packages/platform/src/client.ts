@@ -4,22 +4,22 @@ import { Agent, request, type Dispatcher } from 'undici'
 import { toAnswerError, PlatformError } from './platform-error.ts'
 import { isJsonObject, type JsonObject } from './answers.ts'
 
-/** The workspace of a request: that of a repository, or one by its name. */
+/** The workspace of a request: by its repository, or by its name. */
 export type Scope = { readonly git: string } | { readonly workspace: string }
 
 /** Options of {@link PlatformClient}. */
 export interface PlatformClientOptions {
   /** Normalised base URL. */
   readonly url: string
-  /** Version of the command line, which the platform judges. */
+  /** Version of the command line, which the platform checks. */
   readonly version: string
-  /** Login token; undefined for what needs no login. */
+  /** Login token; undefined for requests without a login. */
   readonly token?: string | undefined
   readonly scope?: Scope | undefined
-  /** Ends requests that are under way. */
+  /** Cancels running requests. */
   readonly signal: AbortSignal
   /**
-   * Called with every answer that judges the version: `current`, `upgrade_available`, `deprecated` or
+   * Called for every answer with a status of the version: `current`, `upgrade_available`, `deprecated` or
    * `unsupported`.
    */
   readonly onVersionStatus?: ((status: string, message: string) => void) | undefined
@@ -32,15 +32,15 @@ export interface PlatformRequest {
   readonly body?: JsonObject
   /** Milliseconds; default 30 s. */
   readonly timeoutMs?: number
-  /** Sends no workspace. */
+  /** Omits the workspace. */
   readonly unscoped?: boolean
-  /** Cleans up: the end of the caller is not its end. */
+  /** For clean-up: the signal of the client does not cancel it. */
   readonly regardless?: boolean
 }
 
 const defaultTimeoutMs = 30_000
 
-/** Speaks to the platform: every request is sent once, and every refusal is a PlatformError. */
+/** Sends requests to the platform, each once. Every refusal is a PlatformError. */
 export class PlatformClient {
   readonly #options: PlatformClientOptions
   readonly #agent = new Agent({ headersTimeout: 0, bodyTimeout: 0, connect: { timeout: 10_000 } })
@@ -55,10 +55,10 @@ export class PlatformClient {
   }
 
   /**
-   * Sends a request and resolves with the object that is the answer; `{}` for an empty one.
+   * Sends a request and resolves with the JSON object in the answer; `{}` for an empty answer.
    *
    * @param path - segments, each of which is encoded as a whole
-   * @throws PlatformError with the code of the answer; `PLATFORM_ERROR` when there is none
+   * @throws PlatformError with the code of the answer; `PLATFORM_ERROR` without an answer
    */
   async request(path: readonly string[], options: PlatformRequest = {}): Promise<JsonObject> {
     const { timeoutMs = defaultTimeoutMs } = options
@@ -128,7 +128,7 @@ function scopeHeader(scope: Scope): Record<string, string> {
   return { 'x-osmosis-workspace': scope.workspace }
 }
 
-/** Names may hold anything; as `.` and `..` they would be taken for folders. */
+/** Names may contain any character; `.` and `..` would be resolved as folders. */
 function encodeSegment(segment: string): string {
   if (segment === '' || segment === '.' || segment === '..') {
     throw new PlatformError('VALIDATION', `${JSON.stringify(segment)} is not a name.`)

@@ -8,7 +8,7 @@ import { Agent, request } from 'undici'
 import { PlatformError } from './platform-error.ts'
 import type { Environment } from './settings.ts'
 
-/** The workspace that a repository is connected to. */
+/** A repository that is connected to a workspace. */
 export interface GitWorkspace {
   /** Top level of the repository; absolute. */
   readonly folder: string
@@ -38,7 +38,7 @@ export async function findGitWorkspace(folder: string): Promise<GitWorkspace> {
   if (missing.length > 0) {
     throw new PlatformError(
       'VALIDATION',
-      `${top} is not a workspace of Osmosis: it lacks ${missing.join(', ')}. Make them, or name a workspace with --workspace.`,
+      `${top} is not a workspace of Osmosis: it lacks ${missing.join(', ')}. Create them, or name a workspace with --workspace.`,
       { details: { missing } },
     )
   }
@@ -63,7 +63,7 @@ function githubRepository(remote: string): string | undefined {
   return owner === undefined ? undefined : `${owner}/${name}`.toLowerCase()
 }
 
-/** What git says in a folder; undefined when it fails. */
+/** Output of git in a folder; undefined when it fails. */
 export async function git(folder: string, ...args: readonly string[]): Promise<string | undefined> {
   try {
     const { stdout } = await promisify(execFile)('git', ['-C', folder, ...args])
@@ -86,10 +86,10 @@ function withoutCredentials(remote: string): string {
   return remote.replace(/^([a-z]+:\/\/)[^@/]+@/i, '$1')
 }
 
-/** `unknown` when nobody could be asked, or nobody who may read the repository. */
+/** `unknown` without an answer of GitHub, or without access to the repository. */
 export type CommitOnGithub = 'present' | 'absent' | 'unknown'
 
-/** What is needed to ask. */
+/** Settings for queries to GitHub. */
 export interface GithubAccess {
   /** For `gh` and `git`. */
   readonly environment: Environment
@@ -101,8 +101,7 @@ export interface GithubAccess {
 const timeoutMs = 10_000
 
 /**
- * Asks GitHub about a commit of a repository: through its command line `gh`, else with the login
- * that git has for github.com.
+ * Looks up a commit on GitHub: with its command line `gh`, else with the login that git has for github.com.
  */
 export async function findGithubCommit(
   repository: string,
@@ -112,7 +111,7 @@ export async function findGithubCommit(
   const route = `repos/${repository}/commits/${commit}`
   const { failed, stderr } = await run('gh', ['api', route, '--silent'], access)
   if (!failed) return 'present'
-  // Any other refusal, such as 404, is about the repository or who may see it.
+  // Other errors, such as 404, concern the repository or the access to it.
   if (/HTTP 422|No commit found/i.test(stderr)) return 'absent'
   const token = await gitToken(access)
   return token === undefined ? 'unknown' : askWith(token, route, access)
@@ -151,8 +150,8 @@ async function askWith(
   }
 }
 
-/** Nothing here may wait for somebody to type a password. */
-const askNobody = {
+/** Prevents prompts for a password. */
+const withoutPrompts = {
   GCM_INTERACTIVE: 'never',
   GH_PROMPT_DISABLED: '1',
   GIT_ASKPASS: '',
@@ -167,14 +166,14 @@ async function run(
 ): Promise<{ failed: boolean; stdout: string; stderr: string }> {
   signal.throwIfAborted()
   const { promise, resolve } = Promise.withResolvers<Awaited<ReturnType<typeof run>>>()
-  const env = { ...environment, ...askNobody }
+  const env = { ...environment, ...withoutPrompts }
   const child = execFile(
     command,
     args,
     { env, signal, timeout: timeoutMs },
     (error, stdout, stderr) => resolve({ failed: error !== null, stdout, stderr }),
   )
-  // A command that is not there, or reads nothing, closes its end.
+  // A missing command, or one that reads no input, closes the pipe.
   child.stdin?.on('error', () => {}).end(input)
   const result = await promise
   signal.throwIfAborted()

@@ -3,11 +3,10 @@ import { OsmosisError, type OsmosisErrorCode } from '@osmosis/core'
 import { isJsonObject, textOf, type JsonObject } from './answers.ts'
 
 /**
- * What went wrong between a command and the platform, in the words that all command lines of
- * Osmosis print in `error.code`.
+ * Code of an error of a platform command, as all command lines of Osmosis print it in `error.code`.
  */
 export type PlatformErrorCode =
-  // What the platform answered, by HTTP status and the code in the body.
+  // Answers of the platform, by HTTP status and the code in the body.
   | 'VALIDATION'
   | 'AUTH_REQUIRED'
   | 'NOT_FOUND'
@@ -17,7 +16,7 @@ export type PlatformErrorCode =
   | 'SUBSCRIPTION_REQUIRED'
   | 'BILLING_REQUIRED'
   | 'PLATFORM_ERROR'
-  // What a command finds out without asking.
+  // Errors that a command detects without a request.
   | 'INTERACTIVE_REQUIRED'
   | 'WORKSPACE_REQUIRED'
   | 'KEYRING_UNAVAILABLE'
@@ -27,7 +26,7 @@ export type PlatformErrorCode =
   | 'ENV_TOKEN_PLATFORM_REQUIRED'
   | 'ENV_TOKEN_PLATFORM_MISMATCH'
 
-/** What is known of an error beside its message; keys are those of `--json`. */
+/** Details of an error; keys are those of `--json`. */
 export type ErrorDetails = Readonly<Record<string, unknown>>
 
 const coreCodes: Partial<Record<PlatformErrorCode, OsmosisErrorCode>> = {
@@ -38,7 +37,7 @@ const coreCodes: Partial<Record<PlatformErrorCode, OsmosisErrorCode>> = {
   VALIDATION: 'invalid_request',
 }
 
-/** An error of a platform command. `platformCode` is the word that `--json` prints. */
+/** An error of a platform command. `platformCode` is the code that `--json` prints. */
 export class PlatformError extends OsmosisError {
   override readonly name = 'PlatformError'
   readonly platformCode: PlatformErrorCode
@@ -80,10 +79,10 @@ const codes: Readonly<Record<number, PlatformErrorCode>> = {
 const howToLogIn =
   'Log in again: osmosis auth login. Where OSMOSIS_TOKEN is set, that is the login: set a valid one, or unset it.'
 
-/** What stays of an answer that is not JSON. */
+/** Maximum length of an answer that is not JSON. */
 const longestText = 200
 
-/** An answer that refuses, as the error that it means. */
+/** The error for an answer with an error status. */
 export function toAnswerError(status: number, text: string): PlatformError {
   const { error, message, code, ...body } = parseBody(text)
   const platformCode = textOf(code)

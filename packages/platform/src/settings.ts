@@ -7,37 +7,37 @@ import { PlatformError } from './platform-error.ts'
 /** Variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** Where the tokens of new logins are kept: `auto` is the keyring of the system, else the file. */
+/** Storage for tokens of new logins: `auto` is the keyring of the system, else the file. */
 export type TokenStore = 'auto' | 'keyring' | 'file'
 
-/** What is said about the platform, in flags, variables and `.env`. */
+/** Settings of the platform from flags, variables and `.env`. */
 export interface PlatformSettings {
   /** Normalised base URL. */
   readonly url: string
   /** The token of `OSMOSIS_TOKEN`. */
   readonly environmentToken: string | undefined
-  /** What `OSMOSIS_TOKEN_STORE` says; default: `auto`. */
+  /** The value of `OSMOSIS_TOKEN_STORE`; default: `auto`. */
   readonly tokenStore: TokenStore
   /** Variables of the process, and those of `.env` that it lacks. */
   readonly environment: Environment
 }
 
-/** Two places that say different things about these would send a login to the wrong platform. */
+/** Variables for which conflicting values could send a login to the wrong platform. */
 const guarded = ['OSMOSIS_PLATFORM_URL', 'OSMOSIS_TOKEN', 'OSMOSIS_TOKEN_PLATFORM_URL']
 
 /**
- * Finds out which platform is meant.
+ * Reads the settings of the platform.
  *
  * @throws PlatformError with code `VALIDATION`, `CONFLICT`, `ENV_TOKEN_PLATFORM_REQUIRED` or
  * `ENV_TOKEN_PLATFORM_MISMATCH`; none repeats a token
  */
 export async function readPlatformSettings(options: {
   readonly environment: Environment
-  /** Where `.env` is looked for, and above; what a named file is relative to. */
+  /** Folder in which, and above which, `.env` is looked for; base of a relative `envFile`. */
   readonly folder: string
-  /** In place of `OSMOSIS_PLATFORM_URL`. */
+  /** Overrides `OSMOSIS_PLATFORM_URL`. */
   readonly platform?: string | undefined
-  /** In place of the nearest `.env`. */
+  /** Replaces the nearest `.env`. */
   readonly envFile?: string | undefined
 }): Promise<PlatformSettings> {
   const { environment: own, folder, platform } = options
@@ -73,7 +73,7 @@ function toTokenStore(said: string | undefined): TokenStore {
   )
 }
 
-/** A token of the environment goes to the platform it belongs to and nowhere else. */
+/** A token of the environment is only sent to its own platform. */
 function checkTokenPlatform(url: string, environment: Environment, allowInsecure: boolean): void {
   const said = environment['OSMOSIS_TOKEN_PLATFORM_URL']?.trim()
   if (!said) {
@@ -115,15 +115,15 @@ async function readEnv(file: string): Promise<Environment | undefined> {
   return parseEnv(text)
 }
 
-/** The platform when nothing else is said. */
+/** The default platform. */
 export const defaultPlatformUrl = 'https://platform.osmosis.ai'
 
 /** The variable that allows plain HTTP to other machines. */
 const insecureVariable = 'OSMOSIS_ALLOW_INSECURE_PLATFORM_URL'
 
 /**
- * The one way to write the base URL of a platform: lower case, without query, fragment, default
- * port and `/` at the end. Without a scheme it is `http` on this machine, else `https`.
+ * The normalised base URL of a platform: lower case, without query, fragment, default port and trailing
+ * `/`. Without a scheme it is `http` on this machine, else `https`.
  *
  * @throws PlatformError with code `VALIDATION`, which does not repeat what may hold credentials
  */

@@ -21,7 +21,7 @@ it.each<[string, unknown]>([
 ])('reads %s', async (_, credentials) => {
   const file = await fileWith(credentials)
   expect(await file.find(hosted)).toMatchObject({ token: 'the-token', store: 'file' })
-  // What does not say whose it is goes to nobody else.
+  // A login without a platform is not sent to another one.
   expect(await file.find(other)).toBeUndefined()
 })
 

@@ -31,7 +31,7 @@ it('polls more slowly each time the platform asks for it, up to half a minute', 
   await expect(outcome).resolves.toMatchObject({ token: 'device-token-1', tokenId: 'device-1' })
 })
 
-it('gives up when the code has expired, after so many polls as fit', async () => {
+it('gives up when the code has expired, after the polls that fit into its lifetime', async () => {
   const platform = await PlatformStandIn.start()
   platform.login.interval = 200
   platform.login.polls = Array.from({ length: 9 }, () => 'authorization_pending' as const)

@@ -48,7 +48,7 @@ const asks = [['/repos/acme/lab/commits/abc1234', 'Bearer the-token']]
 it.each([
   ['present', '[ "$2" = repos/acme/lab/commits/abc1234 ]'],
   ['absent', 'echo "gh: No commit found for SHA: abc1234 (HTTP 422)" >&2; exit 1'],
-])('a commit is %s when gh says so, and nobody else is asked', async (found, gh) => {
+])('a commit is %s when gh says so, without another request', async (found, gh) => {
   expect(await ask({ gh, helper: knows, status: 500 })).toEqual({ found, asked: [] })
 })
 
@@ -65,12 +65,12 @@ it.each([
   },
 )
 
-it('a repository that gh does not see is asked about with the login that git has', async () => {
+it('a repository that gh cannot access is queried with the login of git', async () => {
   const gh = 'echo "gh: Not Found (HTTP 404)" >&2; exit 1'
   expect(await ask({ gh, helper: knows, status: 200 })).toEqual({ found: 'present', asked: asks })
 })
 
-it('without any login nobody is asked, and no question is put', async () => {
+it('without any login there is no request and no prompt', async () => {
   const helper = '!f() { cat >/dev/null; }; f'
   expect(await ask({ gh: offline, helper, status: 200 })).toEqual({ found: 'unknown', asked: [] })
 })

@@ -108,7 +108,7 @@ async function user({
   }
 }
 
-it('a token is kept in the keyring, and the file has everything but the token', async () => {
+it('a token is stored in the keyring, and the file has everything except the token', async () => {
   const { logIn, keyring, record, token, warnings } = await user()
   expect(await logIn('a')).toBe('keyring')
   const { keyring_account: account, ...rest } = record()
@@ -170,7 +170,7 @@ it('a token of the file moves to the keyring with the next login', async () => {
   expect([...keyring.values()]).toEqual(['token-of-b'])
 })
 
-it('asked for the keyring, nobody is logged in without one', async () => {
+it('with OSMOSIS_TOKEN_STORE=keyring a login fails without a keyring', async () => {
   const { logIn, keyring, file, platform } = await user({ tokenStore: 'keyring' })
   keyring.locked = true
   await expect(logIn('a')).rejects.toMatchObject({ platformCode: 'KEYRING_UNAVAILABLE' })
@@ -178,7 +178,7 @@ it('asked for the keyring, nobody is logged in without one', async () => {
   expect(platform.calls).toEqual([])
 })
 
-it('asked for the file, the keyring is left alone', async () => {
+it('with OSMOSIS_TOKEN_STORE=file the keyring is not used', async () => {
   const { logIn, keyring, warnings } = await user({ tokenStore: 'file' })
   expect(await logIn('a')).toBe('file')
   expect([...keyring]).toEqual([])
@@ -212,7 +212,7 @@ it('a login that the keyring has lost is none', async () => {
   await expect(token()).rejects.toMatchObject({ platformCode: 'AUTH_REQUIRED' })
 })
 
-it('a login that cannot be kept is revoked, and leaves nothing in the keyring', async () => {
+it('a login that cannot be saved is revoked, and leaves nothing in the keyring', async () => {
   const { logIn, keyring, file, platform } = await user()
   symlinkSync('nowhere', path.dirname(file))
   await expect(logIn('a')).rejects.toMatchObject({ platformCode: 'CREDENTIALS_UNAVAILABLE' })

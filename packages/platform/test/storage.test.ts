@@ -68,7 +68,7 @@ it.each<[string, { status: number; location?: string }[], number | undefined, st
     undefined,
     'The storage redirects too often.',
   ],
-  ['another size than was said', [], 6, 'should have 6 bytes, and 5 came.'],
+  ['another size than was said', [], 6, 'should have 6 bytes, but 5 were received.'],
   ['a refusal', [{ status: 404 }], undefined, 'answered 404.'],
 ])('%s leaves no file', async (_, answers, size, message) => {
   const { url, storage, asked } = await storageOf(answers)

@@ -36,7 +36,7 @@ export function addAuthCommands(program: Command, settings: ProgramSettings): vo
   onPlatform(whoami, settings, whoAmI)
 }
 
-/** Logs in, and keeps the login for the platform in place of the one there was. */
+/** Logs in, and replaces the stored login for the platform. */
 async function logIn(session: PlatformSession, flags: FlagsOf<typeof declareLogin>): Promise<void> {
   const { keepLogin, PlatformError, prepareStore } = await import('@osmosis/platform')
   const { output, settings, logins: store } = session
@@ -57,7 +57,7 @@ async function logIn(session: PlatformSession, flags: FlagsOf<typeof declareLogi
   const earlier = await prepareStore(store, url, warn)
   const login = await obtain(session, flags.token)
   output.hide(login.token, earlier?.token)
-  const kept = await keepLogin(
+  const tokenStore = await keepLogin(
     { ...login, isNew: flags.token === undefined },
     { store, url, earlier, clientFor: (token) => session.client(token), warn },
   )
@@ -74,9 +74,9 @@ async function logIn(session: PlatformSession, flags: FlagsOf<typeof declareLogi
       source: flags.token === undefined ? 'device' : 'token',
       verified: true,
       saved: true,
-      token_store: kept,
+      token_store: tokenStore,
     },
-    message: `Logged in to ${url} as ${String(email ?? name)}, until ${login.expiresAt}. The token is in ${kept === 'file' ? store.file.path : 'the keyring of the system'}.`,
+    message: `Logged in to ${url} as ${String(email ?? name)}, until ${login.expiresAt}. The token is in ${tokenStore === 'file' ? store.file.path : 'the keyring of the system'}.`,
   })
 }
 
@@ -107,7 +107,7 @@ function showCode(session: PlatformSession, { userCode, url, completeUrl }: Devi
   if (isInteractive() && /^https?:\/\//.test(completeUrl)) openBrowser(completeUrl)
 }
 
-/** Makes the kept login for the platform worthless and forgets it. */
+/** Revokes the token of the stored login for the platform, and removes it. */
 async function logOut(
   session: PlatformSession,
   flags: FlagsOf<typeof declareLogout>,
@@ -125,7 +125,7 @@ async function logOut(
     })
   const moved = await file.moveCorrupt()
   if (moved !== undefined) {
-    output.warn('CREDENTIALS_MOVED', `${file.path} could not be read; it is ${moved} now.`)
+    output.warn('CREDENTIALS_MOVED', `${file.path} could not be read, and was renamed to ${moved}.`)
   }
   const login = await file.find(url)
   if (login === undefined) {
@@ -152,14 +152,14 @@ async function logOut(
   end('success', `Logged out of ${url}.${still}`)
 }
 
-/** Asks the platform who is logged in. */
+/** Shows the user of the login, as the platform knows it. */
 async function whoAmI(session: PlatformSession): Promise<void> {
   const { verifyLogin } = await import('@osmosis/platform')
   const { token, source, stored } = await session.login()
   const { user, expiresAt, workspace } = await verifyLogin(
     session.client(token, await scopeIfAny(session)),
   )
-  const kept =
+  const saved =
     stored ?? (await session.logins.file.find(session.settings.url).catch(() => undefined))
   const { email = null, name = null, id = null } = user
   session.output.detail({
@@ -170,12 +170,12 @@ async function whoAmI(session: PlatformSession): Promise<void> {
     platform_url: session.settings.url,
     source,
     effective_source: source,
-    persistent_login: kept !== undefined,
+    persistent_login: saved !== undefined,
     workspace,
   })
 }
 
-/** Outside of a workspace the question is who, not where. */
+/** The workspace is optional: the user is known without it. */
 async function scopeIfAny(session: PlatformSession): Promise<Scope | undefined> {
   try {
     const { scope } = await session.workspace()

@@ -4,28 +4,28 @@ import { PlatformError, type JsonObject, type Page } from '@osmosis/platform'
 import { Redaction } from '../command/redaction.ts'
 import { printError, printOut } from '../command/surroundings.ts'
 
-/** What a command did. */
+/** The result of a command that changes something. */
 export interface Operation {
-  /** `success`, or another word for how it ended. */
+  /** `success`, or another outcome, e.g. `cancelled`. */
   readonly status: string
   /** As in `eval.submit`. */
   readonly operation: string
   readonly resource?: JsonObject
   readonly message: string
-  /** What a program could do next. */
+  /** Next steps for programs. */
   readonly nextSteps?: readonly JsonObject[]
 }
 
-/** A column of a list: its head, and the key of the items. */
+/** A column of a list: its heading, and a key of the items. */
 export type Column = readonly [head: string, key: string]
 
 /**
- * What a command prints: text for people, or one JSON document on stdout. Errors, warnings and
- * progress go to stderr. None of it holds a secret that the command was trusted with.
+ * Prints the output of a command: human-readable text or one JSON document on stdout; errors, warnings and
+ * progress on stderr. It removes the secrets of the command.
  */
 export class CommandOutput {
   readonly json: boolean
-  /** Keys of every result: what the command was about. */
+  /** Keys that every result has: the workspace of the command. */
   place: JsonObject = {}
   readonly #secrets = new Set<string>()
   #redaction = new Redaction([])
@@ -38,10 +38,10 @@ export class CommandOutput {
     this.json = options.json
   }
 
-  /** Leaves these out of everything that is printed from now on. */
+  /** Removes these from everything that is printed from now on. */
   hide(...secrets: readonly (string | undefined)[]): void {
     for (const secret of secrets) {
-      // Shorter ones are words: without them nothing printed would make sense.
+      // Shorter ones are words, and removing them would garble the output.
       if (secret !== undefined && secret.length >= 4) this.#secrets.add(secret)
     }
     this.#redaction = new Redaction(this.#secrets)
@@ -69,7 +69,7 @@ export class CommandOutput {
     if (hasMore) this.note(`There is more: --offset ${nextOffset}, or --all.`)
   }
 
-  /** Lines of a log, with where to go on; null behind the last. */
+  /** Prints lines of a log, with the cursor for more; null after the last line. */
   lines(items: readonly JsonObject[], texts: readonly string[], nextCursor: string | null): void {
     if (this.json) {
       const hasMore = nextCursor !== null
@@ -82,13 +82,13 @@ export class CommandOutput {
     if (nextCursor !== null) this.note(`There is more: --cursor ${nextCursor}`)
   }
 
-  /** One thing, with the lines that show it to people; default: its keys with their values. */
+  /** Prints one item, with its human-readable lines; default: its keys with their values. */
   detail(data: JsonObject, lines: readonly string[] = describe(data)): void {
     if (this.json) this.#document({ data })
     else for (const line of lines) this.#line(line)
   }
 
-  /** What `detail` prints of this with `--json`, as a text for a file. */
+  /** The document that `detail` prints with `--json`, as text for a file. */
   detailText(data: JsonObject): string {
     return `${this.#toJson({ schema_version: 1, data, ...this.place })}\n`
   }
@@ -107,7 +107,7 @@ export class CommandOutput {
     })
   }
 
-  /** Something for people that is not the result. */
+  /** Prints human-readable information that is not the result. */
   note(text: string): void {
     if (!this.json) printError(`${this.#clean(text)}\n`)
   }
@@ -145,7 +145,7 @@ export class CommandOutput {
     printOut(`${this.#clean(text)}\n`)
   }
 
-  /** What others wrote may hold secrets, and characters that terminals obey. */
+  /** Removes secrets, and control characters of terminals, which text from elsewhere may contain. */
   #clean(text: string): string {
     return this.#redaction.text(text).replaceAll(/[^\P{Cc}\n\t]|\p{Cf}/gu, '')
   }
@@ -178,14 +178,14 @@ function issueLines(issues: unknown): string[] {
   })
 }
 
-/** The keys of a thing with their values, one on a line. */
+/** The keys of an item with their values, one per line. */
 export function describe(data: JsonObject): string[] {
   const entries = Object.entries(data).filter(([, value]) => value !== null && value !== undefined)
   const width = Math.max(0, ...entries.map(([key]) => key.length))
   return entries.map(([key, value]) => `${key.padEnd(width)}  ${shown(value)}`)
 }
 
-/** A value as people read it, on one line. */
+/** A value as human-readable text on one line. */
 export function shown(value: unknown): string {
   if (value === null || value === undefined) return ''
   const text = typeof value === 'string' ? value : JSON.stringify(value)

@@ -162,7 +162,7 @@ async function uploadFile(
   }
 }
 
-/** What is known of a dataset, without its rows and where they are sent. */
+/** The record of a dataset, without its rows and upload addresses. */
 function described(dataset: JsonObject): JsonObject {
   const { upload: _upload, data_preview: _preview, ...rest } = dataset
   return rest
@@ -214,7 +214,7 @@ async function previewDataset(
   )
 }
 
-/** The platform gives a list, or its JSON text. */
+/** The platform sends a list, or its JSON text. */
 function allRows(value: unknown): readonly unknown[] | null {
   const given = typeof value === 'string' ? parse(value) : value
   return Array.isArray(given) ? given : null
@@ -252,7 +252,7 @@ async function downloadFile(
   const isFolder = (await stat(fromHere(given ?? '.')).catch(() => undefined))?.isDirectory()
   const file = isFolder ? path.join(given ?? '', own) : (given ?? own)
   if (!overwrite && (await stat(fromHere(file)).catch(() => undefined)) !== undefined) {
-    throw new PlatformError('CONFLICT', `${file} is there already: pass --overwrite, or --output.`)
+    throw new PlatformError('CONFLICT', `${file} already exists: pass --overwrite, or --output.`)
   }
   const storage = new Storage({ signal: session.signal })
   try {
@@ -280,7 +280,7 @@ async function downloadAddress(
       status: 200,
     })
   }
-  // Names of folders in it would lead elsewhere, also those of another system.
+  // Folders in the name would lead elsewhere, also with separators of Windows.
   const fileName = textOf(answer['file_name']) ?? textOf(answer['fileName'])
   return { url, fileName: fileName?.replaceAll('\\', '/') }
 }

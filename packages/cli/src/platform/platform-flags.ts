@@ -8,7 +8,7 @@ import {
 import { countFrom, groups, type FlagsOf } from '../command/flags.ts'
 import type { PlatformSession } from './platform-session.ts'
 
-/** What the commands need of the program they belong to. */
+/** Settings that commands get from the program. */
 export interface ProgramSettings {
   readonly version: string
   readonly setExitCode: (code: number) => void
@@ -19,7 +19,7 @@ function platformFlags(command: Command) {
     command
       .optionsGroup(groups.platform)
       .option('--json', 'print JSON')
-      // What the Python command line calls text without decoration, which there is no other of here.
+      // The Python command line has this flag for undecorated text, which is the only text here.
       .addOption(new Option('--plain').hideHelp())
       .option('--platform <url>', 'the platform (default: $OSMOSIS_PLATFORM_URL, the hosted one)')
       .option(
@@ -34,10 +34,10 @@ function platformFlags(command: Command) {
   )
 }
 
-/** Flags of every command that speaks to the platform; they may stand behind `osmosis` as well. */
+/** Flags of every command that uses the platform; also accepted directly after `osmosis`. */
 export type PlatformFlags = FlagsOf<typeof platformFlags>
 
-/** Adds the flags that commands of the platform have in common. */
+/** Adds the common flags of commands of the platform. */
 export function addPlatformFlags<Args extends unknown[], Flags extends OptionValues>(
   command: Command<Args, Flags>,
 ): Command<Args, Flags & PlatformFlags> {
@@ -47,10 +47,10 @@ export function addPlatformFlags<Args extends unknown[], Flags extends OptionVal
   >
 }
 
-/** What a usage error of these commands ends with. */
+/** Exit code of these commands for wrong use. */
 const usageExitCode = 2
 
-/** Declares a command that speaks to the platform. */
+/** Declares a command that uses the platform. */
 export function platformCommand(parent: Command, name: string): Command<[], PlatformFlags> {
   const command = parent.command(name).exitOverride((error) => {
     throw new CommanderError(error.exitCode && usageExitCode, error.code, error.message)
@@ -59,7 +59,7 @@ export function platformCommand(parent: Command, name: string): Command<[], Plat
 }
 
 /**
- * Says what a command that speaks to the platform does.
+ * Sets the action of a command that uses the platform.
  *
  * @param work - resolves with the exit code, if it is not 0
  */

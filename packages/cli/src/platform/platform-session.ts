@@ -39,14 +39,14 @@ const versionWarnings: Readonly<Record<string, string>> = {
   deprecated: 'DEPRECATED',
 }
 
-/** A question before something that cannot be taken back. */
+/** A question before an action that cannot be undone. */
 export interface Question {
   readonly prompt: string
-  /** What will be done. */
+  /** Describes the action. */
   readonly summary?: string
   readonly notes?: readonly string[]
   readonly warnings?: readonly string[]
-  /** The answer of an empty line; default: no. */
+  /** Whether an empty line means yes; default: false. */
   readonly defaultYes?: boolean
 }
 
@@ -65,7 +65,7 @@ interface ListRange {
   readonly all?: boolean | undefined
 }
 
-/** What one command knows of the platform, its user and their workspace. */
+/** Access of one command to the platform, with its login and workspace. */
 export class PlatformSession {
   readonly output: CommandOutput
   readonly settings: PlatformSettings
@@ -110,7 +110,7 @@ export class PlatformSession {
     return new PlatformSession(options, settings)
   }
 
-  /** A client that presents a token, or none. */
+  /** Creates a client with this token, or without one. */
   client(token?: string, scope?: Scope): PlatformClient {
     this.output.hide(token)
     const client = new PlatformClient({
@@ -125,14 +125,14 @@ export class PlatformSession {
     return client
   }
 
-  /** The login, without asking the platform. */
+  /** The login, without a request to the platform. */
   async login(): Promise<ActiveLogin> {
     const login = await activeLogin(this.settings, this.logins)
     this.output.hide(login.token)
     return login
   }
 
-  /** The workspace: by `--workspace`, else that of the repository around the working folder. */
+  /** The workspace: that of `--workspace`, else that of the repository of the working folder. */
   async workspace(): Promise<{ scope: Scope; git: GitWorkspace | undefined }> {
     const { workspace } = this.#flags
     if (workspace !== undefined) {
@@ -147,7 +147,7 @@ export class PlatformSession {
     return { scope: { git: git.identity }, git }
   }
 
-  /** A client for the workspace. Nothing is asked of the platform before both are known. */
+  /** A client for the workspace. Both login and workspace are checked before any request. */
   async scoped(): Promise<{ client: PlatformClient; git: GitWorkspace | undefined }> {
     const { token } = await this.login()
     const { scope, git } = await this.workspace()
@@ -224,7 +224,7 @@ export class PlatformSession {
     await Promise.all(this.#clients.map((client) => client.close()))
   }
 
-  /** Once for each status, however many answers say it. */
+  /** Warns once for each status. */
   #warnOfVersion(status: string, message: string): void {
     const code = versionWarnings[status]
     if (code === undefined || this.#warned.has(code)) return
@@ -234,7 +234,7 @@ export class PlatformSession {
   }
 }
 
-/** Runs a command of the platform to its end, and resolves with its exit code. */
+/** Runs a command of the platform, and resolves with its exit code. */
 export async function runPlatformCommand(
   { name, version, flags }: { name: string; version: string; flags: SessionFlags },
   work: (session: PlatformSession) => Promise<number | void>,
@@ -264,11 +264,11 @@ async function ask(
   signal: AbortSignal,
   { hidden = false }: { hidden?: boolean } = {},
 ): Promise<string> {
-  const output = hidden ? nowhere() : standardError()
-  // From here on the terminal shows nothing by itself, so the question comes after it: whoever types
-  // as soon as it is there types unseen.
+  const output = hidden ? discardOutput() : standardError()
+  // The interface turns the echo of the terminal off, so it is created before the question is printed:
+  // input that follows the question is never shown.
   const lines = createInterface({ input: standardInput(), output, terminal: true })
-  // The terminal gives Ctrl-C to the reader of lines.
+  // The interface receives Ctrl-C instead of the process.
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
   try {
     if (hidden) printError(prompt)
@@ -281,6 +281,6 @@ async function ask(
   }
 }
 
-function nowhere(): Writable {
+function discardOutput(): Writable {
   return new Writable({ write: (_chunk, _encoding, done) => done() })
 }

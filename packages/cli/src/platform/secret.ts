@@ -14,7 +14,7 @@ import {
 } from './platform-flags.ts'
 import type { PlatformSession } from './platform-session.ts'
 
-/** Whose a secret is: that of the user alone, or of everybody in the workspace. */
+/** Owner of a secret: the user, or the workspace. */
 type SecretScope = 'personal' | 'workspace'
 
 function declareSet(secrets: Command) {
@@ -56,7 +56,7 @@ export function addSecretCommands(program: Command, settings: ProgramSettings): 
   onPlatform(declareDelete(secrets), settings, deleteSecret)
 }
 
-/** Whose secrets are meant, by default the first of these; `user` is what the platform calls `personal`. */
+/** The owner, by default the first of these; `user` is accepted for `personal`. */
 function scopeFlag<Scope extends string>(known: readonly [Scope, ...Scope[]]) {
   return new Option('--scope <scope>', `owner: ${known.join(', ')}`)
     .default(known[0])
@@ -69,7 +69,7 @@ function scopeFlag<Scope extends string>(known: readonly [Scope, ...Scope[]]) {
 
 const route = ['environment-secrets']
 
-/** How the platform calls whose a secret is. */
+/** Names of the scopes on the platform. */
 const wireScopes = { all: 'all', personal: 'user', workspace: 'workspace' } as const
 
 async function setSecret(
@@ -82,11 +82,11 @@ async function setSecret(
   const value = await readValue(session, name, fromEnv)
   session.output.hide(value)
   const body = { name, value, scope: wireScopes[scope] }
-  const kept = await client.request(route, { method: 'POST', body })
+  const stored = await client.request(route, { method: 'POST', body })
   session.output.operation({
     status: 'success',
     operation: 'secret.set',
-    resource: { ...withoutValue(kept), name, scope },
+    resource: { ...withoutValue(stored), name, scope },
     message: `Stored the ${scope} secret ${name}.`,
   })
 }
@@ -109,7 +109,7 @@ async function givenValue(
   variable: string | undefined,
 ): Promise<string> {
   if (variable !== undefined) return session.settings.environment[variable] ?? ''
-  // The line break behind it is that of `echo`.
+  // `echo` adds the line break at the end.
   if (!standardInput().isTTY) return (await text(standardInput())).replace(/\r?\n$/, '')
   return session.askHidden(`Value of ${name}:`)
 }
@@ -124,7 +124,7 @@ async function listSecrets(session: PlatformSession, flags: SecretListFlags): Pr
   ])
 }
 
-/** Reads names of secrets of this scope, and what else is known of them. */
+/** Lists the secrets of a scope. */
 export async function readSecrets(
   session: PlatformSession,
   client: PlatformClient,
@@ -140,7 +140,7 @@ export async function readSecrets(
   return session.readList(inScope, route, 'environment_secrets', flags)
 }
 
-/** What is told of a secret: not its value, whatever the platform says. */
+/** The record of a secret, without its value if the platform sends it. */
 function withoutValue({ value: _value, scope, ...rest }: JsonObject): JsonObject {
   return { ...rest, scope: scope === wireScopes.personal ? 'personal' : scope }
 }
@@ -169,7 +169,7 @@ async function deleteSecret(
   })
 }
 
-/** Nobody is asked about a secret that is not there. Where that cannot be found out, the platform says it. */
+/** Rejects before the question for a missing secret. If the list is unavailable, the platform reports it. */
 async function assertExists(
   session: PlatformSession,
   client: PlatformClient,
@@ -210,6 +210,6 @@ async function checkName(name: string): Promise<void> {
   const { PlatformError } = await import('@osmosis/platform')
   throw new PlatformError(
     'VALIDATION',
-    `${JSON.stringify(name.slice(0, 300))} is not a valid name of a secret: it must begin with a capital letter, and have at most 255 capitals, digits and underscores.`,
+    `${JSON.stringify(name.slice(0, 300))} is not a valid name of a secret: it must start with a capital letter, and have at most 255 capital letters, digits and underscores.`,
   )
 }

@@ -10,13 +10,13 @@ import { PlatformError } from '@osmosis/platform'
 import type { DatasetFit } from '../inputs/entrypoint-process.ts'
 import { fromHere, namedHere } from '../command/surroundings.ts'
 
-/** What is known of a file before it is uploaded; keys are those of `--json`. */
+/** The result of checking a file before its upload; the keys are those of `--json`. */
 export interface DatasetVerdict {
   readonly valid: boolean
-  /** As it was given. */
+  /** Path from the command line. */
   readonly file: string
   readonly file_name: string
-  /** Without the dot. */
+  /** File extension without the dot. */
   readonly extension: string
   /** Bytes. */
   readonly file_size: number
@@ -30,9 +30,9 @@ const fewestRows = 4
 const mostErrors = 5
 
 /**
- * Checks a file as the platform will.
+ * Checks a file by the rules of the platform.
  *
- * @param fitOf - how its rows fit what an entrypoint declares. Default: that is not checked
+ * @param fitOf - checks the rows by the schema of an entrypoint. Default: no such check
  * @throws PlatformError with code `VALIDATION` when there is no such file
  */
 export async function validateDataset(
@@ -51,7 +51,7 @@ export async function validateDataset(
   else if (found.size > largestBytes) errors.push(`the file is larger than ${largestBytes} bytes`)
   else {
     const { rows, problems } = await readRows(file)
-    // Read again for what rollouts get, which is text for integers beyond 2^53.
+    // Read again as rollouts get it, with integers beyond 2^53 as text.
     const fit = await fitOf?.(problems.length === 0 ? await readDataset(namedHere(file)) : [])
     errors.push(...problems, ...(fit?.problems ?? []))
     warnings.push(...(fit?.warnings ?? []))
@@ -75,7 +75,7 @@ async function readRows(
     return { rows: await readDataset(namedHere(file), { largeIntegers: 'bigint' }), problems: [] }
   } catch (error) {
     if (!isOsmosisError(error)) throw error
-    // Its first line names the file; the others are the problems.
+    // The first line names the file; the other lines are the problems.
     const [first = '', ...lines] = error.message.split('\n')
     const problems = lines.length === 0 ? [first] : lines.map((line) => line.replace(/^- /, ''))
     return { rows: [], problems }
@@ -96,7 +96,7 @@ async function contentErrors(
   ]
 }
 
-/** Once one row has metadata, every row has, and the same path has the same type everywhere. */
+/** Either all rows have metadata or none, and a path has the same type in all rows. */
 function metadataErrors(rows: readonly DatasetRow[]): string[] {
   if (rows.every(({ metadata }) => metadata === null)) return []
   const errors: string[] = []
@@ -135,7 +135,7 @@ function visit(
   } else see(at, typeof value === 'bigint' ? 'number' : typeof value, value)
 }
 
-/** Lines that were read already, so each is an object. */
+/** All lines are known to be objects. */
 async function keyErrors(file: string): Promise<string[]> {
   const errors: string[] = []
   let expected: string | undefined

@@ -58,12 +58,12 @@ export function addInitCommand(rollouts: Command, setExitCode: SetExitCode): voi
   })
 }
 
-/** What a rollout needs of its workspace, and gets when it is not there. */
+/** Files that a rollout needs in its workspace; missing ones are created. */
 const needed = ['.gitignore', 'osmosis.toml', 'tsconfig.json']
 
 /**
  * Adds a rollout to the workspace of the working folder. Resolves with the exit code: 0, 1 when its
- * packages could not be installed, 2 for wrong use and for what would have been overwritten.
+ * packages could not be installed, 2 for wrong use and for existing files.
  */
 async function initCommand(name: string, flags: InitFlags): Promise<number> {
   try {
@@ -96,7 +96,7 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   if (manifest.added.length > 0) say(`Added to package.json: ${manifest.added.join(', ')}`)
   const unfit = await missingOptions(path.join(root, 'tsconfig.json'))
   if (unfit.length > 0) {
-    say(`warning: tsconfig.json does not fit the rollout. Set in its compilerOptions:`)
+    say(`warning: tsconfig.json lacks options that the rollout needs. Set in its compilerOptions:`)
     for (const line of unfit) say(`  ${line}`)
   }
 
@@ -109,7 +109,7 @@ async function init(name: string, flags: InitFlags): Promise<number> {
       return 1
     }
   }
-  // An osmosis.toml that was there already names policies that know nothing of this rollout.
+  // The policies of an existing osmosis.toml were not written for this rollout.
   const policy = missing.includes('osmosis.toml') ? '' : ` --policy policies/${name}.ts`
   const steps = [
     ...(path.relative(workingFolder(), root) === ''
@@ -123,7 +123,7 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   return 0
 }
 
-/** The workspace here, else the nearest folder with a package.json: it becomes one. */
+/** The workspace, else the nearest folder with a package.json, which becomes a workspace. */
 async function workspaceRoot(): Promise<string> {
   const { findWorkspaceRoot } = await import('@osmosis/eval')
   const workspace = await findWorkspaceRoot(fromHere('osmosis.toml'))
@@ -149,7 +149,7 @@ function say(line: string): void {
   printError(`${line}\n`)
 }
 
-/** What a rollout needs of the compiler, as far as a config says it. */
+/** Compiler options that matter for a rollout. */
 interface CompilerOptions {
   readonly target?: unknown
   readonly lib?: unknown
@@ -159,12 +159,12 @@ interface CompilerOptions {
 
 /** The oldest library that our declarations and the files of a rollout compile with. */
 const oldestLib = 2023
-/** Configs that extend one another in a circle are the compiler's business. */
+/** Limit for configs that extend one another in a circle, which the compiler reports. */
 const mostExtended = 20
 
 /**
- * What a tsconfig.json lacks that the files of a rollout need: a line for each option. None for one that
- * cannot be read, because the compiler says that itself.
+ * Options that the files of a rollout need and a tsconfig.json lacks, a line for each. Empty for an
+ * unreadable file, which the compiler reports.
  */
 async function missingOptions(file: string): Promise<string[]> {
   const options = await readOptions(file, mostExtended).catch(() => undefined)
@@ -184,7 +184,7 @@ async function missingOptions(file: string): Promise<string[]> {
   ]
 }
 
-/** A compiler without a target takes the newest language it knows, or says what it lacks. */
+/** Without a target, the compiler uses its newest one. */
 function isNewEnough(library: unknown): boolean {
   if (typeof library !== 'string') return library === undefined
   const [, year] = /^es(\d{4}|next)$/i.exec(library) ?? []
@@ -215,13 +215,13 @@ const string = String.raw`"(?:[^"\\\n]|\\.)*"`
 const comment = String.raw`\/\/[^\n]*|\/\*[^]*?\*\/`
 const lastComma = String.raw`,(?=\s*[}\]])`
 
-/** JSON with comments, and commas behind the last of a list. */
+/** Parses JSON with comments and trailing commas. */
 function parse(text: string): unknown {
   const plain = text.replace(/^\uFEFF/, '').replaceAll(outsideStrings(comment), ofString)
   return JSON.parse(plain.replaceAll(outsideStrings(lastComma), ofString))
 }
 
-/** Matches strings as well, so that nothing in them is taken for what is looked for. */
+/** Also matches strings, so that their content is not replaced. */
 function outsideStrings(pattern: string): RegExp {
   return new RegExp(`${string}|${pattern}`, 'g')
 }

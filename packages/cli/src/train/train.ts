@@ -3,7 +3,7 @@ import type { JsonObject, PlatformClient } from '@osmosis/platform'
 
 import {
   addHostedRunCommands,
-  runWords,
+  runKinds,
   unlessLoggedOut,
   waitingStatuses,
   type FoundHostedRun,
@@ -29,7 +29,7 @@ async function detailsOf(
   }
 }
 
-/** Those of a run that has ended; they are asked for by the name that was given. */
+/** The checkpoints of a run that has ended. */
 async function checkpointsOf(
   client: PlatformClient,
   name: string,
@@ -38,7 +38,7 @@ async function checkpointsOf(
   const { objectsOf } = await import('@osmosis/platform')
   if (unfinishedStatuses.includes(status)) return []
   try {
-    const answer = await client.request([runWords.train.route, name, 'checkpoints'])
+    const answer = await client.request([runKinds.train.route, name, 'checkpoints'])
     return objectsOf(answer['checkpoints'])
   } catch (error) {
     await unlessLoggedOut(error)

@@ -52,7 +52,7 @@ describe('osmosis auth login', () => {
     expect(readdirSync(path.dirname(credentials))).toEqual(['credentials.json'])
   })
 
-  it('makes the login before it worthless, after the new one is kept', async () => {
+  it('revokes the earlier login, after the new one is saved', async () => {
     const { platform, osmosis } = await platformUser()
     expect((await osmosis('auth login')).code).toBe(0)
     expect(platform.calls.at(-1)).toBe('DELETE tokens/token-1')
@@ -85,7 +85,7 @@ describe('osmosis auth login', () => {
     expect(platform.calls).toEqual(['GET verify'])
   })
 
-  it('revokes a token that cannot be kept', async () => {
+  it('revokes a token that cannot be saved', async () => {
     const { platform, osmosis, home } = await platformUser({ loggedIn: false })
     mkdirSync(path.join(home, '.config'))
     symlinkSync('nowhere', path.join(home, '.config/osmosis'))
@@ -95,11 +95,14 @@ describe('osmosis auth login', () => {
     expect([...platform.login.tokens.values()]).toEqual(['token-1'])
   })
 
-  it('moves a file that says nothing out of the way', async () => {
+  it('renames an invalid file', async () => {
     const { osmosis, credentials } = await platformUser()
     writeFileSync(credentials, 'planted-nonsense')
     const { code, stderr } = await osmosis('auth login')
-    expect([code, stderr]).toEqual([0, expect.stringContaining(`it is ${credentials}.bak now`)])
+    expect([code, stderr]).toEqual([
+      0,
+      expect.stringContaining(`was renamed to ${credentials}.bak`),
+    ])
     expect(readFileSync(`${credentials}.bak`, 'utf8')).toBe('planted-nonsense')
     expect(stderr).not.toContain('planted-nonsense')
   })
@@ -114,7 +117,7 @@ describe('osmosis auth login', () => {
 
   it.each([
     ['access_denied', 'The login was denied.'],
-    ['expired_token', 'The login was not allowed in time: start again.'],
+    ['expired_token', 'The login was not approved in time: start again.'],
   ] as const)('ends when the platform says %s', async (word, message) => {
     const { platform, osmosis, credentials } = await platformUser({ loggedIn: false })
     platform.login.polls = [word]

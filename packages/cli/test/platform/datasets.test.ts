@@ -13,7 +13,7 @@ const rows = Array.from({ length: 6 }, (_, index) => ({
 const jsonl = rows.map((row) => `${JSON.stringify(row)}\n`).join('')
 
 describe('osmosis dataset validate', () => {
-  it('asks nobody, and needs no login', async () => {
+  it('sends no request, and needs no login', async () => {
     const { platform, osmosis } = await platformUser({ loggedIn: false })
     writeFileSync(here('sums.jsonl'), jsonl)
     const { code, stdout } = await osmosis('dataset validate sums.jsonl --json')
@@ -237,7 +237,7 @@ describe('osmosis dataset', () => {
     expect(json(early.stderr)).toMatchObject({ error: { code: 'VALIDATION' } })
   })
 
-  it('shows the log, and where to go on', async () => {
+  it('shows the log, and the cursor for more', async () => {
     const { platform, osmosis } = await platformUser()
     platform.datasets.add('sums', jsonl)
     platform.datasets.logs.push(

@@ -10,7 +10,7 @@ import { onTestFinished } from 'vitest'
 import { startOsmosis, temporaryFolder, type Finished } from '../osmosis.ts'
 import { json, platformUser, token, type PlatformUser } from './on-platform.ts'
 
-/** A bus that starts nothing by itself, least of all the keyring of whoever runs the tests. */
+/** A bus without services, so that no test uses the keyring of the developer. */
 const busConfig = `<busconfig>
   <type>session</type>
   <listen>unix:dir=/tmp</listen>

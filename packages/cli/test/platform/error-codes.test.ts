@@ -48,7 +48,7 @@ const ways: Record<Exclude<PlatformErrorCode, 'KEYRING_UNAVAILABLE'> | 'INTERNAL
   ENV_TOKEN_PLATFORM_MISMATCH: () => ({
     env: { OSMOSIS_TOKEN: 'planted', OSMOSIS_TOKEN_PLATFORM_URL: 'https://other.example' },
   }),
-  // Nobody has thought of a working folder that is gone.
+  // A removed working folder is an unexpected error.
   INTERNAL({ workspace }) {
     const gone = path.join(workspace, 'gone')
     mkdirSync(gone)

@@ -23,7 +23,7 @@ describe('a refusal of the platform', () => {
     [422, undefined, 'PLATFORM_ERROR'],
     [500, undefined, 'PLATFORM_ERROR'],
     [302, undefined, 'PLATFORM_ERROR'],
-  ])('with %d and code %s is %s, and asked for once', async (status, code, errorCode) => {
+  ])('with %d and code %s is %s, and is requested once', async (status, code, errorCode) => {
     const { platform, osmosis } = await platformUser()
     const issues = [{ key: 'lr', message: `is not ${token}` }]
     platform.fail('GET verify', refusal(status, `No, ${token}.`, { ...(code && { code }), issues }))
@@ -47,7 +47,7 @@ describe('a refusal of the platform', () => {
     expect(platform.calls).toEqual(['GET verify'])
   })
 
-  it('is a sentence with its issues for people', async () => {
+  it('is a human-readable sentence with its issues', async () => {
     const { platform, osmosis } = await platformUser()
     const issues = ['too much', { key: 'lr', message: 'unknown', key_correction: 'rate' }]
     platform.fail('GET verify', { status: 400, body: { error: 'No \u001B[2Jway.', issues } })
@@ -71,7 +71,7 @@ describe('a refusal of the platform', () => {
   })
 })
 
-it('an answer that is no object is an error of the platform', async () => {
+it('an answer that is not an object is an error of the platform', async () => {
   const { platform, osmosis } = await platformUser()
   platform.fail('GET verify', { body: '[1]' })
   const { code, stderr } = await osmosis('auth whoami --json')

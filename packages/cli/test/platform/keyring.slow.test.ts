@@ -21,7 +21,7 @@ withSecretService.describe('with the Secret Service', () => {
     expect(user.secretTool(['search', '--all', 'service', 'osmosis-cli'])).toBe('')
   })
 
-  it('a login with the same token by both command lines is read, and kept as it is', async () => {
+  it('a login with the same token by both command lines is read, and left unchanged', async () => {
     const user = await desktopUser()
     await user.command(`auth login --token ${token}`)
     storedByPython(user)

@@ -6,7 +6,7 @@ import { desktopUser, recordIn, withSecretService } from './desktop-user.ts'
 import { json, token } from './on-platform.ts'
 
 withSecretService.describe('with the Secret Service', () => {
-  it('a login is kept in the keyring, read from it, replaced and removed', async () => {
+  it('a login is stored in the keyring, read from it, replaced and removed', async () => {
     const user = await desktopUser()
     const first = await user.command('auth login --json --token standing-token')
     expect([first.code, first.stderr]).toEqual([0, ''])
@@ -36,7 +36,7 @@ withSecretService.describe('with the Secret Service', () => {
     expect(existsSync(user.credentials)).toBe(false)
   })
 
-  it('without one the token is kept in the file, and the login says so', async () => {
+  it('without a keyring the token is stored in the file, and the login reports it', async () => {
     const user = await desktopUser({ keyring: false })
     const { code, stdout, stderr } = await user.command(`auth login --token ${token}`)
     expect([code, stdout]).toEqual([

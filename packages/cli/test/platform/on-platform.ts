@@ -36,7 +36,7 @@ export async function platformUser({ loggedIn = true } = {}): Promise<PlatformUs
     OSMOSIS_TOKEN: '',
     OSMOSIS_TOKEN_PLATFORM_URL: '',
     OSMOSIS_PLATFORM_URL: platform.url,
-    // The keyring of whoever runs the tests is theirs.
+    // Tests must not use the keyring of the developer.
     OSMOSIS_TOKEN_STORE: 'file',
   }
   workIn(workspace)

@@ -74,8 +74,13 @@ describe.each([
   it('shows the log of a run', async () => {
     const { platform, osmosis } = await platformUser()
     platform[key].add('first')
-    platform[key].logs.push({ timestamp: '10:00', level: 'info', step: 'start', message: 'begun' })
-    expect((await osmosis(`${kind} logs first`)).stdout).toBe('10:00  info  start  begun\n')
+    platform[key].logs.push({
+      timestamp: '10:00',
+      level: 'info',
+      step: 'start',
+      message: 'started',
+    })
+    expect((await osmosis(`${kind} logs first`)).stdout).toBe('10:00  info  start  started\n')
     expect(String(platform.requests[0]?.query)).toBe('limit=50&direction=older')
     expect((await osmosis(`${kind} logs first --limit 201`)).code).toBe(2)
   })
@@ -149,7 +154,7 @@ describe('osmosis eval download', () => {
     expect(stdout).not.toContain('planted-signature')
 
     const again = await osmosis('eval download first')
-    expect(again.stdout).toMatch(/^Downloaded 0 files to .*first\. 2 were there already\.\n$/)
+    expect(again.stdout).toMatch(/^Downloaded 0 files to .*first\. 2 already existed\.\n$/)
     expect(json((await osmosis('eval download first --overwrite --json')).stdout)).toMatchObject({
       resource: { files_downloaded: 2 },
     })
@@ -195,7 +200,7 @@ describe('osmosis eval download', () => {
     expect(existsSync(here('first'))).toBe(false)
   })
 
-  it('writes no file of a type that nobody has asked for', async () => {
+  it('writes no file of a type that was not requested', async () => {
     const { platform, osmosis } = await platformUser()
     platform.evalRuns.add('first')
     for (const [name, text] of files) platform.evalRuns.files.set(name, text)
@@ -212,7 +217,7 @@ describe('osmosis eval download', () => {
     expect((await osmosis('eval download first --types all')).code).toBe(0)
   })
 
-  it('is refused as long as a run has not begun', async () => {
+  it('is refused until the run has started', async () => {
     const { platform, osmosis } = await platformUser()
     platform.evalRuns.add('first', { status: 'pending' })
     const { code, stderr } = await osmosis('eval download first')

@@ -47,7 +47,7 @@ it("a private key does not become the workspace's", async () => {
   expect(shared).toMatchObject({ items: [{ name: 'C_KEY' }], total_count: 1 })
 })
 
-it('nobody is asked whether to delete a secret that is not there', async () => {
+it('deleting a missing secret fails before the question', async () => {
   const { platform, osmosis } = await platformUser()
   platform.secrets.push({ name: 'SHARED_KEY', scope: 'workspace', value })
   const other = await osmosis('secret delete SHARED_KEY --json')

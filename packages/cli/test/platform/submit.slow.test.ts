@@ -85,7 +85,7 @@ describe('osmosis eval submit', () => {
       writeFileSync(path.join(tools, 'gh'), `#!/bin/sh\n${script}\n`)
       chmodSync(path.join(tools, 'gh'), 0o755)
     }
-    // git has no login here, whoever runs the tests.
+    // git has no login here, whatever the machine of the developer has.
     const env = {
       PATH: `${tools}${path.delimiter}${process.env['PATH']}`,
       GIT_CONFIG_NOSYSTEM: '1',

@@ -117,7 +117,7 @@ describe('osmosis eval submit', () => {
     expect(refused.stderr).not.toContain(secret)
   })
 
-  it('names secrets that nobody has, here or on the platform', async () => {
+  it('names secrets without a value here and on the platform', async () => {
     const { platform, osmosis } = await author(entrypoint, ['NOBODY_HAS'])
     platform.fail('GET environment-secrets', { status: 500 })
     const finished = await osmosis('eval submit configs/eval/echo.toml --yes --json')

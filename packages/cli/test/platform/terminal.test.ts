@@ -46,7 +46,7 @@ it('Ctrl-C at a question ends with 130 and does nothing', async () => {
 
 it('a secret that is typed is not shown', async () => {
   const user = await platformUser()
-  // The origin of the workspace is not asked for: there is no git on this PATH.
+  // The origin of the workspace is not needed: this PATH has no git.
   const session = inTerminal(user, '--workspace lab secret set SEARCH_API_KEY')
   await session.until('Value of SEARCH_API_KEY: ')
   session.type('planted-secret-value\r')

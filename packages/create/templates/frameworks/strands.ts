@@ -14,7 +14,7 @@ const lookUp = tool({
   callback: ({ product }) => lookUpPrice(product),
 })
 
-/** `concurrency: { maxConcurrent: 8 }` would let no more than 8 run at the same time. */
+/** `concurrency: { maxConcurrent: 8 }` would run at most 8 rollouts concurrently. */
 export const config = defineWorkflowConfig({ name: '__name__' })
 
 export class ShopWorkflow extends AgentWorkflow {

@@ -9,7 +9,7 @@ import { PlatformError } from '../platform-error.ts'
 import { defaultPlatformUrl } from '../settings.ts'
 import { findLogin, unreadable, type StoredLogin } from './stored-login.ts'
 
-/** The logins of this user, in the file that all command lines of Osmosis share. */
+/** Reads and writes the logins of this user, in the file that all command lines of Osmosis share. */
 export class CredentialsFile {
   readonly path: string
 
@@ -17,7 +17,7 @@ export class CredentialsFile {
     this.path = file
   }
 
-  /** That of the user with this home folder. */
+  /** The file in this home folder. */
   static ofHome(folder: string): CredentialsFile {
     return new CredentialsFile(fileIn(folder))
   }
@@ -26,7 +26,7 @@ export class CredentialsFile {
    * The login for a platform; undefined when there is none.
    *
    * @throws PlatformError with code `CREDENTIALS_UNAVAILABLE` for a file that cannot be read,
-   * `CREDENTIALS_PARSE_FAILED` or `CREDENTIALS_VERSION_CHANGED` for one that says nothing
+   * `CREDENTIALS_PARSE_FAILED` or `CREDENTIALS_VERSION_CHANGED` for one that is invalid
    */
   async find(url: string): Promise<StoredLogin | undefined> {
     const credentials = await this.#read()
@@ -34,8 +34,8 @@ export class CredentialsFile {
   }
 
   /**
-   * Moves a file that says nothing out of the way, so that a new login can be kept. Resolves with
-   * its new name, or undefined when nothing had to be moved.
+   * Renames an invalid file, so that a new login can be saved. Resolves with its new name, or undefined for a
+   * valid or missing file.
    */
   async moveCorrupt(): Promise<string | undefined> {
     try {
@@ -51,20 +51,20 @@ export class CredentialsFile {
     }
   }
 
-  /** Keeps a login for a platform in place of the one there was. */
+  /** Saves a login for a platform, replacing an earlier one. */
   async save(url: string, login: StoredLogin): Promise<void> {
     await mkdir(path.dirname(this.path), { recursive: true, mode: 0o700 })
     await this.#write({ ...(await this.#platforms()), [url]: toRecord(url, login) })
   }
 
-  /** Forgets the login for a platform. */
+  /** Removes the login for a platform. */
   async remove(url: string): Promise<void> {
     const { [url]: _removed, ...others } = await this.#platforms()
     if (Object.keys(others).length > 0) await this.#write(others)
     else await rm(this.path, { force: true })
   }
 
-  /** The records by platform. What older forms hold becomes the record of the default platform. */
+  /** The records by platform. A login in an older format becomes that of the default platform. */
   async #platforms(): Promise<JsonObject> {
     const credentials = await this.#read()
     if (credentials === undefined) return {}
@@ -95,7 +95,7 @@ export class CredentialsFile {
       const json: unknown = JSON.parse(text)
       if (isJsonObject(json)) return json
     } catch {
-      // What the parser says quotes the file, tokens included.
+      // The error of the parser quotes the file, which contains tokens.
     }
     throw unreadable(this.path, 'it is not a JSON object')
   }

@@ -5,24 +5,24 @@ import { textOf, type JsonObject } from '../answers.ts'
 import { PlatformError } from '../platform-error.ts'
 import { toIdentity, type Identity } from './stored-login.ts'
 
-/** What a person has to do to allow a login. */
+/** What the user needs to approve a login. */
 export interface DeviceCode {
-  /** To be typed in, or compared. */
+  /** Code to enter, or to compare. */
   readonly userCode: string
-  /** Where to type it in. */
+  /** Page on which to enter it. */
   readonly url: string
-  /** The page that knows the code already, else `url`. */
+  /** Page that already has the code, else `url`. */
   readonly completeUrl: string
 }
 
 /** Options of {@link loginByDevice}. */
 export interface DeviceLoginOptions {
-  /** What the platform lists the login as. */
+  /** Name of the login on the platform. */
   readonly deviceName: string
   /** Shows the code, before the first poll. */
   readonly onCode: (code: DeviceCode) => void
   readonly signal: AbortSignal
-  /** Waits so many milliseconds between polls; default: it does. */
+  /** Waits this many milliseconds between polls; replaced in tests. */
   readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
@@ -31,9 +31,9 @@ const defaultIntervalSeconds = 5
 const longestIntervalSeconds = 30
 
 /**
- * Lets a person allow a login on a page of the platform, and resolves with the token when they have.
+ * Lets the user approve a login on a page of the platform, and then resolves with the token.
  *
- * @throws PlatformError with code `AUTH_REQUIRED` when it is denied or not allowed in time, and
+ * @throws PlatformError with code `AUTH_REQUIRED` when it is denied or not approved in time, and
  * `PLATFORM_ERROR` for a platform without such logins
  */
 export async function loginByDevice(
@@ -68,17 +68,17 @@ async function authorize(client: PlatformClient, deviceName: string): Promise<Js
     if (!(error instanceof PlatformError) || error.platformCode !== 'NOT_FOUND') throw error
     throw new PlatformError(
       'PLATFORM_ERROR',
-      `${client.url} offers no login of this kind: check OSMOSIS_PLATFORM_URL.`,
+      `${client.url} does not support logins by a browser: check OSMOSIS_PLATFORM_URL.`,
       { details: error.details, status: 404 },
     )
   }
 }
 
 const pollTimeoutMs = 30_000
-/** Answers that end a login whatever their body says. */
+/** Errors that end a login, whatever the body of the answer. */
 const final = new Set<unknown>(['UPGRADE_REQUIRED', 'RATE_LIMITED'])
 
-/** An answer that refuses says why in `error`; a poll without any answer in time is pending. */
+/** A refusal has its reason in `error`; a poll that times out is pending. */
 async function poll(client: PlatformClient, body: JsonObject, leftMs: number): Promise<JsonObject> {
   try {
     return await client.request(['device', 'token'], {
@@ -101,7 +101,7 @@ async function poll(client: PlatformClient, body: JsonObject, leftMs: number): P
 function refused(why: unknown): PlatformError {
   if (why === 'access_denied') return new PlatformError('AUTH_REQUIRED', 'The login was denied.')
   if (why === 'expired_token') {
-    return new PlatformError('AUTH_REQUIRED', 'The login was not allowed in time: start again.')
+    return new PlatformError('AUTH_REQUIRED', 'The login was not approved in time: start again.')
   }
   const said = textOf(why) ?? 'nothing'
   return new PlatformError('PLATFORM_ERROR', `The platform answered a login with: ${said}`, {

@@ -5,7 +5,7 @@ import type * as Keyrings from '@napi-rs/keyring'
 import { PlatformError } from '../platform-error.ts'
 
 /**
- * Where an operating system keeps tokens, by account.
+ * Storage of the operating system for tokens, by account.
  *
  * Its methods throw PlatformError with code `KEYRING_UNAVAILABLE`.
  */
@@ -17,17 +17,17 @@ export interface Keyring {
   delete(account: string): Promise<void>
 }
 
-/** What all command lines of Osmosis keep their tokens under. */
+/** Service name of the tokens of all command lines of Osmosis. */
 export const keyringService = 'osmosis-cli'
 
 /**
- * The keyring of this user: the Secret Service on Linux, the Keychain on macOS. The library that
- * speaks to them is an optional dependency, and neither of them is everywhere.
+ * The keyring of this user: the Secret Service on Linux, the Keychain on macOS. Its library is an optional
+ * dependency, and a machine may have no keyring.
  */
 export class SystemKeyring implements Keyring {
   readonly #signal: AbortSignal
 
-  /** @param signal - ends the wait for somebody who is asked to unlock the keyring */
+  /** @param signal - ends the wait for the user to unlock the keyring */
   constructor(signal: AbortSignal = new AbortController().signal) {
     this.#signal = signal
   }
@@ -38,7 +38,7 @@ export class SystemKeyring implements Keyring {
         return await entry.getPassword()
       } catch (error) {
         if (!isAmbiguous(error)) throw error
-        // An account belongs to one token, so that all its entries have the same.
+        // An account belongs to one token, so all its entries have the same password.
         const all = await library.findCredentialsAsync(keyringService)
         return all.find((found) => found.account === account)?.password
       }
@@ -47,7 +47,7 @@ export class SystemKeyring implements Keyring {
   }
 
   async set(account: string, token: string): Promise<void> {
-    // Nothing is written over an entry of another command line that says the same already.
+    // Keeps an entry of another command line that has the same token.
     if ((await this.get(account)) === token) return
     await this.#use(account, (entry) => entry.setPassword(token))
   }
@@ -60,13 +60,13 @@ export class SystemKeyring implements Keyring {
     account: string,
     act: (entry: Keyrings.AsyncEntry, library: typeof Keyrings) => Promise<T>,
   ): Promise<T> {
-    // The Python command line names entries in another way there: neither would find the other's.
+    // The Python command line names entries differently there, so neither would find those of the other.
     if (process.platform === 'win32') throw unavailable('that of Windows is not supported')
     try {
       return await untilAborted(this.#signal, async () => {
         const library = await import('@napi-rs/keyring')
-        // Otherwise the kernel's own keyring is taken where there is no Secret Service. It forgets
-        // everything when the machine restarts, and no other command line looks there.
+        // Otherwise the library falls back to the keyring of the kernel, which is cleared on a restart and
+        // which no other command line reads.
         const linux = { store: 'secret-service' } as const
         return act(new library.AsyncEntry(keyringService, account, { linux }), library)
       })
@@ -80,7 +80,7 @@ export class SystemKeyring implements Keyring {
   }
 }
 
-/** Command lines mark their entries differently, so that one account may have several. */
+/** Command lines add different attributes, so one account may have several entries. */
 function isAmbiguous(error: unknown): boolean {
   return /matched by \d+ credentials/.test(errorMessage(error))
 }

@@ -10,7 +10,7 @@ import { CredentialsFile } from './credentials-file.ts'
 import { type Keyring, keyringService, SystemKeyring } from './keyring.ts'
 import { type Identity, type StoredLogin, instant, loggedOut, revokeToken } from './stored-login.ts'
 
-/** Something that was left undone, and does not undo what was done. */
+/** A problem that does not fail the command. */
 export interface LoginWarning {
   readonly code:
     | 'KEYRING_CLEANUP_FAILED'
@@ -21,8 +21,8 @@ export interface LoginWarning {
 }
 
 /**
- * The logins of this user: who they are in the credentials file, and the token in the keyring of
- * the system, or where that cannot be used in the file as well.
+ * Stores the logins of this user: the user in the credentials file, and the token in the keyring of the
+ * system, or also in the file where there is no keyring.
  */
 export class LoginStore {
   readonly file: CredentialsFile
@@ -31,11 +31,11 @@ export class LoginStore {
 
   constructor(
     options: {
-      /** Default: that of this user. */
+      /** Default: the file of this user. */
       readonly file?: CredentialsFile
-      /** Default: that of the system. */
+      /** Default: the keyring of the system. */
       readonly keyring?: Keyring
-      /** Where the tokens of new logins go; default: `auto`. */
+      /** Storage for tokens of new logins; default: `auto`. */
       readonly tokenStore?: TokenStore
     } = {},
   ) {
@@ -45,16 +45,16 @@ export class LoginStore {
   }
 
   /**
-   * Finds out whether a login for a platform could be kept.
+   * Checks that a login for a platform can be saved.
    *
-   * @throws PlatformError with code `KEYRING_UNAVAILABLE` when nothing but the keyring will do
+   * @throws PlatformError with code `KEYRING_UNAVAILABLE` when only the keyring is allowed
    */
   async check(url: string): Promise<void> {
     if (this.#tokenStore === 'keyring') await this.#keyring.get(platformAccount(url))
   }
 
   /**
-   * The token of a login in the credentials file; undefined when it is not in the keyring any more.
+   * The token of a login in the credentials file; undefined when the keyring no longer has it.
    *
    * @throws PlatformError with code `KEYRING_UNAVAILABLE`
    */
@@ -68,10 +68,10 @@ export class LoginStore {
   }
 
   /**
-   * Keeps a login in place of an earlier one, to be cleaned up afterwards.
+   * Saves a login. The caller then cleans up the login that it replaces.
    *
    * @throws PlatformError with code `CREDENTIALS_UNAVAILABLE` or `KEYRING_UNAVAILABLE`; then the
-   * earlier one is as it was
+   * earlier one is unchanged
    */
   async save(
     url: string,
@@ -83,9 +83,9 @@ export class LoginStore {
     const account = `${platformAccount(url)}:${digest(tokenId ?? crypto.randomUUID())}`
     const store = await this.#keepToken(account, token, warn)
     const atFile = store === 'file' ? token : undefined
-    const kept: StoredLogin = { token: atFile, expiresAt, user, tokenId, account, store }
+    const saved: StoredLogin = { token: atFile, expiresAt, user, tokenId, account, store }
     try {
-      await this.file.save(url, kept)
+      await this.file.save(url, saved)
     } catch (cause) {
       const isNew = earlier?.account !== account
       if (store === 'keyring' && isNew) await this.#delete([account], url, warn)
@@ -95,10 +95,10 @@ export class LoginStore {
         { cause },
       )
     }
-    return kept
+    return saved
   }
 
-  /** Removes the token of a login from the keyring, except what the login that replaced it has there. */
+  /** Removes the token of a login from the keyring, except one that the replacement uses. */
   async clean(
     url: string,
     login: StoredLogin,
@@ -144,14 +144,14 @@ export class LoginStore {
   }
 }
 
-/** What older logins for a platform are named, and the newer ones begin with. */
+/** The account of older logins for a platform, and the prefix of newer ones. */
 function platformAccount(url: string): string {
   return `platform:${digest(url)}`
 }
 
 /**
- * Names under which the token of a login may be. What the file says is believed only when it is
- * about this platform; logins for the default one had two other names before.
+ * Accounts that may have the token of a login. An account in the file is used only if it is one of this
+ * platform; earlier logins for the default platform had two other accounts.
  */
 function accountsOf(url: string, { account = '', user }: StoredLogin): string[] {
   const base = platformAccount(url)
@@ -165,20 +165,20 @@ function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 24)
 }
 
-/** Who speaks to the platform. */
+/** The login that requests use. */
 export interface ActiveLogin {
   readonly token: string
-  /** The variable `OSMOSIS_TOKEN`, or where a login is kept. */
+  /** The variable `OSMOSIS_TOKEN`, or the storage of the login. */
   readonly source: 'environment' | 'keyring' | 'file'
-  /** What the credentials file says of it; undefined for a token of the environment. */
+  /** Its record in the credentials file; undefined for a token of the environment. */
   readonly stored: StoredLogin | undefined
 }
 
 /**
- * The login for the platform of these settings: `OSMOSIS_TOKEN`, else the one that is kept. What is
- * kept is only read, whatever is wrong with it.
+ * The login for the platform of these settings: `OSMOSIS_TOKEN`, else the stored one. It never changes the
+ * storage, even if that is invalid.
  *
- * @throws PlatformError with code `AUTH_REQUIRED` when nobody is logged in (any more),
+ * @throws PlatformError with code `AUTH_REQUIRED` without a login or with an expired one,
  * `KEYRING_UNAVAILABLE` when the token is in a keyring that cannot be used, or a code of
  * {@link CredentialsFile}
  */
@@ -194,14 +194,14 @@ export async function activeLogin(
   if (Date.now() >= (instant(stored.expiresAt) ?? 0)) {
     throw loggedOut(`the login for ${url} has expired on ${stored.expiresAt}`)
   }
-  const token = await keptToken(store, url, stored)
+  const token = await storedToken(store, url, stored)
   if (token === undefined) {
-    throw loggedOut(`the keyring of the system does not have the token for ${url} any more`)
+    throw loggedOut(`the keyring of the system no longer has the token for ${url}`)
   }
   return { token, source: stored.store, stored }
 }
 
-async function keptToken(
+async function storedToken(
   store: LoginStore,
   url: string,
   login: StoredLogin,
@@ -219,8 +219,7 @@ async function keptToken(
 }
 
 /**
- * Finds out, before anybody is asked to log in, whether the login could be kept. Resolves with the
- * login that it would replace.
+ * Checks before a login that it can be saved. Resolves with the login that it replaces.
  *
  * @throws PlatformError with code `KEYRING_UNAVAILABLE`, `CREDENTIALS_UNAVAILABLE` or
  * `CREDENTIALS_VERSION_CHANGED`
@@ -236,17 +235,17 @@ export async function prepareStore(
   if (moved !== undefined) {
     warn({
       code: 'CREDENTIALS_MOVED',
-      message: `${file.path} could not be read; it is ${moved} now.`,
+      message: `${file.path} could not be read, and was renamed to ${moved}.`,
     })
   }
   return file.find(url).catch(() => undefined)
 }
 
 /**
- * Keeps a login and makes the one before it worthless. Resolves with where the token is.
+ * Saves a login and revokes the earlier one. Resolves with the storage of the token.
  *
  * @throws PlatformError with code `CREDENTIALS_UNAVAILABLE` or `KEYRING_UNAVAILABLE` when it cannot
- * be kept; a token that nobody had before has been revoked then
+ * be saved; a new token has been revoked then
  */
 export async function keepLogin(
   login: Identity & { readonly token: string; readonly isNew: boolean },
@@ -261,19 +260,19 @@ export async function keepLogin(
 ): Promise<'keyring' | 'file'> {
   const { store, url, earlier, clientFor, warn } = options
   const { token, tokenId } = login
-  const kept = await store.save(url, login, earlier, warn).catch(async (error: unknown) => {
+  const saved = await store.save(url, login, earlier, warn).catch(async (error: unknown) => {
     if (login.isNew && tokenId !== undefined) await tryToRevoke(clientFor(token), tokenId, warn)
     throw error
   })
-  if (earlier === undefined) return kept.store
+  if (earlier === undefined) return saved.store
   if (earlier.tokenId !== undefined && earlier.tokenId !== tokenId) {
     await tryToRevoke(clientFor(earlier.token ?? token), earlier.tokenId, warn)
   }
-  await store.clean(url, earlier, kept, warn)
-  return kept.store
+  await store.clean(url, earlier, saved, warn)
+  return saved.store
 }
 
-/** Makes the login for a platform worthless and forgets it. */
+/** Revokes and removes the login for a platform. */
 export async function forgetLogin(
   login: StoredLogin,
   options: {

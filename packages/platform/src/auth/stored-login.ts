@@ -3,28 +3,28 @@ import { isJsonObject, textOf, type JsonObject } from '../answers.ts'
 import { PlatformError, isScopeError } from '../platform-error.ts'
 import { defaultPlatformUrl } from '../settings.ts'
 
-/** A login as it is kept in the credentials file. */
+/** A login in the credentials file. */
 export interface StoredLogin {
-  /** Undefined when the keyring has it. */
+  /** Undefined when the token is in the keyring. */
   readonly token: string | undefined
   /** ISO time with its zone. */
   readonly expiresAt: string
   readonly user: JsonObject
   readonly tokenId: string | undefined
   readonly store: 'file' | 'keyring'
-  /** What the keyring has the token under, if it has it. */
+  /** Account of the token in the keyring. */
   readonly account: string | undefined
 }
 
 const loginAdvice =
   'Log in with `osmosis auth login`, or set OSMOSIS_TOKEN to a login token of the platform.'
 
-/** Nobody is logged in (any more). */
+/** An error for a missing or expired login. */
 export function loggedOut(why: string): PlatformError {
   return new PlatformError('AUTH_REQUIRED', `Not logged in: ${why}. ${loginAdvice}`)
 }
 
-/** A file that no login can be read from. */
+/** An error for a file without a readable login. */
 export function unreadable(file: string, why: string): PlatformError {
   return new PlatformError(
     'CREDENTIALS_PARSE_FAILED',
@@ -34,11 +34,11 @@ export function unreadable(file: string, why: string): PlatformError {
 
 /**
  * The login for a platform in a credentials file, in any of its forms: one record for each platform
- * (version 2), one record for all, or one for each workspace (version 1). The older two do not say
- * which platform they are for, so they are for the default one.
+ * (version 2), one record for all, or one for each workspace (version 1). The older two do not name
+ * their platform, so they are for the default one.
  *
  * @throws PlatformError with code `CREDENTIALS_PARSE_FAILED` or `CREDENTIALS_VERSION_CHANGED`; it
- * repeats names and dates only
+ * repeats only names and dates
  */
 export function findLogin(
   credentials: JsonObject,
@@ -67,7 +67,7 @@ export function findLogin(
 function otherVersion(file: string): PlatformError {
   return new PlatformError(
     'CREDENTIALS_VERSION_CHANGED',
-    `The login in ${file} cannot be used: it is of another version than 1 and 2. Upgrade osmosis, or set OSMOSIS_TOKEN to a login token of the platform.`,
+    `The login in ${file} cannot be used: its version is neither 1 nor 2. Upgrade osmosis, or set OSMOSIS_TOKEN to a login token of the platform.`,
   )
 }
 
@@ -93,7 +93,7 @@ function toLogin(record: unknown, name: string, file: string): StoredLogin {
   }
 }
 
-// A time without its zone is no instant, and is not guessed at.
+// A time without a zone is ambiguous, so it is rejected.
 const zonedTime = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)$/i
 
 /** Milliseconds since 1970; undefined for what is not a time with its zone. */
@@ -102,7 +102,7 @@ export function instant(text: string): number | undefined {
   return Number.isNaN(time) ? undefined : time
 }
 
-/** What the platform says about a token. */
+/** The user and the expiry of a token, as the platform knows them. */
 export interface Identity {
   /** With `id`, `email` and perhaps `name`. */
   readonly user: JsonObject
@@ -115,7 +115,7 @@ export interface Identity {
 
 const defaultLifetimeMs = 90 * 24 * 60 * 60 * 1000
 
-/** Reads what the platform says about a token. */
+/** Reads the user and the expiry of a token from an answer. */
 export function toIdentity(answer: JsonObject): Identity {
   const { user, expires_at: expires, token_id: tokenId, workspace } = answer
   if (!isJsonObject(user)) {
@@ -127,7 +127,7 @@ export function toIdentity(answer: JsonObject): Identity {
   if (Date.now() >= (instant(expiresAt) ?? 0)) {
     throw new PlatformError(
       'PLATFORM_ERROR',
-      `The platform gave a login that ends at ${expiresAt}, which is over or has no zone.`,
+      `The platform gave a login that expires at ${expiresAt}, which is in the past or has no time zone.`,
       { status: 200 },
     )
   }
@@ -140,8 +140,8 @@ export function toIdentity(answer: JsonObject): Identity {
 }
 
 /**
- * Asks the platform whose token a client has. A workspace that the platform refuses does not hide
- * the answer: then it is asked without.
+ * Requests the user of a client's token. If the platform refuses the workspace, the request is repeated
+ * without it.
  */
 export async function verifyLogin(client: PlatformClient): Promise<Identity> {
   try {
@@ -154,7 +154,7 @@ export async function verifyLogin(client: PlatformClient): Promise<Identity> {
 
 const revokeTimeoutMs = 5000
 
-/** Makes a token worthless; one that the platform refuses already is. */
+/** Revokes a token; one that the platform refuses needs no revocation. */
 export async function revokeToken(client: PlatformClient, tokenId: string): Promise<void> {
   try {
     await client.request(['tokens', tokenId], {

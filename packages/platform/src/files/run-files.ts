@@ -25,7 +25,7 @@ export interface FailedFile {
   readonly error: string
 }
 
-/** What can be downloaded of an evaluation run. */
+/** Types of files of an evaluation run. */
 export type RunFileType = 'metrics' | 'trajectories' | 'artifacts' | 'logs'
 
 const files: Readonly<Record<string, RunFileType>> = {
@@ -40,20 +40,20 @@ const folders: Readonly<Record<string, RunFileType>> = {
 
 /** The files of an evaluation run, as the platform lists them. */
 export interface RunFiles {
-  /** Those of the types that were asked for. */
+  /** Files of the requested types. */
   readonly files: readonly RunFile[]
-  /** Those that the platform lists besides; they are not written. */
+  /** Files of other types that the platform lists; they are not written. */
   readonly rejected: readonly FailedFile[]
-  /** What the platform says of all of them. */
+  /** Totals of the platform for all files. */
   readonly totals: JsonObject
 }
 
 /**
- * What an evaluation run has to download.
+ * Lists the files of an evaluation run.
  *
  * @param run - its id
- * @throws PlatformError with code `PLATFORM_ERROR` when the platform names a file that would be
- * written elsewhere
+ * @throws PlatformError with code `PLATFORM_ERROR` when the platform names a file outside of
+ * the run
  */
 export async function listRunFiles(
   client: PlatformClient,
@@ -84,7 +84,7 @@ function toRunFile({ path: name, size, token }: JsonObject): RunFile {
   )
 }
 
-/** Undefined for what is no file of a run, and for what would be written elsewhere. */
+/** Undefined for names that a run cannot have, and for paths that lead elsewhere. */
 function typeOf(name: string): RunFileType | undefined {
   const segments = name.split('/')
   const [first = ''] = segments
@@ -110,7 +110,7 @@ export async function downloadRunFiles(
   options: {
     readonly files: readonly RunFile[]
     readonly folder: string
-    /** Also those that are there with the same size. */
+    /** Also download files that exist with the same size. */
     readonly overwrite: boolean
     readonly storage: Storage
     readonly signal: AbortSignal
@@ -174,7 +174,7 @@ async function downloadOne(
       const ms = pauses[attempt]
       if (!(error instanceof PlatformError) || ms === undefined) throw error
       await pause(ms, signal)
-      // An address is good for a while only.
+      // Addresses expire.
       if (error.status === 403 || url === undefined) {
         url = (await addressesOf(client, run, [file])).get(file.path)
       }

@@ -11,7 +11,7 @@ import { Agent, request, type Dispatcher } from 'undici'
 import { PlatformError } from '../platform-error.ts'
 import { isLoopback } from '../settings.ts'
 
-/** Waits so many milliseconds. */
+/** Waits this many milliseconds. */
 export type Pause = (ms: number, signal: AbortSignal) => Promise<void>
 
 /** A piece of a file. */
@@ -26,7 +26,7 @@ const mostRedirects = 20
 /** Milliseconds without a byte of a download. */
 const idleMs = 60_000
 
-/** The storage that presigned URLs lead to. It gets no login. */
+/** The storage behind presigned URLs. It receives no login. */
 export class Storage {
   readonly #agent = new Agent({
     headersTimeout: 0,
@@ -44,7 +44,7 @@ export class Storage {
   /**
    * Uploads a piece of a file, up to five times, and resolves with its ETag.
    *
-   * @throws PlatformError with code `PLATFORM_ERROR`; it repeats no signature
+   * @throws PlatformError with code `PLATFORM_ERROR`; its message does not contain the signature
    */
   async put(
     url: string,
@@ -71,7 +71,7 @@ export class Storage {
   }
 
   /**
-   * Downloads to a file, which is there only when it is whole.
+   * Downloads to a file, which is created only when the download is complete.
    *
    * @throws PlatformError with code `PLATFORM_ERROR`; `status` is that of the storage
    */
@@ -86,7 +86,7 @@ export class Storage {
       if (expectedSize !== undefined && size !== expectedSize) {
         throw new PlatformError(
           'PLATFORM_ERROR',
-          `${file} should have ${expectedSize} bytes, and ${size} came.`,
+          `${file} should have ${expectedSize} bytes, but ${size} were received.`,
         )
       }
       await rename(unfinished, file)
@@ -124,7 +124,7 @@ export class Storage {
     throw new PlatformError('PLATFORM_ERROR', 'The storage redirects too often.')
   }
 
-  /** The limit is for the answer to begin, and for sending. */
+  /** The timeout covers sending, and waiting for the beginning of the answer. */
   async #ask(
     url: URL,
     timeoutMs: number,
@@ -162,7 +162,7 @@ export class Storage {
 
 const passing = new Set([429, 500, 502, 503, 504])
 
-/** Does something again while it fails for reasons that pass. */
+/** Repeats an attempt while it fails with a temporary error. */
 export async function retryPassing<T>(
   attempt: () => Promise<T>,
   pauses: readonly number[],
@@ -188,7 +188,7 @@ function storageUrl(text: string): URL {
   throw new PlatformError('PLATFORM_ERROR', 'The platform named a storage without https.')
 }
 
-/** Without the query, which is the signature. */
+/** Omits the query of the URL, which contains the signature. */
 function refused(url: URL, status: number): PlatformError {
   return new PlatformError('PLATFORM_ERROR', `The storage ${url.host} answered ${status}.`, {
     status,

@@ -23,8 +23,8 @@ const completeTimeoutMs = { simple: 30_000, multipart: 120_000 }
 const completePauses = [1000, 2000, 4000, 8000]
 
 /**
- * Uploads a file as a dataset that is called like it, and resolves with what the platform says of
- * it. An upload that fails is given up on the platform as well.
+ * Uploads a file as the dataset of its name, and resolves with the record of the platform. A failed upload is
+ * also aborted on the platform.
  *
  * @throws PlatformError with code `CONFLICT` when there is a dataset of this name
  */
@@ -43,7 +43,7 @@ export async function uploadDataset(
   )
   const id = textOf(dataset['id'])
   const { upload } = dataset
-  if (id === undefined || !isJsonObject(upload)) throw malformed('it says nowhere where to upload')
+  if (id === undefined || !isJsonObject(upload)) throw malformed('it sent no address to upload to')
   try {
     const parts = await send(file, size, upload, options)
     return await complete(

@@ -7,7 +7,7 @@ import { addChangeCommand, addHostedRunCommands, waitingStatuses } from './hoste
 import { onPlatform, platformCommand, type ProgramSettings } from '../platform-flags.ts'
 import type { PlatformSession } from '../platform-session.ts'
 
-/** Listed here as well: for a list of flags the client of the platform is not loaded. */
+/** Repeated here, because `--help` does not load the client of the platform. */
 const runFileTypes = [
   'metrics',
   'trajectories',
@@ -66,7 +66,7 @@ const evalKeys = [
   'dataset_df_stats',
 ]
 
-/** The flag may be repeated. */
+/** Reads a repeatable list of types. */
 function readTypes(value: string, earlier: readonly RunFileType[] = []): readonly RunFileType[] {
   const words = value.split(',').map((word) => word.trim().toLowerCase())
   if (words.length === 1 && words[0] === 'all') return runFileTypes
@@ -88,10 +88,10 @@ function readRows(value: string): string {
   throw new InvalidArgumentError('It must be rows and ranges of rows, e.g. 3,10-20.')
 }
 
-/** More than this is asked about first. */
+/** Larger downloads need a confirmation. */
 const largeBytes = 100 * 1024 ** 2
 
-/** Downloads what an evaluation run on the platform has written. */
+/** Downloads the files of an evaluation run on the platform. */
 async function downloadRun(
   session: PlatformSession,
   { types = ['metrics', 'trajectories'], rows, ...flags }: FlagsOf<typeof declareDownload>,
@@ -103,7 +103,7 @@ async function downloadRun(
   const { client } = await session.scoped()
   const { id, name, status } = await findRun(client, 'eval', nameOrId)
   if (waitingStatuses.includes(status)) {
-    const message = `There is nothing to download of ${nameOrId} yet: the run is ${status}.`
+    const message = `${nameOrId} has nothing to download yet: the run is ${status}.`
     throw new PlatformError('VALIDATION', message, { status: 200 })
   }
   const { files, rejected, totals } = await listRunFiles(client, id, { types, rows })
@@ -147,7 +147,7 @@ async function downloadRun(
     })
     const missing = [...rejected, ...failed]
     for (const { path: file, error } of missing) output.note(`${file}: ${error}`)
-    const there = skipped === 0 ? '' : ` ${skipped} were there already.`
+    const there = skipped === 0 ? '' : ` ${skipped} already existed.`
     const left = missing.length === 0 ? '' : ` ${missing.length} were not downloaded.`
     end(
       missing.length === 0 ? 'success' : 'partial',
@@ -179,7 +179,7 @@ function breakdownOf(files: readonly RunFile[]): Record<string, { files: number;
   )
 }
 
-/** A name of the platform, as that of one folder here. */
+/** The name of a run as the name of one folder. */
 function folderName(run: string): string {
   const name = run.replaceAll(/[^\w.-]+/g, '-')
   return /^\.*$/.test(name) ? 'run' : name

@@ -16,11 +16,11 @@ import {
 } from '../platform-flags.ts'
 import type { PlatformSession } from '../platform-session.ts'
 
-/** The two kinds of hosted runs, as their commands are called. */
+/** The two kinds of hosted runs, by the names of their commands. */
 export type RunKind = 'eval' | 'train'
 
-/** How the platform, and a workspace, call things of a kind. */
-export const runWords = {
+/** Names of each kind on the platform and in a workspace. */
+export const runKinds = {
   eval: { route: 'eval-runs', list: 'eval_runs', one: 'eval_run', config: 'eval' },
   train: {
     route: 'training-runs',
@@ -33,12 +33,12 @@ export const runWords = {
 /** Statuses of runs that have not started: they have no metrics, and nothing to download. */
 export const waitingStatuses: readonly string[] = ['pending', 'queued']
 
-/** A run as the platform knows it. */
+/** A run on the platform. */
 export interface FoundHostedRun {
   readonly id: string
   readonly name: string | undefined
   readonly status: string
-  /** With the keys that all command lines of Osmosis print. */
+  /** The record that all command lines of Osmosis print. */
   readonly record: JsonObject
   /** The whole answer. */
   readonly answer: JsonObject
@@ -119,7 +119,7 @@ export function addHostedRunCommands(
     .argument('<run>', 'its name or id')
     .addHelpText('after', example(`osmosis ${kind} logs my-run`))
   onPlatform(addLogFlags(logs), settings, async (session, flags, name) =>
-    session.showLogs([runWords[kind].route, name], flags),
+    session.showLogs([runKinds[kind].route, name], flags),
   )
   addChangeCommand(group, kind, 'stop', settings)
 }
@@ -127,7 +127,7 @@ export function addHostedRunCommands(
 async function listRuns(session: PlatformSession, kind: RunKind, flags: ListFlags): Promise<void> {
   const { runRecord } = await import('./run-record.ts')
   const { client } = await session.scoped()
-  const { route, list } = runWords[kind]
+  const { route, list } = runKinds[kind]
   const page = await session.readList(client, [route], list, flags)
   session.output.list({ ...page, items: page.items.map((item) => runRecord(kind, item)) }, [
     ['NAME', 'name'],
@@ -149,7 +149,7 @@ async function showRun(
     import('./run-record.ts'),
   ])
   const { client } = await session.scoped()
-  const { one } = runWords[kind]
+  const { one } = runKinds[kind]
   const run = await findRun(client, kind, name)
   const { metrics, error } = await metricsOf(client, kind, run)
   const measured = { metrics, metrics_available: metrics !== null, metrics_error: error }
@@ -180,13 +180,13 @@ async function metricsOf(
     return { metrics: null, error: 'No metrics are available yet: the run has not started.' }
   }
   try {
-    return { metrics: await client.request([runWords[kind].route, id, 'metrics']), error: null }
+    return { metrics: await client.request([runKinds[kind].route, id, 'metrics']), error: null }
   } catch (error) {
     return { metrics: null, error: (await unlessLoggedOut(error)).message }
   }
 }
 
-/** What is known of a run is shown although a part of it does not come. */
+/** Ignores the failure to read a part of a run, unless the login is invalid. */
 export async function unlessLoggedOut(error: unknown): Promise<PlatformError> {
   const { PlatformError } = await import('@osmosis/platform')
   if (error instanceof PlatformError && error.platformCode !== 'AUTH_REQUIRED') return error
@@ -203,7 +203,7 @@ async function changeRun(
   const verb = action === 'stop' ? 'Stop' : 'Retry'
   const agreed = await session.confirm({ prompt: `${verb} the run ${name}?` }, yes)
   const answer = agreed
-    ? await client.request([runWords[kind].route, name, action], { method: 'POST', body: {} })
+    ? await client.request([runKinds[kind].route, name, action], { method: 'POST', body: {} })
     : {}
   const done = action === 'stop' ? 'is stopping' : 'runs again'
   session.output.operation({

@@ -6,10 +6,10 @@ import {
   type PlatformClient,
 } from '@osmosis/platform'
 
-import { runWords, type FoundHostedRun, type RunKind } from './hosted-runs.ts'
+import { runKinds, type FoundHostedRun, type RunKind } from './hosted-runs.ts'
 
 /**
- * Finds a run by its name or id. Most routes of a run take its id alone.
+ * Finds a run by its name or id. Most routes of a run accept only its id.
  *
  * @throws PlatformError with code `NOT_FOUND`
  */
@@ -18,18 +18,14 @@ export async function findRun(
   kind: RunKind,
   nameOrId: string,
 ): Promise<FoundHostedRun> {
-  const { route, one } = runWords[kind]
+  const { route, one } = runKinds[kind]
   const answer = await client.request([route, nameOrId])
   const run = isJsonObject(answer[one]) ? answer[one] : {}
   const id = textOf(run['id'])
   if (id === undefined) {
-    throw new PlatformError(
-      'PLATFORM_ERROR',
-      `The platform did not say which run ${nameOrId} is.`,
-      {
-        status: 200,
-      },
-    )
+    throw new PlatformError('PLATFORM_ERROR', `The platform sent no id of the run ${nameOrId}.`, {
+      status: 200,
+    })
   }
   const { dataset, rollout, model, config, results } = answer
   const path = isJsonObject(config) ? textOf(config['model_path']) : undefined
@@ -44,7 +40,7 @@ export async function findRun(
   }
 }
 
-/** A run of a list, with the keys that all command lines of Osmosis print. */
+/** The record of a run that all command lines of Osmosis print. */
 export function runRecord(kind: RunKind, run: JsonObject): JsonObject {
   const { model, dataset, rollout, ...own } = run
   const { id = null, name = null, status = '', created_at: created = '' } = own
@@ -72,14 +68,14 @@ function reference(key: string, value: unknown): JsonObject {
   return { [`${key}_id`]: id, [`${key}_name`]: nameOf(value) }
 }
 
-/** Models, datasets and rollouts call their names differently. */
+/** Models, datasets and rollouts have different keys for their names. */
 function nameOf(value: unknown): string | null {
   if (!isJsonObject(value)) return null
   const { name, file_name: file, model_name: model } = value
   return textOf(name) ?? textOf(file) ?? textOf(model) ?? null
 }
 
-/** These keys, null where there is nothing. */
+/** These keys; null for missing values. */
 export function picked(from: JsonObject, keys: readonly string[]): JsonObject {
   return Object.fromEntries(keys.map((key) => [key, from[key] ?? null]))
 }

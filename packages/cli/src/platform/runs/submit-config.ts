@@ -8,13 +8,13 @@ import { fromHere, isInteractive } from '../../command/surroundings.ts'
 import { readSecretsFile } from '../../inputs/environment.ts'
 import type { PlatformSession } from '../platform-session.ts'
 import { readSecrets } from '../secret.ts'
-import { runWords, type RunKind } from './hosted-runs.ts'
+import { runKinds, type RunKind } from './hosted-runs.ts'
 
-/** A config that is ready to be submitted, and the files it means. */
+/** A config that is ready to be submitted, and its files. */
 export interface SubmittedConfig {
   /** Absolute. */
   readonly file: string
-  /** `[experiment]`, as it is written. */
+  /** The section `[experiment]`. */
   readonly experiment: {
     readonly rollout: string
     readonly model_path: string
@@ -27,12 +27,12 @@ export interface SubmittedConfig {
   readonly requiredSecrets: readonly string[]
   /** `[env]`. */
   readonly env: Readonly<Record<string, string>>
-  /** The sections as the platform takes them; empty ones are left out. */
+  /** The sections in the form of the platform, without empty ones. */
   readonly body: JsonObject
 }
 
 /**
- * Reads a config of a workspace as the platform will.
+ * Reads a config of a workspace, and checks it by the rules of the platform.
  *
  * @param workspace - top level of its repository
  * @throws PlatformError with code `VALIDATION`, with `issues` for what is wrong in it
@@ -43,21 +43,21 @@ export async function readSubmittedConfig(
   workspace: string,
 ): Promise<SubmittedConfig> {
   const file = fromHere(given)
-  const folder = path.join(workspace, 'configs', runWords[kind].config)
+  const folder = path.join(workspace, 'configs', runKinds[kind].config)
   if (path.extname(file) !== '.toml' || !isInside(folder, file)) {
-    throw invalid(`${given} must be a .toml file in configs/${runWords[kind].config}/.`)
+    throw invalid(`${given} must be a .toml file in configs/${runKinds[kind].config}/.`)
   }
   const text = await readFile(file, 'utf8').catch(() => {
     throw invalid(`${given} cannot be read.`)
   })
-  const problems = platformProblems(runWords[kind].config, text)
+  const problems = platformProblems(runKinds[kind].config, text)
   if (problems.length > 0) {
-    throw new PlatformError('VALIDATION', `${given} would be refused.`, {
+    throw new PlatformError('VALIDATION', `The platform would refuse ${given}.`, {
       details: { error: 'invalid config', issues: problems.map(toIssue) },
     })
   }
-  // It has no problems, so it is as the rules say.
-  const sections = configSections(runWords[kind].config, text) as KnownSections
+  // Without problems it has the known form.
+  const sections = configSections(runKinds[kind].config, text) as KnownSections
   const { experiment, env, secrets, ...own } = sections
   const rollout = path.join(workspace, 'rollouts', experiment.rollout)
   const entrypoint = path.resolve(rollout, experiment.entrypoint)
@@ -79,7 +79,7 @@ export async function readSubmittedConfig(
   }
 }
 
-/** What the rules of configs say of the sections that are read here. */
+/** The sections that are read here. */
 interface KnownSections {
   readonly experiment: SubmittedConfig['experiment'] & { readonly entrypoint: string }
   readonly env: Readonly<Record<string, string>>
@@ -101,16 +101,16 @@ function invalid(message: string): PlatformError {
   return new PlatformError('VALIDATION', message)
 }
 
-/** What a run is told about its secrets. */
+/** The secrets of a run. */
 interface RunSecrets {
   readonly required: readonly string[]
-  /** Values that are not stored on the platform. */
+  /** Values for this run only. */
   readonly provided?: Readonly<Record<string, string>>
 }
 
 /**
- * Finds the values of the secrets that a run needs: in the file, in the environment, stored on the
- * platform, and from a person, in this order.
+ * Finds the values of the secrets that a run needs: in the file, in the environment, on the platform, and
+ * by asking the user, in this order.
  *
  * @throws PlatformError with code `INTERACTIVE_REQUIRED` that names those without a value
  */
@@ -146,7 +146,7 @@ export async function findSecrets(
   return { required, ...(Object.keys(provided).length > 0 && { provided }) }
 }
 
-/** Names of secrets on the platform; when they cannot be listed, none are known to be there. */
+/** Names of secrets on the platform; empty when they cannot be listed. */
 async function storedNames(
   session: PlatformSession,
   client: PlatformClient,

@@ -16,14 +16,14 @@ import {
 
 import { inspectEntrypoint } from '../../inputs/entrypoint-process.ts'
 import type { PlatformSession } from '../platform-session.ts'
-import { runWords, type RunKind, type SubmitFlags } from './hosted-runs.ts'
+import { runKinds, type RunKind, type SubmitFlags } from './hosted-runs.ts'
 import { findSecrets, readSubmittedConfig, type SubmittedConfig } from './submit-config.ts'
 
-/** Whether it does is not documented, and somebody pays for finding out. */
+/** Not documented, and a failing run costs money. */
 const typeScriptNote =
   'It is not known whether the hosted platform runs TypeScript entrypoints: all that is documented is for Python. The run may fail when it starts.'
 
-/** Starts a run on the platform, once everything that can be checked here was checked. */
+/** Starts a run on the platform, after all checks that are possible locally. */
 export async function submitCommand(
   session: PlatformSession,
   kind: RunKind,
@@ -34,7 +34,7 @@ export async function submitCommand(
   const { client, git: repository } = await session.scoped()
   const workspace = repository ?? (await namedWorkspace(session, client, given, flags))
   const config = await readSubmittedConfig(kind, given, workspace.folder)
-  // Code that is loaded may say them.
+  // Loaded code may print them.
   output.hide(...config.requiredSecrets.map((name) => settings.environment[name]))
   const loaded = await preflight(config.entrypoint, {
     folder: workspace.folder,
@@ -79,10 +79,10 @@ function describeRun(
   ].join('\n')
 }
 
-/** Sent once: after a time-out the run may be there, and a second one would be paid for as well. */
+/** Sent once: after a timeout the run may exist, and a second run would cost money, too. */
 async function send(client: PlatformClient, kind: RunKind, body: JsonObject): Promise<JsonObject> {
   try {
-    return await client.request([runWords[kind].route], { method: 'POST', body })
+    return await client.request([runKinds[kind].route], { method: 'POST', body })
   } catch (error) {
     if (!(error instanceof PlatformError)) throw error
     if (error.status === undefined) {
@@ -133,7 +133,7 @@ function showRun(
   })
 }
 
-/** With `--workspace` the config says where its repository is, and the platform whether it fits. */
+/** With `--workspace`, the repository of the config must be the one that the platform has for it. */
 async function namedWorkspace(
   { signal }: PlatformSession,
   client: PlatformClient,
@@ -159,8 +159,8 @@ async function namedWorkspace(
 }
 
 /**
- * What should be known about the commit that the platform will check out. Work that it will not see
- * is worth a warning, and never a refusal.
+ * Warnings about the commit that the platform will check out. Local changes are worth a warning, but never
+ * an error.
  *
  * @throws PlatformError with code `VALIDATION` for a pinned commit that is not on GitHub
  */
@@ -180,7 +180,7 @@ async function commitWarnings(
     )
   }
   if (remote === 'unknown' && !isHere) {
-    warnings.push(`The commit ${pinned} is not here, and GitHub could not be asked about it.`)
+    warnings.push(`The commit ${pinned} is not in this clone, and GitHub could not be queried.`)
   }
   return warnings
 }

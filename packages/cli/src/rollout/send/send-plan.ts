@@ -8,12 +8,12 @@ import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { SendFlags } from '../send.ts'
 import { namedHere, protectData, workingFolder } from '../../command/surroundings.ts'
 
-/** Where a rollout server runs, or how one is started. */
+/** A rollout server that runs, or an entrypoint to start one. */
 type SendTarget =
   | { readonly kind: 'server'; readonly url: string; readonly apiKey: string | undefined }
   | ({ readonly kind: 'entrypoint' } & Pick<EvalRunPlan, 'entrypoint' | 'folder' | 'env'>)
 
-/** What is sent, and where. */
+/** The row to send, and its target. */
 export interface SendPlan extends Pick<
   EvalRunPlan,
   'dataset' | 'agentTimeoutSeconds' | 'graderTimeoutSeconds' | 'secrets'
@@ -24,7 +24,7 @@ export interface SendPlan extends Pick<
 }
 
 /**
- * Finds what is to be sent.
+ * Resolves the row and the target.
  *
  * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint` or `invalid_dataset`
  */
@@ -36,7 +36,7 @@ export async function planSend(
 ): Promise<SendPlan> {
   const { dataset, config, secretsFile, serverApiKeyEnv } = flags
   if ((dataset === undefined) === (config === undefined)) {
-    throw invalid('Name what the row is taken from: --dataset <file>, or --config <eval config>.')
+    throw invalid('Name the source of the row: --dataset <file>, or --config <eval config>.')
   }
   const isUrl = /^https?:\/\//i.test(target)
   if (!isUrl && serverApiKeyEnv !== undefined) {
@@ -86,7 +86,7 @@ async function withoutConfig(dataset: string, secretsFile: string | undefined): 
   }
 }
 
-/** The limit of a config is for evaluations: any row can be sent. */
+/** Ignores the row limit of the config, which is for evaluations. */
 function wholeDataset(secretsFile: string | undefined): Parameters<typeof planEvaluation>[1] {
   const all = { limit: Number.MAX_SAFE_INTEGER }
   return secretsFile === undefined ? all : { ...all, secretsFile }

@@ -33,9 +33,8 @@ import type { SendFlags } from '../send.ts'
 import { planSend, type SendPlan } from './send-plan.ts'
 
 /**
- * Sends one row to a rollout server, its own or one that runs already, and shows what becomes of it.
- * Resolves with the exit code: 0 for a success, 1 for any other end, 130 after Ctrl-C, which cancels the
- * rollout.
+ * Sends one row to a rollout server, which it starts or which runs already, and shows the rollout. Resolves
+ * with the exit code: 0 for a success, 1 for another outcome, 130 after Ctrl-C, which cancels the rollout.
  */
 export async function sendCommand(
   target: string,
@@ -113,9 +112,9 @@ async function openController(
 }
 
 interface OpenedServer extends ServerAddress, AsyncDisposable {
-  /** Aborted, with the reason, when it will never answer again. */
+  /** Aborted, with the reason, when the server has exited. */
   readonly died: AbortSignal
-  /** The better reason for a failure, if there is one. */
+  /** A more specific error than `failure`, if known. */
   explain(failure: unknown): Promise<unknown>
 }
 
@@ -167,11 +166,11 @@ async function sendTo(
     graderTimeoutSeconds,
   }
   const server = { url, ...(apiKey === undefined ? {} : { apiKey }) }
-  // Others may come back, and are asked as long as the lease may last.
+  // A server at a URL may restart, so it is polled until the lease expires.
   return untilAborted(died, async () => sendRollout(controller, order, { server, signal }))
 }
 
-/** Of several samples each with its name: servers that know callbacks only may have them. */
+/** Several samples are shown with their ids. */
 function rewardText({ samples }: SentRollout): string {
   const rewards = [...samples.values()].map(({ id, reward }) => [id, reward ?? 'none'] as const)
   if (rewards.length > 1) return rewards.map((words) => words.join(' ')).join(', ')
@@ -203,8 +202,8 @@ function toDocument({ row }: SendPlan, sent: SentRollout): object {
 }
 
 /**
- * Shows conversations as they go on, a line or more for each message. Where several go on at once, a
- * line says whose the next ones are.
+ * Shows conversations while they run, at least a line for each message. With concurrent conversations, a
+ * line names the sample of the next messages.
  */
 function conversationOutput(output: {
   readonly conversation: (line: string) => void
@@ -216,7 +215,7 @@ function conversationOutput(output: {
   function show(sampleId: string, messages: Parameters<typeof messageLines>[0]): void {
     const lines = messageLines(messages)
     const before = shown.get(sampleId) ?? 0
-    // A conversation that has become shorter was rewritten: all of it is new.
+    // A shorter conversation was rewritten, so all of it is shown.
     const next = lines.slice(before > lines.length ? 0 : before)
     shown.set(sampleId, lines.length)
     if (next.length === 0) return
@@ -234,21 +233,21 @@ function conversationOutput(output: {
 
 type Message = Readonly<Record<string, unknown>>
 
-/** Hears what agents and the policy say to one another, as it is said. */
+/** Receives the messages between agents and the policy. */
 interface PolicyListener {
-  /** The whole conversation that a model call carries. */
+  /** The messages of a model call. */
   onCall(sampleId: string, messages: readonly Message[]): void
-  /** The answer to it; `messages` ends with that. */
+  /** The answer; it is the last of `messages`. */
   onAnswer(sampleId: string, messages: readonly Message[]): void
-  /** An answer that is none. */
+  /** The policy refused the call. */
   onRefusal(status: number, text: string): void
 }
 
-/** Lets a listener hear the model calls of a policy. Answers reach their callers byte for byte. */
+/** Passes the model calls of a policy to a listener. Answers are unchanged. */
 function overheard(policy: PolicyModel, listener: PolicyListener): PolicyModel {
   return overhear(policy, ({ sampleId, body }) => {
-    const asked: unknown = body['messages']
-    const messages = Array.isArray(asked) ? (asked as Message[]) : []
+    const sent: unknown = body['messages']
+    const messages = Array.isArray(sent) ? (sent as Message[]) : []
     listener.onCall(sampleId, messages)
     return {
       onAnswer: ({ choices }) =>
@@ -259,14 +258,14 @@ function overheard(policy: PolicyModel, listener: PolicyListener): PolicyModel {
   })
 }
 
-/** A rollout that is over, as far as this machine can tell. */
+/** The outcome of a rollout. */
 interface SentRollout extends Omit<RolloutOutcome, 'status'> {
   readonly status: RolloutStatus
 }
 
 /**
- * Sends a rollout and waits for its end, and says which phases it goes through and why it failed. When
- * `signal` aborts, the rollout is cancelled.
+ * Sends a rollout and waits for its outcome, and prints its status and the reason of a failure. When `signal`
+ * aborts, the rollout is cancelled.
  *
  * @throws OsmosisError with code `unauthorized` or `protocol_error`
  */

@@ -3,7 +3,7 @@ import type { PolicyModel } from '@osmosis/controller'
 import { ok, warn, type CheckFinding } from '../../command/findings.ts'
 import type { EntrypointKind } from '../../serve/server-channel.ts'
 
-/** How a rollout went. */
+/** The outcome of the rollout that was run. */
 export interface TriedRollout {
   readonly kind: EntrypointKind
   readonly status: 'success' | 'failure' | 'timeout' | 'cancelled'
@@ -12,31 +12,31 @@ export interface TriedRollout {
   readonly policyCalls: number
   /** Ids of the samples whose history was rewritten between two model calls. */
   readonly rewritten: readonly string[]
-  /** Why the policy did not answer. */
+  /** Error of the policy. */
   readonly policyTrouble: string | null
   readonly requests: HeardRequests
-  /** Whether the attempts at a row are graded together. */
+  /** Whether the grader grades the attempts at a row together. */
   readonly gradesGroups: boolean
-  /** Whether the grader says what single steps were worth. */
+  /** Whether the grader sets rewards of single steps. */
   readonly hasStepRewards: boolean
 }
 
 interface TriedSample {
   readonly id: string
   readonly reward: number | null
-  /** Whether the grader keeps it out of training. */
+  /** Whether the grader excludes it from training. */
   readonly isRemoved: boolean
 }
 
-/** What trainers care about in the requests of a rollout. */
+/** Facts about the requests of a rollout that matter to trainers. */
 export interface HeardRequests {
   /** Ids of samples that sent one prompt twice. */
   readonly repeated: readonly string[]
-  /** Whether some request asked for temperature 0. */
+  /** Whether a request set temperature 0. */
   readonly greedy: boolean
 }
 
-/** Listens to the requests of a rollout on their way to `policy`. */
+/** Observes the requests of a rollout to `policy`. */
 export function hearRequests(policy: PolicyModel): {
   readonly policy: PolicyModel
   readonly heard: () => HeardRequests
@@ -60,7 +60,7 @@ export function hearRequests(policy: PolicyModel): {
   }
 }
 
-/** What each trainer makes of a rollout that went like this. */
+/** How each trainer handles such a rollout. */
 export function trainerFindings({
   kind,
   samples,
@@ -69,8 +69,8 @@ export function trainerFindings({
   hasStepRewards,
 }: TriedRollout): readonly CheckFinding[] {
   if (kind === 'agent-loop') return [loops]
-  const kept = samples.filter(({ isRemoved }) => !isRemoved)
-  const severalSamples = kept.length > 1 ? idsOf(kept) : undefined
+  const trained = samples.filter(({ isRemoved }) => !isRemoved)
+  const severalSamples = trained.length > 1 ? idsOf(trained) : undefined
   const oneNumber = oneNumberProblem(samples)
   const findings = [...greedyFindings(requests), ...(hasStepRewards ? [stepRewards] : [])]
   if (gradesGroups) return [...findings, ...groupFindings]
@@ -81,7 +81,7 @@ export function trainerFindings({
       : warn(
           'Osmosis',
           `takes all samples (${severalSamples}) over callbacks; results that are fetched have room for one.`,
-          'Keep the one that is to be trained: ctx.removeSample(id) in the grader for the others.',
+          'Call ctx.removeSample(id) in the grader for all samples but the one to train on.',
         ),
     ...agentLightningFindings(oneNumber, requests),
     oneNumber === undefined
@@ -94,7 +94,7 @@ export function trainerFindings({
 const stepRewards = warn(
   'step rewards',
   'The grader sets step rewards, which only Trinity and the trace of POST /run carry. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
-  'Make what the steps were worth part of the reward, or train with one of the two.',
+  'Include the step rewards in the reward, or train with one of the two.',
 )
 
 const loops = ok(
@@ -104,7 +104,7 @@ const loops = ok(
 
 const useGrader = 'For this trainer, export a class that extends Grader instead of GroupGrader.'
 
-/** Who gives a GroupGrader the groups that it judges. */
+/** Which trainers send the groups that a GroupGrader needs. */
 const groupFindings = [
   warn(
     'Osmosis',
@@ -113,32 +113,32 @@ const groupFindings = [
   ),
   warn(
     'Agent Lightning',
-    'gives no groups, which the grader needs: no rollout gets a reward.',
+    'sends no groups, which the grader needs: no rollout gets a reward.',
     useGrader,
   ),
   warn(
     'POST /run',
-    'gives groups only when it is said which rows belong together: others get no reward.',
+    'sends groups only with --group-column: other rollouts get no reward.',
     'Start the server with --group-column <column> --group-size <attempts>.',
   ),
   ok('Trinity', 'takes it, with groups: osmosis worker --trinity'),
 ]
 
-/** What trainers of one number cannot use of these samples, and what to do about it. */
+/** Why a trainer that takes one reward per rollout cannot use these samples, with advice. */
 function oneNumberProblem(samples: TriedRollout['samples']): [string, string] | undefined {
-  const kept = samples.filter(({ isRemoved }) => !isRemoved)
+  const trained = samples.filter(({ isRemoved }) => !isRemoved)
   const removed = samples.filter(({ isRemoved }) => isRemoved)
   const rule = '--reward mean, --reward sum or --reward <sample id>.'
-  if (kept.length > 0 && removed.length > 0) {
+  if (trained.length > 0 && removed.length > 0) {
     return [
       `trains all model calls of a rollout with one reward, those of removed samples (${idsOf(removed)}) too: the rollout would fail.`,
-      `Give every sample a reward, and say which it is: ${rule}`,
+      `Give every sample a reward, and choose how they are combined: ${rule}`,
     ]
   }
-  if (kept.length < 2) return undefined
+  if (trained.length < 2) return undefined
   return [
-    `takes one reward per rollout, and this one has several samples: ${idsOf(kept)}.`,
-    `Say which it is: ${rule}`,
+    `takes one reward per rollout, and this one has several samples: ${idsOf(trained)}.`,
+    `Choose how they are combined: ${rule}`,
   ]
 }
 

@@ -16,12 +16,11 @@ import { startServerProcess, type ServerProcess } from '../../eval/models/server
 import { fail, ok, warn, type CheckFinding } from '../../command/findings.ts'
 import { hearRequests, trainerFindings, type TriedRollout } from './trainer-findings.ts'
 
-/** How long a rollout without a time limit of its own may take. Milliseconds. */
+/** Time limit of a rollout whose config has none. Milliseconds. */
 const patienceMs = 120_000
 
 /**
- * Serves an entrypoint in a process of its own and runs its first row once, over the protocol that
- * it is trained by.
+ * Serves an entrypoint in a separate process and runs its first row once, over the protocol of its training.
  */
 export async function tryRollout(
   plan: EvalRunPlan,
@@ -51,7 +50,7 @@ export async function tryRollout(
       throw await server.explain(error)
     }
   })
-  // Now that the server is closed, all of its log is here.
+  // The log is complete after the server has closed.
   return { ...tried, hasStepRewards: started.hasDroppedStepRewards() }
 }
 
@@ -84,7 +83,7 @@ async function runWorkflow(plan: EvalRunPlan, parts: RunParts): Promise<Ended> {
         },
         { signal },
       )
-    // A grader of groups says nothing of one attempt alone.
+    // A GroupGrader cannot grade a single attempt.
     const others = Array.from({ length: size - 1 }, (_, index) => attempt(index + 2))
     const [outcome] = await Promise.all([attempt(1), ...others])
     const samples = [...outcome.samples.values()].map(({ id, reward, removeSample }) => ({
@@ -145,7 +144,7 @@ function heard(recording: RolloutRecording): Pick<TriedRollout, 'rewritten' | 'p
   return { rewritten, policyTrouble: recording.trouble?.message ?? null }
 }
 
-/** What training would stumble over in a rollout that went like this. */
+/** Problems that such a rollout causes in training. */
 export function triedFindings(tried: TriedRollout): readonly CheckFinding[] {
   const { kind, status, errorMessage, policyCalls, policyTrouble, rewritten } = tried
   const findings: CheckFinding[] = []
@@ -176,10 +175,10 @@ const bypassAdvice = {
 } as const
 
 function* sampleFindings({ kind, samples }: TriedRollout): Generator<CheckFinding> {
-  const kept = samples.filter(({ isRemoved }) => !isRemoved)
-  const without = kept.filter(({ reward }) => reward === null)
+  const trained = samples.filter(({ isRemoved }) => !isRemoved)
+  const without = trained.filter(({ reward }) => reward === null)
   if (samples.length === 0) yield fail('samples', 'The rollout ended without a sample.')
-  else if (kept.length === 0) {
+  else if (trained.length === 0) {
     yield warn('samples', 'The grader removed every sample: there is nothing to train on.')
   }
   if (without.length > 0) {
@@ -191,7 +190,7 @@ function* sampleFindings({ kind, samples }: TriedRollout): Generator<CheckFindin
         : 'Give ctx.complete a reward.',
     )
   }
-  for (const { id, reward } of kept) {
+  for (const { id, reward } of trained) {
     if (reward !== null) yield ok('reward', `${reward} for ${id}`)
   }
 }

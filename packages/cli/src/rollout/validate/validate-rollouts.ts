@@ -25,10 +25,10 @@ import { triedFindings, tryRollout } from './try-rollout.ts'
 import { configFindings, findTargets, type ValidationTarget } from './validation-targets.ts'
 
 /**
- * Runs one rollout of a workspace's rollouts each, and prints what training would stumble over.
- * Resolves with the exit code: 0, 1 when there is such a thing, 130 after Ctrl-C.
+ * Runs one row of each selected rollout, and prints problems for training. Resolves with the exit code: 0, 1
+ * when there are problems, 130 after Ctrl-C.
  *
- * @throws OsmosisError with code `invalid_config` when there is nothing of that name
+ * @throws OsmosisError with code `invalid_config` when no rollout has that name
  */
 export async function validateRolloutsCommand(
   name: string | undefined,
@@ -72,7 +72,7 @@ async function validate(
     if (plan === undefined) return findings
     const loaded = await entrypointFindings(plan, environment, signal)
     findings.push(...loaded)
-    // Only a config says which variables there will be.
+    // Only a config declares variables.
     if (target.module === undefined) findings.push(...(await variableFindings(plan)))
     if (exitCodeOf(loaded) !== 0) return findings
     findings.push(...(await rolloutFindings(plan, { flags, environment, signal })))
@@ -83,18 +83,18 @@ async function validate(
   return findings
 }
 
-/** Undefined for a rollout of the workspace that no config names: there is no row to run. */
+/** Undefined for a rollout without a config, which would name the dataset. */
 async function planFor(
   { evalConfig, module }: ValidationTarget,
   { secretsFile, row }: ValidateRolloutFlags,
   environment: NodeJS.ProcessEnv,
 ): Promise<EvalRunPlan | undefined> {
-  const asked = { rows: String(row), ...(secretsFile === undefined ? {} : { secretsFile }) }
+  const selection = { rows: String(row), ...(secretsFile === undefined ? {} : { secretsFile }) }
   if (module?.dataset !== undefined) {
-    const named = { ...asked, module: module.file, dataset: module.dataset }
+    const named = { ...selection, module: module.file, dataset: module.dataset }
     return planEvaluation(undefined, named, environment)
   }
-  return evalConfig === undefined ? undefined : planEvaluation(evalConfig, asked, environment)
+  return evalConfig === undefined ? undefined : planEvaluation(evalConfig, selection, environment)
 }
 
 async function withoutRollout(
@@ -176,7 +176,7 @@ async function variableFindings(plan: EvalRunPlan): Promise<CheckFinding[]> {
   ]
 }
 
-/** A policy in code where none is asked for: a validation costs nothing. */
+/** Without flags this is a scripted policy, so that a validation costs nothing. */
 async function policyFor(
   flags: ValidateRolloutFlags,
   { policy: surroundings }: EvalRunPlan,
@@ -184,8 +184,8 @@ async function policyFor(
 ): Promise<Omit<ChosenPolicy, 'name' | 'choice'>> {
   const { defaultPolicy, policies } = surroundings.workspace
   const preset = defaultPolicy === null ? undefined : policies.get(defaultPolicy)
-  const isAsked = flags.policy !== undefined || flags.baseUrl !== undefined
-  if (isAsked || preset?.kind === 'module' || flags.model !== undefined) {
+  const isNamed = flags.policy !== undefined || flags.baseUrl !== undefined
+  if (isNamed || preset?.kind === 'module' || flags.model !== undefined) {
     return openPolicy(policyChoice(flags, surroundings), environment)
   }
   return {
@@ -195,7 +195,7 @@ async function policyFor(
   }
 }
 
-/** Calls the first tool, with nothing in it, and then answers. */
+/** Calls the first tool without arguments, and then answers. */
 const probe = scriptedPolicy(({ tools, turn }) => {
   const [tool] = tools as { function?: { name?: string } }[]
   const name = tool?.function?.name
@@ -207,13 +207,13 @@ function invalid(message: string): OsmosisError {
   return new OsmosisError('invalid_config', message)
 }
 
-/** Set by systems and by Osmosis itself, wherever a rollout runs. */
+/** Variables that the system and Osmosis set wherever a rollout runs. */
 const common =
   /^(?:_?OSMOSIS_.*|ROLLOUT_PORT|NODE_.*|CI|DEBUG|HOME|LANG|LOGNAME|PATH|PWD|SHELL|TEMP|TERM|TMP|TMPDIR|TZ|USER)$/
 
 /**
- * Names of variables that the code of a rollout reads by name, as `process.env.NAME` and the like,
- * without those that are declared. What packages read is not seen, nor are names that are computed.
+ * Undeclared variables that the code of a rollout reads, as in `process.env.NAME`. Variables that packages
+ * read, and computed names, are not found.
  */
 async function undeclaredVariables(
   folder: string,

@@ -13,9 +13,9 @@ export interface ValidationTarget {
   readonly name: string
   /** Its configs in the workspace, absolute. */
   readonly configs: readonly ConfigFile[]
-  /** The eval config that it is run by; undefined for a module. */
+  /** The eval config to run it with; undefined for a module. */
   readonly evalConfig: string | undefined
-  /** What is run without a config. */
+  /** A module to run without a config. */
   readonly module: { readonly file: string; readonly dataset: string | undefined } | undefined
 }
 
@@ -28,16 +28,16 @@ export interface ConfigFile {
   readonly name: string
   /** `rollout` of `[experiment]`; undefined when it names none. */
   readonly rollout: string | undefined
-  /** What the platform would refuse about it. */
+  /** Problems that the platform would report. */
   readonly problems: readonly string[]
   /** Names in `[secrets] required`; empty for a config with problems. */
   readonly secrets: readonly string[]
 }
 
 /**
- * What is to be validated: a module, or rollouts of the workspace.
+ * The targets of a validation: a module, or rollouts of the workspace.
  *
- * @throws OsmosisError with code `invalid_config` when there is none
+ * @throws OsmosisError with code `invalid_config` without a target
  */
 export async function findTargets(
   name: string | undefined,
@@ -85,15 +85,15 @@ export async function workspaceConfigs(root: string): Promise<readonly ConfigFil
 async function readConfig(root: string, kind: ConfigKind, file: string): Promise<ConfigFile> {
   const text = await readFile(file, 'utf8')
   const name = path.relative(root, file).replaceAll(path.sep, '/')
-  // By its text: a config with problems says whose it is as well.
+  // A regular expression also finds it in an invalid config.
   const [, , rollout] = /^[ \t]*rollout[ \t]*=[ \t]*(["'])(.+?)\1/m.exec(text) ?? []
   const problems = platformProblems(kind, text)
-  // It has no problems, so it is as the rules say.
+  // Without problems it has the known form.
   const required = problems.length > 0 ? [] : configSections(kind, text)['secrets']?.['required']
   return { kind, file, name, rollout, problems, secrets: (required ?? []) as readonly string[] }
 }
 
-/** Whether the configs of a rollout would be accepted, and whether there is one to run it by. */
+/** Checks that the platform would accept the configs of a rollout, and that it has an eval config. */
 export async function configFindings({
   name,
   configs,

@@ -1,7 +1,6 @@
-// A policy without a model: it stands in for one until there is one, and needs no key. It asks for
-// the price of each product and adds up. The more products, the more often it forgets how many pieces of
-// each were wanted. It forgets that less often when it is told to multiply: the instructions count, as they
-// do for models.
+// A scripted policy, which replaces a model and needs no key. It requests the price of each product and adds
+// them up. The more products there are, the more often it forgets the quantities. It forgets them less often
+// when the instructions say to multiply: like a model, it depends on the prompt.
 import { createHash } from 'node:crypto'
 
 import { scriptedPolicy, type ScriptedCall } from '@osmosis/controller'

@@ -27,7 +27,7 @@ export class Adder extends RolloutAgentLoop {
 
   async run(ctx: RolloutContext): Promise<RolloutResult> {
     const messages = [...ctx.request.messages]
-    ctx.logEvent('begun', { max_turns: ctx.request.maxTurns })
+    ctx.logEvent('started', { max_turns: ctx.request.maxTurns })
     for (let turn = 0; turn < ctx.request.maxTurns; turn += 1) {
       const { message, toolCalls, hasToolCalls } = await ctx.chat(
         messages,

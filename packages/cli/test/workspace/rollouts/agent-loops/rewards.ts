@@ -4,7 +4,7 @@ export const exact = defineReward((solutionStr, groundTruth) =>
   solutionStr === groundTruth ? 1 : 0,
 )
 
-/** How near the answer is; asks nobody, but asynchronously. */
+/** How near the answer is; computed locally, but asynchronously. */
 export const closeness: EvalFunction = async ({ solutionStr, groundTruth }) => {
   await Promise.resolve()
   return 1 / (1 + Math.abs(Number(solutionStr) - Number(groundTruth)))
@@ -19,7 +19,7 @@ export function moody({ solutionStr, reward }: EvalInput): number {
 export const notANumber: EvalFunction = ({ groundTruth }) =>
   groundTruth === '5' ? Number.NaN : ('1' as never)
 
-/** Says that it has begun, and never ends. */
+/** Prints that it has started, and never ends. */
 export const hanging: EvalFunction = ({ solutionStr }) => {
   process.stderr.write(`judging ${solutionStr}\n`)
   return new Promise<number>(() => {})
