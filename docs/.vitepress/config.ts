@@ -106,6 +106,7 @@ export default withMermaid({
         items: [
           { text: 'Architecture', link: '/architecture' },
           { text: 'Write an adapter', link: '/contributing/write-an-adapter' },
+          { text: 'Framework interventions', link: '/contributing/framework-interventions' },
         ],
       },
     ],

@@ -5,7 +5,7 @@ import { assertHeaderSafeId, getRolloutContext, toRolloutSample } from '@osmosis
 
 import { registerSession } from './rollout-sessions.ts'
 import { sessionTouched } from './run-scope.ts'
-import { prepareSdk } from './sdk-preparation.ts'
+import { prepareSdk } from './sdk-interventions.ts'
 import { SessionRecord, sessionRecordKey } from './session-record.ts'
 
 /** Options of {@link OsmosisMemorySession}: those of `MemorySession`, and the name of the sample. */

@@ -12,7 +12,7 @@ import { requireRolloutContext } from '@osmosis/core'
 
 import { AgentsPolicyModel } from './policy-model.ts'
 import { isRolloutModel } from './rollout-model.ts'
-import { prepareSdk } from './sdk-preparation.ts'
+import { prepareSdk } from './sdk-interventions.ts'
 
 // The SDK's own `create` bounds its handoffs this way; only `any` is wide enough for agents of
 // every context and output.
