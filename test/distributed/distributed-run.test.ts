@@ -1,9 +1,8 @@
 import { execFile } from 'node:child_process'
 import path from 'node:path'
 
+import { withPrograms } from '@osmosis/testing/kit/with-programs'
 import { expect } from 'vitest'
-
-import { withPrograms } from '../../packages/testing/kit/with-programs.ts'
 
 /** Ends what hangs, on a machine that is as busy as may be. */
 const timeout = 600_000

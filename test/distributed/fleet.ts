@@ -1,9 +1,10 @@
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { freePort } from '../../packages/testing/kit/free-port.ts'
-import { LossyProxy } from '../../packages/testing/kit/lossy-proxy.ts'
-import { startRedis, type RedisServer } from '../../packages/testing/kit/redis-server.ts'
+import { freePort } from '@osmosis/testing/kit/free-port'
+import { LossyProxy } from '@osmosis/testing/kit/lossy-proxy'
+import { startRedis, type RedisServer } from '@osmosis/testing/kit/redis-server'
+
 import type { Chance } from '../faults/chance.ts'
 import { bin, Program, ServedProcess } from '../faults/served-process.ts'
 

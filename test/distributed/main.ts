@@ -6,7 +6,8 @@
 //     [--at-once <cases>] [--patience <seconds>] [--break <way>]
 import { parseArgs } from 'node:util'
 
-import { missingPrograms } from '../../packages/testing/kit/with-programs.ts'
+import { missingPrograms } from '@osmosis/testing/kit/with-programs'
+
 import { isWayToBreak } from '../faults/broken-delivery.ts'
 import { printAccount } from '../faults/printed-account.ts'
 import { runCase, type Breakage } from './distributed-run.ts'

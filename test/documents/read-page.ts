@@ -8,8 +8,8 @@ import {
   startPolicyEndpoint,
   usage,
 } from '@osmosis/testing/kit'
+import { openaiEvents } from '@osmosis/testing/kit/provider-stand-in'
 
-import { openaiEvents } from '../../packages/models/test/stand-ins.ts'
 import { root } from '../examples/command.ts'
 import { blocksOf, read, section } from '../repository/documents.ts'
 import { reasonNotToRun, type Page } from './pages.ts'

@@ -4,15 +4,15 @@ import path from 'node:path'
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { run } from '../../packages/cli/test/in-process.ts'
 import { root } from './command.ts'
+import { osmosis } from './osmosis.ts'
 
 it('the example of a grader of groups compares the attempts at each row', async () => {
   const output = await temporaryFolder()
   const what = '-m examples/rollouts/multiply-ai-sdk/compared.ts -d examples/data/multiply.jsonl'
   const policy = '--policy examples/policies/arithmetic.ts --limit 3 --n 4'
   const words = `eval run ${what} ${policy} --output ${output} --name r --yes`.split(' ')
-  const { code, stderr } = await run(words, {}, root)
+  const { code, stderr } = await osmosis(words, root)
   expect([code, stderr]).toEqual([0, expect.stringContaining('3 rows × 4 attempts')])
 
   const lines = (await readFile(path.join(output, 'r/index.jsonl'), 'utf8')).trimEnd().split('\n')

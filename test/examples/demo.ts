@@ -6,8 +6,8 @@ import { frameworkOf, type ItemEvent } from '@osmosis/eval/analysis'
 import { journalEvents, temporaryFolder } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
-import { run } from '../../packages/cli/test/in-process.ts'
 import { root, type Finished } from './command.ts'
+import { osmosis } from './osmosis.ts'
 
 const { scripts } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
   scripts: { demo: string }
@@ -46,7 +46,7 @@ export function argsOf(command: string): string[] {
 export async function passedOf(
   evaluation: string,
   rows: number,
-  evaluate: (args: readonly string[]) => Promise<Finished> = async (args) => run(args, {}, root),
+  evaluate: (args: readonly string[]) => Promise<Finished> = async (args) => osmosis(args, root),
 ): Promise<number> {
   const output = await temporaryFolder()
   const few = rows === 50 ? [] : ['--limit', String(rows)]
@@ -81,10 +81,10 @@ export async function passedOf(
   const place = ['demo', '--output', output]
   // A loop gives its reward itself: there is no grader to run again.
   if (evaluation.includes(' -m ')) return passed
-  const regraded = await run(['eval', 'regrade', ...place], {}, root)
+  const regraded = await osmosis(['eval', 'regrade', ...place], root)
   expect(regraded.stdout).toContain(`Graded ${all} of ${all} rollouts`)
   expect(regraded.stdout).toContain(`No verdict has changed.\nPass rate ${rate} → ${rate}`)
-  const exported = await run(['eval', 'export', ...place, '--sft', '-'], {}, root)
+  const exported = await osmosis(['eval', 'export', ...place, '--sft', '-'], root)
   const kept = exported.stdout.trimEnd().split('\n')
   expect(kept).toHaveLength(passed)
   for (const line of kept) {

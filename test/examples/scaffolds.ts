@@ -15,8 +15,8 @@ import { frameworkNames, main, type Framework } from '@osmosis/create'
 import { platformProblems } from '@osmosis/eval'
 import { beforeAll, expect, vi } from 'vitest'
 
-import { run } from '../../packages/cli/test/in-process.ts'
 import { root } from './command.ts'
+import { osmosis } from './osmosis.ts'
 
 let parent: string
 const advice = new Map<Framework, string>()
@@ -90,11 +90,11 @@ export async function followAdvice(framework: Framework): Promise<unknown> {
   expect(said).toContain('npm install\n  npx osmosis eval run configs/eval/shop.toml')
   const folder = folderOf(framework)
   const config = ['eval', 'run', 'configs/eval/shop.toml', '--name', 'first']
-  const evaluated = await run(config, {}, folder)
+  const evaluated = await osmosis(config, folder)
   expect(evaluated.code).toBe(0)
 
   const [, show = ''] = /npx osmosis (eval show .*)/.exec(said) ?? []
-  const { stdout, stderr } = await run(show.split(' '), {}, folder)
+  const { stdout, stderr } = await osmosis(show.split(' '), folder)
   expect(stderr).toBe('')
   expect(stdout).toContain('#### 13.25')
   expect(stdout).toContain('11.1  reward 0, not passed\n')
@@ -112,8 +112,8 @@ export async function correctInstructions(framework: Framework): Promise<string>
   expect(text).toContain(before)
   writeFileSync(file, text.replace(before, after))
   const config = ['eval', 'run', 'configs/eval/shop.toml', '--name', 'second']
-  expect((await run(config, {}, folder)).code).toBe(0)
-  const { stdout, stderr } = await run(['eval', 'compare', 'first', 'second'], {}, folder)
+  expect((await osmosis(config, folder)).code).toBe(0)
+  const { stdout, stderr } = await osmosis(['eval', 'compare', 'first', 'second'], folder)
   expect(stderr).toBe('')
   return stdout
 }
@@ -121,7 +121,7 @@ export async function correctInstructions(framework: Framework): Promise<string>
 /** What the checks of a workspace find that somebody would have to change. */
 export async function problemsOf(framework: Framework): Promise<unknown[]> {
   const folder = folderOf(framework)
-  const checks = await run(['rollout', 'validate', '--json'], {}, folder)
+  const checks = await osmosis(['rollout', 'validate', '--json'], folder)
   expect(checks.code).toBe(0)
   const { rollouts } = JSON.parse(checks.stdout) as {
     rollouts: [{ findings: { level: string }[] }]

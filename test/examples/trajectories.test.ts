@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
 import path from 'node:path'
 
-import { validateTrajectory, type Trajectory } from '../../packages/runtime/src/trajectory.ts'
+import { validateTrajectory, type Trajectory } from '@osmosis/eval'
 import {
   answerStream,
   HttpPeer,

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { freePort } from '../../packages/testing/kit/free-port.ts'
-import { LossyProxy } from '../../packages/testing/kit/lossy-proxy.ts'
+import { freePort } from '@osmosis/testing/kit/free-port'
+import { LossyProxy } from '@osmosis/testing/kit/lossy-proxy'
+
 import { Account } from './account.ts'
 import { breakDelivery, type WayToBreak } from './broken-delivery.ts'
 import { Callers } from './callers.ts'

@@ -28,12 +28,12 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/eval/src/dataset': 12,
   'packages/eval/src/run': 15,
   'packages/eval/src/store': 20,
-  'packages/openai-agents/src': 12,
+  'packages/openai-agents/src': 11,
   'packages/runtime/src/backend': 16,
   'packages/server/src/delivery': 16,
   'packages/server/src/http': 14,
   'packages/strands/src': 11,
-  'packages/testing/kit': 33,
+  'packages/testing/kit': 34,
   'packages/testing/src/backend-contract': 9,
   'packages/trainers/src': 10,
   'packages/viewer/page/run': 9,
@@ -98,4 +98,26 @@ it('no modules import one another, not even types', () => {
   }
   const inCycles = [...sources.keys()].filter((file) => reachable(file).has(file))
   expect(inCycles.toSorted()).toEqual(knownCycles)
+})
+
+/** What compares documents with the code reads the code. */
+const readers = new Set([
+  'test/repository/command-line.ts',
+  'test/repository/configuration-page.test.ts',
+])
+
+it('no test imports a file of another package: what they share is in the kit', () => {
+  const tests = globSync(['test/**/*.ts', 'packages/*/test/**/*.{ts,tsx}'], {
+    cwd: root,
+    exclude: ['**/node_modules/**'],
+  })
+  const home = (file: string): string => /^packages\/[^/]+/.exec(file)?.[0] ?? 'test'
+  const reaching = tests.flatMap((file) => {
+    const text = readFileSync(path.join(root, file), 'utf8')
+    return [...text.matchAll(/^(?:import|export|\}).* from '(\.[^']+)'/gm)]
+      .map(([, specifier = '']) => path.join(path.dirname(file), specifier))
+      .filter((target) => target.startsWith('packages/') && home(target) !== home(file))
+      .map((target) => `${file} imports ${target}`)
+  })
+  expect(reaching.filter((line) => !readers.has(line.split(' ')[0] ?? ''))).toEqual([])
 })

@@ -1,8 +1,8 @@
 import path from 'node:path'
 
 import { FakeAgentLightning, randomFaults, type FakeModel } from '@osmosis/testing'
+import { tokenAnswer } from '@osmosis/testing/kit/token-answer'
 
-import { tokenAnswer } from '../../packages/testing/kit/token-answer.ts'
 import { chances } from '../faults/chance.ts'
 import { Program } from '../faults/served-process.ts'
 import { plannedRows, type PlannedRow } from './planned-rows.ts'

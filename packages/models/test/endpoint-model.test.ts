@@ -1,12 +1,11 @@
 import { endpointModel } from '@osmosis/models'
+import { ProviderStandIn } from '@osmosis/testing/kit/provider-stand-in'
 import { expect, it } from 'vitest'
-
-import { StandIn } from './stand-ins.ts'
 
 const body = { messages: [{ role: 'user', content: 'Hello' }] }
 
 it('is asked for its own model, and its answer comes back with how long to wait', async () => {
-  await using peer = await new StandIn().start()
+  await using peer = await new ProviderStandIn().start()
   const busy = { error: { message: 'busy' } }
   peer.answers.push({ status: 429, body: busy, headers: { 'retry-after-ms': '700', 'x-own': '1' } })
   await using model = endpointModel({ baseUrl: `${peer.url}/v1`, model: 'm1', apiKey: 'key-1' })

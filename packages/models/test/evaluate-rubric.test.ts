@@ -6,13 +6,12 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/runtime'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { evaluateRubric, type ChatModel } from '@osmosis/models'
+import { LocalBackend } from '@osmosis/runtime'
 import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { openaiEvents, ProviderStandIn } from '@osmosis/testing/kit/provider-stand-in'
 import { describe, expect, it } from 'vitest'
-
-import { openaiEvents, StandIn } from './stand-ins.ts'
 
 const rubric = '1 for a greeting, 0 for anything else.'
 
@@ -238,7 +237,7 @@ it('a judge in a grader is another model than the policy, and its calls are no s
   const policy = await startPolicyEndpoint((response) =>
     sendStream(response, answerStream('Hello')),
   )
-  await using judge = await new StandIn().start()
+  await using judge = await new ProviderStandIn().start()
   judge.answers.push(
     {
       status: 200,

@@ -4,15 +4,14 @@ import path from 'node:path'
 import type { ChatCompletion, ChatCompletionChunk, ChatMessage } from '@osmosis/core/policy'
 import { providerModel, type ChatModel } from '@osmosis/models'
 import { temporaryFolder } from '@osmosis/testing/kit'
-import { describe, expect, it, onTestFinished } from 'vitest'
-
 import {
   anthropicEvents,
   googleEvents,
   openaiEvents,
-  StandIn,
-  type StandInAnswer,
-} from './stand-ins.ts'
+  ProviderStandIn,
+  type ProviderAnswer,
+} from '@osmosis/testing/kit/provider-stand-in'
+import { describe, expect, it, onTestFinished } from 'vitest'
 
 const folder = import.meta.dirname
 const add = {
@@ -30,8 +29,8 @@ const question: ChatMessage[] = [
 
 async function standingIn(
   name: string,
-  ...answers: StandInAnswer[]
-): Promise<{ peer: StandIn; model: ChatModel }> {
+  ...answers: ProviderAnswer[]
+): Promise<{ peer: ProviderStandIn; model: ChatModel }> {
   return standingInOf(folder, name, ...answers)
 }
 
@@ -39,9 +38,9 @@ async function standingIn(
 async function standingInOf(
   place: string,
   name: string,
-  ...answers: StandInAnswer[]
-): Promise<{ peer: StandIn; model: ChatModel }> {
-  const peer = await new StandIn().start()
+  ...answers: ProviderAnswer[]
+): Promise<{ peer: ProviderStandIn; model: ChatModel }> {
+  const peer = await new ProviderStandIn().start()
   peer.answers.push(...answers)
   const baseUrl = `${peer.url}/v1`
   const model = await providerModel(name, { folder: place, apiKey: 'key-1', baseUrl })
@@ -144,8 +143,8 @@ describe('a model of OpenAI', () => {
 // The first release for ai 7, and the newest.
 describe.each(['google-lowest', 'google'])('a model of Google, through %s', (installed) => {
   const google = async (
-    ...answers: StandInAnswer[]
-  ): Promise<{ peer: StandIn; model: ChatModel }> =>
+    ...answers: ProviderAnswer[]
+  ): Promise<{ peer: ProviderStandIn; model: ChatModel }> =>
     standingInOf(await installedAs('google', installed), 'google/gemini-x', ...answers)
 
   it('streams thoughts, text, tool calls, finish reason and usage', async () => {

@@ -4,8 +4,7 @@ import path from 'node:path'
 import { crc32 } from 'node:zlib'
 
 import type { ItemEvent, RunManifest, SegmentPlace } from '@osmosis/eval/analysis'
-
-import { journalLine } from '../../../testing/kit/journal-lines.ts'
+import { journalLine } from '@osmosis/testing/kit/journal-lines'
 
 const segmentBytes = 64 * 2 ** 20
 

@@ -1,17 +1,17 @@
 import type { ServerResponse } from 'node:http'
 
-import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
+import { HttpPeer, type PeerRequest } from './http-peer.ts'
 
 type Event = Readonly<Record<string, unknown>> & { readonly type?: string }
 /** Events of a stream, or an error status with its body. */
-export type StandInAnswer =
+export type ProviderAnswer =
   | readonly Event[]
   | { readonly status: number; readonly body: unknown; readonly headers?: Record<string, string> }
 
 /** Answers like the HTTP API of a provider: with one queued answer after the other. */
-export class StandIn extends HttpPeer {
+export class ProviderStandIn extends HttpPeer {
   readonly requests: PeerRequest[] = []
-  readonly answers: StandInAnswer[] = []
+  readonly answers: ProviderAnswer[] = []
 
   protected receive(request: PeerRequest, response: ServerResponse): void {
     this.requests.push(request)
@@ -116,11 +116,6 @@ export function anthropicEvents(said: {
   arguments?: string
   stop?: string
 }): Event[] {
-  const block = (index: number, content_block: object, ...deltas: object[]): Event[] => [
-    { type: 'content_block_start', index, content_block },
-    ...deltas.map((delta) => ({ type: 'content_block_delta', index, delta })),
-    { type: 'content_block_stop', index },
-  ]
   return [
     {
       type: 'message_start',
@@ -135,17 +130,17 @@ export function anthropicEvents(said: {
         usage: { input_tokens: 12, cache_read_input_tokens: 8, output_tokens: 1 },
       },
     },
-    ...block(
+    ...anthropicBlock(
       0,
       { type: 'thinking', thinking: '', signature: '' },
       { type: 'thinking_delta', thinking: 'Hmm, ' },
       { type: 'thinking_delta', thinking: 'sums.' },
       { type: 'signature_delta', signature: 'signed' },
     ),
-    ...block(1, { type: 'text', text: '' }, { type: 'text_delta', text: said.text }),
+    ...anthropicBlock(1, { type: 'text', text: '' }, { type: 'text_delta', text: said.text }),
     ...(said.arguments === undefined
       ? []
-      : block(
+      : anthropicBlock(
           2,
           { type: 'tool_use', id: 'toolu_1', name: 'add', input: {} },
           { type: 'input_json_delta', partial_json: said.arguments.slice(0, 4) },
@@ -165,7 +160,27 @@ export function anthropicEvents(said: {
 
 /** A stream of Google's Gemini API: a thought, a text, and perhaps a signed call of `add`. */
 export function googleEvents(said: { text: string; args?: object; finish?: string }): Event[] {
-  const parts = (content: object[], more: object = {}): Event => ({
+  const functionCall = { name: 'add', args: said.args }
+  return [
+    googleChunk([{ text: 'Let me add.', thought: true }]),
+    googleChunk([{ text: said.text }]),
+    ...(said.args === undefined
+      ? []
+      : [googleChunk([{ functionCall, thoughtSignature: 'signed' }])]),
+    googleChunk([], { finishReason: said.finish ?? 'STOP' }),
+  ]
+}
+
+function anthropicBlock(index: number, content_block: object, ...deltas: object[]): Event[] {
+  return [
+    { type: 'content_block_start', index, content_block },
+    ...deltas.map((delta) => ({ type: 'content_block_delta', index, delta })),
+    { type: 'content_block_stop', index },
+  ]
+}
+
+function googleChunk(content: object[], more: object = {}): Event {
+  return {
     candidates: [{ index: 0, content: { role: 'model', parts: content }, ...more }],
     usageMetadata: {
       promptTokenCount: 20,
@@ -174,12 +189,5 @@ export function googleEvents(said: { text: string; args?: object; finish?: strin
       thoughtsTokenCount: 3,
       totalTokenCount: 29,
     },
-  })
-  const functionCall = { name: 'add', args: said.args }
-  return [
-    parts([{ text: 'Let me add.', thought: true }]),
-    parts([{ text: said.text }]),
-    ...(said.args === undefined ? [] : [parts([{ functionCall, thoughtSignature: 'signed' }])]),
-    parts([], { finishReason: said.finish ?? 'STOP' }),
-  ]
+  }
 }
