@@ -1,4 +1,4 @@
-// The queue and its records in Redis, for programs that inspect them.
+// The queue and its records in Redis, for tools and tests.
 export { type QueueConnection } from './connection/queue-connection.ts'
 export { queuePriority } from './server/queue-admission.ts'
 export { RolloutQueue } from './queue/rollout-queue.ts'

@@ -10,13 +10,13 @@ export interface QueueConnectionOptions {
   /** `redis://` or `rediss://`, with user, password and database where there are any. */
   readonly url: string
   /**
-   * Begins all keys of the queue; queues with different ones know nothing of one another. Default:
+   * Begins all keys of the queue; queues with different prefixes are independent. Default:
    * `osmosis`. With Redis Cluster it is in braces.
    */
   readonly prefix?: string | undefined
-  /** Encrypts what is kept. Default: none, which is accepted on loopback. */
+  /** Encrypts stored values. Default: none, which is accepted on loopback. */
   readonly keys?: QueueKeys | undefined
-  /** Accepts that keys of policies and callbacks are kept in plain text elsewhere as well. Default: false. */
+  /** Accepts that keys of policies and callbacks are stored in plain text elsewhere as well. Default: false. */
   readonly allowPlainKeys?: boolean | undefined
   /** For `rediss://`: certificates, as node:tls has them. */
   readonly tls?: ConnectionOptions | undefined
@@ -27,10 +27,10 @@ const answerMs = 5_000
 const oldestVersion = [6, 2] as const
 const hungUp =
   'it closes the connection. One that speaks TLS has an address that begins with rediss://.'
-/** How long it is remembered which keys a queue has that nobody takes part in. Milliseconds. */
+/** How long Redis remembers the keys of a queue without servers and workers. Milliseconds. */
 const keysKnownMs = 15 * 60_000
 
-// Needs what all other scripts need: whoever may not do this is told so before anything depends on it.
+// Uses the same commands as all other scripts, so missing permissions are reported at the start.
 const agree = `
 redis.call('TIME')
 redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
@@ -45,7 +45,7 @@ export class QueueConnection {
   readonly #options: QueueConnectionOptions
   readonly #isReadable: boolean
   readonly #opened: Redis[] = []
-  /** Why there was no connection the last time. */
+  /** Why the last attempt to connect failed. */
   #trouble: unknown
 
   /** @throws OsmosisError with code `invalid_config` */
@@ -70,7 +70,7 @@ export class QueueConnection {
     )
   }
 
-  /** A connection whose commands fail at once while Redis is away. */
+  /** A connection whose commands fail at once while Redis is unreachable. */
   failing(): Redis {
     return this.#open({
       enableOfflineQueue: false,
@@ -86,12 +86,12 @@ export class QueueConnection {
   }
 
   /**
-   * Hears what is said on a channel from now on, but for what is said while Redis is away.
+   * Receives the messages of a channel from now on, except those sent while Redis is unreachable.
    *
    * @returns ends it
    */
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<() => void> {
-    // ioredis would subscribe again by itself, and leave nobody to handle that this failed.
+    // ioredis would resubscribe on its own, with a rejection that no code handles.
     const redis = this.#open({ maxRetriesPerRequest: null, autoResubscribe: false })
     const subscribed = Promise.withResolvers<void>()
     redis.on('ready', () => {
@@ -121,7 +121,7 @@ export class QueueConnection {
       await this.#agreeOnKeys(redis)
     } catch (error) {
       if (isOsmosisError(error)) throw error
-      // What ioredis fails with says only that there is no connection.
+      // The error of ioredis says only that the connection is missing.
       const isHungUp = error instanceof Error && error.name === 'MaxRetriesPerRequestError'
       throw this.unavailable(this.#trouble ?? (isHungUp ? new Error(hungUp) : error))
     }
@@ -145,7 +145,7 @@ export class QueueConnection {
     await redis.set(this.#keysAt, this.keys.seal(this.prefix, this.#keysAt), 'PX', keysKnownMs)
   }
 
-  /** What a failure of Redis means for whoever wanted something of the queue. */
+  /** A failure of Redis as an error of the queue. */
   unavailable(cause: unknown): OsmosisError {
     const why = cause instanceof Error ? cause.message : String(cause)
     const what = cause instanceof ReplyError ? 'refuses' : 'does not answer'
@@ -168,7 +168,7 @@ export class QueueConnection {
     return `${this.prefix}:keys`
   }
 
-  /** Whoever cannot read what others keep would only spoil it: its own outcomes nobody could read. */
+  /** A process with other keys would store outcomes that no other process can read. */
   async #agreeOnKeys(redis: Redis): Promise<void> {
     const own = this.keys.seal(this.prefix, this.#keysAt)
     const known = await redis.callBuffer('EVAL', agree, 1, this.#keysAt, own, keysKnownMs)
@@ -229,7 +229,7 @@ export class QueueConnection {
     })
     redis.on('connect', () => sendTogether(redis.stream))
     this.#opened.push(redis)
-    // BullMQ makes itself a connection to block on, and forgets it when Redis is away at the end.
+    // BullMQ duplicates the connection for blocking commands, and does not close it while Redis is unreachable.
     const duplicate = redis.duplicate.bind(redis)
     redis.duplicate = (override) => {
       const second = duplicate(override)

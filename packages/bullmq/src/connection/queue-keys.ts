@@ -19,7 +19,7 @@ const size = { asItIs: 0, packed: 1 } as const
 const form = { plain: 0, sealed: 1 } as const
 
 /**
- * Packs what is kept in Redis, and encrypts it with the keys of the operator. Whoever can read the Redis
+ * Packs what is stored in Redis, and encrypts it with the keys of the operator. Who can read the Redis
  * of a queue with keys reads neither prompts nor the keys of policies and callbacks there.
  */
 export class QueueKeys {
@@ -49,14 +49,14 @@ export class QueueKeys {
     )
   }
 
-  /** Whether what is kept is encrypted. */
+  /** Whether stored values are encrypted. */
   get encrypts(): boolean {
     return this.#keys.size > 0
   }
 
   /**
    * @param value - what `structuredClone` can copy
-   * @param place - where it is kept; it opens nowhere else
+   * @param place - where it is stored; it opens nowhere else
    */
   seal(value: unknown, place: string): Buffer {
     const packed = pack(value)

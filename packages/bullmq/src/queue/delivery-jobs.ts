@@ -17,7 +17,7 @@ export interface DeliveryRequest {
 
 const resultOptions = { ...again, backoff: { type: 'custom' } } as const satisfies JobsOptions
 const longestPauseMs = 60_000
-/** Until a delivery that failed is tried by whoever takes its job. Milliseconds. */
+/** Pause before the job of a delivery that failed. Milliseconds. */
 const pauseMs = 1_000
 
 /** The jobs by which a delivery reaches some server when the one that accepted the rollout did not hear of it. */

@@ -45,10 +45,10 @@ export async function later(
 }
 
 const everyMs = 500
-/** Looks at a Redis that is away before nobody waits for it. */
+/** Failed pings before closing stops waiting for Redis. */
 const mostMisses = 6
 
-/** Has jobs end, but for those that wait for a Redis that is gone: BullMQ would wait with them. */
+/** Closes a worker of BullMQ; while Redis is unreachable, BullMQ itself would wait without end. */
 export async function closeJobs(jobs: Worker, records: RolloutRecords): Promise<void> {
   let closed = false
   const closing = jobs.close().then(() => {

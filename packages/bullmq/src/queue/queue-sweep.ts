@@ -7,7 +7,7 @@ import { undeliveredMs } from '../records/script-library.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
 import { settledAfterMs, type QueuedExecutions } from '../records/queued-executions.ts'
 
-/** Between two sweeps of all fronts and workers together. Milliseconds. */
+/** Between two sweeps of all servers and workers together. Milliseconds. */
 const everyMs = 1_000
 const atATime = 500
 
@@ -25,8 +25,8 @@ interface SweepParts {
 }
 
 /**
- * Finds what nobody else would notice: deadlines of rollouts that are queued or in a worker that hangs,
- * gradings whose worker is gone, outcomes that are not told and acceptances that were never finished.
+ * Finds what no other process notices: deadlines of rollouts that are queued or in a worker that hangs,
+ * gradings whose worker was lost, undelivered outcomes and acceptances that were never finished.
  * One process at a time sweeps, whichever comes first.
  */
 export class QueueSweep {
@@ -96,7 +96,7 @@ export class QueueSweep {
     await this.#parts.requestDelivery(id)
   }
 
-  /** It was not taken for long: it still waits, or whoever wrote its record could not add its job. */
+  /** No worker took it for long: it still waits, or its server could not add its job. */
   async #abandon(id: string): Promise<void> {
     const { records, isQueued } = this.#parts
     const script = (await isQueued(id)) ? deliveryScripts.hasJob : deliveryScripts.abandon

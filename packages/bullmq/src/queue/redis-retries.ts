@@ -15,7 +15,7 @@ const shortPauseMs = 250
  */
 export async function retryFor<T>(ms: number, ask: () => Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>()
-  // Nobody listens between two tries.
+  // Between two tries no code waits for it.
   late.promise.catch(() => {})
   const timer = setTimeout(() => {
     const seconds = Math.round(ms / 1000)
@@ -36,7 +36,7 @@ export async function retryFor<T>(ms: number, ask: () => Promise<T>): Promise<T>
   }
 }
 
-/** Tries again while Redis is away, until the signal is aborted. */
+/** Tries again while Redis is unreachable, until the signal is aborted. */
 export async function retryUntil<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
   for (;;) {
     try {

@@ -21,13 +21,13 @@ import { QueueSweep } from './queue-sweep.ts'
 import { Wakes } from './wakes.ts'
 import { readWorkers, type QueueWorker } from './worker-heartbeats.ts'
 
-/** Events that BullMQ keeps of each of its queues. Nobody reads them. */
+/** BullMQ's events are not used, so few are retained. */
 const events = { maxLen: 100 }
 const rolloutOptions = {
   ...again,
   backoff: { type: 'fixed', delay: 1_000 },
 } as const satisfies JobsOptions
-/** For what is being told to be noted. Milliseconds. */
+/** For current deliveries to be noted. Milliseconds. */
 const closingMs = 2_000
 
 /** How many rollouts are where. */
@@ -37,13 +37,13 @@ export interface QueueCounts {
   readonly grading: number
   /** With a lease that somebody has to renew. */
   readonly leased: number
-  /** With outcomes that have not been told yet. */
+  /** With outcomes that have not been delivered yet. */
   readonly undelivered: number
-  /** Accepted, and not ended and told. */
+  /** Accepted, and not yet both ended and delivered. */
   readonly inFlight: number
 }
 
-/** A queue of rollouts, for a server over it and for whoever looks after it. The caller closes it. */
+/** A queue of rollouts, for a server and for operators. The caller closes it. */
 export interface OpenQueue extends AsyncDisposable {
   /** What looks wrong with this Redis, one sentence each; to be logged. */
   readonly warnings: readonly string[]
@@ -54,16 +54,16 @@ export interface OpenQueue extends AsyncDisposable {
   /** The workers that are alive. */
   workers(): Promise<QueueWorker[]>
   /**
-   * Bounds how many rollouts run at the same time on all workers together; null: any number.
+   * Limits how many rollouts all workers together run concurrently; null: any number.
    *
    * @throws OsmosisError with code `invalid_config`; `queue_unavailable`
    */
   setMaxRollouts(most: number | null): Promise<void>
-  /** Resolves when what is being told has been told. */
+  /** Resolves when current deliveries have finished. */
   close(): Promise<void>
 }
 
-/** The rollouts of any number of fronts and workers. The caller closes it. */
+/** The rollouts of any number of servers and workers. The caller closes it. */
 export class RolloutQueue implements OpenQueue {
   readonly warnings: readonly string[]
   /** What there is of each rollout. */
@@ -77,7 +77,7 @@ export class RolloutQueue implements OpenQueue {
   readonly #deliveries: DeliveryJobs
   readonly #wakes: Wakes
   readonly #sweep: QueueSweep
-  /** Whether there was no room the last time. */
+  /** Whether the last rollout found the queue full. */
   #isFull = false
   #closing: Promise<void> | undefined
 
@@ -95,7 +95,7 @@ export class RolloutQueue implements OpenQueue {
     const options = { connection: redis, prefix, skipVersionCheck: true, streams: { events } }
     this.#rollouts = new Queue(queueNames.rollouts, options)
     this.#deliveries = new DeliveryJobs(connection, redis)
-    // What fails is thrown where it was asked for.
+    // Each command throws its own failure.
     this.#rollouts.on('error', () => {})
     this.#wakes = new Wakes(
       redis,
@@ -118,7 +118,7 @@ export class RolloutQueue implements OpenQueue {
     const redis = connection.failing()
     try {
       const queue = new RolloutQueue(connection, redis, await connection.check(redis))
-      // Whoever loses Redis before that never finds it again.
+      // BullMQ does not reconnect when Redis is lost before that.
       await Promise.all([queue.#rollouts.waitUntilReady(), queue.#deliveries.ready()])
       return queue
     } catch (error) {
@@ -128,8 +128,8 @@ export class RolloutQueue implements OpenQueue {
   }
 
   /**
-   * Accepts a rollout: for good when this resolves with `new`. When it throws nobody knows, as after any
-   * answer that is lost, and to ask for the same again finishes what was begun.
+   * Accepts a rollout: for good when this resolves with `new`. When it throws the result is unknown, as after any
+   * lost answer; repeating the call finishes what was started.
    *
    * @throws OsmosisError with code `queue_unavailable`
    */
@@ -199,7 +199,7 @@ export class RolloutQueue implements OpenQueue {
   }
 
   /**
-   * The record now and after each change, until it is gone or the signal is aborted. Changes that
+   * The record now and after each change, until it is removed or the signal is aborted. Changes that
    * come fast are seen as one.
    *
    * @throws the reason of `signal`; OsmosisError with code `queue_unavailable`
@@ -235,7 +235,7 @@ export class RolloutQueue implements OpenQueue {
       count('grading'),
       count('leases'),
       count('undelivered'),
-      // Those whose completion is being told.
+      // Rollouts whose completion is being delivered.
       this.records.ask((redis) => redis.zinter(2, `${prefix}:grading`, `${prefix}:undelivered`)),
     ])
     const inFlight = queued + running + grading + undelivered - both.length
@@ -246,7 +246,7 @@ export class RolloutQueue implements OpenQueue {
     return this.records.ask((redis) => readWorkers(redis, this.#connection.prefix))
   }
 
-  /** Ids of leases that nobody has renewed in time, and whose end is not decided. */
+  /** Ids of leases that were not renewed in time, and whose end is not decided. */
   async lapsedLeases(): Promise<string[]> {
     return this.records.ask(async (redis) => {
       const [seconds = '0'] = await redis.time()

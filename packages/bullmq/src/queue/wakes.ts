@@ -5,7 +5,7 @@ type Subscribe = (onMessage: (message: string) => void) => Promise<unknown>
 /** Between two looks at everything that is watched: messages may be lost. Milliseconds. */
 const sweepMs = 2_000
 
-/** Wakes those who wait for a rollout. Whoever is woken looks at its record. */
+/** Wakes the callers that wait for a change of a rollout; each then reads the record. */
 export class Wakes {
   readonly #listeners = new Map<string, Set<() => void>>()
   readonly #redis: Redis
@@ -48,7 +48,7 @@ export class Wakes {
     clearInterval(this.#timer)
   }
 
-  /** Not before somebody waits: most processes have nobody who does, and there are many messages. */
+  /** Not before a caller waits: most processes have none, and there are many messages. */
   #hear(): void {
     if (this.#isHearing) return
     this.#isHearing = true

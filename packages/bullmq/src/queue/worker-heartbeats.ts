@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 
 import { shownCode, storedCode } from '../records/rollout-record.ts'
 
-/** A worker as it says of itself, a few times in the time that it may be silent. */
+/** What a worker reports about itself, several times within its lock duration. */
 export interface QueueWorker {
   readonly id: string
   readonly host: string

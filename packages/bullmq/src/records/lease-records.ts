@@ -3,7 +3,7 @@ import type { LeasedEnd, LeaseSettings } from '@osmosis/server/protocols'
 import type { RolloutRecords } from './rollout-records.ts'
 import { toScript } from './script-library.ts'
 
-// Results that are kept for their callers, all of them together: when each is to be forgotten, its
+// Results that are stored for their callers, all of them together: when each expires, its
 // size, and the sum of the sizes.
 const shared = `
 local kept, sizes, total = prefix .. ':kept', prefix .. ':kept-sizes', prefix .. ':kept-bytes'
@@ -20,7 +20,7 @@ end
 `
 
 const scripts = {
-  /** The one end of a lease: whoever comes first decides it. */
+  /** The one end of a lease: the first caller decides it. */
   publish: toScript(`${shared}
     local blob, retention_ms = ARGV[3], ARGV[4]
     if redis.call('EXISTS', record) == 0 then return 0 end
@@ -30,7 +30,7 @@ const scripts = {
     redis.call('ZADD', kept, now() + retention_ms, id)
     redis.call('HSET', sizes, id, #blob)
     redis.call('INCRBY', total, #blob)
-    -- Without fronts nobody forgets what has expired. Until then the last result keeps all of it.
+    -- Without servers no process removes expired results, so the keys expire with the last one.
     for _, key in ipairs({ kept, sizes, total }) do redis.call('PEXPIRE', key, retention_ms) end
     changed()
     return 1`),
@@ -39,7 +39,7 @@ const scripts = {
   answered: toScript(`
     if redis.call('EXISTS', record) == 1 then set('answered', ARGV[3]) end`),
 
-  /** Somebody asked for the result of a lease. */
+  /** A caller polled for the result of a lease, which renews it. */
   renew: toScript(`
     if redis.call('EXISTS', record) == 0 then return false end
     local lease_ms, at = get('lease_ms'), now()
@@ -88,7 +88,7 @@ export class LeaseRecords {
   /**
    * Decides the end of a lease, unless it is decided.
    *
-   * @param retentionMs - how long it is kept
+   * @param retentionMs - how long it is stored
    */
   async publish(rolloutId: string, end: LeasedEnd, retentionMs: number): Promise<boolean> {
     const blob = this.#records.seal(rolloutId, 'end', end)
@@ -114,7 +114,7 @@ export class LeaseRecords {
     return lapses === null ? undefined : Number(lapses)
   }
 
-  /** Notes what the holder was answered, so that no front answers it again. */
+  /** Notes the status that the holder was sent, so that no server sends it again. */
   async noteAnswer(rolloutId: string, status: string): Promise<void> {
     await this.#records.run(scripts.answered, rolloutId, [status])
   }
@@ -133,7 +133,7 @@ export class LeaseRecords {
     return Number(await this.#records.run(scripts.makeRoom, 'any', values)) === 1
   }
 
-  /** How many results are kept, and their size as they are kept. */
+  /** Number and stored size of the results. */
   async retained(): Promise<{ readonly count: number; readonly bytes: number }> {
     const [count, bytes] = (await this.#records.run(scripts.count, 'any')) as (Buffer | number)[]
     return { count: Number(count), bytes: Number(bytes) }

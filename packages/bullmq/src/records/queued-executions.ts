@@ -42,7 +42,7 @@ export interface Taker {
   readonly code: string
   /** How long a worker may be silent, in milliseconds. */
   readonly lockMs: number
-  /** The run of it that is going on in this worker. */
+  /** Its current execution in this worker. */
   readonly running?: number | undefined
 }
 
@@ -56,7 +56,7 @@ export type TakeAnswer =
       readonly mayGrade: boolean
       /** Whether the first model call waits for the front. */
     }
-  /** Nothing: it has ended, or nobody knows it any more. */
+  /** Nothing: it has ended, or its record has expired. */
   | { readonly what: 'ended' }
   /** Its worker lives: look again later. */
   | {
@@ -64,7 +64,7 @@ export type TakeAnswer =
       /** After this it counts as gone, unless it is heard of before. Milliseconds. */
       readonly goneInMs: number
     }
-  /** It is going on in this worker. */
+  /** This worker is executing it. */
   | { readonly what: 'mine'; readonly run: number }
   /** It is for other code. */
   | { readonly what: 'other-code'; readonly code: string }
@@ -88,7 +88,7 @@ interface WrittenPhase {
   readonly end: Pick<RolloutState, 'reward' | 'errorMessage'>
   /** Whether the run ends with it, and not by its own account. Default: false. */
   readonly givesUp?: boolean
-  /** Whether more is to be written before it is told. Default: false. */
+  /** Whether more is written before it can be delivered. Default: false. */
   readonly waits?: boolean
   /** Model calls that were not counted before. Default: none. */
   readonly calls?: number
@@ -108,7 +108,7 @@ export interface ExecutionState {
   readonly cancel: OsmosisError | undefined
 }
 
-/** What runs of rollouts write. Whatever comes of a run that was given up is refused. */
+/** What executions write to records. Everything from an abandoned execution is refused. */
 export class QueuedExecutions {
   readonly #records: RolloutRecords
   readonly #onUnclaimed: (id: string, hasEnded: boolean) => void
@@ -116,10 +116,10 @@ export class QueuedExecutions {
   readonly #counted = new Map<QueuedExecution, number>()
   /** Whether they are about to be. */
   #isCounting = false
-  /** What is kept of the samples that runs of this process have left to be graded. */
+  /** The stored samples that executions of this process have left to be graded. */
   readonly #left = new WeakMap<QueuedExecution, SampleSnapshot>()
 
-  /** @param unclaimed - has results told that no front has heard of */
+  /** @param unclaimed - requests the delivery of an outcome that no server was notified of */
   constructor(records: RolloutRecords, unclaimed: (id: string, hasEnded: boolean) => void) {
     this.#records = records
     this.#onUnclaimed = unclaimed
@@ -170,7 +170,7 @@ export class QueuedExecutions {
   /**
    * The mark: resolves with whether the first model call may leave.
    *
-   * @param begun - model calls that have begun before it; default: 0
+   * @param begun - model calls that started before it; default: 0
    */
   async mark({ id, run }: QueuedExecution, begun = 0): Promise<boolean> {
     return Number(await this.#records.run(runScripts.mark, id, [run, begun])) === 1
@@ -181,7 +181,7 @@ export class QueuedExecutions {
     await this.#records.run(runScripts.leave, id, [run])
   }
 
-  /** A model call has begun, after the mark. Counted soon, and before the outcome of the workflow. */
+  /** A model call has started, after the mark. Counted soon, and before the outcome of the workflow. */
   count(of: QueuedExecution): void {
     this.#counted.set(of, (this.#counted.get(of) ?? 0) + 1)
     if (this.#isCounting) return
@@ -191,7 +191,7 @@ export class QueuedExecutions {
 
   /**
    * Writes the outcome of the workflow. `grades`: a success is followed by its grading. A failure with
-   * `partialSamples` is told when {@link QueuedExecutions.settlePartial} has written these.
+   * `partialSamples` is delivered when {@link QueuedExecutions.settlePartial} has written these.
    *
    * @param of - to be given to {@link QueuedExecutions.settleGrading} as well, which writes only what is new then
    * @param tries - asks until there is an answer; default: once
@@ -271,7 +271,7 @@ export class QueuedExecutions {
   }
 
   /**
-   * Cancels a rollout: at once while nobody has it, else by its worker.
+   * Cancels a rollout: at once while no worker has it, otherwise through its worker.
    *
    * @returns `hasEnded`: its job is of no use any more
    */
@@ -347,7 +347,7 @@ function whatWasLost(reason: LossReason, calls: number): string {
 }
 
 /**
- * How long Redis has to be up before it can say that a worker is gone: while it was away no heartbeat
+ * How long Redis has to be up before a worker counts as lost: while it was down no heartbeat
  * could be renewed, and then workers have to find it again. Milliseconds.
  */
 export function settledAfterMs(lockMs: number): number {

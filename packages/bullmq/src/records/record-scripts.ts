@@ -8,7 +8,7 @@ export const deliveryScripts = {
     read('status', 'digest', 'answer', 'token_digest')
     if get('status') then
       local same = get('digest') == digest
-      -- Whoever knows the token asks again because it had no answer.
+      -- A caller that knows the token repeats its request because it had no answer.
       if same and token ~= '' and get('token_digest') == token then
         return { 'new', get('answer') }
       end
@@ -42,7 +42,7 @@ export const deliveryScripts = {
     set('job', 1)
     return redis.call('ZREM', prefix .. ':jobless', id)`),
 
-  /** Nobody was answered that it is accepted: whoever wanted to is gone. */
+  /** The acceptance was never answered: the server that wrote it has ended. */
   abandon: toScript(`
     redis.call('ZREM', prefix .. ':jobless', id)
     -- TakeAnswer, or ended without a worker.
@@ -68,7 +68,7 @@ export const deliveryScripts = {
     local kind, body = ARGV[3], ARGV[4]
     read('status', 'delivered:' .. kind)
     if not get('status') or get('delivered:' .. kind) then return false end
-    -- A body is long, and whoever brought it has it.
+    -- A body is long, and the caller has it already.
     if redis.call('HSETNX', record, 'callback:' .. kind, body) == 1 then return 1 end
     return get('callback:' .. kind)`),
 
@@ -81,16 +81,16 @@ export const deliveryScripts = {
   rewordError: toScript(`
     if get('error') then set('error', ARGV[3]) end`),
 
-  /** What was told is not everything. */
+  /** Something is still undelivered. */
   deliverLater: toScript(`
     if redis.call('EXISTS', record) == 1 then awaitDelivery(true) end`),
 
-  /** Somebody is telling these: nobody has to be reminded of them. */
+  /** A server is delivering these: no other server needs to be notified. */
   postpone: toScript(`
     local due = now() + ARGV[3]
     for n = 4, #ARGV do redis.call('ZADD', prefix .. ':undelivered', 'XX', due, ARGV[n]) end`),
 
-  /** Nothing more is to be told: what is left answers repetitions and status. */
+  /** Everything is delivered: what is left answers repetitions and status. */
   finish: toScript(`
     local keep_ms, kind, how = ARGV[3], ARGV[4], ARGV[5]
     read('status', 'job', 'lease_ms', 'limit')
@@ -133,7 +133,7 @@ export const runScripts = {
       if holder ~= worker then
         local silent_ms = redis.call('PTTL', prefix .. ':worker:' .. holder)
         if silent_ms ~= -2 then return { 'busy', run, silent_ms } end
-        -- A Redis that was away does not know yet who lives.
+        -- A restarted Redis has not yet received the heartbeats of live workers.
         local info = redis.pcall('INFO', 'server')
         local up = type(info) == 'string' and info:match('uptime_in_seconds:(%d+)')
         local left_ms = up and settled_ms - up * 1000 or 0
@@ -188,7 +188,7 @@ export const runScripts = {
       if redis.call('HGET', one, 'run') == run then redis.call('HINCRBY', one, 'calls', calls) end
     end`),
 
-  /** The outcome of a phase, from the run that is current, or from whoever gives that run up. */
+  /** The outcome of a phase, from the current execution, or from the process that abandons it. */
   settle: toScript(`
     local run, event, outcome, samples, reward, message, gives_up = unpack(ARGV, 3, 9)
     local phase = event:match('^%a+')
@@ -197,7 +197,7 @@ export const runScripts = {
       'deliver_ms', 'server', 'limit')
     local before = get('status')
     if not before then return 'gone' end
-    -- Whoever asks again does not know who has heard of it.
+    -- A repeated call does not know whether a server was notified.
     if get('settled:' .. phase) == run then return waits and 'kept' or 'unclaimed' end
     local status, refusal = stateAfter(event, run)
     if not status then return refusal end
@@ -247,7 +247,7 @@ export const runScripts = {
   cancel: toScript(`
     local reason, outcome, message, event = unpack(ARGV, 3, 6)
     local said = cancelDispositions[get('status') or 'success']
-    -- Whoever cancels a lease again is answered the same.
+    -- A repeated cancel of a lease gets the same answer.
     if get('kind') == 'lease' and get('cancelled') then return { get('cancelled') } end
     if said == 'not_found' or get('cancel') then return { 'not_found' } end
     set('cancel', reason)

@@ -15,9 +15,9 @@ export interface RolloutEntry {
   /** Digest of the code that may run it. */
   readonly code: string
   readonly request: RolloutRequest
-  /** What the front needs to tell the results; plain data. */
+  /** What a server needs to deliver the outcome; plain data. */
   readonly delivery?: unknown
-  /** Whether its grader waits for nobody. Default: it waits for `allowGrading`. */
+  /** Whether its grader starts at once. Default: it waits for `allowGrading`. */
   readonly gradesAtOnce?: boolean
   /** From 1 to 2097152: higher numbers come later, and all of them after rollouts without. */
   readonly priority?: number | undefined
@@ -50,7 +50,7 @@ export interface RolloutRecord {
   readonly run: number
   /** The worker of that run. */
   readonly worker: string | undefined
-  /** How many model calls its runs have begun. */
+  /** How many model calls its executions have started. */
   readonly calls: number
   readonly admittedAt: number
   readonly reward: number | null
@@ -58,7 +58,7 @@ export interface RolloutRecord {
   /** Whether the outcome of the workflow is there to be read. */
   readonly hasWorkflow: boolean
   readonly mayGrade: boolean
-  /** What was told, by kind of callback, and how that went. */
+  /** What was delivered, by kind of callback, and with which outcome. */
   readonly delivered: Readonly<Record<string, string>>
   /** What the first who cancelled it was answered. */
   readonly cancelled: Exclude<CancelDisposition, 'not_found'> | undefined
@@ -139,10 +139,10 @@ export function readRecord(
   }
 }
 
-/** Of what fronts and workers write for one another: another one when the other side would misread it. */
+/** Version of what servers and workers write for one another: it changes when the other side would misread it. */
 const protocolVersion = 3
 
-/** What is kept in Redis and compared there: the digest of user code, and the version of the protocol. */
+/** What Redis stores and compares: the digest of user code, and the version of the protocol. */
 export function storedCode(code: string): string {
   return `${protocolVersion}:${code}`
 }

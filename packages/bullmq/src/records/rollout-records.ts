@@ -41,12 +41,12 @@ export class RolloutRecords {
   /**
    * Accepts a rollout, or says what stands under its id already.
    *
-   * @param front - who tells its results, and how many milliseconds it may take until others do
+   * @param server - the one that delivers its outcome, and after how many milliseconds others do
    */
   async accept(
     entry: RolloutEntry,
     limits: AcceptLimits = {},
-    front?: { readonly id: string; readonly ms: number },
+    server?: { readonly id: string; readonly ms: number },
   ): Promise<QueueAcceptance> {
     const { id, request, lease } = entry
     const { agentTimeoutSeconds: limit, queuedSeconds = 0 } = request
@@ -61,8 +61,8 @@ export class RolloutRecords {
       jobless,
       lease?.ms ?? '',
       lease?.tokenDigest ?? '',
-      front?.id ?? '',
-      front?.ms ?? '',
+      server?.id ?? '',
+      server?.ms ?? '',
       this.seal(id, 'request', portable(request)),
       this.seal(id, 'delivery', portable(entry.delivery)),
     ])) as Buffer[]
@@ -100,22 +100,25 @@ export class RolloutRecords {
   /**
    * The grader may begin: the outcome of the workflow has arrived where it had to.
    *
-   * @param completion - what became of that callback, if it was told just now, and what its
-   * acknowledgement said, for whoever writes the documents
+   * @param completion - the outcome of that callback, if it was delivered just now, and what its
+   * acknowledgement said, for the trajectory documents
    * @returns whether the rollout has ended meanwhile
    */
   async allowGrading(
     id: string,
-    completion: { readonly told?: string | undefined; readonly report?: string | undefined } = {},
+    completion: {
+      readonly delivered?: string | undefined
+      readonly report?: string | undefined
+    } = {},
   ): Promise<boolean> {
-    const { told = '', report = '' } = completion
+    const { delivered = '', report = '' } = completion
     const sealed = report === '' ? '' : this.seal(id, 'report', report)
-    return Number(await this.run(deliveryScripts.allowGrading, id, [told, sealed])) === 1
+    return Number(await this.run(deliveryScripts.allowGrading, id, [delivered, sealed])) === 1
   }
 
   /**
-   * Keeps the body of a callback, which is never built again. Resolves with the body that was kept
-   * first: the only one to be sent; undefined when it was told already.
+   * Stores the body of a callback, which is never built again. Resolves with the body that was stored
+   * first: the only one to be sent; undefined when it was delivered already.
    */
   async keepCallback<T>(id: string, kind: DeliveryKind, body: T): Promise<T | undefined> {
     const place = `callback:${kind}`
@@ -127,7 +130,7 @@ export class RolloutRecords {
     return Buffer.isBuffer(kept) ? (this.open(id, place, kept) as T) : body
   }
 
-  /** Something was told, or given up, for good. `how` is a word of the front's own. */
+  /** A callback was delivered, or given up, for good. `how` is its `DeliveryOutcome`. */
   async noteDelivered(id: string, kind: DeliveryKind, how: string): Promise<void> {
     await this.run(deliveryScripts.noteDelivered, id, [kind, how])
   }
@@ -138,20 +141,20 @@ export class RolloutRecords {
     await this.run(deliveryScripts.rewordError, rolloutId, [sealed])
   }
 
-  /** Something is left to be told, whatever was told meanwhile. */
+  /** Something is still undelivered, whatever was delivered meanwhile. */
   async deliverLater(rolloutId: string): Promise<void> {
     await this.run(deliveryScripts.deliverLater, rolloutId)
   }
 
-  /** Somebody is telling the results of these rollouts: for `ms` nobody has to be reminded of them. */
+  /** A server is delivering the outcomes of these rollouts: for `ms` no other server is notified. */
   async postponeDelivery(rolloutIds: readonly string[], ms: number): Promise<void> {
     await this.run(deliveryScripts.postpone, 'any', [ms, ...rolloutIds])
   }
 
   /**
-   * All is told: only what answers repetitions is kept, for `keepMs`.
+   * Everything is delivered: only what answers repetitions is stored, for `keepMs`.
    *
-   * @param last - what was told last, if that is not noted yet
+   * @param last - what was delivered last, if that is not noted yet
    */
   async finish(
     id: string,
@@ -188,7 +191,7 @@ export class RolloutRecords {
     return this.ask(async () => this.#scripts.run(script, this.#valuesOf(id, values)))
   }
 
-  /** Takes a step that is done when its one message has arrived, whatever becomes of this process. */
+  /** Takes a step with a single message, so that it happens even if this process ends right after. */
   async runAtOnce(
     script: RecordScript,
     id: string,

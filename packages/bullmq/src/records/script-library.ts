@@ -16,7 +16,7 @@ export type ScriptValue = string | number | Buffer
 /** One step of a record, in Lua, that nothing can come between. */
 export type RecordScript = string
 
-/** How long an outcome may be without anybody who tells it. Milliseconds. */
+/** How long an outcome may wait before another server is asked to deliver it. Milliseconds. */
 export const undeliveredMs = 15_000
 
 // Keys beside that of the record are made of the prefix here: with Redis Cluster the prefix has braces.
@@ -89,8 +89,8 @@ const shared = {
       redis.call('PUBLISH', prefix .. ':wake', get('status') .. ' ' .. id)
     end`,
   awaitDelivery: `
-    -- Has an outcome told by the front that accepted the rollout, which has some time for it. Gives
-    -- whether that front hears it; otherwise any other has to be asked.
+    -- Notifies the server that accepted the rollout, which has some time to deliver the outcome. Gives
+    -- whether that server is listening; otherwise any other has to be asked.
     local function awaitDelivery(waits)
       if get('status') == 'grading' and get('may_grade') then return 1 end
       redis.call('ZADD', prefix .. ':undelivered', now() + (get('deliver_ms') or ${undeliveredMs}), id)
@@ -101,7 +101,7 @@ const shared = {
   noteDelivered: `
     local function noteDelivered(kind, how)
       redis.call('HDEL', record, 'callback:' .. kind)
-      -- Of one that has ended there may be more: two fronts may tell the same, one of them late.
+      -- Of one that has ended there may be more: two servers may deliver the same, one of them late.
       if listed[get('status')] then redis.call('ZREM', prefix .. ':undelivered', id) end
       set('delivered:' .. kind, how)
       changed()
@@ -154,7 +154,7 @@ export class KnownScripts {
       try {
         return await this.#redis.callBuffer('EVALSHA', digestOf(script), ...values)
       } catch (error) {
-        // It was sent before Redis was restarted, or whoever operates that has scripts forgotten.
+        // Redis was restarted since, or an operator has flushed its scripts.
         if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
       }
     }

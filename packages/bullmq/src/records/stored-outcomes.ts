@@ -3,14 +3,14 @@ import { receiveFailure, sendFailure, type SentFailure } from '@osmosis/workers/
 
 import { unpackSamples, type StoredSample } from './stored-samples.ts'
 
-/** The outcome of a workflow as it is kept, beside its samples. */
+/** The outcome of a workflow as it is stored, beside its samples. */
 interface StoredWorkflowOutcome {
   readonly failure: SentFailure | null
   readonly warnings?: WorkflowOutcome['warnings']
   readonly otherCalls?: WorkflowOutcome['otherCalls']
 }
 
-/** The outcome of a grading as it is kept. */
+/** The outcome of a grading as it is stored. */
 export interface StoredGradingOutcome {
   readonly failure: SentFailure | null
   /** Undefined: all of them as the workflow left them. */
@@ -42,7 +42,7 @@ function restoreGrading(sent: StoredGradingOutcome, workflow: SamplesById): Grad
   return { status, failure, samples }
 }
 
-/** What an outcome of a workflow is told with. */
+/** The outcome of a workflow with its samples. */
 export interface StoredWorkflow {
   readonly outcome: WorkflowOutcome
   readonly samples: SamplesById
@@ -67,7 +67,7 @@ export class RecordFields {
     this.#fields = fields
   }
 
-  /** As it is kept; undefined when it is not there. */
+  /** As it is stored; undefined when it is not there. */
   get(name: string): Buffer | undefined {
     return this.#fields.get(name) ?? undefined
   }

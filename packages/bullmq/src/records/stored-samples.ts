@@ -9,22 +9,22 @@ import { sendSamples } from '@osmosis/workers/messages'
 const longParts = ['messages', 'trajectoryMessages', 'calls'] as const
 type LongParts = Pick<RolloutSample, (typeof longParts)[number]>
 
-/** A sample as it is kept. */
+/** A sample as it is stored. */
 export interface StoredSample {
   readonly rest: Omit<RolloutSample, keyof LongParts>
   /** Its long parts, serialized; undefined: as the workflow left them. */
   readonly long: Uint8Array | undefined
 }
 
-/** What was in the long parts of samples when they were kept, by the ids of these. */
+/** What was in the long parts of samples when they were stored, by sample id. */
 export type SampleSnapshot = ReadonlyMap<string, Leaves>
 
 /**
  * Takes samples apart, so that what is long in them is packed and sent once.
  *
- * @param pack - packs what is kept
+ * @param pack - packs what is stored
  * @param left - as the workflow left them: what has not changed since is left out
- * @returns `isWhole`: false when what is long could not be kept
+ * @returns `isWhole`: false when long parts could not be stored
  */
 export function packSamples<T>(
   samples: SamplesById,
@@ -85,7 +85,7 @@ function isSame(sample: RolloutSample, before: Leaves | undefined): boolean {
   return now.every((leaf, n) => Object.is(leaf, before[n]))
 }
 
-/** What is long is kept, or is not there at all. */
+/** A long part is stored whole, or not at all. */
 function lengthsOf(sample: RolloutSample | undefined): string {
   return longParts.map((name) => sample?.[name]?.length).join(' ')
 }

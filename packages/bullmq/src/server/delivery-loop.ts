@@ -25,21 +25,21 @@ import { QueuedCallbacks } from './queued-callbacks.ts'
 /** Of a rollout without documents. */
 const unwritten = { initialMessages: [], label: null, metadata: null }
 
-/** What results are told with. */
+/** What a delivery loop works with. */
 export interface DeliveryParts {
   readonly queue: RolloutQueue
   readonly leases: LeaseSettings
   readonly files: TrajectoryFiles
   readonly services: ServerServices
-  /** How long this front may be silent before others tell what it was telling. Milliseconds. */
+  /** How long this server may be silent before others deliver what it was delivering. Milliseconds. */
   readonly lockMs: number
   /** How long a callback is tried again after it was given up. Milliseconds since its acceptance. */
   readonly undeliveredMs: number
 }
 
 /**
- * Tells what is known of a rollout and was not told, from the queue alone: it does not matter who
- * accepted the rollout or who began to tell.
+ * Delivers the pending outcomes of a rollout from its record alone: it does not matter which server
+ * accepted the rollout or started the delivery.
  */
 export class DeliveryLoop {
   readonly #parts: DeliveryParts
@@ -65,7 +65,7 @@ export class DeliveryLoop {
 
   /**
    * @param mayHaveEnded - a hint: whether the rollout has ended
-   * @throws Error when something is left to be told later
+   * @throws Error when something stays undelivered for now
    */
   async deliver(rolloutId: string, mayHaveEnded: boolean): Promise<void> {
     this.#delivering.add(rolloutId)
@@ -123,8 +123,8 @@ export class DeliveryLoop {
     })
     await callbacks.assertKept()
     // Whatever became of the completion: it is tried again with the grading.
-    const told = callbacks.lastOutcome
-    return this.#parts.queue.records.allowGrading(pending.record.id, { told, report })
+    const delivered = callbacks.lastOutcome
+    return this.#parts.queue.records.allowGrading(pending.record.id, { delivered, report })
   }
 
   async #deliverEnd(
@@ -183,7 +183,7 @@ export class DeliveryLoop {
     await this.#finish(pending)
   }
 
-  /** @param last - what was told last, if that is not noted yet */
+  /** @param last - what was delivered last, if that is not noted yet */
   async #finish(
     pending: QueuedPendingDelivery,
     last?: Parameters<RolloutRecords['finish']>[2],

@@ -20,7 +20,7 @@ import type { Logger } from '@osmosis/server'
 import { isUnavailable, retryUntil } from '../queue/redis-retries.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 
-/** What a front needs to tell the results of a rollout, as it is kept with the rollout. */
+/** What a server needs to deliver the outcome of a rollout, as it is stored with the rollout. */
 export interface QueuedDelivery {
   /** Where callbacks go; undefined: the result is fetched. */
   readonly targets?: CallbackTargets
@@ -48,7 +48,7 @@ const finishMs = 30_000
 /** More ids than this are not listed. */
 const mostIds = 100_000
 
-/** Accepts rollouts for all fronts of a queue: whichever is asked, each is accepted once. */
+/** Accepts rollouts for all servers of a queue; each rollout is accepted once. */
 export class QueueAdmission implements RolloutAdmission {
   readonly #parts: QueueAdmissionParts
   readonly #ids = new Set<string>()
@@ -58,17 +58,17 @@ export class QueueAdmission implements RolloutAdmission {
     this.#parts = parts
   }
 
-  /** Whether this front accepts rollouts. */
+  /** Whether this server accepts rollouts. */
   get accepting(): boolean {
     return !this.#fenced && !this.#parts.ending.aborted
   }
 
-  /** The ids of the rollouts that this front accepted, the last 100 000 of them. */
+  /** The ids of the rollouts that this server accepted, the last 100 000 of them. */
   get admittedIds(): string[] {
     return [...this.#ids]
   }
 
-  /** This front accepts nothing from now on. */
+  /** This server accepts nothing from now on. */
   fence(): void {
     this.#fenced = true
   }
@@ -109,10 +109,10 @@ export class QueueAdmission implements RolloutAdmission {
     if (!(await queue.leases.makeRoom(leases))) throw refusals.full(429)
     const { answer, tokenDigest } = newLease(rolloutId, leases)
     const lease = { tokenDigest, ms: leases.leaseSeconds * 1000 }
-    // Its answer is not kept: nobody is given the token a second time.
+    // Its answer is not stored: the token is given out only once.
     const options = { answer: '', gradesAtOnce: true, lease }
-    // Whoever is refused may ask again, and would find its id taken by what was written before Redis
-    // was gone, so what was begun is finished.
+    // A refused caller may retry, and would find its id taken by what was written before Redis
+    // was lost, so this server finishes what it started.
     const signal = AbortSignal.any([this.#parts.ending, AbortSignal.timeout(finishMs)])
     const result = await retryUntil(signal, async () =>
       this.#accept(asked, rolloutId, trace, {}, options),
@@ -182,7 +182,7 @@ export async function reached<T>(
   }
 }
 
-/** @throws HttpRefusal 422 for what is no priority */
+/** @throws HttpRefusal 422 for an invalid priority */
 function priorityOf(request: RolloutRequest): number | undefined {
   try {
     return queuePriority(request)

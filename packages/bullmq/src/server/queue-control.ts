@@ -12,7 +12,7 @@ import type { QueueWorker } from '../queue/worker-heartbeats.ts'
 import type { LeaseKeeper } from './queue-leases.ts'
 import { reached, type QueuedDelivery, type QueueAdmission } from './queue-admission.ts'
 
-/** What rollouts of a queue are looked after with. */
+/** What a queue control works with. */
 export interface ControlParts {
   readonly queue: RolloutQueue
   readonly admission: QueueAdmission
@@ -21,7 +21,7 @@ export interface ControlParts {
 
 const unknown: RolloutState = { status: 'unknown', reward: null, errorMessage: null }
 
-/** Looks after the rollouts of a queue, whichever front accepted them. */
+/** Status, cancelling and counts of the rollouts of a queue, whichever server accepted them. */
 export class QueueControl implements RolloutControl {
   readonly #parts: ControlParts
 
@@ -74,7 +74,7 @@ export class QueueControl implements RolloutControl {
     return this.#parts.admission.admittedIds
   }
 
-  /** The keys of a rollout are known at the front that tells its results, which may be another one. */
+  /** The keys of a rollout are known to the server that delivers its outcome, which may be another one. */
   async #redacted(rolloutId: string, text: string | null): Promise<string | null> {
     if (text === null) return null
     const { queue, services } = this.#parts
@@ -96,13 +96,13 @@ interface QueueLook {
   readonly retained: { readonly count: number; readonly bytes: number }
 }
 
-/** One look serves all figures that are asked for together. Milliseconds. */
+/** One look serves all figures that are read together. Milliseconds. */
 const freshMs = 500
 
 /**
- * Shows how a queue stands: the same at all of its fronts, but for what one of them did itself.
+ * Exports the figures of a queue: the same on all of its servers, except for what each did itself.
  *
- * @returns what tells how many rollouts of the queue are in flight; NaN without Redis
+ * @returns a function that reads how many rollouts of the queue are in flight; NaN without Redis
  */
 export function showQueue(
   metrics: ServerMetrics,
@@ -118,7 +118,7 @@ export function showQueue(
     }
     return looking
   }
-  /** Without Redis there is no figure. */
+  /** NaN without Redis. */
   const gauge = (name: string, help: string, read: (look: QueueLook) => number): void =>
     metrics.gauge(name, help, async () => {
       const seen = await look()
@@ -150,7 +150,7 @@ export function showQueue(
   )
   gauge(
     'osmosis_queue_undelivered',
-    'Rollouts with results that were not told yet.',
+    'Rollouts with outcomes that were not delivered yet.',
     ({ counts }) => counts.undelivered,
   )
   gauge('osmosis_leases_held', 'Leased rollouts that are going on.', ({ counts }) => counts.leased)

@@ -25,8 +25,8 @@ export interface ResultParts {
 }
 
 /**
- * Where results of leased rollouts are fetched, at any front. A holder asks without end and gives up at
- * the first refusal, so a request waits for a Redis that is away, like for news.
+ * Serves the results of leased rollouts, on any server. A holder polls without end and gives up at
+ * the first refusal, so a request waits while Redis is unreachable, as it waits for a new status.
  */
 export class QueueResults implements LeaseResults {
   readonly #parts: ResultParts
@@ -105,7 +105,7 @@ class HeldLease implements LeaseReader {
     let status = last
     for await (const record of untilAborted(queue, id, enough)) {
       if (record.endedAt !== undefined) return this.#result()
-      // What has ended is told when its result can be fetched.
+      // An end is reported when its result can be fetched.
       status = isEnded(record.status) ? last : record.status
       if (status !== last) break
     }
@@ -140,7 +140,7 @@ async function* untilAborted(
   }
 }
 
-/** What leases are kept with. */
+/** What a lease keeper works with. */
 interface KeeperParts {
   readonly queue: RolloutQueue
   readonly leases: LeaseSettings
@@ -150,20 +150,20 @@ interface KeeperParts {
 /** Between two looks for leases that have lapsed. Milliseconds. */
 const everyMs = 500
 
-/** Ends the rollouts that nobody asks for, whichever front they were asked for at. */
+/** Ends the rollouts whose leases have lapsed, whichever server accepted them. */
 export class LeaseKeeper {
   readonly #parts: KeeperParts
   #timer: NodeJS.Timeout | undefined
   #sweeping = false
   #lapsed = 0
-  /** Nobody could renew a lease while Redis was away. */
+  /** No caller could renew a lease while Redis was unreachable. */
   #notBefore = 0
 
   constructor(parts: KeeperParts) {
     this.#parts = parts
   }
 
-  /** How many rollouts this front has ended. */
+  /** How many rollouts this server has ended. */
   get lapsedCount(): number {
     return this.#lapsed
   }

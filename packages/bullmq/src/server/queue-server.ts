@@ -25,13 +25,13 @@ export interface QueueServerOptions extends Omit<ServerShellOptions, 'outboxDir'
   queue: OpenQueue
   /** Digest of the code that may run what is accepted; workers with other code leave it alone. */
   code: string
-  /** Most rollouts that may wait for a worker, at all fronts together. Default: any number. */
+  /** Most rollouts that may wait for a worker, on all servers together. Default: any number. */
   maxQueueDepth?: number | undefined
   /** Status of an accepted rollout with callbacks: 202 (default), or 200 for older controllers. */
   admissionStatus?: 200 | 202 | undefined
   /** Name in `/health` and in the answer of a drain; default: the id of the process. */
   instanceId?: string | undefined
-  /** How results are kept for callers that fetch them. All fronts of a queue are to agree. */
+  /** How results are stored for callers that fetch them. All servers of a queue need the same values. */
   leases?: LeaseOptions | undefined
   /** How long and how often a callback is tried before it is put back in the queue. */
   callbackRetry?: CallbackRetryOptions | undefined
@@ -41,55 +41,55 @@ export interface QueueServerOptions extends Omit<ServerShellOptions, 'outboxDir'
    */
   undeliveredSeconds?: number | undefined
   /**
-   * How long this front may be silent before others tell what it was telling. Milliseconds; default
+   * How long this server may be silent before others deliver what it was delivering. Milliseconds; default
    * 10,000.
    */
   lockDurationMs?: number | undefined
   /** Where callbacks may go; default: what `EgressOptions` of core say. */
   egress?: EgressOptions | undefined
-  /** Folder for the trajectory documents of what this front tells; default: there are none. */
+  /** Folder for the trajectory documents of what this server delivers; default: none are written. */
   artifactRoot?: string | undefined
 }
 
-/** Results that are told at the same time: most of the time of each is waiting. */
-const tellingAtOnce = 1_000
+/** Concurrent deliveries: each spends most of its time waiting. */
+const mostDeliveries = 1_000
 
 /**
- * A front of a queue: the rollout server for rollouts that run on workers of any machine. Any number of
- * fronts serve the same rollouts, and it does not matter which one is asked; what one of them leaves
- * behind, others tell. `osmosis_priority` in the metadata of a rollout, a whole number from 1, puts it
+ * A rollout server over a queue, for rollouts that run on workers of any machine. Any number of
+ * servers serve the same rollouts, and callers may use any of them; what one of them leaves
+ * undelivered, others deliver. `osmosis_priority` in the metadata of a rollout, a whole number from 1, puts it
  * behind those with lower numbers, and behind those without.
  *
  * @throws OsmosisError with code `invalid_config` for a key that nobody can present, a limit that is
  * not a number of at least 0, or times of leases that do not fit together
  */
 export function createQueueServer(options: QueueServerOptions): RolloutServer {
-  let front: Front | undefined
+  let serving: QueueServing | undefined
   return createServerShell(
     {
       ...options,
       onStartup: async () => {
         await options.onStartup?.()
-        front?.begin()
+        serving?.begin()
       },
     },
     (services) => {
-      const { ports, inFlight } = (front = toFront(options, services))
+      const { ports, inFlight } = (serving = toServing(options, services))
       return {
         title: 'Osmosis rollout server',
         unauthorized: 'Unauthorized',
         routes: portRoutes(ports, options, services),
         resume: () => {},
         inFlight,
-        // What runs is not this front's to end, and others tell what it does not get to.
+        // Workers continue what runs, and other servers deliver what this one does not get to.
         endWork: () => {},
-        settle: async () => front?.end(),
+        settle: async () => serving?.end(),
       }
     },
   )
 }
 
-interface Front {
+interface QueueServing {
   readonly ports: {
     readonly admission: QueueAdmission
     readonly results: QueueResults
@@ -97,12 +97,12 @@ interface Front {
   }
   /** How many rollouts of the queue are in flight. */
   readonly inFlight: () => Promise<number>
-  /** Begins to do its part of what fronts do together. */
+  /** Starts its share of what all servers of a queue do together. */
   begin(): void
   end(): void
 }
 
-function toFront(options: QueueServerOptions, services: ServerServices): Front {
+function toServing(options: QueueServerOptions, services: ServerServices): QueueServing {
   const { queue, code, maxQueueDepth, undeliveredSeconds = 86_400 } = options
   if (!(queue instanceof RolloutQueue)) throw new TypeError('The queue must come from openQueue().')
   const { lockDurationMs: lockMs = 10_000 } = options
@@ -120,14 +120,14 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
   for (const warning of queue.warnings) logger.warn({}, warning)
 
   /** For a drain to wait for. */
-  const tell = async (rolloutId: string, mayHaveEnded: boolean): Promise<void> => {
-    const telling = deliveries.deliver(rolloutId, mayHaveEnded)
-    work.start(async () => telling.catch(() => {}))
+  const deliver = async (rolloutId: string, mayHaveEnded: boolean): Promise<void> => {
+    const delivery = deliveries.deliver(rolloutId, mayHaveEnded)
+    work.start(async () => delivery.catch(() => {}))
     try {
-      await telling
+      await delivery
     } catch (error) {
       const line = { rollout_id: rolloutId, error }
-      logger.warn(line, `results not told yet: ${errorMessage(error)}`)
+      logger.warn(line, `outcome not delivered yet: ${errorMessage(error)}`)
       throw error
     }
   }
@@ -138,7 +138,7 @@ function toFront(options: QueueServerOptions, services: ServerServices): Front {
       if (ending.aborted) return
       keeper.start()
       deliveries.start()
-      const stop = queue.deliverResults(tell, tellingAtOnce, lockMs)
+      const stop = queue.deliverResults(deliver, mostDeliveries, lockMs)
       ending.addEventListener('abort', () => {
         keeper.close()
         stop()

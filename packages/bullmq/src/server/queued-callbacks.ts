@@ -10,24 +10,24 @@ import {
 import type { DeliveryKind } from '../records/rollout-record.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
 
-/** What the callbacks of one rollout are kept with. */
+/** What the callbacks of one rollout are stored with. */
 export interface QueuedCallbacksOptions {
   readonly rolloutId: string
   readonly records: RolloutRecords
   /** Those of the grading, as the record has them. */
   readonly samples: SamplesById
-  /** What became of this one is noted by whoever has it told, with what follows. */
+  /** The outcome of this one is noted by the caller, together with the next step. */
   readonly last: DeliveryKind
   /** Whether one that is given up is not tried again. */
   readonly isLastTry: boolean
 }
 
 /**
- * The callbacks of one rollout, kept in the queue: whichever front builds one first, that one is sent
+ * The callbacks of one rollout, stored in the queue: the one that a server builds first is sent
  * by all of them until somebody has acknowledged it.
  */
 export class QueuedCallbacks implements CallbackRecord {
-  /** What this front gives up, the next one that has the job sends. */
+  /** What this server gives up is sent by the next server that takes the job. */
   readonly passesOn = true
   readonly #options: QueuedCallbacksOptions
   #lastOutcome: DeliveryOutcome | undefined
@@ -38,7 +38,7 @@ export class QueuedCallbacks implements CallbackRecord {
     this.#options = options
   }
 
-  /** What became of the last one, if it was told here and is not noted yet. */
+  /** The outcome of the last one, if it was delivered here and is not noted yet. */
   get lastOutcome(): DeliveryOutcome | undefined {
     return this.#lastOutcome
   }
@@ -52,7 +52,7 @@ export class QueuedCallbacks implements CallbackRecord {
     const { kind, body } = callback
     const { rolloutId, records } = this.#options
     return this.#try(async () => {
-      // Conversations are in the record once, and need not be kept with each body that repeats them.
+      // Conversations are in the record once, and are not stored again with each body that repeats them.
       const { parts: own = [body] } = callback as Partial<CallbackInParts>
       const first = await records.keepCallback(rolloutId, kind as DeliveryKind, own)
       if (first === undefined || first === own) return first && callback

@@ -6,12 +6,12 @@ import type { Redis } from 'ioredis'
 
 /** Between two looks for a free slot. Milliseconds; a call to a model takes much longer. */
 const lookMs = 50
-/** Asked for at a time. */
+/** Requested together. */
 const mostAtOnce = 64
 
 /**
  * Takes slots that are free, up to the number of names given. A slot is a name with the time until which
- * it is held, in the time of Redis; those of a worker that is gone come free by themselves.
+ * it is held, in the time of Redis; slots of a lost worker expire.
  */
 const take = `
 local time = redis.call('TIME')
@@ -22,7 +22,7 @@ for i = 1, taken do redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[i + 2]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return math.max(taken, 0)`
 
-/** Holds slots for longer. One that came free meanwhile is taken again: its call is still going on. */
+/** Holds slots for longer. One that expired meanwhile is taken again: its call is still running. */
 const hold = `
 local time = redis.call('TIME')
 local until_ = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1]
@@ -57,7 +57,7 @@ interface Endpoint {
 
 /**
  * Bounds the model calls to each policy endpoint, which is the origin of its URL, over all workers of
- * a queue. Calls of one process are let through in their order. While Redis is away none begins.
+ * a queue. Calls of one process start in their order. While Redis is unreachable none starts.
  */
 export class ModelCallSlots {
   readonly #redis: Redis
@@ -139,7 +139,7 @@ export class ModelCallSlots {
     const taken = Number(await this.#redis.eval(take, 1, endpoint.key, limit, holdMs, ...names))
     for (const waiting of asked.slice(0, taken)) {
       endpoint.held.add(waiting.slot)
-      // Whoever stopped waiting meanwhile gives its slot back.
+      // A call that stopped waiting meanwhile gives its slot back.
       if (endpoint.waiting.delete(waiting)) waiting.begin()
       else this.#release(endpoint, waiting)
     }

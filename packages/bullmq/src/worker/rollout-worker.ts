@@ -44,7 +44,7 @@ export interface RolloutWorkerOptions extends QueueConnectionOptions {
   readonly lockDurationMs?: number | undefined
   /** Between two looks for workers that are silent, at most. Milliseconds; default: 5,000. */
   readonly stalledIntervalMs?: number | undefined
-  /** How long outcomes wait for a Redis that is away. Milliseconds; default: 600,000. */
+  /** How long outcomes wait while Redis is unreachable. Milliseconds; default: 600,000. */
   readonly patienceMs?: number | undefined
   /** Model calls to one policy endpoint at a time, over all workers; default: any number. */
   readonly modelCallsPerEndpoint?: number | undefined
@@ -102,7 +102,7 @@ export class RolloutWorker implements AsyncDisposable {
     this.#lockMs = lockDurationMs
     this.#records = new RolloutRecords(connection, redis)
     this.#runs = new QueuedExecutions(this.#records, (id, hasEnded) => {
-      // A sweep finds what nobody was asked to tell.
+      // A sweep finds what no job could be added for.
       queue.requestDelivery(id, { hasEnded }).catch(() => {})
     })
     this.#inside = new WorkerExecutions(this.#runs)
@@ -211,7 +211,7 @@ export class RolloutWorker implements AsyncDisposable {
     this.#connection.close()
   }
 
-  /** Settles with the workflow: a grading goes on without a job. */
+  /** Settles with the workflow: a grading continues without a job. */
   async #process(job: Job<RolloutJob>, token: string | undefined): Promise<void> {
     const { id } = job.data
     // It was fetched while this worker began to drain.
@@ -247,7 +247,7 @@ export class RolloutWorker implements AsyncDisposable {
     }
   }
 
-  /** Resolves with the run that is going on here then, or with why there is none. */
+  /** Resolves with the execution in this worker, or with why there is none. */
   async #take(
     id: string,
   ): Promise<WorkerExecution | Exclude<TakeAnswer, { what: 'run' | 'mine' }>> {
@@ -294,7 +294,7 @@ export class RolloutWorker implements AsyncDisposable {
   ): Promise<() => void> {
     // Nothing was heard for so long that others may have taken over.
     if (performance.now() - this.#heardAt > this.#lockMs) {
-      // A rollout goes on while Redis is away.
+      // A rollout continues while Redis is unreachable.
       await Promise.race([this.#inside.look(of.id), sleep(lookMs)])
     }
     if (isMarked) this.#runs.count(of)
@@ -302,7 +302,7 @@ export class RolloutWorker implements AsyncDisposable {
   }
 
   #lookAtAll(): void {
-    // While Redis is away, one look waits for it.
+    // While Redis is unreachable, one look waits for it.
     if (this.#looking) return
     this.#looking = true
     Promise.all([this.#inside.lookAtAll(), this.#endForgotten()])

@@ -36,9 +36,9 @@ export interface WorkerExecutionParts {
 /** One run of a rollout in this worker: what its backend reports goes into the record, while it counts. */
 export class WorkerExecution {
   readonly of: QueuedExecution
-  /** Settles when the outcome of the workflow is kept, or is not wanted any more. */
+  /** Settles when the outcome of the workflow is stored, or is no longer needed. */
   readonly workflow: Promise<void>
-  /** Resolves when nothing more comes of it. */
+  /** Resolves when it has ended in this worker. */
   readonly over: Promise<void>
   readonly #parts: WorkerExecutionParts
   readonly #request: RolloutRequest
@@ -46,7 +46,7 @@ export class WorkerExecution {
   /** Why it is ended early. */
   #ending: OsmosisError | undefined
   #isGivenUp = false
-  /** Model calls that have begun before the mark, which counts them; undefined from then on. */
+  /** Model calls that started before the mark, which counts them; undefined from then on. */
   #begun: number | undefined = 0
 
   constructor(
@@ -62,7 +62,7 @@ export class WorkerExecution {
     const workflow = Promise.withResolvers<void>()
     this.workflow = workflow.promise
     this.over = parts.backend.execute(request, this.#observer(workflow)).then(
-      // A workflow that was given up has nobody to wait for it.
+      // No caller waits for a workflow that was abandoned.
       () => workflow.resolve(),
       (error: unknown) => workflow.reject(error),
     )
@@ -76,7 +76,7 @@ export class WorkerExecution {
     if (mayGrade) this.#mayGrade.resolve()
   }
 
-  /** Its grading waits for nobody any more. */
+  /** Its grading may start. */
   allowGrading(): void {
     this.#mayGrade.resolve()
   }
