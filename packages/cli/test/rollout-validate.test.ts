@@ -54,7 +54,7 @@ export const loop = new Loop()`,
 
   it.each([
     [['unknown'], /rollouts\/ has no rollout unknown\. Available: echo, one\./],
-    [['one', '-m', 'x.ts'], /Name what to validate once/],
+    [['one', '-m', 'x.ts'], /Name either a rollout of the workspace/],
     [['-d', 'data/words.jsonl'], /--dataset goes with --module/],
   ])('refuses %j', async (args, message) => {
     workspaceOf('')

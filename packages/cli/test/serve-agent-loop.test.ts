@@ -132,7 +132,7 @@ describe('osmosis serve -m', () => {
 
   it('serves one thing at a time', async () => {
     const message =
-      'error: Name what to serve, once: a module that exports an AgentWorkflow or an agent loop, as <file> or -m <file>:<export>.\n'
+      'error: Name one entrypoint: a module that exports an AgentWorkflow or an agent loop, as <file> or -m <file>:<export>.\n'
     expect(await fails('serve')).toBe(message)
     expect(await fails('serve', 'rollouts/echo/main.ts', '-m', adder)).toBe(message)
   })

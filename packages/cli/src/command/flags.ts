@@ -246,7 +246,7 @@ function egressFlags(command: Command, what: string) {
     .optionsGroup(groups.access)
     .option(
       '--allow-host <host>',
-      `connect only there for ${what}: a name, *.<domain>, an address or a subnet, with an optional port; may be repeated (default: every host)`,
+      `allow ${what} only to this host: a name, *.<domain>, an address or a subnet, with an optional port; may be repeated (default: every host)`,
       repeated,
     )
     .option(

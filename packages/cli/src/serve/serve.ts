@@ -155,7 +155,7 @@ async function serveCommand(entrypoint: string | undefined, flags: ServeFlags): 
   const spec = entrypoint ?? flags.module
   if (spec === undefined || (entrypoint !== undefined && flags.module !== undefined)) {
     throw invalid(
-      'Name what to serve, once: a module that exports an AgentWorkflow or an agent loop, as <file> or -m <file>:<export>.',
+      'Name one entrypoint: a module that exports an AgentWorkflow or an agent loop, as <file> or -m <file>:<export>.',
     )
   }
   assertRegistrationFlags(flags)

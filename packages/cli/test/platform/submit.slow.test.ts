@@ -50,7 +50,7 @@ describe('osmosis eval submit', () => {
     const { platform, osmosis } = await author()
     platform.fail('POST eval-runs', 'drop')
     const { code, stderr } = await osmosis('eval submit configs/eval/echo.toml --yes')
-    expect([code, stderr]).toEqual([1, expect.stringContaining('look with osmosis eval list')])
+    expect([code, stderr]).toEqual([1, expect.stringContaining('check with osmosis eval list')])
     expect(platform.calls).toEqual(['POST eval-runs'])
   })
 

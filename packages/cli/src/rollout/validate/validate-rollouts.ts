@@ -35,7 +35,7 @@ export async function validateRolloutsCommand(
   flags: ValidateRolloutFlags,
 ): Promise<number> {
   if (name !== undefined && flags.module !== undefined) {
-    throw invalid('Name what to validate once: a rollout of the workspace, or --module.')
+    throw invalid('Name either a rollout of the workspace, or --module.')
   }
   const targets = await findTargets(name, flags)
   const interrupt = abortOnInterrupt()
