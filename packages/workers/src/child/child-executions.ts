@@ -7,17 +7,17 @@ import { receiveError, sendFailure, type SentError } from '../protocol/sent-erro
 import type { ExecutionMessage } from '../protocol/worker-messages.ts'
 import type { ParentChannel, LaterMessage } from './parent-channel.ts'
 
-/** A run that is going on in this process. */
+/** An execution in this process. */
 interface Run {
   readonly ending: AbortController
   /** Resolved when the grader may begin. */
   readonly mayGrade: PromiseWithResolvers<void>
-  /** Settled with what the front says to the mark, if it is to say anything. */
+  /** Settled with the parent's answer to the mark, where it gives one. */
   readonly mayAsk: PromiseWithResolvers<void>
   readonly calls: CallAnnouncements
 }
 
-/** Executes what the front hands over, and tells it what happens. */
+/** Executes what the parent sends, and reports to it what happens. */
 export class ChildExecutions {
   readonly #backend: Pick<LocalBackend<never, never>, 'execute'>
   readonly #channel: ParentChannel
@@ -74,7 +74,7 @@ export class ChildExecutions {
         if (!hasFailed && request.grade) await mayGrade.promise
       },
       gradingFinished: async ({ failure, samples }: GradingOutcome) => {
-        // That a failed workflow is not graded, the front knows.
+        // The parent knows that a failed workflow is not graded.
         if (hasFailed) return
         this.#post({ type: 'grading', run, failure: sendFailure(failure), samples: [] }, samples)
       },
@@ -112,7 +112,7 @@ export class ChildExecutions {
   }
 }
 
-/** Announces the model calls of a run to the front, and has them wait for its answers. */
+/** Announces the model calls of an execution to the parent; each waits for its answer. */
 class CallAnnouncements {
   readonly #run: number
   readonly #channel: ParentChannel

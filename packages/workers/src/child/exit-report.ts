@@ -2,7 +2,7 @@ import { writeSync } from 'node:fs'
 
 import { codePlace } from '@osmosis/runtime/containment'
 
-/** The pipe for last words: the message channel is no use to a process that ends in this moment. */
+/** The pipe for exit reports: a process that is ending cannot flush its message channel. */
 export const exitReportPipe = 4
 
 /** What a worker process says of its own end. */
@@ -25,7 +25,7 @@ export function reportExit(words: ExitReport): void {
   try {
     writeSync(exitReportPipe, `${stringify(words)}\n`)
   } catch {
-    // Nobody is left to read them.
+    // The parent has ended: no process reads the report.
   }
 }
 

@@ -2,9 +2,9 @@ import { workerData } from 'node:worker_threads'
 
 import { reportExit, residentBytes } from './exit-report.ts'
 
-// A thread beside user code: it goes on when that blocks the event loop or collects garbage for good.
+// A thread beside user code: it continues when user code blocks the event loop or garbage collection never ends.
 
-/** What the guard of a worker process looks after. */
+/** What the guard of a worker process checks. */
 export interface GuardData {
   /** The process that started this one. */
   readonly front: number
@@ -18,7 +18,7 @@ const everyMs = 250
 let isLarge = false
 
 setInterval(() => {
-  // Nobody is left to work for.
+  // The parent has ended.
   if (process.ppid !== front) process.kill(process.pid, 'SIGKILL')
   const bytes = residentBytes() ?? 0
   // V8 leaves no time for words when the heap is full.

@@ -8,11 +8,11 @@ type WatchMessage = Extract<ParentMessage, { type: 'watch' }>
 export type LaterMessage = Exclude<ParentMessage, WatchMessage>
 
 /**
- * The worker's end of the channel to its front. The process ends with it. User code sees none: a program
- * that is used to telling a process manager that it is ready would be talking to the front.
+ * The worker's end of the channel to its parent. The process ends with it. User code does not see it: a
+ * program that reports to a process manager that it is ready would send that to the parent.
  */
 export class ParentChannel {
-  /** How the front watches this process: the first that it says. */
+  /** How the parent watches this process: its first message. */
   readonly watched: Promise<WatchMessage>
   #take: ((message: LaterMessage) => void) | undefined
   readonly #waiting: LaterMessage[] = []
@@ -47,7 +47,7 @@ export class ParentChannel {
   }
 
   /**
-   * Sends a message. When the front is gone nothing happens: so is this process, soon.
+   * Sends a message. When the parent has ended nothing happens: this process ends soon, too.
    *
    * @throws an error when the message cannot be cloned
    */
@@ -66,8 +66,8 @@ export class ParentChannel {
   }
 
   /**
-   * Sends a message, and resolves when it is in the hands of the operating system: the front reads
-   * it whatever becomes of this process.
+   * Sends a message, and resolves when the operating system has it: the parent then reads
+   * it even if this process ends.
    */
   async written(message: WorkerMessage): Promise<void> {
     await promisify((done: (error: Error | null) => void) => {

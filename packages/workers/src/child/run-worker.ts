@@ -18,21 +18,21 @@ import { ChildExecutions } from './child-executions.ts'
 /** What a worker process executes. */
 export interface WorkerEntrypoint<TWorkflowConfig = unknown, TGraderConfig = unknown> {
   readonly backend: LocalBackendOptions<TWorkflowConfig, TGraderConfig>
-  /** What the front is told of the entrypoint when it is loaded; plain data. Default: nothing. */
+  /** What the parent learns about the entrypoint when it is loaded; plain data. Default: nothing. */
   readonly facts?: unknown
   /** Answers what is asked through `WorkerPoolBackend.ask`. Default: questions are refused. */
   readonly answer?: (question: unknown) => Promise<unknown>
 }
 
-/** For results that the front has not read yet, when the process has to end. */
+/** For results that the parent has not read yet, when the process has to end. */
 const lastResultsMs = 1000
 
 /**
  * Makes this process a worker of the one that started it: loads user code, executes the rollouts that
- * the front hands over, and ends with the front. To be called by the module that
+ * the parent sends, and ends with the parent. To be called by the module that
  * `createWorkerPool` is given, and by nothing else in it.
  *
- * @param load - loads the entrypoint; when it rejects, the front gets the error
+ * @param load - loads the entrypoint; when it rejects, the parent gets the error
  */
 export async function runWorker<TWorkflowConfig, TGraderConfig>(
   load: () => Promise<WorkerEntrypoint<TWorkflowConfig, TGraderConfig>>,
@@ -42,7 +42,7 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
   containUserCode({ onUnattributed: (error) => endBecauseOf(error, channel) })
   leaveSignalsToFront()
   goOnUnread()
-  // Whatever user code removes: without them this is no worker.
+  // Even if user code removes them: a worker cannot work without them.
   keepListeners(() => true)
   const { beatMs, maxMemoryBytes } = await channel.watched
   startGuard(maxMemoryBytes)
@@ -104,7 +104,7 @@ function endBecauseOf(thrown: unknown, channel: ParentChannel): void {
   endSaying({ kind: 'uncaught', message, place: codePlace(thrown) }, channel)
 }
 
-/** Nobody knows what state the process is in: it ends, but for results that are on their way out. */
+/** The state of the process is unknown, so it ends once pending results are sent. */
 function endSaying(words: ExitReport, channel: ParentChannel): void {
   reportExit(words)
   setTimeout(endProcess, lastResultsMs)
@@ -115,7 +115,7 @@ function endProcess(): void {
   process.exit(1)
 }
 
-/** A terminal sends its signals to the whole group; whether and when it is over, the front decides. */
+/** A terminal sends its signals to the whole group; the parent decides whether and when the worker ends. */
 function leaveSignalsToFront(): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 }

@@ -195,7 +195,7 @@ class PooledRollout implements RolloutPhases {
       const { run } = this.#placed as PlacedExecution
       run.grade()
       const graded = await this.#reported(run.grading.promise, deadline)
-      // A success that was under way when the rollout was cancelled comes after what the canceller was told.
+      // A success that arrives after the cancel contradicts the answer to the canceller, so it is refused.
       if (graded.status === 'success') deadline.signal.throwIfAborted()
       return graded
     } catch (error) {
@@ -208,7 +208,7 @@ class PooledRollout implements RolloutPhases {
     }
   }
 
-  /** Runs the workflow until it has ended, in another worker if one went before the policy was asked. */
+  /** Runs the workflow to its end, in another worker if one was lost before it called the policy. */
   async #runSomewhere(
     live: LiveRollout,
     clock: QueueClock,

@@ -18,7 +18,7 @@ import type { ParentMessage, ExecutionMessage } from '../protocol/worker-message
 /** What a worker is to run. */
 export interface ExecutionOrder {
   readonly request: RolloutRequest
-  /** See `RolloutObserver`; without it the first model call waits for nobody here. */
+  /** See `RolloutObserver`; without it the first model call does not wait. */
   readonly beforeFirstModelCall: (() => Promise<void>) | undefined
   /** The same for each model call. */
   readonly modelCallBegins: RolloutObserver['modelCallBegins']
@@ -30,7 +30,7 @@ export interface WorkflowReport {
   readonly samples: SamplesById
 }
 
-/** The worker of a run is gone. */
+/** The worker of an execution was lost. */
 export class WorkerLoss extends OsmosisError {
   /** What happened to the worker, for the texts of those that it took along. */
   readonly what: string
@@ -41,7 +41,7 @@ export class WorkerLoss extends OsmosisError {
   }
 }
 
-/** One run of a rollout in one worker, as the front sees it. */
+/** One execution of a rollout in one worker, as the parent sees it. */
 export class RemoteExecution {
   readonly number: number
   readonly request: RolloutRequest
@@ -93,7 +93,7 @@ export class RemoteExecution {
     return !this.#isOver && (this.#isInWorkflow || this.#isGraded)
   }
 
-  /** Whether nothing more is to come of it. */
+  /** Whether the worker reports nothing more about it. */
   get isOver(): boolean {
     return this.#isOver
   }
@@ -195,7 +195,7 @@ export class RemoteExecution {
     this.#calls?.endAll()
   }
 
-  /** The worker is gone. What it has reported stays. */
+  /** The worker was lost. What it has reported stays. */
   lose(loss: WorkerLoss): void {
     this.endCalls()
     this.workflow.reject(loss)
@@ -224,7 +224,7 @@ function byId(samples: readonly RolloutSample[]): SamplesById {
 
 type Answer = (call: number, error: SentError | null) => void
 
-/** The model calls of a run, as the worker announces them to the observer of the front. */
+/** The model calls of an execution, as the worker announces them to the observer of the parent. */
 class AnnouncedCalls {
   readonly #begins: NonNullable<RolloutObserver['modelCallBegins']>
   readonly #answer: Answer
@@ -246,7 +246,7 @@ class AnnouncedCalls {
         return this.#answer(call, null)
       },
       (error: unknown) => {
-        // Nobody waits for the answer to a call that has ended.
+        // The answer to a call that has ended is not needed.
         if (this.#going.delete(call)) this.#answer(call, sendError(error))
       },
     )
@@ -258,7 +258,7 @@ class AnnouncedCalls {
     ending?.abort()
   }
 
-  /** The worker is gone, or its run is given up. */
+  /** The worker was lost, or its execution is abandoned. */
   endAll(): void {
     for (const call of this.#going.keys()) this.end(call)
   }

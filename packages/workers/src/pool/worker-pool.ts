@@ -163,9 +163,9 @@ export class WorkerPool {
   /**
    * Begins a run in the worker that has least to do, as soon as there is one.
    *
-   * @param suspect - whether the rollout was in a worker that ended. It is then run where nothing else
-   * could be run again, and until it has asked the policy nothing else is begun there: so a second
-   * worker that it brings down takes nobody along that could have been saved.
+   * @param suspect - whether the rollout was in a worker that ended. It is then executed where no other
+   * rollout could be executed again, and until it has called the policy no other is started there: a second
+   * worker that it ends then takes no rollout with it that could have been saved.
    * @throws the reason of `signal`
    */
   async run(
@@ -180,7 +180,7 @@ export class WorkerPool {
     })
   }
 
-  /** @throws OsmosisError with code `worker_lost` when the worker that was asked ends */
+  /** @throws OsmosisError with code `worker_lost` when the worker ends before it answers */
   async ask(value: unknown): Promise<unknown> {
     const { signal } = this.#closing
     const worker = await this.#whenFree(false, signal, (free) => free)

@@ -40,13 +40,13 @@ interface EndedWorker {
 const longestLoadMs = 60_000
 /** After the end of a process, for what it has left in its pipes. */
 const pipesMs = 5_000
-/** For a process that was asked to end. */
+/** For a process to end by itself before it is killed. */
 const patienceMs = 2_000
 
 /** What a process takes besides its heap, code and buffers of ordinary size included. */
 const spareMegabytes = 256
 
-/** One that is no larger may get full before anybody has seen that it grows. */
+/** A heap of this size may fill up between two checks of its growth. */
 const smallHeapMegabytes = 512
 
 const closedChannel = 'was ended because it closed the channel to its parent'
@@ -131,7 +131,7 @@ export class WorkerProcess {
     return run
   }
 
-  /** Whatever comes of the run is ignored from now on. */
+  /** Messages about the execution are ignored from now on. */
   forget(run: RemoteExecution): void {
     run.endCalls()
     if (this.runs.delete(run.number)) this.#onChange()
@@ -172,7 +172,7 @@ export class WorkerProcess {
     }
   }
 
-  /** What cannot even be read is an error that nobody catches, in the scope that the channel was opened in. */
+  /** An unreadable message is an uncaught error in the scope that the channel was opened in. */
   #channelScope(): RolloutScope {
     const fail = (): boolean => {
       this.#kill(nonsense, 'exit')
@@ -225,7 +225,7 @@ export class WorkerProcess {
     if (run?.isOver) this.forget(run)
   }
 
-  /** Counted in ticks of this process: when it was itself held up, that is nobody else's silence. */
+  /** Counted in ticks of this process: when this process was blocked, the worker was not silent. */
   #watchLoop({
     stallTimeoutSeconds,
     progressTimeoutSeconds = Infinity,
@@ -247,7 +247,7 @@ export class WorkerProcess {
     this.ended.finally(() => clearInterval(ticks)).catch(() => {})
   }
 
-  /** A process that ends closes its channel a moment before; one that goes on without is of no use. */
+  /** A process that ends closes its channel a moment before; one that continues without it cannot work. */
   #watchChannel(): void {
     this.#child.once('disconnect', () => {
       this.#isGone = true
@@ -275,7 +275,7 @@ export class WorkerProcess {
         this.#isGone = true
         const say = (): void => {
           clearTimeout(late)
-          const told = words().then(({ last, isLarge }): End => {
+          const ended = words().then(({ last, isLarge }): End => {
             const now = countOutOfMemory()
             const ranOutOfMemory = now === undefined ? undefined : now !== outOfMemory
             const mayBeFull = isLarge || heapMegabytes <= smallHeapMegabytes
@@ -287,7 +287,7 @@ export class WorkerProcess {
               }
             )
           })
-          resolve(told)
+          resolve(ended)
         }
         // What it has said before its end is in the pipes, and counts.
         child.once('close', say)
@@ -320,7 +320,7 @@ export class WorkerProcess {
 
 /**
  * What workers may take together: three quarters of what the machine has, or its container. When a
- * container runs out of memory, all of it may be ended, the front with it.
+ * container runs out of memory, all its processes may be ended, the parent included.
  */
 export function spendableBytes(): number {
   // 0, or more than there is: nothing bounds this process but the machine.

@@ -2,10 +2,10 @@ import { types } from 'node:util'
 
 import type { RolloutSample } from '@osmosis/core'
 
-/** Values nested deeper than this overflow the stack of whoever encodes them. */
+/** Encoding values nested deeper than this overflows the stack. */
 const deepest = 1000
 
-/** Whether whoever takes it apart runs out of stack, as it may happen to a worker that reads it. */
+/** Whether decoding it may overflow the stack of a worker. */
 export function isTooDeep(value: unknown, levels = deepest): boolean {
   if (typeof value !== 'object' || value === null) return false
   return levels === 0 || Object.values(value).some((inner) => isTooDeep(inner, levels - 1))
@@ -67,7 +67,7 @@ class Reduction {
   }
 
   #object(value: object): unknown {
-    // A proxy looks like what it stands for, and cannot be cloned.
+    // A proxy looks like its target, and cannot be cloned.
     const mustCopy = types.isProxy(value)
     if (Array.isArray(value)) return this.#list(value, mustCopy)
     if (types.isMap(value)) return this.#map(value)

@@ -81,7 +81,7 @@ function definedFields({
   return { retryAfterMs, shouldRetry, ...(status === undefined ? {} : { status }) }
 }
 
-/** Fields of errors are whatever user code has put there; what no document keeps, nobody has to read. */
+/** User code may put any value into the fields of an error; long text is cut, as documents do. */
 function text(value: unknown): string {
   return typeof value === 'string' ? beginningOf(value, longErrorTextBytes) : ''
 }

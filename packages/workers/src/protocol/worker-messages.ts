@@ -3,9 +3,9 @@ import type { RolloutRequest, WorkflowOutcome } from '@osmosis/runtime'
 
 import type { SentError, SentFailure } from './sent-error.ts'
 
-// What a front and a worker say about rollouts, whatever carries it between them. A rollout may be run
-// more than once, and an id may be used again: each run has a number of its own, which is in every
-// message about it, and what comes of a run that the front has given up is ignored.
+// What a parent and a worker send each other about rollouts. A rollout may be executed
+// more than once, and an id may be used again: each execution has a number of its own, which is in every
+// message about it, and messages about an execution that the parent has abandoned are ignored.
 
 /** To a worker. */
 export type ParentMessage =
@@ -81,7 +81,7 @@ export type ExecutionMessage =
   | { readonly type: 'began'; readonly run: number }
   /**
    * The mark: the first model call is about to leave. It is written before that, so that a run whose
-   * worker went without it can be repeated elsewhere. The front answers it when the run says so.
+   * worker was lost without it can be repeated elsewhere. The parent answers it when the message says so.
    */
   | { readonly type: 'asked'; readonly run: number }
   /** A model call is about to leave. */
@@ -91,7 +91,7 @@ export type ExecutionMessage =
       readonly call: number
       readonly endpoint: string
     }
-  /** A model call that was announced has ended, or nobody waits for it any more. */
+  /** An announced model call has ended, or its answer is no longer needed. */
   | { readonly type: 'call-ended'; readonly run: number; readonly call: number }
   | WorkflowMessage
   | { readonly type: 'partial'; readonly run: number; readonly samples: readonly RolloutSample[] }
