@@ -15,7 +15,6 @@ const sources = new Map(
 const largeFolders: Readonly<Record<string, number>> = {
   'packages/agent-loop/src': 9,
   'packages/ai-sdk/src': 12,
-  'packages/cli/src/command': 9,
   'packages/cli/src/eval': 11,
   'packages/cli/src/eval/run': 9,
   'packages/cli/src/eval/show': 17,

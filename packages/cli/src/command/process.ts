@@ -1,9 +1,17 @@
+import { spawn } from 'node:child_process'
 import { setFlagsFromString } from 'node:v8'
 
 import { OsmosisError, errorMessage } from '@osmosis/core'
 
 import { interruptedExitCode } from './exit-codes.ts'
-import { endSignal, printError, withSurroundings, oneLine } from './surroundings.ts'
+import {
+  endSignal,
+  printError,
+  withSurroundings,
+  oneLine,
+  environment,
+  workingFolder,
+} from './surroundings.ts'
 
 /**
  * Calls `use` with a resource and always closes it afterwards. It replaces `await using`, which Node.js 22
@@ -81,4 +89,22 @@ export function keepYoungGenerationSmall(): void {
  */
 export function disablePretenuring(): void {
   setFlagsFromString('--no-allocation-site-pretenuring')
+}
+
+const openers: Partial<Record<NodeJS.Platform, readonly [string, ...string[]]>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+}
+
+/** Opens a URL. Does nothing on a machine without a browser: callers also print the URL. */
+export function openBrowser(url: string): void {
+  const [command, ...args] = openers[process.platform] ?? ['xdg-open']
+  const child = spawn(command, [...args, url], {
+    cwd: workingFolder(),
+    env: environment(),
+    stdio: 'ignore',
+    detached: true,
+  })
+  child.on('error', () => {})
+  child.unref()
 }

@@ -5,8 +5,7 @@ import { OsmosisError } from '@osmosis/core'
 import { listRuns, openRunFolder } from '@osmosis/eval'
 import { exportReport, startViewer } from '@osmosis/viewer'
 
-import { openBrowser } from '../command/open-browser.ts'
-import { keepYoungGenerationSmall } from '../command/process.ts'
+import { openBrowser, keepYoungGenerationSmall } from '../command/process.ts'
 import {
   endSignal,
   isInteractive,

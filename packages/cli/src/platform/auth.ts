@@ -4,7 +4,7 @@ import type { Command } from '@commander-js/extra-typings'
 import type { DeviceCode, Identity, LoginWarning, Scope } from '@osmosis/platform'
 
 import { example, groups, type FlagsOf } from '../command/flags.ts'
-import { openBrowser } from '../command/open-browser.ts'
+import { openBrowser } from '../command/process.ts'
 import { isInteractive } from '../command/surroundings.ts'
 import { onPlatform, platformCommand, type ProgramSettings } from './platform-flags.ts'
 import type { PlatformSession } from './platform-session.ts'
