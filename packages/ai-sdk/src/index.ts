@@ -1,5 +1,4 @@
 export { fromChatMessages, toModelMessages, type ModelPrompt } from './chat-messages.ts'
 export { type RolloutLanguageModel } from './language-model-types.ts'
-export { rolloutModel } from './rollout-model.ts'
-export { type RolloutModelSettings } from './rollout-model-settings.ts'
+export { rolloutModel, type RolloutModelSettings } from './rollout-model.ts'
 export { OsmosisToolLoopAgent } from './tool-loop-agent.ts'

@@ -16,23 +16,18 @@ export {
 export type { RolloutHandle, RolloutPhase } from './client/rollout-handle.ts'
 export type { DrainReport, IdleReport } from './client/server-lifecycle.ts'
 export type { ServerAddress } from './http/server-client.ts'
-export type { LoopOrder } from './loop/loop-order.ts'
-export type { AnsweredCall, AnswerHook, LoopOutcome } from './loop/loop-outcome.ts'
 export {
+  type LoopOrder,
   createTrainer,
   type Trainer,
   type TrainerOptions,
   type TrainerRunOptions,
 } from './loop/trainer.ts'
-export { overhear, type CallListener } from './policy/overhear.ts'
-export { type ModelPrice } from './policy/model-price.ts'
+export type { AnsweredCall, AnswerHook, LoopOutcome } from './loop/loop-outcome.ts'
 export {
-  patientPolicy,
-  type PatientPolicy,
-  type PatientPolicyOptions,
-} from './policy/patient-policy.ts'
-export type { PolicyModel, PolicyRequest } from './policy/policy-model.ts'
-export {
+  overhear,
+  type CallListener,
+  type ModelPrice,
   recordPolicy,
   type RecordPolicyOptions,
   type PolicyTrouble,
@@ -40,6 +35,12 @@ export {
   type RecordedTranscript,
   type RolloutRecording,
 } from './policy/record-policy.ts'
+export {
+  patientPolicy,
+  type PatientPolicy,
+  type PatientPolicyOptions,
+} from './policy/patient-policy.ts'
+export type { PolicyModel, PolicyRequest } from './policy/policy-model.ts'
 export type { ScriptedAnswer, ScriptedToolCall } from './policy/scripted-answer.ts'
 export { scriptedPolicy, type ScriptedCall } from './policy/scripted-policy.ts'
 export { upstreamPolicy, type UpstreamPolicy } from './policy/upstream-policy.ts'

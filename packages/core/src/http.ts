@@ -5,19 +5,18 @@ export { completionsBaseUrl, completionsUrl } from './http/completions-url.ts'
 export { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 export { beginningOf, cutEnd, errorTextBytes, longErrorTextBytes } from './http/error-text.ts'
 export { startTimer, wait, type LongTimer } from './http/long-timer.ts'
-export { outsideOfRollouts } from './http/outside-of-rollouts.ts'
-export { isForeign } from './http/readable-answer.ts'
-export { bodyWithoutKeys, foreignText } from './http/refusal-text.ts'
-export { ReleasingMap } from './http/releasing-map.ts'
-export { retryAfterMs, shouldRetry, type AnswerHeaders } from './http/retry-after.ts'
-export { isPassingStatus, retryRequest, type RetryOptions } from './http/retry.ts'
-export type { HttpAnswer, HttpRequest } from './http/exchange.ts'
 export {
+  outsideOfRollouts,
   createTransport,
   transportsByEgress,
   type Transport,
   type TransportOptions,
 } from './http/transport.ts'
+export { isForeign } from './http/readable-answer.ts'
+export { bodyWithoutKeys, foreignText, webBody } from './http/refusal-text.ts'
+export { ReleasingMap } from './http/releasing-map.ts'
+export { retryAfterMs, shouldRetry, type AnswerHeaders } from './http/retry-after.ts'
+export { isPassingStatus, retryRequest, type RetryOptions } from './http/retry.ts'
+export type { HttpAnswer, HttpRequest } from './http/exchange.ts'
 export { untilAborted, withTimeLimit } from './http/until-aborted.ts'
-export { webBody } from './http/web-body.ts'
 export { currentTraceHeaders, inTrace, type TraceHeaders } from './tracing/trace-api.ts'

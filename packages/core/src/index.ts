@@ -24,6 +24,7 @@ export {
   type AgentWorkflowContext,
   type AgentWorkflowOutput,
   type RolloutGroup,
+  type PromptMessage,
 } from './workflow/agent-workflow.ts'
 export {
   defineGraderConfig,
@@ -54,4 +55,3 @@ export {
   type MetadataResult,
   type MetadataSchema,
 } from './workflow/metadata-schema.ts'
-export type { PromptMessage } from './workflow/prompt-message.ts'

@@ -12,17 +12,18 @@ export {
   type EvalConfig,
   type EvaluationConfig,
   type ExperimentConfig,
-} from './config/eval-config.ts'
+  readEvalConfig,
+  type ReadEvalConfigOptions,
+  findWorkspaceRoot,
+} from './config/read-eval-config.ts'
 export { type ConfigKind } from './config/config-rules.ts'
 export { configSections, platformProblems } from './config/parse-config.ts'
-export { readEvalConfig, type ReadEvalConfigOptions } from './config/read-eval-config.ts'
 export {
   type PolicyConfig,
   type QueueConfig,
   readWorkspaceConfig,
   type WorkspaceConfig,
 } from './config/workspace-config.ts'
-export { findWorkspaceRoot } from './config/workspace-files.ts'
 export {
   findMetadataProblems,
   invalidDataset,
@@ -68,8 +69,8 @@ export {
   type RunNames,
 } from './run/evaluation-result.ts'
 export { type ItemScores } from './run/ended-item.ts'
-export type { ItemStatus } from './run/item-runner.ts'
 export {
+  type ItemStatus,
   type EvaluationItem,
   type ItemOutcome,
   type ItemRunner,
@@ -100,13 +101,15 @@ export {
   type JournalFollower,
   type JournalPlace,
   type JournalVisitor,
-} from './store/journal-follower.ts'
+  openRunFolder,
+  type RunFolder,
+  type Stored,
+} from './store/run-folder.ts'
 export { type ListedRun, listRuns } from './store/list-runs.ts'
 export { changedInputs, type InputGroup, type RunGrowth } from './store/manifest-file.ts'
 export { itemKey, type ItemReference } from './store/run-files.ts'
 export { reserveRun, type ReservedRun, takenRunNames } from './store/reserve-run.ts'
 export { type RunLock, type RunWriter } from './store/run-lock.ts'
-export { openRunFolder, type RunFolder, type Stored } from './store/run-folder.ts'
 export { openRun, type RunReader } from './store/run-reader.ts'
 export {
   type EndedItem,

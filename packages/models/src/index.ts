@@ -1,9 +1,13 @@
 export type { ChatModel, ChatModelRequest } from './chat-model.ts'
 export { agreementOf, type Agreement } from './judge/agreement.ts'
 export { endpointModel, type ModelEndpoint } from './judge/endpoint-model.ts'
-export { evaluateRubric, type RubricOptions, type RubricScore } from './judge/evaluate-rubric.ts'
+export {
+  evaluateRubric,
+  type RubricOptions,
+  type RubricScore,
+  type RubricVote,
+} from './judge/evaluate-rubric.ts'
 export type { JudgedAnswer } from './judge/judge-prompt.ts'
-export type { RubricVote } from './judge/judge-reply.ts'
 export { preflightPolicy, type PreflightOptions } from './preflight.ts'
 export { providerModel, type ProviderModelOptions } from './provider/provider-model.ts'
 export { providerNames, providerOf, type Provider } from './provider/providers.ts'

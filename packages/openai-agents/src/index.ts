@@ -1,5 +1,9 @@
 export { toAgentInput } from './agent-input.ts'
 export { OsmosisMemorySession, type OsmosisMemorySessionOptions } from './memory-session.ts'
-export { OsmosisAgent, type AnyHandoff, type HandoffOutput } from './osmosis-agent.ts'
-export { OsmosisRolloutModel } from './rollout-model.ts'
+export {
+  OsmosisAgent,
+  type AnyHandoff,
+  type HandoffOutput,
+  OsmosisRolloutModel,
+} from './osmosis-agent.ts'
 export { instrumentRunner, type RunnerClass } from './sdk-interventions.ts'

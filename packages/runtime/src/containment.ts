@@ -4,8 +4,8 @@ export {
   containUserCode,
   type Containment,
   type StrayOrigin,
+  keepListeners,
 } from './containment/contain-user-code.ts'
-export { keepListeners } from './containment/keep-listeners.ts'
 export { inScope, type RolloutScope } from './containment/rollout-scope.ts'
 export { outsideOfRollouts } from '@osmosis/core/http'
 export { thrownBy } from './containment/thrown-by.ts'

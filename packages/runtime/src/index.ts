@@ -5,7 +5,9 @@ export {
   hasRoom,
   wholeNumber,
   type ConcurrencyLimits,
-} from './backend/concurrency-limits.ts'
+  LocalBackend,
+  type LocalBackendOptions,
+} from './backend/local-backend.ts'
 export { Deadline } from './backend/deadline.ts'
 export {
   type BackendLoad,
@@ -22,7 +24,6 @@ export {
 } from './backend/execution-backend.ts'
 export { LiveRollout } from './backend/live-rollout.ts'
 export { LiveRollouts, type RolloutPhases } from './backend/live-rollouts.ts'
-export { LocalBackend, type LocalBackendOptions } from './backend/local-backend.ts'
 export { graderDeadline, QueueClock, workflowDeadline } from './backend/phase-deadlines.ts'
 export { oneReward, runToEnd, type RewardRule, type RolloutEnd } from './backend/rollout-end.ts'
 export { failedWorkflow, toFailure, type WorkflowResult } from './backend/workflow-phase.ts'

@@ -22,8 +22,13 @@ export {
 } from '@osmosis/runtime'
 
 export type { CallbackRetryOptions } from './delivery/callback-delivery.ts'
-export type { HttpLimits } from './http/http-limits.ts'
-export { serve, type ListeningServer, type ServableApp, type ServeOptions } from './http/serve.ts'
+export {
+  type HttpLimits,
+  serve,
+  type ListeningServer,
+  type ServableApp,
+  type ServeOptions,
+} from './http/serve.ts'
 export type { LeaseOptions } from './leases/lease-registry.ts'
 export { readServerEnvironment, type ServerEnvironment } from './http/server-environment.ts'
 export type { ServerShell, ServerShellOptions } from './http/server-shell.ts'
@@ -40,10 +45,10 @@ export {
   createRolloutServer,
   type RolloutServer,
   type RolloutServerOptions,
+  type RolloutProtocolOptions,
 } from './rollout/rollout-server.ts'
 export type { OwnershipOptions } from './work/ownership-log.ts'
 export type { PortRouteOptions } from './rollout/port-routes.ts'
-export type { RolloutProtocolOptions } from './rollout/rollout-server.ts'
 export type { RunAnswerRules } from './run/run-answer.ts'
 export type { RunRouteOptions } from './run/run-options.ts'
 export type { LifeHooks } from './work/server-life.ts'

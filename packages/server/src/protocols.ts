@@ -4,7 +4,7 @@ export {
   type Callback,
   type CallbackRecord,
 } from './delivery/callback-delivery.ts'
-export { lockName, type ProcessLock } from './delivery/process-lock.ts'
+export { lockName, type ProcessLock } from './delivery/folder-lock.ts'
 export type { OutboxRecord } from './delivery/outbox-record.ts'
 export { ownProcess } from './http/process-owner.ts'
 export { HttpRefusal } from './http/http-refusal.ts'
@@ -46,6 +46,5 @@ export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-fi
 export { leasedResult, toLeasedEnd } from './leases/leased-delivery.ts'
 export { leaseSettings, type LeaseSettings } from './leases/lease-registry.ts'
 export { digestOfToken, type LeasedEnd } from './leases/leased-rollout.ts'
-export { rowOf, type TrainerRow } from './run/row-of.ts'
-export { Admission, digestOf } from './work/admission.ts'
-export { refusals } from './work/admission.ts'
+export { rowOf, type TrainerRow } from './run/run-request.ts'
+export { Admission, digestOf, refusals } from './work/admission.ts'

@@ -1,8 +1,11 @@
 export type { TrainerRow } from '@osmosis/server/protocols'
 
 export { agentLightning, type AgentLightningOptions } from './agent-lightning.ts'
-export { runTrainerWorker, type TrainerWorkerOptions } from './trainer-worker.ts'
+export {
+  runTrainerWorker,
+  type TrainerWorkerOptions,
+  type WorkerSummary,
+} from './trainer-worker.ts'
 export type { TrainerLink, TrainerTask } from './trainer-link.ts'
-export type { WorkerSummary } from './worker-summary.ts'
 export { trinity } from './trinity/trinity.ts'
 export { type TrinityOptions, type TrinityRow } from './trinity/trinity-link.ts'

@@ -1,3 +1,4 @@
+import { errorMessage } from '@osmosis/core'
 import { isPassingStatus } from '@osmosis/core/http'
 import {
   CallLog,
@@ -6,12 +7,102 @@ import {
   type WireTranscript,
   type ChatCompletion,
   type ChatMessage,
+  type ChatUsage,
+  PassingAnswer,
+  type AnswerListener,
 } from '@osmosis/core/policy'
 
-import { costOf, withCost, type ModelPrice } from './model-price.ts'
-import { overhear, type CallListener } from './overhear.ts'
 import type { PolicyModel, PolicyRequest } from './policy-model.ts'
 import { systemicFailure } from './watch-policy.ts'
+
+/** Hears how one model call went. One of the last three is called, once. */
+export interface CallListener extends AnswerListener {
+  /** The policy did not answer but refuse; `text` is the beginning of what it said. */
+  onRefusal(status: number, text: string): void
+}
+
+const longestText = 2000
+
+/**
+ * Lets `listen` hear the model calls of a policy; undefined for a call that is of no interest. Answers
+ * reach their callers byte for byte, and are heard before their end is. Whoever made `policy` still
+ * closes it.
+ */
+export function overhear(
+  policy: PolicyModel,
+  listen: (request: PolicyRequest) => CallListener | undefined,
+): PolicyModel {
+  return {
+    name: policy.name,
+    async respond(request) {
+      const listener = listen(request)
+      if (listener === undefined) return policy.respond(request)
+      let answer: Response
+      try {
+        answer = await policy.respond(request)
+      } catch (error) {
+        // That nobody waits any longer says nothing about the policy.
+        if (request.signal.aborted) listener.onBroken(errorMessage(error))
+        else listener.onRefusal(500, errorMessage(error))
+        throw error
+      }
+      const { status, headers } = answer
+      const heard = answer.ok
+        ? new PassingAnswer(headers.get('content-type') ?? '', listener)
+        : new PassingRefusal((text) => listener.onRefusal(status, text))
+      if (answer.body === null) heard.end()
+      const body = answer.body && ReadableStream.from(passing(answer.body, heard))
+      return new Response(body, { status, headers })
+    },
+  }
+}
+
+type Heard = Pick<PassingAnswer, 'add' | 'end' | 'breakOff'>
+
+async function* passing(
+  bytes: AsyncIterable<Uint8Array>,
+  heard: Heard,
+): AsyncGenerator<Uint8Array> {
+  try {
+    for await (const piece of bytes) {
+      heard.add(piece)
+      yield piece
+    }
+    heard.end()
+  } catch (error) {
+    heard.breakOff(`The answer of the policy broke off: ${errorMessage(error)}`)
+    throw error
+  } finally {
+    // Of no effect unless the caller has gone away.
+    heard.breakOff('The agent did not read the answer to its end.')
+  }
+}
+
+/** An answer with an error status, as text. */
+class PassingRefusal implements Heard {
+  readonly #report: (text: string) => void
+  readonly #decoder = new TextDecoder()
+  #text = ''
+  #over = false
+
+  constructor(report: (text: string) => void) {
+    this.#report = report
+  }
+
+  add(piece: Uint8Array): void {
+    if (this.#text.length < longestText) this.#text += this.#decoder.decode(piece, { stream: true })
+  }
+
+  end(): void {
+    if (this.#over) return
+    this.#over = true
+    this.#report(this.#text.slice(0, longestText))
+  }
+
+  breakOff(): void {
+    this.end()
+  }
+}
 
 /** How a policy let a rollout down. */
 export interface PolicyTrouble {
@@ -158,4 +249,42 @@ function withoutTokenIds(completion: ChatCompletion): ChatCompletion {
   const { prompt_token_ids: _promptIds, choices, ...rest } = completion
   const plain = choices.map(({ token_ids: _ids, ...choice }) => ({ ...choice, logprobs: null }))
   return { ...rest, choices: plain }
+}
+
+/** What a model costs, in US dollars per million tokens. */
+export interface ModelPrice {
+  /** Of prompt tokens. */
+  readonly input: number
+  /** Of completion tokens, thinking included. */
+  readonly output: number
+  /** Of prompt tokens that were in the provider's cache. Null: as `input`. */
+  readonly cached: number | null
+}
+
+/**
+ * What one answer cost, in US dollars: what the endpoint says itself (`cost_usd` or `cost` of its
+ * usage), else its tokens by the price. Null when that is not known.
+ */
+function costOf(usage: ChatUsage | undefined, price: ModelPrice | undefined): number | null {
+  if (usage === undefined) return null
+  const said = [usage['cost_usd'], usage['cost']].find((cost) => amount(cost) !== null)
+  if (said !== undefined) return amount(said)
+  const { prompt_tokens: prompt, completion_tokens: completion } = usage
+  if (price === undefined || amount(prompt) === null || amount(completion) === null) return null
+  const details = usage['prompt_tokens_details'] as { cached_tokens?: unknown } | null | undefined
+  const cached = Math.min(amount(details?.cached_tokens) ?? 0, prompt)
+  const { input, output } = price
+  const dollars = (prompt - cached) * input + cached * (price.cached ?? input) + completion * output
+  return dollars / 1_000_000
+}
+
+/** The answer with its cost in the usage, where that is known: documents take it from there. */
+function withCost(completion: ChatCompletion, cost: number | null): ChatCompletion {
+  const { usage } = completion
+  if (cost === null || usage === undefined) return completion
+  return { ...completion, usage: { ...usage, cost_usd: cost } }
+}
+
+function amount(value: unknown): number | null {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : null
 }

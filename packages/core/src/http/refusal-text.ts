@@ -2,7 +2,6 @@ import type { AnswerBody } from './answer-body.ts'
 import type { HttpAnswer } from './exchange.ts'
 import { startTimer } from './long-timer.ts'
 import { bodyText, contentText, readableText, type AnswerContent } from './readable-answer.ts'
-import { webBody } from './web-body.ts'
 
 // What is shown of an error is a sentence; servers have been seen to send megabytes, or no end.
 const longestBytes = 64 * 1024
@@ -125,4 +124,31 @@ export async function foreignText(
   const said = readableText(await refusalText(answer, authorization))
   const none = `answered ${answer.status}${contentText(answer)}, which is no chat completion`
   return said === '' ? none : `${none}: ${said}`
+}
+
+/**
+ * The body of an answer for a `Response`. Unlike that of `Readable.toWeb` it may be cancelled at any
+ * moment: there a piece that is already on its way throws where nobody can catch it.
+ */
+export function webBody(
+  body: AsyncIterable<Uint8Array> & { destroy(): unknown },
+): ReadableStream<Uint8Array> {
+  const pieces = body[Symbol.asyncIterator]()
+  let over = false
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const next = await pieces.next()
+        if (over) return
+        if (next.done === true) controller.close()
+        else controller.enqueue(next.value)
+      } catch (error) {
+        if (!over) throw error
+      }
+    },
+    cancel() {
+      over = true
+      body.destroy()
+    },
+  })
 }

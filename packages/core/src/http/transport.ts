@@ -1,14 +1,21 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+
 import type { buildConnector, Dispatcher } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
 import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
 import { exchange, type Connections, type HttpAnswer, type HttpRequest } from './exchange.ts'
-import { outsideOfRollouts } from './outside-of-rollouts.ts'
 import { PlainConnections } from './plain-connections.ts'
 import { contentText } from './readable-answer.ts'
 import { refusalText } from './refusal-text.ts'
 import { retryAfterMs, shouldRetry } from './retry-after.ts'
 import { isPassingStatus } from './retry.ts'
+
+/**
+ * Runs what belongs to the process, although some rollout needed it first: it finds no ambient rollout, and
+ * keeps none alive. A connection, for one, has the async context it was opened in for as long as it is open.
+ */
+export const outsideOfRollouts = AsyncLocalStorage.snapshot()
 
 /** Options of {@link createTransport}. */
 export interface TransportOptions {

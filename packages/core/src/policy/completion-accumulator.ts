@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
 import { OsmosisError } from '../errors.ts'
-import { asObject, asText } from './answer-shapes.ts'
 import type {
   AssistantMessage,
   ChatCompletion,
@@ -269,4 +268,24 @@ function joined(text: string | undefined, more: unknown): string | undefined {
 // Answers hold tens of thousands of tokens; spreading that many arguments overflows the stack.
 function append<T>(list: T[], items: readonly T[]): void {
   for (const item of items) list.push(item)
+}
+
+/**
+ * A text of an answer, which may be missing.
+ *
+ * @throws TypeError when it is something else
+ */
+function asText(value: unknown): string | null | undefined {
+  if (typeof value === 'string' || value === null || value === undefined) return value
+  throw new TypeError('expected a text')
+}
+
+/**
+ * An object of an answer.
+ *
+ * @throws TypeError when it is something else
+ */
+function asObject<T extends object>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  throw new TypeError('expected an object')
 }

@@ -1,6 +1,5 @@
 import { implementsBranded } from './branded-class.ts'
 import type { MetadataOf } from './metadata-schema.ts'
-import type { PromptMessage } from './prompt-message.ts'
 
 const brand = Symbol.for('osmosis.agent-workflow')
 
@@ -68,4 +67,18 @@ export type AgentWorkflowClass<TConfig = unknown> = new (config: TConfig) => Age
 /** True for a class that extends AgentWorkflow (of any installed copy) and implements `run`. */
 export function isAgentWorkflowClass(value: unknown): value is AgentWorkflowClass {
   return implementsBranded(value, brand, 'run')
+}
+
+/**
+ * One message of a dataset row's prompt, in chat completions form: a `role` and a `content`.
+ * Loosely typed on purpose: it has to be assignable to every framework's own message type, so that
+ * `ctx.prompt` can be handed on as it is.
+ */
+export interface PromptMessage {
+  // oxlint-disable-next-line typescript/no-explicit-any
+  role: any
+  // oxlint-disable-next-line typescript/no-explicit-any
+  content: any
+  // oxlint-disable-next-line typescript/no-explicit-any
+  [key: string]: any
 }

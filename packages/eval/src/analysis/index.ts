@@ -43,7 +43,14 @@ export { selectItems } from './select-items.ts'
 export { shownContent, type ShownContent, type ShownImage } from './shown-content.ts'
 export { type Sign, signs } from './signs.ts'
 export { tQuantile } from './student-t.ts'
-export { type AnsweredToolCall, answeredCalls, isToolError } from './tool-results.ts'
+export {
+  type AnsweredToolCall,
+  answeredCalls,
+  isToolError,
+  toSummary,
+  trajectoryFacts,
+  type TrajectoryFacts,
+} from './trajectory-facts.ts'
 export {
   frameworkOf,
   rewrittenSteps,
@@ -51,7 +58,6 @@ export {
   type TrainingReadiness,
 } from './training-readiness.ts'
 export { isThrown } from './thrown-error.ts'
-export { toSummary, trajectoryFacts, type TrajectoryFacts } from './trajectory-facts.ts'
 export {
   type StepLike,
   type ToolCallLike,

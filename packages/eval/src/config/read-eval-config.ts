@@ -1,12 +1,65 @@
-import { readdir, readFile } from 'node:fs/promises'
-import { dirname, extname, join, resolve, sep } from 'node:path'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { dirname, extname, join, resolve, sep, isAbsolute, relative } from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import type { CheckedSections } from './config-sections.ts'
-import type { EvalConfig } from './eval-config.ts'
 import { parseConfig, tomlProblem, type ParsedConfig } from './parse-config.ts'
-import { findDataset, findInside, type FoundFile, findWorkspaceRoot } from './workspace-files.ts'
+
+/** What a dataset may be called when its config leaves the extension out. */
+const datasetExtensions = ['.jsonl', '.ndjson', '.csv', '.parquet']
+
+/** A file that was looked for: where it is, or what is wrong. */
+type FoundFile = { readonly file: string } | { readonly problem: string }
+
+/** The nearest folder above `file` that has `rollouts/` and `data/`. */
+export async function findWorkspaceRoot(file: string): Promise<string | undefined> {
+  for (let folder = dirname(file); ; folder = dirname(folder)) {
+    const parts = await Promise.all(
+      ['rollouts', 'data'].map((part) => isFolder(join(folder, part))),
+    )
+    if (parts.every(Boolean)) return folder
+    if (folder === dirname(folder)) return undefined
+  }
+}
+
+/** A file that must lie in `folder`. */
+async function findInside(folder: string, path: string): Promise<FoundFile> {
+  const file = resolve(folder, path)
+  const fromFolder = relative(folder, file)
+  if (isAbsolute(fromFolder) || fromFolder === '..' || fromFolder.startsWith(`..${sep}`)) {
+    return { problem: `must lie inside ${folder}, got "${path}"` }
+  }
+  return existing(file)
+}
+
+/**
+ * A dataset: a path relative to the workspace, or the name of a file in `data/`. The extension may
+ * be left out.
+ */
+async function findDataset(workspaceRoot: string, dataset: string): Promise<FoundFile> {
+  const bare = !/[/\\]/.test(dataset)
+  const file = bare ? join(workspaceRoot, 'data', dataset) : resolve(workspaceRoot, dataset)
+  if (extname(dataset) !== '') return existing(file)
+  const candidates = datasetExtensions.map((extension) => `${file}${extension}`)
+  const areFiles = await Promise.all(candidates.map(isFile))
+  const [first, ...others] = candidates.filter((_candidate, index) => areFiles[index])
+  if (first === undefined) return { problem: `no such file: ${candidates.join(', ')}` }
+  if (others.length === 0) return { file: first }
+  return { problem: `write the extension; there are ${[first, ...others].join(' and ')}` }
+}
+
+async function existing(file: string): Promise<FoundFile> {
+  return (await isFile(file)) ? { file } : { problem: `no such file: ${file}` }
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isFile() ?? false
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isDirectory() ?? false
+}
 
 /** Options of {@link readEvalConfig}. */
 export interface ReadEvalConfigOptions {
@@ -146,4 +199,54 @@ async function findConfigFiles(
 /** The folder of a rollout. */
 function rolloutFolder(workspaceRoot: string, rollout: string): string {
   return join(workspaceRoot, 'rollouts', rollout)
+}
+
+/** `[experiment]`: what is evaluated, with the files it means. */
+export interface ExperimentConfig {
+  readonly rollout: string
+  readonly entrypoint: string
+  readonly modelPath: string
+  readonly dataset: string
+  readonly branch: string | null
+  readonly commitSha: string | null
+  /** `<workspace>/rollouts/<rollout>`; absolute. */
+  readonly rolloutFolder: string
+  /** Inside `rolloutFolder`; absolute. */
+  readonly entrypointFile: string
+  /** Absolute. */
+  readonly datasetFile: string
+}
+
+/** `[evaluation]`: how it is evaluated. */
+export interface EvaluationConfig {
+  /** How many rows of the dataset. Null: all. */
+  readonly limit: number | null
+  /** Attempts per row. Default: 1. */
+  readonly n: number
+  /** How many rollouts may run at once. Null: as many as the rollout server takes. */
+  readonly batchSize: number | null
+  /** The least reward of a passed attempt. Default: 1. */
+  readonly passThreshold: number
+  /** Seconds. Null: unbounded. */
+  readonly agentWorkflowTimeoutSeconds: number | null
+  /** Seconds. Null: unbounded. */
+  readonly graderTimeoutSeconds: number | null
+}
+
+/** A checked eval config. */
+export interface EvalConfig {
+  /** The file it was read from; absolute. */
+  readonly path: string
+  /** The nearest folder above the config that has `rollouts/` and `data/`; absolute. */
+  readonly workspaceRoot: string
+  readonly experiment: ExperimentConfig
+  readonly evaluation: EvaluationConfig
+  /** `[env]`: plain variables for the rollout server. */
+  readonly env: Readonly<Record<string, string>>
+  /** `[secrets] required`: names of variables that must have a value. */
+  readonly requiredSecrets: readonly string[]
+  /** `[advanced]`, unchecked. */
+  readonly advanced: Readonly<Record<string, unknown>>
+  /** What the hosted platform would refuse, although a local run does not; a line each. */
+  readonly platformProblems: readonly string[]
 }

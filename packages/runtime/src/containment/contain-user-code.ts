@@ -7,7 +7,6 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { outsideOfRollouts } from '@osmosis/core/http'
 
 import { codePlace } from './code-place.ts'
-import { keepListeners } from './keep-listeners.ts'
 import { currentScope, type RolloutScope } from './rollout-scope.ts'
 
 const noted = new WeakMap<object, RolloutScope>()
@@ -150,7 +149,7 @@ function install(): () => void {
   syncBuiltinESMExports()
   process.on('uncaughtException', onStray)
   process.on('unhandledRejection', onRejection)
-  const undo = [watchThrows(), shareSockets(), keepListeners(isUserCode)]
+  const undo = [watchThrows(), shareSockets(), keepListeners(runsUserCode)]
   return () => {
     process.off('uncaughtException', onStray)
     process.off('unhandledRejection', onRejection)
@@ -160,7 +159,7 @@ function install(): () => void {
   }
 }
 
-function isUserCode(): boolean {
+function runsUserCode(): boolean {
   return currentScope() !== undefined
 }
 
@@ -199,4 +198,31 @@ function fail(scope: RolloutScope, error: OsmosisError): void {
   // One is enough: a rollout does not say which of several servers it came from.
   const [first] = containments
   first?.onLate?.(scope.rolloutId, error)
+}
+
+/**
+ * User code that removes all listeners of its process means its own: while `isUserCode` says that it is
+ * running, those of now stay. Returns what undoes it.
+ */
+export function keepListeners(isUserCode: () => boolean): () => void {
+  const before = Object.getOwnPropertyDescriptor(process, 'removeAllListeners')
+  const { removeAllListeners } = process // oxlint-disable-line typescript/unbound-method -- called on it below
+  const kept = new Map(process.eventNames().map((name) => [name, process.rawListeners(name)]))
+  const removeOthers = (...only: Parameters<typeof removeAllListeners>): NodeJS.Process => {
+    if (!isUserCode()) return removeAllListeners.apply(process, only)
+    for (const name of only.length === 0 ? process.eventNames() : only) {
+      for (const listener of process.rawListeners(name as string)) {
+        if (!kept.get(name as string)?.includes(listener)) {
+          process.off(name as string, listener as () => void)
+        }
+      }
+    }
+    return process
+  }
+  Object.assign(process, { removeAllListeners: removeOthers })
+  return () => {
+    if (process.removeAllListeners !== removeOthers) return
+    if (before) Object.defineProperty(process, 'removeAllListeners', before)
+    else Reflect.deleteProperty(process, 'removeAllListeners')
+  }
 }

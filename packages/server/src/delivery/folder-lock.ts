@@ -1,4 +1,5 @@
-import { randomUUID } from 'node:crypto'
+import { randomUUID, createHash } from 'node:crypto'
+import { once } from 'node:events'
 import {
   closeSync,
   existsSync,
@@ -8,8 +9,10 @@ import {
   realpathSync,
   rmSync,
 } from 'node:fs'
-import { utimes } from 'node:fs/promises'
-import { hostname } from 'node:os'
+import { utimes, rm } from 'node:fs/promises'
+import { connect, createServer, type Server } from 'node:net'
+import { hostname, tmpdir } from 'node:os'
+import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { OsmosisError } from '@osmosis/core'
@@ -24,7 +27,6 @@ import {
   type Owner,
   type OwnerState,
 } from './owner-file.ts'
-import { lockName, type ProcessLock } from './process-lock.ts'
 
 /** Options of {@link FolderLock}. */
 export interface FolderLockOptions {
@@ -81,7 +83,7 @@ export class FolderLock {
     const lock = new FolderLock(
       folder,
       options,
-      await lockName(name, inUse('Another server', folder)),
+      await lockName(name, inUseText('Another server', folder)),
     )
     try {
       await lock.#takeOver()
@@ -164,7 +166,7 @@ export class FolderLock {
       const sign = lookAt(file)
       if (sign === undefined || this.#isGone(sign)) return
       if (sign.mark !== first.mark) {
-        throw new OsmosisError('invalid_config', inUse(nameOf(sign.owner), this.#folder))
+        throw new OsmosisError('invalid_config', inUseText(nameOf(sign.owner), this.#folder))
       }
       if (performance.now() - begun >= patienceMs) return
     }
@@ -229,7 +231,7 @@ export class FolderLock {
   }
 }
 
-function inUse(who: string, folder: string): string {
+function inUseText(who: string, folder: string): string {
   return `${who} uses the folder ${folder}. Give each server a folder of its own.`
 }
 
@@ -242,4 +244,72 @@ function ownNamespace(): string | null {
   } catch {
     return null
   }
+}
+
+/** Something that no other process of this machine or container may use. */
+export interface ProcessLock {
+  release(): Promise<void>
+}
+
+/**
+ * Locks a name by listening on a local socket that belongs to it. The system closes the socket with
+ * the process, however that ends, so a lock never outlives its owner. It is seen by processes of the
+ * same machine or container.
+ *
+ * @param inUse - what to say when somebody holds it
+ * @throws OsmosisError with code `invalid_config` then
+ */
+export async function lockName(name: string, inUse: string): Promise<ProcessLock> {
+  const address = lockAddress(name)
+  const server = (await listen(address)) ?? (await listenAfterCrash(address))
+  if (server === undefined) throw new OsmosisError('invalid_config', inUse)
+  server.unref()
+  return {
+    release: async () => {
+      const closed = once(server, 'close')
+      server.close()
+      await closed
+    },
+  }
+}
+
+/** Undefined when somebody listens there already. */
+async function listen(address: string): Promise<Server | undefined> {
+  const server = createServer((socket) => socket.destroy())
+  // Not shared with the workers of a cluster.
+  server.listen({ path: address, exclusive: true })
+  try {
+    await once(server, 'listening')
+    return server
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') return undefined
+    throw error
+  }
+}
+
+/** A process that was killed leaves the name of its socket behind where that is a file. */
+async function listenAfterCrash(address: string): Promise<Server | undefined> {
+  if (!path.isAbsolute(address) || !(await isAbandoned(address))) return undefined
+  await rm(address, { force: true })
+  return listen(address)
+}
+
+async function isAbandoned(address: string): Promise<boolean> {
+  const socket = connect(address)
+  try {
+    await once(socket, 'connect')
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ECONNREFUSED'
+  } finally {
+    socket.destroy()
+  }
+}
+
+/** Names of sockets may have about 100 bytes, so it is in no folder of the user's. */
+function lockAddress(locked: string): string {
+  const name = `osmosis-${createHash('sha256').update(locked).digest('hex').slice(0, 32)}`
+  // A name that is no file, and goes with its process.
+  if (process.platform === 'linux') return `\0${name}`
+  return process.platform === 'win32' ? `\\\\.\\pipe\\${name}` : path.join(tmpdir(), `${name}.sock`)
 }

@@ -1,11 +1,62 @@
 import { createHash } from 'node:crypto'
 
 import type { PolicyModel, PolicyRequest } from '@osmosis/controller'
-import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
+import type { ChatCompletion, ChatCompletionRequest, ChatMessage } from '@osmosis/core/policy'
 
 import type { TrainedCall } from '../trainers/trained-call.ts'
 import { answerOf } from './answer-of.ts'
-import { callId, tinyTokens, renderPrompt, sayableIds } from './tiny-tokens.ts'
+
+/** What a tiny policy reads and writes: a token's id is its place in this list. */
+const tinyTokens = [
+  '<s>',
+  '<system>',
+  '<user>',
+  '<assistant>',
+  '<tool>',
+  '<end>',
+  '?',
+  'a',
+  'b',
+  'c',
+  'd',
+  '<call>',
+] as const
+
+/** The ids that a tiny policy may say: a letter, or a call of its tool. */
+const sayableIds: readonly number[] = ['a', 'b', 'c', 'd', '<call>'].map(idOf)
+
+/** The id of a call of the tool; nothing follows it in an answer. */
+const callId = idOf('<call>')
+
+/**
+ * A conversation as token ids, up to where the policy's answer begins. Words of the letters a to d are
+ * their letters; whatever else is said at one place is one `?`. So an answer that comes back unchanged has the ids
+ * it was sampled with, and each prompt of a conversation begins with the last one and its answer.
+ */
+function renderPrompt(messages: readonly ChatMessage[]): number[] {
+  const ids = messages.flatMap((message) => [
+    idOf(`<${message.role}>`),
+    ...textIds(message.content),
+    ...(message.tool_calls ?? []).map(() => callId),
+    idOf('<end>'),
+  ])
+  return [idOf('<s>'), ...ids, idOf('<assistant>')]
+}
+
+function textIds(content: ChatMessage['content']): number[] {
+  const text =
+    typeof content === 'string' ? content : (content ?? []).map((part) => part.text ?? '').join('')
+  const words = text.match(/[^\s"]+/g) ?? []
+  const read = words.flatMap((word) =>
+    /^[a-d]+$/.test(word) ? Array.from(word, idOf) : [idOf('?')],
+  )
+  return read.filter((id, at) => id !== idOf('?') || read[at - 1] !== id)
+}
+
+function idOf(token: string): number {
+  const id = (tinyTokens as readonly string[]).indexOf(token)
+  return id === -1 ? tinyTokens.indexOf('?') : id
+}
 
 /** A recorded answer, and how much better or worse than its group it was. */
 export interface WeighedCall extends Pick<TrainedCall, 'promptIds' | 'ids' | 'logprobs'> {

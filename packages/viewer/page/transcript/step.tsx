@@ -1,10 +1,9 @@
-import { shownContent, isToolError } from '@osmosis/eval/analysis'
+import { shownContent, isToolError, type ShownImage } from '@osmosis/eval/analysis'
 import type { TrajectoryStep, TrajectoryToolCall } from '@osmosis/runtime/trajectory'
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
 import { counted, duration, oneLine, thousands } from '../format.ts'
-import { Images } from './images.tsx'
 import { LongText } from './long-text.tsx'
 import { finishReason, latency, rewroteHistory } from './step-facts.ts'
 
@@ -111,6 +110,24 @@ function ToolResult({ result }: { result: Result }): JSX.Element {
     <div class="result">
       <LongText text={text} characters={1200} lines={12} />
       <Images images={images} />
+    </div>
+  )
+}
+
+/** Thumbnails of the images of a message or result; a click opens one in its full size. */
+function Images({ images }: { images: readonly ShownImage[] }): JSX.Element | null {
+  const own = images.filter(({ dataUrl }) => dataUrl !== undefined)
+  if (own.length === 0) return null
+  return (
+    <div class="images">
+      {own.map(({ name, dataUrl }, index) => (
+        <details key={index}>
+          <summary>
+            <img src={dataUrl} alt={name} title={name} />
+          </summary>
+          <img src={dataUrl} alt={name} />
+        </details>
+      ))}
     </div>
   )
 }
