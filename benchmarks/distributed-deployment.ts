@@ -203,7 +203,7 @@ export class MeasuredRedis {
   }
 
   /**
-   * What Redis is asked while `act` goes on.
+   * What Redis is asked while `act` continues.
    *
    * @returns how often, by command; those within scripts begin with `lua `
    */

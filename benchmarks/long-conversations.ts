@@ -59,7 +59,7 @@ console.log(JSON.stringify({ node: process.version, rows }))
 process.exit()
 
 function conversationOf(turns: number, bytes: number): ChatMessage[] {
-  const text = 'The page says "so much", and\nit goes on: é. '
+  const text = 'The page says "so much", and\nit continues: é. '
   const length = Math.floor(bytes / turns / 2)
   const long = text.repeat(Math.ceil(length / text.length)).slice(0, length)
   return Array.from({ length: turns }, (_, turn): ChatMessage[] => {

@@ -17,7 +17,7 @@ import { request } from 'undici'
 const mostCleaned = 64 * 1024
 const askEveryMs = 5
 const keys = Array.from({ length: 2000 }, () => `sk-proj-${randomBytes(24).toString('base64url')}`)
-const words = 'Tool call failed: the document begins with these words, and goes on. '
+const words = 'Tool call failed: the document begins with these words, and continues. '
 
 const texts: [name: string, text: string, goal: number][] = [
   ['words', words.repeat(mostCleaned / words.length), 10],

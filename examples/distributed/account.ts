@@ -60,7 +60,7 @@ export class Account {
         ...lines,
         '',
         `${ids.length} rollouts sent, ${counts.success + counts.failure} ended: ${counts.success} succeeded, with a reward of 1 for ${counts.reward}, and ${counts.failure} failed`,
-        `${counts.again} were begun again by the other worker: the first had asked the policy nothing yet`,
+        `${counts.again} were started again by the other worker: the first had asked the policy nothing yet`,
         `${counts.calls} model calls, of no rollout more than ${callsOfOneRun}`,
         complete
           ? 'Nothing is missing, and nothing came twice.'

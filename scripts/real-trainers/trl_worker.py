@@ -5,7 +5,7 @@
 Real: AsyncRolloutWorker with its child process, _AsyncRolloutLoop, RolloutQueueDataset, TokenBudgetBatcher and
 DataCollatorForRollout, and the chat template of Qwen2.5, which writes JSON with spaces. Stand-ins: that vLLM is
 installed, the vocabulary (a token is a byte), and the model. It answers first with a tool call in compact JSON, so that
-nothing goes on with the tokens that it sampled, or with text, and then with a number, which is the reward.
+nothing continues with the tokens that it sampled, or with text, and then with a number, which is the reward.
 """
 
 import json

@@ -74,7 +74,7 @@ it('an agent of LangGraph.js that is called twice as a tool keeps both conversat
   })
 })
 
-it('an agent that fails in a tool fails the rollout, also where LangGraph.js goes on with a text', async () => {
+it('an agent that fails in a tool fails the rollout, also where LangGraph.js continues with a text', async () => {
   await using server = await startPolicyServer((request) =>
     request.headers['x-sample-id'] === 'helper' ? fault.status(400) : askTwice(request),
   )

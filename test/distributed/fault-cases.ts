@@ -14,7 +14,7 @@ import {
 
 /** One way in which everything goes wrong. */
 export interface FaultCase {
-  /** Rollouts under way at a time, and those that a worker runs. Default: 64 and 32. */
+  /** Rollouts in progress at a time, and those that a worker runs. Default: 64 and 32. */
   readonly inFlight?: number
   readonly concurrency?: number
   /** How wrong the clocks of fronts and workers are. Seconds; default 0. */
@@ -65,20 +65,20 @@ const harmful: Readonly<Partial<Record<Harm, readonly Cause[]>>> = {
   crash: losses,
 }
 
-const begunAgain = /^workers: a rollout is begun for the 2\. time$/
+const startedAgain = /^workers: a rollout is started for the 2\. time$/
 
 export const faultCases = {
   'killed workers': {
     incidents: [killWorkers],
     losesWorkers: true,
     causes: losses,
-    shows: [/^failure: the worker was lost/, begunAgain],
+    shows: [/^failure: the worker was lost/, startedAgain],
   },
   'stopped workers': {
     incidents: [stopWorkers],
     losesWorkers: true,
     causes: losses,
-    shows: [/^failure: the worker was lost/, begunAgain],
+    shows: [/^failure: the worker was lost/, startedAgain],
   },
   'killed fronts': {
     incidents: [killFronts],
@@ -139,7 +139,7 @@ export const faultCases = {
     },
     losesWorkers: true,
     causes: losses,
-    shows: [/^failure: the worker was lost/, /second worker/, begunAgain],
+    shows: [/^failure: the worker was lost/, /second worker/, startedAgain],
   },
   everything: {
     change: ({ id, row }, index, chance) => ({
@@ -187,7 +187,7 @@ export function planOf(
     ),
     row: {
       calls: 1 + Math.floor(chance(id, 'calls') * 4),
-      noteUrl: `${noteUrl}/${id}/begun`,
+      noteUrl: `${noteUrl}/${id}/started`,
       ...(isIdle ? { idleMs: 100 + Math.floor(chance(id, 'idle for') * 900) } : {}),
     },
     graded: chance(id, 'graded') < 0.9,

@@ -17,7 +17,7 @@ interface IncidentParts {
   readonly signal: AbortSignal
 }
 
-/** What happens to a fleet while its rollouts are under way. */
+/** What happens to a fleet while its rollouts are in progress. */
 export type Incident = (parts: IncidentParts) => Promise<void>
 
 export const killWorkers: Incident = async ({ fleet, account, chance, reached }) => {

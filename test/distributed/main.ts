@@ -38,7 +38,7 @@ const breaks = toBreakage(values.break)
 const names = positionals.map(toCaseName)
 const cases = names.length > 0 ? names : Object.keys(faultCases).map(toCaseName)
 
-const begun = performance.now()
+const started = performance.now()
 const runs = Array.from({ length: Number(values.times) }, (_, turn) =>
   cases.map((name) => ({ name, seed: firstSeed + turn })),
 ).flat()
@@ -49,7 +49,7 @@ await Promise.all(
     for (const { name, seed } of queue) await show(name, seed)
   }),
 )
-console.log(`${runs.length} cases in ${secondsSince(begun)} s, ${wrong.length} of them wrong`)
+console.log(`${runs.length} cases in ${secondsSince(started)} s, ${wrong.length} of them wrong`)
 for (const line of wrong) console.log(line)
 process.exit(wrong.length > 0 ? 1 : 0)
 

@@ -86,7 +86,7 @@ function agreed(command: string): string {
   return takesFlag(words.slice(1), '--yes') ? `${command} --yes` : command
 }
 
-/** What serves gets a port that is free. What goes on until Ctrl-C gets it when it waits. */
+/** What serves gets a port that is free. What continues until Ctrl-C gets it when it waits. */
 function untilItWaits(command: string): string {
   if (command.includes(' --watch')) return `until_it_says 'Waiting for' INT ${command}`
   if (!/osmosis (?:serve|eval view(?!.*--export))/.test(command)) return command
@@ -120,7 +120,7 @@ function writePrograms(folder: string): string {
     'grep -q "$says" "$printed" || { cat "$printed"; exit 1; }',
     'kill -$signal $pid; wait $pid || true; cat "$printed"',
   ])
-  // Runs the rest of its line with the address of a server in place of the one that is written there.
+  // Runs the rest of its line with the address of a server instead of the one that is written there.
   write('with_server', [
     'export SERVER_KEY=key-1',
     ...start('osmosis serve "$1" --port 0 --api-key key-1', 'http://'),

@@ -50,7 +50,7 @@ it('the worker of the page about Agent Lightning takes rows of its data, and has
   const { reader, place } = await workspace()
   const command = commandWith('--agent-lightning').replace('http://127.0.0.1:8181', fake.url)
   const script = `${commandWith('export OSMOSIS_TRAINER_KEY')}\nuntil_it_says "Taking rollouts" TERM ${command}`
-  // The worker ends what it has begun.
+  // The worker ends what it has started.
   const printed = await reader.bash(script, place)
   expect(printed).toContain(`Taking rollouts from Agent Lightning at ${fake.url}`)
   expect(printed).toContain('"msg":"rollouts for Agent Lightning')

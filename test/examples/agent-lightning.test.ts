@@ -31,7 +31,7 @@ test.each(multiplyAgents)(
       ['row-2', [1, 1, 1]],
       ['row-3', [0, 0, 0]],
     ])
-    // Each prompt goes on where the one before ended: one sequence to learn from.
+    // Each prompt continues where the one before ended: one sequence to learn from.
     const prompts = (trained.get('row-2') ?? []).map(({ promptIds }) => promptIds)
     for (const [index, prompt] of prompts.slice(1).entries()) {
       const before = prompts[index] ?? []

@@ -47,7 +47,7 @@ withRedis.it(
     expect(stderr).toBe('')
     expect(stdout).toMatch(/: 100 rollouts have ended, and one worker is killed/)
     expect(stdout.match(/^demo-\d{3} {2}(?:success|failure) /gm)).toHaveLength(200)
-    const again = Number(/^(\d+) were begun again/m.exec(stdout)?.[1])
+    const again = Number(/^(\d+) were started again/m.exec(stdout)?.[1])
     const failed = Number(/and (\d+) failed$/m.exec(stdout)?.[1])
     expect(again + failed).toBeGreaterThan(0)
     for (const [line] of stdout.matchAll(/^demo-\d{3} {2}failure .*$/gm)) {

@@ -27,7 +27,7 @@ test.each(multiplyAgents)(
       [1, 1, 1],
       [0, 0, 0],
     ])
-    // Each prompt goes on where the one before ended: one sequence to learn from.
+    // Each prompt continues where the one before ended: one sequence to learn from.
     const prompts = (ends[1]?.calls ?? []).map(({ promptIds }) => promptIds)
     for (const [index, prompt] of prompts.slice(1).entries()) {
       const before = prompts[index] ?? []

@@ -22,7 +22,7 @@ const meanwhile = 64
 
 /**
  * Asks twice, and breaks down in between: always for one row, and once for another. For a third the history is
- * rewritten, as an agent does that writes the JSON of its tool calls anew. Attempts at a fourth wait for each other.
+ * rewritten, as an agent does that writes the JSON of its tool calls again. Attempts at a fourth wait for each other.
  */
 class AsksTwice extends AgentWorkflow {
   static broken = new Set<string>()
@@ -168,7 +168,7 @@ withPrograms('python3').describe('the shims of docs/training/shims.md', () => {
   it('give TRL every token that was sampled, with its logprob, whatever the agent rewrites', async () => {
     const step = await trlStep([rewritten])
     expect(step.error).toBeNull()
-    // Two attempts, which say !, !?, !?: and !?:. and of which the fourth alone goes on with what was sampled.
+    // Two attempts, which say !, !?, !?: and !?:. and of which the fourth alone continues with what was sampled.
     expect(step.sampled).toHaveLength(2 * (1 + 2 + 3 + 4))
     expect(step.trained).toHaveLength(2 * 3)
     expect(step.trained.map((row) => trainedOf(row).length).toSorted((a, b) => a - b)).toEqual([

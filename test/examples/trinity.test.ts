@@ -39,7 +39,7 @@ test.each(multiplyAgents)(
       wrong,
       wrong,
     ])
-    // Each prompt goes on where the one before ended: one sequence to learn from.
+    // Each prompt continues where the one before ended: one sequence to learn from.
     const prompts = explorer
       .trained()
       .filter(({ run }) => run === 2)

@@ -39,8 +39,8 @@ interface Entry {
   /** What a listener has answered for good. */
   readonly settled: Set<DeliveryKind>
   readonly answered: Set<number>
-  /** Runs that have begun, where rollouts note that, and those that have asked the policy. */
-  readonly begun: Set<string>
+  /** Runs that have started, where rollouts note that, and those that have asked the policy. */
+  readonly started: Set<string>
   readonly asked: Set<string>
   calls: number
   readonly ended: PromiseWithResolvers<void>
@@ -79,7 +79,7 @@ export class Account {
       told: new Map(),
       settled: new Set(),
       answered: new Set(),
-      begun: new Set(),
+      started: new Set(),
       asked: new Set(),
       calls: 0,
       ended: Promise.withResolvers(),
@@ -126,11 +126,11 @@ export class Account {
     return this.#options.chance(id, 'answer', call).toFixed(6)
   }
 
-  /** The code of a rollout has begun, in this run. */
-  begun(id: string, run: string): void {
-    const { begun } = this.#entry(id)
-    begun.add(run)
-    if (begun.size > 1) this.fault(`workers: a rollout is begun for the ${begun.size}. time`)
+  /** The code of a rollout has started, in this run. */
+  started(id: string, run: string): void {
+    const { started } = this.#entry(id)
+    started.add(run)
+    if (started.size > 1) this.fault(`workers: a rollout is started for the ${started.size}. time`)
   }
 
   /** The policy was asked. */

@@ -26,11 +26,11 @@ if (way !== undefined && !isWayToBreak(way))
   throw new Error(`there is no way to break called ${way}`)
 
 console.log(`${rollouts} rollouts with seed ${seed}`)
-const begun = performance.now()
+const started = performance.now()
 const patienceSeconds = Number(values.patience)
 const account = await runFaults({ rollouts, seed, patienceSeconds, breaks: way })
 printAccount(account)
-const seconds = ((performance.now() - begun) / 1000).toFixed(0)
+const seconds = ((performance.now() - started) / 1000).toFixed(0)
 const { violations } = account
 console.log(`${violations.length} violations among ${rollouts} rollouts in ${seconds} s`)
 if (violations.length > 0) {

@@ -66,8 +66,8 @@ export class World {
   #receive(path: string, headers: IncomingHttpHeaders, body: string, out: ServerResponse): void {
     const { account } = this.#parts
     const [, id = ''] = path.split('/')
-    if (path.endsWith('/begun')) {
-      account.begun(id, body)
+    if (path.endsWith('/started')) {
+      account.started(id, body)
       return void out.end()
     }
     const key = headers.authorization

@@ -9,7 +9,7 @@ declare module 'vitest' {
   }
 }
 
-/** Packs for all test files: two that pack at the same time would build in the same folders. */
+/** Packs for all test files: two that pack concurrently would build in the same folders. */
 export async function setup(project: TestProject): Promise<void> {
   project.provide('packed', [...(await packAll()).values()])
 }

@@ -28,7 +28,7 @@ const breaks = waysToBreak.find((way) => way === values.break)
 if (breaks !== values.break) throw new Error(`there is no way to break called ${values.break}`)
 const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31))
 
-const begun = performance.now()
+const started = performance.now()
 const { ends, incidents, violations } = await trainingRun({
   rollouts: Number(values.rollouts),
   seed,
@@ -45,7 +45,7 @@ printCounts('\nwhat became of them', ends)
 printCounts('\nwhat happened on the way', incidents)
 console.log('')
 for (const violation of violations.slice(0, 50)) console.log(`WRONG ${violation}`)
-const seconds = ((performance.now() - begun) / 1000).toFixed(0)
+const seconds = ((performance.now() - started) / 1000).toFixed(0)
 console.log(`${violations.length} violations in ${seconds} s`)
 process.exit(violations.length > 0 ? 1 : 0)
 

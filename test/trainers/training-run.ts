@@ -13,7 +13,7 @@ import { worksAs, type WayToBreak, type WorkerSettings } from './worker-settings
 export interface TrainingRunOptions {
   readonly rollouts: number
   readonly seed: number
-  /** Rollouts at the same time. */
+  /** Rollouts concurrently. */
   readonly concurrency: number
   /** From 0 to 1: how many requests fail. */
   readonly faultShare: number

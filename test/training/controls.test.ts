@@ -11,7 +11,7 @@ it('learns nothing from the rewards of other rollouts', async () => {
   expect(Math.max(...curve.map(({ reward }) => reward))).toBeLessThan(0.35)
 })
 
-/** Deals the rewards of all rollouts out anew. */
+/** Deals the rewards of all rollouts out again. */
 function withShuffledRewards(calls: readonly TrainedCall[]): TrainedCall[] {
   const rewards = new Map(calls.map(({ rolloutId, reward }) => [rolloutId, reward]))
   const ids = [...rewards.keys()].toSorted()

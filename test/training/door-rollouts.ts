@@ -31,7 +31,7 @@ export interface GradedRollout {
   readonly calls: readonly PolicyCall[]
 }
 
-/** How the rollouts of a training run go on the side of their server. */
+/** How the rollouts of a training run continue the side of their server. */
 export interface DoorRollouts {
   readonly backend: LocalBackend
   /** By the names of rollouts. */

@@ -21,13 +21,13 @@ export interface TrainingOptions {
   readonly attempts?: number
   /** Updates of the policy, at most. */
   readonly iterations: number
-  /** Ends the run as soon as the mean reward is that high. Default: it goes on. */
+  /** Ends the run as soon as the mean reward is that high. Default: it continues. */
   readonly until?: number
   /** Share of the rollouts with tool calls that fail. Default: 0. */
   readonly failing?: number
   /** What the trainer gives rollouts that have no reward. Default: null, it leaves them out. */
   readonly failuresAs?: number | null
-  /** What the policy is taught, in place of what was trained. */
+  /** What the policy is taught, instead of what was trained. */
   readonly teach?: (calls: readonly TrainedCall[]) => readonly TrainedCall[]
 }
 

@@ -59,14 +59,14 @@ export function expectWhatWasSaid(
   const prompts = [...said.values()].flatMap((calls) =>
     calls.map(({ promptIds, ids }, at) => {
       const known = [...promptIds, ...ids]
-      return { known, begun: (calls[at + 1]?.promptIds ?? known).slice(0, known.length) }
+      return { known, started: (calls[at + 1]?.promptIds ?? known).slice(0, known.length) }
     }),
   )
-  const [begunElse, knownElse] = differing(
-    prompts.map(({ begun }) => begun),
+  const [startedElse, knownElse] = differing(
+    prompts.map(({ started }) => started),
     prompts.map(({ known }) => known),
   )
-  expect(begunElse, 'a prompt goes on with the words of the policy').toEqual(knownElse)
+  expect(startedElse, 'a prompt continues with the words of the policy').toEqual(knownElse)
 }
 
 /** What is not the same at the same place: `expect` takes long to look at all of thousands of token ids. */

@@ -17,7 +17,7 @@ export interface RolloutContext {
 
   /**
    * Asks the policy. Each call repeats the conversation so far and only adds to it. What fails
-   * before an answer has begun is tried again, as the client settings say.
+   * before an answer has started is tried again, as the client settings say.
    *
    * @param messages - the conversation, in chat completions form
    * @param params - `ctx.request.completionParams`, or others by the same names

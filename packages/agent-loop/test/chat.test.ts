@@ -311,7 +311,7 @@ describe('a model call that fails', () => {
   })
 })
 
-describe('model calls at the same time', () => {
+describe('model calls concurrently', () => {
   it('are as many as the settings allow for one rollout, and close connections beyond those to keep', async () => {
     const messages = (n: number): PromptMessage[] => [{ role: 'user', content: String(n) }]
     await using running = await startApp({

@@ -4,20 +4,20 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 
-describe('rollouts at the same time', () => {
+describe('rollouts concurrently', () => {
   it.each([1, 2])(
     'are at most %i when that is the limit, first come, first served',
     async (limit) => {
       let running = 0
       let peak = 0
-      const begun: string[] = []
+      const started: string[] = []
       const allAccepted = Promise.withResolvers<void>()
       await using server = await startApp({
         maxConcurrent: limit,
         loop: loopOf(async (ctx) => {
           running += 1
           peak = Math.max(peak, running)
-          begun.push(ctx.request.rolloutId)
+          started.push(ctx.request.rolloutId)
           await allAccepted.promise
           const result = await answerOnce(ctx)
           running -= 1
@@ -28,7 +28,7 @@ describe('rollouts at the same time', () => {
       for (const rollout_id of ids) await server.init({ rollout_id })
       allAccepted.resolve()
       await server.trainer.results(5)
-      expect([peak, begun]).toStrictEqual([limit, ids])
+      expect([peak, started]).toStrictEqual([limit, ids])
     },
   )
 

@@ -10,7 +10,7 @@ const accepted = (rolloutId: string): unknown => ({
 })
 
 describe('sending a rollout again', () => {
-  it('gives twenty requests at the same time one answer and one run, however long the tools take', async () => {
+  it('gives twenty requests concurrently one answer and one run, however long the tools take', async () => {
     let asked = 0
     const release = Promise.withResolvers<void>()
     await using running = await startApp({

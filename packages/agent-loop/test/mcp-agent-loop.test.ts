@@ -279,7 +279,7 @@ describe('a call of an MCP tool', () => {
     )
   })
 
-  it('waits its turn when only so many may be made at the same time', async () => {
+  it('waits its turn when only so many may be made concurrently', async () => {
     let running = 0
     let peak = 0
     const servers = new McpServers((server) => {
@@ -302,11 +302,11 @@ describe('a call of an MCP tool', () => {
   })
 
   it('may take as long as its rollout', async () => {
-    const begun = Promise.withResolvers<void>()
+    const started = Promise.withResolvers<void>()
     const done = Promise.withResolvers<void>()
     const servers = new McpServers((server) => {
       server.registerTool('f', {}, async () => {
-        begun.resolve()
+        started.resolve()
         await done.promise
         return text('at last')
       })
@@ -317,7 +317,7 @@ describe('a call of an MCP tool', () => {
     await using running = await startApp({ loop })
     running.trainer.chatAnswers.push(said(null, [call('c', 'f')]))
     await running.init()
-    await begun.promise
+    await started.promise
     await vi.advanceTimersByTimeAsync(3_600_000)
     vi.useRealTimers()
     done.resolve()

@@ -48,10 +48,10 @@ describe('the connections of a rollout with MCP tools', () => {
   })
 
   it('are closed when the rollout is ended, and the server is told to stop its call', async () => {
-    const begun = Promise.withResolvers<AbortSignal>()
+    const started = Promise.withResolvers<AbortSignal>()
     const servers = new McpServers((server) => {
       server.registerTool('hang', {}, async ({ signal }) => {
-        begun.resolve(signal)
+        started.resolve(signal)
         return Promise.withResolvers<never>().promise
       })
     })
@@ -59,7 +59,7 @@ describe('the connections of a rollout with MCP tools', () => {
     await using running = await startApp({ loop })
     running.trainer.chatAnswers.push(said(null, [call('hang')]))
     await running.init()
-    const signal = await begun.promise
+    const signal = await started.promise
     await running.app.drain({ waitSeconds: 0 })
     expect(running.trainer.completed.map(({ body }) => body)).toMatchObject([
       { status: 'ERROR', error_message: 'rollout server shut down' },
@@ -148,7 +148,7 @@ describe('the connections of a rollout with MCP tools', () => {
       },
     })
     await using running = await startApp({ loop })
-    // Both are in the middle of their conversation at the same time.
+    // Both are in the middle of their conversation concurrently.
     const bothAsked = Promise.withResolvers<void>()
     running.trainer.policy = ({ body }: PeerRequest) => {
       const length = (body['messages'] as unknown[]).length

@@ -38,7 +38,7 @@ export class McpServers {
 
 /** An MCP server over HTTP without sessions, which can be made to go away. */
 export class HttpMcpServer implements AsyncDisposable {
-  /** Answers requests in place of the server. */
+  /** Answers requests instead of the server. */
   instead: ((response: ServerResponse) => void) | undefined
   readonly #define: (server: McpServer) => void
   readonly #http = createServer((request, response) => {

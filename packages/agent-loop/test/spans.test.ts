@@ -101,7 +101,7 @@ it('a rollout of a loop is a trace of its model calls and tools, with its reward
     'gen_ai.tool.call.id': 'c1',
     'osmosis.rollout.id': 'r1',
   })
-  // Each model call goes on in its own span, and the result in that of the rollout.
+  // Each model call continues in its own span, and the result in that of the rollout.
   const parents = [...trainer.chats, ...trainer.completed].map(
     ({ headers }) => headers['traceparent'],
   )
@@ -250,7 +250,7 @@ it('the tools of an MCP server have spans, and those that fail say so', async ()
   expect(spans.named('execute_tool look')[0]?.status.code).toBe(SpanStatusCode.UNSET)
 })
 
-it('rollouts at the same time have traces of their own', async () => {
+it('rollouts concurrently have traces of their own', async () => {
   using spans = new RecordedSpans()
   await using running = await startApp({ loop: loopOf(async (ctx) => askAndExecute(ctx)) })
   running.trainer.policy = ({ body }) =>

@@ -81,7 +81,7 @@ it('makes the messages that carry results and errors', () => {
 })
 
 describe('executing tool calls', () => {
-  it('makes all of them at the same time and keeps their order', async () => {
+  it('makes all of them concurrently and keeps their order', async () => {
     const gates = Array.from({ length: 3 }, () => Promise.withResolvers<void>())
     const results = executeToolCalls([0, 1, 2], async (n) => {
       gates[n]?.resolve()
@@ -100,7 +100,7 @@ describe('executing tool calls', () => {
     }
   })
 
-  it('makes no more at the same time than it is told to', async () => {
+  it('makes no more concurrently than it is told to', async () => {
     let running = 0
     let peak = 0
     const results = await executeToolCalls(
@@ -133,17 +133,17 @@ describe('executing tool calls', () => {
 
   it('begins no more calls after an abort', async () => {
     const abort = new AbortController()
-    const begun: number[] = []
+    const started: number[] = []
     const results = executeToolCalls(
       [1, 2],
       (n) => {
-        begun.push(n)
+        started.push(n)
         abort.abort(new Error('enough'))
       },
       { maxConcurrent: 1, signal: abort.signal },
     )
     await expect(results).rejects.toThrow('enough')
-    expect(begun).toStrictEqual([1])
+    expect(started).toStrictEqual([1])
   })
 })
 

@@ -115,7 +115,7 @@ export class RolloutModel implements RolloutLanguageModel {
   constructor(settings: RolloutModelSettings) {
     this.settings = settings
     this.name = settings.name ?? randomUUID()
-    // Here, because a call that has begun does not look for listeners any more.
+    // Here, because a call that has started does not look for listeners any more.
     watchSteps()
     watchTools(this.#origin)
   }
@@ -148,20 +148,20 @@ export class RolloutModel implements RolloutLanguageModel {
   async doStream(options: CallOptions): Promise<StreamResult> {
     const substitute = this.#substitute
     if (substitute) return substitute.doStream(options)
-    const begun = Promise.withResolvers<Omit<StreamResult, 'stream'>>()
+    const started = Promise.withResolvers<Omit<StreamResult, 'stream'>>()
     const { stream, drained } = drainedStream<StreamPart>(async (emit) =>
-      this.#stream(options, emit, begun.resolve),
+      this.#stream(options, emit, started.resolve),
     )
     // A text stream of the SDK ends like an empty answer when this method rejects. An error of the
     // stream itself reaches whoever reads it.
-    const about = await Promise.race([begun.promise, drained.then(() => ({}))])
+    const about = await Promise.race([started.promise, drained.then(() => ({}))])
     return { ...about, stream }
   }
 
   async #stream(
     options: CallOptions,
     emit: (part: StreamPart) => void,
-    begun: (about: Omit<StreamResult, 'stream'>) => void,
+    started: (about: Omit<StreamResult, 'stream'>) => void,
   ): Promise<void> {
     const { record, policy } = this.#sample()
     const call = record.begin(options.prompt)
@@ -172,7 +172,7 @@ export class RolloutModel implements RolloutLanguageModel {
       const parts = new StreamedParts(emit)
       const chunks = policy.stream(body, callOptions(options))
       for await (const chunk of chunks) {
-        begun({ request: { body } })
+        started({ request: { body } })
         if (options.includeRawChunks) emit({ type: 'raw', rawValue: chunk })
         parts.add(chunk)
       }

@@ -73,7 +73,7 @@ export class SampleRecord implements SampleSource {
   readonly #streams = new Set<Promise<void>>()
   #latest: RecordedCall | undefined
   #answered: RecordedCall | undefined
-  /** `seenUpTo`: how many calls had begun by then. */
+  /** `seenUpTo`: how many calls had started by then. */
   #failed: { error: Error; seenUpTo: number } | undefined
   #count = 0
 

@@ -12,7 +12,7 @@ interface ToolInput {
   toolName: string
   /** What came before the name, which the SDK wants first. */
   waiting: string
-  begun: boolean
+  started: boolean
 }
 
 /** The chunks of an answer as parts for those who read it while it comes. */
@@ -41,7 +41,7 @@ export class StreamedParts {
     for (const part of content) {
       if (part.type !== 'tool-call') continue
       const input = this.#inputs.find(({ id }) => id === part.toolCallId)
-      if (input?.begun) this.#emit({ type: 'tool-input-end', id: input.id })
+      if (input?.started) this.#emit({ type: 'tool-input-end', id: input.id })
       this.#emit(part)
     }
     const { id, modelId, timestamp } = response ?? {}
@@ -71,8 +71,8 @@ export class StreamedParts {
     input.waiting += delta.function?.arguments ?? ''
     const { id, toolName, waiting } = input
     if (toolName === '') return
-    if (!input.begun) this.#emit({ type: 'tool-input-start', id, toolName })
-    input.begun = true
+    if (!input.started) this.#emit({ type: 'tool-input-start', id, toolName })
+    input.started = true
     if (waiting !== '') this.#emit({ type: 'tool-input-delta', id, delta: waiting })
     input.waiting = ''
   }
@@ -83,7 +83,7 @@ export class StreamedParts {
       id ? input.id === id : typeof index !== 'number' || input.index === index,
     )
     if (known || !id) return known
-    const input = { id, index, toolName: '', waiting: '', begun: false }
+    const input = { id, index, toolName: '', waiting: '', started: false }
     this.#inputs.push(input)
     return input
   }

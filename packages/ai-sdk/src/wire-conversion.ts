@@ -68,7 +68,7 @@ interface Converter {
 
 /**
  * The SDK's own chat completions model, which only converts: asking is the rollout's business. One
- * for all calls, because it builds its schemas anew each time it is made.
+ * for all calls, because it builds its schemas again each time it is made.
  */
 const converter = new OpenAICompatibleChatLanguageModel(policyModelName, {
   provider: providerName,

@@ -71,7 +71,7 @@ const failures: [what: string, reply: Reply, requests: number, code: string, mor
     said,
   ],
   [
-    'an error object in place of an answer',
+    'an error object instead of an answer',
     fault.raw('data: {"error":{"message":"out of memory"}}\n\n'),
     1,
     'policy_stream_error',

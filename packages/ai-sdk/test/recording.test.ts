@@ -95,7 +95,7 @@ describe('a stream is recorded as a whole', () => {
   })
 })
 
-test('a chat that goes on over several calls is one conversation', async () => {
+test('a chat that continues over several calls is one conversation', async () => {
   await using server = await startPolicyServer(['one', callAdd, 'two', 'three'])
   const rollout = rolloutOn(server)
   await rollout.run(async () => {
@@ -149,7 +149,7 @@ test('compaction in prepareStep is flagged, and what was cut off is kept', async
   expect(lastAssistantText(sample)).toBe('done')
 })
 
-test('pruned thinking goes back all the same, so that the conversation goes on', async () => {
+test('pruned thinking goes back all the same, so that the conversation continues', async () => {
   await using server = await startPolicyServer([
     { reasoning: 'Hm.', toolCalls: [call('c1')] },
     'done',
@@ -243,7 +243,7 @@ test.each([
   [true, { type: 'text', value: 'paid 5' }],
   [false, expect.objectContaining({ type: 'execution-denied' })],
 ])(
-  'a tool call that waits for an approval (%s) goes on in its sample',
+  'a tool call that waits for an approval (%s) continues in its sample',
   async (approved, output) => {
     await using server = await startPolicyServer([
       { toolCalls: [{ id: 'c1', name: 'pay', arguments: '{ "amount": 5 }' }] },

@@ -119,7 +119,7 @@ describe('one object for many rollouts', () => {
   })
 })
 
-test('a stream belongs to the rollout it was begun in, wherever it is read', async () => {
+test('a stream belongs to the rollout it was started in, wherever it is read', async () => {
   await using server = await startPolicyServer([callAdd, 'done', callAdd, 'done'])
   const agent = new ToolLoopAgent({ model: rolloutModel('main'), tools })
   const first = rolloutOn(server, 'first')

@@ -127,12 +127,12 @@ it('executes a lost rollout again, or not, as the rules of the lifecycle say', a
   const cases = positions.flatMap((position) =>
     [false, true].flatMap((calledPolicy) =>
       [0, 1, 2].flatMap((lostBefore) =>
-        [false, true].flatMap((hasBegun) =>
+        [false, true].flatMap((hasStarted) =>
           [1, 2, 4, 5].map((executions) => ({
             ...position,
             calledPolicy,
             lostBefore,
-            hasBegun,
+            hasStarted,
             executions,
           })),
         ),
@@ -143,12 +143,12 @@ it('executes a lost rollout again, or not, as the rules of the lifecycle say', a
     cases.map(async (one, n) => {
       const id = `r${n}`
       await place(queue, client, id, one)
-      const { executions, calledPolicy, lostBefore, hasBegun } = one
+      const { executions, calledPolicy, lostBefore, hasStarted } = one
       await client.hset(`osmosis:rollout:${id}`, {
         run: executions,
         downed: lostBefore,
         ...(calledPolicy ? { asked: executions } : {}),
-        ...(hasBegun ? { began: executions } : {}),
+        ...(hasStarted ? { began: executions } : {}),
       })
       const taken = await queue.runs.take(id, taker('w2', { lockMs: 0 }))
       const reason = taken.what === 'lost' ? taken.reason : undefined
@@ -164,9 +164,9 @@ it('executes a lost rollout again, or not, as the rules of the lifecycle say', a
     never_started: /no worker has lived/,
   } as const
   const wanted = cases.map((one) => {
-    const { status, isCancelled: cancelled, calledPolicy, executions, lostBefore, hasBegun } = one
+    const { status, isCancelled: cancelled, calledPolicy, executions, lostBefore, hasStarted } = one
     const next = stateAfter({ status, isCancelled: false }, 'execution_started')
-    const lostWorkers = lostBefore + Number(hasBegun)
+    const lostWorkers = lostBefore + Number(hasStarted)
     const reason = afterLoss({ cancelled, grading: false, calledPolicy, lostWorkers, executions })
     const unchanged = { message: undefined, status, run: executions }
     if (next === 'stale') return { what: 'ended', ...unchanged }

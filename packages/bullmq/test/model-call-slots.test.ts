@@ -55,7 +55,7 @@ it('the slots of a worker that is gone come free', async () => {
   await lives.slots.begin({ endpoint, signal: never })
 })
 
-it('while Redis is away no call begins, and it goes on when that is back', async () => {
+it('while Redis is away no call begins, and it continues when that is back', async () => {
   const redis = await startRedis({ aof: true })
   const { slots } = slotsOf(redis)
   await redis.kill()

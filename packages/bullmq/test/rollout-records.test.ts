@@ -47,7 +47,7 @@ it('accepts an id once, answers repetitions alike, and knows another body', asyn
   expect(await records.accept(entry({ digest: 'd2' }))).toMatchObject({ result: 'contradicted' })
 })
 
-it('accepts one of many that come at the same time under an id', async () => {
+it('accepts one of many that come concurrently under an id', async () => {
   const { queue } = await openQueue()
   const results = await Promise.all(
     Array.from({ length: 20 }, async (_, n) =>
@@ -267,7 +267,7 @@ it('counts the model calls of many runs, each with the run that made them', asyn
   expect(await records.read('r1')).toMatchObject({ status: 'grading', calls: 2 })
 })
 
-it('gives a rollout that was in two lost workers to no third, if its code had begun', async () => {
+it('gives a rollout that was in two lost workers to no third, if its code had started', async () => {
   const { queue } = await openQueue()
   const { runs, records } = queue
   await records.accept(entry())
@@ -447,7 +447,7 @@ it('writes nothing readable when there are keys, and nothing that another place 
   )
 })
 
-it('answers at once that there is no Redis, and goes on when it is back', async () => {
+it('answers at once that there is no Redis, and continues when it is back', async () => {
   const { queue, redis } = await openQueue()
   await redis.kill()
   const unavailable = expect.objectContaining({ code: 'queue_unavailable' })

@@ -6,7 +6,7 @@ import { add, startHolding, startWorker } from './worker-processes.ts'
 
 const { it } = withPrograms('redis-server')
 
-it('gives a rollout that downs its workers to two of them, and others go on', async () => {
+it('gives a rollout that downs its workers to two of them, and others continue', async () => {
   const { queue, redis } = await openQueue()
   const policy = await startHolding(() => false)
   for (const act of ['kills its worker', 'blocks for good']) {
@@ -44,7 +44,7 @@ it('hears nothing more of a worker that was stopped for longer than its lock', a
     .toMatchObject({ status: 'success', run: 2 })
   await expect.poll(async () => (await queue.record('asked'))?.status).toBe('failure')
 
-  // What it waited for has come when it goes on.
+  // What it waited for has come when it continues.
   policy.release()
   gate.release()
   zombie.kill('SIGCONT')

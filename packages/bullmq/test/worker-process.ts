@@ -14,7 +14,7 @@ import { startRolloutWorker } from '@osmosis/bullmq'
 /** What workflows here do before they ask their policy, as the first message says. */
 const acts: Readonly<Record<string, (ctx: AgentWorkflowContext) => unknown>> = {
   asks: () => {},
-  // The test hears of it, and lets it go on.
+  // The test hears of it, and lets it continue.
   'passes a gate': async ({ metadata, rolloutId }) => {
     const { gate } = metadata as { gate: string }
     await fetch(`${gate}/chat/completions`, {

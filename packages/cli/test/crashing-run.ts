@@ -9,7 +9,7 @@ export interface CrashFigures {
   readonly kills: number
   /** Items with a result. */
   readonly ended: number
-  /** Rollouts whose workflow was begun, over all starts. */
+  /** Rollouts whose workflow was started, over all starts. */
   readonly started: number
   /** Results that were in the journal before a kill and are not in it, or not the same, at the end. */
   readonly lost: number

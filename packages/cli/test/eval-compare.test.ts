@@ -69,7 +69,7 @@ describe('eval compare', () => {
     expect(text).toMatch(
       /^Largest losses, of 20\n100\.0 % → 50\.0 % {2}row 10, Task refund\n {2}osmosis eval show \S+after 10\.2 --diff \\\n {4}\S+before:10\.2$/m,
     )
-    // Printed commands as well: a longer one goes on behind a backslash.
+    // Printed commands as well: a longer one continues behind a backslash.
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80)
   })
 
@@ -216,7 +216,7 @@ describe('eval show --diff', () => {
     ]
   }
 
-  it('shows the last step that both have, what differs, and how each goes on', async () => {
+  it('shows the last step that both have, what differs, and how each continues', async () => {
     const { make, evals } = folder()
     await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
     const { stdout } = await evals('show', ['r', '3.2', '--diff'], 80)

@@ -138,7 +138,7 @@ describe('osmosis eval regrade of stored samples', () => {
     })
   })
 
-  it('ends a grader at its time limit, and goes on where one ends the process', async () => {
+  it('ends a grader at its time limit, and continues where one ends the process', async () => {
     const items = [0, 1, 2, 3].map((row) => storedItem(row, String(row), 1))
     const inputs = { timeouts: { agent_seconds: null, grader_seconds: 5, max_turns: null } }
     const folder = await storeRun(temporaryFolder(), items, storedManifest(4, {}, inputs))

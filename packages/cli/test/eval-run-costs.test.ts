@@ -40,7 +40,7 @@ function kept(): { costs: unknown[]; errors: unknown[]; metrics: Record<string, 
 describe('osmosis eval run with prices', () => {
   beforeEach(() => inWorkspaceWith({ 'osmosis.toml': prices }))
 
-  it('starts no more rollouts at --max-cost, and goes on with more', async () => {
+  it('starts no more rollouts at --max-cost, and continues with more', async () => {
     const upstream = await endpoint((_, response) => say(response, 'one'))
     const halted = await evalRun(upstream.url, '--limit 1 --n 4 --max-cost 1.5')
     expect([halted.code, halted.stderr + halted.stdout]).toEqual([
@@ -122,7 +122,7 @@ describe('osmosis eval run asks a model once before it spends', () => {
   })
 })
 
-it('osmosis eval run stops an agent that always throws, and says how to go on', async () => {
+it('osmosis eval run stops an agent that always throws, and says how to continue', async () => {
   const throwing = `import { EchoWorkflow } from '../echo/main.ts'
 export { EchoGrader } from '../echo/main.ts'
 export class ThrowingWorkflow extends EchoWorkflow {
@@ -139,7 +139,7 @@ export class ThrowingWorkflow extends EchoWorkflow {
   expect([code, stderr]).toEqual([
     1,
     expect.stringMatching(
-      /error: The run is incomplete\. The first 2\d rollouts have all failed alike, with agent_error: .*no orders\. .* pass --no-fail-on-error to go on\.\n$/,
+      /error: The run is incomplete\. The first 2\d rollouts have all failed alike, with agent_error: .*no orders\. .* pass --no-fail-on-error to continue\.\n$/,
     ),
   ])
 })
@@ -166,7 +166,7 @@ describe('osmosis eval run, refused in the middle of it', () => {
 
   const status = (): unknown => kept().metrics['eval_run']
 
-  it('with 402 stops, fails no rollout and says how to go on', async () => {
+  it('with 402 stops, fails no rollout and says how to continue', async () => {
     let credit = 2
     const upstream = await endpoint((_, response) => {
       if (credit-- > 0) say(response, 'one')
@@ -179,7 +179,7 @@ describe('osmosis eval run, refused in the middle of it', () => {
         /error: The run is incomplete\. The policy answered 402: .*\nIts account has nothing left to spend\.\n$/,
       ),
     ])
-    expect(stdout).toMatch(/^Go on .*--name costs$/m)
+    expect(stdout).toMatch(/^Continue .*--name costs$/m)
     expect([upstream.received.length, kept().costs.length]).toEqual([3, 2])
   })
 

@@ -147,7 +147,7 @@ describe('osmosis eval run refuses', () => {
     expect(await refusal(flags)).toBe(`error: ${message}`)
   })
 
-  it('a dataset in place of that of the config, which is not there', async () => {
+  it('a dataset instead of that of the config, which is not there', async () => {
     for (const flag of ['-d', '--dataset-file']) {
       expect(await refusal(`${config} ${policy} ${flag} data/none.jsonl`)).toContain(
         'data/none.jsonl',

@@ -49,7 +49,7 @@ it('an evaluation with workers refuses a grader of groups', async () => {
 })
 
 describe('a run that ends while a group is waited for', () => {
-  it('by Ctrl-C ends at once, and goes on with the whole group', async () => {
+  it('by Ctrl-C ends at once, and continues with the whole group', async () => {
     const { root, words, evaluate, events } = workspaceOfGroups()
     const gate = path.join(root, 'gate')
     const command = startOsmosis(words('--n 2 --max-in-flight 8'), { GATE: gate }, root)
@@ -64,7 +64,7 @@ describe('a run that ends while a group is waited for', () => {
     expect(events()).toHaveLength(8)
   })
 
-  it('by a kill goes on with whole groups, also with one that was kept in part', async () => {
+  it('by a kill continues with whole groups, also with one that was kept in part', async () => {
     const { root, words, evaluate, events, journal } = workspaceOfGroups()
     const gate = path.join(root, 'gate')
     const command = startOsmosis(words('--n 2 --max-in-flight 2'), { GATE: gate }, root)

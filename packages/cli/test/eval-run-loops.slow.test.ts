@@ -67,7 +67,7 @@ describe('osmosis eval run, an agent loop', () => {
     expect(readdirSync(path.join(log, start))).toHaveLength(4)
   })
 
-  it('goes on after a row that the loop has no tools for', async () => {
+  it('continues after a row that the loop has no tools for', async () => {
     const choosy = '-m rollouts/agent-loops/faulty.ts:choosy'
     const { code, records, stderr } = await evaluate(
       choosy,
@@ -208,7 +208,7 @@ describe('osmosis eval run, when the policy fails a loop', () => {
     expect(stdout).toContain('4 rows × 1 attempt × 2 models = 8 rollouts\n1 of 8 done\n')
   })
 
-  it('goes on after rollouts that were answered 400, 500 or 502', async () => {
+  it('continues after rollouts that were answered 400, 500 or 502', async () => {
     const upstream = await endpoint((request, response) => {
       const status = { q0: 400, q1: 500, q2: 502 }[lastText(request)]
       if (status === undefined) say(response, '5')

@@ -17,7 +17,7 @@ describe('osmosis eval run lets', () => {
     expect([code, stdout]).toEqual([0, expect.stringMatching(/ · policies\/echo\.ts · /)])
   })
 
-  it('an endpoint of osmosis.toml answer, with its model and its key, and a flag in place of either', async () => {
+  it('an endpoint of osmosis.toml answer, with its model and its key, and a flag instead of either', async () => {
     const upstream = await endpoint((_, response) => say(response, 'one'))
     const root = temporaryWorkspace({
       ...files,

@@ -67,7 +67,7 @@ it('osmosis eval run waits neither for an eval function nor for a policy that do
   expect(readResults(folder)).toMatchObject({ records: [], run: { status: 'incomplete' } })
 })
 
-it('osmosis eval run goes on when something that nobody waits for fails in a loop or an eval function', async () => {
+it('osmosis eval run continues when something that nobody waits for fails in a loop or an eval function', async () => {
   const straying = 'rollouts/agent-loops/straying.ts'
   const { command, folder, log } = start(
     `-m ${straying} ${sums}`,

@@ -70,7 +70,7 @@ describe('a finished run', () => {
 })
 
 describe('a run of that name', () => {
-  it('refuses each kind of changed input by its name, and says how to go on', async () => {
+  it('refuses each kind of changed input by its name, and says how to continue', async () => {
     const config = (rest: string): string =>
       `${evalConfig('echo', '[secrets]\nrequired = []\n')}${rest}`
     const root = temporaryWorkspace({
@@ -128,7 +128,7 @@ describe('a run of that name', () => {
     expect(await changed('[evaluation]\nagent_workflow_timeout_s = 5\n')).toBe('timeouts')
   })
 
-  it('is started anew with --fresh, which keeps what is there under another name', async () => {
+  it('is started again with --fresh, which keeps what is there under another name', async () => {
     const { evaluate, output } = evaluations()
     const flags = '--policy policies/echo.ts --name r'
     await evaluate(`${flags} --limit 1`)

@@ -40,7 +40,7 @@ function places(events: readonly ItemEvent[]): string[] {
 }
 
 describe('a run that was halted because the key was refused', () => {
-  it('names the variable of the key, and goes on by itself when the key is right', async () => {
+  it('names the variable of the key, and continues by itself when the key is right', async () => {
     let keys = ['old']
     const upstream = await endpoint(({ headers }, response) => {
       const isKnown = keys.includes(headers.authorization?.slice('Bearer '.length) ?? '')
@@ -60,7 +60,7 @@ describe('a run that was halted because the key was refused', () => {
     ])
     // Once: the report has what to do next.
     expect(halted.stdout).not.toContain('wrong key')
-    const goOn = /Go on {2,}(?:npx )?osmosis (.+)\n/.exec(halted.stdout)?.[1] ?? ''
+    const goOn = /Continue {2,}(?:npx )?osmosis (.+)\n/.exec(halted.stdout)?.[1] ?? ''
     expect(goOn).toBe(`eval run ${echo} --output ${output} ${flags} --name ${name}`)
     const shown = await run(['eval', 'show', name, '--output', output])
     expect(shown.stdout).toContain(`osmosis ${goOn}\n`)

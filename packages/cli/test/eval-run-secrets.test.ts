@@ -21,7 +21,7 @@ describe('the secrets of an evaluation', () => {
     expect(said).not.toMatch(/first-|-secret|quoted/)
   })
 
-  it('may have other values when the run goes on, but not other names', async () => {
+  it('may have other values when the run continues, but not other names', async () => {
     const root = talkativeWorkspace()
     const start = async (values: Record<string, string>): Promise<Finished> =>
       osmosis([...command, '--n', '1'], values, root)

@@ -21,7 +21,7 @@ export class CrashingWorkflow extends Echo {
 }
 `
 
-it('osmosis eval run --workers goes on when a row brings its process down', async () => {
+it('osmosis eval run --workers continues when a row brings its process down', async () => {
   const root = temporaryWorkspace({ 'rollouts/crashing/main.ts': crashing })
   const output = temporaryFolder()
   // One at a time: what is in the same worker and has asked is lost with it.

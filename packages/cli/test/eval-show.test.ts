@@ -294,7 +294,7 @@ describe('the report of a run', () => {
     expect((await run(command.split(' '))).stdout.split('\n')).toHaveLength(10)
   })
 
-  it('ends with the commands that go on: those that resume and open the viewer', async () => {
+  it('ends with the commands that continue: those that resume and open the viewer', async () => {
     const { make, show } = folder()
     const location = await make({ name: 'airline', rows: 4, items: rewarded([[1], [0]]) })
     writeFileSync(
@@ -305,7 +305,7 @@ describe('the report of a run', () => {
     expect(stdout).toContain('airline  incomplete\n')
     expect(stdout).toContain('\n2 of 4 done\nThe key was refused.\n')
     expect(stdout).toMatch(
-      /^Go on +osmosis eval run configs\/eval\/airline\.toml --name airline\n.*the flags it began with$/m,
+      /^Continue +osmosis eval run configs\/eval\/airline\.toml --name airline\n.*the flags it began with$/m,
     )
     expect(stdout).toMatch(/^What did not pass +osmosis eval show \S*airline --failed$/m)
     expect(stdout).toMatch(/^The first of them +osmosis eval show \S*airline 1\.1$/m)

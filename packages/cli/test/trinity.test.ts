@@ -105,9 +105,7 @@ it('ends on SIGTERM with the exit code 0, and the next start resumes at the next
   worker = undefined
   const next = await startWorker(fake, dataset, '--journal', journal).finished
   expect(next.code).toBe(0)
-  expect(next.stderr).toContain(
-    '"committed":2,"of":5,"msg":"going on where the last start has ended"',
-  )
+  expect(next.stderr).toContain('"committed":2,"of":5,"msg":"resuming where the last start ended"')
   expect(rewardsOf(fake)).toEqual({
     '0-0': [1, 1, 1, 1],
     '0-1': [0, 0, 0, 0],

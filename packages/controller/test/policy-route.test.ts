@@ -119,7 +119,7 @@ describe('the policy endpoint', () => {
     await aborted(signal)
   })
 
-  it('closes an answer under way when the caller disconnects', async () => {
+  it('closes an answer in progress when the caller disconnects', async () => {
     const cancelled = Promise.withResolvers<string>()
     await using rollout = await startRollout(
       policyOf(
@@ -163,7 +163,7 @@ describe('the policy endpoint', () => {
     expect((await answer).status).toBe(410)
   })
 
-  it('breaks answers off that are under way when the rollout ends', async () => {
+  it('breaks answers off that are in progress when the rollout ends', async () => {
     const open = new TransformStream<Uint8Array, Uint8Array>()
     await using rollout = await startRollout(
       policyOf(async () => new Response(open.readable, { headers: eventStream })),

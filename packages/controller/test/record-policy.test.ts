@@ -177,7 +177,7 @@ describe('recordPolicy', () => {
     const policy = recordPolicy({ name: 'p', respond: async () => Response.json(answers.shift()) })
     const recording = policy.record('r')
     await (await ask(policy, { messages: [user] })).text()
-    // Written out anew, as frameworks do.
+    // Written out again, as frameworks do.
     const own = { id: 'mine', type: 'function', function: { ...called, arguments: '{"a":1}' } }
     const assistant = { role: 'assistant', content: null, tool_calls: [own] }
     const result = { role: 'tool', tool_call_id: 'mine', content: '3' }

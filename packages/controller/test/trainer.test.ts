@@ -339,13 +339,13 @@ describe('a model call', () => {
 
 describe('a model call whose answer never ends', () => {
   it('does not outlast its rollout', async () => {
-    const begun = Promise.withResolvers<void>()
+    const started = Promise.withResolvers<void>()
     answer = async () =>
-      new Response(new ReadableStream({ pull: () => (begun.resolve(), new Promise(() => {})) }))
+      new Response(new ReadableStream({ pull: () => (started.resolve(), new Promise(() => {})) }))
     const running = trainer.run({ messages: [] })
     const init = await server.init(0)
     const open = chat(init)
-    await begun.promise
+    await started.promise
     await completed(init)
     await running
     expect((await open).status).toBe(410)

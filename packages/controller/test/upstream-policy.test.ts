@@ -224,7 +224,7 @@ describe('upstreamPolicy', () => {
     ])
   })
 
-  it('is over when it is closed: what goes on breaks off, and more is answered with 502', async () => {
+  it('is over when it is closed: what continues breaks off, and more is answered with 502', async () => {
     const arrived = Promise.withResolvers<void>()
     await using upstream = await startUpstream(() => arrived.resolve())
     const policy = upstreamPolicy({ baseUrl: upstream.url, model: 'm' })

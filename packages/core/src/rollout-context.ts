@@ -28,9 +28,9 @@ class PolicySample implements SampleSource {
   readonly #log: CallLog
   /** The signals of the calls that have not ended. */
   readonly #open = new Set<AbortSignal | undefined>()
-  /** `seenUpTo`: how many calls had begun by then. */
+  /** `seenUpTo`: how many calls had started by then. */
   #failed: { error: Error; seenUpTo: number } | undefined
-  #begun = 0
+  #started = 0
 
   constructor(policy: PolicyClient, log: CallLog) {
     this.#log = log
@@ -57,7 +57,7 @@ class PolicySample implements SampleSource {
   }
 
   #watched(answer: PolicyStream, signal: AbortSignal | undefined): PolicyStream {
-    const number = (this.#begun += 1)
+    const number = (this.#started += 1)
     const chunks = answer[Symbol.asyncIterator]()
     this.#open.add(signal)
     const iterator: ReturnType<PolicyStream[typeof Symbol.asyncIterator]> = {
@@ -71,7 +71,7 @@ class PolicySample implements SampleSource {
         } catch (error) {
           this.#open.delete(signal)
           if (!signal?.aborted && error instanceof Error) {
-            this.#failed = { error, seenUpTo: this.#begun }
+            this.#failed = { error, seenUpTo: this.#started }
           }
           throw error
         }
@@ -273,7 +273,7 @@ export class RolloutContext {
     return first
   }
 
-  /** For backends: the ids under which a model call is going on. */
+  /** For backends: the ids under which a model call is in progress. */
   get busySampleIds(): readonly string[] {
     return this.#registry.busyIds
   }

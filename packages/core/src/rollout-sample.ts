@@ -53,7 +53,7 @@ export function toRolloutSample(init: RolloutSampleInit): RolloutSample {
 
 /**
  * A copy of metrics or extra fields. Getters of the user's may throw when they are read: then they
- * are copied as getters, and whoever sends the fields drops them. The rollout goes on either way.
+ * are copied as getters, and whoever sends the fields drops them. The rollout continues either way.
  */
 export function copyOfFields(
   fields: Readonly<Record<string, unknown>> = {},

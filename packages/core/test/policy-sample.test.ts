@@ -92,7 +92,7 @@ it('recovers from a failed stream when a later one is answered', async () => {
   expect(workflow.status).toBe('success')
 })
 
-it('fails the rollout when its last call failed and the framework went on without', async () => {
+it('fails the rollout when its last call failed and the framework continued without', async () => {
   const policy = await startPolicyEndpoint((response, n) =>
     n === 1
       ? sendStream(response, answerStream('hello'))

@@ -163,7 +163,7 @@ it('a rollout is a trace of its samples, their model calls and the grading', asy
   )
 })
 
-it('rollouts at the same time have traces of their own', async () => {
+it('rollouts concurrently have traces of their own', async () => {
   const { url } = await answering()
   await Promise.all(Array.from({ length: 20 }, (_, n) => run(url, { rolloutId: `r${n}` })))
 
@@ -229,7 +229,7 @@ it('spans of user code belong to the rollout, and nothing of it is left behind',
   expect(trace.getActiveSpan()).toBeUndefined()
 })
 
-it('the trace of whoever sent the rollout goes on', async () => {
+it('the trace of whoever sent the rollout continues', async () => {
   const { url } = await answering()
   const traceId = 'a'.repeat(32)
   await run(url, { traceHeaders: { traceparent: `00-${traceId}-${'b'.repeat(16)}-01` } })

@@ -129,7 +129,7 @@ function emptyMessage(id: string): ResponseDone['response']['output'][number] {
 /**
  * Advice to the SDK on asking again. It asks for it only in runs with `modelSettings.retry`, the
  * user's own policy of retries on top of those that the policy client has made. Once an answer has
- * begun, asking again would be a second sample of the policy, and no error of usage goes away.
+ * started, asking again would be a second sample of the policy, and no error of usage goes away.
  */
 function retryAdvice(error: unknown): ModelRetryAdvice {
   if (!isOsmosisError(error)) return { suggested: false, replaySafety: 'unsafe' }

@@ -167,7 +167,7 @@ function sdkInput(input: unknown): unknown {
   return Array.isArray(input) && input.some(isChatMessage) ? toAgentInput(input) : input
 }
 
-/** A streamed run goes on after `run` has resolved. */
+/** A streamed run continues after `run` has resolved. */
 interface StreamedRun {
   readonly completed: Promise<void>
   readonly cancelled: boolean

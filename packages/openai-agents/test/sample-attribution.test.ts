@@ -160,7 +160,7 @@ test('a session inside a session of the user’s own gives the sample its name',
   expect(kindsOf(await sampleOf(rollout, 'main'))).toHaveLength(4)
 })
 
-test('a run that waits for an approval goes on in its sample from a serialized state', async () => {
+test('a run that waits for an approval continues in its sample from a serialized state', async () => {
   await using server = await startPolicyServer([
     { toolCalls: [{ id: 'call-1', name: 'pay', arguments: '{"amount":5}' }] },
     'paid',

@@ -34,7 +34,7 @@ const harms = {
   rejection: () => void Promise.reject(new Error('forgotten await')),
   late: ({ signal }: Phase) => {
     signal.addEventListener('abort', () => setTimeout(() => fail('too late to matter'), 1))
-    // So that the controller knows when it has begun.
+    // So that the controller knows when it has started.
     const policy = requireRolloutContext('a late harm').policy('late')
     policy.complete({ messages: [] }).catch(() => undefined)
   },

@@ -83,7 +83,7 @@ describe('the deadline of a workflow', () => {
     })
   })
 
-  it('closes the sockets of policy calls that are going on', async () => {
+  it('closes the sockets of policy calls that are in progress', async () => {
     await using running = await startServer({ workflow: workflowOf((ctx) => askPolicy(ctx)) })
     const { controller } = running
     controller.hanging = true

@@ -208,21 +208,21 @@ async function runThreeProcesses(recording: Recording): Promise<void> {
 }
 
 /** What the next process would tell, by rollout. */
-interface Untold {
-  readonly untold: ReadonlyMap<string, readonly string[]>
+interface Undelivered {
+  readonly undelivered: ReadonlyMap<string, readonly string[]>
   readonly records: number
 }
 
 /** Starts a process on files, once for the same ones. */
 class NextProcesses {
   readonly #parent: string
-  readonly #known = new Map<string, Untold>()
+  readonly #known = new Map<string, Undelivered>()
 
   constructor(parent: string) {
     this.#parent = parent
   }
 
-  async on(files: Files): Promise<Untold> {
+  async on(files: Files): Promise<Undelivered> {
     const hash = createHash('sha256')
     for (const name of [...files.keys()].toSorted()) {
       const bytes = files.get(name) ?? Buffer.alloc(0)
@@ -234,28 +234,28 @@ class NextProcesses {
     return found
   }
 
-  async #start(files: Files, folder: string): Promise<Untold> {
+  async #start(files: Files, folder: string): Promise<Undelivered> {
     mkdirSync(folder)
     for (const [name, bytes] of files) writeFileSync(path.join(folder, name), bytes)
     const [outbox, records] = await openOutbox(folder)
     const told = records.map((each): [string, string[]] => [
       each.acceptance.rolloutId,
-      each.untold.map(({ kind, body }) => `${kind} ${body}`),
+      each.undelivered.map(({ kind, body }) => `${kind} ${body}`),
     ])
     await outbox.close()
-    return { untold: new Map(told), records: records.length }
+    return { undelivered: new Map(told), records: records.length }
   }
 }
 
 /** What the next process would tell that contradicts what the world has seen. */
 function contradictions(
-  { untold, records }: Untold,
+  { undelivered, records }: Undelivered,
   { seen }: Moment,
   isKilled: boolean,
 ): string[] {
-  const wrong: string[] = records === untold.size ? [] : ['one is there twice']
+  const wrong: string[] = records === undelivered.size ? [] : ['one is there twice']
   for (const [id, { fate, sent, arrived }] of seen) {
-    const said = untold.get(id)
+    const said = undelivered.get(id)
     const isOver = fate === 'refused' || fate === 'lost' || (isKilled && fate === 'over')
     if (isOver && said !== undefined) wrong.push(`${id} is ${fate}, and tells ${said.join()}`)
     if (isOver) continue

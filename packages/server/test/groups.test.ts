@@ -79,7 +79,7 @@ describe('a group', () => {
     ])
   })
 
-  it('goes on without an attempt that is cancelled while it waits', async () => {
+  it('continues without an attempt that is cancelled while it waits', async () => {
     await using running = await startServer({ workflow, grader: Ranks })
     const { controller, url } = running
     await running.post(attemptBody('a', 1))

@@ -52,9 +52,9 @@ export async function foundAfterKill(folder: string): Promise<Record<string, str
 export async function found(folder: string): Promise<Record<string, string[]>> {
   await using opened = await openOutbox(folder)
   return Object.fromEntries(
-    opened.records.map(({ acceptance, untold }) => [
+    opened.records.map(({ acceptance, undelivered }) => [
       acceptance.rolloutId,
-      untold.map(({ kind, body }) => `${kind} ${body}`),
+      undelivered.map(({ kind, body }) => `${kind} ${body}`),
     ]),
   )
 }
@@ -111,7 +111,7 @@ export async function liveThrough(processes: number): Promise<{ files: number; b
     await using opened = await openOutbox(folder)
     const names = opened.records.map(({ acceptance }) => acceptance.rolloutId)
     expect(names[0]).toBe('old')
-    expect(opened.records[0]?.untold).toMatchObject([{ body: 'interrupted' }])
+    expect(opened.records[0]?.undelivered).toMatchObject([{ body: 'interrupted' }])
     // What the last process did not get to is over, as if it had been told.
     for (const record of opened.records.slice(1)) await record.remove()
     for (let n = random(4); n >= 0; n -= 1) await opened.outbox.accept(acceptanceOf(`r${n}`))

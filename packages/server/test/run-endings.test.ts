@@ -23,13 +23,13 @@ async function startMiles(options: Partial<FakeMilesOptions> = {}): Promise<Fake
   return miles
 }
 
-/** Lets a test wait until so many have come somewhere, and then lets them all go on. */
+/** Lets a test wait until so many have come somewhere, and then lets them all continue. */
 class Gate {
   #count = 0
   readonly #come = new Set<() => void>()
   readonly #open = Promise.withResolvers<void>()
 
-  /** For user code: what is cancelled goes on as well. */
+  /** For user code: what is cancelled continues as well. */
   async pass(signal: AbortSignal): Promise<void> {
     this.#count += 1
     for (const look of this.#come) look()
@@ -103,7 +103,7 @@ describe('POST /flush', () => {
 })
 
 describe('a server that ends', () => {
-  it('waits for the answers of what is going on, whether queued, running or being graded', async () => {
+  it('waits for the answers of what is in progress, whether queued, running or being graded', async () => {
     const [workflow, grading] = [new Gate(), new Gate()]
     const server = await startServer({
       run: true,

@@ -132,14 +132,14 @@ describe('a server whose outbox another one has taken over', () => {
         code: 'storage_error',
       })
       // What it wrote may be told by the other one, which may have read it already.
-      expect(next?.records[0]?.untold).toMatchObject([{ body: 'success' }])
+      expect(next?.records[0]?.undelivered).toMatchObject([{ body: 'success' }])
       await first.outbox.close()
       await next?.outbox.close()
       expect(await found(folder)).toStrictEqual({ owed: ['completion success'] })
     },
   )
 
-  it('finds out as well when the folder was removed, and another one has made it anew', async () => {
+  it('finds out as well when the folder was removed, and another one has made it again', async () => {
     const folder = await temporaryFolder()
     await using first = await openOutbox(folder)
     rmSync(folder, { recursive: true })

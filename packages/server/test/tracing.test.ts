@@ -17,7 +17,7 @@ afterEach(() => {
 
 const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`
 
-it('the trace of a request goes on in its rollout, its model calls and its callbacks', async () => {
+it('the trace of a request continues in its rollout, its model calls and its callbacks', async () => {
   const exporter = new InMemorySpanExporter()
   new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }).register()
   await using running = await startServer()

@@ -58,7 +58,7 @@ it('rollouts with callbacks and leased ones never mix', async () => {
 })
 
 describe('POST /drain', () => {
-  it('refuses new rollouts for good, and leaves those that are going on alone', async () => {
+  it('refuses new rollouts for good, and leaves those that are in progress alone', async () => {
     await using running = await gated({ instanceId: 'pod-7' })
     const { url, controller } = running
     const handle = await running.start({ rollout_id: 'b' })

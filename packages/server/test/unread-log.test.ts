@@ -7,7 +7,7 @@ import { expect, it } from 'vitest'
 const script = fileURLToPath(new URL('./chatty-process.ts', import.meta.url))
 
 /**
- * A process that writes so many lines of 1 KB to its log, and whether its event loop goes on. It ends
+ * A process that writes so many lines of 1 KB to its log, and whether its event loop continues. It ends
  * when `last` of them has been read.
  */
 function startChatty(
@@ -40,7 +40,7 @@ it('a log that nobody reads holds up nothing, and is there when it is read', asy
   const text = await log
   await once(child, 'close')
 
-  expect(said()).toBe('the event loop went on\n')
+  expect(said()).toBe('the event loop continued\n')
   const messages = text
     .trim()
     .split('\n')

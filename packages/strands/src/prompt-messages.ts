@@ -168,7 +168,7 @@ function joinedText(content: Content | undefined, where: string): string {
     .join('')
 }
 
-/** By its address, data URLs included: bytes would be coded anew for every model call. */
+/** By its address, data URLs included: bytes would be coded again for every model call. */
 function imageBlock(image: string | { url: string }): ImageBlock {
   const url = typeof image === 'string' ? image : image.url
   return new ImageBlock({ format: imageFormat(url), source: { url } })

@@ -65,7 +65,7 @@ export class OsmosisStrandsAgent extends Agent {
     }
   }
 
-  /** As `Agent.stream`; leaving it early ends the model call that is under way. */
+  /** As `Agent.stream`; leaving it early ends the model call that is in progress. */
   override async *stream(
     args?: OsmosisInvokeArgs,
     options?: InvokeOptions,
@@ -89,7 +89,7 @@ export class OsmosisStrandsAgent extends Agent {
       rollout.noteStreamEnd(error)
       throw error
     } finally {
-      // Tools may have kept the signal for work that goes on behind the run.
+      // Tools may have kept the signal for work that continues behind the run.
       if (!ended) left.abort()
     }
   }
@@ -97,7 +97,7 @@ export class OsmosisStrandsAgent extends Agent {
   #toInput(args: OsmosisInvokeArgs | undefined): InvokeArgs {
     if (!Array.isArray(args) || !args.some(isChatMessage)) return args as InvokeArgs
     const { messages, system } = fromPrompt(args as PromptMessages, this.#rollout?.memory)
-    // A second run at the same time is refused by Strands and must not leave a trace.
+    // A second run concurrently is refused by Strands and must not leave a trace.
     if (system !== undefined && !this.isInvoking) {
       this.systemPrompt = mergedSystemPrompt(this.systemPrompt, system)
       if (this.#rollout) this.#rollout.system = mergedSystemPrompt(this.#rollout.system, system)

@@ -51,7 +51,7 @@ describe.each(['headers', 'body'] as const)('while the policy is silent before i
 })
 
 describe('a stream that is left early', () => {
-  test('ends the call that is under way', async () => {
+  test('ends the call that is in progress', async () => {
     await using server = await startPolicyServer([fault.hang('body')])
     await rolloutOn(server).run(async () => {
       for await (const event of policyAgent().stream('go')) {

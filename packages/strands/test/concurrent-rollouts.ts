@@ -47,7 +47,7 @@ async function runAgent(rolloutId: string, name: string): Promise<string> {
 }
 
 /**
- * Runs rollouts of two agents with helpers, in loops, at the same time, and compares all that they asked with
+ * Runs rollouts of two agents with helpers, in loops, concurrently, and compares all that they asked with
  * what each should have.
  *
  * @returns what the agents said last

@@ -102,7 +102,7 @@ test('a turn that was cancelled at its tools comes before the note of Strands', 
   expect(sampleKinds).toEqual(['user:text', 'assistant:toolUse', 'assistant:text'])
 })
 
-test('a turn that was cancelled at its tools is kept when the agent goes on', async () => {
+test('a turn that was cancelled at its tools is kept when the agent continues', async () => {
   const { plain, ours, sampleKinds } = await withBoth(
     () => ({ tools: [addTool()] }),
     async (agent) => {

@@ -185,7 +185,7 @@ test('an agent with an empty conversation fails and names what to pass', async (
   )
 })
 
-test('a second invocation at the same time is refused by Strands and leaves no trace', async () => {
+test('a second invocation concurrently is refused by Strands and leaves no trace', async () => {
   await using server = await startPolicyServer([fault.on('hi', { delayMs: 20 })])
   await rolloutOn(server).run(async () => {
     const agent = policyAgent()

@@ -191,7 +191,7 @@ test('a message of the prompt that a plugin changed goes out changed', async () 
   expect(messagesOf(server.requests[0])).toEqual([{ role: 'user', content: '[removed]' }])
 })
 
-test('the images of a row are not coded anew for every call', async () => {
+test('the images of a row are not coded again for every call', async () => {
   await using server = await startPolicyServer(['one'])
   const url = 'https://example.test/cat.jpg?size=2'
   await rolloutOn(server).run(async () => {

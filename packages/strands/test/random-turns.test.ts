@@ -72,7 +72,7 @@ async function sendsBackUnchanged(turns: readonly Turn[]): Promise<void> {
   await rollout.run(async () => {
     const f = new FunctionTool({ name: 'f', description: 'Anything.', callback: () => 'ok' })
     const agent = policyAgent({ tools: [f] })
-    while (server.requests.length <= turns.length) await agent.invoke('go on')
+    while (server.requests.length <= turns.length) await agent.invoke('continue')
   })
 
   const requests = server.requests.map(messagesOf)

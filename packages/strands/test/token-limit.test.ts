@@ -32,12 +32,12 @@ describe('an answer that the token limit cut off', () => {
     await rollout.run(async () => {
       const agent = policyAgent()
       await expect(agent.invoke('go')).rejects.toBeInstanceOf(MaxTokensError)
-      await agent.invoke('go on')
+      await agent.invoke('continue')
     })
     expect(messagesOf(server.requests[1])).toEqual([
       { role: 'user', content: 'go' },
       { role: 'assistant', content: 'Once upon' },
-      { role: 'user', content: 'go on' },
+      { role: 'user', content: 'continue' },
     ])
     expect((await sampleOf(rollout)).extraFields).toEqual({})
   })
@@ -51,7 +51,7 @@ describe('an answer that the token limit cut off', () => {
       expect((await sampleOf(rollout)).trajectoryMessages?.at(-1)?.tool_calls).toMatchObject([
         { function: { arguments: '{"a": 1, "b' } },
       ])
-      await agent.invoke('go on')
+      await agent.invoke('continue')
     })
     expect((await sampleOf(rollout)).messages[1]).toEqual({
       role: 'assistant',

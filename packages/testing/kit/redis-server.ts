@@ -27,7 +27,7 @@ export interface RedisServer extends AsyncDisposable {
   kill(): Promise<void>
   /** Starts it again, on the same port and with what is in its folder. */
   restart(): Promise<void>
-  /** Has it stand still, and go on. */
+  /** Has it stand still, and continue. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void
   /** Kills it and removes its folder. */
   stop(): Promise<void>

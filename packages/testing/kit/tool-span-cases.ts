@@ -70,7 +70,7 @@ export function describeToolSpans(adapterName: string, adapter: ToolSpanAdapter)
       expect(JSON.stringify(written)).not.toContain('secret')
     })
 
-    it('tool calls at the same time have a span each, with equal ids as well', async () => {
+    it('tool calls concurrently have a span each, with equal ids as well', async () => {
       using spans = new RecordedSpans()
       const ids = ['a', 'b', 'c']
       await using server = await startPolicyServer(({ body }) =>

@@ -10,7 +10,7 @@ export interface IntendedAnswer {
   readonly body: string
 }
 
-/** One request under way. */
+/** One request in progress. */
 export interface OpenRequest {
   readonly outgoing: ServerResponse
   /** Aborts when the connection is gone. */

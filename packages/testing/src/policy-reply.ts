@@ -19,7 +19,7 @@ export type OmittedPart =
 export interface Faults {
   /** One JSON object, although the request asked for a stream. */
   readonly json?: boolean
-  /** Exactly this text as the event stream, in place of the answer. */
+  /** Exactly this text as the event stream, instead of the answer. */
   readonly raw?: string
   readonly omit?: readonly OmittedPart[]
   /** The whole answer in a single chunk, without a role. */

@@ -66,8 +66,8 @@ describe('TinyPolicy', () => {
         'next',
       )
       const first = trained(answer)
-      const begun = [...first.promptIds, ...first.ids]
-      expect(next.prompt_token_ids?.slice(0, begun.length)).toEqual(begun)
+      const started = [...first.promptIds, ...first.ids]
+      expect(next.prompt_token_ids?.slice(0, started.length)).toEqual(started)
     }
   })
 

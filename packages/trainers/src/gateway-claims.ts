@@ -17,7 +17,7 @@ import { WakeUp } from './wake-up.ts'
 
 /** Rollouts that are known to wait are asked for again after this. Milliseconds. */
 const stockMs = 2_000
-/** How long one rollout is asked for, while others go on. Milliseconds. */
+/** How long one rollout is asked for, while others continue. Milliseconds. */
 const claimMs = 60_000
 /** For a last look at a gateway that does not answer, when the worker ends. Milliseconds. */
 const lastLookMs = 10_000

@@ -35,7 +35,7 @@ interface GatewayWatchOptions {
   readonly logger: Logger
 }
 
-/** More than any gateway runs at the same time; its own default is 500. */
+/** More than any gateway runs concurrently; its own default is 500. */
 const mostRunning = 100_000
 
 /**
@@ -100,7 +100,7 @@ export class GatewayWatch {
   async #giveUp({ id, attempt = '' }: GatewayRollout): Promise<void> {
     const { client, logger } = this.#options
     const message = 'The worker that ran it is gone.'
-    logger.warn({ rollout_id: id }, 'an abandoned rollout is ended, so that its trainer goes on')
+    logger.warn({ rollout_id: id }, 'an abandoned rollout is ended, so that its trainer continues')
     const end = { kind: 'failed', category: 'agent_error', message } as const
     await client.tell(patch(id, finalStatus(end, attempt)), this.#closing.signal)
   }

@@ -14,7 +14,7 @@ export interface WorkerSummary {
   /** Rollouts that were run more than once. */
   readonly retried: number
   /** Rollouts whose end the trainer could not be told. */
-  readonly untold: number
+  readonly undelivered: number
   /** Samples that got a reward. */
   readonly samples: number
   /** Those of them whose history was rewritten, so that a trainer cannot learn from them as one sequence. */
@@ -29,7 +29,7 @@ export interface WorkerSummary {
 class WorkerFigures implements WorkerSummary {
   readonly ends = { rewarded: 0, removed: 0, failed: 0, cancelled: 0 }
   retried = 0
-  untold = 0
+  undelivered = 0
   samples = 0
   rewritten = 0
   calls = 0
@@ -51,11 +51,11 @@ class WorkerFigures implements WorkerSummary {
 
   /** As fields of a log line. */
   get line(): Readonly<Record<string, number>> {
-    const { ends, retried, untold, samples, rewritten, calls, cutOff } = this
+    const { ends, retried, undelivered, samples, rewritten, calls, cutOff } = this
     return {
       ...ends,
       retried,
-      untold,
+      undelivered,
       history_rewritten_share: share(rewritten, samples),
       cut_off_share: share(cutOff, calls),
     }
@@ -72,13 +72,13 @@ export interface TrainerWorkerOptions {
   readonly backend: ExecutionBackend
   readonly link: TrainerLink
   /**
-   * Most rollouts at the same time, those included whose end is being told. Those that the backend has
+   * Most rollouts concurrently, those included whose end is being told. Those that the backend has
    * no slot for wait in it, while their deadline runs.
    */
   readonly concurrency: number
-  /** Ends the worker: it takes no more, lets rollouts go on for a while, and cancels the rest. */
+  /** Ends the worker: it takes no more, lets rollouts continue for a while, and cancels the rest. */
   readonly signal?: AbortSignal | undefined
-  /** How long rollouts may go on after that. Seconds; default 30. */
+  /** How long rollouts may continue after that. Seconds; default 30. */
   readonly drainSeconds?: number | undefined
   /** Default: nothing is logged. */
   readonly logger?: Logger | undefined
@@ -174,7 +174,7 @@ class TrainerWorker {
     this.#running.add(running)
     this.#runAndTell(running)
       .catch((error: unknown) => {
-        this.#figures.untold += 1
+        this.#figures.undelivered += 1
         if (isOsmosisError(error) && error.code === 'unauthorized') this.#fail(error)
         const line = { rollout_id: task.request.rolloutId, error: errorMessage(error) }
         this.#logger.error(line, `${this.#options.link.name} was not told how a rollout ended`)

@@ -29,7 +29,7 @@ test.each(['claim', 'model call', 'reward', 'end'])(
     startWorker(fake, agent)
     await fake.allEnded()
     expect(faulty.size).toBe(10)
-    expect(agent.begun.toSorted()).toEqual(ids)
+    expect(agent.started.toSorted()).toEqual(ids)
     expect(trainedRewards(fake)).toEqual(Object.fromEntries(ids.map((id, n) => [id, [n, n]])))
   },
 )
@@ -53,7 +53,7 @@ test('while every tenth request fails, each rollout is told once, with its own r
   const summaries = await Promise.all(workers.map(async (worker) => worker.stop()))
   const ends = summaries.flatMap((summary) => Object.values(summary.ends))
   expect(ends.reduce((sum, count) => sum + count)).toBe(60)
-  expect(summaries.map(({ untold }) => untold)).toEqual([0, 0])
+  expect(summaries.map(({ undelivered }) => undelivered)).toEqual([0, 0])
 })
 
 test.each<[TrainerFault, string[]]>([
@@ -116,7 +116,7 @@ test('a rollout whose retry is refused ends as it did before', async () => {
   const worker = startWorker(fake, plannedAgent())
   await fake.allEnded()
   expect(fake.rollouts).toMatchObject([{ state: 'failed', errorMessage: /out of memory/ }])
-  expect(await worker.stop()).toMatchObject({ retried: 0, untold: 0, ends: { failed: 1 } })
+  expect(await worker.stop()).toMatchObject({ retried: 0, undelivered: 0, ends: { failed: 1 } })
 })
 
 describe('a worker that is told to end leaves nothing open', () => {
@@ -154,23 +154,23 @@ describe('a worker that is told to end leaves nothing open', () => {
     void fake.pause(60_000, 600)
     const agent = plannedAgent()
     const worker = startWorker(fake, agent)
-    await fake.until(() => agent.begun.length === 1)
+    await fake.until(() => agent.started.length === 1)
     expect((await worker.stop()).ends).toMatchObject({ cancelled: 1 })
     expect(fake.rollouts).toMatchObject([{ state: 'failed', events: [] }])
   })
 
-  test('and lets what is running go on for as long as it was told', async () => {
-    const begun = Promise.withResolvers<void>()
+  test('and lets what is running continue for as long as it was told', async () => {
+    const started = Promise.withResolvers<void>()
     const goOn = Promise.withResolvers<void>()
     const { fake, ids } = await gateway([{ input: row() }], {
       model: async (body) => {
-        begun.resolve()
+        started.resolve()
         await goOn.promise
         return model(body, '')
       },
     })
     const worker = startWorker(fake, plannedAgent(), { drainSeconds: 30 })
-    await begun.promise
+    await started.promise
     const stopped = worker.stop()
     goOn.resolve()
     expect((await stopped).ends).toMatchObject({ rewarded: 1, cancelled: 0 })

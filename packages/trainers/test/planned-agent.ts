@@ -35,11 +35,11 @@ export interface Plan {
 /** What a planned agent lets a test know. */
 export interface PlannedAgent {
   readonly backend: LocalBackend
-  /** The rollouts whose workflow was begun, in that order. */
-  readonly begun: readonly string[]
+  /** The rollouts whose workflow was started, in that order. */
+  readonly started: readonly string[]
   /** The rollouts that were told to stop before they had ended. */
   readonly stopped: readonly string[]
-  /** Most that were running at the same time. */
+  /** Most that were running concurrently. */
   readonly mostRunning: number
 }
 
@@ -58,14 +58,14 @@ export const model: FakeModel = (body) => tokenAnswer(body, { content: 'it is' }
 export function plannedAgent(
   heard: (phase: 'running' | 'grading', rolloutId: string) => void = () => {},
 ): PlannedAgent {
-  const begun: string[] = []
+  const started: string[] = []
   const stopped: string[] = []
   let running = 0
   let mostRunning = 0
 
   class PlannedWorkflow extends AgentWorkflow {
     override async run(ctx: AgentWorkflowContext): Promise<void> {
-      begun.push(ctx.rolloutId)
+      started.push(ctx.rolloutId)
       running += 1
       mostRunning = Math.max(mostRunning, running)
       try {
@@ -115,7 +115,7 @@ export function plannedAgent(
   const workflowConfig = defineWorkflowConfig({ name: 'planned', concurrency: {} })
   return {
     backend: new LocalBackend({ workflow: PlannedWorkflow, workflowConfig, grader: PlannedGrader }),
-    begun,
+    started,
     stopped,
     get mostRunning() {
       return mostRunning
@@ -136,7 +136,7 @@ async function askAll(ctx: AgentWorkflowContext): Promise<void> {
       const answer = await context.policy(sampleId).complete({ messages })
       if (repeats) continue
       messages.push(...answer.choices.map(({ message }) => message))
-      messages.push({ role: 'user', content: `Go on, ${n}.` })
+      messages.push({ role: 'user', content: `Continue, ${n}.` })
     }
   }
 }

@@ -27,7 +27,7 @@ test('a worker says what it has done, and how much of it a trainer cannot use as
   expect(summary).toMatchObject({
     ends: { rewarded: 2, removed: 1, failed: 1, cancelled: 0 },
     retried: 0,
-    untold: 0,
+    undelivered: 0,
     samples: 2,
     rewritten: 1,
     calls: 4,
@@ -43,7 +43,7 @@ test('a worker says what it has done, and how much of it a trainer cannot use as
       failed: 1,
       cancelled: 0,
       retried: 0,
-      untold: 0,
+      undelivered: 0,
       history_rewritten_share: 0.5,
       cut_off_share: 0.25,
     },
@@ -62,7 +62,7 @@ test('a worker says which agent had returned while the policy was answering it',
   })
 })
 
-test('no more rollouts are taken than may run at the same time', async () => {
+test('no more rollouts are taken than may run concurrently', async () => {
   const { fake } = await gateway(Array.from({ length: 40 }, () => ({ input: row() })))
   let most = 0
   const agent = plannedAgent(() => {

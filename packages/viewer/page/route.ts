@@ -15,7 +15,7 @@ export interface Route {
   readonly divergence: boolean
 }
 
-/** @param only - the one run that there is, in place of a list */
+/** @param only - the one run that there is, instead of a list */
 function readRoute(hash: string, only: string | undefined): Route {
   const [path = '', search = ''] = hash.slice(1).split('?')
   const [, page = '', run = '', other = ''] = path.split('/').map(decoded)

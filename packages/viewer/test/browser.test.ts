@@ -126,8 +126,8 @@ describe('the keyboard', () => {
   })
 })
 
-describe('a run under way', () => {
-  it('shows a rollout when it ends, and goes on when the run is replaced', async () => {
+describe('a run in progress', () => {
+  it('shows a rollout when it ends, and continues when the run is replaced', async () => {
     const folder = writeAirlineRun(root, { name: 'live', rows: 8, attempts: 2, ended: 9 })
     const { page, problems } = await open('#/run/live')
     await page.getByText('9 of 16').waitFor()

@@ -286,7 +286,7 @@ describe('what it serves', () => {
   })
 })
 
-describe('a run under way', () => {
+describe('a run in progress', () => {
   it('sends what has ended as it ends, notes included', async () => {
     const { root, client } = await airlineViewer()
     const stop = new AbortController()

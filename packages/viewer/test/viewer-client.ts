@@ -24,7 +24,7 @@ export class ViewerClient {
     this.#token = tokenOf(url)
   }
 
-  /** With these headers in place of the token; `fetch` would not let a host be claimed. */
+  /** With these headers instead of the token; `fetch` would not let a host be claimed. */
   async ask(path: string, headers: Record<string, string> = {}): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const { hostname, port } = this.#base

@@ -36,7 +36,7 @@ it.each(['garble-channel', 'send-nonsense'])(
   },
 )
 
-it('a rollout that prints what nobody reads any more goes on', async () => {
+it('a rollout that prints what nobody reads any more continues', async () => {
   const file = path.join(import.meta.dirname, 'front-process.ts')
   const front = spawn(process.execPath, [file, 'http://127.0.0.1:9/v1', 'print'])
   front.stderr.destroy()

@@ -55,7 +55,7 @@ it('the figures of a server know of model calls in its workers, of workers that 
   }, 60_000)
 })
 
-it('the trace of a request goes on in the model calls that a worker makes', async () => {
+it('the trace of a request continues in the model calls that a worker makes', async () => {
   await using controller = await new FakeController().start()
   const { pool } = await shared()
   const server = createRolloutServer({

@@ -34,7 +34,7 @@ it('an error of 10 MB that ends its worker is cut as well', async () => {
   for (const { what } of ends) expect(what.length).toBeLessThan(10_000)
 })
 
-it('a worker that cannot learn what memory it takes, as without files, goes on', async () => {
+it('a worker that cannot learn what memory it takes, as without files, continues', async () => {
   const { pool, ends } = await openPool({ workers: 1, stallTimeoutSeconds: 10 })
   const { completion } = await runRollout(pool, 'hide-memory')
   expect(completion.failure).toBeNull()
@@ -63,7 +63,7 @@ describe('a rollout that ends its worker', () => {
   it('by closing the files of Node.js is not told that its heap was full', async () => {
     const pool = await openPool({ heapMegabytes: 1000, stallTimeoutSeconds: 100 })
     const text =
-      /^the worker process aborted \(SIGABRT\), because Node\.js could not go on, .* stderr has the reason; /
+      /^the worker process aborted \(SIGABRT\), because Node\.js could not continue, .* stderr has the reason; /
     expect(await endTwoWorkers(pool, 'close-files')).toMatch(text)
     expect(pool.pool.workers().restarts).toMatchObject({ crash: 2, memory: 0 })
   })

@@ -11,7 +11,7 @@ describe('a rollout that harms its own process', () => {
   it.each([
     ['exit', /^the workflow called process\.exit\(0\) \(at \S*test\/harmful-worker\.ts:/],
     ['throw', /^the workflow threw an error that nobody caught: thrown in a timer \(at /],
-  ])('by %s fails alone, and its worker goes on', async (harm, text) => {
+  ])('by %s fails alone, and its worker continues', async (harm, text) => {
     const { pool, ends } = await shared()
     const harmless = runRollout(pool, 'nothing')
     const { completion } = await runRollout(pool, harm)

@@ -11,7 +11,7 @@ sampled_tokens = itertools.count(1)
 
 def rendered(messages):
     text = "".join(f"{message['role']}:{message['content']};" for message in messages)
-    # Each prompt goes on with the one before it and its answer.
+    # Each prompt continues with the one before it and its answer.
     return [ord(letter) for letter in f"{text}assistant:"]
 
 

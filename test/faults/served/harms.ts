@@ -52,7 +52,7 @@ export interface Row {
   readonly calls: number
   readonly harm?: Harm
   readonly when?: HarmedPart
-  /** Where it is noted that the rollout was begun, before anything else. */
+  /** Where it is noted that the rollout was started, before anything else. */
   readonly noteUrl?: string
   /** How long it waits before its first call. Milliseconds. */
   readonly idleMs?: number

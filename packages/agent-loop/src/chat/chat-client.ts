@@ -184,7 +184,7 @@ export class ChatClient {
   }
 
   /**
-   * Sends the request once. Rejects only as long as no answer has begun: from there on asking
+   * Sends the request once. Rejects only as long as no answer has started: from there on asking
    * again would be a second answer, so what goes wrong then waits in the function it resolves with.
    */
   async #attempt({

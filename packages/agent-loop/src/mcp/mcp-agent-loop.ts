@@ -193,7 +193,7 @@ export interface McpAgentLoopOptions {
    * connection is closed when that is done, so each must be one of its own.
    */
   readonly connect: (request: RolloutRequest) => Promise<McpClient>
-  /** Most tool calls of one answer at the same time; default: all of them. */
+  /** Most tool calls of one answer concurrently; default: all of them. */
   readonly maxConcurrentTools?: number | undefined
 }
 

@@ -21,7 +21,7 @@ import { loopRoutes } from './loop-routes.ts'
 
 /** Options of {@link createApp}. */
 export interface CreateAppOptions extends ServerShellOptions {
-  /** Most rollouts running at the same time; others wait. Default: null, unlimited. */
+  /** Most rollouts running concurrently; others wait. Default: null, unlimited. */
   maxConcurrent?: number | null | undefined
   /** Most rollouts that may wait; more are answered 503. Default: null, any number. */
   maxQueued?: number | null | undefined

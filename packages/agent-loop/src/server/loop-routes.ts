@@ -66,7 +66,7 @@ export function loopRoutes(
   )
   metrics.gauge(
     'osmosis_rollout_slots',
-    'How many rollouts may run at the same time; +Inf when there is no limit.',
+    'How many rollouts may run concurrently; +Inf when there is no limit.',
     () => limiter.maxConcurrent ?? Number.POSITIVE_INFINITY,
   )
   metrics.callbacks.expect('completed')
@@ -82,10 +82,12 @@ export function loopRoutes(
 
   /** Runs a rollout; resolves when its result has been seen to. */
   async function run(rollout: AcceptedRollout, record: OutboxRecord | undefined): Promise<void> {
-    const begun = new RolloutRun(shared, rollout)
-    running.add(begun)
-    await begun.inTrace(async () => delivery.deliver(await begun.finish(), record && { record }))
-    running.delete(begun)
+    const started = new RolloutRun(shared, rollout)
+    running.add(started)
+    await started.inTrace(async () =>
+      delivery.deliver(await started.finish(), record && { record }),
+    )
+    running.delete(started)
   }
 
   const init: ServerRoute<LoopInitRequestBody> = {
@@ -161,7 +163,7 @@ export function loopRoutes(
     resume: (left) => admission.resume(left),
     endWork() {
       const reason = new OsmosisError('server_shutdown', 'rollout server shut down')
-      for (const begun of running) begun.abort(reason)
+      for (const started of running) started.abort(reason)
     },
     settle: async () => ownership?.close(),
   }

@@ -17,7 +17,7 @@ export interface RolloutClientSettings {
   readonly retryBaseDelaySeconds: number
   /** Longest wait between two tries; 1 to 300, default 30. */
   readonly retryMaxDelaySeconds: number
-  /** Most model calls of one rollout at the same time; 1 to 1000, default 100. */
+  /** Most model calls of one rollout concurrently; 1 to 1000, default 100. */
   readonly maxConnections: number
   /** Calls of one rollout beyond so many at a time close their connection; 1 to 100, default 20. */
   readonly maxKeepaliveConnections: number
@@ -25,7 +25,7 @@ export interface RolloutClientSettings {
 
 /** How the server takes rollouts. Times are seconds. */
 export interface RolloutServerSettings {
-  /** Most rollouts running at the same time; 1 to 10000. Default null: unlimited. */
+  /** Most rollouts running concurrently; 1 to 10000. Default null: unlimited. */
   readonly maxConcurrentRollouts: number | null
   /** How long an ended rollout is remembered; 60 to 86400, default 3600. */
   readonly recordTtlSeconds: number
@@ -57,7 +57,7 @@ export interface RolloutSettingsInput {
  * (`OSMOSIS_ROLLOUT_CLIENT_TIMEOUT_SECONDS` and so on), then a file `.env` in the current folder,
  * then the defaults.
  *
- * @param environment - in place of the process's own and `.env`
+ * @param environment - instead of the process's own and `.env`
  * @throws OsmosisError with code `invalid_config` that names the setting or the variable
  */
 export function resolveSettings(

@@ -6,16 +6,16 @@ import { isToolErrorResult } from './tool-results.ts'
 
 /** Options of {@link executeToolCalls}. */
 export interface ExecuteToolCallsOptions {
-  /** Most calls at the same time; default: all of them. */
+  /** Most calls concurrently; default: all of them. */
   maxConcurrent?: number | undefined
-  /** Calls that have not begun when it aborts are not made; pass `ctx.signal`. */
+  /** Calls that have not started when it aborts are not made; pass `ctx.signal`. */
   signal?: AbortSignal | undefined
 }
 
 /**
- * Carries out the tool calls of one answer at the same time and resolves with the results in the
+ * Carries out the tool calls of one answer concurrently and resolves with the results in the
  * order of the calls. When `execute` fails for one, the others are still waited for, so that
- * nothing goes on unobserved; then the first failure, in the order of the calls, is thrown.
+ * nothing continues unobserved; then the first failure, in the order of the calls, is thrown.
  *
  * @throws whatever `execute` threw; the reason of `signal` when it aborted; RangeError for a
  * `maxConcurrent` that is not a whole number of at least 1

@@ -192,7 +192,7 @@ export class RolloutQueue implements OpenQueue {
    *
    * @param concurrency - how many at a time
    * @param lockMs - how long a server may be silent before others deliver what it was delivering
-   * @returns begins no more of it; deliveries under way continue
+   * @returns begins no more of it; deliveries in progress continue
    */
   deliverResults(deliver: Deliver, concurrency: number, lockMs = 10_000): () => void {
     return this.#deliveries.deliver(deliver, concurrency, lockMs)

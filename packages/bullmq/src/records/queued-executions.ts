@@ -170,10 +170,10 @@ export class QueuedExecutions {
   /**
    * The mark: resolves with whether the first model call may leave.
    *
-   * @param begun - model calls that started before it; default: 0
+   * @param started - model calls that started before it; default: 0
    */
-  async mark({ id, run }: QueuedExecution, begun = 0): Promise<boolean> {
-    return Number(await this.#records.run(runScripts.mark, id, [run, begun])) === 1
+  async mark({ id, run }: QueuedExecution, started = 0): Promise<boolean> {
+    return Number(await this.#records.run(runScripts.mark, id, [run, started])) === 1
   }
 
   /** The run is not finished by its worker, which is not waited for any more. */

@@ -175,9 +175,9 @@ export const runScripts = {
   /** The mark: the first model call may leave. */
   mark: toScript(`
     read('run', 'cancel', 'status', 'asked')
-    local run, begun = ARGV[3], ARGV[4]
+    local run, started = ARGV[3], ARGV[4]
     if not stateAfter('policy_called', run) then return 0 end
-    if get('asked') ~= run then redis.call('HINCRBY', record, 'calls', begun) end
+    if get('asked') ~= run then redis.call('HINCRBY', record, 'calls', started) end
     set('asked', run)
     return 1`),
 

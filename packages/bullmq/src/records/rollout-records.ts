@@ -78,7 +78,7 @@ export class RolloutRecords {
   }
 
   /**
-   * A rollout and more of its fields, as they are at the same time. Undefined for one that is not
+   * A rollout and more of its fields, as they are concurrently. Undefined for one that is not
    * known.
    */
   async readWith(

@@ -153,7 +153,11 @@ export function showQueue(
     'Rollouts with outcomes that were not delivered yet.',
     ({ counts }) => counts.undelivered,
   )
-  gauge('osmosis_leases_held', 'Leased rollouts that are going on.', ({ counts }) => counts.leased)
+  gauge(
+    'osmosis_leases_held',
+    'Leased rollouts that are in progress.',
+    ({ counts }) => counts.leased,
+  )
   gauge(
     'osmosis_lease_results',
     'Results that are kept for their callers.',

@@ -78,13 +78,13 @@ export class ModelCallSlots {
    */
   async begin({ endpoint: url, signal }: BeginningModelCall): Promise<() => void> {
     const endpoint = this.#endpoint(new URL(url).origin)
-    const begun = Promise.withResolvers<undefined>()
-    const waiting = { slot: randomUUID(), begin: () => begun.resolve(undefined) }
+    const started = Promise.withResolvers<undefined>()
+    const waiting = { slot: randomUUID(), begin: () => started.resolve(undefined) }
     endpoint.waiting.add(waiting)
     const release = (): void => this.#release(endpoint, waiting)
     try {
       this.#look(endpoint)
-      await untilAborted(signal, () => begun.promise)
+      await untilAborted(signal, () => started.promise)
       return release
     } catch (error) {
       release()

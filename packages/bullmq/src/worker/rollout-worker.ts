@@ -115,7 +115,7 @@ export class RolloutWorker implements AsyncDisposable {
       backend,
       runs: this.#runs,
       patienceMs,
-      callBegins: async (...begun) => this.#callBegins(...begun),
+      callBegins: async (...started) => this.#callBegins(...started),
     }
     this.#jobs = new Worker(queueNames.rollouts, async (job, token) => this.#process(job, token), {
       connection: connection.waiting(),
@@ -286,7 +286,7 @@ export class RolloutWorker implements AsyncDisposable {
     return giveBack(job, token)
   }
 
-  /** @param isMarked - whether the mark was set, which counts what has begun before */
+  /** @param isMarked - whether the mark was set, which counts what has started before */
   async #callBegins(
     of: QueuedExecution,
     call: BeginningModelCall,

@@ -47,7 +47,7 @@ export class WorkerExecution {
   #ending: OsmosisError | undefined
   #isGivenUp = false
   /** Model calls that started before the mark, which counts them; undefined from then on. */
-  #begun: number | undefined = 0
+  #started: number | undefined = 0
 
   constructor(
     parts: WorkerExecutionParts,
@@ -102,17 +102,17 @@ export class WorkerExecution {
         if (phase === 'running') runs.begin(this.of).catch(() => {})
       },
       beforeFirstModelCall: async () => {
-        const begun = this.#begun
-        this.#begun = undefined
-        if (await this.#patiently(async () => runs.mark(this.of, begun))) return
+        const started = this.#started
+        this.#started = undefined
+        if (await this.#patiently(async () => runs.mark(this.of, started))) return
         const state = await this.#patiently(async () => runs.look(this.of))
         this.follow(state)
         throw state.cancel ?? givenUp
       },
       modelCallBegins: async (call) => {
         if (this.#isGivenUp) throw givenUp
-        const isMarked = this.#begun === undefined
-        if (this.#begun !== undefined) this.#begun += 1
+        const isMarked = this.#started === undefined
+        if (this.#started !== undefined) this.#started += 1
         return callBegins(this.of, call, isMarked)
       },
       workflowFinished: async (outcome, samples = new Map()) => {

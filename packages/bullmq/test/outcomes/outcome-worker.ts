@@ -4,7 +4,7 @@ import { silentLogger } from '@osmosis/server'
 import { ownProcess } from '@osmosis/server/protocols'
 import { outcomeEntrypoints, type OutcomeEntrypoint } from '@osmosis/testing/kit/outcome-entrypoint'
 
-// A worker for rollouts of the outcome table, in a process of its own. Prints a line when it has begun.
+// A worker for rollouts of the outcome table, in a process of its own. Prints a line when it has started.
 const { REDIS_URL = '', ENTRYPOINT = '', ARTIFACT_ROOT = '' } = process.env
 const entrypoint = outcomeEntrypoints[ENTRYPOINT as OutcomeEntrypoint]
 const worker = await startRolloutWorker({

@@ -100,7 +100,7 @@ async function named(name: string, root: string): Promise<Target> {
   return { name: `${own}@${variant}`, location, variant }
 }
 
-/** The run that goes on at the moment, which is what one wants to see; undefined for none and several. */
+/** The run that continues at the moment, which is what one wants to see; undefined for none and several. */
 async function onlyRunning(root: string): Promise<Target | undefined> {
   const readable = (await listRuns(root)).filter(({ problem }) => problem === null)
   const running: Target[] = []

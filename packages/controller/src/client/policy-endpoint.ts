@@ -29,7 +29,7 @@ export interface PolicyAccess {
   readonly policyCalls: number
   /** Of these, as far as their answers said. */
   readonly usage: TokenUsage
-  /** Refuses model calls from now on (410) and breaks off what goes on. Safe to call again. */
+  /** Refuses model calls from now on (410) and breaks off what continues. Safe to call again. */
   end(): void
 }
 
@@ -43,7 +43,7 @@ export interface PolicyEndpoint extends AsyncDisposable {
    * @throws OsmosisError with code `invalid_request` for an id that is in use or was a while ago
    */
   admit(rolloutId: string): PolicyAccess
-  /** Breaks off what goes on and stops listening. Safe to call again. */
+  /** Breaks off what continues and stops listening. Safe to call again. */
   close(): Promise<void>
 }
 

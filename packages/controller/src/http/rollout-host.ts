@@ -19,7 +19,7 @@ const graceMs = 500
 interface LoopbackServer {
   /** Base URL with the port it really has, without a slash at the end. */
   readonly url: string
-  /** Stops listening; answers under way get half a second, then every connection is closed. */
+  /** Stops listening; answers in progress get half a second, then every connection is closed. */
   close(): Promise<void>
 }
 
@@ -121,7 +121,7 @@ export async function openHost(
   async function shutDown(): Promise<void> {
     const message = `The ${options.name} was closed before the rollout ended.`
     closed.abort(new OsmosisError('cancelled', message))
-    // Their servers are asked to stop, and commits under way are brought to an end.
+    // Their servers are asked to stop, and commits in progress are brought to an end.
     await Promise.allSettled(running)
     await listening.close()
     await client.close()

@@ -108,7 +108,7 @@ export class ServerClient {
     }
   }
 
-  /** Breaks off what is going on. */
+  /** Breaks off what is in progress. */
   async close(): Promise<void> {
     await this.#transport.close()
   }

@@ -32,7 +32,7 @@ export interface PatientPolicyOptions {
 export interface PatientPolicy extends PolicyModel {
   /** Why no later model call can be answered either; null as long as that is not known. */
   readonly failure: string | null
-  /** How many calls were answered 429 so far: whoever makes them at the same time makes too many. */
+  /** How many calls were answered 429 so far: whoever makes them concurrently makes too many. */
   readonly refusals: number
 }
 

@@ -20,7 +20,7 @@ const passedOn = ['content-type', 'retry-after', 'retry-after-ms']
 
 /** A policy with connections of its own. Whoever made it closes it. */
 export interface UpstreamPolicy extends PolicyModel, AsyncDisposable {
-  /** Breaks off what is going on. Calls after that are answered with 502. */
+  /** Breaks off what is in progress. Calls after that are answered with 502. */
   close(): Promise<void>
 }
 
@@ -38,7 +38,7 @@ export function upstreamPolicy(options: {
   readonly baseUrl: string
   /** Default: no `authorization` header. */
   readonly apiKey?: string
-  /** Sent in place of the model the request names. */
+  /** Sent instead of the model the request names. */
   readonly model: string
 }): UpstreamPolicy {
   const { apiKey, model } = options

@@ -49,7 +49,7 @@ type Bytes = AsyncIterable<Uint8Array>
 
 /**
  * Passes an answer's bytes through unchanged and reports the usage it finds in them. Usage is
- * reported before the event that carries it goes on, or before the response ends: whoever has read
+ * reported before the event that carries it continues, or before the response ends: whoever has read
  * an answer, and ends the rollout for it, finds the answer counted.
  */
 export function observeUsage(

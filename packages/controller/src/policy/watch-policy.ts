@@ -24,7 +24,7 @@ export function watchPolicy(
   let failure: string | null = null
   let asking: Promise<boolean> | undefined
 
-  /** Calls that are refused at the same time share one answer. */
+  /** Calls that are refused concurrently share one answer. */
   async function refusesAll(request: PolicyRequest): Promise<boolean> {
     asking ??= refusesHarmless(policy, request).finally(() => (asking = undefined))
     return asking

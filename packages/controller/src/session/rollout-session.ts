@@ -48,17 +48,17 @@ export class RolloutSession<Outcome, State> {
     return this.#over.signal
   }
 
-  /** The clock of the rollout starts anew: the order goes out (again). */
+  /** The clock of the rollout starts again: the order goes out (again). */
   markSent(): void {
     this.#sentAt = performance.now()
   }
 
   /**
    * Ends the rollout with what `produce` says, unless it has ended already, and resolves to the
-   * end that counts. Contenders queue up behind a commit under way, and one whose turn comes after
+   * end that counts. Contenders queue up behind a commit in progress, and one whose turn comes after
    * a failed commit commits its own. `onWon` runs before anybody else learns of the end.
    *
-   * @throws whatever the commit throws; the rollout then goes on.
+   * @throws whatever the commit throws; the rollout then continues.
    */
   async end(produce: (facts: RolloutFacts) => Outcome, onWon?: () => void): Promise<Outcome> {
     const earlier = await this.committed()
@@ -69,7 +69,7 @@ export class RolloutSession<Outcome, State> {
     return outcome
   }
 
-  /** The end, if there is one once no commit is under way. */
+  /** The end, if there is one once no commit is in progress. */
   async committed(): Promise<Outcome | undefined> {
     while (this.#committing !== undefined) {
       try {
@@ -81,7 +81,7 @@ export class RolloutSession<Outcome, State> {
     return this.#outcome
   }
 
-  /** Breaks off model calls under way. */
+  /** Breaks off model calls in progress. */
   stopPolicyCalls(): void {
     this.#over.abort()
   }

@@ -135,7 +135,7 @@ export function json(status: number, body: unknown, headers: Record<string, stri
   }
 }
 
-/** Breaks the connection off in place of an answer. */
+/** Breaks the connection off instead of an answer. */
 export const cutOff: Answer = (response) => response.destroy()
 
 /** Gives no answer and keeps the connection. */

@@ -17,8 +17,8 @@ export interface PlainConnectionsOptions {
 }
 
 /**
- * Connections without TLS, one for each request under way, kept for later ones. Undici's pool does the same
- * by looking through all its connections twice for each request, which with a thousand of them under way
+ * Connections without TLS, one for each request in progress, kept for later ones. Undici's pool does the same
+ * by looking through all its connections twice for each request, which with a thousand of them in progress
  * costs more than to send it. With TLS one connection may serve many requests, so that is left to it.
  */
 export class PlainConnections {
@@ -42,7 +42,7 @@ export class PlainConnections {
     connections.dispatch(request, receiver)
   }
 
-  /** Breaks off what is going on. */
+  /** Breaks off what is in progress. */
   async destroy(): Promise<void> {
     await Promise.all([...this.#origins.values()].map(async (origin) => origin.destroy()))
   }

@@ -50,7 +50,7 @@ export async function bodyWithoutKeys(
   return new TextEncoder().encode(clean)
 }
 
-/** A text with the key in it in plain letters: JSON can escape them, and written anew it does not. */
+/** A text with the key in it in plain letters: JSON can escape them, and rewritten it does not. */
 function normalized(text: string, key: string): string {
   let plain: string
   try {

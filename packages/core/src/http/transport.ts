@@ -57,7 +57,7 @@ export interface Transport {
   post(url: string | URL, request: HttpRequest): Promise<HttpAnswer>
   /** Whether sending the request again can help after this error of `send` or `post`. */
   readonly isPassing: (error: unknown) => boolean
-  /** Breaks off what is going on. Requests after that fail. */
+  /** Breaks off what is in progress. Requests after that fail. */
   close(): Promise<void>
 }
 

@@ -2,7 +2,7 @@ import { startTimer } from './long-timer.ts'
 
 /**
  * Settles with `work`, or with the reason of `signal` as soon as that aborts, even if the work
- * never settles. Work is not begun when the signal is aborted already, and what it throws after the
+ * never settles. Work is not started when the signal is aborted already, and what it throws after the
  * abort is replaced by the reason: whatever code made of the abort, that is why it ended.
  *
  * @param clock - asked once the work has succeeded; what it throws counts instead

@@ -3,7 +3,7 @@ import { OsmosisError } from '../errors.ts'
 /** Limits of an answer of the policy. A call whose answer exceeds one fails with code `policy_stream_error`. */
 export interface PolicyLimits {
   /**
-   * How long the policy may send no byte once its answer has begun. Seconds; default 600. `Infinity` leaves
+   * How long the policy may send no byte once its answer has started. Seconds; default 600. `Infinity` leaves
    * it to the deadline of the rollout.
    */
   readonly silenceSeconds?: number

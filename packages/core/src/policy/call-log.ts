@@ -17,7 +17,7 @@ export interface PolicyCall {
   readonly attempts: number
   /**
    * Whether the request continued a conversation of this sample as it stood, or was its first.
-   * False where history was rewritten or another conversation was begun: trainers split there.
+   * False where history was rewritten or another conversation was started: trainers split there.
    */
   readonly extendsPrevious: boolean
   readonly finishReason: string | null
@@ -71,7 +71,7 @@ export class CallLog {
     return this.#calls.length
   }
 
-  /** Whether a call has begun that has not ended. */
+  /** Whether a call has started that has not ended. */
   get isBusy(): boolean {
     return this.#calls.some(({ settled }) => settled === undefined)
   }

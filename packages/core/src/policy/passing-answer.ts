@@ -21,7 +21,7 @@ export class PassingAnswer {
   readonly #reader: AnswerReader
   readonly #answer = new CompletionAccumulator()
   readonly #listener: AnswerListener
-  #begun = false
+  #started = false
   #over = false
 
   constructor(contentType: string, listener: AnswerListener) {
@@ -61,8 +61,8 @@ export class PassingAnswer {
   }
 
   #add(chunk: Parameters<CompletionAccumulator['add']>[0]): void {
-    if (!this.#begun) this.#listener.onFirstChunk?.()
-    this.#begun = true
+    if (!this.#started) this.#listener.onFirstChunk?.()
+    this.#started = true
     this.#answer.add(chunk)
   }
 

@@ -152,14 +152,14 @@ class PolicyCalls {
       if (beforeCall) await untilAborted(signal, beforeCall)
       const body = bodyOf(settings, call.messagesJson())
       const sent = { headers: policyHeaders(this.#identity(), headers), body, signal }
-      let begun: HttpAnswer
+      let started: HttpAnswer
       try {
-        begun = await this.#send(sent, call)
+        started = await this.#send(sent, call)
       } catch (error) {
-        begun = await this.#askAgain(error, sent, call, options.retries)
+        started = await this.#askAgain(error, sent, call, options.retries)
       }
-      if (isForeign(begun)) throw await this.#foreign(begun, sent)
-      reading = new PolicyAnswer(begun, route.limits)
+      if (isForeign(started)) throw await this.#foreign(started, sent)
+      reading = new PolicyAnswer(started, route.limits)
       answer = new CompletionAccumulator()
       const take = taker(answer, call, signal)
       while (!reading.complete) {

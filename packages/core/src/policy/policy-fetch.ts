@@ -44,7 +44,7 @@ export function createPolicyFetch(policy: {
   }
 }
 
-/** The answer had begun when it failed: an error of the body, which no SDK asks again for. */
+/** The answer had started when it failed: an error of the body, which no SDK asks again for. */
 async function* fromFirst(
   first: Promise<IteratorResult<ChatCompletionChunk>>,
   chunks: AsyncIterator<ChatCompletionChunk>,

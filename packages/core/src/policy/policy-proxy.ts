@@ -11,7 +11,7 @@ import type { PolicyClient } from './policy-client.ts'
 export interface PolicyProxy extends AsyncDisposable {
   /** Base URL, without `/chat/completions`. It holds a secret, so only who is told it can ask. */
   readonly url: string
-  /** Ends the calls that are under way. Has no effect the second time. */
+  /** Ends the calls that are in progress. Has no effect the second time. */
   close(): Promise<void>
 }
 

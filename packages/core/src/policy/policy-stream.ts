@@ -41,7 +41,7 @@ export function policyStream(
   const iterator: AsyncIterator<ChatCompletionChunk> = {
     next: () => chunks.next(),
     return: () => {
-      // A generator that was not begun ends without running.
+      // A generator that was not started ends without running.
       const ended = chunks.return(undefined)
       return ended.finally(() => answered.reject(stoppedReading()))
     },

@@ -20,7 +20,7 @@ export interface SpanStart {
   readonly attributes: Attributes
 }
 
-/** A span that has begun, and the context that its children are made in. Only `run` ever throws. */
+/** A span that has started, and the context that its children are made in. Only `run` ever throws. */
 export class OpenSpan {
   readonly #api: TraceApi
   /** Undefined when the provider could not make one; its children then belong to its parent. */

@@ -47,7 +47,7 @@ export class RolloutTrace {
   readonly #rollout: TracedRollout
   readonly #root: OpenSpan
   readonly #samples = new Map<string, OpenSpan>()
-  /** Ends of the tool calls that go on, with what they failed with. */
+  /** Ends of the tool calls that continue, with what they failed with. */
   readonly #tools = new Set<(type?: string) => void>()
   /** Ids of the latest answers, by sample. */
   readonly #answers = new Map<string | undefined, string>()

@@ -30,7 +30,7 @@ export interface AgentWorkflowContext<TConfig = unknown> {
   readonly artifactsDir: string | null
 }
 
-/** What `AgentWorkflow.run` may return in place of registering a sample. */
+/** What `AgentWorkflow.run` may return instead of registering a sample. */
 export interface AgentWorkflowOutput {
   /** The conversation, in the form of the framework that held it. */
   readonly messages: readonly unknown[]

@@ -6,7 +6,7 @@ const brand = Symbol.for('osmosis.config')
 
 type ConfigKind = 'workflow' | 'grader'
 
-/** How many executions of one kind may run at the same time in one backend. */
+/** How many executions of one kind may run concurrently in one backend. */
 export interface ConcurrencyConfig {
   /** At least 1; unset: unlimited. */
   readonly maxConcurrent?: number

@@ -24,9 +24,9 @@ describe('the beginning of a text', () => {
     const texts = fc.string({ unit: 'grapheme', minLength: 0, maxLength: 400 })
     fc.assert(
       fc.property(texts, fc.integer({ min: 60, max: 400 }), (text, limit) => {
-        const begun = beginningOf(text, limit)
-        expect(Buffer.byteLength(begun)).toBeLessThanOrEqual(limit)
-        const said = begun.replace(/… \[cut: \d+ characters in all\]$/, '')
+        const started = beginningOf(text, limit)
+        expect(Buffer.byteLength(started)).toBeLessThanOrEqual(limit)
+        const said = started.replace(/… \[cut: \d+ characters in all\]$/, '')
         expect(Buffer.from(text).toString().startsWith(said)).toBe(true)
       }),
     )

@@ -16,7 +16,7 @@ const words: TransportOptions = {
 }
 
 describe('plain connections', () => {
-  it('are as many as there are requests under way, and are used again', async () => {
+  it('are as many as there are requests in progress, and are used again', async () => {
     const peer = await Peer.start()
     const { ask } = asking(words)
     const first = Promise.all([ask(peer.url), ask(peer.url), ask(peer.url)])
@@ -68,7 +68,7 @@ describe('plain connections', () => {
     expect(peer.sockets.size).toBe(1)
   })
 
-  it('are opened anew where the other side closed them, idle or in an answer', async () => {
+  it('are opened again where the other side closed them, idle or in an answer', async () => {
     const peer = await Peer.start()
     const { ask } = asking({ ...words, maxConnections: 1 })
     const first = ask(peer.url)
@@ -93,7 +93,7 @@ describe('plain connections', () => {
     expect(peer.sockets.size).toBe(3)
   })
 
-  it('let those behind it go on after a request that cannot be sent', async () => {
+  it('let those behind it continue after a request that cannot be sent', async () => {
     const peer = await Peer.start()
     const { ask } = asking({ ...words, maxConnections: 1 })
     const ahead = ask(peer.url)

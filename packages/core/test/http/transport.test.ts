@@ -107,7 +107,7 @@ describe('a transport', () => {
     expect(transport.isPassing(new Error('something else'))).toBe(false)
   })
 
-  it('breaks off what is going on when it is closed, and asks nothing afterwards', async () => {
+  it('breaks off what is in progress when it is closed, and asks nothing afterwards', async () => {
     const arrived = Promise.withResolvers<void>()
     const server = await startPolicyEndpoint(() => arrived.resolve())
     const transport = createTransport(words)

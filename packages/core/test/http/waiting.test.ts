@@ -75,7 +75,7 @@ describe('work until an abort', () => {
     await expect(other).rejects.toThrow('enough')
   })
 
-  it('is not begun after the abort', async () => {
+  it('is not started after the abort', async () => {
     const work = vi.fn<() => Promise<void>>()
     await expect(untilAborted(AbortSignal.abort(new Error('enough')), work)).rejects.toThrow(
       'enough',

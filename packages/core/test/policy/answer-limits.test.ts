@@ -27,11 +27,11 @@ describe('a policy that sends nothing more in the middle of its answer', () => {
   it.each([
     ['text/event-stream', half],
     ['application/json', '{"choices":['],
-  ])('fails the call after the limit, as %s', async (contentType, begun) => {
+  ])('fails the call after the limit, as %s', async (contentType, started) => {
     let connectionClosed: Promise<unknown> | undefined
     const policy = await startPolicyEndpoint((response, _n, { closed }) => {
       connectionClosed = closed
-      response.writeHead(200, { 'content-type': contentType }).write(begun)
+      response.writeHead(200, { 'content-type': contentType }).write(started)
     })
     await expect(ask(policy.url, { silenceSeconds: 0.05 })).rejects.toMatchObject({
       code: 'policy_stream_error',
@@ -88,12 +88,12 @@ describe('a line that does not end', () => {
     ['text/event-stream', 'data: "', /a line of more than 65536 bytes.*policyLimits\.maxLineBytes/],
     ['text/event-stream', 'data: ', /a line of more than 65536 bytes/],
     ['application/json', '"', /a JSON answer of more than 65536 bytes/],
-  ])('fails the call at the limit, as %s %j', async (contentType, begun, message) => {
+  ])('fails the call at the limit, as %s %j', async (contentType, started, message) => {
     let sent = 0
     let connection: ServerResponse | undefined
     const policy = await startPolicyEndpoint(async (response) => {
       connection = response
-      response.writeHead(200, { 'content-type': contentType }).write(begun)
+      response.writeHead(200, { 'content-type': contentType }).write(started)
       while (!response.destroyed && sent < 2 ** 28) {
         response.write('x'.repeat(8192))
         sent += 8192

@@ -466,7 +466,7 @@ describe('an answer of the policy', () => {
 })
 
 describe('a failing policy', () => {
-  it('is asked again until it answers, as long as no answer has begun', async () => {
+  it('is asked again until it answers, as long as no answer has started', async () => {
     const policy = await startPolicyEndpoint((response, n) => {
       if (n === 1) sendJson(response, 503, { detail: 'loading' })
       else if (n === 2) response.socket?.destroy()

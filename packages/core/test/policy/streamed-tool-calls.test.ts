@@ -126,7 +126,7 @@ const shapes: [what: string, chunks: object[][], calls: Shown[]][] = [
     [['a', 'f', '{}']],
   ],
   [
-    'calls that are written at the same time',
+    'calls that are written concurrently',
     [
       [piece('{', { index: 0, id: 'a', name: 'f' }), piece('{', { index: 1, name: 'f' })],
       [piece('"x":2}', { index: 1 }), piece('"x":1}', { index: 0 })],
@@ -150,7 +150,7 @@ const shapes: [what: string, chunks: object[][], calls: Shown[]][] = [
     ],
   ],
   [
-    'calls that are all numbered 0 and written at the same time',
+    'calls that are all numbered 0 and written concurrently',
     [
       [piece('{', { index: 0, id: 'a', name: 'f' })],
       [piece('[', { index: 0, id: 'b', name: 'g' })],

@@ -194,17 +194,17 @@ describe('an answer of the policy', () => {
     const broken = Promise.withResolvers<unknown>()
     subscribe('undici:request:error', broken.resolve)
     onTestFinished(() => void unsubscribe('undici:request:error', broken.resolve))
-    const begun = Promise.withResolvers<void>()
+    const started = Promise.withResolvers<void>()
     const policy = await startPolicyEndpoint(async (response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       response.write(eventStream(chunk({ content: 'half' })).replace('data: [DONE]\n\n', ''))
-      await begun.promise
+      await started.promise
       const report = 'event: error\ndata: {"error":{"message":"out of memory"}}\n\n'
       response.write(report, () => response.socket?.destroy())
     })
     const chunks = client(policy.url).stream({ messages })[Symbol.asyncIterator]()
     expect(await chunks.next()).toMatchObject({ done: false })
-    begun.resolve()
+    started.resolve()
     // A reader that is slower than the end of the connection.
     await broken.promise
     await setImmediate()

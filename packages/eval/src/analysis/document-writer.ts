@@ -164,7 +164,7 @@ class Names {
   }
 }
 
-/** Columns by names that come up while a run goes on. */
+/** Columns by names that come up while a run continues. */
 class NamedColumns {
   readonly #record: Record<string, (number | null)[]>
   readonly #columns: Map<string, (number | null)[]>

@@ -35,7 +35,7 @@ export interface Verdict {
   readonly tone: 'better' | 'worse' | 'none' | 'unknown'
   /** How the sentence begins, e.g. `Better by 3.4 points`. */
   readonly lead: string
-  /** How it goes on, e.g. `, with 95 % confidence between 1.9 and 4.8.` */
+  /** How it continues, e.g. `, with 95 % confidence between 1.9 and 4.8.` */
   readonly rest: string
 }
 

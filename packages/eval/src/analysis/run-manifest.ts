@@ -73,7 +73,7 @@ export interface RunManifest {
     readonly config: string | null
     /** The folder that names of files were relative to; absolute. */
     readonly root?: string
-    /** The words behind `osmosis` that go on with it, and the folder for it; absolute. */
+    /** The words behind `osmosis` that continue with it, and the folder for it; absolute. */
     readonly go_on?: { readonly words: readonly string[]; readonly folder: string }
     /** The commit of the workspace, and whether files were changed; null outside of git. */
     readonly git: { readonly commit: string; readonly dirty: boolean } | null

@@ -30,7 +30,7 @@ export function gradedEvents(
   })
 }
 
-/** An event with the rewards of a grade in place of its own. */
+/** An event with the rewards of a grade instead of its own. */
 export function gradedEvent(event: ItemEvent, grade: Grade): ItemEvent {
   const { reward, skipped, error, samples = {}, metrics = {} } = grade
   const { scores: _scores, score_errors: _errors, ...rest } = event

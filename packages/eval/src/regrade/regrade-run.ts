@@ -18,7 +18,7 @@ export interface RegradeOptions {
    * {@link wholeGroups}, and those that have not all ended are not graded. Default: false.
    */
   readonly gradesGroups?: boolean
-  /** Most rollouts that are graded at the same time. Default: 64; those of one group at least. */
+  /** Most rollouts that are graded concurrently. Default: 64; those of one group at least. */
   readonly maxInFlight?: number
   /** Ends the grading; what has been graded until then is the result. */
   readonly signal?: AbortSignal

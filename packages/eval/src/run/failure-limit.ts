@@ -44,10 +44,10 @@ export class FailureLimit {
     const failed = formatCount(this.#failed)
     if (this.#most !== undefined) {
       if (this.#failed < this.#most) return undefined
-      return `${failed} of ${formatCount(this.#ended)} rollouts have failed, at last with ${this.#latest}. Correct that and start anew, or raise --fail-on-error to go on.`
+      return `${failed} of ${formatCount(this.#ended)} rollouts have failed, at last with ${this.#latest}. Correct that and start again, or raise --fail-on-error to continue.`
     }
     if (this.#alike === undefined || this.#ended < firstOfRun) return undefined
-    return `The first ${failed} rollouts have all failed alike, with ${this.#latest}. Correct that and start anew, or pass --no-fail-on-error to go on.`
+    return `The first ${failed} rollouts have all failed alike, with ${this.#latest}. Correct that and start again, or pass --no-fail-on-error to continue.`
   }
 }
 

@@ -288,9 +288,9 @@ function refused(error: unknown, durationMs: number): ItemOutcome {
 type ErrorMeaning =
   /** The server refused this rollout; others may pass. */
   | 'item-failed'
-  /** No further rollout has a chance, but those under way may still come to their end. */
+  /** No further rollout has a chance, but those in progress may still come to their end. */
   | 'halt'
-  /** There is nobody who could bring those under way to their end. */
+  /** There is nobody who could bring those in progress to their end. */
   | 'halt-and-cancel'
 
 /**

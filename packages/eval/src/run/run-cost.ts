@@ -44,7 +44,7 @@ export class CostBudget {
   /** Why no more rollouts may be started; undefined as long as they may. */
   get verdict(): string | undefined {
     if (this.#usd >= this.#maxUsd) {
-      return `The run reached its limit of ${formatDollars(this.#maxUsd)}: at ${formatDollars(this.#usd)} no more rollouts were started. Raise --max-cost to go on with it.`
+      return `The run reached its limit of ${formatDollars(this.#maxUsd)}: at ${formatDollars(this.#usd)} no more rollouts were started. Raise --max-cost to continue with it.`
     }
     return this.#isUnknown
       ? 'What a rollout has cost is not known, so no budget can be kept. Name the price of the model as [prices."<model>"] in osmosis.toml, or leave out --max-cost.'

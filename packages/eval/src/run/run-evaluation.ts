@@ -60,8 +60,8 @@ class PacedRun {
  * Runs every row `n` times by every model, row by row, at most `maxInFlight` items at once, scores
  * what succeeds, and resolves to what came of it. Rollouts that fail are records, not errors.
  *
- * With `gradesGroups` the attempts of a model at a row are run at the same time, so that none of them waits
- * for one that has not begun; a group of which some have not ended is run again as a whole.
+ * With `gradesGroups` the attempts of a model at a row are run concurrently, so that none of them waits
+ * for one that has not started; a group of which some have not ended is run again as a whole.
  *
  * An item that was lost to a rate limit (429) is run again, as another rollout, behind all others. As long
  * as its policy counts refusals, fewer items are run at once after each, and more again without.
@@ -71,12 +71,12 @@ class PacedRun {
  * No further item is started when the server cannot be reached, answers with 5xx or refuses the key,
  * when a policy turns out to be unable to answer any call, when 20 rollouts in a row were lost to a
  * policy that is down, when items were run again for so long as `patienceMs` and none ended, or when as many items have failed
- * as `failOnError` says, the first 20 alike without it; when `signal` aborts or an end cannot be kept, those under way are
+ * as `failOnError` says, the first 20 alike without it; when `signal` aborts or an end cannot be kept, those in progress are
  * cancelled too. What has not ended then stays pending, items that failed for that reason included: the
  * result is `incomplete` and says why.
  *
  * @throws RangeError for an `n` or `maxInFlight` that is not a positive integer; whatever a callback
- * throws, after items under way were cancelled
+ * throws, after items in progress were cancelled
  */
 export async function runEvaluation(options: EvaluationOptions): Promise<EvaluationResult> {
   const { store, n = 1, maxInFlight = 1, gradesGroups = false } = options

@@ -1,6 +1,6 @@
 import { errorMessage } from '@osmosis/core'
 
-/** Whether an evaluation goes on. Stops once; the first reason counts. */
+/** Whether an evaluation continues. Stops once; the first reason counts. */
 export class StopSwitch {
   readonly #cancel = new AbortController()
   readonly #outer: AbortSignal | undefined
@@ -19,7 +19,7 @@ export class StopSwitch {
     return this.#reason
   }
 
-  /** Aborts when rollouts under way are to be cancelled too. */
+  /** Aborts when rollouts in progress are to be cancelled too. */
   get signal(): AbortSignal {
     return this.#cancel.signal
   }
@@ -29,7 +29,7 @@ export class StopSwitch {
     this.#reason ??= errorMessage(cause)
   }
 
-  /** Starts no further item and cancels those under way. */
+  /** Starts no further item and cancels those in progress. */
   cancel(cause: unknown): void {
     this.halt(cause)
     this.#cancel.abort(cause)

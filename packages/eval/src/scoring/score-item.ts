@@ -6,7 +6,7 @@ import type { ItemOutcome } from '../run/item-runner.ts'
 import { type Scorer, toEvalInput } from './scorer.ts'
 
 /**
- * Scores an item by all scorers at the same time. What failed or was skipped has nothing to score,
+ * Scores an item by all scorers concurrently. What failed or was skipped has nothing to score,
  * and a scorer that fails gives no score: 0 would be one. For several samples the score is their
  * mean, and there is none when one of them has none.
  */

@@ -26,7 +26,7 @@ export function toScorer(name: string, evaluate: (...args: never[]) => unknown):
   }
 }
 
-/** What a scorer is given. Made anew for each: one that changes it changes it for nobody else. */
+/** What a scorer is given. Made again for each: one that changes it changes it for nobody else. */
 export function toEvalInput(
   row: Pick<DatasetRow, 'label' | 'metadata' | 'otherColumns'>,
   sample: ScorableSample,

@@ -78,7 +78,7 @@ export class AppendFile {
     return { offset, bytes, durable }
   }
 
-  /** Refuses what waits and whatever comes; a write that has begun goes on. */
+  /** Refuses what waits and whatever comes; a write that has started continues. */
   refuse(error: Error): void {
     this.#failure ??= error
     for (const { reject } of this.#waiting.splice(0)) reject(this.#failure)

@@ -75,7 +75,7 @@ export async function createRun(options: CreateRunOptions): Promise<RunStore> {
 }
 
 /**
- * Opens a run to go on with it, for this process alone to write to. What was cut short when an
+ * Opens a run to continue with it, for this process alone to write to. What was cut short when an
  * earlier process was killed is removed: nobody was promised it. The caller closes it.
  *
  * @throws OsmosisError with code `run_locked` when another process has the run, `damaged_run` when

@@ -20,7 +20,7 @@ export function changedInputs(manifest: RunManifest, inputs: RunInputs): InputGr
   return groups.filter((group) => !isDeepStrictEqual(manifest.inputs[group], stored[group]))
 }
 
-/** What may change of a run that has begun. Left out: stays as it is. */
+/** What may change of a run that has started. Left out: stays as it is. */
 export interface RunGrowth {
   /** All rows that are wanted; those that the run lacks are added behind its own. */
   readonly rows?: readonly RunRow[]

@@ -55,7 +55,7 @@ class FolderReader extends FilesOfRun implements RunReader {
   }
 
   async refresh(): Promise<readonly ItemEvent[]> {
-    // One after the other: each goes on where the one before ended.
+    // One after the other: each continues where the one before ended.
     const before = this.#refreshing
     const own = (async () => {
       await before?.catch(() => {

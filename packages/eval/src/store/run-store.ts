@@ -97,7 +97,7 @@ export interface RunStore {
   readonly events: ReadonlyMap<string, ItemEvent>
   /**
    * Resolves with the whole event when the item survives a crash of the process and of the machine.
-   * Items that are committed at the same time share their writes.
+   * Items that are committed concurrently share their writes.
    *
    * @throws OsmosisError with code `storage_error` when it cannot be written: it names the file and
    * the room that is left, nothing of the item is kept, and every further commit is refused with it
@@ -137,7 +137,7 @@ export interface OpenStoreOptions {
   readonly snapshotIntervalMs: number
 }
 
-/** Reads what the run has, cuts what was never acknowledged, and goes on behind it. */
+/** Reads what the run has, cuts what was never acknowledged, and continues behind it. */
 export async function openStore(options: OpenStoreOptions): Promise<RunStore> {
   const { location } = options
   const { journal } = runFiles(location)

@@ -88,7 +88,7 @@ export class SegmentWriter {
   }
 }
 
-/** Gives the number of the segment to go on with. */
+/** Gives the number of the segment to continue with. */
 function cutSegments(
   location: string,
   kind: SegmentKind,

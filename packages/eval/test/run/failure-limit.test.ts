@@ -14,7 +14,7 @@ it('an agent that always throws is stopped after 20 rollouts, also when it is st
   const stopped = await evaluate(50, throwing, { store })
   expect(stopped).toMatchObject({ status: 'incomplete', pending: 30 })
   expect(stopped.incompleteReason).toBe(
-    'The first 20 rollouts have all failed alike, with agent_error: no tool named "t20" in row 20. Correct that and start anew, or pass --no-fail-on-error to go on.',
+    'The first 20 rollouts have all failed alike, with agent_error: no tool named "t20" in row 20. Correct that and start again, or pass --no-fail-on-error to continue.',
   )
   expect((await evaluate(50, throwing, { store })).pending).toBe(30)
   expect(journalOf(store)).toHaveLength(20)
@@ -32,7 +32,7 @@ it.each([
     (row: number) =>
       failedWorkflow(`thrown by run() at my agent/main.ts:${row === 7 ? 5 : 17}: no`),
   ],
-])('a run goes on when %s of the first 20', async (_, end) => {
+])('a run continues when %s of the first 20', async (_, end) => {
   let row = 0
   const { status, pending } = await evaluate(30, () => end((row += 1)))
   expect([status, pending]).toEqual(['finished', 0])

@@ -410,12 +410,12 @@ describe('an item that fails', () => {
 })
 
 it('a clock that was set back since a run began takes nothing from its durations', async () => {
-  const begun = await newRun(await temporaryFolder(), 2)
-  await begun.close()
-  const file = path.join(begun.location, 'manifest.json')
-  const manifest = { ...begun.manifest, created_at: '2999-01-02T03:04:05.000Z' }
+  const started = await newRun(await temporaryFolder(), 2)
+  await started.close()
+  const file = path.join(started.location, 'manifest.json')
+  const manifest = { ...started.manifest, created_at: '2999-01-02T03:04:05.000Z' }
   writeFileSync(file, JSON.stringify(manifest))
-  await using store = await resumeRun({ location: begun.location })
+  await using store = await resumeRun({ location: started.location })
   const { status, durationMs } = await evaluate(2, () => rewarded(1), { store })
   expect(status).toBe('finished')
   expect(durationMs).toBeGreaterThanOrEqual(0)

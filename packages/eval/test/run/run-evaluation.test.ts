@@ -202,7 +202,7 @@ describe('a refused rollout', () => {
   it.each([
     ['an answer of 4xx', new OsmosisError('protocol_error', 'answered 422', { status: 422 })],
     ['an order that cannot be sent', new OsmosisError('invalid_request', 'answered 422')],
-  ])('is a failed item after %s, and the others go on', async (_name, error) => {
+  ])('is a failed item after %s, and the others continue', async (_name, error) => {
     const { status, items } = await evaluate(2, (order) => {
       if (placeOf(order) === '0/0') throw error
       return rewarded(1)
@@ -252,7 +252,7 @@ describe('a halt', () => {
     expect(result.model.metrics.totalItems).toBe(1)
   })
 
-  it('by a 5xx lets rollouts under way come to their end', async () => {
+  it('by a 5xx lets rollouts in progress come to their end', async () => {
     const { promise: halted, resolve } = Promise.withResolvers<void>()
     const signals: AbortSignal[] = []
     const { items } = await runEvaluation({
@@ -273,7 +273,7 @@ describe('a halt', () => {
     expect(signals.map(({ aborted }) => aborted)).toEqual([false, false])
   })
 
-  it('by an unreachable server cancels rollouts under way, which stay pending', async () => {
+  it('by an unreachable server cancels rollouts in progress, which stay pending', async () => {
     const { pending, items } = await runEvaluation({
       names,
       rows: datasetRows(3),
@@ -345,7 +345,7 @@ describe('an abort', () => {
   })
 })
 
-it('rejects with what a callback throws, after rollouts under way were cancelled', async () => {
+it('rejects with what a callback throws, after rollouts in progress were cancelled', async () => {
   const cancelled: string[] = []
   const evaluation = runEvaluation({
     names,

@@ -61,7 +61,7 @@ it('follows a run while it is written, and reads every line once', async () => {
   expect(order).toEqual(Array.from({ length: 800 }, (_, index) => index))
 })
 
-it('reads a line once, although two ask for it at the same time', async () => {
+it('reads a line once, although two ask for it concurrently', async () => {
   const store = await newRun()
   const reader = await openRun(store.location)
   const event = await store.commit(itemOf(0, 0))

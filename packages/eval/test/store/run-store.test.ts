@@ -101,7 +101,7 @@ it('takes the last event of an item', async () => {
   expect(itemKey(baseline)).toBe('0.0@baseline')
 })
 
-it('cuts a torn last line and what no line refers to, and goes on behind it', async () => {
+it('cuts a torn last line and what no line refers to, and continues behind it', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   const first = await store.commit(itemOf(0, 0))
   await store.commit(itemOf(0, 1))

@@ -24,7 +24,7 @@ export interface ScoreRange {
 
 /**
  * The messages that ask for one score. What others wrote stands between lines with a word that is drawn
- * for this request alone: an answer cannot close its own part and go on as an instruction.
+ * for this request alone: an answer cannot close its own part and continue as an instruction.
  */
 export function judgePrompt(
   judged: JudgedAnswer,

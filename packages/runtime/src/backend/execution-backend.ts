@@ -28,7 +28,7 @@ export interface RolloutRequest {
   readonly group?: RolloutGroup | undefined
   /**
    * Categories of failures after which the caller runs this attempt of the group once more: its group
-   * goes on waiting for it then. Default: none, every failure is the end of the attempt.
+   * continues waiting for it then. Default: none, every failure is the end of the attempt.
    */
   readonly retriedAfter?: readonly ErrorCategory[] | undefined
   /** Seconds the workflow may take, counted from `execute`: time in the queue is part of it. */
@@ -82,7 +82,7 @@ export interface GradingOutcome {
 
 /** Receives the outcomes of a rollout. Each is reported at most once, in this order. */
 export interface RolloutObserver {
-  /** The rollout, queued until then, goes on; not called for a phase that is skipped. Never throws. */
+  /** The rollout, queued until then, continues; not called for a phase that is skipped. Never throws. */
   phaseChanged?(phase: 'running' | 'grading'): void
   /**
    * Awaited once, before the first model call of the rollout leaves: from then on it cannot be run
@@ -170,6 +170,6 @@ export interface ExecutionBackend {
    * @param reason - what they fail with. Default: `cancelled`
    */
   cancel(selector: RolloutSelector, reason?: OsmosisError): Map<string, CancelDisposition>
-  /** Fails everything that is still going on because the process is about to end. */
+  /** Fails everything that is still in progress because the process is about to end. */
   shutdown(): void
 }

@@ -84,7 +84,7 @@ export class LiveRollout {
     return this.#endedWith
   }
 
-  /** Ends the rollout early: the phase that is going on fails with `reason`, later ones do not start. */
+  /** Ends the rollout early: the phase that is in progress fails with `reason`, later ones do not start. */
   end(reason: OsmosisError): void {
     this.#endedWith ??= reason
     this.#ending?.abort(reason)

@@ -77,7 +77,7 @@ export class LiveRollouts {
     return dispositions
   }
 
-  /** Fails everything that is still going on because the process is about to end. */
+  /** Fails everything that is still in progress because the process is about to end. */
   shutdown(): void {
     for (const live of this.#live.values()) {
       live.end(new OsmosisError('server_shutdown', 'rollout server shut down'))

@@ -37,14 +37,14 @@ import {
 
 const defaultMaxConcurrent = 4
 
-/** How many may run at the same time; null is unlimited. */
+/** How many may run concurrently; null is unlimited. */
 export interface ConcurrencyLimits {
   readonly workflows: number | null
   readonly graders: number | null
 }
 
 /**
- * How many rollouts of an entrypoint may run, and be graded, at the same time.
+ * How many rollouts of an entrypoint may run, and be graded, concurrently.
  *
  * @throws OsmosisError with code `invalid_config`
  */
@@ -97,7 +97,7 @@ export interface LocalBackendOptions<TWorkflowConfig, TGraderConfig> {
     | undefined
   graderConfig?: TGraderConfig | undefined
   /**
-   * Workflows at the same time. Default: what the workflow's config says, where unset means
+   * Workflows concurrently. Default: what the workflow's config says, where unset means
    * unlimited; 4 without a config.
    */
   maxConcurrent?: number | undefined

@@ -114,16 +114,16 @@ class WorkflowInput<TConfig> implements AgentWorkflowContext<TConfig> {
   }
 }
 
-/** How long the code that is begun in one turn may hold up others. Milliseconds. */
+/** How long the code that is started in one turn may hold up others. Milliseconds. */
 const longestMs = 1
 
 const waiting: (() => void)[] = []
-/** When the turn began that is going on; undefined between turns. */
+/** When the turn began that is in progress; undefined between turns. */
 let turnBegan: number | undefined
 
 /**
- * Resolves in a turn of the event loop in which what was begun before took no longer than a moment: of user
- * code that takes long one piece at most is begun before requests are read and timers fire again. One
+ * Resolves in a turn of the event loop in which what was started before took no longer than a moment: of user
+ * code that takes long one piece at most is started before requests are read and timers fire again. One
  * in each turn would make a server that is busy slow, whose turns are long.
  */
 function ownTurn(): Promise<void> {

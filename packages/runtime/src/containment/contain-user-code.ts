@@ -118,7 +118,7 @@ let uninstall: (() => void) | undefined
 
 /**
  * Lets user code that calls `process.exit`, throws from a callback or leaves a rejection unhandled
- * fail its own rollout, with code `user_code_exit` or `stray_error`, while the process goes on.
+ * fail its own rollout, with code `user_code_exit` or `stray_error`, while the process continues.
  * Outside of user code `process.exit` ends the process as always.
  *
  * What cannot be attributed: `process.abort`, signals, what native code does, and `process.exit`

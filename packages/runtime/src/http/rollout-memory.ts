@@ -71,7 +71,7 @@ export class RolloutMemory<T> {
     this.#forget()
   }
 
-  /** Forgets a rollout that runs, as if it had not begun. */
+  /** Forgets a rollout that runs, as if it had not started. */
   drop(id: string): void {
     this.#running.delete(id)
   }

@@ -70,7 +70,7 @@ export const leasedErrorCategorySchema: z.ZodType<LeasedErrorCategory> = z.enum(
   'internal_error',
 ])
 
-/** Answer of `GET /rollout/{id}/result`: while the rollout goes on, all but its status is null. */
+/** Answer of `GET /rollout/{id}/result`: while the rollout continues, all but its status is null. */
 export const leasedResultSchema = z.object({
   rollout_id: z.string(),
   status: rolloutStatusSchema,
@@ -84,7 +84,7 @@ export type LeasedResultBody = z.infer<typeof leasedResultSchema>
 
 /** Body of `POST /drain`. */
 export const drainRequestSchema = z.object({
-  /** How long the answer may wait for the rollouts that are going on. Seconds, at most 300. */
+  /** How long the answer may wait for the rollouts that are in progress. Seconds, at most 300. */
   timeout_sec: z.number().min(0).max(300).default(30),
 })
 export type DrainRequestBody = z.infer<typeof drainRequestSchema>
@@ -93,7 +93,7 @@ export type DrainRequestBody = z.infer<typeof drainRequestSchema>
 export const drainResponseSchema = z.object({
   accepting_rollouts: z.boolean(),
   active_rollouts: z.int(),
-  /** Whether nothing is going on any more. */
+  /** Whether nothing is in progress any more. */
   drained: z.boolean(),
   instance_id: z.string(),
   process_id: z.string(),

@@ -45,7 +45,7 @@ export const runCallSchema = z.object({
   completion_token_ids: z.array(z.number()).nullable(),
   /** One for each token that was sampled; null where the policy gave none. */
   logprobs: z.array(z.number()).nullable(),
-  /** Whether the call went on from the ones before it, or is the first; otherwise a row ends there. */
+  /** Whether the call continued from the ones before it, or is the first; otherwise a row ends there. */
   extends_previous: z.boolean(),
   finish_reason: z.string().nullable(),
   /** Reward of this call alone; null where the grader gave none. */

@@ -50,7 +50,7 @@ it('is in copies of what the workflow gets as well', async () => {
   expect(seen).toStrictEqual([folder, folder])
 })
 
-it('goes on without a folder when none can be made', async () => {
+it('continues without a folder when none can be made', async () => {
   const file = path.join(temporaryFolder(), 'file')
   writeFileSync(file, '')
   let seen: string | null | undefined

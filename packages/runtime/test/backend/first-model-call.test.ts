@@ -17,7 +17,7 @@ it('an observer is waited for once, before the first model call leaves', async (
     sendStream(response, answerStream('4'))
   })
   const waited = Promise.withResolvers<undefined>()
-  const begun = Promise.withResolvers<undefined>()
+  const started = Promise.withResolvers<undefined>()
   const backend = new LocalBackend({
     workflow: workflow(async () => {
       const rollout = requireRolloutContext('test')
@@ -29,12 +29,12 @@ it('an observer is waited for once, before the first model call leaves', async (
   const executed = backend.execute(request({ chatCompletionsUrl: policy.url, grade: false }), {
     ...silent,
     beforeFirstModelCall: async () => {
-      begun.resolve(undefined)
+      started.resolve(undefined)
       await waited.promise
       events.push('waited for')
     },
   })
-  await begun.promise
+  await started.promise
   events.push('asked')
   waited.resolve(undefined)
   await executed

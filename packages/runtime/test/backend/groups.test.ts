@@ -261,7 +261,7 @@ describe('an attempt that does not come', () => {
     const first = runs.run('g', 1, 3)
     const second = runs.run('g', 2, 3)
     await expect.poll(() => runs.backend.status('g-1').status).toBe('grading')
-    // The wait of no time at all would be over by now, if it had begun.
+    // The wait of no time at all would be over by now, if it had started.
     const other = await Promise.all([1, 2].map((attempt) => runs.run('h', attempt, 3)))
     expect(other.map(endOf)).toStrictEqual([1 / 3, 2 / 3])
     open()

@@ -57,7 +57,7 @@ describe('an agent that never asked the policy', () => {
   })
 })
 
-it('an agent whose call is still under way at the end of the workflow gives no sample', async () => {
+it('an agent whose call is still in progress at the end of the workflow gives no sample', async () => {
   const policy = await startPolicyEndpoint(() => {})
   let left: Promise<unknown> = Promise.resolve()
   const backend = new LocalBackend({

@@ -44,7 +44,7 @@ const thrown = [
 const rejected = ['rejected promise', 'rejected async function', 'promise that a timer rejects']
 
 describe.each(['workflow', 'grader'])('user code of a %s that harms the process', (part) => {
-  it('fails its own rollout alone, with what it did and where, and the process goes on', async () => {
+  it('fails its own rollout alone, with what it did and where, and the process continues', async () => {
     const lines = await contained(part)
 
     const failed = lines.filter(({ status }) => status === 'failure')

@@ -8,7 +8,7 @@ import { sharedConnections } from './shared-connections.ts'
 /**
  * Runs rollouts in a process that contains user code, and prints what became of each as a line of
  * JSON: one for each way to harm the process, which it is named after, in the phase that the command
- * line names, and as many as are healthy. All of them run at the same time.
+ * line names, and as many as are healthy. All of them run concurrently.
  */
 const [, , harmfulPhase] = process.argv
 

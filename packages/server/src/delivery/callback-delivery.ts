@@ -103,7 +103,7 @@ export class CallbackDelivery {
   readonly #logger: Logger
   readonly #transport: Transport
   readonly #closing = new AbortController()
-  /** Those that are going on. As listeners of one signal each would be looked for among all others. */
+  /** Those that are in progress. As listeners of one signal each would be looked for among all others. */
   readonly #attempts = new Set<AbortController>()
   readonly #sendings = new Set<Promise<unknown>>()
   /** Those that were sent before, and given up, count once. */
@@ -176,10 +176,10 @@ export class CallbackDelivery {
    * @param done - called when the fate of all is known; must not reject, and `close` waits for it
    */
   deliverRest(
-    record: CallbackRecord & { readonly untold: readonly Callback[] },
+    record: CallbackRecord & { readonly undelivered: readonly Callback[] },
     done: () => Promise<void>,
   ): void {
-    const rest = record.untold
+    const rest = record.undelivered
     for (const callback of rest) this.#count(callback)
     const send = async (): Promise<void> => {
       for (const callback of rest) await this.#keepAndSend(callback, { record })

@@ -98,7 +98,7 @@ export class EndedRollouts {
       await this.#file.append(text, { sync: true })
       this.#lines += lines.length
     } catch (error) {
-      // Somebody may have removed it: it is looked for anew.
+      // Somebody may have removed it: it is looked for again.
       await this.#closeFile()
       throw error
     }
@@ -111,7 +111,7 @@ export class EndedRollouts {
   }
 }
 
-/** Somebody may have removed the folder, and made it anew. */
+/** Somebody may have removed the folder, and made it again. */
 function unlessMissing(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error
 }
@@ -128,18 +128,18 @@ async function readEnded(file: string): Promise<RememberedRollout[]> {
 
 /** One by one: all together may be longer than a string can be. */
 async function* linesOf(file: string): AsyncGenerator<Buffer> {
-  let begun: Buffer[] = []
+  let started: Buffer[] = []
   const pieces: AsyncIterable<Buffer> = createReadStream(file, { highWaterMark: pieceBytes })
   for await (const piece of pieces) {
     let start = 0
     for (let end = piece.indexOf(0x0a); end !== -1; end = piece.indexOf(0x0a, start)) {
-      yield Buffer.concat([...begun, piece.subarray(start, end)])
-      begun = []
+      yield Buffer.concat([...started, piece.subarray(start, end)])
+      started = []
       start = end + 1
     }
-    begun.push(piece.subarray(start))
+    started.push(piece.subarray(start))
   }
-  yield Buffer.concat(begun)
+  yield Buffer.concat(started)
 }
 
 /** Nothing from half a line: the record of the rollout is still there, then. */

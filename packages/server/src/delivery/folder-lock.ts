@@ -118,7 +118,7 @@ export class FolderLock {
     // What is written to a folder that was removed fails.
     if (!existsSync(this.#folder)) return
     const [last = 0] = numbersIn(this.#folder)
-    // The disk may take something again; or somebody has made the folder anew, and it belongs to whoever is
+    // The disk may take something again; or somebody has made the folder again, and it belongs to whoever is
     // the first to say so.
     const isFree = this.#file === undefined ? last < this.#number : last === 0
     if (isFree && this.#isMade()) return
@@ -160,7 +160,7 @@ export class FolderLock {
     const first = lookAt(file)
     if (first === undefined || this.#isGone(first)) return
     onWaiting?.(nameOf(first.owner), patienceMs)
-    const begun = performance.now()
+    const started = performance.now()
     for (;;) {
       await sleep(patienceMs / 30)
       const sign = lookAt(file)
@@ -168,7 +168,7 @@ export class FolderLock {
       if (sign.mark !== first.mark) {
         throw new OsmosisError('invalid_config', inUseText(nameOf(sign.owner), this.#folder))
       }
-      if (performance.now() - begun >= patienceMs) return
+      if (performance.now() - started >= patienceMs) return
     }
   }
 

@@ -56,7 +56,7 @@ export class OutboxJournal {
     )
   }
 
-  /** Whether another process goes on with what is kept. */
+  /** Whether another process continues with what is kept. */
   get isLost(): boolean {
     return this.#folder.isLost
   }
@@ -139,7 +139,7 @@ export class OutboxJournal {
     await this.#groups.add(undefined)
   }
 
-  /** Finishes what was begun. */
+  /** Finishes what was started. */
   async close(): Promise<void> {
     if (!this.#isOpen) return
     this.#isOpen = false
@@ -168,7 +168,7 @@ export class OutboxJournal {
     try {
       this.#folder.assertHeld()
       await segment.append(text, { sync: lines.some(({ kind }) => kind !== 'note') })
-      // While the disk was waited for, another process may have begun to tell what it found there.
+      // While the disk was waited for, another process may have started to tell what it found there.
       this.#folder.assertHeld()
     } catch (error) {
       if (!this.#folder.isLost) await this.#takeBack(segment, lines)

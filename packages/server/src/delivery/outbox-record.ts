@@ -67,7 +67,7 @@ export class OutboxRecord implements CallbackRecord {
   }
 
   /** Callbacks that are still to arrive, when nothing else is found out about the rollout. */
-  get untold(): Callback[] {
+  get undelivered(): Callback[] {
     return [...this.#waiting.values(), ...this.#ifInterrupted]
   }
 

@@ -120,7 +120,7 @@ export class Segment {
 }
 
 /** Whether bytes are a line, the beginning of one, or nothing that was ever written here. */
-function shapeOf(bytes: Uint8Array): 'whole' | 'begun' | 'senseless' {
+function shapeOf(bytes: Uint8Array): 'whole' | 'started' | 'senseless' {
   const [first] = bytes
   if (first !== openBrace && first !== struckOut.charCodeAt(0)) return 'senseless'
   let depth = 1
@@ -132,7 +132,7 @@ function shapeOf(bytes: Uint8Array): 'whole' | 'begun' | 'senseless' {
     // Something follows: where a line break was, there is something else now.
     if (depth === 0) return at === bytes.length - 1 ? 'whole' : 'senseless'
   }
-  return 'begun'
+  return 'started'
 }
 
 /**

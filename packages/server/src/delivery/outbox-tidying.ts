@@ -56,7 +56,7 @@ export class JournalTidying {
     }
   }
 
-  /** Resolves when nothing goes on. What is out of date goes, unless that takes long. */
+  /** Resolves when nothing continues. What is out of date goes, unless that takes long. */
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#timer)

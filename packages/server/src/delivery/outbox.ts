@@ -88,7 +88,7 @@ export class Outbox {
    * @returns whether everything was told
    */
   async finish(record: OutboxRecord, state: RolloutState | undefined): Promise<boolean> {
-    if (record.untold.length > 0) return false
+    if (record.undelivered.length > 0) return false
     const { rolloutId, key, digest, answer } = record.acceptance
     try {
       // First, so that at no time it is unknown.
@@ -104,7 +104,7 @@ export class Outbox {
     return true
   }
 
-  /** Finishes what was begun, and lets other processes have the folder. */
+  /** Finishes what was started, and lets other processes have the folder. */
   async close(): Promise<void> {
     await this.#ended.close()
     await this.#journal.close()

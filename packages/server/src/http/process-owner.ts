@@ -17,7 +17,7 @@ const exitAfterCloseMs = 2000
  * Ties a server to the life of its process; see `handleSignals` of `serve`. Returns what undoes
  * it.
  *
- * @param lost - is aborted when the server cannot go on
+ * @param lost - is aborted when the server cannot continue
  */
 export function ownProcess(close: Close, logger: Logger, lost?: AbortSignal): () => void {
   let ending = false

@@ -19,7 +19,7 @@ export interface HttpLimits {
   /** For a connection without a request. Default 75: more than load balancers keep theirs (60). */
   keepAliveSeconds?: number | undefined
   /**
-   * Connections at the same time; more are closed at once. Default 10 000, which is what callers need
+   * Connections concurrently; more are closed at once. Default 10 000, which is what callers need
    * that wait for 10 000 results.
    */
   maxConnections?: number | undefined
@@ -98,7 +98,7 @@ export interface ServableApp {
   /** Whether callers have to present a key. */
   readonly requiresKey: boolean
   readonly logger: Logger
-  /** Aborted when it cannot go on serving, whatever the reason is: it is closed then. Default: never. */
+  /** Aborted when it cannot continue serving, whatever the reason is: it is closed then. Default: never. */
   readonly lost?: AbortSignal
   /** Takes no new work and resolves when the old one is done. */
   drain(options?: { waitSeconds?: number | undefined }): Promise<void>

@@ -32,7 +32,7 @@ export interface ServerShellOptions extends LifeHooks {
   /**
    * Folder that keeps what was accepted until it is told in full: what this process could not
    * deliver, whatever ended it, the next one with the same folder delivers, and tells of rollouts
-   * that were going on that they failed. Holds the keys that results are sent with. Default:
+   * that were in progress that they failed. Holds the keys that results are sent with. Default:
    * rollouts and results end with the process.
    */
   outboxDir?: string | undefined

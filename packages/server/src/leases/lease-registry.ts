@@ -33,7 +33,7 @@ export interface RestoredEnd extends LeasedEnd {
 /** Longest delay that a timer of Node.js can hold. */
 const longestTimerMs = 2 ** 31 - 1
 
-/** The leased rollouts of a server: those that are going on, and the results of those that ended. */
+/** The leased rollouts of a server: those that are in progress, and the results of those that ended. */
 export class LeaseRegistry {
   readonly waitSeconds: number
   readonly leaseSeconds: number
@@ -73,7 +73,7 @@ export class LeaseRegistry {
     return this.#rollouts.get(rolloutId)
   }
 
-  /** Those whose end is not decided, or whose cancelling is under way. */
+  /** Those whose end is not decided, or whose cancelling is in progress. */
   get live(): LeasedRollout[] {
     return [...this.#rollouts.values()].filter(({ end }) => end === undefined)
   }

@@ -77,14 +77,14 @@ class StderrLines {
   }
 
   #writeLast(): void {
-    let begun = 0
+    let started = 0
     if (this.#writingSince !== undefined) {
       if (performance.now() - this.#writingSince > stuckMs) return
       // A thread writes while this one sleeps; whether it was done is not to be learned any more.
       sleep(lastWaitMs)
-      begun = pipeBytes
+      started = pipeBytes
     }
-    let rest = Buffer.concat([this.#left.subarray(begun), Buffer.from(this.#taken())])
+    let rest = Buffer.concat([this.#left.subarray(started), Buffer.from(this.#taken())])
     for (let waited = 0; rest.length > 0 && waited < stuckMs;) {
       const written = writtenNow(rest)
       rest = rest.subarray(written)

@@ -116,13 +116,13 @@ export class SecretValues {
    */
   redactError(text: string, longestBytes: number = errorTextBytes): string {
     // What is not looked at costs nothing.
-    const begun = beginningOf(text, longestBytes)
-    const end = cutEnd(begun)
+    const started = beginningOf(text, longestBytes)
+    const end = cutEnd(started)
     const clean =
       end === undefined
-        ? this.redact(begun)
+        ? this.redact(started)
         : // A cut may have left a piece of a key, which nobody would know for one.
-          this.#index.withoutBegun(this.redact(begun.slice(0, -end.length))) + end
+          this.#index.withoutStarted(this.redact(started.slice(0, -end.length))) + end
     return beginningOf(clean, longestBytes)
   }
 

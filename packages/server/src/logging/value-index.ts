@@ -55,7 +55,7 @@ export class ValueIndex {
    * `text` up to where a value begins that may continue behind its end, which is where it was cut. The last
    * five characters are left out: they may be the beginning of any value.
    */
-  withoutBegun(text: string): string {
+  withoutStarted(text: string): string {
     const end = Math.max(text.length - shortestValue + 1, 0)
     for (let at = Math.max(text.length - this.#longest, 0); at < end; at += 1) {
       if (this.#begins(text.slice(at))) return text.slice(0, at)

@@ -98,14 +98,14 @@ export class RolloutClock {
     this.#durations = durations
   }
 
-  /** The rollout goes on with this phase. */
+  /** The rollout continues with this phase. */
   enter(phase: MeasuredPhase): void {
     this.leave()
     this.#phase = phase
     this.#since = performance.now()
   }
 
-  /** The phase is over, and the next one has not begun: somebody else is waited for. */
+  /** The phase is over, and the next one has not started: somebody else is waited for. */
   leave(): void {
     if (this.#since === undefined) return
     const seconds = (performance.now() - this.#since) / 1000

@@ -108,7 +108,7 @@ export function showBackend(metrics: ServerMetrics, backend: ExecutionBackend): 
   )
   metrics.gauge(
     'osmosis_rollout_slots',
-    'How many rollouts may run at the same time; +Inf when there is no limit.',
+    'How many rollouts may run concurrently; +Inf when there is no limit.',
     () => backend.load().maxConcurrent ?? Number.POSITIVE_INFINITY,
   )
   if (backend.workers === undefined) return
@@ -136,7 +136,7 @@ export function showLeases(metrics: ServerMetrics, leases: Leases): void {
   const { registry } = leases
   metrics.gauge(
     'osmosis_leases_held',
-    'Leased rollouts that are going on.',
+    'Leased rollouts that are in progress.',
     () => registry.live.length,
   )
   metrics.gauge(

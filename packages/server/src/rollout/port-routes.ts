@@ -278,9 +278,9 @@ function controlRoutes(
   const drain: ServerRoute<DrainRequestBody> = {
     method: 'POST',
     path: '/drain',
-    summary: 'Take no more rollouts, and wait for those that are going on; cancels nothing',
+    summary: 'Take no more rollouts, and wait for those that are in progress; cancels nothing',
     body: { schema: drainRequestSchema },
-    answers: { 200: { description: 'What is still going on', schema: drainResponseSchema } },
+    answers: { 200: { description: 'What is still in progress', schema: drainResponseSchema } },
     async handle(c, { timeout_sec }) {
       if (control.accepting) logger.info({ running: work.count }, 'drain requested')
       control.fence()

@@ -81,7 +81,7 @@ const noSamples = Promise.resolve<EndedRollout['samples']>(new Map())
 
 type WriteFiles = (rollout: EndedRollout) => Promise<void>
 
-/** What the documents of one rollout will say, taken down while it goes on. Nothing here throws. */
+/** What the documents of one rollout will say, taken down while it continues. Nothing here throws. */
 export class RolloutTrajectory {
   readonly #request: DocumentedRequest
   readonly #extraFields: EndedRollout['extraFields']

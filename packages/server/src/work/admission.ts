@@ -223,7 +223,7 @@ export class Admission {
 
   #tellRest(record: OutboxRecord, known: AdmissionEntry): void {
     this.#admitted.begin(record.acceptance.key, known)
-    const forgetSecrets = this.#parts.secrets.add(...record.untold.map(({ apiKey }) => apiKey))
+    const forgetSecrets = this.#parts.secrets.add(...record.undelivered.map(({ apiKey }) => apiKey))
     this.#parts.delivery.deliverRest(record, async () => {
       await this.#finish(record, known)
       forgetSecrets()
@@ -254,7 +254,7 @@ export class Admission {
         record = await this.#keep(outbox, { key, digest: known.digest }, requested, prepared)
         known.record = record
       }
-      // Others may have been started, or the end begun, while this one got ready.
+      // Others may have been started, or the end started, while this one got ready.
       if (isPromise(preparing) || record !== undefined) this.#refuseWhenUnwelcome(requested)
       logger.info({ rollout_id: rolloutId }, 'rollout accepted')
       this.#list(rolloutId)

@@ -81,7 +81,7 @@ export const failureCases = {
     )
     const hanging = await server.waitForRequest(1)
     abort.abort()
-    // Frameworks differ in whether an aborted run rejects; it must not go on.
+    // Frameworks differ in whether an aborted run rejects; it must not continue.
     await Promise.allSettled([run])
     assert.equal(await hanging.closed, true)
     assert.equal(server.requests.length, 2)

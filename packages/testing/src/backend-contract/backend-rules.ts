@@ -34,7 +34,7 @@ export const backendRules = {
   'holds-grader-slots': 'graders have slots of their own',
   'knows-states': 'the state of a rollout is known while it runs and when it has ended',
   'repeats-ids': 'an id may be used again when its rollout has ended, or waits for its controller',
-  'shuts-down': 'a shutdown fails what is going on with that reason',
+  'shuts-down': 'a shutdown fails what is in progress with that reason',
 } as const
 
 /** Id of a rule of the contract. */

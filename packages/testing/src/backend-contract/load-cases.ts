@@ -77,9 +77,9 @@ export const loadCases = {
     assert.equal(server.requests.length, 1)
     const open1 = answer
     answer = Promise.withResolvers<Reply>()
-    open1.resolve('go on')
+    open1.resolve('continue')
     await server.waitForRequest(1)
-    answer.resolve('go on')
+    answer.resolve('continue')
     for (const { grading } of await Promise.all(ended)) assert.equal(grading?.status, 'success')
   },
 

@@ -102,7 +102,7 @@ export class FakeMiles implements AsyncDisposable {
    * One step: has each row run by a rollout server so many times, all at once. Rejects never.
    *
    * @param server - URL of the rollout server
-   * @param options - `signal` hangs up on everything that is going on
+   * @param options - `signal` hangs up on everything that is in progress
    */
   async generate(
     server: string,

@@ -20,7 +20,7 @@ export interface EndedGroup {
   readonly attempts: readonly (readonly CallReward[])[]
 }
 
-/** What has to be the same for a run to go on. */
+/** What has to be the same for a run to continue. */
 export interface RunIdentity {
   /** Of all rows, in their order. */
   readonly digest: string
@@ -32,7 +32,7 @@ interface JournalHead extends RunIdentity {
   readonly trinity_journal: 1
   /** Of the run, in the ids of its rollouts and groups. */
   readonly name: string
-  /** How often the run was begun or gone on with. */
+  /** How often the run was started or gone on with. */
   readonly starts: number
   /** How many groups had been committed by then; those of a run are committed in their order. */
   readonly committed: number
@@ -80,10 +80,10 @@ export class TrinityJournal {
     run: RunIdentity,
     name: string = randomUUID().slice(0, 8),
   ): Promise<TrinityJournal> {
-    const begun: JournalHead = { trinity_journal: 1, name, starts: 0, committed: 0, ...run }
-    if (file === undefined) return new TrinityJournal({ ...begun, starts: 1 }, new Map())
+    const started: JournalHead = { trinity_journal: 1, name, starts: 0, committed: 0, ...run }
+    if (file === undefined) return new TrinityJournal({ ...started, starts: 1 }, new Map())
     try {
-      return await TrinityJournal.#openFile(file, run, begun)
+      return await TrinityJournal.#openFile(file, run, started)
     } catch (cause) {
       if (isOsmosisError(cause)) throw cause
       const why = `The journal ${file} cannot be opened: ${errorMessage(cause)}`
@@ -94,7 +94,7 @@ export class TrinityJournal {
   static async #openFile(
     file: string,
     run: RunIdentity,
-    begun: JournalHead,
+    started: JournalHead,
   ): Promise<TrinityJournal> {
     await mkdir(path.dirname(file), { recursive: true })
     const place = path.join(await realpath(path.dirname(file)), path.basename(file))
@@ -102,7 +102,7 @@ export class TrinityJournal {
     try {
       const text = await textOf(file)
       const none = new Map<number, EndedGroup>()
-      const read = text === '' ? { head: begun, ended: none } : readJournal(text, file)
+      const read = text === '' ? { head: started, ended: none } : readJournal(text, file)
       assertSameRun(read.head, run, file)
       const head = { ...read.head, starts: read.head.starts + 1 }
       const lines = [head, ...read.ended.values()].map(lineOf)
@@ -209,6 +209,6 @@ function assertSameRun(head: JournalHead, run: RunIdentity, file: string): void 
   if (other === undefined) return
   throw new OsmosisError(
     'invalid_config',
-    `The run that the journal ${file} belongs to ${other}. Go on with what it was begun with, or begin a new run with another journal.`,
+    `The run that the journal ${file} belongs to ${other}. Continue with what it was started with, or begin a new run with another journal.`,
   )
 }

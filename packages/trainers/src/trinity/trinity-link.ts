@@ -25,7 +25,7 @@ export interface TrinityOptions {
   /** How often the dataset is gone through. Default: 1. */
   readonly epochs?: number | undefined
   /**
-   * Where it is kept how far the run has come, so that the next start goes on from there. Default: nowhere;
+   * Where it is kept how far the run has come, so that the next start continues from there. Default: nowhere;
    * each start begins with the first row.
    */
   readonly journalFile?: string | undefined
@@ -168,7 +168,7 @@ export class TrinityLink implements TrainerLink {
     if (free < attempts) {
       throw new OsmosisError(
         'invalid_config',
-        `A group of ${attempts} attempts has to be run at the same time, and the worker runs ${free}: raise its concurrency to ${attempts} or more.`,
+        `A group of ${attempts} attempts has to be run concurrently, and the worker runs ${free}: raise its concurrency to ${attempts} or more.`,
       )
     }
     const { url } = this.#explorer
@@ -322,7 +322,7 @@ export class TrinityLink implements TrainerLink {
       this.#logger.warn(line, 'all groups have been committed: delete the journal to train again')
     } else if (starts > 1) {
       const line = { journal: journalFile, committed, of: this.#groups }
-      this.#logger.info(line, 'going on where the last start has ended')
+      this.#logger.info(line, 'resuming where the last start ended')
     }
   }
 }

@@ -91,7 +91,7 @@ export function scriptedBackend(
       const answer = await policy.complete({ messages }, { signal: ctx.signal })
       scripted.onPhase('asked', ctx.rolloutId)
       const said = answer.choices.map(({ message }) => message)
-      messages.push(...said, { role: 'user', content: 'go on' })
+      messages.push(...said, { role: 'user', content: 'continue' })
     }
   }
   class ByScript extends Grader {

@@ -43,7 +43,7 @@ test('a worker that is killed in the middle of any step of its disk trains each 
   expectExactly(explorer, 6, 4)
 })
 
-test('a full disk ends the worker, and the next one goes on with what was committed', async () => {
+test('a full disk ends the worker, and the next one continues with what was committed', async () => {
   let fill: (() => Promise<void>) | undefined
   await using explorer = await startExplorer({ onCommit: async () => fill?.() })
   const journal = await newJournal()

@@ -21,7 +21,7 @@ test.each<[Phase]>([
   ['rewarding'],
   ['committing'],
 ])(
-  'a worker that is ended while %s leaves nothing open, and the next one goes on',
+  'a worker that is ended while %s leaves nothing open, and the next one continues',
   async (phase) => {
     const ending = new AbortController()
     let rewards = 0
@@ -55,7 +55,7 @@ test.each<[Phase]>([
     const committed = ['rewarding', 'committing'].includes(phase) ? 1 : 0
     expect(explorer.commits()).toHaveLength(committed)
     expect(explorer.waiting()).toEqual([])
-    expect(ended.summary.untold).toBe(0)
+    expect(ended.summary.undelivered).toBe(0)
 
     explorer.resume()
     const { scripted } = await train(explorer, { scripts: byPlace, journalFile })
@@ -119,7 +119,7 @@ test('a worker ends at once while the explorer does not answer', async () => {
   expect((await ended).ends.rewarded).toBe(0)
 })
 
-test('wherever a kill has cut the journal, the next start goes on behind the last whole line', async () => {
+test('wherever a kill has cut the journal, the next start continues behind the last whole line', async () => {
   await using explorer = await startExplorer()
   const journalFile = await newJournal()
   const options = { dataset: rowsOf(4), attempts: 2, groupsPerCommit: 2 }
@@ -146,7 +146,7 @@ test('wherever a kill has cut the journal, the next start goes on behind the las
   expect(explorer.trained()).toEqual(trained)
 })
 
-test('a run that is over stays so, and goes on for another epoch', async () => {
+test('a run that is over stays so, and continues for another epoch', async () => {
   await using explorer = await startExplorer()
   const journalFile = await newJournal()
   await train(explorer, { journalFile })
@@ -169,7 +169,7 @@ test('refuses the journal of a run over other rows, with other attempts, or that
     train(explorer, { journalFile, ...options }).catch((error: unknown) => error)
   expect(await refusal({ dataset: rowsOf(5) })).toMatchObject({
     code: 'invalid_config',
-    message: `The run that the journal ${journalFile} belongs to is over other rows (4; there are 5 now). Go on with what it was begun with, or begin a new run with another journal.`,
+    message: `The run that the journal ${journalFile} belongs to is over other rows (4; there are 5 now). Continue with what it was started with, or begin a new run with another journal.`,
   })
   expect(await refusal({ attempts: 2 })).toMatchObject({
     message: expect.stringContaining('has 3 attempts of each row, not 2') as string,

@@ -147,7 +147,7 @@ test('each sample has its own reward, and each call the one that the grader gave
   expect(bySteps.slice(4)).toEqual([0.3, 0.3])
 })
 
-test('commits when all groups of a batch have ended, goes on after that, and commits what is left', async () => {
+test('commits when all groups of a batch have ended, continues after that, and commits what is left', async () => {
   const scripted = scriptedBackend((row, attempt) => ({ reward: attempt, calls: row + 1 }))
   const seen: string[] = []
   let committing = false
@@ -201,7 +201,7 @@ test('one request in ten fails, before or after its effect: each rollout is told
   const { scripted, summary } = await train(explorer, { scripts, dataset, groupsPerCommit: 6 })
   const { rewarded, failed } = summary.ends
   expect(rewarded + failed).toBe(72)
-  expect(summary.untold).toBe(0)
+  expect(summary.undelivered).toBe(0)
   expect(scripted.graded).toHaveLength(rewarded)
   expect(trainedAs(explorer.trained())).toEqual(earned(scripted.graded))
   expect(explorer.waiting()).toEqual([])
@@ -344,7 +344,7 @@ test('refuses to run less than a group at a time', async () => {
   await expect(train(explorer, { attempts: 8, concurrency: 7 })).rejects.toMatchObject({
     code: 'invalid_config',
     message:
-      'A group of 8 attempts has to be run at the same time, and the worker runs 7: raise its concurrency to 8 or more.',
+      'A group of 8 attempts has to be run concurrently, and the worker runs 7: raise its concurrency to 8 or more.',
   })
 })
 

@@ -171,8 +171,8 @@ function Incomplete({ run: { progress } }: { run: DisplayedRun }): JSX.Element {
 
 /** What a command wrote down may be no more than a word. */
 function sentence(text: string): string {
-  const begun = text.charAt(0).toUpperCase() + text.slice(1)
-  return /[.!?]$/.test(begun) ? begun : `${begun}.`
+  const started = text.charAt(0).toUpperCase() + text.slice(1)
+  return /[.!?]$/.test(started) ? started : `${started}.`
 }
 
 interface Place {

@@ -171,7 +171,7 @@ export class OpenRun {
   async #refresh(): Promise<void> {
     await this.#folder.refreshManifest()
     if (this.#folder.manifest !== this.#manifest) {
-      // The run has grown, or is another one under the same name: views are built anew.
+      // The run has grown, or is another one under the same name: views are built again.
       this.#manifest = this.#folder.manifest
       this.#views.clear()
       for (const follower of this.#followers.keys()) follower({ stale: true })
@@ -209,7 +209,7 @@ export class OpenRun {
     }
   }
 
-  /** A view that does not hold any more is built anew when it is asked for. */
+  /** A view that does not hold any more is built again when it is asked for. */
   async #eventsOf(variant: string, view: RunView): ReturnType<RunView['refresh']> {
     try {
       const events = await view.refresh()

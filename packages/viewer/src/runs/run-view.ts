@@ -174,7 +174,7 @@ export class RunView {
     return this.#variant.kind === 'baseline' ? 'baseline' : 'primary'
   }
 
-  /** Whether it began anew. */
+  /** Whether it began again. */
   async #read(onEvent: (event: ItemEvent) => void): Promise<boolean> {
     let isAgain = false
     const visitor: JournalVisitor = {

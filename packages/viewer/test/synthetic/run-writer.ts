@@ -8,7 +8,7 @@ import { journalLine } from '@osmosis/testing/kit/journal-lines'
 
 const segmentBytes = 64 * 2 ** 20
 
-/** Writes the files of a run at once, without the care that a run under way needs. */
+/** Writes the files of a run at once, without the care that a run in progress needs. */
 export class RunWriter {
   readonly folder: string
   readonly #journal: number

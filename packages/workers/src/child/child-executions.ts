@@ -82,7 +82,7 @@ export class ChildExecutions {
     this.#backend
       .execute(request, observer, ending.signal)
       .finally(() => this.#runs.delete(run))
-      .catch((error: unknown) => this.#endUntold(run, error))
+      .catch((error: unknown) => this.#endUndelivered(run, error))
   }
 
   #workflowFinished(run: number, outcome: WorkflowOutcome, samples: SamplesById): void {
@@ -95,7 +95,7 @@ export class ChildExecutions {
   }
 
   /** What was thrown or said cannot be sent in any form; the rollout has an end all the same. */
-  #endUntold(run: number, error: unknown): void {
+  #endUndelivered(run: number, error: unknown): void {
     const message = `the worker could not report how the rollout ended: ${errorMessage(error)}`
     const failure = { message, category: 'agent_error', cause: { value: message } } as const
     const end = { run, failure, samples: [] } as const

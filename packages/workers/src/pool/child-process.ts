@@ -160,7 +160,7 @@ function signalText(
     return `aborted (SIGABRT), probably because its heap of ${heapMegabytes} MiB was full`
   }
   if (signal === 'SIGABRT') {
-    return 'aborted (SIGABRT), because Node.js could not go on, for example without a file that user code closed: stderr has the reason'
+    return 'aborted (SIGABRT), because Node.js could not continue, for example without a file that user code closed: stderr has the reason'
   }
   return crashes.has(signal) ? `crashed in native code (${signal})` : `was ended by ${signal}`
 }

@@ -235,7 +235,7 @@ class PooledRollout implements RolloutPhases {
       } catch (error) {
         this.#giveUp(error)
         if (!(error instanceof WorkerLoss)) throw error
-        if (run.hasBegun) lostWorkers += 1
+        if (run.hasStarted) lostWorkers += 1
         const cancelled = live.endedWith !== undefined
         const { calledPolicy } = run
         const reason = afterLoss({

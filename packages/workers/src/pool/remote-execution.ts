@@ -74,7 +74,7 @@ export class RemoteExecution {
   }
 
   /** Whether its user code has run, as far as is known. */
-  get hasBegun(): boolean {
+  get hasStarted(): boolean {
     return this.#status !== 'queued' || this.#calledPolicy
   }
 

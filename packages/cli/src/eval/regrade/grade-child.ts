@@ -7,7 +7,7 @@ import type { RolloutGrade, StoredRollout } from '@osmosis/eval'
 import { loadGrader, type GraderOrder, type LoadedGrader } from './load-grader.ts'
 
 // Started by `GraderProcess`, in a process of its own: what a grader does is its own business, and each
-// save of it is loaded anew.
+// save of it is loaded again.
 
 /** What the process is told: first with what to grade, then what. */
 export type ToGrader =

@@ -42,7 +42,7 @@ export interface WantedRun {
 }
 
 /**
- * Finds the run to go on with, or a name for a new one: the run of that name, else the newest of this
+ * Finds the run to continue with, or a name for a new one: the run of that name, else the newest of this
  * config that has something left to do and has the same inputs, unless a process is at it. Nothing is
  * written.
  *
@@ -155,7 +155,7 @@ function newRun(name: string, { plan }: WantedRun): ChosenRun {
 
 /**
  * Rows and attempts become more when flags ask for more, and never fewer. A config asks for what a run
- * begins with: whoever began with less does not mean to go on with more.
+ * begins with: whoever began with less does not mean to continue with more.
  */
 function grownRun(earlier: RunReader, { plan, flags }: WantedRun): ChosenRun {
   const { manifest, name, location } = earlier
@@ -177,7 +177,7 @@ async function findUnfinished({ plan, flags, inputs }: WantedRun): Promise<RunRe
     if (manifest === null || !isOf(manifest, plan, inputs)) continue
     if (changesTo(manifest, inputs).length > 0 || !isWithin(manifest, plan, flags)) continue
     const run = await openRun(location)
-    // It does not need another process to go on, and is not to be had.
+    // It does not need another process to continue, and is not to be had.
     if (run.writer() !== null && !flags.breakLock) continue
     const { rows, n } = manifest
     if (pendingOf(run, { rows, n }, runsAgain(flags)) > 0) return run

@@ -15,7 +15,7 @@ import type { EvalRunPlan } from './evaluation-plan.ts'
 import type { KnownInputs } from './run-inputs.ts'
 
 /**
- * Takes a run that has begun, with the rows and attempts it is to have now. The caller closes it.
+ * Takes a run that has started, with the rows and attempts it is to have now. The caller closes it.
  *
  * @throws OsmosisError with code `run_locked`, `damaged_run` or `storage_error`
  */

@@ -7,7 +7,7 @@ import type { ComparedModels } from '../models/compared-models.ts'
 import type { ChosenRun } from './choose-run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
 
-/** How many rollouts run at the same time, and what decides that. */
+/** How many rollouts run concurrently, and what decides that. */
 export interface InFlight {
   readonly limit: number
   readonly why: string

@@ -14,7 +14,7 @@ const notRepeated: ReadonlySet<string> = new Set<keyof EvalRunFlags>([
   'yes',
 ])
 
-/** The words behind `osmosis` that go on with a run which a command with these flags has begun. */
+/** The words behind `osmosis` that continue with a run which a command with these flags has started. */
 export function resumeArguments(
   configFile: string | undefined,
   flags: EvalRunFlags,

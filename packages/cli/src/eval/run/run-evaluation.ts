@@ -58,7 +58,7 @@ import { findInputs, type KnownInputs } from './run-inputs.ts'
 /** A run, and everything that is needed for it. */
 interface Preparation {
   readonly configFile: string | undefined
-  /** The words behind `osmosis` that go on with the run. */
+  /** The words behind `osmosis` that continue with the run. */
   readonly resumeWith: readonly string[]
   readonly plan: EvalRunPlan
   readonly flags: EvalRunFlags
@@ -72,7 +72,7 @@ interface Preparation {
 }
 
 /**
- * Runs an evaluation, or goes on with one: serves the entrypoint in a process of its own, drives all
+ * Runs an evaluation, or continues with one: serves the entrypoint in a process of its own, drives all
  * rows through it over HTTP, scores what comes of them, and prints the report. Resolves with the exit
  * code: 0 when every item has ended and each eval function (without any, the reward) has scored some of
  * each model, 1 when not, 3 when fewer have passed than `--min-pass-rate` asks for, 130 after Ctrl-C.
@@ -181,7 +181,7 @@ async function start(asked: Preparation, interrupt: AbortSignal): Promise<number
   }
 }
 
-/** Keeps the name that was made up for a run. Somebody else may have begun one of that name since. */
+/** Keeps the name that was made up for a run. Somebody else may have started one of that name since. */
 async function named(
   prepared: Preparation,
 ): Promise<{ readonly prepared: Preparation; readonly lock: RunLock | undefined }> {
@@ -189,7 +189,7 @@ async function named(
   if (run.earlier !== undefined || flags.name !== undefined) return { prepared, lock: undefined }
   const { name, lock } = await reserveRun(plan.outputRoot, plan.source)
   if (name === run.name) return { prepared, lock }
-  say(`Another run has begun as ${run.name} meanwhile: this one is ${name}.`)
+  say(`Another run has started as ${run.name} meanwhile: this one is ${name}.`)
   const resumeWith = resumeArguments(configFile, flags, name)
   return { prepared: { ...prepared, resumeWith, run: renamedRun(run, name) }, lock }
 }
@@ -298,7 +298,7 @@ async function conclude(
   const code = exitCodeOf(result, flags)
   // The report says so itself.
   if ((flags.json || flags.quiet) && result.status === 'incomplete')
-    print(withCommand('Go on:', resumeWith).join('\n'))
+    print(withCommand('Continue:', resumeWith).join('\n'))
   return interrupt.aborted ? interruptedExitCode : code
 }
 

@@ -1,7 +1,7 @@
 import { openRunFolder } from '@osmosis/eval'
 import { frameworkOf, rewrittenSteps, rolloutName, type ItemEvent } from '@osmosis/eval/analysis'
 
-/** Where the conversations of one agent did not go on as they stood. */
+/** Where the conversations of one agent did not continue as they stood. */
 export interface HistoryBreak {
   /** The id of the sample, which is the name of its agent or session. */
   readonly sampleId: string

@@ -126,7 +126,7 @@ export interface ReportedRun {
   readonly state: ShownRunState
   /** What is reported first; behind it the baseline, where there is one. */
   readonly models: readonly [ReportedModel, ...ReportedModel[]]
-  /** The words behind `osmosis` that go on with it. Default: those in its manifest. */
+  /** The words behind `osmosis` that continue with it. Default: those in its manifest. */
   readonly goOn?: readonly string[]
 }
 
@@ -287,7 +287,7 @@ function goOnLines(label: string, { provenance, inputs, run_name: name }: RunMan
 function footLines({ state, models: [run], goOn }: ReportedRun): string[] {
   const { reader, command } = run
   const failing = firstFailing(run)
-  const labels = ['Go on', 'What did not pass', 'The first of them', 'In the browser', 'Folder']
+  const labels = ['Continue', 'What did not pass', 'The first of them', 'In the browser', 'Folder']
   const wide = failing === undefined ? 'In the browser'.length : 'What did not pass'.length
   const [resume = '', all = '', first = '', browser = '', folder = ''] = labels.map((label) =>
     styled('dim', `${label.padEnd(wide)} `),

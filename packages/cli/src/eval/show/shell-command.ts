@@ -8,7 +8,7 @@ function osmosisCommand(...words: readonly string[]): string {
   return [program(), ...words.map(quoted)].join(' ')
 }
 
-/** Such a command as lines that fit: a longer one goes on behind a backslash, as shells take it. */
+/** Such a command as lines that fit: a longer one continues behind a backslash, as shells take it. */
 export function commandLines(words: readonly string[], indent = 2): string[] {
   const width = outputWidth()
   const margin = ' '.repeat(indent)

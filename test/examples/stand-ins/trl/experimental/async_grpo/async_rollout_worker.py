@@ -63,7 +63,7 @@ class _AsyncRolloutLoop:
         raise AssertionError("the tool loop of TRL itself")
 
     def run(self):
-        """One pass over the dataset; the loop of TRL goes on until it is stopped."""
+        """One pass over the dataset; the loop of TRL continues until it is stopped."""
         asyncio.run(self._passed())
 
     async def _passed(self):
