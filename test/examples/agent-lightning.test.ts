@@ -1,6 +1,6 @@
 import { discoverEntrypoint, LocalBackend } from '@osmosis/server'
 import { FakeAgentLightning } from '@osmosis/testing'
-import { agentLightning, runTrainerWorker } from '@osmosis/trainers'
+import { agentLightning, runTrainerWorker } from '@osmosis/trainer-links'
 import { expect, test } from 'vitest'
 
 import { multiplyAgents, multiplyModel as model } from './multiply-agents.ts'

@@ -1,6 +1,6 @@
 import { discoverEntrypoint, LocalBackend } from '@osmosis/server'
 import { FakeTrinity } from '@osmosis/testing'
-import { runTrainerWorker, trinity } from '@osmosis/trainers'
+import { runTrainerWorker, trinity } from '@osmosis/trainer-links'
 import { expect, test } from 'vitest'
 
 import { multiplyAgents, multiplyModel as model } from './multiply-agents.ts'

@@ -17,8 +17,8 @@ const callbacks = {
   tests: ['packages/server/test/several-samples', 'packages/server/test/two-deliveries'],
 }
 const trinity = {
-  file: 'packages/trainers/src/trinity/sample-rewards.ts',
-  tests: ['packages/trainers/test/trinity'],
+  file: 'packages/trainer-links/src/trinity/sample-rewards.ts',
+  tests: ['packages/trainer-links/test/trinity'],
 }
 const trace = {
   file: 'packages/server/src/run/run-answer.ts',
@@ -37,10 +37,10 @@ const earned = 'Number.isFinite(reward) && !removeSample ? reward : null'
 export const mutations: readonly Mutation[] = [
   {
     name: 'Agent Lightning is asked in mode val while it trains',
-    file: 'packages/trainers/src/agent-lightning.ts',
+    file: 'packages/trainer-links/src/agent-lightning.ts',
     from: "isTrain ? 'train' : 'val'",
     to: "'val'",
-    tests: ['packages/trainers/test/agent-lightning.test.ts'],
+    tests: ['packages/trainer-links/test/agent-lightning.test.ts'],
     overTheWire: true,
   },
   {

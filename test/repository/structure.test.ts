@@ -34,7 +34,7 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/strands/src': 11,
   'packages/testing/kit': 34,
   'packages/testing/src/backend-contract': 9,
-  'packages/trainers/src': 9,
+  'packages/trainer-links/src': 9,
   'packages/viewer/page/run': 9,
   'packages/viewer/page/transcript': 9,
 }

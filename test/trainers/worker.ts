@@ -1,7 +1,7 @@
 // The worker of the training run, and ways to break it that the account has to notice.
 import { discoverEntrypoint, LocalBackend, type RolloutEnd } from '@osmosis/server'
 import { toRolloutSample } from '@osmosis/core'
-import { agentLightning, runTrainerWorker, type TrainerLink } from '@osmosis/trainers'
+import { agentLightning, runTrainerWorker, type TrainerLink } from '@osmosis/trainer-links'
 
 import * as agent from './agent.ts'
 import { type WorkerSettings, worksAs } from './worker-settings.ts'

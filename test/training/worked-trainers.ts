@@ -2,7 +2,7 @@
 import type { ExecutionBackend } from '@osmosis/server'
 import type { PromptMessage } from '@osmosis/core'
 import { FakeAgentLightning, FakeTrinity } from '@osmosis/testing'
-import { agentLightning, runTrainerWorker, trinity, type TrainerLink } from '@osmosis/trainers'
+import { agentLightning, runTrainerWorker, trinity, type TrainerLink } from '@osmosis/trainer-links'
 
 import type { TrainerUnderTest } from './trainer-under-test.ts'
 

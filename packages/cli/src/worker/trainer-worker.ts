@@ -10,7 +10,7 @@ import {
   trinity,
   type AgentLightningOptions,
   type TrainerLink,
-} from '@osmosis/trainers'
+} from '@osmosis/trainer-links'
 
 import { printOut, environment, namedHere } from '../command/surroundings.ts'
 import { loadExports, namedExport } from '../inputs/load-module.ts'

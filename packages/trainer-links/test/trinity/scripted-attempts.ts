@@ -14,7 +14,7 @@ import {
   trinity,
   type TrinityOptions,
   type WorkerSummary,
-} from '@osmosis/trainers'
+} from '@osmosis/trainer-links'
 
 /** What happens in one attempt at a row. */
 export interface Script {

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 
 import { HttpPeer, temporaryFolder } from '@osmosis/testing/kit'
-import { runTrainerWorker, trinity } from '@osmosis/trainers'
+import { runTrainerWorker, trinity } from '@osmosis/trainer-links'
 import { expect, test } from 'vitest'
 
 import { byPlace, expectExactly, newJournal, trainUntilDone } from './restarts-under-test.ts'

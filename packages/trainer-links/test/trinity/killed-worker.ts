@@ -9,7 +9,7 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/runtime'
-import { runTrainerWorker, trinity } from '@osmosis/trainers'
+import { runTrainerWorker, trinity } from '@osmosis/trainer-links'
 
 class AsksTwice extends AgentWorkflow {
   async run({ prompt, signal }: AgentWorkflowContext): Promise<void> {

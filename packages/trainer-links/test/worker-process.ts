@@ -1,6 +1,6 @@
 // A worker in a process of its own, of the agent that does what rows say.
 import { createStderrLogger } from '@osmosis/server'
-import { agentLightning, runTrainerWorker } from '@osmosis/trainers'
+import { agentLightning, runTrainerWorker } from '@osmosis/trainer-links'
 
 import { plannedAgent } from './planned-agent.ts'
 

@@ -8,7 +8,7 @@ import {
 import { LocalBackend } from '@osmosis/runtime'
 import { FakeTrinity, randomFaults, type TrinityCall } from '@osmosis/testing'
 import { recordingLogger, tokenAnswer, type LogLine } from '@osmosis/testing/kit'
-import { runTrainerWorker, trinity } from '@osmosis/trainers'
+import { runTrainerWorker, trinity } from '@osmosis/trainer-links'
 import { expect, test } from 'vitest'
 
 import {

@@ -1,4 +1,4 @@
-import type { AgentLightningOptions } from '@osmosis/trainers'
+import type { AgentLightningOptions } from '@osmosis/trainer-links'
 import { startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 

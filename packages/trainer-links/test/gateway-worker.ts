@@ -5,7 +5,7 @@ import {
   runTrainerWorker,
   type AgentLightningOptions,
   type WorkerSummary,
-} from '@osmosis/trainers'
+} from '@osmosis/trainer-links'
 import { onTestFinished } from 'vitest'
 
 import { model, type PlannedAgent } from './planned-agent.ts'
