@@ -93,8 +93,8 @@ it.each(forms)('%s is an issue form', (file) => {
 })
 
 it('the form for bugs knows all packages', () => {
-  const packages = globSync('packages/*', { cwd: root }).map(
-    (folder) => `@osmosis/${path.basename(folder)}`,
+  const packages = globSync('packages/*/package.json', { cwd: root }).map(
+    (manifest) => `@osmosis/${path.basename(path.dirname(manifest))}`,
   )
   const form = issueForm.parse(parse(read('.github/ISSUE_TEMPLATE/bug.yml')))
   const options = form.body.flatMap(({ attributes }) =>
