@@ -2,7 +2,7 @@
 
     python miles_session.py <checkout of radixark/miles>
 
-Real: SessionServer, agentic_tool_call.generate, OpenAIEndpointTracer, and the agent, reward and filter of docs/training/miles.md,
+Real: SessionServer, agentic_tool_call.generate, OpenAIEndpointTracer, and the agent, reward and filter of examples/trainers/miles,
 which are read out of the page. Made on the spot: a tokenizer of bytes. Stand-ins, where they are not installed: ray, of which
 nothing is used here, and the one class of sglang that names the settings of a request.
 """
@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import importlib.util
 import os
-import re
 import sys
 import tempfile
 import threading
@@ -53,15 +52,6 @@ def tokenizer_in(folder):
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=bare, chat_template=TEMPLATE)
     tokenizer.save_pretrained(folder)
     return tokenizer
-
-
-def page_programs(folder):
-    """Writes the programs of the page that Miles loads, and makes them importable."""
-    page = (policy.ROOT / "docs/training/miles.md").read_text()
-    for name, text in re.findall(r"^```python\n# (osmosis_\w+)\.py\n(.*?)^```$", page, re.S | re.M):
-        with open(f"{folder}/{name}.py", "w") as out:
-            out.write(text)
-    sys.path.insert(0, folder)
 
 
 def start_session_server(args, backend):
@@ -108,7 +98,7 @@ async def main():
     stand_ins()
     folder = tempfile.mkdtemp()
     tokenizer = tokenizer_in(folder)
-    page_programs(folder)
+    sys.path.insert(0, str(policy.ROOT / "examples/trainers/miles"))
 
     def sglang(body, number):
         answer = policy.completion(body, number)

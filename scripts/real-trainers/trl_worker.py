@@ -1,4 +1,4 @@
-"""The programs of docs/training/shims.md for TRL, against `osmosis serve --run`.
+"""The programs of examples/trainers/python for TRL, against `osmosis serve --run`.
 
     python trl_worker.py
 
@@ -9,8 +9,6 @@ nothing continues with the tokens that it sampled, or with text, and then with a
 """
 
 import json
-import pathlib
-import re
 import sys
 import tempfile
 import threading
@@ -25,15 +23,6 @@ import policy
 ATTEMPTS, TRIES = 8, 2
 END = "<|im_end|>"
 ARGUMENTS = '{"a":1,"b":[2,3]}'
-
-
-def programs():
-    """A folder with the programs of the page, from which they are imported."""
-    folder = tempfile.mkdtemp(prefix="osmosis-trl-")
-    page = (policy.ROOT / "docs/training/shims.md").read_text()
-    for text, name in re.findall(r"^```python\n(# (\S+\.py)\n.*?)^```$", page, re.M | re.S):
-        pathlib.Path(folder, name).write_text(text)
-    sys.path.insert(0, folder)
 
 
 def tokenizer():
@@ -140,7 +129,7 @@ def batches_of(trained, budget):
 
 
 def main():
-    programs()
+    sys.path.insert(0, str(policy.ROOT / "examples/trainers/python"))
     from datasets import Dataset
     from trl.experimental.async_grpo import AsyncGRPOConfig, async_rollout_worker
 

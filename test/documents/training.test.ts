@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { cpSync, globSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
@@ -21,10 +21,10 @@ import { temporaryFolder, tokenAnswer, withPrograms } from '@osmosis/testing/kit
 import { expect, it } from 'vitest'
 
 import { commandLines } from '../repository/command-line.ts'
-import { blocksOf, documents } from '../repository/documents.ts'
-import { makeWorkspace, startReader, writeFiles, type Reader } from './reader.ts'
+import { blocksOf, documents, read, root } from '../repository/documents.ts'
+import { makeWorkspace, startReader, type Reader } from './reader.ts'
 
-// Blocks of `bash` run here. Those of `shell` need a GPU, or packages of Python, and are only read.
+// Blocks of `bash` run here. Those of `shell` need a GPU or Python packages and are not run.
 const pages = documents.filter((document) => document.startsWith('docs/training/'))
 const commands = pages
   .flatMap((document) => blocksOf(document, 'bash').map(({ text }) => text))
@@ -144,7 +144,7 @@ withPrograms('python3').it(
     const folder = await temporaryFolder()
     const files = { 'httpx.py': httpx, 'main.py': asMiles }
     for (const [name, text] of Object.entries(files)) writeFileSync(path.join(folder, name), text)
-    writeFiles(blocksOf('docs/training/miles.md', 'python'), folder)
+    cpSync(path.join(root, 'examples/trainers/miles'), folder, { recursive: true })
     const rows = [
       { ...row, ground_truth: '0.5' },
       { ...row, breaks: true },
@@ -165,14 +165,14 @@ withPrograms('python3').it(
 )
 
 withPrograms('python3').it('every program in Python can be compiled', async () => {
-  const folder = await temporaryFolder()
-  const files = pages
-    .flatMap((document) => blocksOf(document, 'python'))
-    .map(({ document, line, text }) => {
-      const file = path.join(folder, `${path.basename(document, '.md')}-${line}.py`)
-      writeFileSync(file, text)
-      return file
-    })
+  const files = globSync('examples/trainers/*/*.py', { cwd: root })
   expect(files.length).toBeGreaterThan(8)
-  await promisify(execFile)('python3', ['-m', 'py_compile', ...files])
+  const compile = 'import sys; [compile(open(file).read(), file, "exec") for file in sys.argv[1:]]'
+  await promisify(execFile)('python3', ['-c', compile, ...files], { cwd: root })
+})
+
+it('the pages link to every program and settings file for trainers', () => {
+  const files = globSync('examples/trainers/*/*.{py,yaml}', { cwd: root })
+  const text = pages.map((page) => read(page)).join('\n')
+  expect(files.filter((file) => !text.includes(`(../../${file})`))).toEqual([])
 })

@@ -65,14 +65,11 @@ class IsLabel extends Grader {
   }
 }
 
-/** A folder with the programs of the page, and with what plays the trainers. */
+/** A folder with the programs of the page, and with the stand-ins of the trainers. */
 async function programs(): Promise<string> {
   const folder = await temporaryFolder()
   cpSync(path.join(import.meta.dirname, 'stand-ins'), folder, { recursive: true })
-  const page = readFileSync(path.join(root, 'docs/training/shims.md'), 'utf8')
-  for (const [, text = '', file = ''] of page.matchAll(/^```python\n(# (\S+\.py)\n[^]*?)^```$/gm)) {
-    writeFileSync(path.join(folder, file), text)
-  }
+  cpSync(path.join(root, 'examples/trainers/python'), folder, { recursive: true })
   return folder
 }
 
@@ -137,7 +134,7 @@ const crowd = { id: 'crowd', prompt: 'crowd!', label: '!?', attempts: meanwhile 
 const oversized = { ...rewritten, tokenBudget: 100 }
 const letters = (text: string): number[] => Array.from(text, (letter) => letter.codePointAt(0) ?? 0)
 
-withPrograms('python3').describe('the shims of docs/training/shims.md', () => {
+withPrograms('python3').describe('the programs of docs/training/shims.md', () => {
   it('give TRL the sequences of each rollout, and nothing of one that failed', async () => {
     const step = await trlStep([right, wrong, flaky, broken])
     expect(step.error).toBeNull()
