@@ -50,14 +50,15 @@ export async function passedOf(
 ): Promise<number> {
   const output = await temporaryFolder()
   const few = rows === 50 ? [] : ['--limit', String(rows)]
-  const args = [...argsOf(evaluation), ...few, '--output', output, '--name', 'demo']
+  const place = ['--output', output, '--name', 'demo']
+  const args = [...argsOf(evaluation), ...few, ...place, '--details']
   const { code, stdout } = await evaluate(args)
   expect(code).toBe(0)
 
   const all = rows * 4
   expect(stdout).toMatch(new RegExp(` · ${rows} rows × 4 attempts = ${all} rollouts\n`))
   expect(stdout).not.toMatch(/rollouts? failed/)
-  // The last commands open the viewer on what was just run.
+  // The last commands open the run in a browser.
   expect(stdout).toMatch(/^In the browser +osmosis eval view \S*demo$/m)
 
   const lines = readFileSync(path.join(output, 'demo/index.jsonl'), 'utf8').trimEnd().split('\n')
@@ -78,13 +79,13 @@ export async function passedOf(
   })
 
   // What was stored is what the grader saw, and what the policy was sent, in each framework.
-  const place = ['demo', '--output', output]
+  const stored = ['demo', '--output', output]
   // A loop gives its reward itself: there is no grader to run again.
   if (evaluation.includes(' -m ')) return passed
-  const regraded = await osmosis(['eval', 'regrade', ...place], root)
+  const regraded = await osmosis(['eval', 'regrade', ...stored], root)
   expect(regraded.stdout).toContain(`Graded ${all} of ${all} rollouts`)
   expect(regraded.stdout).toContain(`No verdict has changed.\nPass rate ${rate} → ${rate}`)
-  const exported = await osmosis(['eval', 'export', ...place, '--sft', '-'], root)
+  const exported = await osmosis(['eval', 'export', ...stored, '--sft', '-'], root)
   const kept = exported.stdout.trimEnd().split('\n')
   expect(kept).toHaveLength(passed)
   for (const line of kept) {

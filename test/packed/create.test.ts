@@ -52,7 +52,7 @@ describe('from an empty folder', () => {
       const evaluate = 'npx osmosis eval run configs/eval/my-agent.toml --name first'
       const report = await timed('eval run', inFolder(workspace, evaluate))
 
-      const [, show = ''] = /^The first of them +(npx osmosis eval show .*)$/m.exec(report) ?? []
+      const [, show = ''] = /^First failure +(npx osmosis eval show .*)$/m.exec(report) ?? []
       const transcript = await timed('eval show', inFolder(workspace, show))
       console.log(`${manager}, ${framework}: ${timed.report()}`)
       expect(transcript).toMatch(/^\d+\.\d  reward 0, not passed\n/)

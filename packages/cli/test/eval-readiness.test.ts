@@ -4,11 +4,11 @@ import { run } from './in-process.ts'
 import { failure, makeRun, rewarded, type MadeItem, type MadeRun, type Steps } from './made-runs.ts'
 import { temporaryFolder } from './osmosis.ts'
 
-/** What the report of a run says of training, without the commands. */
+/** The block about training in the report of a run. */
 async function readiness(made: Omit<MadeRun, 'outputRoot' | 'name'>): Promise<string[]> {
   const outputRoot = temporaryFolder()
   await makeRun({ outputRoot, name: 'airline-1', ...made })
-  const { stdout } = await run(['eval', 'show', '--output', outputRoot, 'airline-1'], {
+  const { stdout } = await run(['eval', 'show', '--output', outputRoot, 'airline-1', '--details'], {
     COLUMNS: '300',
   })
   const lines = stdout.split('\n')
@@ -29,8 +29,8 @@ const forgetful: Steps = [
   },
 ]
 
-describe('the readiness of an agent', () => {
-  it('is given where rows have a gradient and nothing gets lost', async () => {
+describe('the training readiness of a run', () => {
+  it('is yes when rows have a gradient and no rollout is lost', async () => {
     const items = rewarded([
       [1, 0, 1, 0],
       [1, 1, 1, 0],
@@ -40,7 +40,7 @@ describe('the readiness of an agent', () => {
     ])
     expect(await readiness({ rows: 5, n: 4, items })).toStrictEqual([
       'Ready to train: yes',
-      '✓ 60.0 % of 5 rows have a gradient in groups of 4 (36.7 % of 2). Of the others 1 never passes, 1 always does.',
+      '✓ 60.0 % of 5 rows have a gradient in groups of 4 (36.7 % of 2). Of the other rows, 1 never passes, 1 always does.',
       expect.stringContaining(' --filter -is:signal'),
       '✓ Every rollout has a reward.',
       '✓ Every call extends the conversation before it.',
@@ -49,7 +49,7 @@ describe('the readiness of an agent', () => {
     ])
   })
 
-  it('says what would get lost, and in which agent of which framework, and at which step', async () => {
+  it('names the losses with the agent, the framework and the step', async () => {
     const item = (row: number, attempt: number, more: Partial<MadeItem> = {}): MadeItem => ({
       row,
       attempt,
@@ -77,8 +77,8 @@ describe('the readiness of an agent', () => {
     expect(verdict).toBe('Ready to train: yes, with losses')
     expect(lines.filter((line) => line.startsWith('!'))).toStrictEqual([
       '! 1 of 12 rollouts has no reward: trainers leave them out, and their groups are smaller.',
-      '! 3 rollouts have a call that does not extend the conversation before it, where trainers split or mask. planner (Agents/JavaScript 0.11.0) in 2, first in 1.1 at step 4; writer in 1, first in 2.1 at step 4. Trimmed or summarised histories do that, and agents that share a sample.',
-      '! 1 rollout of 12 has an answer that is cut off (finish_reason length): allow more tokens, or reward it as what it is.',
+      '! 3 rollouts have a call that does not extend the conversation before it, where trainers split or mask. planner (Agents/JavaScript 0.11.0) in 2, first in 1.1 at step 4; writer in 1, first in 2.1 at step 4. Causes are trimmed or summarised histories and agents that share a sample.',
+      '! 1 rollout of 12 has an answer that is cut off (finish_reason length): allow more tokens, or let the grader score it as truncated.',
     ])
     expect(lines.filter((line) => line.startsWith('  osmosis'))).toMatchObject([
       expect.stringContaining('-is:signal'),
@@ -88,7 +88,7 @@ describe('the readiness of an agent', () => {
     ])
   })
 
-  it('is denied where nothing would be learned', async () => {
+  it('is no when nothing would be learned', async () => {
     const equal = await readiness({
       rows: 2,
       n: 2,
@@ -99,22 +99,22 @@ describe('the readiness of an agent', () => {
     })
     expect(equal.slice(0, 2)).toStrictEqual([
       'Ready to train: no',
-      '! No row has a gradient in groups of 2: nothing would be learned. Of the others 1 never passes, 1 always does.',
+      '! No row has a gradient in groups of 2: nothing would be learned. Of the other rows, 1 never passes, 1 always does.',
     ])
     const silent = rewarded([[1, 0]]).map((item) => ({
       ...item,
       event: { ...item.event, calls: 0 },
     }))
     expect(await readiness({ rows: 1, n: 2, items: silent })).toContain(
-      '! 2 rollouts never asked the policy, so there is nothing to train. Does the agent use another model?',
+      '! 2 rollouts never called the policy, so there is nothing to train. Does the agent use another model?',
     )
   })
 
-  it('is not known after a few rows, and says nothing of calls that were not made', async () => {
+  it('is not known after a few rows, and has no remark about calls that were not made', async () => {
     const lines = await readiness({ rows: 1, n: 2, items: rewarded([[1, 0]]) })
     expect(lines.slice(0, 2)).toStrictEqual([
       'Ready to train: not known',
-      '? 100.0 % of 1 row has a gradient in groups of 2. So few rows say little of others.',
+      '? 100.0 % of 1 row has a gradient in groups of 2. With this few rows the figure is rough.',
     ])
     const silent = rewarded([[1, 0]]).map((item) => ({
       ...item,
@@ -124,10 +124,10 @@ describe('the readiness of an agent', () => {
     expect(text).not.toMatch(/extends|cut off/)
   })
 
-  it('is not known after one attempt a row', async () => {
+  it('is not known with one attempt per row', async () => {
     expect((await readiness({ rows: 2, items: rewarded([[1], [0]]) })).slice(0, 2)).toStrictEqual([
       'Ready to train: not known',
-      '? One attempt a row does not say which rows have a gradient: run it with --n 4 or more.',
+      '? With one attempt per row it is not known which rows have a gradient. Run it with --n 4 or more.',
     ])
   })
 })

@@ -49,7 +49,7 @@ it('the eval functions of the guide score the agent of the guide by the command 
 
   const [, command = ''] = /^npx osmosis (eval run .*)$/m.exec(guide) ?? []
   const args = command.replace('http://127.0.0.1:8000', url).split(' ')
-  const { code, stdout } = await osmosis([...args, '--name', 'r'], {}, folder)
+  const { code, stdout } = await osmosis([...args, '--name', 'r', '--details'], {}, folder)
   expect(code).toBe(0)
   const { run, summary, baseline, records } = readResults(path.join(folder, 'results/r'))
   expect(run).toMatchObject({ model_name: 'my-model', baseline_model_name: 'my-old-model' })

@@ -46,7 +46,7 @@ describe('osmosis eval run, an agent loop', () => {
       adder,
       sums,
       policy,
-      baseline,
+      `${baseline} --details`,
     )
     expect(code).toBe(0)
     expect(stdout).toContain('2 rows × 1 attempt × 2 models = 4 rollouts\n')
@@ -198,7 +198,7 @@ describe('osmosis eval run, when the policy fails a loop', () => {
       code,
       stdout,
       run: facts,
-    } = await evaluate(adder, sums, policy, baseline, '--max-in-flight 1 --no-preflight')
+    } = await evaluate(adder, sums, policy, baseline, '--max-in-flight 1 --no-preflight --details')
     expect([code, facts['incomplete_reason']]).toEqual([
       1,
       expect.stringMatching(

@@ -42,7 +42,7 @@ describe('osmosis eval run, an agent loop', () => {
       stderr,
       records,
       run: facts,
-    } = await evaluate('configs/eval/adder.toml --policy adding')
+    } = await evaluate('configs/eval/adder.toml --policy adding --details')
     expect(code).toBe(0)
     expect(stdout).toMatch(/^agent-loops · sums · /m)
     expect(stdout).toMatch(/^Pass rate +50\.0 % +2 of 4 have a reward of 1 or more$/m)
@@ -112,7 +112,7 @@ describe('osmosis eval run, when the policy fails a loop', () => {
       stderr,
       records,
       run: facts,
-    } = await evaluate(adder, numbered(40), at(upstream.url), '--max-in-flight 3')
+    } = await evaluate(adder, numbered(40), at(upstream.url), '--max-in-flight 3 --details')
     expect(code).toBe(1)
     expect(stdout).toContain('\nrun  incomplete\n')
     expect(stderr).toMatch(/The policy answered 401: .*wrong key/)

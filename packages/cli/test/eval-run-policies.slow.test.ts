@@ -110,7 +110,7 @@ export const createMistral = ({ apiKey, baseURL }) => ({
     ],
   ])('takes it from %s, with the key of its variable', async (_where, more, flags) => {
     const root = temporaryWorkspace({ ...files, ...installed, ...more })
-    const { code, stdout, stderr } = await osmosis([...command, ...flags], keys, root)
+    const { code, stdout, stderr } = await osmosis([...command, ...flags, '--details'], keys, root)
     expect([code, stderr]).toEqual([0, expect.any(String)])
     expect(stdout).toMatch(/ · mistral\/small · /)
     expect(stdout).toMatch(/^Tokens +\d+ .*; \d+ written and \d+ read in all$/m)

@@ -12,7 +12,7 @@ describe('osmosis eval run lets', () => {
       ...files,
       'osmosis.toml': 'default_policy = "mine"\n[policies.mine]\nmodule = "policies/echo.ts"\n',
     })
-    const config = ['eval', 'run', '../configs/eval/echo.toml', '--limit', '1']
+    const config = ['eval', 'run', '../configs/eval/echo.toml', '--limit', '1', '--details']
     const { code, stdout, stderr } = await osmosis(config, {}, `${root}/data`)
     expect([code, stderr]).toEqual([0, expect.not.stringContaining('warning')])
     expect(stdout).toMatch(/ · policies\/echo\.ts · /)
@@ -53,7 +53,7 @@ export const createMistral = ({ apiKey, baseURL }) => ({
     const toml = 'default_policy = "m"\n[policies.m]\nmodel = "mistral/small"\n'
     const config = { 'configs/eval/echo.toml': evalConfig('echo', '') }
     const root = temporaryWorkspace({ ...config, ...installed, 'osmosis.toml': toml })
-    const { code, stdout, stderr } = await osmosis(command, keys, root)
+    const { code, stdout, stderr } = await osmosis([...command, '--details'], keys, root)
     // What the platform would refuse is said once.
     expect([code, stderr.split('\n').slice(0, 2)]).toEqual([
       0,

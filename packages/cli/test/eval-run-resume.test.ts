@@ -74,7 +74,7 @@ describe('a run that was halted because the key was refused', () => {
       [name],
       ['0.0', '1.0', '2.0', '3.0'],
     ])
-    expect(again.stdout).toContain('4 rows × 1 attempt = 4 rollouts\n')
+    expect(again.stdout).toContain('1 of 4 have a reward of 1 or more\n')
   })
 })
 

@@ -25,11 +25,11 @@ it('what the code of a rollout threw is shown with its function, file and line, 
   })
   const osmosis = (words: string): ReturnType<typeof run> => run(words.split(' '), {}, root)
   const flags = '--policy policies/echo.ts --limit 1 --no-grader --name r'
-  const evaluated = await osmosis(`eval run configs/eval/shop.toml ${flags}`)
+  const evaluated = await osmosis(`eval run configs/eval/shop.toml ${flags} --details`)
   const why =
     "thrown by run() at orders.ts:2: Cannot read properties of undefined (reading 'orders')"
   expect(evaluated.stdout).toContain(
-    `1 × validation_error, 0.1\n  ${why}\n  The stack (all that was printed: logs.txt of the run):\n  osmosis eval show r 0.1\n`,
+    `1 × validation_error, 0.1\n  ${why}\n  The stack (all output is in logs.txt of the run):\n  osmosis eval show r 0.1\n`,
   )
 
   const { stdout } = await osmosis('eval show r 0.1')

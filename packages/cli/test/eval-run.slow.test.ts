@@ -14,7 +14,7 @@ describe('osmosis eval run, a workflow', () => {
   it('needs no config: an entrypoint and a dataset do', async () => {
     const { code, stdout, records } = await evaluate(
       '-m rollouts/echo/main -d data/words.jsonl --policy policies/echo.ts',
-      '--offset 1 --limit 2 --n 2',
+      '--offset 1 --limit 2 --n 2 --details',
     )
     expect([
       code,
@@ -56,7 +56,7 @@ describe('osmosis eval run, a workflow', () => {
     const output = temporaryFolder()
     const words = '-m rollouts/echo/main.ts -d data/words.jsonl --limit 1'
     const address = `--base-url ${upstream.url}/v1 --model qwen --api-key-env MY_KEY`
-    const args = `eval run ${words} ${address} --output ${output}`.split(' ')
+    const args = `eval run ${words} ${address} --output ${output} --details`.split(' ')
     const { code, stdout } = await run(args, { MY_KEY: 'k' })
     expect(code).toBe(0)
     // Of an entrypoint called main, the folder names the run.

@@ -109,7 +109,7 @@ describe('osmosis eval run, a workflow', () => {
     )
     const flags = `--rows 0-1 --base-url ${upstream.url}/v1 --model new --baseline-model old`
     const { code, stdout, records, summary, baseline, stderr } = await evaluate(
-      `configs/eval/echo-once.toml ${flags}`,
+      `configs/eval/echo-once.toml ${flags} --details`,
       `--eval-fn ${rewards}:exact --eval-fn ${rewards}:notANumber`,
     )
     expect(records.map(({ model_tag, reward, scores }) => [model_tag, reward, scores])).toEqual([

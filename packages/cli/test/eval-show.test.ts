@@ -195,14 +195,94 @@ describe('the name of a run', () => {
   })
 })
 
-describe('the report of a run', () => {
-  it('is what eval run ends with, and what was said can be read at once', async () => {
+describe('the summary of a run', () => {
+  const four: readonly (number | null)[][] = Array.from({ length: 20 }, (_, row) => [
+    1,
+    row % 2,
+    row % 4 === 0 ? null : 1,
+    0,
+  ])
+
+  it('says in twelve lines what came out and what to do next', async () => {
+    const { make, show } = folder()
+    const location = await make({ name: 'airline', rows: 20, n: 4, items: rewarded(four) })
+    writeFileSync(path.join(location, 'progress.json'), JSON.stringify({ duration_ms: 10_000 }))
+    const { stdout } = await show([])
+    expect(stdout.split('\n')).toStrictEqual([
+      'airline  finished · 5 of 80 rollouts failed · ready to train: yes, with losses',
+      'airline · data/airline.jsonl · step-200 · 20 rows × 4 attempts = 80 rollouts',
+      expect.stringMatching(/^Reward +0\.6 +between /),
+      expect.stringMatching(
+        /^Pass rate +56\.3 % +between .*; 45 of 80 have a reward of 1 or more$/,
+      ),
+      expect.stringMatching(
+        /^Gradient +100\.0 % +between .*; 20 of 20 rows with a training signal/,
+      ),
+      'Time         10.0 s in all, 8.00 rollouts/s',
+      '',
+      expect.stringMatching(/^In the browser {2}osmosis eval view \S*airline$/),
+      expect.stringMatching(/^First failure {2}5 × timeout: /),
+      expect.stringMatching(/^ {2}osmosis eval show \S*airline 0\.3$/),
+      expect.stringMatching(/^More figures {4}osmosis eval show \S*airline --details$/),
+      '',
+    ])
+  })
+
+  it.each(widths)('ends eval run with at most twelve lines of %i columns', async (width) => {
     const output = temporaryFolder()
-    const evaluate = ['eval', 'run', 'configs/eval/echo.toml', '--output', output, '--name', 'r']
-    const ran = await run(evaluate, {}, workspace)
+    const evaluate = ['eval', 'run', 'configs/eval/echo.toml', '--n', '2', '--output', output]
+    const failing = ['--eval-fn', 'configs/../rollouts/echo/rewards.ts:exact']
+    for (const more of [[], failing]) {
+      const ran = await run([...evaluate, ...more], { COLUMNS: String(width) }, workspace)
+      const [first, ...lines] = ran.stdout.trimEnd().split('\n')
+      expect(first).toBe('')
+      expect(lines.length).toBeLessThanOrEqual(width < 80 ? 16 : 12)
+      expect(widest(ran)).toBeLessThanOrEqual(width)
+    }
+  })
+
+  it('counts what may be reward hacking', async () => {
+    const { make, show } = folder()
+    const tools = [{ name: 'search', calls: 2, errors: 0 }]
+    const items = rewarded(Array.from({ length: 24 }, () => [1, 0])).map((item) => ({
+      ...item,
+      event: { ...item.event, ...(item.row === 0 ? {} : { tools, tool_calls: 2 }) },
+    }))
+    await make({ name: 'airline', rows: 24, n: 2, items })
+    expect((await show([])).stdout).toMatch(/ · possible reward hacking in 1 · /)
+    expect((await show(['--filter', 'is:unearned'])).stdout).toContain(
+      'unearned (possible reward hacking)',
+    )
+  })
+
+  it('compares with the baseline, or says how to resume, instead of naming --details', async () => {
+    const { make, show } = folder()
+    const items = Array.from({ length: 12 }, (_, row) =>
+      (['primary', 'baseline'] as const).map((model_tag): MadeItem => ({
+        row,
+        attempt: 0,
+        event: { model_tag, reward: model_tag === 'primary' ? 1 : 0 },
+      })),
+    ).flat()
+    await make({ name: 'both', rows: 12, items, inputs: { baseline: 'qwen3:8b' } })
+    expect((await show(['both'])).stdout).toMatch(
+      /\nAgainst the baseline, pass rate: Better by 100\.0 points in every row\.\n {2}osmosis eval compare \S*both@baseline \S*both\n$/,
+    )
+    await make({ name: 'part', rows: 12, items: rewarded([[1]]) })
+    expect((await show(['part'])).stdout).toMatch(
+      /\n1 of 12 done\n[^]*\nContinue +osmosis eval run configs\/eval\/airline\.toml --name part\n/,
+    )
+  })
+})
+
+describe('the report of a run', () => {
+  it('is what eval run --details ends with, and its transcripts can be read at once', async () => {
+    const output = temporaryFolder()
+    const evaluate = ['eval', 'run', 'configs/eval/echo.toml', '--output', output, '--details']
+    const ran = await run([...evaluate, '--name', 'r'], {}, workspace)
     const show = async (...args: readonly string[]): Promise<string> =>
       (await run(['eval', 'show', '--output', output, ...args], {}, workspace)).stdout
-    expect(ran.stdout).toBe(`\n${await show()}`)
+    expect(ran.stdout).toBe(`\n${await show('--details')}`)
     expect(ran.stdout).toMatch(/^Pass rate +75\.0 % +6 of 8 have a reward of 1 or more$/m)
     expect((await show('--failed')).split('\n').map((line) => line.split(' ')[0])).toEqual([
       'Rollout',
@@ -215,7 +295,7 @@ describe('the report of a run', () => {
     )
   })
 
-  it('has the figures with their intervals, in the words of the statistics', async () => {
+  it('has the figures with their intervals, named as in the statistics', async () => {
     const { make, show } = folder()
     const rewards = Array.from({ length: 20 }, (_, row) => [
       1,
@@ -225,7 +305,7 @@ describe('the report of a run', () => {
     ])
     const location = await make({ name: 'airline', rows: 20, n: 4, items: rewarded(rewards) })
     writeFileSync(path.join(location, 'progress.json'), JSON.stringify({ duration_ms: 10_000 }))
-    const { stdout } = await show([], 100)
+    const { stdout } = await show(['--details'], 100)
     expect(stdout).toContain('airline  finished\n')
     expect(stdout).toContain('step-200 · 20 rows × 4 attempts = 80 rollouts')
     expect(stdout).toMatch(
@@ -244,7 +324,7 @@ describe('the report of a run', () => {
     expect(stdout).not.toContain('Cost')
   })
 
-  it('cuts nothing of a failure, and says which rollout it was and what to do', async () => {
+  it('prints the whole message of a failure, its rollout and what to do', async () => {
     const { make, show } = folder()
     const long = `The tool said: ${'quite a long explanation '.repeat(20)}THE END`
     const refused =
@@ -261,7 +341,7 @@ describe('the report of a run', () => {
       ],
     })
     for (const width of ['', ...widths] as const) {
-      const shown = await show([], width)
+      const shown = await show(['--details'], width)
       const text = shown.stdout.replaceAll(/\s+/g, ' ')
       expect(text).toContain('quite a long explanation THE END')
       expect(text).toContain('2 × timeout, for example 30.1')
@@ -274,7 +354,7 @@ describe('the report of a run', () => {
     }
   })
 
-  it('begins with what to look at, each with the command that lists it', async () => {
+  it('lists what to look at first, each with the command that shows it', async () => {
     const { make, show } = folder()
     const stuck = {
       tools: [{ name: 'search', calls: 5, errors: 4 }],
@@ -286,7 +366,7 @@ describe('the report of a run', () => {
       event: { ...item.event, ...stuck },
     }))
     await make({ name: 'airline', rows: 8, items })
-    const { stdout } = await show([])
+    const { stdout } = await show(['--details'])
     expect(stdout).toContain(
       'Look at first\n! 8 repeat a failing tool call. Mostly search. Mean reward 0.00.\n',
     )
@@ -294,25 +374,25 @@ describe('the report of a run', () => {
     expect((await run(command.split(' '))).stdout.split('\n')).toHaveLength(10)
   })
 
-  it('ends with the commands that continue: those that resume and open the viewer', async () => {
+  it('ends with the commands that resume the run, show it in a browser and list its failures', async () => {
     const { make, show } = folder()
     const location = await make({ name: 'airline', rows: 4, items: rewarded([[1], [0]]) })
     writeFileSync(
       path.join(location, 'progress.json'),
       JSON.stringify({ status: 'incomplete', incomplete_reason: 'The key was refused.' }),
     )
-    const { stdout } = await show([])
+    const { stdout } = await show(['--details'])
     expect(stdout).toContain('airline  incomplete\n')
     expect(stdout).toContain('\n2 of 4 done\nThe key was refused.\n')
     expect(stdout).toMatch(
-      /^Continue +osmosis eval run configs\/eval\/airline\.toml --name airline\n.*the flags it began with$/m,
+      /^Continue +osmosis eval run configs\/eval\/airline\.toml --name airline\n.*the flags it was started with$/m,
     )
-    expect(stdout).toMatch(/^What did not pass +osmosis eval show \S*airline --failed$/m)
-    expect(stdout).toMatch(/^The first of them +osmosis eval show \S*airline 1\.1$/m)
+    expect(stdout).toMatch(/^All failures +osmosis eval show \S*airline --failed$/m)
+    expect(stdout).toMatch(/^First failure +osmosis eval show \S*airline 1\.1$/m)
     expect(stdout).toMatch(/^In the browser +osmosis eval view \S*airline$/m)
   })
 
-  it('names its commands as the shell finds them that this one was typed into', async () => {
+  it('prints commands that work in the shell of the user', async () => {
     const { make, output } = folder()
     await make({ name: 'airline', rows: 1, items: rewarded([[0]]) })
     const npx = { npm_config_user_agent: 'npm/11.19.1 node/v24.21.0 linux x64' }
@@ -335,7 +415,7 @@ describe('the report of a run', () => {
       }),
     ).flat()
     await make({ name: 'both', rows: 12, items, inputs: { baseline: 'qwen3:8b' } })
-    const { stdout } = await show([])
+    const { stdout } = await show(['--details'])
     expect(stdout).toContain(
       'step-200 against qwen3:8b · 12 rows × 1 attempt × 2 models = 24 rollouts',
     )
@@ -581,7 +661,7 @@ Agent  step 4, 1 token after 900, 0.5 s  cut off (length)
       items: [{ row: 0, attempt: 0, samples, event, label: hostile }],
       inputs: { name: hostile },
     })
-    for (const args of [[], ['0.1'], ['--failed']]) {
+    for (const args of [[], ['--details'], ['0.1'], ['--failed']]) {
       for (const width of ['', 60] as const) {
         const { stdout } = await show(args, width)
         expect(stdout).toContain('עברית')
@@ -592,7 +672,7 @@ Agent  step 4, 1 token after 900, 0.5 s  cut off (length)
 })
 
 describe('a list of rollouts', () => {
-  it('has what a filter lets in, in its order, with what is conspicuous', async () => {
+  it('has what a filter selects, in its order, with the flags of each', async () => {
     const { make, show } = folder()
     const tools = [{ name: 'search', calls: 6, errors: 5 }]
     const stuck = { reward: 0, tools, tool_calls: 6, tool_errors: 5, summary: 'Sorry,\nI give up.' }
@@ -610,7 +690,7 @@ describe('a list of rollouts', () => {
       ],
     })
     const { stdout, stderr } = await show(['--filter', 'is:stuck tool:search', '--sort', '-tokens'])
-    expect(stdout).toBe(`Rollout  Reward  Signs     Ends with
+    expect(stdout).toBe(`Rollout  Reward  Flags     Ends with
 2.2           0  stuck ×5  Sorry, I give up.
 2.1           0  stuck ×5  Sorry, I give up.
 `)

@@ -17,7 +17,7 @@ function declareExport(evals: Command) {
     .optionsGroup(groups.inputs)
     .option(
       '--filter <query>',
-      "only these rollouts, e.g. 'is:passed -is:unearned' (default: all; for --sft is:passed)",
+      "only these rollouts, e.g. 'is:passed -is:unearned', which leaves out possible reward hacking (default: all; for --sft is:passed)",
     )
     .option('--grading <name>', 'use the rewards of this re-grading')
     .optionsGroup(groups.output)

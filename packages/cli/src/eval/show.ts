@@ -7,7 +7,7 @@ function declareShow(evals: Command) {
     .command('show')
     .optionsGroup(groups.inputs)
     .option(...runsFolder)
-    .description('show the report of a run of this machine, its rollouts, or one conversation')
+    .description('show the result of a run of this machine, its rollouts, or one conversation')
     .argument(
       '[run]',
       'a run, the beginning of its name, <run>@baseline, <run>@<grading>, a folder, or latest (default)',
@@ -24,6 +24,7 @@ function declareShow(evals: Command) {
       'show the first difference to another attempt at the row, or to <run>:<row>.<attempt> (default: one that ended otherwise)',
     )
     .optionsGroup(groups.output)
+    .option('--details', 'show every figure, failure and finding, and the training readiness')
     .option('--full', 'do not truncate')
     .option('--json', 'print one JSON document, transcripts in ATIF')
     .addHelpText('after', example('osmosis eval show latest 12.1 --diff'))

@@ -9,6 +9,7 @@ const notRepeated: ReadonlySet<string> = new Set<keyof EvalRunFlags>([
   'retryFailed',
   'breakLock',
   'dryRun',
+  'details',
   'quiet',
   'json',
   'yes',

@@ -32,12 +32,15 @@ import {
   isInteractive,
   standardInput,
 } from '../../command/surroundings.ts'
+import { outputWidth } from '../../command/terminal-text.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
 import { chooseModels, type ComparedModels, preflightModels } from '../models/compared-models.ts'
 import { serveModels, type ServedModels } from '../models/served-models.ts'
 import type { EvalRunFlags } from '../run.ts'
-import { endedRunReport, reasonSentence } from '../show/run-report.ts'
+import { runReport } from '../show/run-report.ts'
+import { reasonSentence, runSummary } from '../show/run-summary.ts'
 import { withCommand } from '../show/shell-command.ts'
+import { endedRun } from '../show/shown-run.ts'
 import {
   chooseRun,
   countPending,
@@ -293,7 +296,14 @@ async function conclude(
     const document = { ...metricsDocument(result, store), location: store.location }
     printJson(document)
   } else if (flags.quiet) printOut(`${outcomeLine(result)}\n`)
-  else printOut(`\n${await endedRunReport(store, resumeWith)}\n`)
+  else {
+    const run = await endedRun(store, resumeWith)
+    const width = outputWidth()
+    const text = flags.details
+      ? await runReport(run, width)
+      : runSummary(run, { width, showPlan: false })
+    printOut(`\n${text}\n`)
+  }
 
   const code = exitCodeOf(result, flags)
   // The report says so itself.

@@ -8,9 +8,9 @@ import { onOneLine, plain, styled, wrapped } from '../../command/terminal-text.t
 import { commandLines, withCommand } from './shell-command.ts'
 import type { ShownModel } from './shown-run.ts'
 
-/** Rollouts that failed alike. */
+/** Rollouts that failed in the same way. */
 interface FailureKind {
-  /** The error type; for an eval function that gave no score its name. */
+  /** The error type, or the eval function that gave no score. */
   readonly type: string
   readonly count: number
   readonly message: string
@@ -19,14 +19,13 @@ interface FailureKind {
 }
 
 const mostKinds = 8
-/** A stack may be a book; the command below it shows all. */
+/** Characters; the command below a message shows all of it. */
 const longestMessage = 4000
 
-/** What went wrong, by kind: one whole message of each, and the command that shows its rollout. */
-export function failureLines(run: ShownModel, several: boolean, width: number): string[] {
-  const { events, command, table } = run
+/** The kinds of failures, the most frequent first; behind them the scores that are missing. */
+export function failureKinds({ events }: ShownModel): FailureKind[] {
   const failed = events.filter(({ status }) => status === 'failed')
-  const kinds = [
+  return [
     ...kindsOf(failed.map((event) => [event.error_type ?? 'failed', event.error_message, event])),
     ...kindsOf(
       events.flatMap((event) =>
@@ -38,7 +37,14 @@ export function failureLines(run: ShownModel, several: boolean, width: number): 
       ),
     ),
   ]
+}
+
+/** What went wrong, by kind: one whole message of each, and the command that shows its rollout. */
+export function failureLines(run: ShownModel, several: boolean, width: number): string[] {
+  const { events, command, table } = run
+  const kinds = failureKinds(run)
   if (kinds.length === 0) return []
+  const failed = events.filter(({ status }) => status === 'failed')
   const of = several ? ` of ${onOneLine(table.document.model)}` : ''
   const title =
     failed.length === 0
@@ -59,7 +65,7 @@ export function failureLines(run: ShownModel, several: boolean, width: number): 
 
 type Occurrence = readonly [type: string, message: string | null, event: ItemEvent]
 
-/** The most frequent first. Numbers and ids do not tell kinds apart. */
+/** Groups messages that differ in numbers and ids only. */
 function kindsOf(occurrences: readonly Occurrence[]): FailureKind[] {
   const groups = Map.groupBy(occurrences, ([type, message]) => {
     const start = onOneLine(message ?? '').slice(0, 200)
@@ -81,7 +87,7 @@ function kindLines(
   { command, reader }: ShownModel,
   width: number,
 ): string[] {
-  const whole = plain(inOwnWords(message)).trim()
+  const whole = plain(withoutProtocolNames(message)).trim()
   const text = whole.length > longestMessage ? `${whole.slice(0, longestMessage)}…` : whole
   const [first = '', ...more] = wrapped(text === '' ? 'No message.' : text, width - 2)
   const head = `${formatCount(count)} × ${styled('red', onOneLine(type))}${count > 1 ? `, for example ${item}` : `, ${item}`}`
@@ -94,27 +100,27 @@ function kindLines(
       ),
     ),
     ...(isThrown(message) && existsSync(path.join(reader.location, 'logs.txt'))
-      ? [styled('dim', `  The stack (all that was printed: logs.txt of the run):`)]
+      ? [styled('dim', `  The stack (all output is in logs.txt of the run):`)]
       : []),
     ...commandLines(['eval', 'show', command, item]),
   ]
 }
 
-/** Names of the protocol are not the user's. */
-export function inOwnWords(message: string): string {
+/** Leaves out advice about a field of the protocol, which the user did not set. */
+export function withoutProtocolNames(message: string): string {
   return message.replace(
     / Check the (?:API key|api_key) that the rollout was sent with(?: \(llm_api_key\))?\./,
     '',
   )
 }
 
-/** What a person at the command line can do about it. */
+/** What the user can do about a failure. */
 export function failureAdvice(
   type: string,
   message: string,
   { inputs, provenance }: RunManifest,
 ): string[] {
-  // What user code threw is about what it asked, not about the policy, nor about the limits of the config.
+  // An error that user code threw is not about the policy or the limits of the config.
   if (isThrown(message)) return []
   const { agent_seconds: agent, grader_seconds: grader } = inputs.timeouts
   const config = provenance.config === null ? 'the config' : plain(provenance.config)
@@ -130,6 +136,6 @@ export function failureAdvice(
   }
   if (/\b404\b/.test(message)) return ['Check --model and --base-url.']
   if (/\b429\b/.test(message))
-    return ['The endpoint is overloaded: fewer at a time, with --max-in-flight.']
+    return ['The endpoint is overloaded: run fewer rollouts concurrently, with --max-in-flight.']
   return []
 }

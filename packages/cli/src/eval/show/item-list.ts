@@ -3,32 +3,32 @@ import { formatReward } from '@osmosis/eval'
 import { onOneLine, tableLines, type Cell } from '../../command/terminal-text.ts'
 import { itemName, type ShownItem } from './shown-items.ts'
 
-/** Lines of a list of items: which, what they got, what is conspicuous, and how they end. */
+/** A table of items: name, reward, flags and the end of the conversation. */
 export function itemLines(items: readonly ShownItem[], width: number): string[] {
   const measure = onOneLine(items[0]?.run.table.measure ?? 'reward')
   const value = measure === 'reward' ? 'Reward' : measure
-  const head = ['Rollout', value, 'Signs', 'Ends with'].map((text): Cell => ({
+  const head = ['Rollout', value, 'Flags', 'Ends with'].map((text): Cell => ({
     text,
     format: 'dim',
   }))
   const rows = items.map((shown) => [
     itemName(shown),
     rewardCell(shown),
-    signsCell(shown),
+    flagsCell(shown),
     endCell(shown),
   ])
   return tableLines([head, ...rows], { right: [1], width })
 }
 
-/** What an item got; a dash for nothing. */
+/** The reward or score of an item; a dash without one. */
 export function rewardCell({ run: { table }, item }: ShownItem): Cell {
   const value = table.value(item)
   const text = value === null ? '–' : formatReward(value)
   return { text, format: table.passed(item) ? 'green' : 'red' }
 }
 
-/** `stuck ×5, cut`: how often tools failed, where that is the sign. */
-export function signsText({ run: { table }, item, event }: ShownItem): string {
+/** `stuck ×5, cut`: the flags of an item, with the number of failed tool calls. */
+export function flagsText({ run: { table }, item, event }: ShownItem): string {
   return table
     .signs(item)
     .map((sign) => {
@@ -36,7 +36,7 @@ export function signsText({ run: { table }, item, event }: ShownItem): string {
       if (sign === 'stuck' || sign === 'toolerror') {
         return `${sign}${event.tool_errors > 1 ? ` ×${event.tool_errors}` : ''}`
       }
-      return sign
+      return sign === 'unearned' ? 'unearned (possible reward hacking)' : sign
     })
     .filter(
       (sign, _, all) =>
@@ -45,12 +45,12 @@ export function signsText({ run: { table }, item, event }: ShownItem): string {
     .join(', ')
 }
 
-function signsCell(shown: ShownItem): Cell {
+function flagsCell(shown: ShownItem): Cell {
   const { table } = shown.run
   const isBad = (['unearned', 'failed', 'stuck', 'nocalls'] as const).some((sign) =>
     table.has(shown.item, sign),
   )
-  return { text: signsText(shown), format: isBad ? 'red' : 'yellow' }
+  return { text: flagsText(shown), format: isBad ? 'red' : 'yellow' }
 }
 
 function endCell({ event }: ShownItem): Cell {

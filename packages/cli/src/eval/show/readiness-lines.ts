@@ -1,15 +1,20 @@
-import { formatCount, formatQuantity } from '@osmosis/eval'
-import { trainingReadiness, type TrainingReadiness } from '@osmosis/eval/analysis'
+import { formatCount, formatQuantity, openRunFolder } from '@osmosis/eval'
+import {
+  frameworkOf,
+  rewrittenSteps,
+  rolloutName,
+  trainingReadiness,
+  type TrainingReadiness,
+} from '@osmosis/eval/analysis'
 
 import { onOneLine, styled, wrapped } from '../../command/terminal-text.ts'
 import { fewestRows, valueText } from './figure-text.ts'
-import type { HistoryBreak } from './history-breaks.ts'
 import { commandLines } from './shell-command.ts'
 import type { ShownModel } from './shown-run.ts'
 
-/** One thing that a trainer cares about. */
+/** One property of the run that matters for training. */
 interface Remark {
-  /** `bad`: there would be nothing to learn. `warn`: a part of it is lost. `open`: nobody can say yet. */
+  /** `bad`: nothing would be learned. `warn`: some rollouts are lost. `open`: not known yet. */
   readonly tone: 'ok' | 'bad' | 'warn' | 'open' | 'info'
   readonly text: string
   /** The filter line that shows the rollouts it is about. */
@@ -24,56 +29,66 @@ const marks = {
   info: '·',
 }
 
-/** What a trainer would get of the rollouts of a run, and what it would stumble over. */
-export function readinessLines(
+/** What a trainer would get from the rollouts of a run, each remark with the command that lists its rollouts. */
+export async function readinessLines(
   run: ShownModel,
-  breaks: readonly HistoryBreak[],
   { of, width }: { readonly of: string; readonly width: number },
-): string[] {
-  const { table, command } = run
+): Promise<string[]> {
+  const remarks = remarksOf(run, await historyBreaks(run))
+  if (remarks.length === 0) return []
+  return [
+    `${styled('bold', `Ready to train${of}:`)} ${verdictOf(remarks)}`,
+    ...remarks.flatMap(({ tone, text, query }) => {
+      const [first = '', ...more] = wrapped(text, width - 2)
+      const lines = [`${marks[tone]} ${first}`, ...more.map((line) => `  ${line}`)]
+      if (query === undefined) return lines
+      return [...lines, ...commandLines(['eval', 'show', run.command, '--filter', query])]
+    }),
+  ]
+}
+
+/** `yes`, `yes, with losses`, `no` or `not known`; undefined when no rollout has ended. */
+export function readinessVerdict(run: ShownModel): string | undefined {
+  const remarks = remarksOf(run, [])
+  return remarks.length === 0 ? undefined : verdictOf(remarks)
+}
+
+function remarksOf(run: ShownModel, breaks: readonly HistoryBreak[]): Remark[] {
+  const { table } = run
   const readiness = trainingReadiness(table)
   if (readiness.rollouts === 0) return []
-  const remarks = [
+  return [
     gradientRemark(readiness, run),
     rewardRemark(readiness, table.measure),
     ...callsRemark(readiness),
-    // Of rollouts that asked nobody there is nothing to say.
+    // Rollouts without a model call have no conversation to check.
     ...(readiness.withoutCalls < readiness.rollouts
       ? [historyRemark(readiness, breaks), cutRemark(readiness)]
       : []),
     ...tokensRemark(readiness),
   ]
-  return [
-    `${styled('bold', `Ready to train${of}:`)} ${verdict(remarks)}`,
-    ...remarks.flatMap(({ tone, text, query }) => {
-      const [first = '', ...more] = wrapped(text, width - 2)
-      const lines = [`${marks[tone]} ${first}`, ...more.map((line) => `  ${line}`)]
-      if (query === undefined) return lines
-      return [...lines, ...commandLines(['eval', 'show', command, '--filter', query])]
-    }),
-  ]
 }
 
-/** One attempt a row leaves the most important question open. */
-function verdict(remarks: readonly Remark[]): string {
+/** With one attempt per row it is not known which rows have a gradient. */
+function verdictOf(remarks: readonly Remark[]): string {
   const tones = new Set(remarks.map(({ tone }) => tone))
   if (tones.has('bad')) return styled('red', 'no')
   if (tones.has('open')) return 'not known'
   return tones.has('warn') ? styled('yellow', 'yes, with losses') : styled('green', 'yes')
 }
 
-/** Smaller groups show how much the size matters. */
+/** Also says how many rows would have a gradient in smaller groups. */
 function gradientRemark(readiness: TrainingReadiness, { table }: ShownModel): Remark {
   const { gradient, smallerGroups } = readiness
   const { attempts } = table.document
   if (attempts < 2) {
     return {
       tone: 'open',
-      text: 'One attempt a row does not say which rows have a gradient: run it with --n 4 or more.',
+      text: 'With one attempt per row it is not known which rows have a gradient. Run it with --n 4 or more.',
     }
   }
   if (gradient.value === null) {
-    return { tone: 'open', text: 'Of no row have two attempts ended yet.' }
+    return { tone: 'open', text: 'No row has two finished attempts yet.' }
   }
   const { never, always, flat } = table.kinds()
   const others = [
@@ -86,8 +101,8 @@ function gradientRemark(readiness: TrainingReadiness, { table }: ShownModel): Re
     .filter(({ value }) => value !== null)
     .map((one) => `${valueText(one, 'share')} of ${formatCount(one.k)}`)
   const smaller = groups.length === 0 ? '' : ` (${groups.join(', ')})`
-  const rest = others.length === 0 ? '' : ` Of the others ${others.join(', ')}.`
-  const few = gradient.rows < fewestRows ? ` So few rows say little of others.` : ''
+  const rest = others.length === 0 ? '' : ` Of the other rows, ${others.join(', ')}.`
+  const few = gradient.rows < fewestRows ? ` With this few rows the figure is rough.` : ''
   return {
     tone: gradient.value === 0 ? 'bad' : few === '' ? 'ok' : 'open',
     text:
@@ -108,10 +123,9 @@ function rewardRemark({ withoutReward, rollouts }: TrainingReadiness, measure: s
   }
 }
 
-/** Only where there is something to say. */
 function callsRemark({ withoutCalls }: TrainingReadiness): Remark[] {
   if (withoutCalls === 0) return []
-  const text = `${formatQuantity(withoutCalls, 'rollout')} never asked the policy, so there is nothing to train. Does the agent use another model?`
+  const text = `${formatQuantity(withoutCalls, 'rollout')} never called the policy, so there is nothing to train. Does the agent use another model?`
   return [{ tone: 'bad', text, query: 'is:nocalls' }]
 }
 
@@ -127,7 +141,7 @@ function historyRemark({ rewritten }: TrainingReadiness, breaks: readonly Histor
   const where = places.length === 0 ? '' : ` ${places.join('; ')}.`
   return {
     tone: 'warn',
-    text: `${formatQuantity(rewritten, 'rollout')} ${has(rewritten)} a call that does not extend the conversation before it, where trainers split or mask.${where} Trimmed or summarised histories do that, and agents that share a sample.`,
+    text: `${formatQuantity(rewritten, 'rollout')} ${has(rewritten)} a call that does not extend the conversation before it, where trainers split or mask.${where} Causes are trimmed or summarised histories and agents that share a sample.`,
     query: 'is:rewritten',
   }
 }
@@ -136,12 +150,12 @@ function cutRemark({ cut, rollouts }: TrainingReadiness): Remark {
   if (cut === 0) return { tone: 'ok', text: 'No answer is cut off.' }
   return {
     tone: 'warn',
-    text: `${formatQuantity(cut, 'rollout')} of ${formatCount(rollouts)} ${has(cut)} an answer that is cut off (finish_reason length): allow more tokens, or reward it as what it is.`,
+    text: `${formatQuantity(cut, 'rollout')} of ${formatCount(rollouts)} ${has(cut)} an answer that is cut off (finish_reason length): allow more tokens, or let the grader score it as truncated.`,
     query: 'is:cut',
   }
 }
 
-/** Nothing where the endpoint counted none. */
+/** None when the endpoint did not report token counts. */
 function tokensRemark({ tokens }: TrainingReadiness): Remark[] {
   if (tokens.mean.value === null || tokens.p95 === null) return []
   const [mean, most] = [tokens.mean.value, tokens.p95].map((count) =>
@@ -154,4 +168,40 @@ function tokensRemark({ tokens }: TrainingReadiness): Remark[] {
 
 function has(count: number): string {
   return count === 1 ? 'has' : 'have'
+}
+
+/** Where the model calls of one agent did not extend the conversation before them. */
+interface HistoryBreak {
+  /** The id of the sample, which is the name of its agent or session. */
+  readonly sampleId: string
+  /** The user agent of its model calls, such as `Agents/JavaScript 0.11.0`; null without one. */
+  readonly framework: string | null
+  readonly rollouts: number
+  /** `12.1`, and the step in it; null where the answer is in no step. */
+  readonly first: { readonly rollout: string; readonly step: number | null }
+}
+
+/** The first conversations are enough to say where it happens. */
+const mostRead = 100
+
+/** The places where the first rollouts rewrote their history, by sample, the most frequent first. */
+async function historyBreaks({ reader, events }: ShownModel): Promise<HistoryBreak[]> {
+  const rewritten = events.filter((event) => event.rewritten > 0).slice(0, mostRead)
+  if (rewritten.length === 0) return []
+  const run = await openRunFolder(reader.location)
+  const breaks = new Map<string, HistoryBreak>()
+  for (const event of rewritten) {
+    const said = await run.trajectories(event)
+    if (said.state !== 'found') continue
+    for (const [sampleId, trajectory] of Object.entries(said.value)) {
+      const [step] = rewrittenSteps(trajectory)
+      if (step === undefined) continue
+      const rollout = rolloutName({ ...event, model_tag: 'primary' })
+      const framework = frameworkOf(trajectory)
+      const key = JSON.stringify([sampleId, framework])
+      const { rollouts = 0, first = { rollout, step } } = breaks.get(key) ?? {}
+      breaks.set(key, { sampleId, framework, rollouts: rollouts + 1, first })
+    }
+  }
+  return [...breaks.values()].toSorted((a, b) => b.rollouts - a.rollouts)
 }

@@ -3,8 +3,8 @@ import path from 'node:path'
 import { formatCount, formatDuration, formatQuantity, formatReward } from '@osmosis/eval'
 
 import { onOneLine, packed, plain, styled, wrapped } from '../../command/terminal-text.ts'
-import { failureAdvice, inOwnWords } from './failure-lines.ts'
-import { rewardCell, signsText } from './item-list.ts'
+import { failureAdvice, withoutProtocolNames } from './failure-lines.ts'
+import { rewardCell, flagsText } from './item-list.ts'
 import { itemName, type Said, type ShownItem } from './shown-items.ts'
 import { transcriptLines, type TranscriptOptions } from './transcript-text.ts'
 
@@ -35,11 +35,11 @@ export function titleLine(shown: ShownItem): string {
     format,
     `${table.value(item) === null ? `no ${measure}` : `${measure} ${text}`}, ${verdict}`,
   )
-  const signs = signsText(shown)
+  const flags = flagsText(shown)
   return [
     styled('bold', itemName(shown)),
     outcome,
-    ...(signs === '' ? [] : [styled('yellow', signs)]),
+    ...(flags === '' ? [] : [styled('yellow', flags)]),
   ].join('  ')
 }
 
@@ -93,7 +93,12 @@ function outcomeLines(shown: ShownItem, { width }: TranscriptOptions): string[] 
     ...(event.error_message === null
       ? []
       : [
-          ...field(event.error_type ?? 'Error', inOwnWords(event.error_message), width, 'red'),
+          ...field(
+            event.error_type ?? 'Error',
+            withoutProtocolNames(event.error_message),
+            width,
+            'red',
+          ),
           ...failureAdvice(
             event.error_type ?? '',
             event.error_message,

@@ -9,16 +9,17 @@ import { otherAttempt, divergenceLines, sharedSample } from './divergence-text.t
 import { findRun, isItemName, runsRoot } from './find-run.ts'
 import { itemLines } from './item-list.ts'
 import { rolloutLines } from './rollout-text.ts'
-import { openReportedRun, runReport, type ReportedRun } from './run-report.ts'
+import { runReport } from './run-report.ts'
+import { runSummary } from './run-summary.ts'
 import { withCommand } from './shell-command.ts'
 import { filterItems, itemName, namedItems, type ShownItem } from './shown-items.ts'
-import { openShownRun, type ShownRun } from './shown-run.ts'
+import { openReportedRun, openShownRun, type ReportedRun, type ShownRun } from './shown-run.ts'
 
 /**
- * Shows a run: its report, some of its rollouts, or what was said in one. Resolves with the exit code.
+ * Shows a run: its summary or report, some of its rollouts, or one transcript. Resolves with the exit code.
  *
- * @throws OsmosisError with code `invalid_config` for a run or rollout that is not there, and for a
- * query that means nothing; `damaged_run`
+ * @throws OsmosisError with code `invalid_config` for a run or rollout that does not exist, and for an
+ * invalid filter; `damaged_run`
  */
 export async function evalShowCommand(
   name: string | undefined,
@@ -52,10 +53,12 @@ function filterOf({ failed, filter, sort }: EvalShowFlags): string | undefined {
   return given.length === 0 ? undefined : given.join(' ')
 }
 
-async function showReport(run: ShownRun, { json }: EvalShowFlags): Promise<void> {
+async function showReport(run: ShownRun, { json, details }: EvalShowFlags): Promise<void> {
   const reported = await openReportedRun(run)
+  const width = outputWidth()
   if (json === true) printJson(reportDocument(reported))
-  else print(runReport(reported, outputWidth()))
+  else if (details === true) print(await runReport(reported, width))
+  else print(runSummary(reported, { width, showPlan: true }))
 }
 
 async function listItems(

@@ -2,33 +2,33 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { gradedEvents, openRun, type RunFolder, type RunReader } from '@osmosis/eval'
+import { gradedEvents, openRun, type RunFolder, type RunReader, type RunStore } from '@osmosis/eval'
 import { RunTable, toRunDocument, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
 
 import { commandName, type FoundRun } from './find-run.ts'
 
-/** How far a run is. */
+/** The progress of a run. */
 export interface ShownRunState {
-  /** Of its journal, and of who has its lock. */
+  /** `running` while a process holds the lock of the run. */
   readonly status: 'running' | 'finished' | 'incomplete'
-  /** Items of all models that have ended, and that there are to be. */
+  /** Ended items of all models, and their planned number. */
   readonly done: number
   readonly total: number
   /** Why it is incomplete; null when that is not known. */
   readonly reason: string | null
-  /** How long processes were at it. Milliseconds; 0 when that is not known. */
+  /** How long processes worked on it. Milliseconds; 0 when that is not known. */
   readonly durationMs: number
 }
 
-/** What a report needs of the files of a run. Whoever writes to it has it at hand. */
-export type RunFacts = Pick<RunReader, 'location' | 'name' | 'manifest' | 'events'>
+/** What a report needs of a run, from its folder or from the process that ran it. */
+type RunFacts = Pick<RunReader, 'location' | 'name' | 'manifest' | 'events'>
 
 /** The items of one model of a run. */
 export interface ShownModel {
   readonly reader: RunFacts
   /** The name in messages, with `@baseline` or `@<grading>`. */
   readonly name: string
-  /** What commands call it. */
+  /** Its name in commands. */
   readonly command: string
   readonly modelTag: 'primary' | 'baseline'
   readonly table: RunTable
@@ -36,24 +36,57 @@ export interface ShownModel {
   readonly events: readonly ItemEvent[]
 }
 
-/** A run that is shown, or one of its variants, with all that was said in it. */
+/** A run, or one of its variants, with its transcripts. */
 export interface ShownRun extends ShownModel {
   readonly reader: RunReader
 }
 
-/** The items of one model, of a run that this process has ended. */
-export async function endedModel(
-  reader: RunFacts,
-  modelTag: 'primary' | 'baseline',
-): Promise<ShownModel> {
+/** A run with the models that it evaluated, for its report. */
+export interface ReportedRun {
+  readonly state: ShownRunState
+  /** The model under evaluation, and the baseline if there is one. */
+  readonly models: readonly [ShownModel, ...ShownModel[]]
+  /** The arguments of `osmosis` that resume it. Default: those in its manifest. */
+  readonly resumeArguments?: readonly string[]
+}
+
+/** The run that this process has just ended, without reading its folder again: a large run does not fit in memory twice. */
+export async function endedRun(
+  { location, manifest, events }: Pick<RunStore, 'location' | 'manifest' | 'events'>,
+  resumeArguments: readonly string[],
+): Promise<ReportedRun> {
+  const run: RunFacts = { location, manifest, events, name: path.basename(location) }
+  const baseline = hasBaseline(run) ? [await endedModel(run, 'baseline')] : []
+  const models = [await endedModel(run, 'primary'), ...baseline] as const
+  // The command prints the reason as an error on stderr.
+  const state = { ...runState(run, false), reason: null }
+  return { state, models, resumeArguments }
+}
+
+/**
+ * Opens what a report shows beside a run: its state and its baseline.
+ *
+ * @throws OsmosisError with code `damaged_run`
+ */
+export async function openReportedRun(run: ShownRun): Promise<ReportedRun> {
+  const { reader } = run
+  const isVariant = run.name !== reader.name
+  const baseline =
+    !isVariant && hasBaseline(reader)
+      ? [await openShownRun({ location: reader.location, variant: 'baseline' })]
+      : []
+  return { state: runState(reader, reader.writer() !== null), models: [run, ...baseline] }
+}
+
+async function endedModel(reader: RunFacts, modelTag: 'primary' | 'baseline'): Promise<ShownModel> {
   const events = [...reader.events.values()]
     .filter(({ model_tag: tag = 'primary' }) => tag === modelTag)
     .toSorted((a, b) => a.row_index - b.row_index || a.run_index - b.run_index)
-  const behind = modelTag === 'primary' ? '' : `@${modelTag}`
+  const suffix = modelTag === 'primary' ? '' : `@${modelTag}`
   return {
     reader,
-    name: `${reader.name}${behind}`,
-    command: `${await commandName(reader.location)}${behind}`,
+    name: `${reader.name}${suffix}`,
+    command: `${await commandName(reader.location)}${suffix}`,
     modelTag,
     table: new RunTable(toRunDocument(reader.manifest, events, [], { modelTag })),
     events,
@@ -61,7 +94,7 @@ export async function endedModel(
 }
 
 /**
- * Opens a run with everything that is shown of it.
+ * Opens a run with everything that commands show of it.
  *
  * @throws OsmosisError with code `invalid_config` when there is no such variant, `damaged_run`
  */
@@ -73,11 +106,11 @@ export async function openShownRun({ location, variant }: FoundRun): Promise<Sho
   const notes = await reader.notes()
   const running = reader.writer() !== null
   const document = toRunDocument(reader.manifest, events, notes, { modelTag, running })
-  const behind = variant === undefined ? '' : `@${variant}`
+  const suffix = variant === undefined ? '' : `@${variant}`
   return {
     reader,
-    name: `${reader.name}${behind}`,
-    command: `${await commandName(location)}${behind}`,
+    name: `${reader.name}${suffix}`,
+    command: `${await commandName(location)}${suffix}`,
     modelTag,
     table: new RunTable(document),
     events,
@@ -96,9 +129,9 @@ async function graded(
 }
 
 /**
- * Passes when the run has a baseline, or a re-grading of this name.
+ * Checks that the run has a baseline or a re-grading of this name.
  *
- * @throws OsmosisError with code `invalid_config`, with what there is
+ * @throws OsmosisError with code `invalid_config`, with the names that exist
  */
 export async function assertVariant(run: RunFolder, variant: string): Promise<void> {
   const known = [...(hasBaseline(run) ? ['baseline'] : []), ...(await run.gradings())]
@@ -110,14 +143,14 @@ export async function assertVariant(run: RunFolder, variant: string): Promise<vo
   throw new OsmosisError('invalid_config', `There is no ${run.name}@${variant}: ${others}.`)
 }
 
-function hasBaseline({ manifest }: RunFolder): boolean {
+function hasBaseline({ manifest }: Pick<RunFolder, 'manifest'>): boolean {
   return manifest.inputs.model.baseline !== null
 }
 
 /**
- * How far a run is, by its journal; why it stopped, by what its process has left behind.
+ * The state of a run: its progress is in the journal, the reason why it stopped in `progress.json`.
  *
- * @param isRunning - whether somebody will write to it
+ * @param isRunning - whether a process writes to it
  */
 export function runState(
   { manifest, location, events }: RunFacts,
@@ -127,12 +160,12 @@ export function runState(
   const done = events.size
   const progress = readProgress(location)
   const status = isRunning ? 'running' : done < total ? 'incomplete' : 'finished'
-  const said = progress['incomplete_reason']
+  const reason = progress['incomplete_reason']
   return {
     status,
     done,
     total,
-    reason: status === 'incomplete' && typeof said === 'string' ? said : null,
+    reason: status === 'incomplete' && typeof reason === 'string' ? reason : null,
     durationMs: Number(progress['duration_ms']) || 0,
   }
 }
@@ -146,7 +179,7 @@ function readProgress(location: string): Readonly<Record<string, unknown>> {
     const read: unknown = JSON.parse(readFileSync(path.join(location, 'progress.json'), 'utf8'))
     return typeof read === 'object' && read !== null ? { ...read } : {}
   } catch {
-    // A run that was killed before its first snapshot.
+    // The run was killed before it wrote the file.
     return {}
   }
 }
